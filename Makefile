@@ -1,0 +1,80 @@
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help train test lint format oldest wheel-check bench clean
+
+# PYTHON=... names the interpreter; otherwise the first below that is 3.11, 3.12 or 3.13 makes .venv.
+PYTHON ?= python3
+PYTHON_OLDEST ?= python3.11
+ARGS ?=
+
+PY := .venv/bin/python
+PIP_INSTALL := -m pip install -qq --disable-pip-version-check
+SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
+
+help: ## list the targets
+	@echo "make TARGET [ARGS='...'] [PYTHON=python3.12]"
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+train: .venv/.installed ## train a detector, by default on the demo; ARGS='experiment=smoke seed=1'
+	@$(PY) -m leakdet.train $(ARGS)
+
+test: .venv/.installed-dev ## run all tests; ARGS='-k store -x'
+	@$(PY) -m pytest $(ARGS)
+
+lint: .venv/.installed-dev ## check style, format and types
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy
+
+format: .venv/.installed-dev ## format, and mend what can be mended without thought
+	@$(PY) -m ruff check --fix-only --quiet .
+	@$(PY) -m ruff format .
+
+oldest: .venv-oldest/.installed ## run all tests with every direct dependency at its lower bound
+	@# Old releases call what newer neighbours deprecate; neither side is ours.
+	@.venv-oldest/bin/python -m pytest -W default::DeprecationWarning $(ARGS)
+
+wheel-check: .venv/.installed-dev ## build the wheel, install it in a clean place and open its doors there
+	@scripts/wheel_check.sh $(PY)
+
+bench: .venv/.installed-dev ## run every scripts/bench_*.py; they write docs/benchmarks.md
+	@shopt -s nullglob; for script in scripts/bench_*.py; do echo "$$script"; $(PY) "$$script" $(ARGS); done
+
+clean: ## remove the environments, the caches and what was built; runs and stores stay
+	@rm -rf .venv .venv-oldest build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@find src tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A half-made environment would pass for a whole one at the next call, so it is removed.
+.venv/bin/python:
+	@for python in "$(PYTHON)" python3.13 python3.12 python3.11; do \
+		if "$$python" -c '$(SUPPORTED)' 2>/dev/null; then \
+			echo "making .venv with $$("$$python" --version)"; \
+			"$$python" -m venv .venv && exit 0; \
+			rm -rf .venv; exit 1; \
+		fi; \
+	done; \
+	echo "leakdet needs Python 3.11, 3.12 or 3.13; $(PYTHON) is $$("$(PYTHON)" --version 2>&1 || true)." >&2; \
+	echo "Install one of them, or name it: make PYTHON=/path/to/python3.12 ..." >&2; \
+	exit 1
+
+.venv/.installed: pyproject.toml constraints.txt | .venv/bin/python
+	@echo "installing leakdet into .venv (minutes the first time: torch is large)"
+	@$(PY) $(PIP_INSTALL) -c constraints.txt -e .
+	@touch $@
+
+.venv/.installed-dev: pyproject.toml constraints.txt | .venv/bin/python
+	@echo "installing leakdet[dev] into .venv (minutes the first time: torch is large)"
+	@$(PY) $(PIP_INSTALL) -c constraints.txt -e '.[dev]'
+	@touch .venv/.installed $@
+
+# Python 3.11, because the oldest numpy that we allow has no wheel for 3.13.
+.venv-oldest/.installed: pyproject.toml scripts/oldest.py | .venv/.installed-dev
+	@rm -rf .venv-oldest
+	@command -v $(PYTHON_OLDEST) >/dev/null || { \
+		echo "make oldest needs $(PYTHON_OLDEST); name it: make oldest PYTHON_OLDEST=/path/to/python3.11" >&2; exit 1; }
+	@echo "installing every dependency at its lower bound into .venv-oldest"
+	@$(PYTHON_OLDEST) -m venv .venv-oldest
+	@$(PY) scripts/oldest.py > .venv-oldest/constraints.txt
+	@.venv-oldest/bin/python $(PIP_INSTALL) -c .venv-oldest/constraints.txt -e '.[dev]'
+	@touch $@

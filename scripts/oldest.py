@@ -1,0 +1,31 @@
+"""Prints the lower bound of every direct dependency as a `name==version` line: the constraints of `make oldest`."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from packaging.requirements import Requirement
+
+PYPROJECT = Path(__file__).resolve().parents[1] / "pyproject.toml"
+
+
+def lower_bounds(project: dict[str, Any]) -> list[str]:
+    """Pin each requirement of a `[project]` table to its lower bound, extras included.
+
+    Raises:
+        ValueError: a requirement has no `>=`, so nobody knows the oldest version that it promises.
+    """
+    extras = project.get("optional-dependencies", {}).values()
+    lines = [*project["dependencies"], *(line for extra in extras for line in extra)]
+    return sorted({_pin(Requirement(line)) for line in lines})
+
+
+def _pin(requirement: Requirement) -> str:
+    lowest = [spec.version for spec in requirement.specifier if spec.operator == ">="]
+    if len(lowest) != 1:
+        raise ValueError(f"{requirement}: needs exactly one '>=' bound in pyproject.toml")
+    return f"{requirement.name}=={lowest[0]}"
+
+
+if __name__ == "__main__":
+    print("\n".join(lower_bounds(tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["project"])))

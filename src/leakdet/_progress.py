@@ -1,0 +1,73 @@
+"""Progress for people: a bar with rate and remaining time on a terminal, a plain line now and then elsewhere."""
+
+import sys
+import time
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
+
+PLAIN_EVERY_S = 5.0
+
+
+class Advance:
+    """Count things done out of a total. `what` names them in the plural: recordings, files."""
+
+    def __init__(self, title: str, total: int, what: str) -> None:
+        self.title, self.total, self.what = title, total, what
+        self.done = 0
+        self._started = self._said = time.monotonic()
+        self._bar: Progress | None = None
+        self._console = Console(stderr=True)
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._bar = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TaskProgressColumn(),
+                TextColumn("{task.fields[rate]}"),
+                TimeRemainingColumn(),
+                console=self._console,
+                transient=True,
+            )
+            self._bar.start()
+            self._bar.add_task(self.title, total=self.total, rate="")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar:
+            self._bar.stop()
+        elif kind is None and self.total:
+            self._say()
+
+    def step(self, count: int = 1) -> None:
+        self.done += count
+        if self._bar:
+            self._bar.update(self._bar.task_ids[0], advance=count, rate=self._rate())
+        elif time.monotonic() - self._said > PLAIN_EVERY_S and self.done < self.total:
+            self._say()
+
+    def _rate(self) -> str:
+        return f"{self.done / max(1e-9, time.monotonic() - self._started):.0f} {self.what}/s"
+
+    def _say(self) -> None:
+        self._said = time.monotonic()
+        elapsed = self._said - self._started
+        left = elapsed / max(1, self.done) * (self.total - self.done)
+        print(
+            f"{self.title}: {self.done}/{self.total} {self.what}, {self._rate()}, {left:.0f} s left",
+            file=sys.stderr,
+            flush=True,
+        )

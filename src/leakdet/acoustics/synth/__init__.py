@@ -1,0 +1,10 @@
+"""Demo recordings with a physical motive, so that leakdet can be tried before any audio is at hand.
+
+NOLEAK is the background of a site (ambient noise, use, pumps, hum, interference); LEAK is *the same kind of* background plus
+the steady turbulence of a jet. Nothing else depends on the label. Formulas and measured facts: `docs/demo.md`.
+"""
+
+from leakdet.acoustics.synth.recording import LEAK, NOLEAK, DemoRecording, demo_recording
+from leakdet.acoustics.synth.writer import write_demo
+
+__all__ = ["LEAK", "NOLEAK", "DemoRecording", "demo_recording", "write_demo"]

@@ -1,0 +1,90 @@
+"""`python -m leakdet.build source=… out=…`: from audio to a store."""
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING
+
+from leakdet._door import DONE, PARTLY, Run, open_door
+from leakdet.config import BuildConfig
+
+if TYPE_CHECKING:
+    from leakdet.storage.builder import BuildReport
+
+SHOWN = 20
+
+
+def build(config: BuildConfig, run: Run) -> int:
+    from leakdet.storage.builder import build_store
+
+    report = build_store(config)
+    show(report)
+    return PARTLY if report.left_out else DONE
+
+
+def show(report: "BuildReport") -> None:
+    """The closing table: recordings, windows and hours per split and label, groups, flags, and what was left out and why."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(soft_wrap=True, highlight=False)
+    table = Table(title=f"{report.out}", title_justify="left")
+    for column in ("split", "label", "recordings", "windows", "hours"):
+        table.add_column(column, justify="left" if column in ("split", "label") else "right")
+    sums: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0, 0, 0.0])
+    for row in report.rows:
+        total = sums[(row["split"], row["label"])]
+        total[0] += 1
+        total[1] += row["windows"]
+        total[2] += row["duration_s"] / 3600
+    for (split, label), (recordings, windows, hours) in sorted(
+        sums.items(), key=lambda item: _order(item[0])
+    ):
+        leak = " (leak)" if label == report.leak_label else ""
+        table.add_row(split, label + leak, f"{recordings:.0f}", f"{windows:.0f}", f"{hours:.2f}")
+    console.print(table)
+    for column, count in _group_counts(report).items():
+        console.print(f"group {column}: {count}")
+    flags = Counter(flag for row in report.rows for flag in row["flags"].split(",") if flag)
+    if flags:
+        console.print("flags: " + ", ".join(f"{count} {flag}" for flag, count in flags.most_common()))
+    for remark in report.remarks:
+        console.print(remark)
+    if report.left_out:
+        console.print(f"Left out: {len(report.left_out)} (all of them are listed in build.json)")
+        for item in report.left_out[:SHOWN]:
+            console.print(f"  {item.path}: {item.reason}", markup=False)
+
+
+def _order(key: tuple[str, str]) -> tuple[int, str]:
+    return ("train", "val", "test").index(key[0]), key[1]
+
+
+def _group_counts(report: "BuildReport") -> dict[str, str]:
+    known = {
+        "recording_id",
+        "split",
+        "label",
+        "path",
+        "weight",
+        "content_sha256",
+        "duration_s",
+        "source_rate_hz",
+        "rms_dbfs",
+    }
+    known |= {"dc_offset", "clipped_fraction", "flags", "windows"}
+    columns = dict.fromkeys(column for row in report.rows for column in row if column not in known)
+    counts = {}
+    for column in columns:
+        where = {
+            split: {row.get(column, "") for row in report.rows if row["split"] == split}
+            for split in ("train", "val", "test")
+        }
+        counts[column] = ", ".join(f"{len(values)} in {split}" for split, values in where.items() if values)
+    return counts
+
+
+def main() -> None:
+    open_door("build", BuildConfig, build, paths=("source", "out"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,394 @@
+"""Every setting of leakdet: its type, default, unit and allowed range.
+
+The doors compose these dataclasses with Hydra and hand plain objects down. Fields hold primitives only, so
+`dataclasses.asdict` is at once the checkpoint's hyper-parameters, the model file's JSON and the report's appendix.
+Range checks live in `__post_init__`, which runs when a composed configuration becomes an object, before any work.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Self, TypeVar
+
+from leakdet.errors import SettingsError
+
+T = TypeVar("T")
+
+MISSING: Any = (
+    "???"  # OmegaConf's mark for "the user must give this"; spelt out so that this module needs no OmegaConf
+)
+
+
+def _require(ok: bool, name: str, value: object, allowed: str) -> None:
+    if not ok:
+        raise SettingsError(f"{name}={value!r} is not allowed: it must be {allowed}.")
+
+
+def _one_of(name: str, value: str, allowed: Sequence[str]) -> None:
+    _require(value in allowed, name, value, "one of " + ", ".join(allowed))
+
+
+def _share(name: str, value: float) -> None:
+    _require(0.0 <= value <= 1.0, name, value, "between 0 and 1")
+
+
+def _at_least(name: str, value: float, least: float) -> None:
+    _require(math.isfinite(value) and value >= least, name, value, f"a number of at least {least:g}")
+
+
+# ---------------------------------------------------------------------------------------------------- signal
+
+
+@dataclass
+class SignalConfig:
+    """How audio becomes log-mel. Build, train, predict and export share one value of this, told apart by `hash`."""
+
+    sample_rate_hz: int = 16000
+    window_samples: int = 16000
+    window_hop_samples: int = 8000
+    segment_samples: int = 1024
+    segment_hop_samples: int = 512
+    n_fft: int = 0  # 0: the segment, hence one frame per segment
+    frame_hop_samples: int = 0  # 0: half of n_fft; matters only where n_fft is shorter than the segment
+    n_mels: int = 64
+    fmin_hz: float = 300.0
+    fmax_hz: int | float | str = (
+        "auto"  # auto: the lowest Nyquist frequency among the sources, found by `build`
+    )
+    floor: float = 1e-5  # smallest magnitude, 1e-5 = -100 dB
+    channels: str = "mean"  # mean | first
+    detrend: str = "none"  # none | mean | linear, within each window
+    highpass_hz: float = 0.0  # 0: off. Butterworth, causal, so that a recording can be streamed
+    highpass_order: int = 4
+
+    def __post_init__(self) -> None:
+        for name in (
+            "sample_rate_hz",
+            "window_samples",
+            "window_hop_samples",
+            "segment_samples",
+            "segment_hop_samples",
+        ):
+            _at_least(f"signal.{name}", getattr(self, name), 1)
+        _require(
+            self.segment_samples <= self.window_samples,
+            "signal.segment_samples",
+            self.segment_samples,
+            f"at most window_samples={self.window_samples}",
+        )
+        _require(
+            self.window_hop_samples <= self.window_samples,
+            "signal.window_hop_samples",
+            self.window_hop_samples,
+            f"at most window_samples={self.window_samples}, or sound would be skipped",
+        )
+        _require(
+            self.n_fft == 0 or 2 <= self.n_fft <= self.segment_samples,
+            "signal.n_fft",
+            self.n_fft,
+            f"0 (the segment) or from 2 to segment_samples={self.segment_samples}",
+        )
+        _at_least("signal.frame_hop_samples", self.frame_hop_samples, 0)
+        _at_least("signal.n_mels", self.n_mels, 1)
+        _require(self.floor > 0, "signal.floor", self.floor, "above 0")
+        nyquist_hz = self.sample_rate_hz / 2
+        top_hz = nyquist_hz if self.fmax_hz == "auto" else self.fmax_hz
+        ok = isinstance(top_hz, int | float) and 0 < top_hz <= nyquist_hz
+        _require(
+            ok, "signal.fmax_hz", self.fmax_hz, f"auto, or at most half the sample rate, {nyquist_hz:g} Hz"
+        )
+        self.fmax_hz = "auto" if self.fmax_hz == "auto" else float(top_hz)  # one spelling, one hash
+        _require(
+            0 <= self.fmin_hz < float(top_hz),
+            "signal.fmin_hz",
+            self.fmin_hz,
+            f"from 0 to below {top_hz:g} Hz (fmax)",
+        )
+        _one_of("signal.channels", self.channels, ("mean", "first"))
+        _one_of("signal.detrend", self.detrend, ("none", "mean", "linear"))
+        _require(
+            0 <= self.highpass_hz < nyquist_hz,
+            "signal.highpass_hz",
+            self.highpass_hz,
+            f"from 0 to below {nyquist_hz:g} Hz",
+        )
+        _require(1 <= self.highpass_order <= 12, "signal.highpass_order", self.highpass_order, "from 1 to 12")
+
+    @property
+    def fft_samples(self) -> int:
+        return self.n_fft or self.segment_samples
+
+    @property
+    def fft_hop_samples(self) -> int:
+        return self.frame_hop_samples or max(1, self.fft_samples // 2)
+
+    @property
+    def top_hz(self) -> float:
+        """fmax as a number: half the sample rate while it is `auto`."""
+        return self.sample_rate_hz / 2 if isinstance(self.fmax_hz, str) else float(self.fmax_hz)
+
+    @property
+    def segments(self) -> int:
+        """Segments in a window."""
+        return 1 + (self.window_samples - self.segment_samples) // self.segment_hop_samples
+
+    @property
+    def frames(self) -> int:
+        """Frames in a segment."""
+        return 1 + (self.segment_samples - self.fft_samples) // self.fft_hop_samples
+
+    @property
+    def mel_shape(self) -> tuple[int, int, int]:
+        """[segments, mels, frames] of one window."""
+        return self.segments, self.n_mels, self.frames
+
+    @property
+    def window_s(self) -> float:
+        return self.window_samples / self.sample_rate_hz
+
+    @property
+    def hash(self) -> str:
+        """Twelve hex digits that differ whenever two settings could give different mels."""
+        text = json.dumps(asdict(self), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    def differences(self, other: "SignalConfig") -> list[str]:
+        """`name: mine / theirs` of every field that differs."""
+        mine, theirs = asdict(self), asdict(other)
+        return [f"{name}: {mine[name]} / {theirs[name]}" for name in mine if mine[name] != theirs[name]]
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any], where: str) -> Self:
+        """Rebuild settings that were stored as JSON. Raises `SettingsError` on unknown or missing fields."""
+        return from_dict(cls, values, where)
+
+
+def from_dict(kind: type[T], values: Mapping[str, Any], where: str) -> T:
+    """A settings dataclass from stored plain values, strictly: `where` names the file in the error."""
+    known = {f.name for f in fields(kind)}  # type: ignore[arg-type]
+    unknown, missing = sorted(values.keys() - known), sorted(known - values.keys())
+    if unknown or missing:
+        raise SettingsError(
+            f"{where}: its {kind.__name__} has unknown fields {unknown} and lacks {missing}; "
+            "the file was written by another version of leakdet."
+        )
+    return kind(**values)
+
+
+# ---------------------------------------------------------------------------------------------------- build
+
+
+@dataclass
+class DemoConfig:
+    """The synthetic recordings of `source=demo` (docs/demo.md)."""
+
+    sites: int = 24  # the demo is split by site
+    recordings_per_site: int = 20
+    leak_fraction: float = 0.5
+    duration_s: float = 5.0  # mean; each recording's own is drawn within 20 % of it
+    sample_rate_hz: int = 16000
+    difficulty: float = 1.0  # scales the leak-to-noise ratio down: 0 easy, 2 hard
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _at_least("demo.sites", self.sites, 1)
+        _at_least("demo.recordings_per_site", self.recordings_per_site, 1)
+        _share("demo.leak_fraction", self.leak_fraction)
+        _at_least("demo.duration_s", self.duration_s, 0.1)
+        _at_least("demo.sample_rate_hz", self.sample_rate_hz, 1000)
+        _at_least("demo.difficulty", self.difficulty, 0)
+        _at_least("demo.seed", self.seed, 0)
+
+
+@dataclass
+class SplitConfig:
+    """How recordings are divided into train, val and test. Splits that the source already has are kept."""
+
+    ratios: list[float] = field(default_factory=lambda: [0.7, 0.2, 0.1])
+    group_by: list[str] = field(
+        default_factory=list
+    )  # group columns; empty: every recording is its own group
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        ok = (
+            len(self.ratios) == 3
+            and all(r >= 0 for r in self.ratios)
+            and math.isclose(sum(self.ratios), 1, abs_tol=1e-6)
+        )
+        _require(ok, "split.ratios", self.ratios, "three shares (train, val, test) that add up to 1")
+        _require(self.ratios[0] > 0, "split.ratios", self.ratios, "more than 0 for train")
+
+
+@dataclass
+class LabelsConfig:
+    """Which class is the leak, and whether the network sees it against the rest or sees every class."""
+
+    mode: str = "binary"  # binary | multiclass
+    leak: str | None = None  # in any case; null: the store's own leak label, or the class called LEAK
+
+    def __post_init__(self) -> None:
+        _one_of("labels.mode", self.mode, ("binary", "multiclass"))
+
+
+@dataclass
+class BuildConfig:
+    """`python -m leakdet.build`: from audio to a store."""
+
+    source: str = MISSING  # label folders, split folders with label folders, a CSV manifest, or demo
+    out: str = MISSING
+    signal: SignalConfig = field(default_factory=SignalConfig)
+    split: SplitConfig = field(default_factory=SplitConfig)
+    labels: LabelsConfig = field(default_factory=LabelsConfig)
+    demo: DemoConfig = field(default_factory=DemoConfig)
+    verify: str = "sample"  # off | sample | full: recompute the mel from the audio and compare
+    waveform: str = "none"  # none | int16 | float32: keep the sound in the store too
+    compression: str = "none"  # none | gzip | lzf: smaller, but then it cannot be memory-mapped
+    workers: int = 0  # 0: one per core
+    overwrite: bool = False
+
+    def __post_init__(self) -> None:
+        _one_of("verify", self.verify, ("off", "sample", "full"))
+        _one_of("waveform", self.waveform, ("none", "int16", "float32"))
+        _one_of("compression", self.compression, ("none", "gzip", "lzf"))
+        _at_least("workers", self.workers, 0)
+
+
+# ---------------------------------------------------------------------------------------------------- train
+
+
+@dataclass
+class DataConfig:
+    """What the network is fed with."""
+
+    store: str | None = None  # a store's directory; null: the demo, synthesised once and cached
+    cache: str | None = None  # where demo stores are kept; null: the user's cache directory
+    unit: str = "window"  # window | segment: what one sample of the network is
+    sampling: str = "natural"  # natural | balanced | oversampled | curriculum
+    curriculum_epochs: int = 10  # curriculum: epochs from a balanced draw to the natural mix
+    batch_size: int = 512
+    shuffle_labels: bool = (
+        False  # null test: permute the training and validation labels over recordings; nothing can be learnt
+    )
+
+    def __post_init__(self) -> None:
+        _one_of("data.unit", self.unit, ("window", "segment"))
+        _one_of("data.sampling", self.sampling, ("natural", "balanced", "oversampled", "curriculum"))
+        _at_least("data.batch_size", self.batch_size, 1)
+        _at_least("data.curriculum_epochs", self.curriculum_epochs, 1)
+
+
+@dataclass
+class NetworkConfig:
+    """A network and the input layer that belongs to it (saved in its weights)."""
+
+    name: str = "paper"  # paper | dual_head | linear
+    input_norm: str = "level_free"  # none | level_free: subtract each sample's mean level
+    standardise: bool = True  # per-band mean and deviation of the training split
+    time_pool: int = 4  # average so many columns before the network; 1: off
+    conv_channels: int = 32  # `paper` only: filters of its one convolution
+    dense: int = 128  # `paper` only: width of its fully connected layer
+    dropout: float = 0.25
+
+    def __post_init__(self) -> None:
+        _one_of("network.name", self.name, ("paper", "dual_head", "linear"))
+        _one_of("network.input_norm", self.input_norm, ("none", "level_free"))
+        for name in ("time_pool", "conv_channels", "dense"):
+            _at_least(f"network.{name}", getattr(self, name), 1)
+        _require(0 <= self.dropout < 1, "network.dropout", self.dropout, "from 0 to below 1")
+
+
+@dataclass
+class LossConfig:
+    """Class loss + aux_weight x leak loss."""
+
+    name: str = "ce"  # ce | weighted_ce | focal
+    aux_weight: float = 0.3  # weight of the auxiliary leak head; 0: the head is off
+    leak_weight_boost: float = 1.0  # weighted_ce, binary: multiplies the weight of the leak class
+    gamma: float = 2.0  # focal
+    alpha: float = 0.75  # focal: weight of the leak class, 1 - alpha for the rest
+    allow_several_balances: bool = (
+        False  # class weights, boost, focal alpha and sampling multiply: one is allowed unless told
+    )
+
+    def __post_init__(self) -> None:
+        _one_of("loss.name", self.name, ("ce", "weighted_ce", "focal"))
+        _at_least("loss.aux_weight", self.aux_weight, 0)
+        _require(self.leak_weight_boost > 0, "loss.leak_weight_boost", self.leak_weight_boost, "above 0")
+        _at_least("loss.gamma", self.gamma, 0)
+        _share("loss.alpha", self.alpha)
+
+
+@dataclass
+class OptimizerConfig:
+    """AdamW with a linear warm-up and a cosine, both stepped at every optimiser step."""
+
+    lr: float = 1e-3
+    weight_decay: float = 0.01
+    warmup_epochs: float = 3.0
+    min_lr: float = 1e-6
+
+    def __post_init__(self) -> None:
+        _at_least("optimizer.lr", self.lr, 0)
+        _at_least("optimizer.weight_decay", self.weight_decay, 0)
+        _at_least("optimizer.warmup_epochs", self.warmup_epochs, 0)
+        _require(self.min_lr >= 0, "optimizer.min_lr", self.min_lr, "at least 0")
+
+
+@dataclass
+class AugmentConfig:
+    """Changes to training samples, drawn anew for each sample on the device."""
+
+    eq_db: float = 6.0  # smooth random EQ; 0: off
+    eq_terms: int = 3
+
+    def __post_init__(self) -> None:
+        _at_least("augment.eq_db", self.eq_db, 0)
+        _at_least("augment.eq_terms", self.eq_terms, 1)
+
+
+@dataclass
+class DecisionConfig:
+    """From window probabilities to a verdict per recording; the threshold is fitted on val by `policy`, once."""
+
+    pooling: str = "mean"  # mean | vote
+    vote_fraction: float = 0.5
+    policy: str = "max_f1"  # max_f1 | max_fpr | min_tpr | fixed
+    threshold: float = 0.5  # fixed
+    max_fpr: float = 0.01
+    min_tpr: float = 0.95
+
+    def __post_init__(self) -> None:
+        _one_of("decision.pooling", self.pooling, ("mean", "vote"))
+        _require(
+            0 < self.vote_fraction <= 1, "decision.vote_fraction", self.vote_fraction, "above 0 and at most 1"
+        )
+        _one_of("decision.policy", self.policy, ("max_f1", "max_fpr", "min_tpr", "fixed"))
+        for name in ("threshold", "max_fpr", "min_tpr"):
+            _share(f"decision.{name}", getattr(self, name))
+
+
+@dataclass
+class TrainConfig:
+    """`python -m leakdet.train`: from a store to a model file."""
+
+    seed: int = 0
+    data: DataConfig = field(default_factory=DataConfig)
+    signal: SignalConfig = field(default_factory=SignalConfig)  # of the demo; a store brings its own
+    demo: DemoConfig = field(default_factory=DemoConfig)
+    labels: LabelsConfig = field(default_factory=LabelsConfig)
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    loss: LossConfig = field(default_factory=LossConfig)
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    augment: AugmentConfig = field(default_factory=AugmentConfig)
+    decision: DecisionConfig = field(default_factory=DecisionConfig)
+    patience: int = 15  # validation checks without a better recording F1 before training stops
+    compile: bool = False
+    trainer: dict[str, Any] = field(default_factory=dict)  # handed to lightning.Trainer as it is
+    logger: dict[str, Any] = field(default_factory=dict)  # logger name -> its own arguments
+
+    def __post_init__(self) -> None:
+        _at_least("seed", self.seed, 0)
+        _at_least("patience", self.patience, 1)

@@ -1,0 +1,56 @@
+"""A trained network with everything that a verdict needs: from log-mel to window probabilities to a decision."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from leakdet.config import SignalConfig
+from leakdet.detection.decision import DecisionRule
+from leakdet.detection.labels import LabelMap
+from leakdet.detection.networks import Network, leak_probability
+
+BATCH_SAMPLES = 1024
+
+
+@dataclass
+class Detector:
+    """What the model file holds, ready to score. `signal` is None where the training store did not say how its mel was made."""
+
+    network: Network
+    labels: LabelMap
+    mel_shape: tuple[int, int, int]  # [segments, mels, frames] of a window
+    unit: str  # window | segment: what the network takes as one sample
+    blend: float
+    rule: DecisionRule
+    signal: SignalConfig | None
+    card: dict[str, Any]  # provenance, metrics and all else the file says of itself
+
+    @torch.inference_mode()
+    def window_prob(self, mel: Float[Tensor, "W S M T"]) -> Float[Tensor, " W"]:
+        """Leak probability of each window, float32. Runs in pieces: memory does not grow with W."""
+        self.network.eval()
+        device = next(self.network.parameters()).device
+        samples = as_samples(mel, self.unit)
+        probs = [
+            leak_probability(self.network(piece.to(device).float()), self.labels.leak_index, self.blend)
+            for piece in torch.split(samples, BATCH_SAMPLES)
+        ]
+        return window_mean(torch.cat(probs) if probs else torch.empty(0), len(mel)).cpu()
+
+
+def as_samples(mel: Float[Tensor, "W S M T"], unit: str) -> Float[Tensor, "B U M T"]:
+    """Windows as the network takes them: whole, or one sample per segment."""
+    return mel.flatten(0, 1)[:, None] if unit == "segment" else mel
+
+
+def sample_shape(mel_shape: tuple[int, int, int], unit: str) -> tuple[int, int, int]:
+    """[segments, mels, frames] of one sample."""
+    return (1, *mel_shape[1:]) if unit == "segment" else mel_shape
+
+
+def window_mean(sample_prob: Float[Tensor, " B"], windows: int) -> Float[Tensor, " W"]:
+    """Segments are averaged inside their window; where a sample is a window this changes nothing."""
+    return sample_prob.view(windows, -1).mean(1) if windows else sample_prob

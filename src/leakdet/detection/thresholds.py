@@ -1,0 +1,165 @@
+"""The threshold that a policy asks for, found exactly: every cut between distinct scores, no grid."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from leakdet.detection.ranking import COUNT_SLACK, Cuts, Ranking, rank
+from leakdet.errors import SettingsError
+
+POLICIES = ("max_f1", "max_fpr", "min_tpr", "fixed", "min_cost")
+BUDGETS = {"max_fpr": 0.01, "min_tpr": 0.95, "fixed": 0.5}
+"""The number that a policy takes, where it takes one, and its default."""
+
+DEFAULT_THRESHOLD = 0.5
+
+NEVER = float(np.nextafter(np.float32(1.0), np.float32(2.0)))
+"""The lowest threshold that no probability reaches in float32 either, 1 + 2**-23; the largest one allowed."""
+
+
+@dataclass(frozen=True)
+class ThresholdFit:
+    """A threshold in [0, `NEVER`], and what to know of the set that it was fitted on (None: nothing)."""
+
+    threshold: float
+    note: str | None
+
+
+def checked_budget(policy: str, budget: float | None) -> float | None:
+    """The number of a policy, `budget` or its default. Raises `SettingsError` on a bad policy or number."""
+    if policy not in POLICIES:
+        raise SettingsError(f"The threshold policy is {policy!r}; allowed are {', '.join(POLICIES)}.")
+    if policy not in BUDGETS:
+        if budget is not None:
+            raise SettingsError(f"The policy {policy} takes no budget; found {budget}.")
+        return None
+    value = BUDGETS[policy] if budget is None else float(budget)
+    top = NEVER if policy == "fixed" else 1.0
+    if not 0.0 <= value <= top:
+        raise SettingsError(f"The number of the policy {policy} is {value}; it must lie in [0, 1].")
+    return value
+
+
+def fit_threshold(
+    scores: Float[np.ndarray, " R"],
+    is_leak: Bool[np.ndarray, " R"],
+    policy: str,
+    *,
+    budget: float | None = None,
+    cost_miss: float = 1.0,
+    cost_false_dig: float = 1.0,
+) -> ThresholdFit:
+    """The threshold for `score >= threshold` that is best by `policy` among all thresholds there are.
+
+    `scores` [R] in 0..1, `is_leak` [R] bool. Policies, with the meaning of `budget`:
+
+    - `max_f1`: the highest F1 of leak;
+    - `max_fpr`: the lowest threshold with false-positive rate <= budget (default 0.01);
+    - `min_tpr`: the highest threshold with true-positive rate >= budget (default 0.95);
+    - `fixed`: the budget itself (default 0.5), nothing is fitted;
+    - `min_cost`: the lowest `cost_miss * FN + cost_false_dig * FP` at the leak share of these recordings
+      (where leaks are x times rarer in the field, divide `cost_miss` by x).
+
+    Of equally good cuts the one with the fewest alarms is taken, by counts alone, so that the order of the
+    recordings and any strictly rising map of the scores leave the verdicts as they are. Within the cut the
+    threshold is the middle between the neighbouring scores (or between a score and the end of [0, 1]),
+    rounded to float32 where that keeps the cut. Where nothing may be called a leak although a score is 1, it
+    is `NEVER`. A set on which the policy means nothing (no leaks for `max_f1` and `min_tpr`, no others for
+    `max_fpr`, no recordings) gives 0.5, and the note says so.
+
+    Raises `InputError` on NaN and on scores outside [0, 1], `SettingsError` on a bad policy, budget or cost.
+    """
+    number = checked_budget(policy, budget)
+    if not (
+        0.0 <= cost_miss < np.inf and 0.0 <= cost_false_dig < np.inf and cost_miss + cost_false_dig > 0.0
+    ):
+        raise SettingsError(
+            f"The costs are cost_miss={cost_miss}, cost_false_dig={cost_false_dig}; "
+            "they must be finite, not negative and not both 0."
+        )
+    ranking = rank(scores, is_leak)
+    if policy == "fixed" and number is not None:
+        return ThresholdFit(number, None)
+    cuts = ranking.cuts()
+    if (why := _unfittable(policy, cuts)) is not None:
+        return ThresholdFit(
+            DEFAULT_THRESHOLD, f"{why}: threshold {DEFAULT_THRESHOLD} is a default, not a fit"
+        )
+    best = _best_cut(cuts, policy, number, cost_miss, cost_false_dig)
+    notes = _notes(ranking, cuts, policy, number, best)
+    return ThresholdFit(_threshold_at(ranking, best), "; ".join(notes) or None)
+
+
+def _unfittable(policy: str, cuts: Cuts) -> str | None:
+    positives, negatives = cuts.positives[0], cuts.negatives[0]
+    if positives + negatives == 0:
+        return "no recordings"
+    if policy in ("max_f1", "min_tpr") and positives == 0:
+        return f"no leaks among {negatives:.0f} recordings, {policy} has nothing to go by"
+    if policy == "max_fpr" and negatives == 0:
+        return f"all {positives:.0f} recordings are leaks, {policy} has nothing to go by"
+    return None
+
+
+def _best_cut(cuts: Cuts, policy: str, budget: float | None, cost_miss: float, cost_false_dig: float) -> int:
+    tp, fp = cuts.tp[0], cuts.fp[0]
+    positives, negatives = tp[-1], fp[-1]
+    match policy, budget:
+        case "max_f1", None:
+            # A quotient of integers is rounded correctly: equal F1 are equal floats, and argmax takes the
+            # fewest alarms.
+            return int(np.argmax(2.0 * tp / (positives + tp + fp)))
+        case "min_cost", None:
+            cost = cost_miss * (positives - tp) + cost_false_dig * fp
+            return int(np.argmax(cost <= cost.min() * (1.0 + 1e-12)))
+        case "max_fpr", float():
+            return int(np.searchsorted(fp, np.floor(budget * negatives + COUNT_SLACK), side="right")) - 1
+        case "min_tpr", float():
+            return int(np.searchsorted(tp, np.ceil(budget * positives - COUNT_SLACK), side="left"))
+    raise ValueError(f"policy {policy} cannot be fitted with budget {budget}")
+
+
+def _threshold_at(ranking: Ranking, cut: int) -> float:
+    """A threshold that makes exactly this cut, as far from the scores on both sides as [0, 1] allows."""
+    distinct = ranking.distinct
+    if cut == 0:
+        return NEVER if distinct[0] >= 1.0 else _between(float(distinct[0]), 1.0)
+    if cut == len(distinct):
+        return _between(0.0, float(distinct[-1])) if distinct[-1] > 0.0 else 0.0
+    return _between(float(distinct[cut]), float(distinct[cut - 1]))
+
+
+def _between(low: float, high: float) -> float:
+    """A threshold `low < t <= high` near the middle; a float32 if one fits, safe to compare in float32."""
+    middle = low + (high - low) / 2.0
+    for candidate in (float(np.float32(middle)), float(np.float32(high)), middle):
+        if low < candidate <= high:
+            return candidate
+    return high
+
+
+def _notes(ranking: Ranking, cuts: Cuts, policy: str, budget: float | None, best: int) -> list[str]:
+    positives, negatives = int(cuts.positives[0]), int(cuts.negatives[0])
+    notes = []
+    if positives + negatives == 1:
+        notes.append("fitted on one recording")
+    elif len(ranking.distinct) == 1:
+        same = f"all {positives + negatives} scores are {ranking.distinct[0]:.6g}"
+        notes.append(f"{same}: no threshold tells leaks from the rest")
+    if positives == 0:
+        notes.append(
+            f"no leaks among {negatives} recordings: how many leaks this threshold misses is unknown"
+        )
+    if negatives == 0:
+        notes.append(
+            f"all {positives} recordings are leaks: how many false alarms this threshold raises is unknown"
+        )
+    if policy == "max_fpr" and budget is not None and budget * negatives < 1.0 - COUNT_SLACK:
+        smallest = f"{negatives} negatives resolve no FPR below {1.0 / negatives:.3g}"
+        notes.append(f"{smallest}: a budget of {budget:g} allows none of them to alarm")
+    if best == 0:
+        notes.append("no recording is called a leak")
+    elif best == len(ranking.distinct):
+        notes.append("every recording is called a leak")
+    return notes

@@ -1,0 +1,88 @@
+"""One recording on its way into a store: read once, its log-mel on a spool, its facts in a row."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import SpooledTemporaryFile
+from typing import BinaryIO, cast
+
+import numpy as np
+
+from leakdet.acoustics.mel import LogMel
+from leakdet.acoustics.windows import MelStream
+from leakdet.errors import InputError
+from leakdet.storage.sources import LeftOut, SourceRecording, printable
+from leakdet.storage.store_writer import RecordingRow
+
+SPOOL_BYTES = (
+    16 << 20
+)  # a recording's mel beyond this waits on disk, so that memory does not grow with its length
+
+
+@dataclass
+class Heard:
+    """One recording as a worker hands it over."""
+
+    row: RecordingRow
+    window_start_s: np.ndarray
+    mel: BinaryIO
+    sound: BinaryIO | None
+
+
+@dataclass(frozen=True)
+class Hearing:
+    """The work of one thread on one recording."""
+
+    log_mel: LogMel
+    waveform: str
+    folder: Path
+    out: Path
+
+    def __call__(self, recording: SourceRecording) -> Heard | LeftOut:
+        mel = self._spool()
+        sound = self._spool() if self.waveform != "none" else None
+        starts: list[np.ndarray] = []
+        stream = MelStream(recording.path, self.log_mel)
+        heard_until = 0
+        try:
+            for block in stream:
+                mel.write(block.mel.numpy().data.cast("B"))
+                starts.append(block.window_start_s)
+                if sound is not None:
+                    fresh = block.stretch.sound[max(0, heard_until - block.stretch.start_sample) :]
+                    sound.write(_as_stored(fresh, self.waveform))
+                    heard_until = block.stretch.start_sample + len(block.stretch.sound)
+        except InputError as error:
+            return LeftOut(recording.recording_id, str(error))
+        window_start_s = np.concatenate(starts)
+        return Heard(self._row(recording, stream, len(window_start_s)), window_start_s, mel, sound)
+
+    def _spool(self) -> BinaryIO:
+        return cast(BinaryIO, SpooledTemporaryFile(max_size=SPOOL_BYTES, dir=str(self.folder)))
+
+    def _row(self, recording: SourceRecording, stream: MelStream, windows: int) -> RecordingRow:
+        facts = stream.facts
+        path = recording.path.absolute()
+        if path.is_relative_to(self.folder):  # the demo's audio, which is published together with the store
+            path = self.out / path.relative_to(self.folder)
+        return RecordingRow(
+            recording_id=recording.recording_id,
+            path=printable(str(path)),
+            label=recording.label,
+            groups=recording.groups,
+            weight=recording.weight,
+            content_sha256=facts.content_sha256,
+            duration_s=facts.duration_s,
+            source_rate_hz=facts.source_rate_hz,
+            rms_dbfs=facts.rms_dbfs,
+            dc_offset=facts.dc_offset,
+            clipped_fraction=facts.clipped_fraction,
+            flags=facts.flags,
+            windows=windows,
+            mel_crc32=0,
+        )
+
+
+def _as_stored(sound: np.ndarray, kind: str) -> bytes:
+    if kind == "float32":
+        return sound.tobytes()
+    return np.clip(np.round(sound * 32768.0), -32768, 32767).astype("<i2").tobytes()

@@ -1,0 +1,27 @@
+"""Opening a split of any store that leakdet reads: its own, or a predecessor's directory."""
+
+from pathlib import Path
+
+from leakdet.errors import InputError
+from leakdet.storage.legacy import FILES, is_legacy, open_legacy_split
+from leakdet.storage.splits import leak_name
+from leakdet.storage.store import SPLITS, StoreSplit, open_split, split_files
+
+
+def open_any_split(store: Path, name: str) -> StoreSplit:
+    """A split of leakdet's own store or of a predecessor's directory."""
+    if not store.is_dir():
+        raise InputError(f"{store}: there is no such store.")
+    return open_legacy_split(store, name) if is_legacy(store) else open_split(store, name)
+
+
+def splits_there(store: Path) -> list[str]:
+    """Names of the splits that the store has, in the order train, val, test."""
+    if is_legacy(store):
+        return [name for name in SPLITS if (store / FILES[name]).exists()]
+    return [name for name in SPLITS if split_files(store, name)]
+
+
+def leak_label_of(split: StoreSplit, wanted: str | None) -> str:
+    """The store's own name of the leak class; `wanted`, in any case, overrules what the store says."""
+    return leak_name(split.label_names, wanted or split.leak_label, str(split.files[0].parent))

@@ -1,0 +1,95 @@
+"""What a person sees of a running training: one line per validation check, and a bar within the epoch on a terminal."""
+
+import time
+from typing import Any
+
+import lightning.pytorch as pl
+from lightning.pytorch.callbacks import ProgressBar
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from leakdet.training import names
+
+COLUMNS = ("epoch", "train loss", "val loss", "val F1", "val AUROC", "learning rate", "s/epoch")
+WIDTHS = (9, 11, 10, 8, 10, 14, 8)
+
+
+class EpochTable(ProgressBar):
+    """A table that grows by a line per check (the best F1 so far is starred); plain text, so that a log reads like a screen."""
+
+    def __init__(self, refresh_batches: int = 20) -> None:
+        super().__init__()
+        self._refresh_batches = refresh_batches
+        self._console = Console()
+        self._bar: Progress | None = None
+        self._best_f1 = -1.0
+        self._epoch_started = 0.0
+        self._enabled = True
+
+    def disable(self) -> None:
+        self._enabled = False
+
+    def enable(self) -> None:
+        self._enabled = True
+
+    def on_train_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
+        if self._enabled:
+            _print_row(*COLUMNS)
+
+    def on_train_epoch_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule", *_: Any) -> None:
+        self._epoch_started = time.monotonic()
+        if self._enabled and self._console.is_terminal:
+            columns = (
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeRemainingColumn(),
+            )
+            self._bar = Progress(*columns, console=self._console, transient=True)
+            self._bar.start()
+            self._bar.add_task(
+                f"epoch {trainer.current_epoch + 1}, batches", total=int(self.total_train_batches)
+            )
+
+    def on_train_batch_end(
+        self, trainer: "pl.Trainer", pl_module: "pl.LightningModule", outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        if self._bar and (batch_idx + 1) % self._refresh_batches == 0:
+            self._bar.update(self._bar.task_ids[0], completed=batch_idx + 1)
+
+    def on_train_epoch_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
+        self._close_bar()
+        found = trainer.callback_metrics
+        if not self._enabled or names.VAL_F1 not in found:
+            return
+        f1 = float(found[names.VAL_F1])
+        star = "*" if f1 > self._best_f1 else " "
+        self._best_f1 = max(self._best_f1, f1)
+        last = trainer.max_epochs if (trainer.max_epochs or -1) > 0 else "?"
+        _print_row(
+            f"{trainer.current_epoch + 1}/{last}",
+            _number(found, names.TRAIN_LOSS),
+            _number(found, names.VAL_LOSS),
+            f"{f1:.4f}{star}",
+            _number(found, names.VAL_AUROC),
+            f"{trainer.optimizers[0].param_groups[0]['lr']:.2e}",
+            f"{time.monotonic() - self._epoch_started:.1f}",
+        )
+
+    def on_exception(
+        self, trainer: "pl.Trainer", pl_module: "pl.LightningModule", exception: BaseException
+    ) -> None:
+        self._close_bar()
+
+    def _close_bar(self) -> None:
+        if self._bar:
+            self._bar.stop()
+            self._bar = None
+
+
+def _number(metrics: Any, name: str) -> str:
+    return f"{float(metrics[name]):.4f}" if name in metrics else "-"
+
+
+def _print_row(*cells: str) -> None:
+    print(" ".join(cell.rjust(width) for cell, width in zip(cells, WIDTHS, strict=True)), flush=True)

@@ -1,0 +1,65 @@
+"""In which order an epoch visits the samples: a pure function of (seed, epoch), the same on every rank and worker."""
+
+import numpy as np
+
+SAMPLINGS = ("natural", "balanced", "oversampled", "curriculum")
+
+
+def epoch_order(
+    class_id: np.ndarray, sampling: str, seed: int, epoch: int, curriculum_epochs: int = 1
+) -> np.ndarray:
+    """Samples in the order of this epoch, int64 [N'].
+
+    natural: every sample once. balanced: as many draws as there are samples, the same number of each class, no sample of a
+    class again before all others of it were drawn. oversampled: every class as often as the most frequent one, which is
+    visited once. curriculum: balanced at first, moving linearly to the natural mix over `curriculum_epochs`.
+    """
+    rng = np.random.default_rng([seed, epoch])
+    counts = np.bincount(class_id)
+    draws = _draws(counts, sampling, epoch, curriculum_epochs)
+    if (draws == counts).all():
+        return rng.permutation(len(class_id))
+    picked = [
+        _repeated(np.flatnonzero(class_id == number), count, rng)
+        for number, count in enumerate(draws.tolist())
+        if count
+    ]
+    return rng.permutation(np.concatenate(picked))
+
+
+def drawn_mix(class_id: np.ndarray, classes: int, sampling: str) -> np.ndarray:
+    """Share of each class among what is drawn, float64 [classes]: over the run's later part for a curriculum."""
+    counts = np.bincount(class_id, minlength=classes)
+    draws = _draws(counts, "natural" if sampling == "curriculum" else sampling, 0, 1)
+    return np.asarray(draws / max(1, draws.sum()))
+
+
+def _draws(counts: np.ndarray, sampling: str, epoch: int, curriculum_epochs: int) -> np.ndarray:
+    """How many samples of each class the epoch draws."""
+    present = counts > 0
+    if sampling == "oversampled":
+        return np.where(present, counts.max(), 0)
+    toward_natural = {"natural": 1.0, "balanced": 0.0}.get(sampling, min(1.0, epoch / curriculum_epochs))
+    if toward_natural == 1.0:
+        return counts
+    even = counts.sum() / present.sum()
+    wanted = np.where(present, toward_natural * counts + (1 - toward_natural) * even, 0)
+    draws = np.floor(wanted).astype(np.int64)
+    short = counts.sum() - draws.sum()
+    draws[np.argsort(draws - wanted, kind="stable")[:short]] += 1
+    return draws
+
+
+def _repeated(members: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+    """`count` draws from `members`: whole shuffled rounds, then part of one."""
+    rounds = -(-count // len(members))
+    return np.concatenate([rng.permutation(members) for _ in range(rounds)])[:count]
+
+
+def batch_bounds(samples: int, batch_size: int) -> np.ndarray:
+    """Bounds [batches + 1] of the fewest batches of at most `batch_size`, their sizes differing by one at most.
+
+    A tiny last batch would weigh as much as a full one in the optimiser; here there is none.
+    """
+    batches = -(-samples // batch_size)
+    return np.arange(batches + 1, dtype=np.int64) * samples // max(1, batches)

@@ -1,0 +1,200 @@
+import itertools
+import json
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from leakdet.detection.calibration import Calibration
+from leakdet.detection.decision import POOLINGS, DecisionRule, fit_rule, pool, votes_needed
+from leakdet.detection.thresholds import NEVER
+from leakdet.errors import InputError, SettingsError
+
+RULE = DecisionRule(
+    "vote",
+    0.4,
+    0.625,
+    "max_fpr",
+    0.01,
+    fitted_on="val",
+    note="few",
+    calibration=Calibration("platt", 1.5, -0.2),
+)
+
+
+def offsets_of(lengths):
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+
+@st.composite
+def ragged(draw):
+    lengths = draw(st.lists(st.integers(1, 9), min_size=1, max_size=6))
+    elements = st.sampled_from([0.0, 0.25, 0.5, 1.0]) if draw(st.booleans()) else st.floats(0, 1, width=32)
+    prob = draw(hnp.arrays(np.float32, sum(lengths), elements=elements))
+    return prob, offsets_of(lengths)
+
+
+@settings(deadline=None)
+@given(ragged(), st.fractions(Fraction(1, 40), 1, max_denominator=40))
+def test_vote_score_reaches_a_threshold_exactly_when_enough_windows_do(recordings, share):
+    prob, offsets = recordings
+    scores = pool(prob, offsets, "vote", float(share))
+    for threshold in np.unique(np.concatenate([prob, [0.3, 1.0]])):
+        voted = [
+            int((prob[a:b] >= threshold).sum()) >= max(1, share * int(b - a))
+            for a, b in itertools.pairwise(offsets)
+        ]
+        assert (scores >= threshold).tolist() == voted
+
+
+@pytest.mark.parametrize(
+    ("fraction", "windows", "k"),
+    [
+        (0.1, 30, 3),
+        (5 / 6, 6, 5),
+        (1 / 3, 3, 1),
+        (2 / 3, 3, 2),
+        (0.07, 100, 7),
+        (0.5, 1, 1),
+        (0.5, 5, 3),
+        (1.0, 7, 7),
+        (1e-9, 9, 1),
+    ],
+)
+def test_votes_needed_is_the_ceiling_without_floating_point_error(fraction, windows, k):
+    assert votes_needed(np.array([windows]), fraction).tolist() == [k]
+
+
+@settings(deadline=None)
+@given(ragged())
+def test_mean_and_logit_mean_are_the_means_of_each_recording(recordings):
+    prob, offsets = recordings
+    parts = [prob[a:b].astype(float) for a, b in itertools.pairwise(offsets)]
+    np.testing.assert_allclose(pool(prob, offsets, "mean"), [p.mean() for p in parts], atol=1e-15)
+    inside = [p.clip(2.0**-25, 1 - 2.0**-25) for p in parts]
+    odds = [math.exp(np.mean(np.log(p / (1 - p)))) for p in inside]
+    np.testing.assert_allclose(pool(prob, offsets, "logit_mean"), [o / (1 + o) for o in odds], rtol=1e-9)
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_a_score_depends_neither_on_neighbours_nor_on_the_order_of_windows(pooling):
+    rng = np.random.default_rng(0)
+    lengths = np.concatenate([rng.integers(1, 200, 300), np.full(300, 80)])
+    prob, offsets = rng.random(lengths.sum(), dtype=np.float32), offsets_of(lengths)
+    together = pool(prob, offsets, pooling, 0.3)
+    for r in range(0, 600, 7):
+        alone = prob[offsets[r] : offsets[r + 1]]
+        assert pool(alone, offsets_of([len(alone)]), pooling, 0.3)[0] == together[r]
+        assert pool(alone[::-1].copy(), offsets_of([len(alone)]), pooling, 0.3)[0] == pytest.approx(
+            together[r], abs=1e-12
+        )
+    assert together.min() >= 0.0
+    assert together.max() <= 1.0
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_one_window_and_no_recordings(pooling):
+    assert pool(np.array([0.25]), np.array([0, 1]), pooling)[0] == pytest.approx(0.25, abs=1e-15)
+    assert pool(np.zeros(0), np.array([0]), pooling).shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("prob", "offsets", "error", "words"),
+    [
+        ([0.1, 0.2], [0, 1, 1, 2], InputError, "Recording 1 .* no windows"),
+        ([0.1, float("nan")], [0, 2], InputError, "row 1 is nan"),
+        ([0.1, -3.5], [0, 2], InputError, "were logits passed"),
+        ([0.1, 0.2], [0, 1], ValueError, "from 0 to 2"),
+        ([0.1, 0.2], [1, 2], ValueError, "found 1 to 2"),
+        ([0.1, 0.2], [0, 2, 1, 2], ValueError, "must not fall"),
+    ],
+)
+def test_pool_refuses_what_it_cannot_score(prob, offsets, error, words):
+    with pytest.raises(error, match=words):
+        pool(np.array(prob), np.array(offsets), "mean")
+
+
+@pytest.mark.parametrize(
+    ("pooling", "fraction"), [("max", 0.5), ("vote", 0.0), ("vote", 1.01), ("vote", float("nan"))]
+)
+def test_pool_refuses_unknown_settings(pooling, fraction):
+    with pytest.raises(SettingsError):
+        pool(np.array([0.1]), np.array([0, 1]), pooling, fraction)
+
+
+def test_a_score_at_the_threshold_is_a_leak_in_float32_and_float64():
+    rule = DecisionRule(threshold=0.5)
+    for kind in (np.float32, np.float64):
+        assert rule.decide(np.array([0.5, np.nextafter(kind(0.5), kind(0))], kind)).tolist() == [True, False]
+
+
+def test_no_probability_reaches_never():
+    assert not DecisionRule(threshold=NEVER).decide(np.array([1.0], np.float32)).any()
+    assert not (np.array([1.0], np.float32) >= np.float32(NEVER)).any()
+
+
+def test_rule_survives_json_and_decides_as_before():
+    back = DecisionRule.from_json(json.loads(json.dumps(RULE.to_json())))
+    assert back == RULE
+    assert DecisionRule.from_json(DecisionRule().to_json()) == DecisionRule()
+    assert DecisionRule.from_json({**RULE.to_json(), "threshold": 1}).threshold == 1.0
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        ({"treshold": 0.5}, InputError, "unknown keys: treshold"),
+        ({"threshold": "0.5"}, InputError, "threshold must be a finite number; found '0.5'"),
+        ({"threshold": True}, InputError, "threshold must be a finite number"),
+        ({"threshold": None}, InputError, "threshold must be a finite number"),
+        ({"threshold": float("nan")}, InputError, "threshold must be a finite number"),
+        ({"threshold": 1.5}, SettingsError, "threshold is 1.5"),
+        ({"policy": "best"}, SettingsError, "policy is 'best'"),
+        ({"policy": "max_f1"}, SettingsError, "max_f1 takes no budget"),
+        ({"pooling": 3}, InputError, "pooling must be text"),
+        ({"vote_fraction": 0}, SettingsError, "vote_fraction is 0"),
+        ({"calibration": {"kind": "platt", "slope": 1.0}}, InputError, "calibration must be an object"),
+        ({"calibration": {"kind": "platt", "slope": -1.0, "offset": 0.0}}, SettingsError, "slope"),
+        ({"calibration": {"kind": "isotonic", "slope": 1.0, "offset": 0.0}}, SettingsError, "isotonic"),
+        ({"note": 1}, InputError, "note must be text or null"),
+    ],
+)
+def test_a_stored_rule_with_a_fault_is_refused_by_name(change, error, words):
+    with pytest.raises(error, match=words):
+        DecisionRule.from_json({**RULE.to_json(), **change})
+
+
+def test_a_stored_rule_must_say_how_it_decides():
+    with pytest.raises(InputError, match="lacks threshold, policy"):
+        DecisionRule.from_json({"pooling": "mean", "vote_fraction": 0.5})
+
+
+def test_fit_rule_stores_what_it_used_and_decides_as_it_was_fitted():
+    rng = np.random.default_rng(1)
+    is_leak = np.arange(60) % 3 == 0
+    prob = np.clip(rng.normal(0.3 + 0.4 * np.repeat(is_leak, 10), 0.1), 0, 1).astype(np.float32)
+    offsets = offsets_of([10] * 60)
+    rule = fit_rule(
+        prob, offsets, is_leak, policy="max_fpr", budget=0.05, calibration="platt", fitted_on="val"
+    )
+    alarms = rule.decide(rule.score(prob, offsets))
+    assert (alarms[is_leak].all(), alarms[~is_leak].sum()) == (True, 2)
+    assert (rule.budget, rule.cost_miss, rule.fitted_on, rule.note) == (0.05, None, "val", None)
+    assert rule.calibration is not None
+    costly = fit_rule(prob, offsets, is_leak, policy="min_cost", cost_miss=20.0)
+    assert (costly.cost_miss, costly.cost_false_dig, costly.calibration, costly.fitted_on) == (
+        20.0,
+        1.0,
+        None,
+        None,
+    )
+
+
+def test_calibrated_probabilities_keep_the_order_and_none_keeps_the_scores():
+    scores = np.linspace(0, 1, 101)
+    assert (np.diff(RULE.probability(scores)) > 0).all()
+    assert DecisionRule().probability(scores).tolist() == scores.tolist()
