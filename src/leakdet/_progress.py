@@ -3,7 +3,6 @@
 import sys
 import time
 from types import TracebackType
-from typing import Self
 
 from rich.console import Console
 from rich.progress import (
@@ -28,7 +27,7 @@ class Advance:
         self._bar: Progress | None = None
         self._console = Console(stderr=True)
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Advance":
         if self._console.is_terminal:
             self._bar = Progress(
                 TextColumn("{task.description}"),

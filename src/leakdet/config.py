@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from leakdet.errors import SettingsError
 
@@ -160,7 +160,7 @@ class SignalConfig:
         return [f"{name}: {mine[name]} / {theirs[name]}" for name in mine if mine[name] != theirs[name]]
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any], where: str) -> Self:
+    def from_dict(cls, values: Mapping[str, Any], where: str) -> "SignalConfig":
         """Rebuild settings that were stored as JSON. Raises `SettingsError` on unknown or missing fields."""
         return from_dict(cls, values, where)
 
@@ -353,19 +353,25 @@ class AugmentConfig:
 class DecisionConfig:
     """From window probabilities to a verdict per recording; the threshold is fitted on val by `policy`, once."""
 
-    pooling: str = "mean"  # mean | vote
+    pooling: str = "mean"  # mean | vote | logit_mean
     vote_fraction: float = 0.5
-    policy: str = "max_f1"  # max_f1 | max_fpr | min_tpr | fixed
+    policy: str = "max_f1"  # max_f1 | max_fpr | min_tpr | min_cost | fixed
     threshold: float = 0.5  # fixed
     max_fpr: float = 0.01
     min_tpr: float = 0.95
+    cost_miss: float = 10.0  # min_cost: of a leak that is missed, in units of
+    cost_false_dig: float = 1.0  # a dig that finds none
+    calibration: str = "none"  # none | platt | temperature: of the shown probability; verdicts use the score
 
     def __post_init__(self) -> None:
-        _one_of("decision.pooling", self.pooling, ("mean", "vote"))
+        _one_of("decision.pooling", self.pooling, ("mean", "vote", "logit_mean"))
         _require(
             0 < self.vote_fraction <= 1, "decision.vote_fraction", self.vote_fraction, "above 0 and at most 1"
         )
-        _one_of("decision.policy", self.policy, ("max_f1", "max_fpr", "min_tpr", "fixed"))
+        _one_of("decision.policy", self.policy, ("max_f1", "max_fpr", "min_tpr", "min_cost", "fixed"))
+        _one_of("decision.calibration", self.calibration, ("none", "platt", "temperature"))
+        for name in ("cost_miss", "cost_false_dig"):
+            _at_least(f"decision.{name}", getattr(self, name), 0)
         for name in ("threshold", "max_fpr", "min_tpr"):
             _share(f"decision.{name}", getattr(self, name))
 

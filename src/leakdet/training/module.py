@@ -184,6 +184,9 @@ def decision_arguments(config: TrainConfig) -> dict[str, Any]:
         "vote_fraction": decision.vote_fraction,
         "policy": decision.policy,
         "budget": budget,
+        "cost_miss": decision.cost_miss,
+        "cost_false_dig": decision.cost_false_dig,
+        "calibration": decision.calibration,
     }
 
 

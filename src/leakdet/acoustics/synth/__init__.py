@@ -1,7 +1,8 @@
 """Demo recordings with a physical motive, so that leakdet can be tried before any audio is at hand.
 
-NOLEAK is the background of a site (ambient noise, use, pumps, hum, interference); LEAK is *the same kind of* background plus
-the steady turbulence of a jet. Nothing else depends on the label. Formulas and measured facts: `docs/demo.md`.
+NOLEAK is the background of a site (ambient noise, use, pumps, hum, interference); LEAK is the same kind of
+background plus the steady turbulence of a jet. Nothing else depends on the label. Formulas, reasons and
+measured facts: `docs/demo.md`.
 """
 
 from leakdet.acoustics.synth.recording import LEAK, NOLEAK, DemoRecording, demo_recording

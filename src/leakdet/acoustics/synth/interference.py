@@ -1,6 +1,6 @@
-"""Short sounds of 0.05 to 0.5 s that fall on leaks and silence alike: knocks, taps, traffic, speech-like bursts.
+"""Short sounds of 0.05 to 0.5 s that fall on both classes alike: knocks, taps, traffic, speech-like bursts.
 
-They are loud and have nothing to do with the label, so a detector that answers to events instead of to the steady part fails.
+They are loud and have nothing to do with the label: a detector that answers to events, not to the steady part, fails.
 """
 
 import numpy as np
@@ -36,7 +36,7 @@ def _tap(rng: np.random.Generator, site: Site, samples: int) -> Sound:
 
 
 def _traffic(rng: np.random.Generator, site: Site, samples: int) -> Sound:
-    """A passing rumble below some hundred hertz."""
+    """A passing rumble below some hundred hertz, through the soil rather than the pipe."""
     knee_hz = rng.uniform(80, 400)
     density_db = -20 * np.log10(1 + (site.freqs_hz / knee_hz) ** 2) + site.path_db
     return coloured_noise(rng, site.freqs_hz, density_db, samples) * np.hanning(samples).astype(np.float32)
@@ -71,7 +71,10 @@ def burst(rng: np.random.Generator, site: Site, kind: str, samples: int) -> Soun
 
 
 def interference(rng: np.random.Generator, site: Site, samples: int) -> tuple[Sound, tuple[str, ...]]:
-    """Events for one recording, [samples], each with its own peak of 6 to 24 dB (relative to a background of RMS 1), and their kinds."""
+    """One to six events for a recording, [samples], and their kinds.
+
+    Each has its own peak, 6 to 24 dB above a background of RMS 1.
+    """
     sound = np.zeros(samples, np.float32)
     kinds = []
     for _ in range(int(rng.integers(1, 7))):

@@ -1,7 +1,7 @@
 """Where a demo recording is made: the pipe, the logger on it, and the noise of the neighbourhood.
 
-Everything here is drawn once per site (or per logger), so all recordings of a site share a colour that recordings of other
-sites do not have. That is what makes a split by site harder than a split by recording.
+Everything here is drawn once per site (or per logger), so all recordings of a site share a colour that those of
+other sites do not have. That is what makes a split by site harder than a split by recording.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from leakdet.acoustics.synth.signals import Spectrum, Stream, grid_hz, smooth_cu
 
 @dataclass(frozen=True)
 class Material:
-    """Attenuation along the pipe: (fixed + per_khz·f/kHz) dB per metre; `reach_m` is the farthest demo leak."""
+    """Attenuation along the pipe, (fixed + per_khz·f/kHz) dB per metre; `reach_m` scales the distances of leaks."""
 
     name: str
     fixed_db_per_m: float
@@ -21,7 +21,7 @@ class Material:
     reach_m: float
 
 
-# Orders of magnitude, not measurements: metal carries tens of metres and high frequencies, plastic a few metres and low ones.
+# Chosen, not measured: metal carries high frequencies over tens of metres, plastic low ones over a few.
 MATERIALS = (
     Material("steel", 0.02, 0.04, 70.0),
     Material("cast-iron", 0.03, 0.08, 40.0),
@@ -33,7 +33,7 @@ LOGGERS = 6
 
 @dataclass(frozen=True)
 class Sensor:
-    """A logger model: smooth response, own noise (dBFS over the whole band) and offset (share of full scale)."""
+    """A logger: smooth response, own noise (dBFS over the whole band), offset (share of full scale)."""
 
     sensor_id: str
     response_db: Spectrum
@@ -43,7 +43,11 @@ class Sensor:
 
 @dataclass(frozen=True)
 class Site:
-    """A pipe with its surroundings. `path_db`: pipe resonances, mounting and sensor together, met by every sound in the pipe."""
+    """A pipe with its surroundings.
+
+    `pipe_db` is the colour that the pipe's resonances give to sound inside it; `path_db`, of mounting and sensor
+    together, is met by every sound. Leak values are the site's typical ones; each recording departs from them.
+    """
 
     site_id: str
     rate_hz: int
@@ -81,7 +85,7 @@ def resonance_db(freqs_hz: Spectrum, modes_hz: Spectrum, quality: Spectrum, heig
 
 
 def dealt(seed: int, kind: Stream, position: int, choices: int) -> int:
-    """Deal choices like cards, a shuffled deck per `choices` positions: near-equal counts however many sites there are."""
+    """Deal choices like cards, one shuffled deck per `choices` positions: counts stay equal to within one."""
     deck, place = divmod(position, choices)
     return int(stream(seed, kind, deck).permutation(choices)[place])
 
