@@ -1,4 +1,4 @@
-"""The page of measurements: every bench script merges its section into docs/benchmarks.json and renders docs/benchmarks.md anew."""
+"""The page of measurements: each bench script merges its section into docs/benchmarks.json and renders docs/benchmarks.md."""
 
 import json
 import os
@@ -13,8 +13,8 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 LIBRARIES = ("torch", "lightning", "numpy", "h5py", "soundfile", "soxr", "librosa", "optuna")
 HEAD = """# Measurements
 
-Written by `make bench` (the scripts are `scripts/bench_*.py`); the same numbers are in `benchmarks.json`. Compare ratios: absolute
-figures are this machine's. Each section names the machine that it was measured on.
+Written by `make bench` (the scripts are `scripts/bench_*.py`); the same numbers are in `benchmarks.json`. Compare ratios:
+absolute figures are this machine's. Each section names the machine that it was measured on.
 """
 
 
