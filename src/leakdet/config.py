@@ -268,7 +268,11 @@ class DataConfig:
     unit: str = "window"  # window | segment: what one sample of the network is
     sampling: str = "natural"  # natural | balanced | oversampled | curriculum
     curriculum_epochs: int = 10  # curriculum: epochs from a balanced draw to the natural mix
-    batch_size: int = 512
+    batch_size: int = 512  # of all processes together
+    residency: str = "auto"  # auto | device | ram | stream: where the windows are during training
+    workers: int = 0  # stream only: processes that read, beside the one that trains; 0: a thread reads ahead
+    worker_start: str = "forkserver"  # fork | forkserver | spawn: how worker processes are started
+    buffer_mb: float = 64.0  # stream only: windows that are shuffled together, in each reading process
     shuffle_labels: bool = (
         False  # null test: permute the training and validation labels over recordings; nothing can be learnt
     )
@@ -277,6 +281,10 @@ class DataConfig:
         _one_of("data.unit", self.unit, ("window", "segment"))
         _one_of("data.sampling", self.sampling, ("natural", "balanced", "oversampled", "curriculum"))
         _at_least("data.batch_size", self.batch_size, 1)
+        _one_of("data.residency", self.residency, ("auto", "device", "ram", "stream"))
+        _one_of("data.worker_start", self.worker_start, ("fork", "forkserver", "spawn"))
+        _at_least("data.workers", self.workers, 0)
+        _at_least("data.buffer_mb", self.buffer_mb, 1)
         _at_least("data.curriculum_epochs", self.curriculum_epochs, 1)
 
 

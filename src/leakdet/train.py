@@ -53,6 +53,7 @@ def _introduction(config: TrainConfig, data: "LeakDataModule") -> str:
         f"train    {train.recordings} recordings, {train.windows} windows",
         f"val      {val.recordings} recordings, {val.windows} windows",
         f"classes  drawn as {mix} ({config.data.sampling} sampling, loss {config.loss.name}); leak is {data.leak_label}",
+        f"data     {data.residency.kind}: {data.residency.reason}",
         f"network  {config.network.name} on {config.data.unit}s of {shape} (segments, mels, frames)",
     ]
     if train.signal_unknown:

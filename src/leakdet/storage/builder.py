@@ -56,7 +56,7 @@ def build_store(config: BuildConfig) -> BuildReport:
         splits = assign_splits(readable, config.split, leak)
         report = BuildReport(out, signal, names, leak, left_out=left_out, remarks=remarks + header_remarks)
         writers = {
-            name: SplitWriter(folder, name, signal, config.waveform)
+            name: SplitWriter(folder, name, signal, config.waveform, config.split.group_by)
             for name in sorted(set(splits), key=SPLITS.index)
         }
         for writer in writers.values():

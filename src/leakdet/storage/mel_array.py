@@ -1,9 +1,11 @@
 """The windows of a split as one array [W, S, M, T] float16 that may lie in several files."""
 
+import math
+import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import h5py
 import numpy as np
@@ -37,7 +39,25 @@ class MelPart:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "mapped"}
+        return {name: value for name, value in self.__dict__.items() if name not in ("mapped", "_handle")}
+
+    @cached_property
+    def _handle(self) -> BinaryIO:
+        return self.path.open("rb", buffering=0)
+
+    def read_into(self, start: int, out: np.ndarray) -> None:
+        """Fill `out` with windows [start, start + len(out)). Unlike `mapped` it adds nothing to the process's memory."""
+        if self.offset is None:
+            out[...] = self.rows(start, start + len(out))
+            return
+        wanted = out.data.cast("B") if out.size else memoryview(b"")
+        at = self.offset + start * math.prod(self.shape[1:]) * out.itemsize
+        done = 0
+        while done < len(wanted):
+            count = os.preadv(self._handle.fileno(), [wanted[done:]], at + done)
+            if not count:
+                raise InputError(f"{self.path}: it ends at byte {at + done}. Build it again.")
+            done += count
 
     @cached_property
     def mapped(self) -> np.ndarray | None:
@@ -85,6 +105,20 @@ class MelArray:
     @property
     def nbytes(self) -> int:
         return int(np.prod(self.shape)) * 2
+
+    @property
+    def window_bytes(self) -> int:
+        return math.prod(self.shape[1:]) * 2
+
+    def read(self, start: int, stop: int, out: np.ndarray | None = None) -> np.ndarray:
+        """Windows [start, stop) in memory of their own, or in `out` [stop - start, S, M, T] float16."""
+        if out is None:
+            out = np.empty((stop - start, *self.shape[1:]), np.float16)
+        for part, low in zip(self.parts, self._starts[:-1].tolist(), strict=True):
+            first, last = max(start, low), min(stop, low + part.shape[0])
+            if first < last:
+                part.read_into(first - low, out[first - start : last - start])
+        return out
 
     def rows(self, start: int, stop: int) -> np.ndarray:
         """Windows [start, stop)."""

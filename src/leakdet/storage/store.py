@@ -52,6 +52,24 @@ class StoreSplit:
     def windows_per_recording(self) -> np.ndarray:
         return np.diff(self.recording_offsets)
 
+    def read(self, start: int, stop: int, out: np.ndarray | None = None) -> np.ndarray:
+        """Windows [start, stop) in memory of their own, or in `out`. `InputError` names the recording that cannot be read."""
+        try:
+            return self.mel.read(start, stop, out)
+        except InputError:
+            first = int(np.searchsorted(self.recording_offsets, start, side="right")) - 1
+            last = int(np.searchsorted(self.recording_offsets, stop))
+            for row in range(first, last):
+                self._read_one(row)
+            raise
+
+    def _read_one(self, row: int) -> None:
+        low, high = self.recording_offsets[row : row + 2].tolist()
+        try:
+            self.mel.read(low, high)
+        except InputError as error:
+            raise InputError(f"recording {self.recording_ids[row]} ({self.name}): {error}") from error
+
     @cached_property
     def recording_ids(self) -> np.ndarray:
         """Names of the recordings, [R] of str. A predecessor's file has none: `<file stem>#<row>`."""
@@ -68,9 +86,14 @@ class StoreSplit:
 
     @property
     def _legacy(self) -> bool:
-        return not self._has("recording_id")
+        return not self.has("recording_id")
 
-    def _has(self, dataset: str) -> bool:
+    @cached_property
+    def checksums(self) -> np.ndarray | None:
+        """CRC-32 of each recording's mel as it was written, [R]; None where the store has none."""
+        return self.numbers("mel_crc32", 0.0) if self.has("mel_crc32") else None
+
+    def has(self, dataset: str) -> bool:
         with open_h5(self.files[0]) as file:
             return dataset in file
 
@@ -80,7 +103,7 @@ class StoreSplit:
 
     def numbers(self, dataset: str, default: float) -> np.ndarray:
         """A numeric data set over all files, [R]; `default` where the files do not have it."""
-        if not self._has(dataset):
+        if not self.has(dataset):
             return np.full(self.recordings, default)
         return np.concatenate([self._read(path, dataset, text=False) for path in self.files])
 

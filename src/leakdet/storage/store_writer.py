@@ -75,6 +75,7 @@ class SplitWriter:
     name: str
     signal: SignalConfig
     waveform: str = "none"
+    group_by: Sequence[str] = ()  # the group columns that no other split shares
     rows: list[RecordingRow] = field(default_factory=list)
     _starts: list[np.ndarray] = field(default_factory=list)
 
@@ -111,6 +112,7 @@ class SplitWriter:
             file.attrs["signal_hash"] = self.signal.hash
             file.attrs["label_names"] = json.dumps(names)
             file.attrs["leak_label"] = leak_label
+            file.attrs["group_by"] = json.dumps(list(self.group_by))
             file.attrs["created_by"] = f"leakdet {leakdet.__version__}"
             file.attrs["created_at"] = datetime.now(UTC).isoformat(timespec="seconds")
             for field_name, dtype in _ROW_FIELDS:

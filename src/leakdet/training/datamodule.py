@@ -1,9 +1,9 @@
-"""Windows of a store as batches: a batch is gathered at once, never sample by sample, and needs no worker process."""
+"""The train and val splits of a store, checked, placed and turned into loaders."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import lightning.pytorch as pl
 import numpy as np
@@ -11,132 +11,30 @@ import torch
 from torch import Tensor
 
 from leakdet.config import TrainConfig
-from leakdet.detection.detector import as_samples, sample_shape
+from leakdet.detection.detector import sample_shape
 from leakdet.detection.labels import LabelMap
 from leakdet.errors import InputError
+from leakdet.storage.checking import check_apart, check_contents
 from leakdet.storage.opening import leak_label_of, open_any_split, splits_there
 from leakdet.storage.store import StoreSplit
-from leakdet.training.sampling import batch_bounds, drawn_mix, epoch_order
+from leakdet.training.loaders import Epochs, EvalLoader, TrainLoader
+from leakdet.training.residency import choose_residency
+from leakdet.training.resident import ResidentEpochs, ResidentSamples
+from leakdet.training.samples import Batch, SplitSamples
+from leakdet.training.sampling import drawn_mix
+from leakdet.training.streaming import StreamEpochs
 
-EVAL_WINDOWS = 2048  # windows in a validation batch: changes memory, never a number
+__all__ = ["Batch", "EvalLoader", "LeakDataModule", "TrainLoader"]
 
-
-class Batch(NamedTuple):
-    """mel [B, S, M, T] float16; class_id, weight and recording [B]: true class, training weight, row of the recording."""
-
-    mel: Tensor
-    class_id: Tensor
-    weight: Tensor
-    recording: Tensor
-
-
-@dataclass
-class Samples:
-    """A split in memory, one row per sample of the network."""
-
-    mel: Tensor  # [N, S, M, T] float16
-    class_id: np.ndarray  # int64 [N]
-    weight: Tensor  # float32 [N]
-    recording: Tensor  # int64 [N]
-
-    @classmethod
-    def of(cls, split: StoreSplit, class_of_recording: np.ndarray, unit: str) -> "Samples":
-        windows = torch.from_numpy(np.array(split.mel.rows(0, split.windows)))
-        per_window = split.mel.shape[1] if unit == "segment" else 1
-        recording = np.repeat(np.arange(split.recordings), split.windows_per_recording * per_window)
-        weight = split.numbers("weight", default=1.0).astype(np.float32)
-        return cls(
-            mel=as_samples(windows, unit),
-            class_id=class_of_recording[recording],
-            weight=torch.from_numpy(weight[recording]),
-            recording=torch.from_numpy(recording),
-        )
-
-    def batch(self, index: Tensor) -> Batch:
-        class_id = torch.from_numpy(self.class_id)
-        return Batch(
-            self.mel.index_select(0, index), class_id[index], self.weight[index], self.recording[index]
-        )
-
-
-class TrainLoader:
-    """One epoch of batches in an order that depends on (seed, epoch) alone; Lightning treats it as a DataLoader.
-
-    It is its own sampler, so that Lightning tells it the epoch, and has a state, so that a resumed run goes on with the samples
-    that the interrupted epoch had not seen. Rank r takes every world-th sample of each batch: the effective batch is
-    `batch_size` on any number of processes.
-    """
-
-    def __init__(self, samples: Samples, config: TrainConfig, rank: int = 0, world: int = 1) -> None:
-        self.samples, self.config = samples, config
-        self.rank, self.world = rank, world
-        self.epoch = self.position = 0
-        self.sampler = self
-
-    def set_epoch(self, epoch: int) -> None:
-        if epoch != self.epoch:
-            self.epoch, self.position = epoch, 0
-
-    def _order(self) -> np.ndarray:
-        data = self.config.data
-        return epoch_order(
-            self.samples.class_id, data.sampling, self.config.seed, self.epoch, data.curriculum_epochs
-        )
-
-    def __len__(self) -> int:
-        return -(-len(self._order_length()) // self.config.data.batch_size)
-
-    def _order_length(self) -> range:
-        if self.config.data.sampling != "oversampled":
-            return range(len(self.samples.class_id))
-        counts = np.bincount(self.samples.class_id)
-        return range(int(counts.max()) * int((counts > 0).sum()))
-
-    def __iter__(self) -> Iterator[Batch]:
-        order = torch.from_numpy(self._order())
-        bounds = batch_bounds(len(order), self.config.data.batch_size)
-        if self.position >= len(bounds) - 1:
-            self.position = 0
-        for number in range(self.position, len(bounds) - 1):
-            self.position = number + 1
-            yield self.samples.batch(order[bounds[number] + self.rank : bounds[number + 1] : self.world])
-
-    def state_dict(self) -> dict[str, int]:
-        return {"epoch": self.epoch, "position": self.position}
-
-    def load_state_dict(self, state: dict[str, int]) -> None:
-        self.epoch, self.position = state["epoch"], state["position"]
-
-
-class EvalLoader:
-    """Every recording of this rank's share once, windows in order, so that no recording is counted twice on several ranks."""
-
-    def __init__(self, samples: Samples, recordings: int, rank: int = 0, world: int = 1) -> None:
-        self.samples = samples
-        bounds = np.arange(world + 1) * recordings // world
-        low, high = np.searchsorted(samples.recording.numpy(), bounds[rank : rank + 2])
-        per_batch = EVAL_WINDOWS
-        self.pieces = [
-            (start, min(start + per_batch, int(high))) for start in range(int(low), int(high), per_batch)
-        ]
-
-    def __len__(self) -> int:
-        return len(self.pieces)
-
-    def __iter__(self) -> Iterator[Batch]:
-        class_id = torch.from_numpy(self.samples.class_id)
-        for start, stop in self.pieces:
-            cut = slice(start, stop)
-            yield Batch(
-                self.samples.mel[cut], class_id[cut], self.samples.weight[cut], self.samples.recording[cut]
-            )
+RUN = 64  # samples that follow each other, where a few thousand stand for the whole split: a disk reads them at once
 
 
 class LeakDataModule(pl.LightningDataModule):
     """The train and val splits of a store under a label view.
 
     Raises:
-        InputError: a split is missing, has no leak or nothing but leaks, or the splits disagree on signal or vocabulary.
+        InputError: a split is missing, damaged, has no leak or nothing but leaks, or the splits disagree on signal or
+            vocabulary or share a recording, a sound or a group.
     """
 
     def __init__(self, config: TrainConfig, store: Path) -> None:
@@ -150,6 +48,18 @@ class LeakDataModule(pl.LightningDataModule):
         self.sample_shape = sample_shape(self.mel_shape, config.data.unit)
         self.train_samples = self._samples(self.train_split)
         self.val_samples = self._samples(self.val_split)
+        size = self.train_split.mel.nbytes + self.val_split.mel.nbytes
+        self.residency = choose_residency(config.data.residency, size, config.trainer)
+        self._resident: dict[str, ResidentSamples] = {}
+        self._read_in()
+
+    def _read_in(self) -> None:
+        """A damaged file is found now, not after an epoch. What is streamed for training is checked while epoch 0 reads it."""
+        if self.residency.kind == "stream":
+            check_contents(self.val_split)
+            return
+        for samples in (self.train_samples, self.val_samples):
+            self._in_memory(samples)
 
     def _open(self, name: str) -> StoreSplit:
         there = splits_there(self.store) if self.store.is_dir() else []
@@ -164,14 +74,19 @@ class LeakDataModule(pl.LightningDataModule):
         train, val = self.train_split, self.val_split
         if [n.casefold() for n in train.label_names] != [n.casefold() for n in val.label_names]:
             raise InputError(
-                f"{self.store}: train has the labels {train.label_names}, val {val.label_names}."
+                f"{self.store}: {train.files[0].name} has the labels {train.label_names}, {val.files[0].name} "
+                f"{val.label_names}. Build both with the same vocabulary."
             )
         if train.signal != val.signal or train.mel.shape[1:] != val.mel.shape[1:]:
+            differing = train.signal.differences(val.signal) if train.signal and val.signal else []
             raise InputError(
-                f"{self.store}: train and val were built with different signal settings; build them together."
+                f"{self.store}: {train.files[0].name} and {val.files[0].name} were built with different signal settings "
+                f"({'; '.join(differing) or f'windows of {train.mel.shape[1:]} and {val.mel.shape[1:]}'}). Build them together."
             )
+        others = [open_any_split(self.store, "test")] if "test" in splits_there(self.store) else []
+        check_apart([train, val, *others])
 
-    def _samples(self, split: StoreSplit) -> Samples:
+    def _samples(self, split: StoreSplit) -> SplitSamples:
         class_of_label = np.array(
             self.labels.class_ids(split.label_names, leak_label_of(split, self.leak_label), str(self.store))
         )
@@ -184,31 +99,65 @@ class LeakDataModule(pl.LightningDataModule):
             )
         if self.config.data.shuffle_labels:
             class_of_recording = np.random.default_rng(self.config.seed).permutation(class_of_recording)
-        return Samples.of(split, class_of_recording, self.config.data.unit)
+        return SplitSamples(split, class_of_recording, self.config.data.unit)
+
+    # ------------------------------------------------------------------------------------------ what a run asks
 
     @property
     def val_is_leak(self) -> np.ndarray:
         """Truth of the validation recordings as this run sees it, bool [R]: shuffled in a null test."""
-        first = np.searchsorted(self.val_samples.recording.numpy(), np.arange(self.val_split.recordings))
-        return np.asarray(self.val_samples.class_id[first] == self.labels.leak_index)
+        return np.asarray(self.val_samples.class_of_recording == self.labels.leak_index)
+
+    @cached_property
+    def train_counts(self) -> np.ndarray:
+        """Training samples of each class, int64 [classes]."""
+        return self.train_samples.class_counts(len(self.labels.names))
 
     @property
     def train_mix(self) -> np.ndarray:
-        """Share of each class among the samples that the sampler draws, float64 [classes]."""
-        return drawn_mix(self.train_samples.class_id, len(self.labels.names), self.config.data.sampling)
+        """Share of each class among the samples that the sampler draws, float64 [classes]; a curriculum's later epochs."""
+        return self.mix_of_epoch(self.config.data.curriculum_epochs)
+
+    def mix_of_epoch(self, epoch: int) -> np.ndarray:
+        """Share of each class among the samples that this epoch draws, float64 [classes]: it moves under a curriculum."""
+        data = self.config.data
+        return drawn_mix(self.train_counts, data.sampling, epoch, data.curriculum_epochs)
 
     def standardisation_batches(self, most: int = 20_000) -> Iterator[Tensor]:
         """Training samples spread evenly over the split, for the input layer's per-band mean and deviation."""
-        count = len(self.train_samples.class_id)
-        index = torch.arange(0, count, max(1, count // most))
-        for piece in torch.split(index, EVAL_WINDOWS):
-            yield self.train_samples.mel.index_select(0, piece)
+        count = len(self.train_samples)
+        starts = np.arange(0, count, RUN)
+        for start in starts[:: max(1, count // most)].tolist():
+            stop = min(start + RUN, count)
+            resident = self._resident.get("train")
+            yield resident.mel[start:stop] if resident else self.train_samples.read(start, stop)
 
-    def _place(self) -> dict[str, int]:
-        return {"rank": self.trainer.global_rank, "world": self.trainer.world_size} if self.trainer else {}
+    # ------------------------------------------------------------------------------------------ loaders
+
+    def _in_memory(self, samples: SplitSamples) -> ResidentSamples:
+        """The samples where the residency wants them; moved to the accelerator once training knows which it is."""
+        device = torch.device("cpu")
+        if self.residency.kind == "device" and self.trainer:
+            device = self.trainer.strategy.root_device
+        held = self._resident.get(samples.split.name)
+        if held is None:
+            held = self._resident[samples.split.name] = ResidentSamples(samples)
+        return held.to(device)
+
+    def _place(self) -> tuple[int, int]:
+        return (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
 
     def train_dataloader(self) -> Any:
-        return TrainLoader(self.train_samples, self.config, **self._place())
+        rank, world = self._place()
+        samples, data, seed = self.train_samples, self.config.data, self.config.seed
+        if len(samples) < world:
+            raise InputError(f"{self.store}: train has {len(samples)} samples for {world} processes.")
+        if self.residency.kind == "stream":
+            epochs: Epochs = StreamEpochs(samples, data, seed, rank, world)
+        else:
+            epochs = ResidentEpochs(self._in_memory(samples), data, seed, rank, world)
+        return TrainLoader(epochs)
 
     def val_dataloader(self) -> Any:
-        return EvalLoader(self.val_samples, self.val_split.recordings, **self._place())
+        resident = None if self.residency.kind == "stream" else self._in_memory(self.val_samples)
+        return EvalLoader(self.val_samples, resident, *self._place())

@@ -51,11 +51,17 @@ class LeakModule(pl.LightningModule):
 
     # ------------------------------------------------------------------------------------------ training
 
+    def on_train_epoch_start(self) -> None:
+        """Under a curriculum the mix moves, and class weights with it; validation keeps those of the mix that it ends with."""
+        mix = torch.from_numpy(self.data.mix_of_epoch(self.current_epoch)).float()
+        weights = class_weights(self.config.loss, mix, self.data.labels.leak_index)
+        self._epoch_weights = weights.to(self.device)
+
     def training_step(self, batch: Batch, batch_index: int) -> Tensor:
         mel = batch.mel.float()
         if self.config.augment.eq_db > 0:
             mel = smooth_random_eq(mel, self.config.augment.eq_db, self.config.augment.eq_terms)
-        parts = self._loss(self.network(mel), batch)
+        parts = self._loss(self.network(mel), batch, self._epoch_weights)
         values = {
             names.TRAIN_LOSS: parts.total,
             names.TRAIN_CLASS_LOSS: parts.class_loss,
@@ -64,9 +70,9 @@ class LeakModule(pl.LightningModule):
         self.log_dict(values, on_step=False, on_epoch=True, batch_size=len(batch.class_id))
         return parts.total
 
-    def _loss(self, output: Any, batch: Batch) -> LossParts:
+    def _loss(self, output: Any, batch: Batch, weights: Tensor) -> LossParts:
         return loss_parts(
-            output, batch.class_id, batch.weight, self.config.loss, self.weights, self.data.labels.leak_index
+            output, batch.class_id, batch.weight, self.config.loss, weights, self.data.labels.leak_index
         )
 
     # ------------------------------------------------------------------------------------------ validation
@@ -76,7 +82,7 @@ class LeakModule(pl.LightningModule):
 
     def validation_step(self, batch: Batch, batch_index: int) -> None:
         output = self.network(batch.mel.float())
-        parts = self._loss(output, batch._replace(weight=torch.ones_like(batch.weight)))
+        parts = self._loss(output, batch._replace(weight=torch.ones_like(batch.weight)), self.weights)
         count = torch.tensor(1.0, device=self.device)
         self._losses.append(torch.stack([*parts, count]) * len(batch.class_id))
         self._heard.append(

@@ -1,41 +1,17 @@
-"""In which order an epoch visits the samples: a pure function of (seed, epoch), the same on every rank and worker."""
+"""Which samples an epoch visits, how often, in which batches: a pure function of (seed, epoch), the same on every process."""
 
 import numpy as np
 
 SAMPLINGS = ("natural", "balanced", "oversampled", "curriculum")
 
 
-def epoch_order(
-    class_id: np.ndarray, sampling: str, seed: int, epoch: int, curriculum_epochs: int = 1
-) -> np.ndarray:
-    """Samples in the order of this epoch, int64 [N'].
+def epoch_draws(counts: np.ndarray, sampling: str, epoch: int = 0, curriculum_epochs: int = 1) -> np.ndarray:
+    """How many samples of each class the epoch draws, int64 [classes]. `counts` [classes] are those that there are.
 
-    natural: every sample once. balanced: as many draws as there are samples, the same number of each class, no sample of a
-    class again before all others of it were drawn. oversampled: every class as often as the most frequent one, which is
-    visited once. curriculum: balanced at first, moving linearly to the natural mix over `curriculum_epochs`.
+    natural: every sample once. balanced: as many draws as there are samples, the same number of each class.
+    oversampled: every class as often as the most frequent one. curriculum: balanced in epoch 0, moving linearly to the
+    natural mix in epoch `curriculum_epochs`.
     """
-    rng = np.random.default_rng([seed, epoch])
-    counts = np.bincount(class_id)
-    draws = _draws(counts, sampling, epoch, curriculum_epochs)
-    if (draws == counts).all():
-        return rng.permutation(len(class_id))
-    picked = [
-        _repeated(np.flatnonzero(class_id == number), count, rng)
-        for number, count in enumerate(draws.tolist())
-        if count
-    ]
-    return rng.permutation(np.concatenate(picked))
-
-
-def drawn_mix(class_id: np.ndarray, classes: int, sampling: str) -> np.ndarray:
-    """Share of each class among what is drawn, float64 [classes]: over the run's later part for a curriculum."""
-    counts = np.bincount(class_id, minlength=classes)
-    draws = _draws(counts, "natural" if sampling == "curriculum" else sampling, 0, 1)
-    return np.asarray(draws / max(1, draws.sum()))
-
-
-def _draws(counts: np.ndarray, sampling: str, epoch: int, curriculum_epochs: int) -> np.ndarray:
-    """How many samples of each class the epoch draws."""
     present = counts > 0
     if sampling == "oversampled":
         return np.where(present, counts.max(), 0)
@@ -50,16 +26,45 @@ def _draws(counts: np.ndarray, sampling: str, epoch: int, curriculum_epochs: int
     return draws
 
 
+def drawn_mix(counts: np.ndarray, sampling: str, epoch: int = 0, curriculum_epochs: int = 1) -> np.ndarray:
+    """Share of each class among what the epoch draws, float64 [classes]."""
+    draws = epoch_draws(counts, sampling, epoch, curriculum_epochs)
+    return np.asarray(draws / max(1, draws.sum()))
+
+
+def epoch_order(
+    class_id: np.ndarray, sampling: str, seed: int, epoch: int, curriculum_epochs: int = 1
+) -> np.ndarray:
+    """Samples in the order of this epoch, int64 [draws]; no sample of a class again before all others of it were drawn."""
+    rng = np.random.default_rng([seed, epoch])
+    counts = np.bincount(class_id)
+    draws = epoch_draws(counts, sampling, epoch, curriculum_epochs)
+    if (draws == counts).all():
+        return rng.permutation(len(class_id))
+    picked = [
+        _repeated(np.flatnonzero(class_id == number), count, rng)
+        for number, count in enumerate(draws.tolist())
+        if count
+    ]
+    return rng.permutation(np.concatenate(picked))
+
+
 def _repeated(members: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
     """`count` draws from `members`: whole shuffled rounds, then part of one."""
     rounds = -(-count // len(members))
     return np.concatenate([rng.permutation(members) for _ in range(rounds)])[:count]
 
 
-def batch_bounds(samples: int, batch_size: int) -> np.ndarray:
+def batch_bounds(samples: int, batch_size: int, world: int = 1) -> np.ndarray:
     """Bounds [batches + 1] of the fewest batches of at most `batch_size`, their sizes differing by one at most.
 
-    A tiny last batch would weigh as much as a full one in the optimiser; here there is none.
+    A tiny last batch would weigh as much as a full one in the optimiser; here there is none. No batch is smaller than the
+    number of processes, whatever its size should be: each of them needs a part, or the others wait for it for ever.
     """
-    batches = -(-samples // batch_size)
+    batches = min(-(-samples // batch_size), samples // world)
     return np.arange(batches + 1, dtype=np.int64) * samples // max(1, batches)
+
+
+def share_sizes(bounds: np.ndarray, rank: int, world: int) -> np.ndarray:
+    """Samples of each batch that fall to `rank`, which takes every world-th: int64 [batches]."""
+    return (np.diff(bounds) - rank + world - 1) // world

@@ -1,0 +1,97 @@
+"""The page of measurements: each bench script merges its section into docs/benchmarks.json and renders docs/benchmarks.md."""
+
+import json
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+LIBRARIES = ("torch", "lightning", "numpy", "h5py", "soundfile", "soxr", "librosa", "optuna")
+HEAD = """# Measurements
+
+Written by `make bench` (the scripts are `scripts/bench_*.py`); the same numbers are in `benchmarks.json`. Compare ratios:
+absolute figures are this machine's. Each section names the machine that it was measured on.
+"""
+
+
+def write_section(name: str, title: str, rows: Sequence[Mapping[str, Any]], note: str = "") -> None:
+    """Replace the section `name` on the page and in the JSON file; the other sections stay as they are.
+
+    `rows` become a table whose columns are their keys, in the order in which they first appear.
+    """
+    path = DOCS / "benchmarks.json"
+    sections = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    sections[name] = {
+        "title": title,
+        "note": note,
+        "machine": machine(),
+        "measured_at": datetime.now(UTC).isoformat(timespec="minutes"),
+        "rows": [dict(row) for row in rows],
+    }
+    DOCS.mkdir(exist_ok=True)
+    ordered = {key: sections[key] for key in sorted(sections)}
+    path.write_text(json.dumps(ordered, indent=2) + "\n", encoding="utf-8")
+    page = "\n".join([HEAD, *(_rendered(section) for section in ordered.values())])
+    (DOCS / "benchmarks.md").write_text(page, encoding="utf-8")
+
+
+def machine() -> dict[str, Any]:
+    """What a reader needs to compare: processor, cores, memory, accelerator, libraries. Never a name or a path."""
+    described: dict[str, Any] = {
+        "processor": _processor(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "libraries": {library: found for library in LIBRARIES if (found := _version(library))},
+    }
+    accelerator = _accelerator()
+    return {**described, "accelerator": accelerator} if accelerator else described
+
+
+def _processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor() or "unknown"
+
+
+def _version(library: str) -> str | None:
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return None
+
+
+def _accelerator() -> str | None:
+    import torch
+
+    return torch.cuda.get_device_name(0) if torch.cuda.is_available() else None
+
+
+def _rendered(section: Mapping[str, Any]) -> str:
+    rows = section["rows"]
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    table = [_line(columns), _line(["---"] * len(columns))]
+    table += [_line([shown(row.get(column, "")) for column in columns]) for row in rows]
+    place = section["machine"]
+    where = [place["processor"], f"{place['cores']} cores", f"{place['memory_gib']} GiB"]
+    where += [place["accelerator"]] if "accelerator" in place else []
+    where += [f"Python {place['python']}", *(f"{name} {found}" for name, found in place["libraries"].items())]
+    parts = [f"## {section['title']}", section["note"], "\n".join(table), f"*{', '.join(where)}*"]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def shown(value: object) -> str:
+    """A cell: three significant digits of a number, thousands set apart."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"

@@ -1,0 +1,264 @@
+"""Every sample exactly once, or exactly as often as the sampling says, whatever the residency, the processes and the workers."""
+
+import itertools
+import pickle
+import tempfile
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from leakdet.config import DataConfig
+from leakdet.errors import InputError
+from leakdet.training import streaming
+from leakdet.training.loaders import Epochs, EvalLoader, TrainLoader, recording_shares
+from leakdet.training.resident import ResidentEpochs, ResidentSamples
+from leakdet.training.samples import Batch, SplitSamples
+from leakdet.training.sampling import epoch_draws
+from leakdet.training.streaming import StreamEpochs, chunk_bounds
+
+WINDOWS = [3, 1, 7, 2, 5, 1, 4]
+LABELS = [0, 1, 1, 0, 1, 1, 1]
+CPU = torch.device("cpu")
+
+
+def epochs_of(
+    samples: SplitSamples, residency: str, data: DataConfig, rank: int = 0, world: int = 1, seed: int = 0
+) -> Epochs:
+    if residency == "stream":
+        return StreamEpochs(samples, data, seed, rank, world)
+    return ResidentEpochs(ResidentSamples(samples).to(CPU), data, seed, rank, world)
+
+
+def numbers(batches: list[Batch]) -> list[int]:
+    """Which samples these are: the stores of these tests write the number of each into its mel."""
+    return [int(value) for batch in batches for value in batch.mel.flatten(1)[:, 0]]
+
+
+@pytest.fixture(autouse=True)
+def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streaming, "CHUNK_BYTES", 32)
+
+
+def worker_loader_steps(stream: StreamEpochs, workers: int, epoch: int) -> list[Batch]:
+    """What the worker processes would yield, without starting any: in turn, as DataLoader takes them."""
+    per_worker = []
+    for number in range(workers):
+        info = SimpleNamespace(id=number, num_workers=workers)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(streaming, "get_worker_info", lambda info=info: info)
+            stream._epoch[0] = epoch
+            per_worker.append(list(stream))
+    turns = itertools.zip_longest(*per_worker)
+    return [batch for turn in turns for batch in turn if batch is not None]
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    windows=st.lists(st.integers(1, 9), min_size=2, max_size=12),
+    unit=st.sampled_from(["window", "segment"]),
+    residency=st.sampled_from(["ram", "device", "stream"]),
+    world=st.sampled_from([1, 2]),
+    workers=st.sampled_from([0, 1, 3]),
+    batch_size=st.integers(1, 20),
+    epoch=st.integers(0, 3),
+    shards=st.sampled_from([1, 2]),
+)
+def test_natural_epoch_visits_every_sample_exactly_once(
+    stores: SimpleNamespace,
+    windows: list[int],
+    unit: str,
+    residency: str,
+    world: int,
+    workers: int,
+    batch_size: int,
+    epoch: int,
+    shards: int,
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        labels = [row % 2 for row in range(len(windows))]
+        samples = stores.samples_of(Path(folder), windows, labels, unit, shards)
+        data = DataConfig(batch_size=batch_size, buffer_mb=1.0)
+        seen, lengths = [], set()
+        for rank in range(world):
+            epochs = epochs_of(samples, residency, data, rank, world)
+            if isinstance(epochs, StreamEpochs) and workers:
+                batches = worker_loader_steps(epochs, workers, epoch)
+            else:
+                batches = list(epochs.batches(epoch))
+            assert len(batches) == len(epochs)
+            lengths.add(len(batches))
+            seen += batches
+        assert len(lengths) == 1  # a rank with fewer batches would hang the others
+        assert all(len(batch.mel) for batch in seen)
+        step = stores.signal.segments // samples.per_window
+        assert sorted(numbers(seen)) == [step * number for number in range(len(samples))]
+        for batch in seen:
+            own = np.searchsorted(samples.offsets, np.array(numbers([batch])) // step, side="right") - 1
+            assert batch.recording.tolist() == own.tolist()
+            assert batch.class_id.tolist() == samples.class_of_recording[own].tolist()
+            assert batch.weight.tolist() == samples.weight_of_recording[own].tolist()
+
+
+@pytest.mark.parametrize("residency", ["ram", "stream"])
+@pytest.mark.parametrize("sampling", ["natural", "balanced", "oversampled", "curriculum"])
+@pytest.mark.parametrize("world", [1, 2])
+def test_every_sampling_draws_the_mix_that_it_reports_and_spreads_it_evenly(
+    stores: SimpleNamespace, tmp_path: Path, residency: str, sampling: str, world: int
+) -> None:
+    samples = stores.samples_of(tmp_path, WINDOWS, LABELS, "window")
+    data = DataConfig(batch_size=6, sampling=sampling, curriculum_epochs=3, buffer_mb=1.0)
+    for epoch in (0, 1, 5):
+        batches = [
+            b for r in range(world) for b in epochs_of(samples, residency, data, r, world).batches(epoch)
+        ]
+        drawn = np.bincount(np.concatenate([batch.class_id for batch in batches]), minlength=2)
+        assert drawn.tolist() == epoch_draws(samples.class_counts(2), sampling, epoch, 3).tolist()
+        times = Counter(numbers(batches))
+        for members in (np.flatnonzero(np.repeat(LABELS, WINDOWS) == kind) * 2 for kind in (0, 1)):
+            counted = [times[number] for number in members.tolist()]
+            assert max(counted) - min(counted) <= 1
+
+
+def test_all_residencies_have_the_same_batch_sizes(stores: SimpleNamespace, tmp_path: Path) -> None:
+    samples = stores.samples_of(tmp_path, WINDOWS, LABELS, "segment")
+    data = DataConfig(batch_size=7, buffer_mb=1.0)
+    for rank in (0, 1):
+        sizes = [
+            [len(batch.class_id) for batch in epochs_of(samples, residency, data, rank, 2).batches(0)]
+            for residency in ("ram", "stream")
+        ]
+        assert sizes[0] == sizes[1]
+
+
+@pytest.mark.parametrize("residency", ["ram", "stream"])
+def test_order_is_a_function_of_seed_and_epoch(
+    stores: SimpleNamespace, tmp_path: Path, residency: str
+) -> None:
+    samples = stores.samples_of(tmp_path, WINDOWS, LABELS, "window")
+
+    def order(seed: int, epoch: int) -> list[int]:
+        return numbers(
+            list(epochs_of(samples, residency, DataConfig(batch_size=4), seed=seed).batches(epoch))
+        )
+
+    assert order(0, 0) == order(0, 0)
+    assert order(0, 0) != order(0, 1)
+    assert order(0, 0) != order(1, 0)
+
+
+@pytest.mark.parametrize("residency", ["ram", "stream"])
+@pytest.mark.parametrize("stop", [1, 3])
+def test_resuming_goes_on_with_the_samples_not_yet_seen(
+    stores: SimpleNamespace, tmp_path: Path, residency: str, stop: int
+) -> None:
+    samples = stores.samples_of(tmp_path, WINDOWS, LABELS, "window")
+    data = DataConfig(batch_size=4, buffer_mb=1.0)
+    whole = TrainLoader(epochs_of(samples, residency, data))
+    whole.set_epoch(2)
+    expected = numbers(list(whole))
+    first = TrainLoader(epochs_of(samples, residency, data))
+    first.set_epoch(2)
+    seen = list(itertools.islice(first, stop))
+    again = TrainLoader(epochs_of(samples, residency, data))
+    again.load_state_dict(first.state_dict())
+    again.set_epoch(2)
+    assert numbers(seen + list(again)) == expected
+    assert len(numbers(list(again))) == len(samples)  # only the first epoch after resuming is a part
+
+
+@pytest.mark.parametrize("start", ["fork", "forkserver", "spawn"])
+def test_persistent_workers_change_the_order_each_epoch_and_cover_everything(
+    stores: SimpleNamespace, tmp_path: Path, start: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()  # spawned workers have the real chunks
+    samples = stores.samples_of(tmp_path, WINDOWS, LABELS, "window")
+    data = DataConfig(batch_size=4, workers=2, worker_start=start)
+    loader = TrainLoader(StreamEpochs(samples, data, seed=0))
+    orders = []
+    for epoch in (0, 1):
+        loader.set_epoch(epoch)
+        orders.append(numbers(list(loader)))
+    assert sorted(orders[0]) == sorted(orders[1]) == [2 * number for number in range(len(samples))]
+    assert orders[0] != orders[1]
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_workers_resume_with_what_is_left(
+    stores: SimpleNamespace, tmp_path: Path, workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    samples = stores.samples_of(tmp_path, WINDOWS, LABELS, "window")
+    stream = StreamEpochs(samples, DataConfig(batch_size=4), seed=0)
+    whole = worker_loader_steps(stream, workers, 0)
+    stream._epoch[1] = 2
+    rest = worker_loader_steps(stream, workers, 0)
+    assert Counter(numbers(whole[:2] + rest)) == Counter(numbers(whole))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    windows=st.lists(st.integers(1, 40), min_size=2, max_size=9),
+    world=st.integers(1, 4),
+    resident=st.booleans(),
+    unit=st.sampled_from(["window", "segment"]),
+)
+def test_evaluation_counts_every_recording_once_on_one_rank(
+    stores: SimpleNamespace, windows: list[int], world: int, resident: bool, unit: str
+) -> None:
+    world = min(world, len(windows))
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("leakdet.training.loaders.EVAL_WINDOWS", 7)
+        samples = stores.samples_of(Path(folder), windows, [row % 2 for row in range(len(windows))], unit)
+        held = ResidentSamples(samples) if resident else None
+        loaders = [EvalLoader(samples, held, rank, world) for rank in range(world)]
+        heard = [list(loader) for loader in loaders]
+        assert len({len(loader) for loader in loaders}) == 1
+        assert [len(batches) for batches in heard] == [len(loader) for loader in loaders]
+        everything = [batch for batches in heard for batch in batches]
+        step = stores.signal.segments // samples.per_window
+        assert numbers(everything) == [step * number for number in range(len(samples))]
+        owners = [set(torch.cat([batch.recording for batch in batches]).tolist()) for batches in heard]
+        assert sum(map(len, owners)) == len(windows)
+
+
+def test_evaluation_refuses_more_processes_than_recordings(stores: SimpleNamespace, tmp_path: Path) -> None:
+    samples = stores.samples_of(tmp_path, [1, 1], [0, 1], "window")
+    with pytest.raises(InputError, match="2 recordings for 3 processes"):
+        EvalLoader(samples, None, 0, 3)
+
+
+def test_recording_shares_are_even_in_windows() -> None:
+    shares = recording_shares(np.full(100, 10), 4)
+    assert shares.tolist() == [0, 25, 50, 75, 100]
+    assert recording_shares(np.array([1000, 1, 1]), 3).tolist() == [0, 1, 2, 3]
+
+
+def test_chunks_hold_whole_recordings_in_order() -> None:
+    assert chunk_bounds(np.array([10, 10, 10, 100, 10]), 30).tolist() == [0, 3, 4, 5]
+    assert chunk_bounds(np.array([100]), 30).tolist() == [0, 1]
+
+
+def test_a_stream_is_small_to_send_to_a_worker(stores: SimpleNamespace, tmp_path: Path) -> None:
+    samples = stores.samples_of(tmp_path, WINDOWS, LABELS, "window")
+    _ = samples.split.mel.parts[0].mapped, samples.weight_of_recording
+    assert len(pickle.dumps(samples)) < 20_000
+
+
+def test_a_compressed_split_gives_the_same_samples(stores: SimpleNamespace, tmp_path: Path) -> None:
+    plain = stores.samples_of(tmp_path, WINDOWS, LABELS, "segment")
+    (tmp_path / "packed").mkdir()
+    packed = {"compression": "gzip", "chunks": (4, stores.signal.segments, stores.signal.n_mels, 1)}
+    stores.write_split(tmp_path / "packed" / "train.h5", WINDOWS, LABELS, mel=packed)
+    from leakdet.storage.opening import open_any_split
+
+    other = SplitSamples(open_any_split(tmp_path / "packed", "train"), np.array(LABELS), "segment")
+    for residency in ("ram", "stream"):
+        expected = epochs_of(plain, residency, DataConfig(batch_size=5)).batches(1)
+        found = epochs_of(other, residency, DataConfig(batch_size=5)).batches(1)
+        for one, two in zip(expected, found, strict=True):
+            assert torch.equal(one.mel, two.mel)
