@@ -92,6 +92,10 @@ class TrainLoader:
         counts = np.bincount(self.samples.class_id)
         return range(int(counts.max()) * int((counts > 0).sum()))
 
+    def batch_sizes(self) -> np.ndarray:
+        """Samples of all processes in each batch of an epoch, int64 [batches]."""
+        return np.diff(batch_bounds(len(self._order_length()), self.config.data.batch_size))
+
     def __iter__(self) -> Iterator[Batch]:
         order = torch.from_numpy(self._order())
         bounds = batch_bounds(len(order), self.config.data.batch_size)
