@@ -20,7 +20,7 @@ from leakdet.training.callbacks.findings import Findings
 from leakdet.training.callbacks.first_batch import FirstBatch
 from leakdet.training.callbacks.gradients import GradientMonitor
 from leakdet.training.callbacks.history import History
-from leakdet.training.callbacks.interruption import Interruption
+from leakdet.training.callbacks.interruption import Interrupted, Interruption
 from leakdet.training.callbacks.loader_wait import LoaderWait
 from leakdet.training.callbacks.overfit import Overfit
 from leakdet.training.callbacks.progress import EpochTable
@@ -29,7 +29,7 @@ from leakdet.training.callbacks.stopping import F1Stop, LossStop
 from leakdet.training.callbacks.system_use import SystemUse
 from leakdet.training.checkpoint_io import AtomicCheckpointIO
 from leakdet.training.datamodule import LeakDataModule
-from leakdet.training.initialising import initialise
+from leakdet.training.initialising import inherit_best, initialise
 from leakdet.training.interference import interference_bank
 from leakdet.training.module import LeakModule
 from leakdet.training.resuming import starting_checkpoint
@@ -54,10 +54,14 @@ def fit(config: TrainConfig, data: LeakDataModule, run_folder: Path) -> pl.Train
     trainer = make_trainer(config, run_folder, interruption)
     module = LeakModule(config, data)
     prepare(module, config, data)
+    if "best_score" in module.inherited:
+        inherit_best(trainer.callbacks, Path(str(config.init_from)), run_folder / names.CHECKPOINTS)  # type: ignore[attr-defined]
     if config.compile:
         module.network.compile()  # in place: checkpoint keys stay as they are
     with interruption.listening():
         trainer.fit(module, datamodule=data, ckpt_path=started, weights_only=True)
+    if interruption.received:  # during the last validation check: the training is whole, what follows it is not wanted now
+        raise Interrupted(interruption.received, interruption.checkpoint)
     _check_trained(trainer)
     return trainer
 
@@ -86,6 +90,7 @@ def check_settings(config: TrainConfig) -> None:
 def _quieten_lightning() -> None:
     """Lightning's advice on devices and other products says nothing about the run; its warnings stay."""
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
+    warnings.filterwarnings("ignore", message=r"Checkpoint directory .* exists and is not empty")  # resuming
     warnings.filterwarnings("ignore", message=r"`isinstance\(treespec, LeafSpec\)` is deprecated")
 
 

@@ -1,12 +1,19 @@
 """Continuing to learn: a new training that begins with the weights of a trained model, on new data."""
 
+import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import torch
+from lightning.pytorch.callbacks import ModelCheckpoint
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
 
 from leakdet.config import INIT_PARTS, TrainConfig
 from leakdet.errors import InputError, SettingsError
 from leakdet.storage.bundle import load_detector
-from leakdet.training.checkpoint_io import read_checkpoint
+from leakdet.training.checkpoint_io import read_checkpoint, write_whole
 
 if TYPE_CHECKING:
     from leakdet.training.module import LeakModule
@@ -56,3 +63,33 @@ def _state(source: Path, kept: list[str]) -> dict[str, Any]:
         "best_score": checkpoint["callbacks"],
     }
     return {part: state[part] for part in kept}
+
+
+def inherit_optimizer(optimizer: Optimizer, state: dict[str, Any], lr: float) -> None:
+    """The moments of an earlier training; the learning rate stays that of this one."""
+    optimizer.load_state_dict(state)
+    for group in optimizer.param_groups:
+        group["lr"] = group["initial_lr"] = lr
+
+
+def inherit_schedule(optimizer: Optimizer, scheduler: LRScheduler, state: dict[str, Any]) -> None:
+    """The earlier training's place on the curve of this one's length and peak."""
+    scheduler.last_epoch = int(state["last_epoch"]) - 1
+    scheduler.step()
+
+
+def inherit_best(callbacks: Iterable[Any], source: Path, folder: Path) -> None:
+    """The best checkpoints beside `source` and their scores: only what is better replaces them."""
+    for callback in callbacks:
+        if not isinstance(callback, ModelCheckpoint) or callback.monitor is None:
+            continue
+        best = source.parent / f"{callback.filename}.ckpt"
+        if not best.is_file():
+            raise InputError(f"{source}: the best checkpoint {best.name} is not beside it, so its score cannot be kept.")
+        states = read_checkpoint(best)["callbacks"].values()
+        score = next(state["best_model_score"] for state in states if state.get("monitor") == callback.monitor)
+        target = folder.resolve() / best.name
+        write_whole(target, lambda beside, best=best: shutil.copyfile(best, beside))  # type: ignore[misc]
+        callback.best_model_path = callback.kth_best_model_path = str(target)
+        callback.best_model_score, callback.kth_value = score, torch.as_tensor(score)
+        callback.best_k_models = {str(target): score}

@@ -24,6 +24,7 @@ from leakdet.storage.bundle import CARD_KEY, make_card
 from leakdet.training import names
 from leakdet.training.checks import Check
 from leakdet.training.datamodule import Batch, LeakDataModule
+from leakdet.training.initialising import inherit_optimizer, inherit_schedule
 from leakdet.training.optimising import adamw, step_divisor, warmup_cosine
 from leakdet.training.resuming import RESUME_KEY, store_fingerprint
 
@@ -182,9 +183,13 @@ class LeakModule(pl.LightningModule):
     def configure_optimizers(self) -> Any:
         settings = self.config.optimizer
         optimizer = adamw(self.network, settings, self.device)
+        if "optimizer" in self.inherited:
+            inherit_optimizer(optimizer, self.inherited["optimizer"][0], settings.lr)
         total = int(self.trainer.estimated_stepping_batches)
         per_epoch = total / max(1, self.trainer.max_epochs or 1)
         scheduler = warmup_cosine(optimizer, settings, total, per_epoch)
+        if "schedule" in self.inherited:
+            inherit_schedule(optimizer, scheduler, self.inherited["schedule"][0])
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
 
     # ------------------------------------------------------------------------------------------ what is kept

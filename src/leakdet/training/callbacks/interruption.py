@@ -2,7 +2,6 @@
 
 import os
 import signal
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,14 +36,17 @@ class Interruption(Callback):
     def __init__(self, checkpoint: Path) -> None:
         self.checkpoint = checkpoint
         self.received = 0
+        self.listens = False
 
     @contextmanager
     def listening(self) -> Iterator[None]:
         """Signals are noted inside, and handled as before outside."""
         before = {number: signal.signal(number, self._note) for number in SIGNALS}
+        self.listens = True
         try:
             yield
         finally:
+            self.listens = False
             for number, handler in before.items():
                 signal.signal(number, handler)
 
@@ -52,10 +54,13 @@ class Interruption(Callback):
         if self.received:
             os._exit(128 + number)
         self.received = number
-        os.write(
-            sys.stderr.fileno() if hasattr(sys.stderr, "fileno") else 2,
-            b"\nstopping after this step; press Ctrl-C again to stop at once\n",
-        )
+        os.write(2, b"\nstopping after this step; a second signal stops at once\n")
+
+    def on_train_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
+        """Lightning has put its own SIGTERM handler before ours by now; it would end the run with exit code 0."""
+        if self.listens:
+            for number in SIGNALS:
+                signal.signal(number, self._note)
 
     def on_train_batch_end(
         self, trainer: "pl.Trainer", pl_module: "pl.LightningModule", outputs: Any, batch: Any, batch_idx: int
