@@ -27,12 +27,13 @@ from leakdet.training.callbacks.progress import EpochTable
 from leakdet.training.callbacks.rate_watch import RateWatch
 from leakdet.training.callbacks.stopping import F1Stop, LossStop
 from leakdet.training.callbacks.system_use import SystemUse
-from leakdet.training.checkpoint_io import AtomicCheckpointIO
+from leakdet.training.checkpoint_io import AtomicCheckpointIO, read_checkpoint
 from leakdet.training.datamodule import LeakDataModule
+from leakdet.training.finding import found_settings
 from leakdet.training.initialising import inherit_best, initialise
 from leakdet.training.interference import interference_bank
 from leakdet.training.module import LeakModule
-from leakdet.training.resuming import starting_checkpoint
+from leakdet.training.resuming import as_found, starting_checkpoint
 
 LOGGERS = ("csv", "tensorboard", "wandb", "mlflow")
 
@@ -48,12 +49,20 @@ def fit(config: TrainConfig, data: LeakDataModule, run_folder: Path) -> pl.Train
     """
     check_settings(config)
     _quieten_lightning()
+    run_folder.mkdir(parents=True, exist_ok=True)
     pl.seed_everything(config.seed, workers=True, verbose=False)
     started = starting_checkpoint(config, data, run_folder)
+    if started is not None:
+        config = as_found(config, read_checkpoint(started))
+        data.config = config
     interruption = Interruption(run_folder / names.CHECKPOINTS / f"{names.LAST}.ckpt")
     trainer = make_trainer(config, run_folder, interruption)
     module = LeakModule(config, data)
     prepare(module, config, data)
+    if started is None and (config.find_lr or config.find_batch_size):
+        config = found_settings(config, module, data, run_folder)
+        module = LeakModule(config, data)
+        prepare(module, config, data)
     if "best_score" in module.inherited:
         inherit_best(trainer.callbacks, Path(str(config.init_from)), run_folder / names.CHECKPOINTS)  # type: ignore[attr-defined]
     if config.compile:

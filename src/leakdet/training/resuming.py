@@ -7,7 +7,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,7 @@ FREE_TRAINER = (
     *("enable_progress_bar", "enable_model_summary", "log_every_n_steps", "num_sanity_val_steps", "profiler"),
     *("benchmark", "deterministic", "detect_anomaly"),
 )
+FOUND = {"optimizer.lr": "find_lr", "data.batch_size": "find_batch_size"}
 ENDING = ".ckpt"
 SCORES = {names.BEST_F1: max, names.BEST_LOSS: min}
 
@@ -165,15 +166,26 @@ def _said_then(checkpoint: Path) -> str:
 def differences(checkpoint: Mapping[str, Any], config: TrainConfig, data: "LeakDataModule") -> list[str]:
     """`name: there / now` of all that would make the continuation another run."""
     there, now = _flat(checkpoint.get("hyper_parameters", {})), _flat(asdict(config))
+    found = [name for name, sought in FOUND.items() if now[sought]]
     differing = [
         f"{name}: {there.get(name)} / {now.get(name)}"
         for name in sorted(there.keys() | now.keys())
-        if there.get(name) != now.get(name) and not _is_free(name)
+        if there.get(name) != now.get(name) and name not in found and not _is_free(name)
     ]
     mine, theirs = store_fingerprint(data), checkpoint.get(RESUME_KEY, {}).get("store")
     if mine != theirs:
         differing.append(f"the data's fingerprint: {theirs} / {mine}")
     return differing
+
+
+def as_found(config: TrainConfig, checkpoint: Mapping[str, Any]) -> TrainConfig:
+    """The settings with the rate and batch size that the run's finders chose at its beginning."""
+    there = checkpoint["hyper_parameters"]
+    if config.find_lr:
+        config = replace(config, optimizer=replace(config.optimizer, lr=there["optimizer"]["lr"]))
+    if config.find_batch_size:
+        config = replace(config, data=replace(config.data, batch_size=there["data"]["batch_size"]))
+    return config
 
 
 def _is_free(name: str) -> bool:
