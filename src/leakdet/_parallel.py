@@ -18,6 +18,7 @@ def in_order(work: Callable[[T], R], items: Iterable[T], workers: int = 0) -> It
     """
     import torch
 
+    threads = torch.get_num_threads()
     count = workers or os.cpu_count() or 1
     waiting: deque[tuple[T, Future[R]]] = deque()
     with ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(1,)) as pool:
@@ -32,3 +33,5 @@ def in_order(work: Callable[[T], R], items: Iterable[T], workers: int = 0) -> It
                 yield first, future.result()
         finally:
             pool.shutdown(cancel_futures=True)
+    # A thread's limit reaches beyond the thread: without this the caller's own sums would be rounded otherwise from here on.
+    torch.set_num_threads(threads)

@@ -292,16 +292,16 @@ class DataConfig:
 class NetworkConfig:
     """A network and the input layer that belongs to it (saved in its weights)."""
 
-    name: str = "paper"  # paper | dual_head | linear
+    name: str = "paper"  # paper | dual_head | linear | compact
     input_norm: str = "level_free"  # none | level_free: subtract each sample's mean level
     standardise: bool = True  # per-band mean and deviation of the training split
     time_pool: int = 4  # average so many columns before the network; 1: off
-    conv_channels: int = 32  # `paper` only: filters of its one convolution
-    dense: int = 128  # `paper` only: width of its fully connected layer
+    conv_channels: int = 32  # `paper`, `compact`: filters of their convolution
+    dense: int = 128  # `paper`, `compact`: width of their fully connected layer
     dropout: float = 0.25
 
     def __post_init__(self) -> None:
-        _one_of("network.name", self.name, ("paper", "dual_head", "linear"))
+        _one_of("network.name", self.name, ("paper", "dual_head", "linear", "compact"))
         _one_of("network.input_norm", self.input_norm, ("none", "level_free"))
         for name in ("time_pool", "conv_channels", "dense"):
             _at_least(f"network.{name}", getattr(self, name), 1)
@@ -317,6 +317,8 @@ class LossConfig:
     leak_weight_boost: float = 1.0  # weighted_ce, binary: multiplies the weight of the leak class
     gamma: float = 2.0  # focal
     alpha: float = 0.75  # focal: weight of the leak class, 1 - alpha for the rest
+    label_smoothing: float = 0.0  # share of the target that is spread evenly over the classes, in both losses
+    pos_weight: float = 1.0  # of leaks in the auxiliary loss
     allow_several_balances: bool = (
         False  # class weights, boost, focal alpha and sampling multiply: one is allowed unless told
     )
@@ -327,6 +329,10 @@ class LossConfig:
         _require(self.leak_weight_boost > 0, "loss.leak_weight_boost", self.leak_weight_boost, "above 0")
         _at_least("loss.gamma", self.gamma, 0)
         _share("loss.alpha", self.alpha)
+        _require(
+            0 <= self.label_smoothing < 1, "loss.label_smoothing", self.label_smoothing, "from 0 to below 1"
+        )
+        _require(self.pos_weight > 0, "loss.pos_weight", self.pos_weight, "above 0")
 
 
 @dataclass
@@ -351,10 +357,43 @@ class AugmentConfig:
 
     eq_db: float = 6.0  # smooth random EQ; 0: off
     eq_terms: int = 3
+    gain_db: float = 0.0  # deviation of a random gain; without effect under input_norm=level_free; 0: off
+    mask_mels: int = 0  # SpecAugment: widest mask along the mel axis, filled with the sample's mean; 0: off
+    mask_columns: int = 0  # the same along time
+    mixup_alpha: float = 0.0  # mixup of two samples, share drawn from Beta(alpha, alpha); 0: off
+    interference: str | None = None  # folder of sounds to mix in (rain, taps, machines); null: off
+    interference_prob: float = 0.5  # share of the samples that get one
+    interference_db: list[float] = field(
+        default_factory=lambda: [-20.0, 0.0]
+    )  # its level against the sample's
 
     def __post_init__(self) -> None:
         _at_least("augment.eq_db", self.eq_db, 0)
         _at_least("augment.eq_terms", self.eq_terms, 1)
+        for name in ("gain_db", "mask_mels", "mask_columns", "mixup_alpha"):
+            _at_least(f"augment.{name}", getattr(self, name), 0)
+        _share("augment.interference_prob", self.interference_prob)
+        low_high = self.interference_db
+        _require(
+            len(low_high) == 2 and low_high[0] <= low_high[1],
+            "augment.interference_db",
+            low_high,
+            "two levels in dB, the lower one first",
+        )
+
+
+@dataclass
+class AveragingConfig:
+    """Weights averaged over steps, in validation and in the model file; training itself goes on with its own."""
+
+    name: str = "none"  # none | ema: exponential, over steps | swa: plain, over the ends of the later epochs
+    ema_decay: float = 0.999
+    swa_start: float = 0.75  # share of trainer.max_epochs after which swa begins
+
+    def __post_init__(self) -> None:
+        _one_of("averaging.name", self.name, ("none", "ema", "swa"))
+        _require(0 < self.ema_decay < 1, "averaging.ema_decay", self.ema_decay, "between 0 and 1")
+        _share("averaging.swa_start", self.swa_start)
 
 
 @dataclass
@@ -384,6 +423,9 @@ class DecisionConfig:
             _share(f"decision.{name}", getattr(self, name))
 
 
+INIT_PARTS = ("optimizer", "schedule", "best_score")
+
+
 @dataclass
 class TrainConfig:
     """`python -m leakdet.train`: from a store to a model file."""
@@ -398,7 +440,16 @@ class TrainConfig:
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     augment: AugmentConfig = field(default_factory=AugmentConfig)
     decision: DecisionConfig = field(default_factory=DecisionConfig)
+    averaging: AveragingConfig = field(default_factory=AveragingConfig)
     patience: int = 15  # validation checks without a better recording F1 before training stops
+    loss_patience: int = (
+        10  # validation checks with a risen loss and no better F1 before training stops; 0: off
+    )
+    resume: str | None = None  # auto | a run's folder | a .ckpt: go on exactly where that run was
+    init_from: str | None = None  # a model file or checkpoint whose weights are the start of a new training
+    init_reset: list[str] = field(default_factory=lambda: list(INIT_PARTS))  # what starts anew with init_from
+    find_lr: bool = False  # range test before training; its choice replaces optimizer.lr
+    find_batch_size: bool = False  # grow data.batch_size while it gets faster and fits the memory
     compile: bool = False
     trainer: dict[str, Any] = field(default_factory=dict)  # handed to lightning.Trainer as it is
     logger: dict[str, Any] = field(default_factory=dict)  # logger name -> its own arguments
@@ -406,3 +457,12 @@ class TrainConfig:
     def __post_init__(self) -> None:
         _at_least("seed", self.seed, 0)
         _at_least("patience", self.patience, 1)
+        _at_least("loss_patience", self.loss_patience, 0)
+        for part in self.init_reset:
+            _one_of("init_reset", part, INIT_PARTS)
+        _require(
+            not (self.resume and self.init_from),
+            "init_from",
+            self.init_from,
+            "null together with resume: resume goes on with a run, init_from begins a new one",
+        )

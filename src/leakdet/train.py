@@ -2,6 +2,7 @@
 
 import json
 import platform
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,12 +18,20 @@ if TYPE_CHECKING:
 def train(config: TrainConfig, run: Run) -> int:
     from leakdet.storage.bundle import load_detector
     from leakdet.training.datamodule import LeakDataModule
+    from leakdet.training.callbacks.interruption import Interrupted
     from leakdet.training.fitting import best_checkpoint, fit
+    from leakdet.training.resuming import refuse_overwriting
 
+    if config.resume is None:
+        refuse_overwriting(run.folder)
     store = _store(config)
     data = LeakDataModule(config, store)
     print(_introduction(config, data), flush=True)
-    trainer = fit(config, data, run.folder)
+    try:
+        trainer = fit(config, data, run.folder)
+    except Interrupted as stop:
+        print(f"{stop}\nto go on: the same command with resume={run.folder}", file=sys.stderr)
+        return stop.exit_code
     if not trainer.is_global_zero:  # the other ranks have done their part
         return DONE
     best = load_detector(best_checkpoint(trainer))
@@ -134,7 +143,7 @@ def _versions() -> dict[str, str]:
 
 
 def main() -> None:
-    paths = ("data.store", "data.cache")
+    paths = ("data.store", "data.cache", "resume", "init_from", "augment.interference")
     open_door("train", TrainConfig, train, paths)
 
 

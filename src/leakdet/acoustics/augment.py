@@ -3,8 +3,27 @@
 import math
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
+
+from leakdet.config import AugmentConfig
+
+
+def augmented(
+    mel: Float[Tensor, "B S M T"],
+    config: AugmentConfig,
+    interference: Float[Tensor, "K S M T"] | None = None,
+) -> Float[Tensor, "B S M T"]:
+    """Every change that is on, in the order in which sound meets them: other sounds, the pipe, the gain, the masks."""
+    if interference is not None:
+        mel = mix_interference(mel, interference, config.interference_prob, *config.interference_db)
+    if config.eq_db > 0:
+        mel = smooth_random_eq(mel, config.eq_db, config.eq_terms)
+    if config.gain_db > 0:
+        mel = random_gain(mel, config.gain_db)
+    if config.mask_mels > 0 or config.mask_columns > 0:
+        mel = mask(mel, config.mask_mels, config.mask_columns)
+    return mel
 
 
 def smooth_random_eq(mel: Float[Tensor, "B S M T"], eq_db: float, terms: int) -> Float[Tensor, "B S M T"]:
@@ -20,3 +39,54 @@ def smooth_random_eq(mel: Float[Tensor, "B S M T"], eq_db: float, terms: int) ->
     angle = math.pi * k[:, None] * position + phase[:, :, None]
     curve = (amplitude[:, :, None] * angle.cos()).sum(1)
     return mel + curve[:, None, :, None]
+
+
+def random_gain(mel: Float[Tensor, "B S M T"], gain_db: float) -> Float[Tensor, "B S M T"]:
+    """Shift each sample's level by gain_db * N(0, 1) dB."""
+    return mel + gain_db * torch.randn(len(mel), 1, 1, 1, device=mel.device, dtype=mel.dtype)
+
+
+def mask(mel: Float[Tensor, "B S M T"], mels: int, columns: int) -> Float[Tensor, "B S M T"]:
+    """One mask of up to `mels` bands and one of up to `columns` columns per sample (SpecAugment, Park et al. 2019).
+
+    Masks are filled with the sample's mean: 0 dB would be the loudest sound there is.
+    """
+    samples, segments, bands, frames = mel.shape
+    band = _masked(samples, bands, mels, mel.device)[:, None, :, None]
+    column = _masked(samples, segments * frames, columns, mel.device).view(samples, segments, 1, frames)
+    return torch.where(band | column, mel.mean((1, 2, 3), keepdim=True), mel)
+
+
+def _masked(samples: int, length: int, widest: int, device: torch.device) -> Bool[Tensor, "B N"]:
+    """A stretch of 0 to `widest` places in a row of `length`, drawn for each sample."""
+    width = torch.randint(0, min(widest, length) + 1, (samples, 1), device=device)
+    start = (torch.rand(samples, 1, device=device) * (length - width + 1)).floor()
+    place = torch.arange(length, device=device)
+    return (place >= start) & (place < start + width)
+
+
+def mix_interference(
+    mel: Float[Tensor, "B S M T"],
+    clips: Float[Tensor, "K S M T"],
+    prob: float,
+    low_db: float,
+    high_db: float,
+) -> Float[Tensor, "B S M T"]:
+    """Add a random clip's power to a share `prob` of the samples, its mean level low_db..high_db above the sample's own."""
+    drawn = torch.randint(len(clips), (len(mel),), device=mel.device)
+    clip = clips.index_select(0, drawn).to(mel.dtype)
+    uniform = torch.rand(2, len(mel), 1, 1, 1, device=mel.device, dtype=mel.dtype)
+    axes = (1, 2, 3)
+    level = mel.mean(axes, keepdim=True) + low_db + (high_db - low_db) * uniform[0]
+    clip = clip - clip.mean(axes, keepdim=True) + level
+    to_log = math.log(10) / 10  # dB of power to its natural logarithm
+    both = torch.logaddexp(mel * to_log, clip * to_log) / to_log
+    return torch.where(uniform[1] < prob, both, mel)
+
+
+def mixup_draw(
+    samples: int, alpha: float, device: torch.device
+) -> tuple[Int[Tensor, " B"], Float[Tensor, " B"]]:
+    """Each sample's partner, and the share of itself that it keeps, from Beta(alpha, alpha) (Zhang et al. 2018)."""
+    share = torch.distributions.Beta(alpha, alpha).sample((samples,)).to(device)
+    return torch.randperm(samples, device=device), share

@@ -38,15 +38,37 @@ def class_weights(config: LossConfig, mix: Float[Tensor, " C"], leak_index: int)
 
 
 def class_loss(
-    logits: Float[Tensor, "B C"], class_id: Int[Tensor, " B"], weights: Float[Tensor, " C"], gamma: float
+    logits: Float[Tensor, "B C"],
+    class_id: Int[Tensor, " B"],
+    weights: Float[Tensor, " C"],
+    gamma: float,
+    label_smoothing: float = 0.0,
 ) -> Float[Tensor, " B"]:
-    """weights[class] * (1 - p)^gamma * cross-entropy per sample, p the probability given to the true class (Lin et al. 2017).
+    """(1 - p)^gamma * weighted cross-entropy per sample, p the probability given to the true class (Lin et al. 2017).
 
-    gamma = 0 is weighted cross-entropy.
+    gamma = 0 is weighted cross-entropy. With label smoothing s the target is 1 - s on the true class and s / C on every class.
     """
-    log_prob = functional.log_softmax(logits.float(), -1).gather(1, class_id[:, None]).squeeze(1)
-    focus = 1.0 if gamma == 0 else (1.0 - log_prob.exp()).pow(gamma)
-    return -weights[class_id] * focus * log_prob
+    log_prob = functional.log_softmax(logits.float(), -1)
+    true = log_prob.gather(1, class_id[:, None]).squeeze(1)
+    loss = -weights[class_id] * true
+    if label_smoothing > 0:
+        everywhere = -(log_prob * weights).mean(1)
+        loss = (1.0 - label_smoothing) * loss + label_smoothing * everywhere
+    return loss if gamma == 0 else (1.0 - true.exp()).pow(gamma) * loss
+
+
+def leak_loss(
+    leak_logit: Float[Tensor, " B"],
+    is_leak: Float[Tensor, " B"],
+    pos_weight: float = 1.0,
+    label_smoothing: float = 0.0,
+) -> Float[Tensor, " B"]:
+    """Binary cross-entropy per sample; leaks count `pos_weight` times, targets move by s / 2 toward one half's side."""
+    target = is_leak * (1.0 - label_smoothing) + label_smoothing / 2
+    positive = torch.tensor(pos_weight, device=leak_logit.device)
+    return functional.binary_cross_entropy_with_logits(
+        leak_logit.float(), target, pos_weight=positive, reduction="none"
+    )
 
 
 def loss_parts(
@@ -56,14 +78,33 @@ def loss_parts(
     config: LossConfig,
     weights: Float[Tensor, " C"],
     leak_index: int,
+    count: float | None = None,
 ) -> LossParts:
-    """Both losses over a batch. `sample_weight` scales a sample's share; the mean is over samples, so batches add up."""
+    """Both losses over a batch. `sample_weight` scales a sample's share; the mean is over samples, so batches add up.
+
+    `count` replaces the number of samples in the mean: a batch that is a piece of a larger one divides by the larger number.
+    """
     gamma = config.gamma if config.name == "focal" else 0.0
-    classes = (class_loss(output.class_logits, class_id, weights, gamma) * sample_weight).mean()
+    count = len(class_id) if count is None else count
+    classes = class_loss(output.class_logits, class_id, weights, gamma, config.label_smoothing)
     is_leak = (class_id == leak_index).float()
-    leaks = functional.binary_cross_entropy_with_logits(output.leak_logit.float(), is_leak, reduction="none")
-    leak = (leaks * sample_weight).mean()
-    return LossParts(classes + config.aux_weight * leak, classes, leak)
+    leaks = leak_loss(output.leak_logit, is_leak, config.pos_weight, config.label_smoothing)
+    class_part = (classes * sample_weight).sum() / count
+    leak_part = (leaks * sample_weight).sum() / count
+    return LossParts(class_part + config.aux_weight * leak_part, class_part, leak_part)
+
+
+def chance_loss(class_id: Int[Tensor, " B"], weights: Float[Tensor, " C"], config: LossConfig) -> float:
+    """The class loss of a network that gives every class the same probability: ln C, weighted and focused as configured."""
+    logits = torch.zeros(len(class_id), len(weights), device=class_id.device)
+    gamma = config.gamma if config.name == "focal" else 0.0
+    return float(class_loss(logits, class_id, weights, gamma, config.label_smoothing).mean())
+
+
+def effective_balance(mix: Float[Tensor, " C"], weights: Float[Tensor, " C"]) -> Float[Tensor, " C"]:
+    """Share of each class in the class loss: what the sampler draws times what a sample of it weighs."""
+    pull = mix * weights
+    return pull / pull.sum()
 
 
 def balance_levers(config: LossConfig, sampling: str) -> list[str]:
@@ -75,5 +116,6 @@ def balance_levers(config: LossConfig, sampling: str) -> list[str]:
         f"loss.leak_weight_boost={config.leak_weight_boost:g}": config.name == "weighted_ce"
         and config.leak_weight_boost != 1,
         f"loss.alpha={config.alpha:g}": config.name == "focal" and config.alpha != 0.5,
+        f"loss.pos_weight={config.pos_weight:g}": config.aux_weight > 0 and config.pos_weight != 1,
     }
     return [lever for lever, on in active.items() if on]

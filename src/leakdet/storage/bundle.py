@@ -23,6 +23,7 @@ from leakdet.detection.detector import Detector, sample_shape
 from leakdet.detection.labels import LabelMap
 from leakdet.detection.networks import make_network
 from leakdet.errors import InputError, LeakdetError
+from leakdet.storage.predecessor import AILH_SIGNAL, convert, read_state
 
 FORMAT_VERSION = 1
 CARD_KEY = "leakdet"  # of the safetensors metadata, and of the checkpoint
@@ -71,14 +72,20 @@ def save_model(path: Path, weights: Mapping[str, Tensor], card: Mapping[str, Any
 
 
 def load_detector(path: Path, device: str = "cpu") -> Detector:
-    """Read a model file or a training checkpoint.
+    """Read a model file, a training checkpoint, or the predecessor's `best.pth`.
 
     Raises:
         InputError: missing, cut off, no model of leakdet, of a newer format, or its weights do not fit its network.
     """
     if not path.is_file():
         raise InputError(f"{path}: there is no such model file.")
-    card, weights = _read_checkpoint(path) if path.suffix == ".ckpt" else _read_model(path)
+    match path.suffix:
+        case ".ckpt":
+            card, weights = _read_checkpoint(path)
+        case ".pth" | ".pt":
+            card, weights = _read_predecessor(path)
+        case _:
+            card, weights = _read_model(path)
     try:
         return detector_of(card, weights, str(path), device)
     except (KeyError, TypeError, ValueError) as error:
@@ -150,6 +157,21 @@ def _read_checkpoint(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     prefix = "network."
     weights = {n.removeprefix(prefix): t for n, t in checkpoint["state_dict"].items() if n.startswith(prefix)}
     return _card(path, checkpoint[CARD_KEY]), weights
+
+
+def _read_predecessor(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    found = convert(read_state(path), str(path))
+    card = make_card(
+        signal=AILH_SIGNAL,
+        labels=found.labels,
+        network=found.network,
+        mel_shape=AILH_SIGNAL.mel_shape,
+        unit="segment",
+        blend=0.5,
+        rule=DecisionRule(pooling="vote", vote_fraction=0.5, threshold=0.5, policy="fixed"),
+        training={"converted_from": path.name, "epoch": None},
+    )
+    return card, found.weights
 
 
 def _card(path: Path, text: str) -> dict[str, Any]:

@@ -14,9 +14,26 @@ from leakdet.config import TrainConfig
 from leakdet.detection.losses import balance_levers
 from leakdet.errors import LeakdetError, SettingsError
 from leakdet.training import names
+from leakdet.training.callbacks.averaging import averaging
+from leakdet.training.callbacks.collapse import Collapse
+from leakdet.training.callbacks.findings import Findings
+from leakdet.training.callbacks.first_batch import FirstBatch
+from leakdet.training.callbacks.gradients import GradientMonitor
+from leakdet.training.callbacks.history import History
+from leakdet.training.callbacks.interruption import Interrupted, Interruption
+from leakdet.training.callbacks.loader_wait import LoaderWait
+from leakdet.training.callbacks.overfit import Overfit
 from leakdet.training.callbacks.progress import EpochTable
+from leakdet.training.callbacks.rate_watch import RateWatch
+from leakdet.training.callbacks.stopping import F1Stop, LossStop
+from leakdet.training.callbacks.system_use import SystemUse
+from leakdet.training.checkpoint_io import AtomicCheckpointIO, read_checkpoint
 from leakdet.training.datamodule import LeakDataModule
+from leakdet.training.finding import found_settings
+from leakdet.training.initialising import inherit_best, initialise
+from leakdet.training.interference import interference_bank
 from leakdet.training.module import LeakModule
+from leakdet.training.resuming import as_found, starting_checkpoint
 
 LOGGERS = ("csv", "tensorboard", "wandb", "mlflow")
 
@@ -25,26 +42,66 @@ def fit(config: TrainConfig, data: LeakDataModule, run_folder: Path) -> pl.Train
     """Train until a stop; checkpoints and logs are under `run_folder`.
 
     Raises:
-        SettingsError: several levers of class balance, a logger or trainer flag that does not exist.
+        SettingsError: settings that contradict each other, a logger or trainer flag that does not exist.
+        InputError: `resume` or `init_from` names nothing that can be used.
         LeakdetError: the loss became NaN or infinite.
+        Interrupted: a signal asked it to stop; the checkpoint is written.
     """
-    check_balance(config)
+    check_settings(config)
     _quieten_lightning()
+    run_folder.mkdir(parents=True, exist_ok=True)
     pl.seed_everything(config.seed, workers=True, verbose=False)
-    trainer = make_trainer(config, run_folder)
+    started = starting_checkpoint(config, data, run_folder)
+    if started is not None:
+        config = as_found(config, read_checkpoint(started))
+        data.config = config
+    interruption = Interruption(run_folder / names.CHECKPOINTS / f"{names.LAST}.ckpt")
+    trainer = make_trainer(config, run_folder, interruption)
     module = LeakModule(config, data)
-    if config.network.standardise:
-        module.network.input.fit(data.standardisation_batches())
+    prepare(module, config, data)
+    if started is None and (config.find_lr or config.find_batch_size):
+        config = found_settings(config, module, data, run_folder)
+        module = LeakModule(config, data)
+        prepare(module, config, data)
+    if "best_score" in module.inherited:
+        inherit_best(trainer.callbacks, Path(str(config.init_from)), run_folder / names.CHECKPOINTS)  # type: ignore[attr-defined]
     if config.compile:
         module.network.compile()  # in place: checkpoint keys stay as they are
-    trainer.fit(module, datamodule=data)
+    with interruption.listening():
+        trainer.fit(module, datamodule=data, ckpt_path=started, weights_only=True)
+    if (
+        interruption.received
+    ):  # during the last validation check: the training is whole, what follows it is not wanted now
+        raise Interrupted(interruption.received, interruption.checkpoint)
     _check_trained(trainer)
     return trainer
+
+
+def prepare(module: LeakModule, config: TrainConfig, data: LeakDataModule) -> None:
+    """What a network needs before its first step: its input layer's statistics, a start, and sounds to mix in."""
+    if config.init_from is not None:
+        initialise(module, Path(config.init_from), config)
+    elif config.network.standardise:
+        module.network.input.fit(data.standardisation_batches())
+    if config.augment.interference is not None:
+        module.interference = interference_bank(config, data)
+
+
+def check_settings(config: TrainConfig) -> None:
+    """Raises `SettingsError` on what no single setting can tell."""
+    check_balance(config)
+    limit = config.trainer.get("limit_val_batches")
+    if limit not in (None, 1.0) or config.trainer.get("fast_dev_run"):
+        raise SettingsError(
+            f"trainer.limit_val_batches={limit}, trainer.fast_dev_run={config.trainer.get('fast_dev_run', False)}: a part of the "
+            "validation recordings gives no result to go by. Leave both out; trainer=debug is a quick trial."
+        )
 
 
 def _quieten_lightning() -> None:
     """Lightning's advice on devices and other products says nothing about the run; its warnings stay."""
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
+    warnings.filterwarnings("ignore", message=r"Checkpoint directory .* exists and is not empty")  # resuming
     warnings.filterwarnings("ignore", message=r"`isinstance\(treespec, LeafSpec\)` is deprecated")
 
 
@@ -57,12 +114,13 @@ def check_balance(config: TrainConfig) -> None:
         )
 
 
-def make_trainer(config: TrainConfig, run_folder: Path) -> pl.Trainer:
+def make_trainer(config: TrainConfig, run_folder: Path, *more: Callback) -> pl.Trainer:
     try:
         return pl.Trainer(
             default_root_dir=run_folder,
             logger=make_loggers(config.logger, run_folder),
-            callbacks=make_callbacks(config, run_folder),
+            callbacks=[*make_callbacks(config, run_folder), *more],
+            plugins=[AtomicCheckpointIO()],
             use_distributed_sampler=False,  # our loaders shard by rank themselves: exactly once, no padding
             **config.trainer,
         )
@@ -71,17 +129,43 @@ def make_trainer(config: TrainConfig, run_folder: Path) -> pl.Trainer:
 
 
 def make_callbacks(config: TrainConfig, run_folder: Path) -> list[Callback]:
-    folder = run_folder / names.CHECKPOINTS
-    best_f1 = ModelCheckpoint(
-        folder, names.BEST_F1, monitor=names.VAL_F1, mode="max", save_last=True, auto_insert_metric_name=False
-    )
-    best_loss = ModelCheckpoint(
-        folder, names.BEST_LOSS, monitor=names.VAL_LOSS, mode="min", auto_insert_metric_name=False
-    )
-    stop = EarlyStopping(names.VAL_F1, patience=config.patience, mode="max", check_finite=True, strict=True)
-    shown = [EpochTable()] if config.trainer.get("enable_progress_bar", True) else []
+    findings = Findings(run_folder)
+    stop = F1Stop(names.VAL_F1, patience=config.patience, mode="max", check_finite=True, strict=True)
+    loss_stop = [LossStop(config.loss_patience)] if config.loss_patience else []
     rates = [LearningRateMonitor("step")] if config.logger else []
-    return [best_f1, best_loss, stop, *rates, *shown]
+    shown = [EpochTable()] if config.trainer.get("enable_progress_bar", True) else []
+    diagnoses: list[Callback] = [
+        FirstBatch(findings),
+        GradientMonitor(findings),
+        LoaderWait(findings),
+        RateWatch(findings),
+        Collapse(findings),
+        Overfit(findings),
+        SystemUse(findings),
+    ]
+    return [
+        stop,
+        *loss_stop,
+        *averaging(config),
+        *rates,
+        *diagnoses,
+        History(run_folder),
+        *checkpoints(run_folder / names.CHECKPOINTS),
+        *shown,
+    ]
+
+
+def checkpoints(folder: Path) -> list[Callback]:
+    """Best F1, best loss and last. The last is written after the others, so that it knows of both.
+
+    `save_last` of the best-F1 callback would not do: it writes only when there is a new best.
+    """
+    common: dict[str, Any] = {"auto_insert_metric_name": False, "enable_version_counter": False}
+    return [
+        ModelCheckpoint(folder, names.BEST_F1, monitor=names.VAL_F1, mode="max", **common),
+        ModelCheckpoint(folder, names.BEST_LOSS, monitor=names.VAL_LOSS, mode="min", **common),
+        ModelCheckpoint(folder, names.LAST, monitor=None, **common),
+    ]
 
 
 def make_loggers(settings: Mapping[str, Any], run_folder: Path) -> list[Logger]:

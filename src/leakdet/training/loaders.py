@@ -13,7 +13,9 @@ EVAL_WINDOWS = 2048  # windows in a validation batch: changes memory, never a nu
 
 
 class Epochs(Protocol):
-    """Where batches come from: memory or files."""
+    """Where batches come from: memory or files. `bounds` [batches + 1] cuts an epoch's draws, of all ranks, into batches."""
+
+    bounds: np.ndarray
 
     def __len__(self) -> int: ...
 
@@ -40,6 +42,10 @@ class TrainLoader:
 
     def __len__(self) -> int:
         return len(self.epochs)
+
+    def batch_sizes(self) -> np.ndarray:
+        """Samples of all processes in each batch of an epoch, int64 [batches]."""
+        return np.diff(self.epochs.bounds)
 
     def __iter__(self) -> Iterator[Batch]:
         start, self._resume_at = self._resume_at % len(self), 0

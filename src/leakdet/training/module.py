@@ -1,6 +1,7 @@
 """Training and validating a network: losses, optimiser, schedule, and the recording-level metrics of each check."""
 
 import json
+import math
 from dataclasses import asdict
 from typing import Any
 
@@ -8,20 +9,24 @@ import lightning.pytorch as pl
 import numpy as np
 import torch
 from torch import Tensor
-from torch.optim import AdamW
-from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, LRScheduler, SequentialLR
 from torchmetrics.classification import BinaryConfusionMatrix, BinaryF1Score
 
-from leakdet.acoustics.augment import smooth_random_eq
-from leakdet.config import OptimizerConfig, TrainConfig
+from leakdet.acoustics.augment import augmented, mixup_draw
+from leakdet.config import TrainConfig
 from leakdet.detection.decision import DecisionRule, pool, rule_for_scores
 from leakdet.detection.detector import window_mean
+from leakdet.detection.diagnostics import SampleSummary, sample_sums
 from leakdet.detection.losses import LossParts, class_weights, loss_parts
 from leakdet.detection.metrics import auroc
 from leakdet.detection.networks import leak_probability, make_network
+from leakdet.errors import LeakdetError
 from leakdet.storage.bundle import CARD_KEY, make_card
 from leakdet.training import names
+from leakdet.training.checks import Check
 from leakdet.training.datamodule import Batch, LeakDataModule
+from leakdet.training.initialising import inherit_optimizer, inherit_schedule
+from leakdet.training.optimising import adamw, step_divisor, warmup_cosine
+from leakdet.training.resuming import RESUME_KEY, store_fingerprint
 
 
 class LeakModule(pl.LightningModule):
@@ -46,8 +51,17 @@ class LeakModule(pl.LightningModule):
         )
         self.f1 = BinaryF1Score()
         self.confusion = BinaryConfusionMatrix()
+        self.interference: Tensor | None = None  # [K, S, M, T] log-mel to mix in, set by `fit`
+        self.inherited: dict[str, Any] = {}  # optimiser and schedule state of init_from, set by `fit`
+        self.check: Check | None = None  # the latest validation check
+        self.history: list[dict[str, float]] = []  # a row of numbers per check
         self._heard: list[tuple[Tensor, Tensor]] = []
         self._losses: list[Tensor] = []
+        self._samples: list[Tensor] = []
+        self._trained = torch.zeros(
+            4, dtype=torch.float64
+        )  # sums of the loss parts and samples since the last check
+        self._seen: list[Tensor] = []
 
     # ------------------------------------------------------------------------------------------ training
 
@@ -57,43 +71,76 @@ class LeakModule(pl.LightningModule):
         weights = class_weights(self.config.loss, mix, self.data.labels.leak_index)
         self._epoch_weights = weights.to(self.device)
 
-    def training_step(self, batch: Batch, batch_index: int) -> Tensor:
-        mel = batch.mel.float()
-        if self.config.augment.eq_db > 0:
-            mel = smooth_random_eq(mel, self.config.augment.eq_db, self.config.augment.eq_terms)
-        parts = self._loss(self.network(mel), batch, self._epoch_weights)
-        values = {
-            names.TRAIN_LOSS: parts.total,
-            names.TRAIN_CLASS_LOSS: parts.class_loss,
-            names.TRAIN_LEAK_LOSS: parts.leak_loss,
-        }
-        self.log_dict(values, on_step=False, on_epoch=True, batch_size=len(batch.class_id))
+    def on_fit_start(self) -> None:
+        if self.interference is not None:
+            self.interference = self.interference.to(self.device).float()
+
+    def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
+        """Chance depends on the place in the run alone, so that a resumed run draws what the uninterrupted one draws."""
+        place = [self.config.seed, self.current_epoch, batch_idx, self.global_rank]
+        torch.manual_seed(int(np.random.SeedSequence(place).generate_state(1, np.uint64)[0] >> 1))
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        augment = self.config.augment
+        mel = augmented(batch.mel.float(), augment, self.interference)
+        count = step_divisor(self.trainer, batch_idx)
+        if augment.mixup_alpha > 0:
+            partner, part = mixup_draw(len(mel), augment.mixup_alpha, mel.device)
+            own = part[:, None, None, None]
+            output = self.network(own * mel + (1 - own) * mel[partner])
+            one = self._loss(output, batch._replace(weight=batch.weight * part), self._epoch_weights, count)
+            mixed = batch._replace(
+                class_id=batch.class_id[partner], weight=batch.weight[partner] * (1 - part)
+            )
+            parts = LossParts(*map(torch.add, one, self._loss(output, mixed, self._epoch_weights, count)))
+        else:
+            parts = self._loss(self.network(mel), batch, self._epoch_weights, count)
+        # Sums over samples; they stay on the device until the next check.
+        sums = torch.stack([part.detach() * count for part in parts])
+        self._seen.append(torch.cat([sums, sums.new_full((1,), float(len(batch.class_id)))]))
         return parts.total
 
-    def _loss(self, output: Any, batch: Batch, weights: Tensor) -> LossParts:
+    def _loss(self, output: Any, batch: Batch, weights: Tensor, count: float | None = None) -> LossParts:
         return loss_parts(
-            output, batch.class_id, batch.weight, self.config.loss, weights, self.data.labels.leak_index
+            output,
+            batch.class_id,
+            batch.weight,
+            self.config.loss,
+            weights,
+            self.data.labels.leak_index,
+            count,
         )
+
+    def _sum_trained(self) -> Tensor:
+        """Sums of the loss parts and of the samples since the last check, on this rank."""
+        if self._seen:
+            self._trained = self._trained + torch.stack(self._seen).double().sum(0).cpu()
+            self._seen = []
+        return self._trained
 
     # ------------------------------------------------------------------------------------------ validation
 
     def on_validation_epoch_start(self) -> None:
-        self._heard, self._losses = [], []
+        self._heard, self._losses, self._samples = [], [], []
 
     def validation_step(self, batch: Batch, batch_index: int) -> None:
         output = self.network(batch.mel.float())
         parts = self._loss(output, batch._replace(weight=torch.ones_like(batch.weight)), self.weights)
         count = torch.tensor(1.0, device=self.device)
         self._losses.append(torch.stack([*parts, count]) * len(batch.class_id))
-        self._heard.append(
-            (leak_probability(output, self.data.labels.leak_index, self.blend), batch.recording)
-        )
+        leak_index = self.data.labels.leak_index
+        self._heard.append((leak_probability(output, leak_index, self.blend), batch.recording))
+        self._samples.append(sample_sums(output, leak_index, self.blend))
 
     def on_validation_epoch_end(self) -> None:
         if (
             self.trainer.sanity_checking
         ):  # two batches are no validation set: nothing of it may count as a result
             return
+        val = self._sum_over_ranks(torch.stack(self._losses).sum(0)).double()
+        train = self._sum_over_ranks(self._sum_trained())
+        self._trained = torch.zeros_like(self._trained)
+        require_finite(float(val[0]), self.current_epoch, self.config)
         scores, is_leak, here = self._recording_scores()
         self.rule = rule_for_scores(scores, is_leak, fitted_on="val", **decision_arguments(self.config))
         decisions = torch.from_numpy(self.rule.decide(scores)[here]).long().to(self.device)
@@ -101,22 +148,26 @@ class LeakModule(pl.LightningModule):
         self.f1(decisions, truth)
         self.confusion(decisions, truth)
         self.log(names.VAL_F1, self.f1)
-        total = self._sum_over_ranks(torch.stack(self._losses).sum(0))
-        losses = dict(
-            zip(
-                (names.VAL_LOSS, names.VAL_CLASS_LOSS, names.VAL_LEAK_LOSS), total[:3] / total[3], strict=True
-            )
-        )
-        cells = self.confusion.compute().flatten().float()
+        f1 = float(self.f1.compute())
+        cells = self.confusion.compute().flatten().tolist()
         self.confusion.reset()
-        values = {
-            **losses,
-            **dict(zip(names.VAL_CONFUSION, cells, strict=True)),
-            names.VAL_THRESHOLD: self.rule.threshold,
-        }
-        area = auroc(scores, is_leak)
-        if area is not None:
-            values[names.VAL_AUROC] = area
+        self.check = Check(
+            epoch=self.current_epoch,
+            step=self.global_step,
+            f1=f1,
+            auroc=auroc(scores, is_leak),
+            threshold=self.rule.threshold,
+            confusion=(cells[0], cells[1], cells[2], cells[3]),
+            train_loss=tuple((train[:3] / train[3].clamp(min=1)).tolist()),
+            val_loss=tuple((val[:3] / val[3]).tolist()),
+            scores=scores,
+            is_leak=is_leak,
+            samples=SampleSummary.of(self._sum_over_ranks(torch.stack(self._samples).sum(0)), self.blend),
+        )
+        values = self.check.logged()
+        self.history.append(
+            {"epoch": self.current_epoch, "step": self.global_step, names.VAL_F1: f1, **values}
+        )
         self.log_dict(values)
 
     def _recording_scores(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -143,18 +194,14 @@ class LeakModule(pl.LightningModule):
 
     def configure_optimizers(self) -> Any:
         settings = self.config.optimizer
-        decayed = [p for p in self.network.parameters() if p.ndim > 1]
-        free = [
-            p for p in self.network.parameters() if p.ndim <= 1
-        ]  # biases and norms: decay would only shift them
-        groups = [
-            {"params": decayed, "weight_decay": settings.weight_decay},
-            {"params": free, "weight_decay": 0.0},
-        ]
-        optimizer = AdamW(groups, lr=settings.lr, fused=self.device.type == "cuda")
+        optimizer = adamw(self.network, settings, self.device)
+        if "optimizer" in self.inherited:
+            inherit_optimizer(optimizer, self.inherited["optimizer"][0], settings.lr)
         total = int(self.trainer.estimated_stepping_batches)
         per_epoch = total / max(1, self.trainer.max_epochs or 1)
         scheduler = warmup_cosine(optimizer, settings, total, per_epoch)
+        if "schedule" in self.inherited:
+            inherit_schedule(optimizer, scheduler, self.inherited["schedule"][0])
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
 
     # ------------------------------------------------------------------------------------------ what is kept
@@ -177,6 +224,26 @@ class LeakModule(pl.LightningModule):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint[CARD_KEY] = json.dumps(self.card())
+        checkpoint[RESUME_KEY] = {
+            "store": store_fingerprint(self.data),
+            "history": self.history,
+            "trained": self._sum_trained().tolist(),
+        }
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        kept = checkpoint[RESUME_KEY]
+        self.history = list(kept["history"])
+        self._trained = torch.tensor(kept["trained"], dtype=torch.float64)
+        self.rule = DecisionRule.from_json(json.loads(checkpoint[CARD_KEY])["decision_rule"])
+
+
+def require_finite(loss: float, epoch: int, config: TrainConfig) -> None:
+    """Raises `LeakdetError` where the validation loss is NaN or infinite: nothing that follows could be worth anything."""
+    if not math.isfinite(loss):
+        raise LeakdetError(
+            f"Training stopped in epoch {epoch + 1}: the validation loss is {loss}. Lower optimizer.lr (now "
+            f"{config.optimizer.lr:g}), or set trainer.gradient_clip_val; with trainer.precision=16-mixed, try bf16-mixed."
+        )
 
 
 def decision_arguments(config: TrainConfig) -> dict[str, Any]:
@@ -194,18 +261,3 @@ def decision_arguments(config: TrainConfig) -> dict[str, Any]:
         "cost_false_dig": decision.cost_false_dig,
         "calibration": decision.calibration,
     }
-
-
-def warmup_cosine(
-    optimizer: torch.optim.Optimizer, settings: OptimizerConfig, total: int, per_epoch: float
-) -> LRScheduler:
-    """Linear from the first step on, then a cosine to `min_lr` at the last of `total` optimiser steps.
-
-    A warm-up that would fill the run is cut to its first half.
-    """
-    warmup = min(round(settings.warmup_epochs * per_epoch), total // 2)
-    cosine = CosineAnnealingLR(optimizer, max(1, total - warmup), settings.min_lr)
-    if warmup == 0:
-        return cosine
-    linear = LinearLR(optimizer, start_factor=1 / (warmup + 1), end_factor=1.0, total_iters=warmup)
-    return SequentialLR(optimizer, [linear, cosine], milestones=[warmup])

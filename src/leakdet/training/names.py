@@ -3,15 +3,35 @@
 TRAIN_LOSS = "train/loss"
 TRAIN_CLASS_LOSS = "train/class_loss"
 TRAIN_LEAK_LOSS = "train/leak_loss"
+TRAIN_LOSSES = (TRAIN_LOSS, TRAIN_CLASS_LOSS, TRAIN_LEAK_LOSS)
 VAL_LOSS = "val/loss"
 VAL_CLASS_LOSS = "val/class_loss"
 VAL_LEAK_LOSS = "val/leak_loss"
+VAL_LOSSES = (VAL_LOSS, VAL_CLASS_LOSS, VAL_LEAK_LOSS)
 VAL_F1 = "val/recording_f1"
 VAL_AUROC = "val/recording_auroc"
 VAL_THRESHOLD = "val/threshold"
 VAL_CONFUSION = ("val/tn", "val/fp", "val/fn", "val/tp")
 
+# Diagnostics. Probabilities are of single samples of the network, before they are pooled into recordings.
+VAL_PROB_MEAN = "val/leak_prob_mean"
+VAL_PROB_STD = "val/leak_prob_std"
+VAL_LEAK_SHARE = "val/predicted_leak_share"
+VAL_HEADS = "val/head_correlation"
+VAL_PROB_HISTOGRAM = "val/leak_prob"
+GRADIENT_NORM = "gradient/norm"
+GRADIENT_LAYER = "gradient_layer/"  # + the parameter's name
+WAIT_MEAN = "loader/wait_mean_s"
+WAIT_P95 = "loader/wait_p95_s"
+WAIT_SHARE = "loader/wait_share"
+CPU_USE = "system/cpu_share"
+RAM_USE = "system/ram_share"
+GPU_USE = "system/gpu_share"
+FIGURES = "figures/"  # + the figure's name
+
 BEST_F1 = "best_f1"
 BEST_LOSS = "best_loss"
 LAST = "last"
 CHECKPOINTS = "checkpoints"
+HISTORY = "history.csv"
+WARNINGS = "warnings.txt"

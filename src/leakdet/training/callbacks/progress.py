@@ -81,6 +81,12 @@ class EpochTable(ProgressBar):
     ) -> None:
         self._close_bar()
 
+    def state_dict(self) -> dict[str, Any]:
+        return {"best_f1": self._best_f1}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self._best_f1 = state_dict["best_f1"]
+
     def _close_bar(self) -> None:
         if self._bar:
             self._bar.stop()

@@ -1,0 +1,92 @@
+"""The predecessor's trained weights (`best.pth`) as a network of ours, with equal outputs.
+
+Its kernels are three columns wide although its input has one: only the middle column ever met data, and that is what is kept.
+Its file names neither classes nor signal; both are those of its scripts.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from leakdet.config import NetworkConfig, SignalConfig
+from leakdet.detection.labels import BINARY_NAMES, LabelMap
+from leakdet.errors import InputError
+
+AILH_SIGNAL = SignalConfig(
+    sample_rate_hz=4096,
+    window_samples=1024,
+    window_hop_samples=1024,
+    segment_samples=512,
+    segment_hop_samples=512,
+    fmin_hz=0.0,
+    fmax_hz=2048.0,
+    floor=1e-10,
+)  # conf/signal/ailh.yaml
+FIVE = ("BACKGROUND", "CRACK", "LEAK", "NORMAL", "UNCLASSIFIED")
+LAYERS = ("conv1", "conv2", "conv3", "fc1", "cls_head", "leak_head")
+WRAPPED_IN = ("model_state_dict", "state_dict", "model")
+PREFIXES = ("_orig_mod.", "module.")
+
+
+@dataclass
+class Converted:
+    network: NetworkConfig
+    labels: LabelMap
+    weights: dict[str, Tensor]
+
+
+def read_state(path: Path) -> dict[str, Tensor]:
+    """The weights in a `.pth`, whether bare or inside a checkpoint. Nothing in the file is executed.
+
+    Raises:
+        InputError: damaged, or it holds more than plain values and tensors.
+    """
+    try:
+        found: Any = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch raises many kinds
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError(f"{path}: not a whole file of weights ({reason}).") from error
+    for key in WRAPPED_IN:
+        if isinstance(found, Mapping) and isinstance(found.get(key), Mapping):
+            found = found[key]
+    if not isinstance(found, Mapping) or not all(isinstance(value, Tensor) for value in found.values()):
+        raise InputError(f"{path}: holds no weights of a network.")
+    return dict(found)
+
+
+def convert(state: Mapping[str, Tensor], where: str) -> Converted:
+    """Raises `InputError` where these are not the predecessor's layers."""
+    weights = {_plain(name): tensor.float() for name, tensor in state.items()}
+    wanted = {f"{layer}.{kind}" for layer in LAYERS for kind in ("weight", "bias")}
+    if weights.keys() != wanted:
+        raise InputError(
+            f"{where}: not the predecessor's network: it has {sorted(weights.keys() - wanted)} and lacks "
+            f"{sorted(wanted - weights.keys())}."
+        )
+    for layer in ("conv1", "conv2", "conv3"):
+        kernel = weights[f"{layer}.weight"]
+        middle = kernel.shape[-1] // 2
+        weights[f"{layer}.weight"] = kernel[..., middle : middle + 1].contiguous()
+    mels = AILH_SIGNAL.n_mels
+    weights |= {"input.band_mean": torch.zeros(mels), "input.band_deviation": torch.ones(mels)}
+    network = NetworkConfig(name="dual_head", input_norm="none", standardise=False, time_pool=1)
+    return Converted(network, _labels(len(weights["cls_head.bias"]), where), weights)
+
+
+def _plain(name: str) -> str:
+    for prefix in PREFIXES:
+        name = name.removeprefix(prefix)
+    return name
+
+
+def _labels(classes: int, where: str) -> LabelMap:
+    match classes:
+        case 2:
+            return LabelMap("binary", BINARY_NAMES, 1)
+        case 5:
+            return LabelMap("multiclass", FIVE, FIVE.index("LEAK"))
+    raise InputError(f"{where}: has {classes} classes; the predecessor's models have 2 or 5.")

@@ -1,0 +1,49 @@
+"""Is the network saying anything? Looked at after every validation check, over the whole split."""
+
+from typing import Any
+
+import lightning.pytorch as pl
+from lightning.pytorch.callbacks import Callback
+from lightning.pytorch.loggers import TensorBoardLogger
+
+from leakdet.detection.diagnostics import collapse
+from leakdet.training import names
+from leakdet.training.callbacks.findings import Findings
+from leakdet.training.module import LeakModule
+
+CHECKS = 3  # in a row before it is said: the first checks of a good run may look the same
+
+
+class Collapse(Callback):
+    """Says what `detection.diagnostics.collapse` finds in three checks in a row; draws the scores' histogram."""
+
+    def __init__(self, findings: Findings) -> None:
+        self.findings = findings
+        self.streak: dict[str, int] = {}
+
+    def on_validation_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
+        if trainer.sanity_checking or not isinstance(pl_module, LeakModule) or pl_module.check is None:
+            return
+        check = pl_module.check
+        positives = int(check.is_leak.sum())
+        found = collapse(
+            check.samples,
+            check.f1,
+            check.auroc,
+            positives,
+            len(check.is_leak) - positives,
+            class_loss=check.val_loss[1],
+            aux_loss=pl_module.config.loss.aux_weight * check.val_loss[2],
+        )
+        self.streak = {kind: self.streak.get(kind, 0) + 1 for kind, _ in found}
+        self.findings.say(trainer, [(kind, text) for kind, text in found if self.streak[kind] >= CHECKS])
+        if trainer.is_global_zero:
+            for logger in trainer.loggers:
+                if isinstance(logger, TensorBoardLogger):
+                    logger.experiment.add_histogram(names.VAL_PROB_HISTOGRAM, check.scores, check.step)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"streak": self.streak}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.streak = dict(state_dict["streak"])

@@ -1,0 +1,58 @@
+"""Gradient norms: of every step on the curve, of every parameter once an epoch; non-finite, exploding and vanishing ones."""
+
+from typing import Any
+
+import lightning.pytorch as pl
+import torch
+from lightning.pytorch.callbacks import Callback
+from torch import Tensor
+
+from leakdet.detection.diagnostics import gradients
+from leakdet.training import names
+from leakdet.training.callbacks.findings import Findings
+
+
+class GradientMonitor(Callback):
+    """Norms stay on the device until the epoch's end: no step waits for them."""
+
+    def __init__(self, findings: Findings) -> None:
+        self.findings = findings
+        self.norms: list[Tensor] = []
+        self.of_layers: dict[str, Tensor] = {}
+
+    def on_train_epoch_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
+        self.norms, self.of_layers = [], {}
+
+    def on_before_optimizer_step(
+        self, trainer: "pl.Trainer", pl_module: "pl.LightningModule", optimizer: torch.optim.Optimizer
+    ) -> None:
+        of_parameters = {n: p.grad for n, p in pl_module.named_parameters() if p.grad is not None}
+        norms = torch._foreach_norm(list(of_parameters.values()))
+        self.norms.append(torch.stack(norms).norm())
+        if not self.of_layers:
+            self.of_layers = dict(zip(of_parameters, norms, strict=True))
+        if trainer.logger is not None and trainer.global_step % trainer.log_every_n_steps == 0:
+            pl_module.log(
+                names.GRADIENT_NORM, self.norms[-1], rank_zero_only=True, on_step=True, on_epoch=False
+            )
+
+    def on_train_epoch_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
+        if not self.norms:
+            return
+        norms = torch.stack(self.norms).cpu().double().numpy()
+        self.findings.say(trainer, gradients(norms, trainer.gradient_clip_val))
+        layers = {f"{names.GRADIENT_LAYER}{name}": norm for name, norm in self.of_layers.items()}
+        if trainer.logger is not None:
+            pl_module.log_dict(layers, rank_zero_only=True)
+        self.norms = []
+
+    def on_exception(
+        self, trainer: "pl.Trainer", pl_module: "pl.LightningModule", exception: BaseException
+    ) -> None:
+        """A run that ends because its loss is NaN has its cause here."""
+        if self.norms and isinstance(exception, Exception):
+            norms = torch.stack(self.norms).cpu().double().numpy()
+            self.findings.say(trainer, gradients(norms, trainer.gradient_clip_val))
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}

@@ -1,0 +1,32 @@
+"""The run's numbers, a row per validation check, in history.csv: whole after a resume too, in whichever folder."""
+
+import csv
+from pathlib import Path
+
+import lightning.pytorch as pl
+from lightning.pytorch.callbacks import Callback
+
+from leakdet.training import names
+from leakdet.training.checkpoint_io import write_whole
+from leakdet.training.module import LeakModule
+
+
+class History(Callback):
+    """The rows live in the module's checkpoint; the file is written anew at every check."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / names.HISTORY
+
+    def on_validation_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
+        if trainer.sanity_checking or not trainer.is_global_zero or not isinstance(pl_module, LeakModule):
+            return
+        rows = pl_module.history
+        write_whole(self.path, lambda beside: write_rows(beside, rows))
+
+
+def write_rows(path: Path, rows: list[dict[str, float]]) -> None:
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, columns, restval="")
+        writer.writeheader()
+        writer.writerows(rows)

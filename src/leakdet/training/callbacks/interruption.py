@@ -1,0 +1,83 @@
+"""Stopping on Ctrl-C or SIGTERM without losing a step: the step is finished, `last.ckpt` written, then the run ends."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import lightning.pytorch as pl
+import torch
+from lightning.pytorch.callbacks import Callback
+
+AGREE_EVERY = 8  # steps between agreements of several processes: each costs a message
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interrupted(BaseException):
+    """A run that was asked to stop and has written its checkpoint. No Exception: nothing on the way may swallow it."""
+
+    def __init__(self, number: int, checkpoint: Path) -> None:
+        super().__init__(f"stopped by {signal.Signals(number).name}; all is in {checkpoint}")
+        self.number, self.checkpoint = number, checkpoint
+
+    @property
+    def exit_code(self) -> int:
+        """130 for SIGINT, 143 for SIGTERM, as shells count."""
+        return 128 + self.number
+
+
+class Interruption(Callback):
+    """Notes the first signal and ends the run after the optimiser step; a second signal ends it at once."""
+
+    def __init__(self, checkpoint: Path) -> None:
+        self.checkpoint = checkpoint
+        self.received = 0
+        self.listens = False
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Signals are noted inside, and handled as before outside."""
+        before = {number: signal.signal(number, self._note) for number in SIGNALS}
+        self.listens = True
+        try:
+            yield
+        finally:
+            self.listens = False
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self.received:
+            os._exit(128 + number)
+        self.received = number
+        os.write(2, b"\nstopping after this step; a second signal stops at once\n")
+
+    def on_train_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
+        """Lightning has put its own SIGTERM handler before ours by now; it would end the run with exit code 0."""
+        if self.listens:
+            for number in SIGNALS:
+                signal.signal(number, self._note)
+
+    def on_train_batch_end(
+        self, trainer: "pl.Trainer", pl_module: "pl.LightningModule", outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        last = batch_idx + 1 >= trainer.num_training_batches
+        between_steps = (batch_idx + 1) % trainer.accumulate_grad_batches != 0
+        # After the epoch's last batch comes the validation check: it is part of what must not be lost.
+        if last or between_steps or not self._agreed(trainer):
+            return
+        trainer.save_checkpoint(self.checkpoint)
+        raise Interrupted(self.received, self.checkpoint)
+
+    def _agreed(self, trainer: "pl.Trainer") -> bool:
+        """The largest signal number on any process, so that all of them stop after the same step."""
+        if trainer.world_size > 1 and trainer.global_step % AGREE_EVERY == 0:
+            mine = torch.tensor(self.received, device=trainer.strategy.root_device)
+            torch.distributed.all_reduce(mine, torch.distributed.ReduceOp.MAX)
+            self.received = int(mine)
+            return self.received > 0
+        return trainer.world_size == 1 and self.received > 0

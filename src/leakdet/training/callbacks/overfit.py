@@ -1,0 +1,33 @@
+"""Does the network learn the training recordings by heart? Train loss against the leaks found at the lowest false-alarm rate."""
+
+from typing import Any
+
+import lightning.pytorch as pl
+from lightning.pytorch.callbacks import Callback
+
+from leakdet.detection.diagnostics import overfit, tpr_at_least_fpr
+from leakdet.training.callbacks.findings import Findings
+from leakdet.training.module import LeakModule
+
+
+class Overfit(Callback):
+    """Says what `detection.diagnostics.overfit` finds."""
+
+    def __init__(self, findings: Findings) -> None:
+        self.findings = findings
+        self.train_losses: list[float] = []
+        self.tprs: list[float | None] = []
+
+    def on_validation_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
+        if trainer.sanity_checking or not isinstance(pl_module, LeakModule) or pl_module.check is None:
+            return
+        check = pl_module.check
+        self.train_losses = [*self.train_losses, check.train_loss[0]][-8:]
+        self.tprs = [*self.tprs, tpr_at_least_fpr(check.scores, check.is_leak)][-8:]
+        self.findings.say(trainer, overfit(self.train_losses, self.tprs))
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"train_losses": self.train_losses, "tprs": self.tprs}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.train_losses, self.tprs = list(state_dict["train_losses"]), list(state_dict["tprs"])

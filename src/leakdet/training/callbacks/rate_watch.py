@@ -1,0 +1,35 @@
+"""Is there a learning rate at all? Below 1e-6 before the last tenth of the run nothing is learnt."""
+
+import lightning.pytorch as pl
+from lightning.pytorch.callbacks import Callback
+
+from leakdet.detection.diagnostics import Finding
+from leakdet.training.callbacks.findings import Findings
+
+LEAST = 1e-6
+LAST_SHARE = 0.9
+
+
+class RateWatch(Callback):
+    """Looks at the end of each epoch, when a warm-up has begun to rise."""
+
+    def __init__(self, findings: Findings) -> None:
+        self.findings = findings
+
+    def on_train_epoch_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
+        rate = max(group["lr"] for optimizer in trainer.optimizers for group in optimizer.param_groups)
+        done = trainer.global_step / max(1.0, float(trainer.estimated_stepping_batches))
+        self.findings.say(trainer, low_rate(rate, done))
+
+
+def low_rate(rate: float, done: float) -> list[Finding]:
+    """`done` is the share of the run's optimiser steps that lies behind."""
+    if rate >= LEAST or done >= LAST_SHARE:
+        return []
+    return [
+        (
+            "learning_rate",
+            f"the learning rate is {rate:.3g} after {done:.0%} of the run: the weights stand still. See optimizer.lr and "
+            "optimizer.warmup_epochs; find_lr=true proposes a rate.",
+        )
+    ]

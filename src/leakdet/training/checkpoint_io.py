@@ -1,0 +1,67 @@
+"""Checkpoints that are whole or not there: written beside their place, flushed to the disk, then renamed."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
+
+from leakdet.errors import InputError
+
+
+class AtomicCheckpointIO(TorchCheckpointIO):
+    """Lightning's own writes go through the system's temporary folder, which is atomic on one file system only."""
+
+    def save_checkpoint(
+        self, checkpoint: dict[str, Any], path: str | os.PathLike[str], storage_options: Any | None = None
+    ) -> None:
+        write_whole(Path(path), lambda beside: torch.save(checkpoint, beside))
+
+    def load_checkpoint(
+        self,
+        path: str | os.PathLike[str],
+        map_location: Any | None = None,
+        weights_only: bool | None = None,
+    ) -> dict[str, Any]:
+        return read_checkpoint(Path(path))
+
+
+def write_whole(path: Path, write: Callable[[Path], object]) -> None:
+    """Let `write` fill a file beside `path` and give it that name once its bytes are on the disk."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        write(beside)
+        _flush(beside)
+        os.replace(beside, path)
+        _flush(path.parent)  # the new name too
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _flush(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def read_checkpoint(path: Path) -> dict[str, Any]:
+    """A checkpoint as plain containers and tensors on the CPU; nothing in it is executed.
+
+    Raises:
+        InputError: there is no such file, it is damaged, or it is no training checkpoint of leakdet.
+    """
+    if not path.is_file():
+        raise InputError(f"{path}: there is no such checkpoint.")
+    try:
+        found = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch raises many kinds for a cut-off file and for pickles that it refuses
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError(f"{path}: not a whole training checkpoint ({reason}).") from error
+    if not isinstance(found, dict) or "state_dict" not in found or "loops" not in found:
+        raise InputError(f"{path}: not a training checkpoint of leakdet.")
+    return found

@@ -1,0 +1,43 @@
+"""What a validation check found: the numbers that are logged, and what the diagnoses look at."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from leakdet.detection.diagnostics import SampleSummary
+from leakdet.training import names
+
+Losses = tuple[float, ...]  # total, class, leak
+
+
+@dataclass(frozen=True)
+class Check:
+    """One validation check over the whole split and all processes."""
+
+    epoch: int
+    step: int
+    f1: float
+    auroc: float | None
+    threshold: float
+    confusion: tuple[float, float, float, float]  # tn, fp, fn, tp of recordings
+    train_loss: Losses  # since the check before
+    val_loss: Losses
+    scores: np.ndarray  # float64 [R], of recordings
+    is_leak: np.ndarray  # bool [R]
+    samples: SampleSummary
+
+    def logged(self) -> dict[str, float]:
+        """Name -> number of all that is logged besides F1, which is logged as a metric object."""
+        values = dict(zip(names.VAL_LOSSES, self.val_loss, strict=True))
+        values |= dict(zip(names.TRAIN_LOSSES, self.train_loss, strict=True))
+        values |= dict(zip(names.VAL_CONFUSION, self.confusion, strict=True))
+        values |= {names.VAL_THRESHOLD: self.threshold, names.VAL_PROB_MEAN: self.samples.mean}
+        values |= {
+            names.VAL_PROB_STD: self.samples.std,
+            names.VAL_LEAK_SHARE: self.samples.predicted_leak_share,
+        }
+        if self.samples.head_correlation is not None:
+            values[names.VAL_HEADS] = self.samples.head_correlation
+        if self.auroc is not None:
+            values[names.VAL_AUROC] = self.auroc
+        return values

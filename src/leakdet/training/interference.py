@@ -1,0 +1,41 @@
+"""Sounds to mix into training samples: a folder of clips as log-mel windows of the store's own signal."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from leakdet.acoustics.audio import is_audio_name
+from leakdet.acoustics.mel import LogMel
+from leakdet.acoustics.windows import MelStream
+from leakdet.config import TrainConfig
+from leakdet.detection.detector import as_samples
+from leakdet.errors import InputError
+
+if TYPE_CHECKING:
+    from leakdet.training.datamodule import LeakDataModule
+
+MOST = 2000  # windows kept, spread evenly over all clips
+
+
+def interference_bank(config: TrainConfig, data: "LeakDataModule") -> Tensor:
+    """Log-mel [K, S, M, T] float16 of the clips under `augment.interference`, cut as the network takes its samples.
+
+    Raises:
+        InputError: there is no such folder, no audio in it, or the store does not say how its mel was made.
+    """
+    folder = Path(str(config.augment.interference))
+    signal = data.train_split.signal
+    if signal is None:
+        raise InputError(
+            f"{data.store}: does not say how its mel was made, so {folder} cannot be mixed in; set augment.interference=null."
+        )
+    paths = sorted(path for path in folder.rglob("*") if path.is_file() and is_audio_name(path))
+    if not paths:
+        raise InputError(f"augment.interference: there are no audio files under {folder}.")
+    log_mel = LogMel(signal)
+    windows = torch.cat([block.mel for path in paths for block in MelStream(path, log_mel)])
+    chosen = np.linspace(0, len(windows) - 1, min(MOST, len(windows))).round().astype(np.int64)
+    return as_samples(windows[torch.from_numpy(chosen)], config.data.unit)

@@ -1,0 +1,60 @@
+"""Optimiser, schedule, and what each batch counts for in its optimiser step."""
+
+import math
+
+import lightning.pytorch as pl
+import numpy as np
+import torch
+from torch import nn
+from torch.optim import AdamW, Optimizer
+from torch.optim.lr_scheduler import LambdaLR
+
+from leakdet.config import OptimizerConfig
+
+
+def adamw(network: nn.Module, settings: OptimizerConfig, device: torch.device) -> AdamW:
+    """AdamW, fused where it exists. Biases and norms (one axis) are not decayed: decay would only shift them."""
+    decayed = [p for p in network.parameters() if p.ndim > 1]
+    free = [p for p in network.parameters() if p.ndim <= 1]
+    groups = [
+        {"params": decayed, "weight_decay": settings.weight_decay},
+        {"params": free, "weight_decay": 0.0},
+    ]
+    return AdamW(groups, lr=settings.lr, fused=device.type == "cuda")
+
+
+def rate_share(step: int, warmup: int, total: int, floor: float) -> float:
+    """Learning rate after `step` optimiser steps as a share of its peak.
+
+    Linear from 1 / (warmup + 1) at the first step to 1 at step `warmup`, then half a cosine to `floor` at step `total`, and
+    `floor` from there on. A closed form: a resumed run is exactly where it was, and a run that is made longer follows the
+    longer curve.
+    """
+    if step < warmup:
+        return (1 + step) / (warmup + 1)
+    done = min(1.0, (step - warmup) / max(1, total - warmup))
+    return floor + (1 - floor) * 0.5 * (1 + math.cos(math.pi * done))
+
+
+def warmup_cosine(optimizer: Optimizer, settings: OptimizerConfig, total: int, per_epoch: float) -> LambdaLR:
+    """`rate_share` over `total` optimiser steps. A warm-up that would fill the run is cut to its first half."""
+    warmup = min(round(settings.warmup_epochs * per_epoch), total // 2)
+    floor = min(1.0, settings.min_lr / settings.lr) if settings.lr > 0 else 1.0
+    return LambdaLR(optimizer, lambda step: rate_share(step, warmup, total, floor))
+
+
+def window_samples(sizes: np.ndarray, batch_idx: int, accumulate: int, batches: int) -> int:
+    """Samples of all processes in the optimiser step that batch `batch_idx` belongs to, an epoch's last short one included."""
+    first = batch_idx - batch_idx % accumulate
+    return int(sizes[first : min(first + accumulate, batches)].sum())
+
+
+def step_divisor(trainer: pl.Trainer, batch_idx: int) -> float:
+    """What this process must divide its sum of losses by, so that the step's gradient is the mean over all its samples.
+
+    Lightning divides by the number of batches in a full step and DDP by the number of processes, whatever they hold; both are
+    undone here.
+    """
+    sizes = trainer.train_dataloader.batch_sizes()
+    accumulate, batches = trainer.accumulate_grad_batches, int(trainer.num_training_batches)
+    return window_samples(sizes, batch_idx, accumulate, batches) / (accumulate * trainer.world_size)
