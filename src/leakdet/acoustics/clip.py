@@ -10,7 +10,6 @@ import soundfile
 from leakdet.acoustics.audio import SoundStream
 from leakdet.config import SignalConfig
 
-MEDIA_TYPE = "audio/flac"  # without loss, and played by every browser since 2017
 PEAK = 0.7  # of full scale: where the loudest sample is put
 MAX_GAIN_DB = 60.0
 KEPT_BITS = 12  # the noise of rounding lies 74 dB under the loudest sample; halves the file
@@ -18,12 +17,13 @@ KEPT_BITS = 12  # the noise of rounding lies 74 dB under the loudest sample; hal
 
 @dataclass(frozen=True)
 class Clip:
-    """A FLAC file; where in its recording it starts, its length, and how much louder than recorded it plays."""
+    """A sound file; where in its recording it starts, its length, and how much louder than recorded it plays."""
 
-    flac: bytes
+    content: bytes
     start_s: float
     duration_s: float
     gain_db: float
+    media_type: str = "audio/flac"  # without loss, and played by every browser since 2017
 
 
 def read_sound(path: Path, signal: SignalConfig) -> tuple[np.ndarray, str]:

@@ -47,7 +47,7 @@ def thinned(points: Float[np.ndarray, "N 2"], most: int = MAX_POINTS) -> Float[n
         return points
     walked = np.concatenate([[0.0], np.cumsum(np.abs(np.diff(points, axis=0)).sum(axis=1))])
     kept = np.searchsorted(walked, np.linspace(0.0, walked[-1], most))
-    return points[np.unique(np.append(kept, [0, len(points) - 1]))]
+    return np.asarray(points[np.unique(np.append(kept, [0, len(points) - 1]))])
 
 
 def _plain(points: np.ndarray) -> list[list[float]]:

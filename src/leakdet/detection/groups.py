@@ -145,3 +145,19 @@ def _exceeds(hits: int, n: int, other_hits: int, other_n: int, level: float) -> 
         return False
     a, b = hits / n, other_hits / other_n
     return a - b > math.hypot(a - first[0], second[1] - b)
+
+
+def worst_sentence(groups: Mapping[str, Any]) -> str | None:
+    """The worst group of `group_tables` by name, and whether that is more than chance; None where there are no groups."""
+    worst = groups["worst"]
+    if worst is None:
+        return "No group had a mistake." if groups["columns"] else None
+    ending = (
+        "That is more than chance: look there first."
+        if worst["stands_out"]
+        else "That may be chance: no group stands out for sure."
+    )
+    return (
+        f"Most mistakes: {worst['column']} {worst['value'] or '(not given)'}, {worst['errors']} of {worst['n']} wrong "
+        f"({worst['error_rate']:.0%}), {worst['others_errors']} of {worst['others_n']} elsewhere. {ending}"
+    )
