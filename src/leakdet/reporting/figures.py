@@ -27,7 +27,8 @@ STYLE: dict[Any, Any] = {
     "axes.grid": True,
     "grid.color": "#e5e7eb",
     "axes.axisbelow": True,
-    "legend.frameon": False,
+    "legend.framealpha": 0.85,
+    "legend.edgecolor": "white",
     "hatch.linewidth": 0.7,
 }
 

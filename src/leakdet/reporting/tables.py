@@ -76,7 +76,11 @@ def digs(table: Mapping[str, Any]) -> list[dict[str, str]]:
     for share in (here, *(rarer for rarer in FIELD_SHARES if rarer < here)):
         low, high = _precision(of_recall[0], of_fpr[1], share), _precision(of_recall[1], of_fpr[0], share)
         best = _precision(recall, fpr, share)
-        name = f"as among these recordings ({percent(share)})" if share == here else f"1 in {1 / share:.0f}"
+        name = (
+            f"as among these recordings ({percent(share)})"
+            if share == here
+            else f"1 place in {1 / share:.0f}"
+        )
         rows.append(
             {
                 "share": name,
@@ -98,7 +102,9 @@ def all_numbers(metrics: Mapping[str, Any], splits: Sequence[str]) -> dict[str, 
     tables = [metrics[name][unit] for name, unit in columns]
     rows = [(key, meaning, [str(table[key]) for table in tables]) for key, meaning in COUNTED.items()]
     rows += [(key, meaning, [_cell(table, key) for table in tables]) for key, meaning in MEANINGS.items()]
-    return {"columns": [f"{name}, {unit}s" for name, unit in columns], "rows": rows}
+    notes = [f"{name}: {metrics[name]['recording']['intervals']['note']}" for name in reversed(splits)]
+    notes = [note for note in notes if not note.endswith(": None")]
+    return {"notes": notes, "columns": [f"{name}, {unit}s" for name, unit in columns], "rows": rows}
 
 
 def _cell(table: Mapping[str, Any], key: str) -> str:

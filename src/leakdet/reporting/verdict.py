@@ -82,9 +82,11 @@ def cautions(split: str, table: Mapping[str, Any], metrics: Mapping[str, Any]) -
         said.append(
             f"Few recordings: {table['positives']} with a leak and {table['negatives']} without, so the intervals are wide."
         )
-    note = table["intervals"].get("note")
-    if note:
-        said.append(f"About the intervals: {note}.")
+    # The part that matters to a reader; the whole note stands under all numbers.
+    parts = (table["intervals"].get("note") or "").split("; ")
+    said += [
+        f"{part[0].upper()}{part[1:]}." for part in parts if part.startswith(("the intervals", "no interval"))
+    ]
     note = _nested(metrics, "decision_rule", "note")
     if note:
         said.append(f"About the threshold: {note}.")

@@ -11,7 +11,7 @@ import numpy as np
 import leakdet
 from leakdet.detection.curves import curves
 from leakdet.detection.decision import DecisionRule
-from leakdet.detection.groups import group_tables, wilson
+from leakdet.detection.groups import f1_interval, group_tables, wilson
 from leakdet.detection.intervals import bootstrap_intervals
 from leakdet.detection.metrics import COUNTS, binary_metrics
 from leakdet.storage.scored import ScoredRecordings
@@ -108,6 +108,10 @@ def widen_degenerate(table: dict[str, Any]) -> None:
         if found is not None and found[0] == found[1] and found[0] in (0.0, 1.0):
             intervals[key] = wilson(hits, n)
             widened.append(key)
+    f1 = intervals.get("f1")
+    if f1 is not None and f1[0] == f1[1]:
+        intervals["f1"] = f1_interval(table["tp"], table["fp"] + table["fn"])
+        widened.append("f1")
     if widened:
         note = f"{', '.join(widened)}: all recordings alike, so the interval is Wilson's"
         intervals["note"] = "; ".join(part for part in (intervals["note"], note) if part)
