@@ -1,23 +1,34 @@
-"""`python -m leakdet.evaluate MODEL STORE`: how good a model is on recordings whose labels are known."""
+"""`python -m leakdet.evaluate MODEL [MODEL] STORE`: how good a model is on labelled recordings, or which of two."""
 
 import argparse
 import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from leakdet._arguments import DONE, EXIT_CODES, add_device, chosen_device, run
 from leakdet.errors import InputError
+
+if TYPE_CHECKING:
+    from leakdet.detection.decision import DecisionRule
+    from leakdet.storage.scored import ScoredRecordings
 
 
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         prog="leakdet evaluate",
-        description="Score a store's recordings with a model. Its decision rule is applied as it is, never fitted again.",
+        description="Score a store's recordings with a model; with two models, compare them on the same recordings. "
+        "A model's decision rule is applied as it is, never fitted again.",
         epilog=EXIT_CODES,
     )
-    made.add_argument("model", type=Path, help="a model file (.safetensors) or a training checkpoint (.ckpt)")
+    made.add_argument(
+        "models",
+        type=Path,
+        nargs="+",
+        metavar="MODEL",
+        help="one or two model files (.safetensors) or training checkpoints (.ckpt)",
+    )
     made.add_argument(
         "store", type=Path, help="a store's directory, or a predecessor's directory of .H5 files"
     )
@@ -28,38 +39,105 @@ def parser() -> argparse.ArgumentParser:
         "--leak", default=None, help="the store's leak class, where the store does not say it (default: LEAK)"
     )
     made.add_argument(
-        "--out", type=Path, default=None, help="write metrics.json and recordings.csv into this directory"
+        "--group-by",
+        action="append",
+        default=None,
+        metavar="COLUMN",
+        help="intervals resample whole groups of this column; may be repeated (default: what the store was split by)",
+    )
+    made.add_argument(
+        "--out",
+        type=Path,
+        default=None,
+        help="write report.html, metrics.json and recordings.csv into this directory; of two models, into its a and b",
     )
     add_device(made)
     return made
 
 
 def evaluate(arguments: argparse.Namespace) -> int:
-    from leakdet._screen import show_metrics
+    from leakdet._screen import show_comparison
+    from leakdet.storage.comparing import compare
+
+    if len(arguments.models) > 2:
+        raise InputError(
+            f"{len(arguments.models)} models were given; allowed are one, or two to be compared, and then the store."
+        )
+    results = [_scored(arguments, model) for model in arguments.models]
+    group_by = _group_by(arguments, results[0][0])
+    tables = [_shown(recordings, rule, group_by) for recordings, rule in results]
+    comparison = None
+    if len(results) == 2:
+        names = (str(arguments.models[0]), str(arguments.models[1]))
+        comparison = compare(results[0][0], results[1][0], names, group_by)
+        show_comparison(comparison)
+    if arguments.out is not None:
+        for index, ((recordings, rule), table) in enumerate(zip(results, tables, strict=True)):
+            folder = arguments.out if comparison is None else arguments.out / "ab"[index]
+            more: dict[str, Any] = {
+                "model": str(arguments.models[index]),
+                "store": str(arguments.store.absolute()),
+            }
+            if comparison is not None:
+                more["comparison"] = comparison
+            _write(folder, recordings, rule, table, group_by, more)
+        if comparison is not None:
+            text = json.dumps(comparison, indent=2, allow_nan=False) + "\n"
+            (arguments.out / "comparison.json").write_text(text, encoding="utf-8")
+    return DONE
+
+
+def _scored(arguments: argparse.Namespace, model: Path) -> tuple["ScoredRecordings", "DecisionRule"]:
     from leakdet.storage.bundle import load_detector
     from leakdet.storage.opening import open_any_split, splits_there
-    from leakdet.storage.scoring import evaluation, recording_rows, score_split, write_rows
+    from leakdet.storage.scoring import score_split, scored_recordings
 
-    detector = load_detector(arguments.model, chosen_device(arguments.device))
+    detector = load_detector(model, chosen_device(arguments.device))
     if arguments.store.is_dir() and arguments.split not in splits_there(arguments.store):
         raise InputError(
             f"{arguments.store}: there is no {arguments.split} split; it has {splits_there(arguments.store)}."
         )
     split = open_any_split(arguments.store, arguments.split)
-    scores = score_split(detector, split, arguments.leak)
-    tables = {arguments.split: evaluation(scores, detector.rule)}
-    show_metrics(tables, detector.rule)
-    if arguments.out is not None:
-        arguments.out.mkdir(parents=True, exist_ok=True)
-        write_rows(arguments.out / "recordings.csv", recording_rows(scores, detector.rule))
-        content: dict[str, Any] = {
-            **tables,
-            "decision_rule": detector.rule.to_json(),
-            "model": str(arguments.model),
-        }
-        (arguments.out / "metrics.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-        print(f"metrics  {arguments.out / 'metrics.json'}")
-    return DONE
+    return scored_recordings(score_split(detector, split, arguments.leak), detector.rule), detector.rule
+
+
+def _group_by(arguments: argparse.Namespace, recordings: "ScoredRecordings") -> list[str]:
+    from leakdet.storage.scoring import split_by
+
+    if arguments.group_by is None:
+        return split_by(arguments.store)
+    unknown = [column for column in arguments.group_by if column not in recordings.groups]
+    if unknown:
+        raise InputError(
+            f"--group-by {' '.join(unknown)}: {arguments.store} has no such group; it has {sorted(recordings.groups)}."
+        )
+    return list(arguments.group_by)
+
+
+def _shown(recordings: "ScoredRecordings", rule: "DecisionRule", group_by: Sequence[str]) -> dict[str, Any]:
+    from leakdet._screen import show_metrics
+    from leakdet.storage.results import tables_of
+
+    tables = {recordings.name: tables_of(recordings, group_by=group_by)}
+    show_metrics(tables, rule)
+    return tables
+
+
+def _write(
+    folder: Path,
+    recordings: "ScoredRecordings",
+    rule: "DecisionRule",
+    tables: dict[str, Any],
+    group_by: Sequence[str],
+    more: dict[str, Any],
+) -> None:
+    from leakdet.reporting.material import ReportInput
+    from leakdet.reporting.report import write_results
+    from leakdet.storage.results import metrics_content
+
+    content = metrics_content(tables, rule, group_by, **more)
+    title = f"{Path(more['model']).name} on {Path(more['store']).name}"
+    write_results(folder, ReportInput(title, {recordings.name: recordings}, content))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,17 +1,17 @@
 """`python -m leakdet.train`: from a store (by default the demo) to a model file, with an honest score."""
 
-import json
 import platform
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from leakdet._door import DONE, Run, open_door
 from leakdet.config import TrainConfig
 
 if TYPE_CHECKING:
     from leakdet.detection.detector import Detector
+    from leakdet.storage.scored import ScoredRecordings
     from leakdet.training.datamodule import LeakDataModule
 
 
@@ -35,8 +35,7 @@ def train(config: TrainConfig, run: Run) -> int:
     if not trainer.is_global_zero:  # the other ranks have done their part
         return DONE
     best = load_detector(best_checkpoint(trainer))
-    metrics = _evaluate(config, data, best, run.folder)
-    _save(config, data, best, metrics, run.folder)
+    _save(config, data, best, _evaluate(config, data, best), run.folder)
     return DONE
 
 
@@ -78,12 +77,11 @@ def _introduction(config: TrainConfig, data: "LeakDataModule") -> str:
     return "\n".join(lines)
 
 
-def _evaluate(config: TrainConfig, data: "LeakDataModule", best: "Detector", folder: Path) -> dict[str, Any]:
+def _evaluate(config: TrainConfig, data: "LeakDataModule", best: "Detector") -> dict[str, "ScoredRecordings"]:
     """Fit the rule on val with the best weights, then score val and, once, test."""
-    from leakdet._screen import show_metrics
     from leakdet.detection.decision import fit_rule
     from leakdet.storage.opening import open_any_split, splits_there
-    from leakdet.storage.scoring import evaluation, recording_rows, score_split, write_rows
+    from leakdet.storage.scoring import score_split, scored_recordings
     from leakdet.training.module import decision_arguments
 
     val = score_split(best, data.val_split, data.leak_label)
@@ -99,19 +97,26 @@ def _evaluate(config: TrainConfig, data: "LeakDataModule", best: "Detector", fol
     scored = {"val": val}
     if "test" in splits_there(data.store):
         scored["test"] = score_split(best, open_any_split(data.store, "test"), data.leak_label)
-    tables = {name: evaluation(scores, best.rule) for name, scores in scored.items()}
-    show_metrics(tables, best.rule)
-    write_rows(
-        folder / "recordings.csv",
-        [row for scores in scored.values() for row in recording_rows(scores, best.rule)],
-    )
-    return {**tables, "decision_rule": best.rule.to_json()}
+    return {name: scored_recordings(scores, best.rule) for name, scores in scored.items()}
 
 
 def _save(
-    config: TrainConfig, data: "LeakDataModule", best: "Detector", metrics: dict[str, Any], folder: Path
+    config: TrainConfig,
+    data: "LeakDataModule",
+    best: "Detector",
+    recordings: dict[str, "ScoredRecordings"],
+    folder: Path,
 ) -> None:
+    from leakdet._screen import show_metrics
+    from leakdet.reporting.material import ReportInput
+    from leakdet.reporting.report import write_results
     from leakdet.storage.bundle import save_model
+    from leakdet.storage.results import for_model_file, metrics_content, tables_of
+    from leakdet.storage.scoring import split_by
+
+    group_by = split_by(data.store)
+    tables = {name: tables_of(found, group_by=group_by) for name, found in recordings.items()}
+    show_metrics(tables, best.rule)
 
     training = {
         **best.card["training"],
@@ -120,17 +125,20 @@ def _save(
         "recordings": {"train": data.train_split.recordings, "val": data.val_split.recordings},
         "versions": _versions(),
     }
-    card = {**best.card, "decision_rule": best.rule.to_json(), "training": training, "metrics": metrics}
+    card = {**best.card, "decision_rule": best.rule.to_json(), "training": training}
+    card["metrics"] = for_model_file(tables)
     model = folder / "model.safetensors"
     save_model(model, best.network.state_dict(), card)
-    content = {
-        **metrics,
+    more = {
         "best_epoch": best.card["training"]["epoch"],
         "settings": asdict(config),
         "model": model.name,
+        **{key: training[key] for key in ("store", "store_signal_hash", "recordings", "versions")},
     }
-    (folder / "metrics.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-    print(f"model    {model}\nmetrics  {folder / 'metrics.json'}")
+    print(f"model    {model}")
+    content = metrics_content(tables, best.rule, group_by, **more)
+    title = f"training on {data.store.name}"
+    write_results(folder, ReportInput(title, recordings, content, folder / "logs" / "metrics.csv"))
 
 
 def _versions() -> dict[str, str]:

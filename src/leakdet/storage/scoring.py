@@ -1,20 +1,19 @@
-"""Scoring a split with a detector, and the tables that come of it. Train and evaluate share it, so their numbers agree."""
+"""Scoring a split with a detector. Train and evaluate share it, so their numbers agree."""
 
-import csv
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
 from leakdet.detection.decision import DecisionRule
 from leakdet.detection.detector import Detector
-from leakdet.detection.intervals import bootstrap_intervals
-from leakdet.detection.metrics import binary_metrics
 from leakdet.errors import InputError
+from leakdet.storage.evidence import StoreEvidence, texts_or_none, window_starts_s
 from leakdet.storage.opening import leak_label_of
+from leakdet.storage.scored import ScoredRecordings
 from leakdet.storage.store import StoreSplit
 
 BLOCK_WINDOWS = 4096
@@ -62,70 +61,35 @@ def check_same_signal(detector: Detector, split: StoreSplit) -> None:
         raise InputError(f"{where}: windows are {split.mel.shape[1:]}, the model takes {detector.mel_shape}.")
 
 
-def evaluation(scores: SplitScores, rule: DecisionRule, replicates: int = 2000) -> dict[str, Any]:
-    """`{"recording": {...}, "window": {...}}`: every metric with its 95 % interval, as in metrics.json.
-
-    Windows of one recording are not independent: their intervals resample whole recordings.
-    """
-    offsets = scores.split.recording_offsets
-    recording_scores = rule.score(scores.window_prob, offsets)
-    tables = {}
-    for unit, values, truth, groups in (
-        ("recording", recording_scores, scores.is_leak, None),
-        ("window", scores.window_prob, scores.window_is_leak, scores.recording_of_window),
-    ):
-        table = binary_metrics(values, truth, rule.threshold)
-        table["intervals"] = bootstrap_intervals(values, truth, rule.threshold, groups, replicates=replicates)
-        tables[unit] = table
-    return tables
-
-
-RECORDING_COLUMNS = (
-    "recording_id",
-    "split",
-    "label",
-    "is_leak",
-    "decision",
-    "leak_prob",
-    "threshold",
-    "windows",
-    "leak_windows",
-)
-
-
-def recording_rows(scores: SplitScores, rule: DecisionRule) -> list[dict[str, Any]]:
-    """One row per recording: what is true, what was decided, and its groups."""
+def scored_recordings(scores: SplitScores, rule: DecisionRule) -> ScoredRecordings:
+    """The split with a verdict for each recording, and the way to its mel and sound."""
     split = scores.split
-    values = rule.score(scores.window_prob, split.recording_offsets)
-    leak_windows = np.add.reduceat(
-        scores.window_prob >= rule.threshold, split.recording_offsets[:-1], dtype=np.int64
+    score = rule.score(scores.window_prob, split.recording_offsets)
+    durations_s = split.numbers("duration_s", np.nan)
+    starts_s = window_starts_s(split, durations_s)
+    return ScoredRecordings(
+        name=split.name,
+        recording_id=split.recording_ids,
+        label=np.array(split.label_names)[split.label_id],
+        is_leak=scores.is_leak,
+        score=score,
+        threshold=np.full(len(score), rule.threshold),
+        window_prob=scores.window_prob,
+        recording_offsets=split.recording_offsets,
+        probability=rule.probability(score) if rule.calibration else None,
+        window_start_s=starts_s,
+        window_s=split.signal.window_s if split.signal else None,
+        duration_s=durations_s if np.isfinite(durations_s).all() else None,
+        flags=texts_or_none(split, "flags"),
+        groups=split.groups,
+        evidence=StoreEvidence(split, starts_s),
     )
-    decisions = rule.decide(values)
-    rows = []
-    for index, identity in enumerate(split.recording_ids):
-        row = {
-            "recording_id": str(identity),
-            "split": split.name,
-            "label": split.label_names[split.label_id[index]],
-            "is_leak": int(scores.is_leak[index]),
-            "decision": decision_name(bool(decisions[index])),
-            "leak_prob": round(float(values[index]), 6),
-            "threshold": round(rule.threshold, 6),
-            "windows": int(split.windows_per_recording[index]),
-            "leak_windows": int(leak_windows[index]),
-        }
-        rows.append({**row, **{column: str(found[index]) for column, found in split.groups.items()}})
-    return rows
 
 
-def decision_name(leak: bool) -> str:
-    return "leak" if leak else "no_leak"
-
-
-def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """CSV with the columns of all rows, in the order in which they first appear."""
-    columns = list(dict.fromkeys(column for row in rows for column in row))
-    with path.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file:
-        writer = csv.DictWriter(file, columns, restval="")
-        writer.writeheader()
-        writer.writerows(rows)
+def split_by(store: Path) -> list[str]:
+    """The group columns that the store's splits keep apart, from its build.json; none where that is unknown."""
+    try:
+        settings = json.loads((store / "build.json").read_text(encoding="utf-8"))["settings"]
+        return [str(column) for column in settings["split"]["group_by"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
