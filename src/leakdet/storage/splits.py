@@ -70,7 +70,7 @@ def _deal_out(recordings: Sequence[SourceRecording], settings: SplitConfig, leak
         for index in group:
             counts[number, position[recordings[index].label]] += 1
     wanted = [number for number, ratio in enumerate(settings.ratios) if ratio > 0]
-    chosen = _balance(counts, np.array(settings.ratios), settings.seed)
+    chosen = balance(counts, np.array(settings.ratios), settings.seed)
     leak = np.array([name == leak_label for name in names])
     chosen = _give_both_classes(chosen, counts, leak, wanted)
     splits = [""] * len(recordings)
@@ -80,7 +80,7 @@ def _deal_out(recordings: Sequence[SourceRecording], settings: SplitConfig, leak
     return splits
 
 
-def _balance(counts: np.ndarray, ratios: np.ndarray, seed: int) -> np.ndarray:
+def balance(counts: np.ndarray, ratios: np.ndarray, seed: int) -> np.ndarray:
     """Greedy: big groups first, each to the split that it brings nearest to its share of every label. [G] of split numbers."""
     order = np.random.default_rng(seed).permutation(len(counts))
     order = order[np.argsort(-counts[order].sum(1), kind="stable")]

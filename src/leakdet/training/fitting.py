@@ -73,12 +73,17 @@ def make_trainer(config: TrainConfig, run_folder: Path) -> pl.Trainer:
 def make_callbacks(config: TrainConfig, run_folder: Path) -> list[Callback]:
     folder = run_folder / names.CHECKPOINTS
     best_f1 = ModelCheckpoint(
-        folder, names.BEST_F1, monitor=names.VAL_F1, mode="max", save_last=True, auto_insert_metric_name=False
+        folder,
+        names.BEST_F1,
+        monitor=names.VAL_RANK,
+        mode="max",
+        save_last=True,
+        auto_insert_metric_name=False,
     )
     best_loss = ModelCheckpoint(
         folder, names.BEST_LOSS, monitor=names.VAL_LOSS, mode="min", auto_insert_metric_name=False
     )
-    stop = EarlyStopping(names.VAL_F1, patience=config.patience, mode="max", check_finite=True, strict=True)
+    stop = EarlyStopping(names.VAL_RANK, patience=config.patience, mode="max", check_finite=True, strict=True)
     shown = [EpochTable()] if config.trainer.get("enable_progress_bar", True) else []
     rates = [LearningRateMonitor("step")] if config.logger else []
     return [best_f1, best_loss, stop, *rates, *shown]
