@@ -6,13 +6,14 @@ Nothing is copied: a view holds row numbers, and its mel is gathered from the st
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 from jaxtyping import Int
 
 from leakdet.errors import InputError
 from leakdet.storage.mel_array import MelArray
-from leakdet.storage.store import StoreSplit, offsets_of
+from leakdet.storage.store import StoreSplit, offsets_of, open_h5
 
 
 class PickedMel(MelArray):
@@ -85,12 +86,30 @@ def pooled(splits: Sequence[StoreSplit]) -> SplitView:
     first = splits[0]
     for split in splits[1:]:
         for what in ("label_names", "leak_label", "signal"):
-            if getattr(split, what) != getattr(first, what):
+            if _plain(getattr(split, what)) != _plain(getattr(first, what)):
                 raise InputError(
                     f"{split.files[0]}: its {what} differs from that of {first.files[0].name}; to be pooled, the splits "
                     "of a store must agree. Build them together."
                 )
     return _view("all", list(splits), np.arange(sum(split.recordings for split in splits)))
+
+
+def _plain(value: object) -> object:
+    """Label names without their case."""
+    return [str(name).casefold() for name in value] if isinstance(value, list) else value
+
+
+def places_of(split: StoreSplit) -> list[tuple[Path, int]]:
+    """The file of each recording, and its row there."""
+    if isinstance(split, SplitView):
+        there = [place for base in split.bases for place in places_of(base)]
+        return [there[row] for row in split.picked.tolist()]
+    places = []
+    for path in split.files:
+        with open_h5(path) as file:
+            name = "label_id" if "label_id" in file else "labels"
+            places += [(path, row) for row in range(len(file[name]))]
+    return places
 
 
 def _view(name: str, bases: list[StoreSplit], picked: np.ndarray) -> SplitView:
