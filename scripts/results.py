@@ -37,8 +37,12 @@ PROTOCOLS = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--work", type=Path, default=Path("runs/results"), help="where store and folds are kept")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--work", type=Path, default=Path("runs/results"), help="where store and folds are kept"
+    )
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--out", type=Path, default=REPOSITORY / "docs" / "results.md")
@@ -48,7 +52,12 @@ def main() -> None:
         leakdet("build", f"source={RIG / 'recordings.csv'}", f"out={store}", "waveform=int16")
     run = cross_validate(store, arguments.work / "folds", arguments.repeats, arguments.jobs)
     null = cross_validate(
-        store, arguments.work / "null", 1, arguments.jobs, {"recorder-pipe", "analog-pipe"}, "data.shuffle_labels=true"
+        store,
+        arguments.work / "null",
+        1,
+        arguments.jobs,
+        {"recorder-pipe", "analog-pipe"},
+        "data.shuffle_labels=true",
     )
     arguments.out.parent.mkdir(exist_ok=True)
     arguments.out.write_text(page(run, null), encoding="utf-8")
@@ -61,7 +70,8 @@ def cross_validate(
     """Run all folds in `jobs` processes of one thread each, pool them, and return metrics.json with the time it took."""
     chosen = {name: what for name, what in PROTOCOLS.items() if names is None or name in names}
     protocols = ",".join(
-        f"{name}:{{group_by:{column},folds:{folds},where:{{{where}}}}}" for name, (column, folds, where) in chosen.items()
+        f"{name}:{{group_by:{column},folds:{folds},where:{{{where}}}}}"
+        for name, (column, folds, where) in chosen.items()
     )
     common = [
         f"data.store={store}",
@@ -71,8 +81,11 @@ def cross_validate(
         *more,
     ]
     started = time.monotonic()
-    workers = [start("crossval", *common, f"crossval.parts={jobs}", f"crossval.part={job}") for job in range(jobs)]
-    if any([worker.wait() for worker in workers]):
+    workers = [
+        start("crossval", *common, f"crossval.parts={jobs}", f"crossval.part={job}") for job in range(jobs)
+    ]
+    codes = [worker.wait() for worker in workers]
+    if any(codes):
         sys.exit("a part of the cross-validation failed")
     leakdet("crossval", *common)
     metrics: dict[str, Any] = json.loads((out / "metrics.json").read_text(encoding="utf-8"))
@@ -126,11 +139,19 @@ def page(run: Mapping[str, Any], null: Mapping[str, Any]) -> str:
         "",
         "## What the audit says",
         "",
-        *(f"- `{name}`: {sentence}" for name, result in found.items() for sentence in result["audit"]["findings"]),
+        *(
+            f"- `{name}`: {sentence}"
+            for name, result in found.items()
+            for sentence in result["audit"]["findings"]
+        ),
         "",
         "## Null run: labels shuffled over recordings",
         "",
-        *(f"- `{name}`: {s}" for name, result in null["crossval"].items() for s in result["audit"]["findings"]),
+        *(
+            f"- `{name}`: {s}"
+            for name, result in null["crossval"].items()
+            for s in result["audit"]["findings"]
+        ),
         "",
         "## Folds",
         "",
@@ -142,14 +163,18 @@ def page(run: Mapping[str, Any], null: Mapping[str, Any]) -> str:
 def table(found: Mapping[str, Any]) -> list[str]:
     """Rows are the network and every baseline, columns the protocols."""
     network = {name: result["audit"]["network"] for name, result in found.items()}
-    baselines = {name: result["audit"]["baselines"] for name, result in found.items()}
+    baselines = {name: {row["key"]: row for row in result["audit"]["rows"]} for name, result in found.items()}
     rows = dict.fromkeys(key for audit in baselines.values() for key in audit)
     lines = ["| | " + " | ".join(found) + " |", "|---|" + "---|" * len(found)]
     counts = [f"{r['recording']['n'] // len(r['auroc_of_repeats'])}" for r in found.values()]
     lines.append("| recordings | " + " | ".join(counts) + " |")
     lines.append("| **network** | " + " | ".join(f"**{cell(row)}**" for row in network.values()) + " |")
     for key in rows:
-        lines.append(f"| {key.replace('_', ' ')} | " + " | ".join(cell(audit.get(key)) for audit in baselines.values()) + " |")
+        lines.append(
+            f"| {key.replace('_', ' ')} | "
+            + " | ".join(cell(audit.get(key)) for audit in baselines.values())
+            + " |"
+        )
     return lines
 
 
@@ -163,7 +188,10 @@ def cell(row: Mapping[str, Any] | None) -> str:
 
 def decisions(found: Mapping[str, Any]) -> list[str]:
     """F1, recall and false-positive rate of each protocol."""
-    lines = ["| | F1 | recall | FPR | AUROC of each repeat | mean AUROC within folds |", "|---|---|---|---|---|---|"]
+    lines = [
+        "| | F1 | recall | FPR | AUROC of each repeat | mean AUROC within folds |",
+        "|---|---|---|---|---|---|",
+    ]
     for name, result in found.items():
         shown = [result["recording"][key] for key in ("f1", "recall", "fpr")]
         spans = [result["recording"]["intervals"][key] for key in ("f1", "recall", "fpr")]

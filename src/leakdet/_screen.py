@@ -40,8 +40,6 @@ def _with_interval(table: Mapping[str, Any], key: str) -> str:
 
 def show_protocols(results: Mapping[str, Mapping[str, Any]]) -> None:
     """Protocols side by side: the network, its decisions and every baseline, each with its 95 % interval below it."""
-    from leakdet.detection.audit import spoken
-
     table = Table(title="Held-out recordings (95 % interval)", title_justify="left")
     table.add_column("")
     for name in results:
@@ -52,10 +50,10 @@ def show_protocols(results: Mapping[str, Mapping[str, Any]]) -> None:
     for key in ("f1", "recall", "fpr"):
         table.add_row(f"{key} of its decisions", *(_below(t[key], t["intervals"][key]) for t in tables))
     table.add_section()
-    audits = [found["audit"]["baselines"] for found in results.values()]
-    for name in dict.fromkeys(name for audit in audits for name in audit):
-        cells = (_below(audit[name]["auroc"], audit[name]["interval"]) if name in audit else "" for audit in audits)
-        table.add_row(f"AUROC of {spoken(name)}", *cells)
+    audits = [{row["key"]: row for row in found["audit"]["rows"]} for found in results.values()]
+    for key, row in {key: row for audit in audits for key, row in audit.items()}.items():
+        found_rows = (audit.get(key, {"auroc": None, "interval": None}) for audit in audits)
+        table.add_row(f"AUROC of {row['name']}", *(_below(r["auroc"], r["interval"]) for r in found_rows))
     console = Console(highlight=False, soft_wrap=True)
     for name, found in results.items():
         for sentence in found["audit"]["findings"]:

@@ -414,7 +414,12 @@ class ProtocolConfig:
     def __post_init__(self) -> None:
         self.group_by = _texts("crossval.group_by", self.group_by)
         where = {} if self.where is None else self.where
-        _require(isinstance(where, dict), "crossval.where", where, "a group such as {pipe:[1,3],label:[leak,no_leak]}")
+        _require(
+            isinstance(where, dict),
+            "crossval.where",
+            where,
+            "a group such as {pipe:[1,3],label:[leak,no_leak]}",
+        )
         self.where = {str(name): _texts(f"crossval.where.{name}", values) for name, values in where.items()}
         ok = self.folds is None or self.folds == 0 or self.folds >= 2
         _require(ok, "crossval.folds", self.folds, "null, 0 (leave one group out), or at least 2")
@@ -426,7 +431,9 @@ class CrossvalSettings(ProtocolConfig):
 
     protocols: Any = None  # name -> group_by, where, folds
     repeats: int = 1  # over seeds: seed, seed + 1, ...; each divides and trains anew
-    val_fraction: float = 0.25  # of what is not held out: early stopping and threshold use it, and nothing else
+    val_fraction: float = (
+        0.25  # of what is not held out: early stopping and threshold use it, and nothing else
+    )
     out: str | None = None  # null: the run's folder; a folder with finished folds is gone on with
     parts: int = 1  # jobs that share the folds: -m crossval.parts=4 crossval.part=0,1,2,3
     part: int = 0
@@ -436,9 +443,13 @@ class CrossvalSettings(ProtocolConfig):
         _at_least("crossval.repeats", self.repeats, 1)
         _require(0 < self.val_fraction < 1, "crossval.val_fraction", self.val_fraction, "between 0 and 1")
         _at_least("crossval.parts", self.parts, 1)
-        _require(0 <= self.part < self.parts, "crossval.part", self.part, f"from 0 to below parts={self.parts}")
+        _require(
+            0 <= self.part < self.parts, "crossval.part", self.part, f"from 0 to below parts={self.parts}"
+        )
         self.protocols = {} if self.protocols is None else self.protocols
-        _require(isinstance(self.protocols, dict), "crossval.protocols", self.protocols, "a group of protocols")
+        _require(
+            isinstance(self.protocols, dict), "crossval.protocols", self.protocols, "a group of protocols"
+        )
         for name, values in self.protocols.items():
             known = {f.name for f in fields(ProtocolConfig)}
             ok = isinstance(values, dict) and values.keys() <= known

@@ -1,4 +1,4 @@
-"""`python -m leakdet.crossval data.store=DIR crossval.group_by=pipe`: how good a recipe is on pipes, days, sites it never heard."""
+"""`python -m leakdet.crossval data.store=DIR crossval.group_by=pipe`: how good a recipe is on pipes that it never heard."""
 
 import json
 from dataclasses import asdict
@@ -9,7 +9,6 @@ from leakdet._door import DONE, Run, open_door
 from leakdet.config import CrossvalConfig
 
 if TYPE_CHECKING:
-    from leakdet.storage.crossvalidated import Outcome
     from leakdet.storage.views import SplitView
     from leakdet.training.crossvalidation import Task
 
@@ -31,7 +30,9 @@ def crossval(config: CrossvalConfig, run: Run) -> int:
     _run_folds(config, store, tasks, folder)
     missing = [task for task in tasks if not _file(folder, task).exists()]
     if missing:
-        print(f"{len(missing)} of {len(tasks)} folds are left to the other parts; the last one to finish pools them all.")
+        print(
+            f"{len(missing)} of {len(tasks)} folds are left to the other parts; the last one to finish pools them all."
+        )
         return DONE
     _conclude(config, view, tasks, folder)
     return DONE
@@ -88,8 +89,14 @@ def _run_folds(config: CrossvalConfig, store: Path, tasks: list["Task"], folder:
 def _conclude(config: CrossvalConfig, view: "SplitView", tasks: list["Task"], folder: Path) -> None:
     """Pool the predictions, write them down, and show the table."""
     from leakdet._screen import show_protocols
-    from leakdet.storage.crossvalidated import Outcome, Pooled, prediction_rows, protocol_result, read_fold
-    from leakdet.storage.scoring import write_rows
+    from leakdet.storage.crossvalidated import (
+        Outcome,
+        Pooled,
+        prediction_rows,
+        protocol_result,
+        read_fold,
+        write_predictions,
+    )
     from leakdet.storage.traits import traits_of
 
     outcomes: dict[str, list[Outcome]] = {}
@@ -102,7 +109,7 @@ def _conclude(config: CrossvalConfig, view: "SplitView", tasks: list["Task"], fo
     rows = [
         row for name, found in outcomes.items() for row in prediction_rows(name, Pooled.of(found, view), view)
     ]
-    write_rows(folder / "predictions.csv", rows)
+    write_predictions(folder / "predictions.csv", rows)
     content = {"crossval": results, "settings": asdict(config)}
     (folder / "metrics.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     show_protocols(results)

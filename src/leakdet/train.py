@@ -72,6 +72,7 @@ def _evaluate(config: TrainConfig, data: "LeakDataModule", best: "Detector", fol
     """Fit the rule on val with the best weights, then score val and, once, test."""
     from leakdet._screen import show_metrics
     from leakdet.detection.decision import fit_rule
+    from leakdet.storage.auditing import audit
     from leakdet.storage.opening import open_any_split, splits_there
     from leakdet.storage.scoring import evaluation, recording_rows, score_split, write_rows
     from leakdet.training.module import decision_arguments
@@ -95,7 +96,17 @@ def _evaluate(config: TrainConfig, data: "LeakDataModule", best: "Detector", fol
         folder / "recordings.csv",
         [row for scores in scored.values() for row in recording_rows(scores, best.rule)],
     )
-    return {**tables, "decision_rule": best.rule.to_json()}
+    judged = list(scored.values())[-1]
+    audited = audit(
+        data.train_split,
+        judged.split,
+        best.rule.score(judged.window_prob, judged.split.recording_offsets),
+        is_leak=judged.is_leak,
+        leak=data.leak_label,
+        shuffled=config.data.shuffle_labels,
+    )
+    print(*audited["findings"], sep="\n")
+    return {**tables, "decision_rule": best.rule.to_json(), "audit": audited}
 
 
 def _save(

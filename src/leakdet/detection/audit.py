@@ -55,58 +55,67 @@ def ranked(
     return {"auroc": area, "interval": drawn["auroc"]}
 
 
-def findings(
-    network: Mapping[str, Any] | None, baselines: Mapping[str, Mapping[str, Any]], shuffled: bool = False
-) -> list[str]:
-    """Sentences for the top of a result, the gravest first; `network` and each baseline as `ranked` gives them."""
-    found = _about_the_network(network, shuffled)
-    if shuffled:
-        return found
-    trivial = {
-        name: row
-        for name, row in baselines.items()
-        if is_trivial(name) and row["auroc"] is not None and row["interval"] and row["interval"][0] > 0.5
-    }
-    best = sorted(trivial, key=lambda name: -trivial[name]["auroc"])
+def alarms(network: Mapping[str, Any] | None, baselines: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Sentences that cast doubt on a score, the gravest first; `network` and each baseline as `ranked` gives them."""
     score = None if network is None else network["auroc"]
+    trivial = {name: row for name, row in baselines.items() if is_trivial(name) and _beyond_chance(row)}
+    best = sorted(trivial, key=lambda name: -trivial[name]["auroc"])
     rivals = [name for name in best if score is not None and trivial[name]["auroc"] >= score - NEARLY]
-    if rivals:
-        shown = " and ".join(f"{spoken(name)} ({trivial[name]['auroc']:.2f})" for name in rivals[:3])
-        found.append(
-            f"A trivial trait tells leaks from the rest nearly as well as the network (AUROC {score:.2f}): {shown}. "
-            "The labels may be told by how the recordings were made, not by leaks; this score proves nothing about leaks."
-        )
     strong = [name for name in best if trivial[name]["auroc"] >= STRONG and name not in rivals]
-    if strong:
-        shown = " and ".join(f"{spoken(name)} ({trivial[name]['auroc']:.2f})" for name in strong[:3])
-        found.append(
-            f"Leaks and other recordings differ in a trivial trait (AUROC): {shown}. A network can learn it instead of leaks; "
-            "recordings that do not differ in it would show."
+    said = []
+    if rivals:
+        said.append(
+            f"A trivial trait tells leaks from the rest nearly as well as the network (AUROC {score:.2f}): "
+            f"{_listed(rivals, trivial)}. The labels may be told by how the recordings were made, not by leaks; this score "
+            "proves nothing about leaks."
         )
-    return found + _about_logistic(score, baselines.get(LOGISTIC))
+    if strong:
+        said.append(
+            f"Leaks and other recordings differ in a trivial trait (AUROC): {_listed(strong, trivial)}. A network can learn it "
+            "instead of leaks; recordings that do not differ in it would show."
+        )
+    return said
 
 
-def _about_the_network(network: Mapping[str, Any] | None, shuffled: bool) -> list[str]:
-    if network is None or network["auroc"] is None or network["interval"] is None:
+def _beyond_chance(row: Mapping[str, Any]) -> bool:
+    return row["auroc"] is not None and row["interval"] is not None and row["interval"][0] > 0.5
+
+
+def _listed(names: list[str], rows: Mapping[str, Mapping[str, Any]]) -> str:
+    return " and ".join(f"{spoken(name)} ({rows[name]['auroc']:.2f})" for name in names[:3])
+
+
+def remarks(network: Mapping[str, Any] | None, baselines: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Sentences about a network that does no better than chance or than a simple honest model."""
+    if network is None or network["auroc"] is None:
         return []
-    low, high = network["interval"]
-    shown = f"AUROC {network['auroc']:.2f}, 95 % interval {low:.2f} to {high:.2f}"
-    if shuffled:
-        if low > 0.5:
-            return [f"With shuffled labels the network still scores {shown}: held-out labels leak into the training."]
-        return [f"Null run: with shuffled labels the network scores {shown}, which is chance, as it must be."]
-    if low <= 0.5:
-        return [f"The network cannot be told from chance on these recordings: {shown}."]
-    return []
+    said = []
+    if network["interval"] is not None and network["interval"][0] <= 0.5:
+        said.append(f"The network cannot be told from chance on these recordings: {_shown(network)}.")
+    simple = baselines.get(LOGISTIC, {"auroc": None})["auroc"]
+    if simple is not None and simple >= network["auroc"]:
+        said.append(
+            f"Logistic regression on the mean spectrum does as well as the network (AUROC {simple:.2f} against "
+            f"{network['auroc']:.2f}): the network adds nothing here."
+        )
+    return said
 
 
-def _about_logistic(score: float | None, logistic: Mapping[str, Any] | None) -> list[str]:
-    if score is None or logistic is None or logistic["auroc"] is None or logistic["auroc"] < score:
-        return []
-    return [
-        f"Logistic regression on the mean spectrum does as well as the network (AUROC {logistic['auroc']:.2f} against "
-        f"{score:.2f}): the network adds nothing here."
+def null_run(network: Mapping[str, Any] | None) -> tuple[list[str], list[str]]:
+    """Alarms and remarks of a run with shuffled labels, which must end at chance."""
+    if network is None or not network["interval"]:
+        return [], []
+    if network["interval"][0] > 0.5:
+        alarm = f"With shuffled labels the network still scores {_shown(network)}: "
+        return [alarm + "held-out labels leak into the training."], []
+    return [], [
+        f"Null run: with shuffled labels the network scores {_shown(network)}, which is chance, as it must be."
     ]
+
+
+def _shown(network: Mapping[str, Any]) -> str:
+    low, high = network["interval"]
+    return f"AUROC {network['auroc']:.2f}, 95 % interval {low:.2f} to {high:.2f}"
 
 
 def same_spectrum(

@@ -87,4 +87,6 @@ def mean_by(
     values: Float[np.ndarray, " N"], owner: Int[np.ndarray, " N"], owners: int
 ) -> Float[np.ndarray, " R"]:
     """Mean of the values of each owner."""
-    return np.asarray(np.bincount(owner, values, owners) / np.maximum(1, np.bincount(owner, minlength=owners)))
+    return np.asarray(
+        np.bincount(owner, values, owners) / np.maximum(1, np.bincount(owner, minlength=owners))
+    )

@@ -9,9 +9,12 @@ from leakdet.detection.audit import (
     GROUP,
     LOGISTIC,
     PRIOR,
-    findings,
+    alarms,
+    null_run,
     ranked,
+    remarks,
     same_spectrum,
+    spoken,
 )
 from leakdet.detection.baselines import fit_logistic, group_scores, mean_by, trait_scores
 from leakdet.storage.opening import leak_label_of
@@ -38,9 +41,7 @@ def baseline_scores(
     return scores
 
 
-def _logistic_scores(
-    traits: Traits, is_leak: np.ndarray, train: np.ndarray, test: np.ndarray
-) -> np.ndarray:
+def _logistic_scores(traits: Traits, is_leak: np.ndarray, train: np.ndarray, test: np.ndarray) -> np.ndarray:
     heard = np.isin(traits.band_recording, train)
     model = fit_logistic(traits.bands[heard], is_leak[traits.band_recording[heard]])
     place = np.full(len(is_leak), -1)
@@ -76,12 +77,11 @@ def audit(
     leak: str | None = None,
     shuffled: bool = False,
 ) -> dict[str, Any]:
-    """The audit of `split`, its baselines fitted on `reference` (the training split; None: on the other nine tenths of `split`).
+    """The audit of `split`, its baselines fitted on `reference`, the training split; None: on nine tenths of `split` itself.
 
     `network_scores` are the recordings' scores, `is_leak` their truth where it is not the store's (a null run).
 
-    Returns `{"network": {"auroc", "interval"} or None, "baselines": {name: {"auroc", "interval", "source"}}, "not_computed":
-    {name: reason}, "duplicates": int, "findings": [sentence]}`, plain values, the best baseline first.
+    Returns what `audit_table` does.
     """
     both = pooled([split] if reference is None else [reference, split])
     leak_label = leak_label_of(split, leak).casefold()
@@ -102,9 +102,7 @@ def audit(
     return audit_table(network, table, traits, copies, len(asked), shuffled)
 
 
-def _fittings(
-    truth: np.ndarray, asked: np.ndarray, within: bool
-) -> list[tuple[np.ndarray, np.ndarray]]:
+def _fittings(truth: np.ndarray, asked: np.ndarray, within: bool) -> list[tuple[np.ndarray, np.ndarray]]:
     """Rows to fit on and rows to score, each recording scored once."""
     everyone = np.arange(len(truth))
     if not within:
@@ -123,16 +121,24 @@ def audit_table(
     recordings: int,
     shuffled: bool,
 ) -> dict[str, Any]:
-    """Everything that an audit says, as plain values."""
-    best_first = sorted(table, key=lambda name: -(table[name]["auroc"] or 0.0))
+    """Everything that an audit says, as plain values.
+
+    `{"sentence": the alarms or None, "findings": [every sentence], "network": {"auroc", "interval"} or None, "rows": [{"key",
+    "name", "explanation", "auroc", "interval"}], the best baseline first, "not_computed": {key: reason}, "duplicates": int}`.
+    """
+    grave, mild = null_run(network) if shuffled else (alarms(network, table), remarks(network, table))
+    grave = duplicate_finding(copies, recordings) + grave
     sources = {LOGISTIC: "level-free band energies of the mel", PRIOR: "the share of leaks"} | traits.source
+    by_group = "the share of leaks in the group, among the recordings trained on"
+    rows = [
+        {"key": key, "name": spoken(key), "explanation": sources.get(key, by_group), **table[key]}
+        for key in sorted(table, key=lambda key: -(table[key]["auroc"] or 0.0))
+    ]
     return {
+        "sentence": " ".join(grave) or None,
+        "findings": grave + mild,
         "network": network,
-        "baselines": {
-            name: table[name] | {"source": sources.get(name, "the label share of the group in training")}
-            for name in best_first
-        },
+        "rows": rows,
         "not_computed": dict(traits.missing),
         "duplicates": copies,
-        "findings": duplicate_finding(copies, recordings) + findings(network, table, shuffled),
     }

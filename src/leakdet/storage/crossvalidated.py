@@ -1,5 +1,6 @@
 """The outcome of a cross-validation: fold files, the predictions pooled over them, and the tables that come of those."""
 
+import csv
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -16,10 +17,10 @@ from leakdet.detection.metrics import COUNTS, auroc, binary_metrics
 from leakdet.errors import InputError
 from leakdet.storage.auditing import audit_table, baseline_scores, duplicates
 from leakdet.storage.folds import Fold
-from leakdet.storage.scoring import decision_name
 from leakdet.storage.traits import Traits
 from leakdet.storage.views import SplitView
 
+HIDDEN = ("scores", "windows", "decision_rule", "protocol")  # of a fold file, in the list of folds
 DECIDED = (*COUNTS, "accuracy", "balanced_accuracy", "precision", "recall", "specificity", "fpr", "f1")
 
 
@@ -57,7 +58,9 @@ class Pooled:
         return cls(
             row=rows,
             seed=np.repeat([outcome.found["seed"] for outcome in outcomes], counts),
-            fold=[str(o.found["fold"]) for o, count in zip(outcomes, counts, strict=True) for _ in range(count)],
+            fold=[
+                str(o.found["fold"]) for o, count in zip(outcomes, counts, strict=True) for _ in range(count)
+            ],
             group=outcomes[0].groups[rows],
             score=np.concatenate([outcome.scores(view) for outcome in outcomes]),
             threshold=np.repeat([float(o.found["decision_rule"]["threshold"]) for o in outcomes], counts),
@@ -78,7 +81,9 @@ def read_fold(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise InputError(f"{path}: not the outcome of a fold ({error}). Remove it, and it is run again.") from error
+        raise InputError(
+            f"{path}: not the outcome of a fold ({error}). Remove it, and it is run again."
+        ) from error
     if not isinstance(found, dict) or "scores" not in found:
         raise InputError(f"{path}: not the outcome of a fold. Remove it, and it is run again.")
     return found
@@ -128,7 +133,9 @@ def protocol_result(
     return {
         "recording": pooled_metrics(pooled, units),
         "intervals_over": "groups" if by_group else "recordings: there are too few groups to draw from",
-        "auroc_of_repeats": {str(s): _auroc(pooled, pooled.seed == s) for s in np.unique(pooled.seed).tolist()},
+        "auroc_of_repeats": {
+            str(s): _auroc(pooled, pooled.seed == s) for s in np.unique(pooled.seed).tolist()
+        },
         "folds": [_fold_row(outcome, view) for outcome in outcomes],
         "audit": audit_table(network, table, traits, copies, len(pooled.row), shuffled),
     }
@@ -143,7 +150,11 @@ def _auroc(pooled: Pooled, rows: np.ndarray) -> float | None:
 
 
 def _fold_row(outcome: Outcome, view: SplitView) -> dict[str, Any]:
-    plain = {key: value for key, value in outcome.found.items() if key not in ("scores", "decision_rule", "protocol")}
+    plain = {
+        key: value
+        for key, value in outcome.found.items()
+        if key not in HIDDEN
+    }
     scores, truth = outcome.scores(view), outcome.is_leak[outcome.fold.test]
     threshold = float(outcome.found["decision_rule"]["threshold"])
     return plain | {"leaks": int(truth.sum()), "threshold": threshold, "auroc": auroc(scores, truth)}
@@ -169,7 +180,7 @@ def pooled_metrics(pooled: Pooled, units: np.ndarray) -> dict[str, Any]:
 
 
 def prediction_rows(protocol: str, pooled: Pooled, view: SplitView) -> list[dict[str, Any]]:
-    """One row per recording and repeat, as in predictions.csv."""
+    """One row per recording and repeat, as in predictions.csv; `write_predictions` writes them."""
     rows = []
     for place, row in enumerate(pooled.row.tolist()):
         score, threshold = float(pooled.score[place]), float(pooled.threshold[place])
@@ -181,10 +192,18 @@ def prediction_rows(protocol: str, pooled: Pooled, view: SplitView) -> list[dict
                 "recording_id": str(view.recording_ids[row]),
                 "label": view.label_names[view.label_id[row]],
                 "is_leak": int(pooled.is_leak[place]),
-                "decision": decision_name(score >= threshold),
+                "decision": "leak" if score >= threshold else "no_leak",
                 "leak_prob": score,
                 "threshold": threshold,
                 **{column: str(found[row]) for column, found in view.groups.items()},
             }
         )
     return rows
+
+
+def write_predictions(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """CSV with the columns of the first row, which all have."""
+    with path.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Int
 
 from leakdet.errors import InputError
 from leakdet.storage.sources import shown
-from leakdet.storage.splits import balance
+from leakdet.storage.splits import balance, give_both_classes
 
 RECORDING = "recording"  # in place of a column: every recording is a group of its own
 LABEL = "label"
@@ -113,7 +113,8 @@ def _carve(
     for keys, val_by in ((groups, "group"), (np.arange(len(groups)), "recording")):
         _, number = np.unique(keys, return_inverse=True)
         counts = _counts(number, is_leak, int(number.max()) + 1)
-        in_val = balance(counts, np.array([1 - val_fraction, val_fraction]), seed)[number] == 1
+        dealt = balance(counts, np.array([1 - val_fraction, val_fraction]), seed)
+        in_val = give_both_classes(dealt, counts, np.array([False, True]), [0, 1])[number] == 1
         share = in_val.mean()
         both = all(0 < is_leak[part].sum() < part.sum() for part in (in_val, ~in_val))
         if both and (val_by == "recording" or val_fraction / 2 <= share <= 2 * val_fraction):

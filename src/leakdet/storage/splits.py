@@ -72,7 +72,7 @@ def _deal_out(recordings: Sequence[SourceRecording], settings: SplitConfig, leak
     wanted = [number for number, ratio in enumerate(settings.ratios) if ratio > 0]
     chosen = balance(counts, np.array(settings.ratios), settings.seed)
     leak = np.array([name == leak_label for name in names])
-    chosen = _give_both_classes(chosen, counts, leak, wanted)
+    chosen = give_both_classes(chosen, counts, leak, wanted)
     splits = [""] * len(recordings)
     for number, group in enumerate(groups):
         for index in group:
@@ -98,7 +98,7 @@ def balance(counts: np.ndarray, ratios: np.ndarray, seed: int) -> np.ndarray:
     return chosen
 
 
-def _give_both_classes(
+def give_both_classes(
     chosen: np.ndarray, counts: np.ndarray, leak: np.ndarray, wanted: list[int]
 ) -> np.ndarray:
     """Move the smallest helpful group from the split that can best spare it, until every wanted split has both classes."""

@@ -1,4 +1,4 @@
-"""What is known of a recording besides whether it leaks: traits that no leak detector should need, read from the store alone."""
+"""What a store says of its recordings besides whether they leak: traits that no leak detector should need."""
 
 import re
 from collections.abc import Iterator
@@ -102,7 +102,10 @@ def _picked_windows(split: StoreSplit, most: int) -> Iterator[tuple[np.ndarray, 
     counts = np.minimum(split.windows_per_recording, most)
     recording = np.repeat(np.arange(split.recordings), counts)
     place = np.arange(len(recording)) - np.repeat(np.cumsum(counts) - counts, counts)
-    index = split.recording_offsets[recording] + place * split.windows_per_recording[recording] // counts[recording]
+    index = (
+        split.recording_offsets[recording]
+        + place * split.windows_per_recording[recording] // counts[recording]
+    )
     for start in range(0, len(index), BLOCK_WINDOWS):
         yield index[start : start + BLOCK_WINDOWS], recording[start : start + BLOCK_WINDOWS]
 
@@ -128,9 +131,7 @@ def _centroid(spectrum_db: np.ndarray, signal: SignalConfig | None) -> tuple[np.
 
 def _mains_hum(made: Traits, split: StoreSplit) -> None:
     """How far the mains frequency and its harmonics stand out, in dB; which of 50 and 60 Hz, the sound itself says."""
-    found = [
-        mains_hum_db(sound, rate_hz) for sound, rate_hz in stored_sound(split)
-    ]
+    found = [mains_hum_db(sound, rate_hz) for sound, rate_hz in stored_sound(split)]
     if len(found) == split.recordings:
         made.values["mains_hum"], made.source["mains_hum"] = np.array(found), "the stored waveform"
         return
@@ -183,7 +184,9 @@ def _order(made: Traits, split: StoreSplit) -> None:
         names = [str(name).replace("\\", "/").rsplit("/", 1)[-1] for name in split.recording_ids]
         keys, source = [_natural(name) for name in names], "the numbers in the file names"
         if len(set(keys)) < max(2, len(keys) // 2):
-            made.missing["recording_order"] = "no column of times, and the file names hold no numbers that order them"
+            made.missing["recording_order"] = (
+                "no column of times, and the file names hold no numbers that order them"
+            )
             return
     places = {key: place for place, key in enumerate(sorted(set(keys)))}
     order = np.array([places[key] for key in keys], np.float64)

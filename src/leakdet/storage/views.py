@@ -54,7 +54,7 @@ class SplitView(StoreSplit):
     @cached_property
     def recording_ids(self) -> np.ndarray:
         """Names of the recordings, [R] of str; those of a predecessor's files stay what they are in their own split."""
-        return np.concatenate([base.recording_ids for base in self.bases])[self.picked]
+        return np.asarray(np.concatenate([base.recording_ids for base in self.bases])[self.picked])
 
     @cached_property
     def groups(self) -> dict[str, np.ndarray]:
@@ -70,11 +70,13 @@ class SplitView(StoreSplit):
 
     def texts(self, dataset: str) -> np.ndarray:
         """A text data set of the picked recordings, [R] of str."""
-        return np.concatenate([base.texts(dataset) for base in self.bases])[self.picked]
+        return np.asarray(np.concatenate([base.texts(dataset) for base in self.bases])[self.picked])
 
     def numbers(self, dataset: str, default: float) -> np.ndarray:
         """A numeric data set of the picked recordings, [R]; `default` where a split does not have it."""
-        return np.concatenate([base.numbers(dataset, default) for base in self.bases])[self.picked]
+        return np.asarray(
+            np.concatenate([base.numbers(dataset, default) for base in self.bases])[self.picked]
+        )
 
 
 def pooled(splits: Sequence[StoreSplit]) -> SplitView:

@@ -1,4 +1,4 @@
-"""One fold of a cross-validation: train as `leakdet.train` does, on recordings that share no group with those it then scores."""
+"""One fold of a cross-validation: train as `leakdet.train` does, then score recordings whose group was held out."""
 
 import re
 import shutil
@@ -84,7 +84,7 @@ def _folds(protocol: ProtocolConfig, groups: np.ndarray) -> int:
 def run_fold(config: CrossvalConfig, store: Path, task: Task, folder: Path) -> dict[str, Any]:
     """Train, choose and fit the threshold on the fold's own validation part, then score what was held out.
 
-    Returns plain values: the fold, its rule, and `{recording_id: score}` of the held-out recordings.
+    Returns plain values: the fold, its rule, and score and window probabilities of the held-out recordings by their id.
     """
     started = time.monotonic()
     settings = _fold_settings(config, task.seed)
@@ -106,9 +106,9 @@ def run_fold(config: CrossvalConfig, store: Path, task: Task, folder: Path) -> d
         fitted_on="val",
         **decision_arguments(settings),
     )
-    scores = rule.score(
-        score_split(best, test, data.leak_label).window_prob, test.recording_offsets
-    )
+    window_prob = score_split(best, test, data.leak_label).window_prob
+    scores = rule.score(window_prob, test.recording_offsets)
+    windows = np.split(window_prob.astype(np.float64).round(5), test.recording_offsets[1:-1])
     return {
         "protocol": task.protocol,
         "seed": task.seed,
@@ -120,6 +120,7 @@ def run_fold(config: CrossvalConfig, store: Path, task: Task, folder: Path) -> d
         "steps": trainer.global_step,
         "seconds": round(time.monotonic() - started, 2),
         "scores": dict(zip(test.recording_ids.tolist(), scores.tolist(), strict=True)),
+        "windows": {name: part.tolist() for name, part in zip(test.recording_ids.tolist(), windows, strict=True)},
     }
 
 
