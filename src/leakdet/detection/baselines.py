@@ -19,8 +19,8 @@ def trait_scores(
 
     The raw value is kept, so that scores of several folds may be pooled.
     """
-    direction = -1.0 if (auroc(train, is_leak) or 0.5) < 0.5 else 1.0
-    return direction * test
+    area = auroc(train, is_leak)
+    return -test if area is not None and area < 0.5 else test.copy()
 
 
 def group_scores(

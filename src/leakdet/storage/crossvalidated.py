@@ -150,11 +150,7 @@ def _auroc(pooled: Pooled, rows: np.ndarray) -> float | None:
 
 
 def _fold_row(outcome: Outcome, view: SplitView) -> dict[str, Any]:
-    plain = {
-        key: value
-        for key, value in outcome.found.items()
-        if key not in HIDDEN
-    }
+    plain = {key: value for key, value in outcome.found.items() if key not in HIDDEN}
     scores, truth = outcome.scores(view), outcome.is_leak[outcome.fold.test]
     threshold = float(outcome.found["decision_rule"]["threshold"])
     return plain | {"leaks": int(truth.sum()), "threshold": threshold, "auroc": auroc(scores, truth)}

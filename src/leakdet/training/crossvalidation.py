@@ -120,7 +120,9 @@ def run_fold(config: CrossvalConfig, store: Path, task: Task, folder: Path) -> d
         "steps": trainer.global_step,
         "seconds": round(time.monotonic() - started, 2),
         "scores": dict(zip(test.recording_ids.tolist(), scores.tolist(), strict=True)),
-        "windows": {name: part.tolist() for name, part in zip(test.recording_ids.tolist(), windows, strict=True)},
+        "windows": {
+            name: part.tolist() for name, part in zip(test.recording_ids.tolist(), windows, strict=True)
+        },
     }
 
 

@@ -3,7 +3,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leakdet.detection.audit import alarms, null_run, ranked, remarks, resampling_groups, same_spectrum, spoken
+from leakdet.detection.audit import (
+    alarms,
+    null_run,
+    ranked,
+    remarks,
+    resampling_groups,
+    same_spectrum,
+    spoken,
+)
 
 
 def row(auroc: float | None, low: float = 0.6) -> dict[str, Any]:
@@ -12,7 +20,9 @@ def row(auroc: float | None, low: float = 0.6) -> dict[str, Any]:
 
 def test_a_trivial_rival_is_named_with_both_numbers() -> None:
     (said,) = alarms(row(0.9), {"loudness": row(0.86), "duration": row(0.7), "class_prior": row(0.5)})
-    assert said.startswith("A trivial trait tells leaks from the rest nearly as well as the network (AUROC 0.90)")
+    assert said.startswith(
+        "A trivial trait tells leaks from the rest nearly as well as the network (AUROC 0.90)"
+    )
     assert "loudness (0.86)" in said
     assert "duration" not in said
 
@@ -67,7 +77,9 @@ def test_groups_are_resampled_where_there_are_enough_of_them() -> None:
 def test_one_sound_is_known_again_at_another_level_and_another_sound_is_not() -> None:
     rng = np.random.default_rng(0)
     reference = rng.normal(0.0, 3.0, (50, 16))
-    others = np.stack([reference[7] + rng.normal(0, 0.01, 16), reference[7] + rng.normal(0, 0.3, 16), -reference[3]])
+    others = np.stack(
+        [reference[7] + rng.normal(0, 0.01, 16), reference[7] + rng.normal(0, 0.3, 16), -reference[3]]
+    )
     assert same_spectrum(reference, others).tolist() == [True, False, False]
 
 

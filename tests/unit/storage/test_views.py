@@ -12,8 +12,14 @@ from leakdet.storage.views import SplitView, places_of, pooled
 
 @pytest.fixture
 def bases(write_store: Any, planted: Any) -> list[StoreSplit]:
-    train = [planted("leak", 1, windows=3, groups={"site": "a"}), planted("other", 2, windows=5, groups={"site": "b"})]
-    val = [planted("other", 3, windows=2, groups={"site": "a", "pipe": "7"}), planted("leak", 4, groups={"site": "c"})]
+    train = [
+        planted("leak", 1, windows=3, groups={"site": "a"}),
+        planted("other", 2, windows=5, groups={"site": "b"}),
+    ]
+    val = [
+        planted("other", 3, windows=2, groups={"site": "a", "pipe": "7"}),
+        planted("leak", 4, groups={"site": "c"}),
+    ]
     store = write_store(train=train, val=val)
     return [open_any_split(store, name) for name in ("train", "val")]
 
