@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,9 @@ import hypothesis
 import numpy as np
 import pytest
 import soundfile
+
+from leakdet.config import SignalConfig
+from leakdet.storage.store_writer import RecordingRow, SplitWriter
 
 REPOSITORY = Path(__file__).parents[1]
 REAL_DATA = REPOSITORY.parent / "shared" / "data"
@@ -67,9 +70,9 @@ def compose() -> Compose:
     from hydra.core.config_store import ConfigStore
 
     from leakdet._door import conf_folder, typed
-    from leakdet.config import BuildConfig, TrainConfig
+    from leakdet.config import BuildConfig, CrossvalConfig, TrainConfig
 
-    schemas = {"build": BuildConfig, "train": TrainConfig}
+    schemas = {"build": BuildConfig, "train": TrainConfig, "crossval": CrossvalConfig}
 
     def composed(door: str, *overrides: str) -> Any:
         ConfigStore.instance().store(group="schema", name=door, node=schemas[door], package="_global_")
@@ -160,3 +163,84 @@ def door() -> Callable[..., Done]:
 @pytest.fixture(scope="session")
 def process() -> Callable[..., subprocess.CompletedProcess[str]]:
     return run_process
+
+
+PLANTED_SIGNAL = SignalConfig(
+    sample_rate_hz=4000,
+    window_samples=1000,
+    window_hop_samples=500,
+    segment_samples=200,
+    segment_hop_samples=200,
+    n_mels=12,
+    fmin_hz=100.0,
+    fmax_hz=2000.0,
+)
+
+
+@dataclass
+class Planted:
+    """A recording to be written: noise whose upper bands are `bump_db` higher, `level_db` louder in all."""
+
+    label: str
+    seed: int
+    bump_db: float = 0.0
+    level_db: float = 0.0
+    windows: int = 4
+    groups: dict[str, str] = field(default_factory=dict)
+    name: str | None = None
+    content: str | None = None
+
+    def mel(self) -> np.ndarray:
+        rng = np.random.default_rng(self.seed)
+        colour = rng.normal(0.0, 3.0, PLANTED_SIGNAL.n_mels)
+        mel = -50.0 + colour[:, None] + rng.normal(0.0, 2.0, (self.windows, *PLANTED_SIGNAL.mel_shape))
+        mel[:, :, PLANTED_SIGNAL.n_mels // 2 :] += self.bump_db
+        return (mel + self.level_db).astype(np.float16)
+
+    def row(self, number: int) -> RecordingRow:
+        rng = np.random.default_rng([self.seed, 1])
+        return RecordingRow(
+            recording_id=self.name or f"{number:04}.wav",
+            path=f"/nowhere/{number:04}.wav",
+            label=self.label,
+            groups=self.groups,
+            weight=1.0,
+            content_sha256=self.content or f"{self.seed:064}",
+            duration_s=1.0 + rng.uniform(0.0, 0.1),
+            source_rate_hz=4000,
+            rms_dbfs=-30.0 + rng.normal(0.0, 3.0) + self.level_db,
+            dc_offset=rng.normal(0.0, 0.01),
+            clipped_fraction=0.0,
+            flags=(),
+            windows=self.windows,
+            mel_crc32=0,
+        )
+
+
+@pytest.fixture
+def write_store(tmp_path: Path) -> Callable[..., Path]:
+    """`write_store(train=[Planted, ...], val=[...])` writes a store of these splits and returns its folder."""
+
+    def write(**splits: list[Planted]) -> Path:
+        folder = tmp_path / f"store{len(list(tmp_path.iterdir()))}"
+        folder.mkdir()
+        number = 0
+        for split, recordings in splits.items():
+            writer = SplitWriter(folder, split, PLANTED_SIGNAL)
+            for recording in recordings:
+                starts = np.arange(recording.windows, dtype=np.float32) * 0.125
+                spool = folder / "spool"
+                spool.write_bytes(recording.mel().tobytes())
+                with spool.open("r+b") as mel:
+                    writer.add(recording.row(number), starts, mel, None)
+                spool.unlink()
+                number += 1
+            writer.write(folder / f"{split}.h5", ["leak", "other"], "leak")
+        return folder
+
+    return write
+
+
+@pytest.fixture
+def planted() -> type[Planted]:
+    return Planted

@@ -30,13 +30,19 @@ class Run:
 
 
 def open_door(
-    door: str, schema: type[ConfigT], task: Callable[[ConfigT, Run], int], paths: Sequence[str] = ()
+    door: str,
+    schema: type[ConfigT],
+    task: Callable[[ConfigT, Run], int],
+    paths: Sequence[str] = (),
+    free_keys: Sequence[str] = (),
 ) -> None:
     """Compose `conf/<door>.yaml` with the command line and run `task`; never returns.
 
-    `paths` names the settings that are paths: their values need no Hydra quoting, whatever the file is called.
+    `paths` names the settings that are paths: their values need no Hydra quoting, whatever the file is called. `free_keys`
+    names the settings whose keys the user invents: they need no `+`.
     """
-    sys.argv[1:] = [quoted(argument, ("hydra.run.dir", *paths)) for argument in sys.argv[1:]]
+    arguments = [quoted(argument, ("hydra.run.dir", *paths)) for argument in sys.argv[1:]]
+    sys.argv[1:] = [added(argument, free_keys) for argument in arguments]
     ConfigStore.instance().store(group="schema", name=door, node=schema, package="_global_")
     code: list[int] = []
 
@@ -78,6 +84,12 @@ def quoted(argument: str, paths: Sequence[str]) -> str:
         return argument
     escaped = value.replace("'", "\\'")
     return f"{key}='{escaped}'"
+
+
+def added(argument: str, free_keys: Sequence[str]) -> str:
+    """`crossval.where.pipe=1` as Hydra must see it, to which every new key needs a mark of its own."""
+    inside = any(argument.startswith((f"{name}=", f"{name}.")) for name in free_keys)
+    return f"++{argument}" if inside and "=" in argument else argument
 
 
 def typed(config: DictConfig, schema: type[ConfigT]) -> ConfigT:

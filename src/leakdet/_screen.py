@@ -1,6 +1,6 @@
 """The short table of results that train and evaluate print."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -58,3 +58,32 @@ def _with_interval(table: Mapping[str, Any], key: str) -> str:
         return f"n/a ({table['undefined'].get(key, 'undefined')})"
     interval = table["intervals"].get(key)
     return f"{table[key]:.4f}" + (f" [{interval[0]:.2f}, {interval[1]:.2f}]" if interval else "")
+
+
+def show_protocols(results: Mapping[str, Mapping[str, Any]]) -> None:
+    """Protocols side by side: the network, its decisions and every baseline, each with its 95 % interval below it."""
+    table = Table(title="Held-out recordings (95 % interval)", title_justify="left")
+    table.add_column("")
+    for name in results:
+        table.add_column(name, justify="right")
+    tables = [found["recording"] for found in results.values()]
+    table.add_row("recordings (leaks)", *(f"{t['n']} ({t['positives']})" for t in tables))
+    table.add_row("AUROC of the network", *(_below(t["auroc"], t["intervals"]["auroc"]) for t in tables))
+    for key in ("f1", "recall", "fpr"):
+        table.add_row(f"{key} of its decisions", *(_below(t[key], t["intervals"][key]) for t in tables))
+    table.add_section()
+    audits = [{row["key"]: row for row in found["audit"]["rows"]} for found in results.values()]
+    for key, row in {key: row for audit in audits for key, row in audit.items()}.items():
+        found_rows = (audit.get(key, {"auroc": None, "interval": None}) for audit in audits)
+        table.add_row(f"AUROC of {row['name']}", *(_below(r["auroc"], r["interval"]) for r in found_rows))
+    console = Console(highlight=False, soft_wrap=True)
+    for name, found in results.items():
+        for sentence in found["audit"]["findings"]:
+            console.print(f"{name}: {sentence}", markup=False)
+    console.print(table)
+
+
+def _below(value: float | None, interval: Sequence[float] | None) -> str:
+    if value is None:
+        return "n/a"
+    return f"{value:.2f}" + (f"\n{interval[0]:.2f}–{interval[1]:.2f}" if interval else "")

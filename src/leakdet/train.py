@@ -4,7 +4,7 @@ import platform
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from leakdet._door import DONE, Run, open_door
 from leakdet.config import TrainConfig
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 def train(config: TrainConfig, run: Run) -> int:
     from leakdet.storage.bundle import load_detector
-    from leakdet.training.datamodule import LeakDataModule
     from leakdet.training.callbacks.interruption import Interrupted
+    from leakdet.training.datamodule import LeakDataModule
     from leakdet.training.fitting import best_checkpoint, fit
     from leakdet.training.resuming import refuse_overwriting
 
@@ -35,7 +35,8 @@ def train(config: TrainConfig, run: Run) -> int:
     if not trainer.is_global_zero:  # the other ranks have done their part
         return DONE
     best = load_detector(best_checkpoint(trainer))
-    _save(config, data, best, _evaluate(config, data, best), run.folder)
+    recordings, audited = _evaluate(config, data, best)
+    _save(config, data, best, recordings, audited, run.folder)
     return DONE
 
 
@@ -77,9 +78,12 @@ def _introduction(config: TrainConfig, data: "LeakDataModule") -> str:
     return "\n".join(lines)
 
 
-def _evaluate(config: TrainConfig, data: "LeakDataModule", best: "Detector") -> dict[str, "ScoredRecordings"]:
-    """Fit the rule on val with the best weights, then score val and, once, test."""
+def _evaluate(
+    config: TrainConfig, data: "LeakDataModule", best: "Detector"
+) -> tuple[dict[str, "ScoredRecordings"], dict[str, Any]]:
+    """Fit the rule on val with the best weights, score val and, once, test; and audit the last of them for shortcuts."""
     from leakdet.detection.decision import fit_rule
+    from leakdet.storage.auditing import audit
     from leakdet.storage.opening import open_any_split, splits_there
     from leakdet.storage.scoring import score_split, scored_recordings
     from leakdet.training.module import decision_arguments
@@ -97,7 +101,16 @@ def _evaluate(config: TrainConfig, data: "LeakDataModule", best: "Detector") -> 
     scored = {"val": val}
     if "test" in splits_there(data.store):
         scored["test"] = score_split(best, open_any_split(data.store, "test"), data.leak_label)
-    return {name: scored_recordings(scores, best.rule) for name, scores in scored.items()}
+    judged = list(scored.values())[-1]
+    audited = audit(
+        data.train_split,
+        judged.split,
+        best.rule.score(judged.window_prob, judged.split.recording_offsets),
+        is_leak=judged.is_leak,
+        leak=data.leak_label,
+        shuffled=config.data.shuffle_labels,
+    )
+    return {name: scored_recordings(scores, best.rule) for name, scores in scored.items()}, audited
 
 
 def _save(
@@ -105,6 +118,7 @@ def _save(
     data: "LeakDataModule",
     best: "Detector",
     recordings: dict[str, "ScoredRecordings"],
+    audited: dict[str, Any],
     folder: Path,
 ) -> None:
     from leakdet._screen import show_metrics
@@ -117,7 +131,8 @@ def _save(
     group_by = split_by(data.store)
     tables = {name: tables_of(found, group_by=group_by) for name, found in recordings.items()}
     show_metrics(tables, best.rule)
-
+    for finding in audited["findings"]:
+        print(f"audit    {finding}")
     training = {
         **best.card["training"],
         "store": str(data.store.absolute()),
@@ -136,7 +151,7 @@ def _save(
         **{key: training[key] for key in ("store", "store_signal_hash", "recordings", "versions")},
     }
     print(f"model    {model}")
-    content = metrics_content(tables, best.rule, group_by, **more)
+    content = metrics_content(tables, best.rule, group_by, audit=audited, **more)
     title = f"training on {data.store.name}"
     write_results(folder, ReportInput(title, recordings, content, folder / "logs" / "metrics.csv"))
 

@@ -70,9 +70,9 @@ def _deal_out(recordings: Sequence[SourceRecording], settings: SplitConfig, leak
         for index in group:
             counts[number, position[recordings[index].label]] += 1
     wanted = [number for number, ratio in enumerate(settings.ratios) if ratio > 0]
-    chosen = _balance(counts, np.array(settings.ratios), settings.seed)
+    chosen = balance(counts, np.array(settings.ratios), settings.seed)
     leak = np.array([name == leak_label for name in names])
-    chosen = _give_both_classes(chosen, counts, leak, wanted)
+    chosen = give_both_classes(chosen, counts, leak, wanted)
     splits = [""] * len(recordings)
     for number, group in enumerate(groups):
         for index in group:
@@ -80,7 +80,7 @@ def _deal_out(recordings: Sequence[SourceRecording], settings: SplitConfig, leak
     return splits
 
 
-def _balance(counts: np.ndarray, ratios: np.ndarray, seed: int) -> np.ndarray:
+def balance(counts: np.ndarray, ratios: np.ndarray, seed: int) -> np.ndarray:
     """Greedy: big groups first, each to the split that it brings nearest to its share of every label. [G] of split numbers."""
     order = np.random.default_rng(seed).permutation(len(counts))
     order = order[np.argsort(-counts[order].sum(1), kind="stable")]
@@ -98,7 +98,7 @@ def _balance(counts: np.ndarray, ratios: np.ndarray, seed: int) -> np.ndarray:
     return chosen
 
 
-def _give_both_classes(
+def give_both_classes(
     chosen: np.ndarray, counts: np.ndarray, leak: np.ndarray, wanted: list[int]
 ) -> np.ndarray:
     """Move the smallest helpful group from the split that can best spare it, until every wanted split has both classes."""

@@ -30,17 +30,24 @@ RUN = 64  # samples that follow each other, where a few thousand stand for the w
 
 
 class LeakDataModule(pl.LightningDataModule):
-    """The train and val splits of a store under a label view.
+    """The train and val splits of a store under a label view, or two views of its recordings in their place.
 
     Raises:
         InputError: a split is missing, damaged, has no leak or nothing but leaks, or the splits disagree on signal or
             vocabulary or share a recording, a sound or a group.
     """
 
-    def __init__(self, config: TrainConfig, store: Path) -> None:
+    def __init__(
+        self,
+        config: TrainConfig,
+        store: Path,
+        train_split: StoreSplit | None = None,
+        val_split: StoreSplit | None = None,
+    ) -> None:
         super().__init__()
         self.config, self.store = config, store
-        self.train_split, self.val_split = self._open("train"), self._open("val")
+        self.train_split = train_split or self._open("train")
+        self.val_split = val_split or self._open("val")
         self._check_agreement()
         self.leak_label = leak_label_of(self.train_split, config.labels.leak)
         self.labels = LabelMap.of_store(self.train_split.label_names, self.leak_label, config.labels.mode)

@@ -130,7 +130,7 @@ def make_trainer(config: TrainConfig, run_folder: Path, *more: Callback) -> pl.T
 
 def make_callbacks(config: TrainConfig, run_folder: Path) -> list[Callback]:
     findings = Findings(run_folder)
-    stop = F1Stop(names.VAL_F1, patience=config.patience, mode="max", check_finite=True, strict=True)
+    stop = F1Stop(names.VAL_RANK, patience=config.patience, mode="max", check_finite=True, strict=True)
     loss_stop = [LossStop(config.loss_patience)] if config.loss_patience else []
     rates = [LearningRateMonitor("step")] if config.logger else []
     shown = [EpochTable()] if config.trainer.get("enable_progress_bar", True) else []
@@ -162,7 +162,7 @@ def checkpoints(folder: Path) -> list[Callback]:
     """
     common: dict[str, Any] = {"auto_insert_metric_name": False, "enable_version_counter": False}
     return [
-        ModelCheckpoint(folder, names.BEST_F1, monitor=names.VAL_F1, mode="max", **common),
+        ModelCheckpoint(folder, names.BEST_F1, monitor=names.VAL_RANK, mode="max", **common),
         ModelCheckpoint(folder, names.BEST_LOSS, monitor=names.VAL_LOSS, mode="min", **common),
         ModelCheckpoint(folder, names.LAST, monitor=None, **common),
     ]

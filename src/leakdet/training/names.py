@@ -10,6 +10,7 @@ VAL_LEAK_LOSS = "val/leak_loss"
 VAL_LOSSES = (VAL_LOSS, VAL_CLASS_LOSS, VAL_LEAK_LOSS)
 VAL_F1 = "val/recording_f1"
 VAL_AUROC = "val/recording_auroc"
+VAL_RANK = "val/rank"  # recording F1, ties broken by the validation loss: what a check is chosen by
 VAL_THRESHOLD = "val/threshold"
 VAL_CONFUSION = ("val/tn", "val/fp", "val/fn", "val/tp")
 

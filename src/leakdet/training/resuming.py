@@ -255,7 +255,7 @@ def moved(found: Path, folder: Path) -> Path:
 
 def _state_of(checkpoint: Mapping[str, Any], name: str) -> dict[str, Any] | None:
     """The state of the ModelCheckpoint that writes `name`, told by what it monitors."""
-    monitor = {names.BEST_F1: names.VAL_F1, names.BEST_LOSS: names.VAL_LOSS, names.LAST: None}[name]
+    monitor = {names.BEST_F1: names.VAL_RANK, names.BEST_LOSS: names.VAL_LOSS, names.LAST: None}[name]
     for key, state in checkpoint["callbacks"].items():
         if key.startswith("ModelCheckpoint") and state["monitor"] == monitor:
             found: dict[str, Any] = state

@@ -1,0 +1,125 @@
+"""`python -m leakdet.crossval data.store=DIR crossval.group_by=pipe`: how good a recipe is on pipes that it never heard."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from leakdet._door import DONE, Run, open_door
+from leakdet.config import CrossvalConfig
+
+if TYPE_CHECKING:
+    from leakdet.storage.views import SplitView
+    from leakdet.training.crossvalidation import Task
+
+
+def crossval(config: CrossvalConfig, run: Run) -> int:
+    from leakdet.storage.crossvalidated import claim
+    from leakdet.storage.opening import leak_label_of, open_any_split, splits_there
+    from leakdet.storage.views import pooled
+    from leakdet.training.crossvalidation import all_tasks, described
+
+    store = _store(config)
+    there = splits_there(store) or ["train"]  # an empty folder: opening names what is missing
+    view = pooled([open_any_split(store, name) for name in there])
+    tasks = all_tasks(config, view, leak_label_of(view, config.labels.leak))
+    folder = Path(config.crossval.out) if config.crossval.out else run.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    claim(folder, _claimed(config, store, view))
+    print(f"store    {store}: {view.recordings} recordings", *described(config), sep="\n", flush=True)
+    _run_folds(config, store, tasks, folder)
+    missing = [task for task in tasks if not _file(folder, task).exists()]
+    if missing:
+        print(
+            f"{len(missing)} of {len(tasks)} folds are left to the other parts; the last one to finish pools them all."
+        )
+        return DONE
+    _conclude(config, view, tasks, folder)
+    return DONE
+
+
+def _store(config: CrossvalConfig) -> Path:
+    from leakdet.storage.demo import demo_store
+
+    if config.data.store is not None:
+        return Path(config.data.store)
+    cache = Path(config.data.cache) if config.data.cache else None
+    print("No data.store was given: cross-validating on the demo, synthetic recordings")
+    return demo_store(config.demo, config.signal, cache)
+
+
+def _claimed(config: CrossvalConfig, store: Path, view: "SplitView") -> dict[str, Any]:
+    """What must be the same for folds to be pooled: not who runs them, nor how they are shown."""
+    settings = asdict(config)
+    for name in ("out", "part", "parts", "repeats"):  # a further repeat adds folds and changes none
+        del settings["crossval"][name]
+    for name in ("logger", "demo", "signal"):
+        del settings[name]
+    settings["data"]["store"] = str(store.absolute())
+    signal = view.signal.hash if view.signal else None
+    return {"settings": settings, "recordings": view.recordings, "signal_hash": signal}
+
+
+def _file(folder: Path, task: "Task") -> Path:
+    return folder / "folds" / task.file_name
+
+
+def _run_folds(config: CrossvalConfig, store: Path, tasks: list["Task"], folder: Path) -> None:
+    """Run this part's folds; one whose file is there is done."""
+    from leakdet.storage.crossvalidated import write_fold
+    from leakdet.training.crossvalidation import run_fold
+
+    mine = tasks[config.crossval.part :: config.crossval.parts]
+    done = [task for task in mine if _file(folder, task).exists()]
+    if done:
+        print(f"{len(done)} of {len(mine)} folds are done already, in {folder}")
+    for task in mine:
+        if _file(folder, task).exists():
+            continue
+        found = run_fold(config, store, task, folder / "folds")
+        write_fold(_file(folder, task), found)
+        counts = ", ".join(f"{count} {name}" for name, count in found["recordings"].items())
+        print(
+            f"{task.protocol}, seed {task.seed}, {task.fold.name}: {counts}; {found['steps']} steps, best epoch "
+            f"{found['best_epoch'] + 1}, {found['seconds']:.0f} s",
+            flush=True,
+        )
+
+
+def _conclude(config: CrossvalConfig, view: "SplitView", tasks: list["Task"], folder: Path) -> None:
+    """Pool the predictions, write them down, and show the table."""
+    from leakdet._screen import show_protocols
+    from leakdet.storage.crossvalidated import (
+        Outcome,
+        Pooled,
+        prediction_rows,
+        protocol_result,
+        read_fold,
+        write_predictions,
+    )
+    from leakdet.storage.traits import traits_of
+
+    outcomes: dict[str, list[Outcome]] = {}
+    for task in tasks:
+        found = read_fold(_file(folder, task))
+        outcomes.setdefault(task.protocol, []).append(Outcome(task.fold, task.groups, task.is_leak, found))
+    traits = traits_of(view)
+    shuffled = config.data.shuffle_labels
+    results = {name: protocol_result(found, view, traits, shuffled) for name, found in outcomes.items()}
+    rows = [
+        row for name, found in outcomes.items() for row in prediction_rows(name, Pooled.of(found, view), view)
+    ]
+    write_predictions(folder / "predictions.csv", rows)
+    content = {"crossval": results, "settings": asdict(config)}
+    (folder / "metrics.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    show_protocols(results)
+    print(f"metrics  {folder / 'metrics.json'}\nrows     {folder / 'predictions.csv'}")
+
+
+def main() -> None:
+    paths, free_keys = ("data.store", "data.cache", "crossval.out"), ("crossval.where", "crossval.protocols")
+    open_door("crossval", CrossvalConfig, crossval, paths, free_keys)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,205 @@
+"""The outcome of a cross-validation: fold files, the predictions pooled over them, and the tables that come of those."""
+
+import csv
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from leakdet.detection.audit import ranked, resampling_groups
+from leakdet.detection.intervals import FEW_GROUPS, bootstrap_intervals
+from leakdet.detection.metrics import COUNTS, auroc, binary_metrics
+from leakdet.errors import InputError
+from leakdet.storage.auditing import audit_table, baseline_scores, duplicates
+from leakdet.storage.folds import Fold
+from leakdet.storage.traits import Traits
+from leakdet.storage.views import SplitView
+
+HIDDEN = ("scores", "windows", "decision_rule", "protocol")  # of a fold file, in the list of folds
+DECIDED = (*COUNTS, "accuracy", "balanced_accuracy", "precision", "recall", "specificity", "fpr", "f1")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One fold that was run, with the rows (over the whole store) and labels that it was run on."""
+
+    fold: Fold
+    groups: np.ndarray  # [R] of str
+    is_leak: Bool[np.ndarray, " R"]
+    found: dict[str, Any]  # as `training.crossvalidation.run_fold` gives it
+
+    def scores(self, view: SplitView) -> Float[np.ndarray, " C"]:
+        """Scores of the held-out recordings, in the order of `fold.test`."""
+        return np.array([self.found["scores"][name] for name in view.recording_ids[self.fold.test].tolist()])
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """Held-out predictions of a protocol over its folds and repeats, one row per recording and repeat."""
+
+    row: Int[np.ndarray, " N"]
+    seed: Int[np.ndarray, " N"]
+    fold: list[str]
+    group: np.ndarray
+    score: Float[np.ndarray, " N"]
+    threshold: Float[np.ndarray, " N"]
+    is_leak: Bool[np.ndarray, " N"]
+
+    @classmethod
+    def of(cls, outcomes: Sequence[Outcome], view: SplitView) -> "Pooled":
+        """Join the folds of one protocol."""
+        counts = [len(outcome.fold.test) for outcome in outcomes]
+        rows = np.concatenate([outcome.fold.test for outcome in outcomes])
+        return cls(
+            row=rows,
+            seed=np.repeat([outcome.found["seed"] for outcome in outcomes], counts),
+            fold=[
+                str(o.found["fold"]) for o, count in zip(outcomes, counts, strict=True) for _ in range(count)
+            ],
+            group=outcomes[0].groups[rows],
+            score=np.concatenate([outcome.scores(view) for outcome in outcomes]),
+            threshold=np.repeat([float(o.found["decision_rule"]["threshold"]) for o in outcomes], counts),
+            is_leak=np.concatenate([outcome.is_leak[outcome.fold.test] for outcome in outcomes]),
+        )
+
+
+def write_fold(path: Path, found: Mapping[str, Any]) -> None:
+    """All of it or nothing: a fold file that is there is whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    os.replace(beside, path)
+
+
+def read_fold(path: Path) -> dict[str, Any]:
+    """Raises `InputError` where the file is no fold's outcome."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InputError(
+            f"{path}: not the outcome of a fold ({error}). Remove it, and it is run again."
+        ) from error
+    if not isinstance(found, dict) or "scores" not in found:
+        raise InputError(f"{path}: not the outcome of a fold. Remove it, and it is run again.")
+    return found
+
+
+def claim(folder: Path, settings: Mapping[str, Any]) -> None:
+    """Write down what is run in this folder; refuse to mix it with folds that were run differently."""
+    path = folder / "crossval.json"
+    plain = json.loads(json.dumps(settings))
+    if not path.exists():
+        write_fold(path, plain)
+        return
+    before = json.loads(path.read_text(encoding="utf-8"))
+    differing = sorted(_differences(before, plain))
+    if differing:
+        raise InputError(
+            f"{folder}: its folds were run with other settings ({', '.join(differing)} differ). Give the same settings to go "
+            "on with it, or another crossval.out."
+        )
+
+
+def _differences(before: Any, now: Any, at: str = "") -> list[str]:
+    if isinstance(before, dict) and isinstance(now, dict):
+        keys = before.keys() | now.keys()
+        return [
+            found
+            for key in keys
+            for found in _differences(before.get(key), now.get(key), f"{at}.{key}".lstrip("."))
+        ]
+    return [] if before == now else [at]
+
+
+def protocol_result(
+    outcomes: Sequence[Outcome], view: SplitView, traits: Traits, shuffled: bool
+) -> dict[str, Any]:
+    """Metrics of the pooled predictions with intervals, what each fold did, and the audit, as plain values."""
+    pooled = Pooled.of(outcomes, view)
+    units = resampling_groups(pooled.group, pooled.row)
+    copies = sum(int(duplicates(traits, *_heard_and_held_out(o.fold)).sum()) for o in outcomes)
+    scored = [baseline_scores(traits, o.is_leak, *_heard_and_held_out(o.fold)) for o in outcomes]
+    table = {
+        name: ranked(np.concatenate([scores[name] for scores in scored]), pooled.is_leak, units)
+        for name in scored[0]
+    }
+    network = ranked(pooled.score, pooled.is_leak, units)
+    by_group = len(np.unique(pooled.group)) >= FEW_GROUPS
+    return {
+        "recording": pooled_metrics(pooled, units),
+        "intervals_over": "groups" if by_group else "recordings: there are too few groups to draw from",
+        "auroc_of_repeats": {
+            str(s): _auroc(pooled, pooled.seed == s) for s in np.unique(pooled.seed).tolist()
+        },
+        "folds": [_fold_row(outcome, view) for outcome in outcomes],
+        "audit": audit_table(network, table, traits, copies, len(pooled.row), shuffled),
+    }
+
+
+def _heard_and_held_out(fold: Fold) -> tuple[np.ndarray, np.ndarray]:
+    return np.concatenate([fold.train, fold.val]), fold.test
+
+
+def _auroc(pooled: Pooled, rows: np.ndarray) -> float | None:
+    return auroc(pooled.score[rows], pooled.is_leak[rows])
+
+
+def _fold_row(outcome: Outcome, view: SplitView) -> dict[str, Any]:
+    plain = {key: value for key, value in outcome.found.items() if key not in HIDDEN}
+    scores, truth = outcome.scores(view), outcome.is_leak[outcome.fold.test]
+    threshold = float(outcome.found["decision_rule"]["threshold"])
+    return plain | {"leaks": int(truth.sum()), "threshold": threshold, "auroc": auroc(scores, truth)}
+
+
+def pooled_metrics(pooled: Pooled, units: np.ndarray) -> dict[str, Any]:
+    """`binary_metrics` with intervals: what ranks is read off the scores, what decides off each fold's own threshold."""
+    margin = pooled.score - pooled.threshold  # at least 0 exactly where the score reaches the threshold
+    sides = [
+        (binary_metrics(pooled.score, pooled.is_leak, 0.5), pooled.score, 0.5, True),
+        (binary_metrics(margin, pooled.is_leak, 0.0, probabilities=False), margin, 0.0, False),
+    ]
+    intervals = [
+        bootstrap_intervals(values, pooled.is_leak, at, units, replicates=1000, probabilities=kind)
+        for _, values, at, kind in sides
+    ]
+    (ranks, *_), (decides, *_) = sides
+    table = ranks | {key: decides[key] for key in DECIDED}
+    reasons = {k: why for k, why in ranks["undefined"].items() if k not in DECIDED}
+    table["undefined"] = reasons | {k: why for k, why in decides["undefined"].items() if k in DECIDED}
+    table["intervals"] = intervals[0] | {key: intervals[1][key] for key in DECIDED if key in intervals[1]}
+    return table
+
+
+def prediction_rows(protocol: str, pooled: Pooled, view: SplitView) -> list[dict[str, Any]]:
+    """One row per recording and repeat, as in predictions.csv; `write_predictions` writes them."""
+    rows = []
+    for place, row in enumerate(pooled.row.tolist()):
+        score, threshold = float(pooled.score[place]), float(pooled.threshold[place])
+        rows.append(
+            {
+                "protocol": protocol,
+                "seed": int(pooled.seed[place]),
+                "fold": pooled.fold[place],
+                "recording_id": str(view.recording_ids[row]),
+                "label": view.label_names[view.label_id[row]],
+                "is_leak": int(pooled.is_leak[place]),
+                "decision": "leak" if score >= threshold else "no_leak",
+                "leak_prob": score,
+                "threshold": threshold,
+                **{column: str(found[row]) for column, found in view.groups.items()},
+            }
+        )
+    return rows
+
+
+def write_predictions(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """CSV with the columns of the first row, which all have."""
+    with path.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)

@@ -1,0 +1,73 @@
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from leakdet.errors import InputError
+from leakdet.storage.opening import open_any_split
+from leakdet.storage.store import StoreSplit, open_h5
+from leakdet.storage.views import SplitView, places_of, pooled
+
+
+@pytest.fixture
+def bases(write_store: Any, planted: Any) -> list[StoreSplit]:
+    train = [
+        planted("leak", 1, windows=3, groups={"site": "a"}),
+        planted("other", 2, windows=5, groups={"site": "b"}),
+    ]
+    val = [
+        planted("other", 3, windows=2, groups={"site": "a", "pipe": "7"}),
+        planted("leak", 4, groups={"site": "c"}),
+    ]
+    store = write_store(train=train, val=val)
+    return [open_any_split(store, name) for name in ("train", "val")]
+
+
+def test_a_pool_holds_every_recording_of_every_split(bases: list[StoreSplit]) -> None:
+    view = pooled(bases)
+    assert view.recordings == 4
+    assert view.windows_per_recording.tolist() == [3, 5, 2, 4]
+    assert (view.mel.rows(0, 14) == np.concatenate([base.mel.rows(0, base.windows) for base in bases])).all()
+    assert view.recording_ids.tolist() == ["0000.wav", "0001.wav", "0002.wav", "0003.wav"]
+    assert view.groups["site"].tolist() == ["a", "b", "a", "c"]
+    assert view.groups["pipe"].tolist() == ["", "", "7", ""]
+
+
+def test_picked_recordings_keep_their_own_windows_labels_and_numbers(bases: list[StoreSplit]) -> None:
+    everything = pooled(bases)
+    view = everything.take(np.array([3, 0, 1]), "fold").take(np.array([1, 0]), "again")
+    assert view.name == "again"
+    assert view.recording_ids.tolist() == ["0000.wav", "0003.wav"]
+    assert view.label_id.tolist() == [0, 0]
+    assert (view.mel.rows(0, 3) == bases[0].mel.rows(0, 3)).all()
+    assert (view.mel.rows(3, 7) == bases[1].mel.rows(2, 6)).all()
+    assert view.mel.shape == (7, *bases[0].mel.shape[1:])
+    assert (view.mel.gather(np.array([6, 0, 0])) == view.mel.rows(0, 7)[[6, 0, 0]]).all()
+    levels = np.concatenate([base.numbers("rms_dbfs", 0.0) for base in bases])
+    assert view.numbers("rms_dbfs", 0.0).tolist() == levels[[0, 3]].tolist()
+    assert view.numbers("not_there", 1.0).tolist() == [1.0, 1.0]
+    assert view.groups["site"].tolist() == ["a", "c"]
+
+
+def test_the_places_of_a_view_lead_to_its_recordings(bases: list[StoreSplit]) -> None:
+    view = pooled(bases).take(np.array([2, 1]), "some")
+    found = []
+    for path, row in places_of(view):
+        with open_h5(path) as file:
+            found.append(file["recording_id"].asstr()[row])
+    assert found == view.recording_ids.tolist()
+
+
+def test_shuffled_labels_are_the_same_labels_and_survive_picking(bases: list[StoreSplit]) -> None:
+    views: list[SplitView] = [pooled(bases).with_shuffled_labels(seed) for seed in range(6)]
+    assert all(sorted(view.label_id) == [0, 0, 1, 1] for view in views)
+    assert len({tuple(view.label_id) for view in views}) > 1
+    for view in views:
+        assert view.take(np.array([2, 0]), "x").label_id.tolist() == view.label_id[[2, 0]].tolist()
+
+
+def test_splits_that_disagree_are_not_pooled(bases: list[StoreSplit], tmp_path: Path) -> None:
+    bases[1].label_names = ["leak", "noise"]
+    with pytest.raises(InputError, match=r"val\.h5: its label_names differs from that of train\.h5"):
+        pooled(bases)

@@ -1,0 +1,231 @@
+"""`leakdet.crossval` from a store to its tables."""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from leakdet._door import Run, added
+from leakdet.config import (
+    AugmentConfig,
+    CrossvalConfig,
+    CrossvalSettings,
+    DataConfig,
+    NetworkConfig,
+    OptimizerConfig,
+)
+from leakdet.crossval import crossval
+from leakdet.errors import InputError, SettingsError
+
+TRAINER = {
+    "accelerator": "cpu",
+    "devices": 1,
+    "max_epochs": 30,
+    "log_every_n_steps": 1,
+    "enable_model_summary": False,
+}
+
+
+@pytest.fixture
+def store(write_store: Any, planted: Any) -> Path:
+    """Six sites with four recordings each, half of them leaks, 8 dB more in their upper bands."""
+    recordings = [
+        planted(
+            "leak" if number % 2 else "other",
+            seed=number,
+            bump_db=8.0 * (number % 2),
+            groups={"site": f"s{number // 4}", "sensor": "AB"[number % 4 // 2]},
+        )
+        for number in range(24)
+    ]
+    return Path(write_store(train=recordings[:12], val=recordings[12:20], test=recordings[20:]))
+
+
+def config(store: Path, out: Path, shuffle: bool = False, **settings: Any) -> CrossvalConfig:
+    return CrossvalConfig(
+        data=DataConfig(store=str(store), batch_size=32, sampling="balanced", shuffle_labels=shuffle),
+        network=NetworkConfig(name="linear", time_pool=1),
+        augment=AugmentConfig(eq_db=0.0),
+        optimizer=OptimizerConfig(lr=0.02),
+        patience=10,
+        trainer=TRAINER,
+        crossval=CrossvalSettings(out=str(out), **settings),
+    )
+
+
+@pytest.fixture
+def held(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[Any, Any, str]]:
+    """Run the door; its metrics.json, the rows of predictions.csv, and what it printed."""
+
+    def run(name: str = "out", **settings: Any) -> tuple[Any, Any, str]:
+        folder = tmp_path / name
+        assert crossval(config(store, folder, **settings), Run(tmp_path / "unused")) == 0
+        metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
+        with (folder / "predictions.csv").open(newline="", encoding="utf-8") as file:
+            return metrics["crossval"], list(csv.DictReader(file)), capsys.readouterr().out
+
+    return run
+
+
+def test_every_recording_is_scored_once_by_a_network_that_never_heard_its_site(
+    held: Any, tmp_path: Path
+) -> None:
+    metrics, rows, printed = held(group_by="site")
+    result = metrics["leave-out-site"]
+    assert len(rows) == 24
+    assert len({row["recording_id"] for row in rows}) == 24
+    assert all(row["fold"] == row["site"] for row in rows)  # a fold is named after the site that it holds out
+    assert result["recording"]["auroc"] > 0.9
+    tp = sum(row["is_leak"] == "1" and row["decision"] == "leak" for row in rows)
+    assert result["recording"]["tp"] == tp
+    assert all(
+        (row["decision"] == "leak") == (float(row["leak_prob"]) >= float(row["threshold"])) for row in rows
+    )
+    for fold in result["folds"]:
+        assert fold["recordings"]["train"] + fold["recordings"]["val"] == 20
+        assert fold["recordings"]["test"] == 4
+    assert len(list((tmp_path / "out" / "folds").iterdir())) == 6  # nothing is left of the trainings
+    assert "AUROC of the network" in printed
+    assert "AUROC of logistic regression" in printed
+    assert "AUROC of loudness" in printed
+
+
+def test_a_fold_that_is_done_is_not_run_again(held: Any, tmp_path: Path) -> None:
+    first, _, _ = held(group_by="sensor")
+    files = sorted((tmp_path / "out" / "folds").iterdir())
+    stamps = [file.stat().st_mtime_ns for file in files]
+    second, _, printed = held(group_by="sensor")
+    assert "2 of 2 folds are done already" in printed
+    assert second == first
+    assert [file.stat().st_mtime_ns for file in files] == stamps
+    files[0].unlink()
+    third, _, printed = held(group_by="sensor")
+    assert "1 of 2 folds are done already" in printed
+    without_times = [[{**f, "seconds": 0} for f in r["leave-out-sensor"]["folds"]] for r in (first, third)]
+    assert without_times[0] == without_times[1]  # a fold run again gives the same numbers
+    files[1].write_text("{", encoding="utf-8")
+    with pytest.raises(InputError, match="Remove it, and it is run again"):
+        held(group_by="sensor")
+
+
+def test_folds_of_other_settings_are_not_mixed(held: Any) -> None:
+    held(group_by="sensor")
+    with pytest.raises(InputError, match=r"settings\.crossval\.val_fraction differ"):
+        held(group_by="sensor", val_fraction=0.4)
+    metrics, rows, _ = held(group_by="sensor", repeats=2)  # a further repeat only adds folds
+    assert len(rows) == 48
+    assert metrics["leave-out-sensor"]["auroc_of_repeats"].keys() == {"0", "1"}
+
+
+def test_protocols_stand_side_by_side_and_restrict_what_they_hold_out(held: Any) -> None:
+    protocols = {
+        "by sensor": {"group_by": "sensor", "where": {"site": ["s0", "s1", "s2"]}},
+        "by recording": {"group_by": "recording", "folds": 3},
+    }
+    metrics, rows, printed = held(protocols=protocols)
+    assert metrics.keys() == protocols.keys()
+    assert metrics["by sensor"]["recording"]["n"] == 12
+    assert metrics["by recording"]["recording"]["n"] == 24
+    assert {row["site"] for row in rows if row["protocol"] == "by sensor"} == {"s0", "s1", "s2"}
+    assert "by sensor: holds out sensor, site s0|s1|s2" in printed
+
+
+def test_with_shuffled_labels_nothing_is_learnt(held: Any, store: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "null"
+    settings = {"group_by": "recording", "folds": 4, "repeats": 2}
+    assert crossval(config(store, folder, shuffle=True, **settings), Run(tmp_path)) == 0
+    result = json.loads((folder / "metrics.json").read_text())["crossval"]["leave-out-recording"]
+    assert 0.2 < result["recording"]["auroc"] < 0.8
+    low, high = result["recording"]["intervals"]["auroc"]
+    assert low <= 0.5 <= high
+    assert result["audit"]["sentence"] is None
+    assert result["audit"]["findings"][0].startswith("Null run: with shuffled labels")
+
+
+def test_a_held_out_group_with_a_copy_in_training_is_reported(
+    write_store: Any, planted: Any, tmp_path: Path
+) -> None:
+    def make(number: int) -> Any:
+        bump = 8.0 * (number % 2)
+        groups = {"site": f"s{number // 6}"}
+        return planted("leak" if number % 2 else "other", seed=number % 7, bump_db=bump, groups=groups)
+
+    folder = tmp_path / "out"
+    found = config(write_store(train=[make(number) for number in range(18)]), folder, group_by="site")
+    crossval(found, Run(tmp_path))
+    result = json.loads((folder / "metrics.json").read_text())["crossval"]["leave-out-site"]
+    assert result["audit"]["duplicates"] > 0
+    assert "have the same sound as a recording of the training part" in result["audit"]["sentence"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "said"),
+    [
+        (
+            {"group_by": "pipe"},
+            InputError,
+            "'pipe' is no group column of this store; it has label, sensor, site",
+        ),
+        ({"where": {"site": "s9"}}, InputError, "no recording has s9; there are s0, s1"),
+        ({"group_by": "sensor", "folds": 3}, InputError, "2 groups cannot make 3 folds: A, B"),
+        (
+            {"group_by": "site", "where": {"site": ["s0", "s1"], "label": "leak"}},
+            InputError,
+            "4 leaks|2 leaks and 0 others",
+        ),
+        ({"folds": 1}, SettingsError, r"crossval\.folds=1"),
+        ({"part": 2, "parts": 2}, SettingsError, r"crossval\.part=2"),
+        ({"val_fraction": 1.0}, SettingsError, r"crossval\.val_fraction=1\.0"),
+        ({"protocols": {"x": {"group": "site"}}}, SettingsError, r"crossval\.protocols\.x"),
+        ({"where": ["site"]}, SettingsError, r"crossval\.where"),
+        ({"group_by": []}, SettingsError, r"crossval\.group_by"),
+    ],
+)
+def test_what_cannot_be_done_is_said_before_anything_is_trained(
+    store: Path, tmp_path: Path, settings: dict[str, Any], error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error, match=said):
+        crossval(config(store, tmp_path / "out", **settings), Run(tmp_path))
+    assert not (tmp_path / "out" / "folds").exists()
+
+
+@pytest.mark.parametrize(
+    ("argument", "seen"),
+    [
+        ("crossval.where={pipe:[1,3]}", "++crossval.where={pipe:[1,3]}"),
+        ("crossval.where.pipe=1", "++crossval.where.pipe=1"),
+        ("crossval.whereabouts=1", "crossval.whereabouts=1"),
+        ("+crossval.where.pipe=1", "+crossval.where.pipe=1"),
+        ("--help", "--help"),
+    ],
+)
+def test_keys_that_the_user_invents_need_no_mark(argument: str, seen: str) -> None:
+    assert added(argument, ("crossval.where", "crossval.protocols")) == seen
+
+
+def test_a_sweep_shares_the_folds_and_its_last_job_pools_them(store: Path, tmp_path: Path) -> None:
+    command = [
+        sys.executable, "-m", "leakdet.crossval", "-m", f"data.store={store}", "network=linear", "trainer.max_epochs=2",
+        "crossval.group_by=sensor", "crossval.where={site:[s0,s1,s2]}", "crossval.parts=2", "crossval.part=0,1",
+        "hydra.sweep.dir=sweep",
+    ]  # fmt: skip
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, env=os.environ)
+    assert run.returncode == 0, run.stderr
+    assert "1 of 2 folds are left to the other parts" in run.stdout
+    metrics = json.loads((tmp_path / "sweep" / "metrics.json").read_text(encoding="utf-8"))
+    assert metrics["crossval"]["leave-out-sensor"]["recording"]["n"] == 12
+    scores = [
+        json.loads(file.read_text(encoding="utf-8"))["scores"]
+        for file in sorted((tmp_path / "sweep" / "folds").glob("*.json"))
+    ]
+    assert [len(found) for found in scores] == [6, 6]
+    assert np.isfinite([value for found in scores for value in found.values()]).all()
