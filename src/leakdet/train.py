@@ -2,6 +2,7 @@
 
 import json
 import platform
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,11 +11,24 @@ from leakdet._door import DONE, Run, open_door
 from leakdet.config import TrainConfig
 
 if TYPE_CHECKING:
+    from lightning.pytorch.callbacks import Callback
+
     from leakdet.detection.detector import Detector
     from leakdet.training.datamodule import LeakDataModule
 
 
 def train(config: TrainConfig, run: Run) -> int:
+    train_in(run.folder, config)
+    return DONE
+
+
+def train_in(
+    folder: Path, config: TrainConfig, extra: "Sequence[Callback]" = (), finish: bool = True
+) -> dict[str, Any] | None:
+    """One training in `folder`, with callbacks of the caller's. Returns what metrics.json tells, on rank 0 only.
+
+    `finish=False` ends after fitting: no split is scored, no model file is written, test stays unseen.
+    """
     from leakdet.storage.bundle import load_detector
     from leakdet.training.datamodule import LeakDataModule
     from leakdet.training.fitting import best_checkpoint, fit
@@ -22,13 +36,13 @@ def train(config: TrainConfig, run: Run) -> int:
     store = _store(config)
     data = LeakDataModule(config, store)
     print(_introduction(config, data), flush=True)
-    trainer = fit(config, data, run.folder)
-    if not trainer.is_global_zero:  # the other ranks have done their part
-        return DONE
+    trainer = fit(config, data, folder, extra)
+    if not trainer.is_global_zero or not finish:  # the other ranks have done their part
+        return None
     best = load_detector(best_checkpoint(trainer))
-    metrics = _evaluate(config, data, best, run.folder)
-    _save(config, data, best, metrics, run.folder)
-    return DONE
+    metrics = _evaluate(config, data, best, folder)
+    _save(config, data, best, metrics, folder)
+    return metrics
 
 
 def _store(config: TrainConfig) -> Path:

@@ -2,11 +2,12 @@
 
 import logging
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
+import torch
 from lightning.pytorch.callbacks import Callback, EarlyStopping, LearningRateMonitor, ModelCheckpoint
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
 
@@ -21,8 +22,10 @@ from leakdet.training.module import LeakModule
 LOGGERS = ("csv", "tensorboard", "wandb", "mlflow")
 
 
-def fit(config: TrainConfig, data: LeakDataModule, run_folder: Path) -> pl.Trainer:
-    """Train until a stop; checkpoints and logs are under `run_folder`.
+def fit(
+    config: TrainConfig, data: LeakDataModule, run_folder: Path, extra: Sequence[Callback] = ()
+) -> pl.Trainer:
+    """Train until a stop; checkpoints and logs are under `run_folder`. `extra` callbacks come after our own.
 
     Raises:
         SettingsError: several levers of class balance, a logger or trainer flag that does not exist.
@@ -31,7 +34,9 @@ def fit(config: TrainConfig, data: LeakDataModule, run_folder: Path) -> pl.Train
     check_balance(config)
     _quieten_lightning()
     pl.seed_everything(config.seed, workers=True, verbose=False)
-    trainer = make_trainer(config, run_folder)
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    trainer = make_trainer(config, run_folder, extra)
     module = LeakModule(config, data)
     if config.network.standardise:
         module.network.input.fit(data.standardisation_batches())
@@ -57,12 +62,12 @@ def check_balance(config: TrainConfig) -> None:
         )
 
 
-def make_trainer(config: TrainConfig, run_folder: Path) -> pl.Trainer:
+def make_trainer(config: TrainConfig, run_folder: Path, extra: Sequence[Callback] = ()) -> pl.Trainer:
     try:
         return pl.Trainer(
             default_root_dir=run_folder,
             logger=make_loggers(config.logger, run_folder),
-            callbacks=make_callbacks(config, run_folder),
+            callbacks=[*make_callbacks(config, run_folder), *extra],
             use_distributed_sampler=False,  # our loaders shard by rank themselves: exactly once, no padding
             **config.trainer,
         )
