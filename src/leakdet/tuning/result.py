@@ -148,12 +148,13 @@ def verdict(comparison: Mapping[str, Any]) -> str:
         return f"Whether tuning helped cannot be told {where}: {found['note']}."
     low, high = found["interval"]
     numbers = f"F1 {found['a']:.4f} untuned, {found['b']:.4f} tuned: {found['difference']:+.4f} [{low:+.4f}, {high:+.4f}]"
+    if "too narrow" in (found["note"] or ""):
+        return f"Whether tuning helped cannot be told {where}: {numbers}, but {found['note']}."
     if low > 0:
-        judged = "tuning helped beyond the noise"
+        judged = f"Tuning helped beyond the noise {where}"
     elif high < 0:
-        judged = "tuning made it WORSE beyond the noise; keep the untuned configuration"
+        judged = f"Tuning made it WORSE beyond the noise {where}, keep the untuned configuration"
     else:
-        judged = "no gain beyond the noise"
-    chosen = "" if name == "test" else " (chosen on these very recordings, so this flatters)"
-    note = f" ({found['note']})" if found["note"] else ""
-    return f"{judged[0].upper()}{judged[1:]} {where}{chosen}: {numbers}{note}."
+        judged = f"No gain beyond the noise {where}"
+    chosen = "" if name == "test" else "; trials were chosen on these very recordings, so this flatters"
+    return f"{judged}: {numbers}{chosen}."
