@@ -67,9 +67,9 @@ def compose() -> Compose:
     from hydra.core.config_store import ConfigStore
 
     from leakdet._door import conf_folder, typed
-    from leakdet.config import BuildConfig, TrainConfig
+    from leakdet.config import BuildConfig, TrainConfig, TuneConfig
 
-    schemas = {"build": BuildConfig, "train": TrainConfig}
+    schemas = {"build": BuildConfig, "train": TrainConfig, "tune": TuneConfig}
 
     def composed(door: str, *overrides: str) -> Any:
         ConfigStore.instance().store(group="schema", name=door, node=schemas[door], package="_global_")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields, is_dataclass, replace
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from optuna.trial import Trial
+from optuna.trial import BaseTrial
 
 from leakdet.config import SearchParam, TrainConfig
 from leakdet.errors import SettingsError
@@ -185,7 +185,7 @@ def is_active(param: SearchParam, drawn: Mapping[str, Any]) -> bool:
     return all(parent in drawn and drawn[parent] in values for parent, values in param.when.items())
 
 
-def draw(trial: Trial, space: Space) -> dict[str, Any]:
+def draw(trial: BaseTrial, space: Space) -> dict[str, Any]:
     """The trial's parameters; those whose condition does not hold are not drawn."""
     drawn: dict[str, Any] = {}
     for name in ordered(space):
@@ -194,7 +194,7 @@ def draw(trial: Trial, space: Space) -> dict[str, Any]:
     return drawn
 
 
-def _suggest(trial: Trial, name: str, param: SearchParam) -> Any:
+def _suggest(trial: BaseTrial, name: str, param: SearchParam) -> Any:
     low, high = param.low or 0.0, param.high or 0.0
     match param.kind:
         case "categorical":

@@ -27,13 +27,16 @@ SPACE = {"gamma": GAMMA, "loss": LOSS, "clip": CLIP, "clipping": SWITCH}
         (SearchParam(setting="network.dropout", low=0.1, high=1.5), "out of the range"),
         (SearchParam(setting="data.batch_size", low=1.0, high=9.0), "kind: int"),
         (SearchParam(setting="data.batch_size", kind="int", low=1.5, high=9.0), "whole numbers"),
-        (SearchParam(setting="loss.name", kind="categorical", choices=["ce", "cross"]), "out of the range"),
-        (SearchParam(setting="loss.name", kind="categorical", choices=[]), "at least one"),
-        (SearchParam(setting="loss.name", kind="categorical", choices=["ce", "ce"]), "twice"),
+        (
+            SearchParam(setting="network.name", kind="categorical", choices=["paper", "cross"]),
+            "out of the range",
+        ),
+        (SearchParam(setting="network.name", kind="categorical", choices=[]), "at least one"),
+        (SearchParam(setting="network.name", kind="categorical", choices=["paper", "paper"]), "twice"),
         (SearchParam(setting="compile", kind="categorical", choices=[0, 1]), "not searched"),
         (SearchParam(setting="patience", kind="categorical", choices=[True, 3]), "not allowed"),
         (SearchParam(setting="decision.threshold", low=0.1, high=0.9), "not searched"),
-        (SearchParam(setting="seed", kind="int", low=0, high=9), "not searched"),
+        (SearchParam(setting="seed", kind="int", low=0.0, high=9.0), "not searched"),
         (
             SearchParam(setting="loss.gamma", low=1.0, high=2.0, when={"los": ["focal"]}),
             "must name a categorical",
@@ -79,7 +82,7 @@ def test_conditions_decide_what_is_drawn_and_set() -> None:
 def test_grid_holds_what_can_be_drawn_and_nothing_twice() -> None:
     space = {
         "loss": LOSS,
-        "warmup": SearchParam(setting="optimizer.warmup_epochs", kind="int", low=0, high=4, step=2),
+        "warmup": SearchParam(setting="optimizer.warmup_epochs", kind="int", low=0.0, high=4.0, step=2.0),
     }
     space["gamma"] = SearchParam(setting="loss.gamma", low=1.0, high=3.0, step=1.0, when={"loss": ["focal"]})
     found = grid(space)

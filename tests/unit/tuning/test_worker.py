@@ -239,7 +239,7 @@ def test_equal_parameters_are_trained_once(settings: Settings) -> None:
 
 
 def test_grid_ends_when_it_is_exhausted(settings: Settings, tuned: Tuned) -> None:
-    space = {"batch": SearchParam(setting="data.batch_size", kind="int", low=8, high=24, step=8)}
+    space = {"batch": SearchParam(setting="data.batch_size", kind="int", low=8.0, high=24.0, step=8.0)}
     study = tuned(settings(n_trials=20, search=space, sampler="grid"), lambda config: [0.5])
     assert sorted(t.params["batch"] for t in study.trials) == [8, 16, 24]
 
@@ -272,7 +272,7 @@ def test_ties_go_to_the_higher_auroc(settings: Settings) -> None:
             {"search": {**SPACE, "lr": SearchParam(setting="optimizer.lr", low=1e-4, high=1.0, log=True)}},
             r"space\.lr\.high: 0.1 / 1",
         ),
-        ({"search": {"lr": SPACE["lr"]}}, "space.dropout"),
+        ({"search": {"lr": SPACE["lr"]}}, r"space\.dropout"),
     ],
 )
 def test_another_search_under_the_same_name_is_refused(
@@ -288,7 +288,7 @@ def test_other_training_settings_are_refused_too(settings: Settings, tuned: Tune
     tuned(settings(n_trials=1))
     config = settings(n_trials=2)
     config.patience = 3
-    with pytest.raises(SettingsError, match="training.patience: 15 / 3"):
+    with pytest.raises(SettingsError, match=r"training\.patience: 15 / 3"):
         open_study(config)
 
 
@@ -309,7 +309,7 @@ def test_a_database_that_is_not_there_is_told_without_its_password(settings: Set
     assert "secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize("sampler", ["tpe", "gp", "random"])
+@pytest.mark.parametrize("sampler", ["tpe", "random"])
 def test_samplers_are_seeded(settings: Settings, tuned: Tuned, tmp_path: Path, sampler: str) -> None:
     runs = [
         tuned(
