@@ -70,9 +70,9 @@ def compose() -> Compose:
     from hydra.core.config_store import ConfigStore
 
     from leakdet._door import conf_folder, typed
-    from leakdet.config import BuildConfig, CrossvalConfig, TrainConfig
+    from leakdet.config import BuildConfig, CrossvalConfig, TrainConfig, TuneConfig
 
-    schemas = {"build": BuildConfig, "train": TrainConfig, "crossval": CrossvalConfig}
+    schemas = {"build": BuildConfig, "train": TrainConfig, "crossval": CrossvalConfig, "tune": TuneConfig}
 
     def composed(door: str, *overrides: str) -> Any:
         ConfigStore.instance().store(group="schema", name=door, node=schemas[door], package="_global_")

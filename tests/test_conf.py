@@ -15,13 +15,28 @@ GROUPS = {
     for group in conf_folder().iterdir()
     if group.is_dir()
 }
-OPTIONS = [(group, option) for group in GROUPS for option in GROUPS[group]]
+OPTIONS = [(group, option) for group in GROUPS if group != "search" for option in GROUPS[group]]
 
 
 @pytest.mark.parametrize(("group", "option"), OPTIONS)
 def test_every_option_of_train_composes(group: str, option: str, compose):
     config = compose("train", f"{group}={option}")
     assert config.trainer["accelerator"] in ("cpu", "gpu")
+
+
+@pytest.mark.parametrize("search", GROUPS["search"])
+def test_every_search_space_fits_the_training_settings(search: str, compose):
+    from leakdet.tuning.space import check_space
+
+    config = compose("tune", f"search={search}")
+    check_space(config.search, config.training())
+
+
+def test_a_search_is_changed_from_the_shell(compose):
+    config = compose("tune", "search.lr.high=3e-3", "~search.gamma", "search.batch_size.choices=[64]")
+    assert config.search["lr"].high == 3e-3
+    assert "gamma" not in config.search
+    assert config.search["batch_size"].choices == [64]
 
 
 @pytest.mark.parametrize("signal", GROUPS["signal"])

@@ -12,12 +12,13 @@ import leakdet
 SRC = Path(leakdet.__file__).parent
 
 TOOLS = {"errors", "_progress", "_parallel"}
-ROOMS = {"config", "acoustics", "detection", "storage", "training", "reporting"} | TOOLS
+ROOMS = {"config", "acoustics", "detection", "storage", "training", "tuning", "reporting"} | TOOLS
 DOORS = {"build", "train", "tune", "crossval", "learn", "predict", "evaluate", "export"}
 DOOR_TOOLS = {"_door", "_arguments", "_screen"}
 ARRAYS = {"numpy", "torch", "jaxtyping"}
 FITTING = {"lightning", "torchmetrics"}
 HYDRA = {"hydra", "omegaconf"}
+SEARCH = {"optuna", "optuna_integration", "sqlalchemy"}
 FIGURES = {"matplotlib", "jinja2"}
 
 # Room: our modules that it may import besides itself, other people's besides the standard library.
@@ -30,8 +31,9 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
     "_parallel": (set(), {"torch"}),
     "acoustics": ({"config"} | TOOLS, ARRAYS | {"scipy", "soundfile", "soxr"}),
     "detection": ({"config", "errors"}, ARRAYS),
-    "storage": (ROOMS - {"training", "reporting"}, ARRAYS | {"h5py", "safetensors", "psutil"}),
-    "training": (ROOMS - {"reporting"}, ARRAYS | FITTING | {"psutil", "rich"}),
+    "storage": (ROOMS - {"training", "tuning", "reporting"}, ARRAYS | {"h5py", "safetensors", "psutil"}),
+    "training": (ROOMS - {"tuning", "reporting"}, ARRAYS | FITTING | {"psutil", "rich"}),
+    "tuning": (ROOMS - {"reporting"}, ARRAYS | FITTING | SEARCH | {"psutil"}),
     "reporting": ({"config", "errors", "detection", "storage"}, ARRAYS | FIGURES),
     "_door": ({"config"} | TOOLS, HYDRA | {"rich"}),
     "_arguments": ({"errors"}, {"torch"}),
@@ -39,11 +41,12 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
     "__main__": (DOORS | {"errors"}, {"rich"}),
 }
 # A door may use all that the rooms use, but neither Hydra nor figures in person.
-LIBRARIES = {library for _, theirs in MAY.values() for library in theirs} - HYDRA - FIGURES
-MAY |= dict.fromkeys(DOORS, (ROOMS | DOOR_TOOLS, LIBRARIES))
-MAY |= {door: (ROOMS | DOOR_TOOLS | {"train"}, LIBRARIES) for door in ("tune", "crossval", "learn")}
+LIBRARIES = {library for _, theirs in MAY.values() for library in theirs} - HYDRA - FIGURES - SEARCH
+MAY |= dict.fromkeys(DOORS, (ROOMS - {"tuning"} | DOOR_TOOLS, LIBRARIES))
+MAY |= {door: (ROOMS - {"tuning"} | DOOR_TOOLS | {"train"}, LIBRARIES) for door in ("crossval", "learn")}
+MAY["tune"] = (ROOMS | DOOR_TOOLS | {"train"}, LIBRARIES | SEARCH)
 # Small deployments have neither Lightning nor matplotlib.
-LEAN_ROOMS = ROOMS - {"training", "reporting"} | DOOR_TOOLS - {"_door"}
+LEAN_ROOMS = ROOMS - {"training", "tuning", "reporting"} | DOOR_TOOLS - {"_door"}
 MAY |= dict.fromkeys(("predict", "export"), (LEAN_ROOMS, LIBRARIES - FITTING))
 
 
@@ -114,6 +117,10 @@ def test_module_keeps_to_its_layer(path: Path) -> None:
         ("leakdet.storage.store", "import importlib\nimportlib.import_module('leakdet.training.module')"),
         ("leakdet.training.module", "import matplotlib.pyplot as plt"),
         ("leakdet.training.module", "import optuna"),
+        ("leakdet.training.module", "from leakdet.tuning.space import grid"),
+        ("leakdet.tuning.study", "import hydra"),
+        ("leakdet.tuning.worker", "from leakdet.train import train"),
+        ("leakdet.crossval", "from leakdet.tuning.space import grid"),
         ("leakdet.training.module", "from leakdet.reporting.report import write"),
         ("leakdet.reporting.report", "if True:\n    import hydra"),
         ("leakdet.train", "import hydra"),

@@ -4,8 +4,13 @@ Exit codes of every door: 0 done; 1 done in part (some input could not be used);
 130 interrupted (Ctrl-C), 143 terminated.
 """
 
+import atexit
+import os
+import re
+import shutil
 import sys
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,6 +18,7 @@ from typing import Any, TypeVar
 import hydra
 from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -24,9 +30,11 @@ ConfigT = TypeVar("ConfigT")
 
 @dataclass(frozen=True)
 class Run:
-    """Where a run keeps what it makes."""
+    """Where a run keeps what it makes, and how it was started."""
 
     folder: Path
+    multirun: bool = False  # one of several jobs (-m)
+    launcher: str = "basic"  # Hydra's, by which the jobs were started
 
 
 def open_door(
@@ -42,21 +50,61 @@ def open_door(
     names the settings whose keys the user invents: they need no `+`.
     """
     arguments = [quoted(argument, ("hydra.run.dir", *paths)) for argument in sys.argv[1:]]
-    sys.argv[1:] = [added(argument, free_keys) for argument in arguments]
+    sys.argv[1:] = with_experiment_file([added(argument, free_keys) for argument in arguments])
     ConfigStore.instance().store(group="schema", name=door, node=schema, package="_global_")
     code: list[int] = []
 
     def job(config: DictConfig) -> None:
-        code.append(
-            _guarded(lambda: task(typed(config, schema), Run(Path(HydraConfig.get().runtime.output_dir))))
-        )
+        found = _guarded(lambda: task(typed(config, schema), _run()))
+        code.append(found)
+        if found != DONE and os.getpid() != parent:  # a launcher's process: Hydra must hear of it
+            raise LeakdetError(f"this job ended with exit code {found}; its reason stands above")
 
+    parent = os.getpid()
     started = hydra.main(version_base="1.3", config_path=str(conf_folder()), config_name=door)(job)
     try:
         started()
     except SystemExit as stop:  # Hydra's own: --help gives 0; a configuration that does not compose gives 1
         sys.exit(WRONG if stop.code not in (0, None) else DONE)
     sys.exit(max(code, default=DONE))
+
+
+def _run() -> Run:
+    hydra_config = HydraConfig.get()
+    launcher = str(hydra_config.runtime.choices.get("hydra/launcher", "basic"))
+    return Run(
+        Path(hydra_config.runtime.output_dir),
+        multirun=hydra_config.mode == RunMode.MULTIRUN,
+        launcher=launcher,
+    )
+
+
+def with_experiment_file(arguments: Sequence[str]) -> list[str]:
+    """`experiment=any/where/best.yaml` (or `+experiment=`) as Hydra must see it: a group option in a search path of its own."""
+    passed = []
+    for argument in arguments:
+        key, _, value = argument.partition("=")
+        if key.lstrip("+") != "experiment" or not value.endswith((".yaml", ".yml")):
+            passed.append(argument)
+            continue
+        path = Path(value.strip("'\""))
+        if not path.is_file():
+            print(f"error: {argument}: there is no such file.", file=sys.stderr)
+            sys.exit(WRONG)
+        group = Path(tempfile.mkdtemp(prefix="leakdet-"))
+        atexit.register(shutil.rmtree, group, ignore_errors=True)
+        option = "file_" + re.sub(
+            r"\W", "_", path.stem
+        )  # never the name of an experiment that leakdet brings
+        (group / "experiment").mkdir()
+        shutil.copyfile(path, group / "experiment" / f"{option}.yaml")
+        passed += [f"experiment={option}", f"hydra.searchpath=[file://{group}]"]
+    return passed
+
+
+def as_yaml(plain: Mapping[str, Any]) -> str:
+    """Plain values as YAML that composes back to exactly the same."""
+    return OmegaConf.to_yaml(OmegaConf.create(dict(plain)))
 
 
 def conf_folder() -> Path:

@@ -2,6 +2,7 @@
 
 import platform
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,34 +11,47 @@ from leakdet._door import DONE, Run, open_door
 from leakdet.config import TrainConfig
 
 if TYPE_CHECKING:
+    from lightning.pytorch.callbacks import Callback
+
     from leakdet.detection.detector import Detector
     from leakdet.storage.scored import ScoredRecordings
     from leakdet.training.datamodule import LeakDataModule
 
 
 def train(config: TrainConfig, run: Run) -> int:
-    from leakdet.storage.bundle import load_detector
     from leakdet.training.callbacks.interruption import Interrupted
+
+    try:
+        train_in(run.folder, config)
+    except Interrupted as stop:
+        print(f"{stop}\nto go on: the same command with resume={run.folder}", file=sys.stderr)
+        return stop.exit_code
+    return DONE
+
+
+def train_in(
+    folder: Path, config: TrainConfig, extra: "Sequence[Callback]" = (), finish: bool = True
+) -> dict[str, Any] | None:
+    """One training in `folder`, with callbacks of the caller's. Returns what metrics.json tells, on rank 0 only.
+
+    `finish=False` ends after fitting: no split is scored, no model file is written, test stays unseen.
+    """
+    from leakdet.storage.bundle import load_detector
     from leakdet.training.datamodule import LeakDataModule
     from leakdet.training.fitting import best_checkpoint, fit
     from leakdet.training.resuming import refuse_overwriting
 
     if config.resume is None:
-        refuse_overwriting(run.folder)
+        refuse_overwriting(folder)
     store = _store(config)
     data = LeakDataModule(config, store)
     print(_introduction(config, data), flush=True)
-    try:
-        trainer = fit(config, data, run.folder)
-    except Interrupted as stop:
-        print(f"{stop}\nto go on: the same command with resume={run.folder}", file=sys.stderr)
-        return stop.exit_code
-    if not trainer.is_global_zero:  # the other ranks have done their part
-        return DONE
+    trainer = fit(config, data, folder, extra)
+    if not trainer.is_global_zero or not finish:  # the other ranks have done their part
+        return None
     best = load_detector(best_checkpoint(trainer))
     recordings, audited = _evaluate(config, data, best)
-    _save(config, data, best, recordings, audited, run.folder)
-    return DONE
+    return _save(config, data, best, recordings, audited, folder)
 
 
 def _store(config: TrainConfig) -> Path:
@@ -120,7 +134,7 @@ def _save(
     recordings: dict[str, "ScoredRecordings"],
     audited: dict[str, Any],
     folder: Path,
-) -> None:
+) -> dict[str, Any]:
     from leakdet._screen import show_metrics
     from leakdet.reporting.material import ReportInput
     from leakdet.reporting.report import write_results
@@ -154,6 +168,7 @@ def _save(
     content = metrics_content(tables, best.rule, group_by, audit=audited, **more)
     title = f"training on {data.store.name}"
     write_results(folder, ReportInput(title, recordings, content, folder / "logs" / "metrics.csv"))
+    return content
 
 
 def _versions() -> dict[str, str]:

@@ -2,11 +2,12 @@
 
 import logging
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
+import torch
 from lightning.pytorch.callbacks import Callback, EarlyStopping, LearningRateMonitor, ModelCheckpoint
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
 
@@ -38,8 +39,10 @@ from leakdet.training.resuming import as_found, starting_checkpoint
 LOGGERS = ("csv", "tensorboard", "wandb", "mlflow")
 
 
-def fit(config: TrainConfig, data: LeakDataModule, run_folder: Path) -> pl.Trainer:
-    """Train until a stop; checkpoints and logs are under `run_folder`.
+def fit(
+    config: TrainConfig, data: LeakDataModule, run_folder: Path, extra: Sequence[Callback] = ()
+) -> pl.Trainer:
+    """Train until a stop; checkpoints and logs are under `run_folder`. `extra` callbacks come after our own.
 
     Raises:
         SettingsError: settings that contradict each other, a logger or trainer flag that does not exist.
@@ -56,7 +59,9 @@ def fit(config: TrainConfig, data: LeakDataModule, run_folder: Path) -> pl.Train
         config = as_found(config, read_checkpoint(started))
         data.config = config
     interruption = Interruption(run_folder / names.CHECKPOINTS / f"{names.LAST}.ckpt")
-    trainer = make_trainer(config, run_folder, interruption)
+    trainer = make_trainer(config, run_folder, [*extra, interruption])
+    if config.threads:
+        torch.set_num_threads(config.threads)
     module = LeakModule(config, data)
     prepare(module, config, data)
     if started is None and (config.find_lr or config.find_batch_size):
@@ -114,12 +119,12 @@ def check_balance(config: TrainConfig) -> None:
         )
 
 
-def make_trainer(config: TrainConfig, run_folder: Path, *more: Callback) -> pl.Trainer:
+def make_trainer(config: TrainConfig, run_folder: Path, extra: Sequence[Callback] = ()) -> pl.Trainer:
     try:
         return pl.Trainer(
             default_root_dir=run_folder,
             logger=make_loggers(config.logger, run_folder),
-            callbacks=[*make_callbacks(config, run_folder), *more],
+            callbacks=[*make_callbacks(config, run_folder), *extra],
             plugins=[AtomicCheckpointIO()],
             use_distributed_sampler=False,  # our loaders shard by rank themselves: exactly once, no padding
             **config.trainer,

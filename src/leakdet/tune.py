@@ -1,0 +1,240 @@
+"""`python -m leakdet.tune -m`: search for the training settings that do best on val, and end in a trained model.
+
+Exit codes: 0 the study is full and has a winner; 1 other hosts still run trials of it; 2 wrong settings, or no trial completed;
+130 Ctrl-C, 143 SIGTERM: the trial that was running is queued again, and the same command goes on.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from leakdet._door import DONE, INTERRUPTED, PARTLY, Run, as_yaml, open_door
+from leakdet.config import TrainConfig, TuneConfig
+from leakdet.errors import SettingsError
+
+if TYPE_CHECKING:
+    import optuna
+    from lightning.pytorch.callbacks import Callback
+
+ARGUMENTS: list[str] = []  # as the user gave them, for the other workers
+LOCAL = "basic"  # Hydra's own launcher runs jobs one after the other: there the first job starts its siblings
+
+
+def tune(config: TuneConfig, run: Run) -> int:
+    from leakdet.tuning.space import check_space
+    from leakdet.tuning.study import open_study
+    from leakdet.tuning.worker import Stopped, Worker, stop_code
+
+    config = _checked(config, run)
+    check_space(config.search, config.training())
+    study = open_study(config)
+    if config.tune.worker == 0:
+        print(_introduction(config, study), flush=True)
+    elif run.multirun and run.launcher == LOCAL:
+        return DONE  # the first job has started this worker beside itself, and it has ended
+    siblings = (
+        _start_siblings(config) if config.tune.worker == 0 and run.launcher == LOCAL and run.multirun else []
+    )
+    try:
+        Worker(config, study, _train_trial, experiment_yaml).work()
+    except (Stopped, KeyboardInterrupt, SystemExit) as stop:
+        code = stop.code if isinstance(stop, Stopped) else stop_code(stop)
+        _end(siblings)
+        print(
+            f"{'interrupted' if code == INTERRUPTED else 'terminated'}: the same command goes on with the study",
+            file=sys.stderr,
+        )
+        return int(code or DONE)
+    code = _finish(config, study)
+    for number, sibling in enumerate(siblings, 1):
+        if sibling.wait() < 0:
+            print(
+                f"note     worker {number} was killed (signal {-sibling.returncode}); its trial was queued again"
+            )
+    return code
+
+
+def _checked(config: TuneConfig, run: Run) -> TuneConfig:
+    """One device a trial; as many threads as leave each worker its share. Raises `SettingsError`."""
+    strategy, nodes = str(config.trainer.get("strategy", "auto")), int(config.trainer.get("num_nodes") or 1)
+    several = isinstance(devices := config.trainer.get("devices", 1), int) and devices > 1
+    if strategy not in ("auto", "single_device") or nodes > 1 or several:
+        raise SettingsError(
+            f"trainer.strategy={strategy}, devices={devices}, num_nodes={nodes}: tune trains a trial on one device. "
+            "Use trainer.devices=1 and several workers (-m tune.workers=4)."
+        )
+    if config.tune.workers > 1 and not run.multirun and config.tune.worker == 0:
+        raise SettingsError(
+            f"tune.workers={config.tune.workers} needs -m: python -m leakdet.tune -m tune.workers=4"
+        )
+    if config.tune.workers > 1 and config.threads == 0:
+        cores = len(os.sched_getaffinity(0))
+        config = replace(config, threads=max(1, cores // config.tune.workers))
+    return config
+
+
+def _introduction(config: TuneConfig, study: "optuna.Study") -> str:
+    from leakdet.tuning.trials import finished
+
+    tune_, done = config.tune, len(finished(study.get_trials(deepcopy=False)))
+    lines = [
+        f"study    {tune_.study}: {done} of {tune_.n_trials} trials are finished",
+        f"search   {', '.join(config.search)}",
+        f"method   {tune_.sampler} sampler, {tune_.pruner} pruner, best {tune_.objective} on val, "
+        f"{tune_.workers} worker{'s' if tune_.workers > 1 else ''}",
+        f"folder   {tune_.folder}",
+    ]
+    return "\n".join(lines)
+
+
+def _start_siblings(config: TuneConfig) -> list["subprocess.Popen[bytes]"]:
+    """Workers 1, 2, ... of this machine as processes of their own: none takes the others with it when it is killed."""
+    plain = [argument for argument in ARGUMENTS if argument not in ("-m", "--multirun")]
+    command = [sys.executable, "-m", "leakdet.tune", *plain]
+    return [
+        subprocess.Popen([*command, f"tune.worker={number}"], env=_environment(config, number))
+        for number in range(1, config.tune.workers)
+    ]
+
+
+def _environment(config: TuneConfig, number: int) -> dict[str, str]:
+    """GPUs are dealt out in turn."""
+    import torch
+
+    environment = dict(os.environ)
+    if config.trainer.get("accelerator") in ("gpu", "cuda") and torch.cuda.device_count() > 1:
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+        devices = visible if visible != [""] else [str(i) for i in range(torch.cuda.device_count())]
+        environment["CUDA_VISIBLE_DEVICES"] = devices[number % len(devices)]
+    return environment
+
+
+def _end(siblings: "Sequence[subprocess.Popen[bytes]]") -> None:
+    for sibling in siblings:
+        sibling.terminate()
+    for sibling in siblings:
+        sibling.wait()
+
+
+def _train_trial(folder: Path, config: TrainConfig, extra: "Sequence[Callback]") -> None:
+    """What `leakdet.train` does, but nothing is scored on test and no model file is written."""
+    from leakdet.train import train_in
+
+    train_in(folder, config, extra, finish=False)
+
+
+def experiment_yaml(config: TrainConfig, note: str) -> str:
+    """A file that `python -m leakdet.train +experiment=FILE` runs as it is. Loggers stay the user's choice."""
+    plain = {key: value for key, value in asdict(config).items() if key != "logger"}
+    return f"# @package _global_\n# {note}; run it: python -m leakdet.train +experiment=THIS_FILE\n{as_yaml(plain)}"
+
+
+def _finish(config: TuneConfig, study: "optuna.Study") -> int:
+    """The last worker to end writes the result; the others find it written."""
+    from leakdet.tuning.result import RESULT, counts, winner, write_trials
+    from leakdet.tuning.study import locked
+    from leakdet.tuning.trials import running
+
+    folder = Path(config.tune.folder)
+    with locked(folder / "finish.lock"):
+        elsewhere = running(study.get_trials(deepcopy=False))
+        if elsewhere:
+            print(
+                f"{len(elsewhere)} trials still run on other hosts; the same command writes the result when they have ended"
+            )
+            return PARTLY
+        best, path = winner(study, config.tune.maximises), folder / RESULT
+        stamp = {**counts(study), "best_trial": best.number}
+        known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        if known.get("trials") == stamp and (not config.tune.finish or "verdict" in known):
+            if config.tune.worker == 0 and config.tune.workers == 1:
+                print(f"The study is finished; its result is in {folder}. More trials: tune.n_trials=N")
+            return DONE
+        write_trials(study, folder / "trials.csv")
+        result = _result(config, study, stamp)
+        path.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    return DONE
+
+
+def _result(config: TuneConfig, study: "optuna.Study", stamp: dict[str, int]) -> dict[str, Any]:
+    from leakdet.tuning.page import write_page
+    from leakdet.tuning.result import config_of, tied_with_best, winner
+
+    tune_, folder = config.tune, Path(config.tune.folder)
+    best = winner(study, tune_.maximises)
+    tuned = config_of(best, config)
+    note = f"study {tune_.study}, trial {best.number} of {len(study.trials)}: {tune_.objective} {best.value!r} on val"
+    (folder / "best.yaml").write_text(experiment_yaml(tuned, note), encoding="utf-8")
+    result: dict[str, Any] = {
+        "study": tune_.study,
+        "objective": tune_.objective,
+        "trials": stamp,
+        "best": {
+            "trial": best.number,
+            "value": best.value,
+            "params": best.params,
+            "user_attrs": best.user_attrs,
+        },
+        "tied_with_best": tied_with_best(study, tune_.maximises),
+    }
+    print(f"best     trial {best.number}: {tune_.objective} {best.value:.4f} on val", flush=True)
+    if result["tied_with_best"] > max(1, stamp["complete"] // 2):
+        print(
+            f"note     {result['tied_with_best']} of {stamp['complete']} complete trials share the best value: "
+            "the objective no longer tells them apart (tune.objective=loss may)"
+        )
+    if tune_.finish:
+        result |= _final_models(config, tuned, best.value)
+    facts = {"Objective": f"{tune_.objective} on val, {study.direction.name.lower()}", "Trials": str(stamp)}
+    facts["Best"] = f"trial {best.number}, {best.value}: {best.params}"
+    facts |= {"Did tuning help?": result["verdict"]} if "verdict" in result else {}
+    write_page(study, folder / "tune.html", tune_.objective, facts)
+    print(f"result   {folder / 'best.yaml'}, {folder / 'trials.csv'}, {folder / 'tune.html'}")
+    return result
+
+
+def _final_models(config: TuneConfig, tuned: TrainConfig, value: float | None) -> dict[str, Any]:
+    """Train the winner and the untuned configuration as `leakdet.train` does, and compare them recording by recording."""
+    from leakdet.train import train_in
+    from leakdet.tuning.result import compared, verdict
+
+    folder = Path(config.tune.folder)
+    metrics: dict[str, dict[str, Any]] = {}
+    untuned = replace(config.training(), threads=tuned.threads)
+    for name, one in (("untuned", untuned), ("best", tuned)):
+        print(f"\n{name}: training", flush=True)
+        shutil.rmtree(folder / name, ignore_errors=True)
+        (folder / name).mkdir(parents=True)
+        metrics[name] = train_in(folder / name, one) or {}
+    again = metrics["best"]["val"]["recording"]["f1"]
+    models = {name: folder / name / "model.safetensors" for name in metrics}
+    comparison = compared(models["untuned"], models["best"], config.labels.leak)
+    said = verdict(comparison)
+    print(f"\n{said}")
+    found: dict[str, Any] = {
+        "comparison": comparison,
+        "verdict": said,
+        "model": str(models["best"]),
+    }
+    if config.tune.objective == "recording_f1" and config.tune.repeats == 1:
+        found["reproduced"] = again == value
+        if again != value:
+            print(
+                f"note     trained again, the winner has F1 {again:.6f} on val, not {value:.6f} (another device?)"
+            )
+    return found
+
+
+def main() -> None:
+    ARGUMENTS[:] = sys.argv[1:]
+    open_door("tune", TuneConfig, tune, ("data.store", "data.cache", "tune.folder", "tune.storage"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""The states of a study's trials: which count, which belong to dead processes, which had the same parameters."""
+
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import optuna
+import psutil
+from optuna.trial import FrozenTrial, TrialState
+
+OWNER = "owner"  # user attribute: the host and process that runs the trial
+REASON = "reason"  # why it failed
+RETRY_OF = "retry_of"  # the number of the trial whose parameters it takes up again
+RETRIES = "retries"
+CLOCK_SLACK_S = 2.0  # a process's start is told to within this
+UNSIGNED_S = 2.0  # a trial is signed at once after it was drawn; across hosts, clocks may differ
+AUROC, CHECKS = "auroc", "checks"
+
+
+def this_process() -> dict[str, Any]:
+    """Host, process and its start: process numbers are used again."""
+    return {"host": socket.gethostname(), "pid": os.getpid(), "started_s": psutil.Process().create_time()}
+
+
+def is_dead(owner: Mapping[str, Any]) -> bool:
+    """Whether a process of this host has ended; of other hosts nothing is known, which is False."""
+    if owner.get("host") != socket.gethostname():
+        return False
+    try:
+        process = psutil.Process(int(owner["pid"]))
+        other = abs(process.create_time() - float(owner["started_s"])) > CLOCK_SLACK_S
+        return bool(other or process.status() == psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return True
+
+
+def finished(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
+    """Trials that count towards `n_trials`: ended, and not taken up again by another."""
+    again = {trial.user_attrs.get(RETRY_OF) for trial in trials}
+    return [trial for trial in trials if trial.state.is_finished() and trial.number not in again]
+
+
+def running(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
+    return [trial for trial in trials if trial.state == TrialState.RUNNING]
+
+
+def ranked(trials: Sequence[FrozenTrial], maximises: bool) -> list[FrozenTrial]:
+    """Complete trials, best first: by value, ties by AUROC, then the earlier."""
+    sign = 1.0 if maximises else -1.0
+    done = [trial for trial in trials if trial.state == TrialState.COMPLETE and trial.value is not None]
+    return sorted(
+        done, key=lambda t: (-sign * (t.value or 0.0), -float(t.user_attrs.get(AUROC) or 0.0), t.number)
+    )
+
+
+def requeue(study: optuna.Study, trial: FrozenTrial, reason: str, tell: bool = True, most: int = 2) -> bool:
+    """End a trial that its process will not end as FAIL, and queue its parameters again, up to `most` times."""
+    retries = int(trial.user_attrs.get(RETRIES, 0))
+    again = retries < most
+    if again:
+        study.enqueue_trial(trial.params, user_attrs={RETRY_OF: trial.number, RETRIES: retries + 1})
+    if tell:
+        fail(study, trial.number, reason)
+    return again
+
+
+def fail(study: optuna.Study, number: int, reason: str) -> None:
+    """Set a running trial's reason and end it as FAIL: no value is invented."""
+    storage = study._storage
+    trial_id = storage.get_trial_id_from_study_id_trial_number(study._study_id, number)
+    try:
+        storage.set_trial_user_attr(trial_id, REASON, reason)
+        storage.set_trial_state_values(trial_id, TrialState.FAIL)
+    except optuna.exceptions.UpdateFinishedTrialError:
+        return  # another worker was faster
+
+
+def requeue_dead(study: optuna.Study, most: int) -> list[int]:
+    """Running trials of ended processes of this host, and such that were drawn by a process that died before it could sign."""
+    found = []
+    for trial in running(study.get_trials(deepcopy=False)):
+        owner = trial.user_attrs.get(OWNER)
+        if owner is None and _age_s(trial) > UNSIGNED_S:
+            requeue(study, trial, "its process was killed before it had signed", most=most)
+        elif owner is not None and is_dead(owner):
+            requeue(study, trial, f"its process {owner['pid']} was killed", most=most)
+        else:
+            continue
+        found.append(trial.number)
+    return found
+
+
+def _age_s(trial: FrozenTrial) -> float:
+    return (datetime.now() - trial.datetime_start).total_seconds() if trial.datetime_start else 0.0  # noqa: DTZ005  as Optuna
+
+
+def same_parameters(study: optuna.Study, drawn: Mapping[str, Any], number: int) -> FrozenTrial | None:
+    """An earlier complete trial with exactly these parameters."""
+    for trial in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)):
+        if trial.number != number and trial.params == dict(drawn):
+            return trial
+    return None
+
+
+def trial_folder(folder: str | Path, number: int) -> Path:
+    return Path(folder) / "trials" / f"{number:04d}"

@@ -1,0 +1,146 @@
+"""The door as a person uses it: workers in parallel, kill -9, Ctrl-C, the result, and the winner run again by `train`."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import optuna
+import pytest
+from optuna.trial import TrialState
+
+from leakdet.tuning.trials import CHECKS, finished
+
+TINY = (
+    "experiment=smoke",
+    "demo.sites=6",
+    "demo.recordings_per_site=4",
+    "demo.duration_s=1.5",
+    "search=small",
+)
+ENDLESS = "trainer.max_epochs=2000"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("tune")
+
+
+def start(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-m", "leakdet.tune", *TINY, f"data.cache={folder / 'cache'}", *arguments]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        command,
+        cwd=folder,
+        env=environment,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+
+
+def tune(folder: Path, *arguments: str, code: int = 0) -> str:
+    process = start(folder, *arguments)
+    out, _ = process.communicate(timeout=240)
+    assert process.returncode == code, out
+    assert "Traceback" not in out, out
+    return out
+
+
+def study(folder: Path, name: str) -> optuna.Study:
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    backend = optuna.storages.journal.JournalFileBackend(
+        str(folder / "runs" / "tune" / name / "study.journal")
+    )
+    return optuna.load_study(study_name=name, storage=optuna.storages.JournalStorage(backend))
+
+
+def wait_for(
+    folder: Path, name: str, ready: Callable[[optuna.Study], bool], process: "subprocess.Popen[str]"
+) -> None:
+    journal, until = folder / "runs" / "tune" / name / "study.journal", time.monotonic() + 120
+    while time.monotonic() < until:
+        assert process.poll() is None, process.communicate()[0]
+        if journal.exists():
+            try:
+                if ready(study(folder, name)):
+                    return
+            except KeyError:  # the study is about to be created
+                pass
+        time.sleep(0.2)
+    raise AssertionError("the study did not get that far")
+
+
+def trains(found: optuna.Study) -> bool:
+    """A trial past its first check: the process is in the middle of a training."""
+    return any(t.state == TrialState.RUNNING and t.intermediate_values for t in found.trials)
+
+
+def test_two_workers_share_a_study_and_end_in_a_model_that_train_reproduces(folder: Path) -> None:
+    pytest.importorskip("plotly", reason="plotly draws tune.html")
+    out = tune(folder, "-m", "tune.workers=2", "tune.n_trials=4", "tune.study=two", "tune.pruner=none")
+    found, place = study(folder, "two"), folder / "runs" / "tune" / "two"
+    assert [t.state for t in found.trials] == [TrialState.COMPLETE] * 4
+    assert len({str(t.params) for t in found.trials}) == 4
+    assert len({t.user_attrs["owner"]["pid"] for t in found.trials}) == 2
+    assert all(sorted(t.intermediate_values) == list(range(t.user_attrs[CHECKS])) for t in found.trials)
+    result = json.loads((place / "result.json").read_text())
+    assert result["reproduced"] is True
+    assert result["verdict"] in out
+    assert "trials/h" in out
+    assert (place / "tune.html").stat().st_size > 1e6
+    best = place / "best.yaml"
+    command = [
+        sys.executable,
+        "-m",
+        "leakdet.train",
+        f"+experiment={best}",
+        "logger=none",
+        "hydra.run.dir=again",
+    ]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    again = json.loads((folder / "again" / "metrics.json").read_text())
+    assert again["val"]["recording"]["f1"] == result["best"]["value"]
+
+
+def test_kill_9_loses_no_trial(folder: Path) -> None:
+    process = start(folder, "tune.study=killed", "tune.n_trials=4", "tune.finish=false", "tune.pruner=none")
+    wait_for(folder, "killed", lambda s: len(finished(s.trials)) >= 1 and trains(s), process)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    tune(folder, "tune.study=killed", "tune.n_trials=4", "tune.finish=false", "tune.pruner=none")
+    found = study(folder, "killed")
+    assert len(finished(found.trials)) == 4
+    assert {t.state for t in found.trials} <= {TrialState.COMPLETE, TrialState.FAIL}
+    failed = [t for t in found.trials if t.state == TrialState.FAIL]
+    assert all("was killed" in t.user_attrs["reason"] for t in failed)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_the_trial_and_is_told(folder: Path, number: int, code: int) -> None:
+    name = f"signal-{int(number)}"
+    process = start(
+        folder, f"tune.study={name}", "tune.n_trials=2", "tune.finish=false", ENDLESS, "patience=2000"
+    )
+    wait_for(folder, name, trains, process)
+    process.send_signal(number)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == code, out
+    assert "goes on with the study" in out
+    states = [t.state for t in study(folder, name).trials]
+    assert states == [TrialState.FAIL, TrialState.WAITING]
+
+
+def test_what_a_person_can_get_wrong_is_said_before_any_work(folder: Path) -> None:
+    assert "did you mean lr" in tune(
+        folder, "+search.x={setting: optimizer.lrr, low: 1, high: 2}", "tune.study=wrong", code=2
+    )
+    assert "needs -m" in tune(folder, "tune.workers=2", "tune.study=wrong", code=2)
+    assert "one device" in tune(folder, "trainer.devices=2", "tune.study=wrong", code=2)
+    assert not (folder / "runs" / "tune" / "wrong" / "study.journal").exists()
