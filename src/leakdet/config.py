@@ -321,7 +321,9 @@ class LossConfig:
         _require(self.leak_weight_boost > 0, "loss.leak_weight_boost", self.leak_weight_boost, "above 0")
         _at_least("loss.gamma", self.gamma, 0)
         _share("loss.alpha", self.alpha)
-        _require(0 <= self.label_smoothing < 1, "loss.label_smoothing", self.label_smoothing, "from 0 to below 1")
+        _require(
+            0 <= self.label_smoothing < 1, "loss.label_smoothing", self.label_smoothing, "from 0 to below 1"
+        )
         _require(self.pos_weight > 0, "loss.pos_weight", self.pos_weight, "above 0")
 
 
@@ -353,7 +355,9 @@ class AugmentConfig:
     mixup_alpha: float = 0.0  # mixup of two samples, share drawn from Beta(alpha, alpha); 0: off
     interference: str | None = None  # folder of sounds to mix in (rain, taps, machines); null: off
     interference_prob: float = 0.5  # share of the samples that get one
-    interference_db: list[float] = field(default_factory=lambda: [-20.0, 0.0])  # its level against the sample's
+    interference_db: list[float] = field(
+        default_factory=lambda: [-20.0, 0.0]
+    )  # its level against the sample's
 
     def __post_init__(self) -> None:
         _at_least("augment.eq_db", self.eq_db, 0)
@@ -430,7 +434,9 @@ class TrainConfig:
     decision: DecisionConfig = field(default_factory=DecisionConfig)
     averaging: AveragingConfig = field(default_factory=AveragingConfig)
     patience: int = 15  # validation checks without a better recording F1 before training stops
-    loss_patience: int = 10  # validation checks with a risen loss and no better F1 before training stops; 0: off
+    loss_patience: int = (
+        10  # validation checks with a risen loss and no better F1 before training stops; 0: off
+    )
     resume: str | None = None  # auto | a run's folder | a .ckpt: go on exactly where that run was
     init_from: str | None = None  # a model file or checkpoint whose weights are the start of a new training
     init_reset: list[str] = field(default_factory=lambda: list(INIT_PARTS))  # what starts anew with init_from

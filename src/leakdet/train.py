@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 def train(config: TrainConfig, run: Run) -> int:
     from leakdet.storage.bundle import load_detector
-    from leakdet.training.datamodule import LeakDataModule
     from leakdet.training.callbacks.interruption import Interrupted
+    from leakdet.training.datamodule import LeakDataModule
     from leakdet.training.fitting import best_checkpoint, fit
     from leakdet.training.resuming import refuse_overwriting
 
@@ -37,6 +37,7 @@ def train(config: TrainConfig, run: Run) -> int:
     best = load_detector(best_checkpoint(trainer))
     metrics = _evaluate(config, data, best, run.folder)
     _save(config, data, best, metrics, run.folder)
+    _figures(trainer, metrics, run.folder)
     return DONE
 
 
@@ -52,16 +53,24 @@ def _store(config: TrainConfig) -> Path:
 
 def _introduction(config: TrainConfig, data: "LeakDataModule") -> str:
     """What is trained on what, and with which class balance: the first thing to look at when a run goes wrong."""
+    import torch
+
+    from leakdet.detection.losses import class_weights, effective_balance
+
     mix = ", ".join(
         f"{name} {share:.0%}" for name, share in zip(data.labels.names, data.train_mix, strict=True)
     )
     train, val = data.train_split, data.val_split
     shape = " x ".join(map(str, data.sample_shape))
+    weights = class_weights(config.loss, torch.from_numpy(data.train_mix).float(), data.labels.leak_index)
+    pull = effective_balance(torch.from_numpy(data.train_mix).float(), weights).tolist()
+    weighed = ", ".join(f"{name} {share:.0%}" for name, share in zip(data.labels.names, pull, strict=True))
     lines = [
         f"store    {data.store}",
         f"train    {train.recordings} recordings, {train.windows} windows",
         f"val      {val.recordings} recordings, {val.windows} windows",
         f"classes  drawn as {mix} ({config.data.sampling} sampling, loss {config.loss.name}); leak is {data.leak_label}",
+        f"balance  weighs in the loss as {weighed}",
         f"network  {config.network.name} on {config.data.unit}s of {shape} (segments, mels, frames)",
     ]
     if train.signal_unknown:
@@ -130,6 +139,37 @@ def _save(
     }
     (folder / "metrics.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     print(f"model    {model}\nmetrics  {folder / 'metrics.json'}")
+
+
+def _figures(trainer: Any, metrics: dict[str, Any], folder: Path) -> None:
+    """The run as figures: PNG in its folder, and in TensorBoard where that is on."""
+    import csv
+
+    import numpy as np
+    from lightning.pytorch.loggers import TensorBoardLogger
+
+    from leakdet.reporting.training_figures import read_history, write_training_figures
+    from leakdet.training import names
+
+    with (folder / "recordings.csv").open(newline="", encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["split"] == "val"]
+    recording = metrics["val"]["recording"]
+    pixels = write_training_figures(
+        read_history(folder / names.HISTORY),
+        (recording["tn"], recording["fp"], recording["fn"], recording["tp"]),
+        np.array([float(row["leak_prob"]) for row in rows]),
+        np.array([row["is_leak"] == "1" for row in rows]),
+        metrics["decision_rule"]["threshold"],
+        folder / "figures",
+    )
+    for logger in trainer.loggers:
+        if isinstance(logger, TensorBoardLogger):
+            for name, image in pixels.items():
+                logger.experiment.add_image(
+                    f"{names.FIGURES}{name}", image, trainer.global_step, dataformats="HWC"
+                )
+            logger.finalize("success")
+    print(f"figures  {folder / 'figures'}")
 
 
 def _versions() -> dict[str, str]:

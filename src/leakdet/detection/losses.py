@@ -94,9 +94,7 @@ def loss_parts(
     return LossParts(class_part + config.aux_weight * leak_part, class_part, leak_part)
 
 
-def chance_loss(
-    class_id: Int[Tensor, " B"], weights: Float[Tensor, " C"], config: LossConfig
-) -> float:
+def chance_loss(class_id: Int[Tensor, " B"], weights: Float[Tensor, " C"], config: LossConfig) -> float:
     """The class loss of a network that gives every class the same probability: ln C, weighted and focused as configured."""
     logits = torch.zeros(len(class_id), len(weights), device=class_id.device)
     gamma = config.gamma if config.name == "focal" else 0.0

@@ -155,6 +155,9 @@ class LeakDataModule(pl.LightningDataModule):
         self.train_samples = self._samples(self.train_split)
         self.val_samples = self._samples(self.val_split)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> "LeakDataModule":
+        return self  # a copy of a network, as for averaged weights, is trained on the same recordings
+
     def _open(self, name: str) -> StoreSplit:
         there = splits_there(self.store) if self.store.is_dir() else []
         if self.store.is_dir() and name not in there:

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 
@@ -93,7 +92,9 @@ def _stepper(network: torch.nn.Module, module: LeakModule, data: LeakDataModule)
         loss = loss_parts(output, batch.class_id, batch.weight, config.loss, module.weights, leak_index).total
         optimizer.zero_grad()
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(network.parameters(), config.trainer.get("gradient_clip_val") or math.inf)
+        torch.nn.utils.clip_grad_norm_(
+            network.parameters(), config.trainer.get("gradient_clip_val") or math.inf
+        )
         optimizer.step()
         return float(loss)
 
@@ -132,7 +133,9 @@ def growing(speed_of: Callable[[int], float | None], sizes: list[int]) -> list[t
         if len(rows) > 1 and speed < FASTER * rows[-2][1]:
             break
     if not rows:
-        raise LeakdetError(f"find_batch_size: not even {sizes[0]} samples fit the memory; take a smaller network.")
+        raise LeakdetError(
+            f"find_batch_size: not even {sizes[0]} samples fit the memory; take a smaller network."
+        )
     return rows
 
 
@@ -142,7 +145,11 @@ def timed_speed(module: LeakModule, data: LeakDataModule) -> Callable[[int], flo
 
     def speed(size: int) -> float | None:
         network = copy.deepcopy(module.network).to(device).train()
-        mel = data.train_samples.batch(torch.arange(size) % len(data.train_samples.class_id)).mel.to(device).float()
+        mel = (
+            data.train_samples.batch(torch.arange(size) % len(data.train_samples.class_id))
+            .mel.to(device)
+            .float()
+        )
         started = 0.0
         try:
             for number in range(TIMED_STEPS + 1):
@@ -163,7 +170,9 @@ def _now(device: torch.device) -> float:
     return time.perf_counter()
 
 
-def found_settings(config: TrainConfig, module: LeakModule, data: LeakDataModule, folder: Path) -> TrainConfig:
+def found_settings(
+    config: TrainConfig, module: LeakModule, data: LeakDataModule, folder: Path
+) -> TrainConfig:
     """The settings with what the finders chose."""
     if config.find_batch_size:
         config = replace(config, data=replace(config.data, batch_size=find_batch_size(module, data, folder)))

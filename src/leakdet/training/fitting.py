@@ -69,7 +69,9 @@ def fit(config: TrainConfig, data: LeakDataModule, run_folder: Path) -> pl.Train
         module.network.compile()  # in place: checkpoint keys stay as they are
     with interruption.listening():
         trainer.fit(module, datamodule=data, ckpt_path=started, weights_only=True)
-    if interruption.received:  # during the last validation check: the training is whole, what follows it is not wanted now
+    if (
+        interruption.received
+    ):  # during the last validation check: the training is whole, what follows it is not wanted now
         raise Interrupted(interruption.received, interruption.checkpoint)
     _check_trained(trainer)
     return trainer

@@ -43,7 +43,9 @@ def initialise(module: "LeakModule", source: Path, config: TrainConfig) -> None:
     try:
         module.network.load_state_dict(model.network.state_dict(), strict=True)
     except RuntimeError as error:
-        raise InputError(f"{source}: its weights do not fit network={config.network.name}: {error}") from error
+        raise InputError(
+            f"{source}: its weights do not fit network={config.network.name}: {error}"
+        ) from error
     kept = [part for part in INIT_PARTS if part not in config.init_reset]
     if kept:
         module.inherited = _state(source, kept)
@@ -85,9 +87,13 @@ def inherit_best(callbacks: Iterable[Any], source: Path, folder: Path) -> None:
             continue
         best = source.parent / f"{callback.filename}.ckpt"
         if not best.is_file():
-            raise InputError(f"{source}: the best checkpoint {best.name} is not beside it, so its score cannot be kept.")
+            raise InputError(
+                f"{source}: the best checkpoint {best.name} is not beside it, so its score cannot be kept."
+            )
         states = read_checkpoint(best)["callbacks"].values()
-        score = next(state["best_model_score"] for state in states if state.get("monitor") == callback.monitor)
+        score = next(
+            state["best_model_score"] for state in states if state.get("monitor") == callback.monitor
+        )
         target = folder.resolve() / best.name
         write_whole(target, lambda beside, best=best: shutil.copyfile(best, beside))  # type: ignore[misc]
         callback.best_model_path = callback.kth_best_model_path = str(target)

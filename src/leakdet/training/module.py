@@ -54,11 +54,14 @@ class LeakModule(pl.LightningModule):
         self.interference: Tensor | None = None  # [K, S, M, T] log-mel to mix in, set by `fit`
         self.inherited: dict[str, Any] = {}  # optimiser and schedule state of init_from, set by `fit`
         self.check: Check | None = None  # the latest validation check
+        self.measured: dict[str, float] = {}  # what callbacks add to the next check's row of the history
         self.history: list[dict[str, float]] = []  # a row of numbers per check
         self._heard: list[tuple[Tensor, Tensor]] = []
         self._losses: list[Tensor] = []
         self._samples: list[Tensor] = []
-        self._trained = torch.zeros(4, dtype=torch.float64)  # sums of the loss parts and samples since the last check
+        self._trained = torch.zeros(
+            4, dtype=torch.float64
+        )  # sums of the loss parts and samples since the last check
         self._seen: list[Tensor] = []
 
     # ------------------------------------------------------------------------------------------ training
@@ -81,7 +84,9 @@ class LeakModule(pl.LightningModule):
             own = part[:, None, None, None]
             output = self.network(own * mel + (1 - own) * mel[partner])
             one = self._loss(output, batch._replace(weight=batch.weight * part), count)
-            mixed = batch._replace(class_id=batch.class_id[partner], weight=batch.weight[partner] * (1 - part))
+            mixed = batch._replace(
+                class_id=batch.class_id[partner], weight=batch.weight[partner] * (1 - part)
+            )
             parts = LossParts(*map(torch.add, one, self._loss(output, mixed, count)))
         else:
             parts = self._loss(self.network(mel), batch, count)
@@ -147,7 +152,7 @@ class LeakModule(pl.LightningModule):
             f1=f1,
             auroc=auroc(scores, is_leak),
             threshold=self.rule.threshold,
-            confusion=(cells[0], cells[1], cells[2], cells[3]),
+            confusion=(int(cells[0]), int(cells[1]), int(cells[2]), int(cells[3])),
             train_loss=tuple((train[:3] / train[3].clamp(min=1)).tolist()),
             val_loss=tuple((val[:3] / val[3]).tolist()),
             scores=scores,
@@ -155,7 +160,16 @@ class LeakModule(pl.LightningModule):
             samples=SampleSummary.of(self._sum_over_ranks(torch.stack(self._samples).sum(0)), self.blend),
         )
         values = self.check.logged()
-        self.history.append({"epoch": self.current_epoch, "step": self.global_step, names.VAL_F1: f1, **values})
+        self.history.append(
+            {
+                "epoch": float(self.current_epoch),
+                "step": float(self.global_step),
+                names.VAL_F1: f1,
+                **values,
+                **self.measured,
+            }
+        )
+        self.measured = {}
         self.log_dict(values)
 
     def _recording_scores(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -24,10 +24,29 @@ if TYPE_CHECKING:
 
 RESUME_KEY = "leakdet_resume"  # of the checkpoint: what resuming needs beyond Lightning's own state
 DECIDED = "LEAKDET_RESUME_FROM"  # environment variable by which a run tells its child processes
-FREE = ("resume", "init_from", "init_reset", "find_lr", "find_batch_size", "patience", "loss_patience", "compile")
+FREE = (
+    "resume",
+    "init_from",
+    "init_reset",
+    "find_lr",
+    "find_batch_size",
+    "patience",
+    "loss_patience",
+    "compile",
+)
 FREE_PREFIXES = ("logger", "data.store", "data.cache", "demo", "decision")
 FREE_TRAINER = (
-    *("max_epochs", "max_steps", "max_time", "min_epochs", "min_steps", "accelerator", "devices", "strategy", "num_nodes"),
+    *(
+        "max_epochs",
+        "max_steps",
+        "max_time",
+        "min_epochs",
+        "min_steps",
+        "accelerator",
+        "devices",
+        "strategy",
+        "num_nodes",
+    ),
     *("enable_progress_bar", "enable_model_summary", "log_every_n_steps", "num_sanity_val_steps", "profiler"),
     *("benchmark", "deterministic", "detect_anomaly"),
 )
@@ -40,7 +59,9 @@ def store_fingerprint(data: "LeakDataModule") -> str:
     """Twelve hex digits of what the run is trained on, wherever it lies: the recordings, their windows, labels and signal."""
     digest = hashlib.sha256()
     for split in (data.train_split, data.val_split):
-        digest.update(f"{split.signal.hash if split.signal else None} {split.label_names} {split.mel.shape}".encode())
+        digest.update(
+            f"{split.signal.hash if split.signal else None} {split.label_names} {split.mel.shape}".encode()
+        )
         digest.update(np.ascontiguousarray(split.recording_offsets, dtype=np.int64).tobytes())
         digest.update(np.ascontiguousarray(split.label_id, dtype=np.int64).tobytes())
     return digest.hexdigest()[:12]

@@ -1,0 +1,39 @@
+"""Small runs in this process, on the shared demo store."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+import pytest
+
+from leakdet.config import TrainConfig
+from leakdet.training.datamodule import LeakDataModule
+from leakdet.training.fitting import fit
+
+QUIET = ("experiment=smoke", "logger=none", "trainer.enable_progress_bar=false", "data.batch_size=16")
+
+Configured = Callable[..., TrainConfig]
+Fitted = Callable[..., pl.Trainer]
+
+
+@pytest.fixture
+def configured(compose: Callable[..., Any], demo_store: Path) -> Configured:
+    """`configured("seed=1", …)`: the smoke settings on the demo store with these on top."""
+
+    def make(*overrides: str) -> TrainConfig:
+        made: TrainConfig = compose("train", *QUIET, f"data.store={demo_store}", *overrides)
+        return made
+
+    return make
+
+
+@pytest.fixture
+def fitted(configured: Configured, demo_store: Path) -> Fitted:
+    """`fitted(folder, "seed=1", …)`: the trainer of a finished run in that folder."""
+
+    def run(folder: Path, *overrides: str) -> pl.Trainer:
+        config = configured(*overrides)
+        return fit(config, LeakDataModule(config, demo_store), folder)
+
+    return run
