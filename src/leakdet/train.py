@@ -51,7 +51,9 @@ def train_in(
         return None
     best = load_detector(best_checkpoint(trainer))
     recordings, audited = _evaluate(config, data, best)
-    return _save(config, data, best, recordings, audited, folder)
+    content = _save(config, data, best, recordings, audited, folder)
+    _figures(trainer, recordings["val"], content, folder)
+    return content
 
 
 def _store(config: TrainConfig) -> Path:
@@ -66,16 +68,24 @@ def _store(config: TrainConfig) -> Path:
 
 def _introduction(config: TrainConfig, data: "LeakDataModule") -> str:
     """What is trained on what, and with which class balance: the first thing to look at when a run goes wrong."""
+    import torch
+
+    from leakdet.detection.losses import class_weights, effective_balance
+
     mix = ", ".join(
         f"{name} {share:.0%}" for name, share in zip(data.labels.names, data.train_mix, strict=True)
     )
     train, val = data.train_split, data.val_split
     shape = " x ".join(map(str, data.sample_shape))
+    weights = class_weights(config.loss, torch.from_numpy(data.train_mix).float(), data.labels.leak_index)
+    pull = effective_balance(torch.from_numpy(data.train_mix).float(), weights).tolist()
+    weighed = ", ".join(f"{name} {share:.0%}" for name, share in zip(data.labels.names, pull, strict=True))
     lines = [
         f"store    {data.store}",
         f"train    {train.recordings} recordings, {train.windows} windows",
         f"val      {val.recordings} recordings, {val.windows} windows",
         f"classes  drawn as {mix} ({config.data.sampling} sampling, loss {config.loss.name}); leak is {data.leak_label}",
+        f"balance  weighs in the loss as {weighed}",
         f"data     {data.residency.kind}: {data.residency.reason}",
         f"network  {config.network.name} on {config.data.unit}s of {shape} (segments, mels, frames)",
     ]
@@ -169,6 +179,32 @@ def _save(
     title = f"training on {data.store.name}"
     write_results(folder, ReportInput(title, recordings, content, folder / "logs" / "metrics.csv"))
     return content
+
+
+def _figures(trainer: Any, val: "ScoredRecordings", metrics: dict[str, Any], folder: Path) -> None:
+    """The run as figures: PNG in its folder, and in TensorBoard where that is on."""
+    from lightning.pytorch.loggers import TensorBoardLogger
+
+    from leakdet.reporting.training_figures import read_history, write_training_figures
+    from leakdet.training import names
+
+    recording = metrics["val"]["recording"]
+    pixels = write_training_figures(
+        read_history(folder / names.HISTORY),
+        (recording["tn"], recording["fp"], recording["fn"], recording["tp"]),
+        val.score,
+        val.is_leak,
+        metrics["decision_rule"]["threshold"],
+        folder / "figures",
+    )
+    for logger in trainer.loggers:
+        if isinstance(logger, TensorBoardLogger):
+            for name, image in pixels.items():
+                logger.experiment.add_image(
+                    f"{names.FIGURES}{name}", image, trainer.global_step, dataformats="HWC"
+                )
+            logger.finalize("success")
+    print(f"figures  {folder / 'figures'}")
 
 
 def _versions() -> dict[str, str]:

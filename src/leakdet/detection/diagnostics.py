@@ -86,7 +86,7 @@ def collapse(
                 "network.standardise=true.",
             )
         ]
-    if auroc is not None and auroc < 0.5 - 3 * auroc_error(positives, negatives):
+    if auroc is not None and auroc < 0.5 - 2 * auroc_error(positives, negatives):
         return [
             (
                 "inverted",

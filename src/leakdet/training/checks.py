@@ -19,7 +19,7 @@ class Check:
     f1: float
     auroc: float | None
     threshold: float
-    confusion: tuple[float, float, float, float]  # tn, fp, fn, tp of recordings
+    confusion: tuple[int, int, int, int]  # tn, fp, fn, tp of recordings
     train_loss: Losses  # since the check before
     val_loss: Losses
     scores: np.ndarray  # float64 [R], of recordings
@@ -30,7 +30,7 @@ class Check:
         """Name -> number of all that is logged besides F1, which is logged as a metric object."""
         values = dict(zip(names.VAL_LOSSES, self.val_loss, strict=True))
         values |= dict(zip(names.TRAIN_LOSSES, self.train_loss, strict=True))
-        values |= dict(zip(names.VAL_CONFUSION, self.confusion, strict=True))
+        values |= {name: float(cell) for name, cell in zip(names.VAL_CONFUSION, self.confusion, strict=True)}
         values |= {names.VAL_THRESHOLD: self.threshold, names.VAL_PROB_MEAN: self.samples.mean}
         values |= {
             names.VAL_PROB_STD: self.samples.std,

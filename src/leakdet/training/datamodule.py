@@ -68,6 +68,9 @@ class LeakDataModule(pl.LightningDataModule):
         for samples in (self.train_samples, self.val_samples):
             self._in_memory(samples)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> "LeakDataModule":
+        return self  # a copy of a network, as for averaged weights, is trained on the same recordings
+
     def _open(self, name: str) -> StoreSplit:
         there = splits_there(self.store) if self.store.is_dir() else []
         if self.store.is_dir() and name not in there:

@@ -15,7 +15,7 @@ from leakdet.config import TrainConfig
 from leakdet.detection.losses import loss_parts
 from leakdet.errors import LeakdetError
 from leakdet.training.checkpoint_io import write_whole
-from leakdet.training.datamodule import LeakDataModule, TrainLoader
+from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.module import LeakModule
 from leakdet.training.optimising import adamw
 
@@ -76,7 +76,7 @@ def _stepper(network: torch.nn.Module, module: LeakModule, data: LeakDataModule)
     """Trains `network` by one batch at the given rate."""
     config, leak_index = module.config, data.labels.leak_index
     optimizer = adamw(network, config.optimizer, torch.device("cpu"))
-    loader = TrainLoader(data.train_samples, config)
+    loader = data.train_dataloader()
     batches = iter(loader)
 
     def step(rate: float) -> float:
@@ -91,7 +91,7 @@ def _stepper(network: torch.nn.Module, module: LeakModule, data: LeakDataModule)
         output = network(augmented(batch.mel.float(), config.augment))
         loss = loss_parts(output, batch.class_id, batch.weight, config.loss, module.weights, leak_index).total
         optimizer.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(
             network.parameters(), config.trainer.get("gradient_clip_val") or math.inf
         )
@@ -107,7 +107,7 @@ def find_batch_size(module: LeakModule, data: LeakDataModule, folder: Path) -> i
 
     Writes batch_size_finder.csv (batch size, samples per second) into `folder`.
     """
-    most = len(data.train_samples.class_id)
+    most = len(data.train_samples)
     speed_of = timed_speed(module, data)
     rows = growing(speed_of, [size for size in BATCH_SIZES if size <= most] or [most])
     lines = ["batch_size,samples_per_s", *(f"{size},{speed:.1f}" for size, speed in rows)]
@@ -145,11 +145,7 @@ def timed_speed(module: LeakModule, data: LeakDataModule) -> Callable[[int], flo
 
     def speed(size: int) -> float | None:
         network = copy.deepcopy(module.network).to(device).train()
-        mel = (
-            data.train_samples.batch(torch.arange(size) % len(data.train_samples.class_id))
-            .mel.to(device)
-            .float()
-        )
+        mel = data.train_samples.read(0, size).to(device).float()
         started = 0.0
         try:
             for number in range(TIMED_STEPS + 1):

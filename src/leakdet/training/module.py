@@ -54,6 +54,7 @@ class LeakModule(pl.LightningModule):
         self.interference: Tensor | None = None  # [K, S, M, T] log-mel to mix in, set by `fit`
         self.inherited: dict[str, Any] = {}  # optimiser and schedule state of init_from, set by `fit`
         self.check: Check | None = None  # the latest validation check
+        self.measured: dict[str, float] = {}  # what callbacks add to the next check's row of the history
         self.history: list[dict[str, float]] = []  # a row of numbers per check
         self._heard: list[tuple[Tensor, Tensor]] = []
         self._losses: list[Tensor] = []
@@ -157,7 +158,7 @@ class LeakModule(pl.LightningModule):
             f1=f1,
             auroc=auroc(scores, is_leak),
             threshold=self.rule.threshold,
-            confusion=(cells[0], cells[1], cells[2], cells[3]),
+            confusion=(int(cells[0]), int(cells[1]), int(cells[2]), int(cells[3])),
             train_loss=tuple((train[:3] / train[3].clamp(min=1)).tolist()),
             val_loss=tuple((val[:3] / val[3]).tolist()),
             scores=scores,
@@ -167,8 +168,15 @@ class LeakModule(pl.LightningModule):
         values = self.check.logged()
         values[names.VAL_RANK] = selection_rank(f1, values[names.VAL_LOSS])
         self.history.append(
-            {"epoch": self.current_epoch, "step": self.global_step, names.VAL_F1: f1, **values}
+            {
+                "epoch": float(self.current_epoch),
+                "step": float(self.global_step),
+                names.VAL_F1: f1,
+                **values,
+                **self.measured,
+            }
         )
+        self.measured = {}
         self.log_dict(values)
 
     def _recording_scores(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -1,19 +1,23 @@
-"""Small stores for tests of the data path: every window tells who it is."""
+"""Small stores in which every window tells who it is, and small runs in this process on the shared demo store."""
 
 import json
 import zlib
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import h5py
+import lightning.pytorch as pl
 import numpy as np
 import pytest
 
-from leakdet.config import SignalConfig
+from leakdet.config import SignalConfig, TrainConfig
 from leakdet.storage.opening import open_any_split
 from leakdet.storage.store import offsets_of
+from leakdet.training.datamodule import LeakDataModule
+from leakdet.training.fitting import fit
 from leakdet.training.samples import SplitSamples
 
 SIGNAL = SignalConfig(
@@ -82,3 +86,31 @@ def samples_of(
 def stores() -> SimpleNamespace:
     """The helpers of this file, for tests that cannot import it."""
     return SimpleNamespace(write_split=write_split, samples_of=samples_of, signal=SIGNAL)
+
+
+QUIET = ("experiment=smoke", "logger=none", "trainer.enable_progress_bar=false", "data.batch_size=16")
+
+Configured = Callable[..., TrainConfig]
+Fitted = Callable[..., pl.Trainer]
+
+
+@pytest.fixture
+def configured(compose: Callable[..., Any], demo_store: Path) -> Configured:
+    """`configured("seed=1", …)`: the smoke settings on the demo store with these on top."""
+
+    def make(*overrides: str) -> TrainConfig:
+        made: TrainConfig = compose("train", *QUIET, f"data.store={demo_store}", *overrides)
+        return made
+
+    return make
+
+
+@pytest.fixture
+def fitted(configured: Configured, demo_store: Path) -> Fitted:
+    """`fitted(folder, "seed=1", …)`: the trainer of a finished run in that folder."""
+
+    def run(folder: Path, *overrides: str) -> pl.Trainer:
+        config = configured(*overrides)
+        return fit(config, LeakDataModule(config, demo_store), folder)
+
+    return run

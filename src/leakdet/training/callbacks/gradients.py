@@ -1,7 +1,5 @@
 """Gradient norms: of every step on the curve, of every parameter once an epoch; non-finite, exploding and vanishing ones."""
 
-from typing import Any
-
 import lightning.pytorch as pl
 import torch
 from lightning.pytorch.callbacks import Callback
@@ -10,6 +8,7 @@ from torch import Tensor
 from leakdet.detection.diagnostics import gradients
 from leakdet.training import names
 from leakdet.training.callbacks.findings import Findings
+from leakdet.training.module import LeakModule
 
 
 class GradientMonitor(Callback):
@@ -36,6 +35,13 @@ class GradientMonitor(Callback):
                 names.GRADIENT_NORM, self.norms[-1], rank_zero_only=True, on_step=True, on_epoch=False
             )
 
+    def on_validation_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
+        """The check's row in the history tells the norms too."""
+        if self.norms and isinstance(pl_module, LeakModule):
+            norms = torch.stack(self.norms)
+            found = torch.stack([norms.mean(), norms.max()]).tolist()
+            pl_module.measured = dict(zip((names.GRADIENT_MEAN, names.GRADIENT_MAX), found, strict=True))
+
     def on_train_epoch_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
         if not self.norms:
             return
@@ -53,6 +59,3 @@ class GradientMonitor(Callback):
         if self.norms and isinstance(exception, Exception):
             norms = torch.stack(self.norms).cpu().double().numpy()
             self.findings.say(trainer, gradients(norms, trainer.gradient_clip_val))
-
-    def state_dict(self) -> dict[str, Any]:
-        return {}

@@ -17,12 +17,13 @@ AGREE_EVERY = 8  # steps between agreements of several processes: each costs a m
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-class Interrupted(BaseException):
+class Interrupted(SystemExit):
     """A run that was asked to stop and has written its checkpoint. No Exception: nothing on the way may swallow it."""
 
     def __init__(self, number: int, checkpoint: Path) -> None:
         super().__init__(f"stopped by {signal.Signals(number).name}; all is in {checkpoint}")
         self.number, self.checkpoint = number, checkpoint
+        self.code = self.exit_code
 
     @property
     def exit_code(self) -> int:

@@ -1,0 +1,109 @@
+"""Figures of a training: learning curve, confusion matrix, probabilities, gradient norms; as PNG and as pixels for TensorBoard."""
+
+import csv
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Bool, Float
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+SIZE_IN = (6.4, 4.0)
+TRAIN, VAL, LEAK, REST = "#1b6ca8", "#c8553d", "#c8553d", "#7a8b99"
+
+
+def read_history(path: Path) -> dict[str, np.ndarray]:
+    """Column -> [checks] of a run's history.csv; what a check did not measure is NaN."""
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    return {name: np.array([float(row[name] or "nan") for row in rows]) for name in (rows[0] if rows else {})}
+
+
+def learning_curve(history: Mapping[str, Sequence[float] | np.ndarray]) -> Figure:
+    """Losses above, recording F1 and AUROC below, over epochs."""
+    figure = Figure((SIZE_IN[0], 5.6), layout="constrained")
+    upper, lower = figure.subplots(2, 1, sharex=True)
+    epoch = np.asarray(history["epoch"]) + 1
+    upper.plot(epoch, history["train/loss"], color=TRAIN, marker=".", label="train")
+    upper.plot(epoch, history["val/loss"], color=VAL, marker=".", label="val")
+    upper.set_ylabel("loss")
+    upper.legend()
+    lower.plot(epoch, history["val/recording_f1"], color=VAL, marker=".", label="recording F1")
+    if "val/recording_auroc" in history:
+        lower.plot(epoch, history["val/recording_auroc"], color=REST, marker=".", label="recording AUROC")
+    lower.set(xlabel="epoch", ylabel="val", ylim=(-0.02, 1.02))
+    lower.legend(loc="lower right")
+    return figure
+
+
+def confusion(tn: int, fp: int, fn: int, tp: int) -> Figure:
+    """Rows are true, columns predicted."""
+    figure = Figure((4.2, 3.6), layout="constrained")
+    axes = figure.subplots()
+    cells = np.array([[tn, fp], [fn, tp]])
+    axes.imshow(cells, cmap="Blues", vmin=0)
+    for (row, column), count in np.ndenumerate(cells):
+        dark = count > cells.max() / 2
+        axes.text(
+            column, row, str(count), ha="center", va="center", fontsize=16, color="white" if dark else "black"
+        )
+    names = ["no leak", "leak"]
+    axes.set(
+        xticks=[0, 1], yticks=[0, 1], xticklabels=names, yticklabels=names, xlabel="predicted", ylabel="true"
+    )
+    return figure
+
+
+def probabilities(
+    scores: Float[np.ndarray, " R"], is_leak: Bool[np.ndarray, " R"], threshold: float
+) -> Figure:
+    """Recording scores of leaks and of the rest, with the threshold."""
+    figure = Figure(SIZE_IN, layout="constrained")
+    axes = figure.subplots()
+    bins = np.linspace(0, 1, 21).tolist()
+    axes.hist(
+        [scores[~is_leak], scores[is_leak]], bins, label=["no leak", "leak"], color=[REST, LEAK], stacked=True
+    )
+    axes.axvline(threshold, color="black", linestyle="--", linewidth=1, label=f"threshold {threshold:.3f}")
+    axes.set(xlabel="leak_prob of the recording", ylabel="recordings", xlim=(0, 1))
+    axes.legend()
+    return figure
+
+
+def gradient_norms(history: Mapping[str, Sequence[float] | np.ndarray]) -> Figure:
+    """Mean and largest norm of each epoch's steps, before clipping."""
+    figure = Figure(SIZE_IN, layout="constrained")
+    axes = figure.subplots()
+    epoch = np.asarray(history["epoch"]) + 1
+    axes.plot(epoch, history["gradient/norm_mean"], color=TRAIN, marker=".", label="mean")
+    axes.plot(epoch, history["gradient/norm_max"], color=REST, marker=".", label="largest")
+    axes.set(xlabel="epoch", ylabel="gradient norm", yscale="log")
+    axes.legend()
+    return figure
+
+
+def write_training_figures(
+    history: Mapping[str, np.ndarray],
+    cells: tuple[int, int, int, int],
+    scores: Float[np.ndarray, " R"],
+    is_leak: Bool[np.ndarray, " R"],
+    threshold: float,
+    folder: Path,
+) -> dict[str, np.ndarray]:
+    """Write the PNGs into `folder` and give their pixels, name -> uint8 [height, width, 3]."""
+    figures = {
+        "learning_curve": learning_curve(history),
+        "confusion": confusion(*cells),
+        "leak_prob": probabilities(scores, is_leak, threshold),
+    }
+    if np.isfinite(history.get("gradient/norm_mean", np.array([np.nan]))).any():
+        figures["gradient_norms"] = gradient_norms(history)
+    folder.mkdir(parents=True, exist_ok=True)
+    found = {}
+    for name, figure in figures.items():
+        canvas = FigureCanvasAgg(figure)
+        figure.savefig(folder / f"{name}.png", dpi=110)
+        canvas.draw()
+        found[name] = np.asarray(canvas.buffer_rgba())[..., :3].copy()
+    return found

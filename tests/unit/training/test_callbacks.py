@@ -1,0 +1,141 @@
+"""Every diagnosis on a run that was broken for it, and a healthy run that warns of nothing."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+import pytest
+
+from leakdet.errors import LeakdetError
+from leakdet.training import fitting, names
+from leakdet.training.callbacks.loader_wait import waits
+from leakdet.training.callbacks.rate_watch import low_rate
+from leakdet.training.callbacks.stopping import LossStop
+from leakdet.training.callbacks.system_use import idle_gpu
+from leakdet.training.datamodule import TrainLoader
+
+Fitted = Callable[..., pl.Trainer]
+FOUR = ("trainer.max_epochs=4", "loss_patience=0")
+
+
+def said(folder: Path) -> list[str]:
+    """Kinds of the warnings of a run."""
+    path = folder / names.WARNINGS
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return [line.split(":")[0].split(", ")[1] for line in lines]
+
+
+def test_a_healthy_run_warns_of_nothing(fitted: Fitted, tmp_path: Path) -> None:
+    fitted(tmp_path, *FOUR)
+    assert said(tmp_path) == []
+
+
+BROKEN = {
+    "learning_rate": ("optimizer.lr=0",),
+    "auxiliary": ("loss.aux_weight=50",),
+    "first_batch": (
+        "network=linear",
+        "network.standardise=false",
+        "network.input_norm=none",
+        "trainer.max_epochs=1",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_a_broken_run_gives_its_own_warning(kind: str, fitted: Fitted, tmp_path: Path) -> None:
+    fitted(tmp_path, *FOUR, *BROKEN[kind])
+    assert said(tmp_path) == [kind]
+
+
+def test_a_constant_network(fitted: Fitted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from leakdet.detection.networks import Paper
+
+    plain = Paper.features
+    monkeypatch.setattr(Paper, "features", lambda self, x: plain(self, x) * 0)
+    fitted(tmp_path, *FOUR)
+    assert said(tmp_path) == ["constant"]
+
+
+def test_inverted_labels(fitted: Fitted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = TrainLoader.__iter__
+
+    def inverted(self: TrainLoader) -> Any:
+        return (batch._replace(class_id=1 - batch.class_id) for batch in plain(self))
+
+    monkeypatch.setattr(TrainLoader, "__iter__", inverted)
+    fitted(tmp_path, "trainer.max_epochs=5", "loss_patience=0")
+    assert said(tmp_path) == ["inverted"]
+
+
+def test_an_exploding_gradient_ends_with_its_cause(fitted: Fitted, tmp_path: Path) -> None:
+    with pytest.raises(LeakdetError, match=r"validation loss is (nan|inf).*Lower optimizer\.lr"):
+        fitted(tmp_path, *FOUR, "optimizer.lr=1e30", "optimizer.warmup_epochs=0")
+    assert said(tmp_path) == ["gradient"]
+
+
+def test_a_slow_loader(fitted: Fitted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = TrainLoader.__iter__
+
+    def slow(self: TrainLoader) -> Any:
+        for batch in plain(self):
+            time.sleep(0.08)
+            yield batch
+
+    monkeypatch.setattr(TrainLoader, "__iter__", slow)
+    fitted(tmp_path, "trainer.max_epochs=1")
+    assert said(tmp_path) == ["loader"]
+
+
+def test_waits_are_counted_with_their_spacing() -> None:
+    assert waits([0.001] * 100, 10.0) == []
+    assert waits([0.001] * 96 + [0.06] * 4, 10.0) == []  # 4 % are spikes
+    (found,) = waits([0.06 if index % 10 == 0 else 0.001 for index in range(100)], 10.0)
+    assert (
+        "10 of 100 batches over 50 ms, typically 10 batches apart; worst five 60, 60, 60, 60, 60 ms"
+        in found[1]
+    )
+    assert waits([0.02] * 100, 10.0)[0][0] == "loader"  # a fifth of the epoch, without one spike
+
+
+def test_a_low_rate_is_said_before_the_last_tenth_only() -> None:
+    assert low_rate(9e-7, 0.5)[0][0] == "learning_rate"
+    assert low_rate(9e-7, 0.95) == []
+    assert low_rate(1e-6, 0.5) == []
+
+
+def test_an_idle_gpu_is_said_below_30_percent() -> None:
+    assert idle_gpu(0.29)[0][0] == "gpu"
+    assert idle_gpu(0.3) == []
+
+
+def test_the_loss_stop_waits_while_f1_rises_or_the_loss_stands() -> None:
+    stop = LossStop(patience=2)
+    assert [stop.heard(loss, 0.5) for loss in (1.0, 1.005, 1.2, 1.3)] == [False, False, False, True]
+    stop = LossStop(patience=2)
+    assert [stop.heard(*pair) for pair in ((1.0, 0.5), (1.2, 0.5), (1.3, 0.6), (1.4, 0.6), (0.9, 0.6))] == [
+        False
+    ] * 5
+    resumed = LossStop(patience=2)
+    resumed.load_state_dict({"waited": 1, "lowest": 1.0, "best_f1": 0.5})
+    assert resumed.heard(1.5, 0.5)
+
+
+def test_averaged_weights_are_what_is_validated_and_kept(fitted: Fitted, tmp_path: Path) -> None:
+    trainer = fitted(tmp_path, "trainer.max_epochs=2", "averaging.name=swa", "averaging.swa_start=0.0")
+    from leakdet.training.checkpoint_io import read_checkpoint
+
+    last = read_checkpoint(tmp_path / "checkpoints" / "last.ckpt")
+    assert trainer.global_step == last["global_step"]
+    assert any(
+        not bool((last["state_dict"][name] == last["current_model_state"][name]).all())
+        for name in last["state_dict"]
+    )
+
+
+def test_the_settings_that_would_validate_on_a_part_are_refused(fitted: Fitted, tmp_path: Path) -> None:
+    with pytest.raises(LeakdetError, match="limit_val_batches"):
+        fitted(tmp_path, "trainer.limit_val_batches=2")
+    assert fitting.LOGGERS

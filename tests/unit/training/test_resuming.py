@@ -1,0 +1,175 @@
+"""An interrupted run goes on exactly where it was, and the best never gets worse."""
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+import pytest
+import torch
+from lightning.pytorch.callbacks import Callback, ModelCheckpoint
+
+from leakdet.errors import InputError, SettingsError
+from leakdet.training import fitting, names
+from leakdet.training.callbacks.interruption import Interrupted
+from leakdet.training.checkpoint_io import read_checkpoint
+from leakdet.training.resuming import moved, newest_whole, refuse_overwriting
+
+Fitted = Callable[..., pl.Trainer]
+
+
+class SignalAt(Callback):
+    """Sends this process a signal once a given optimiser step is done."""
+
+    def __init__(self, step: int, number: int) -> None:
+        self.step, self.number = step, number
+
+    def on_before_zero_grad(self, trainer: "pl.Trainer", *_: Any) -> None:
+        if trainer.global_step == self.step:
+            self.step = -1
+            os.kill(os.getpid(), self.number)
+
+
+def interrupt(monkeypatch: pytest.MonkeyPatch, step: int, number: int = signal.SIGTERM) -> None:
+    plain = fitting.make_callbacks
+    monkeypatch.setattr(fitting, "make_callbacks", lambda *a: [*plain(*a), SignalAt(step, number)])
+
+
+def weights(folder: Path, name: str = names.LAST) -> dict[str, torch.Tensor]:
+    found: dict[str, torch.Tensor] = read_checkpoint(folder / "checkpoints" / f"{name}.ckpt")["state_dict"]
+    return found
+
+
+def scores(folder: Path) -> dict[str, float]:
+    """The best scores as last.ckpt tells them, by what is monitored."""
+    states = read_checkpoint(folder / "checkpoints" / "last.ckpt")["callbacks"]
+    return {
+        s["monitor"]: float(s["best_model_score"])
+        for s in states.values()
+        if s.get("monitor") and "dirpath" in s
+    }
+
+
+RECIPES = {
+    "default": ("trainer.max_epochs=3",),
+    "accumulated": ("trainer.max_epochs=3", "trainer.accumulate_grad_batches=2"),
+    "averaged": ("trainer.max_epochs=3", "averaging.name=ema", "averaging.ema_decay=0.8"),
+}
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_an_interrupted_run_ends_with_the_weights_of_an_uninterrupted_one(
+    recipe: str, fitted: Fitted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    overrides = RECIPES[recipe]
+    fitted(tmp_path / "whole", *overrides)
+    with monkeypatch.context() as patched:
+        interrupt(patched, step=4)
+        with pytest.raises(Interrupted) as stop:
+            fitted(tmp_path / "cut" / "1", *overrides)
+    assert stop.value.exit_code == 143
+    assert read_checkpoint(stop.value.checkpoint)["global_step"] in (4, 5)
+    fitted(tmp_path / "cut" / "2", *overrides, "resume=auto")
+    whole, cut = weights(tmp_path / "whole"), weights(tmp_path / "cut" / "2")
+    assert all(torch.equal(whole[name], cut[name]) for name in whole)
+    assert (tmp_path / "whole" / "history.csv").read_text() == (
+        tmp_path / "cut" / "2" / "history.csv"
+    ).read_text()
+    assert scores(tmp_path / "whole") == scores(tmp_path / "cut" / "2")
+
+
+def test_ctrl_c_is_130_and_handlers_are_given_back(
+    fitted: Fitted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    interrupt(monkeypatch, step=1, number=signal.SIGINT)
+    with pytest.raises(Interrupted) as stop:
+        fitted(tmp_path)
+    assert stop.value.exit_code == 130
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+def test_the_best_moves_along_and_is_kept_when_later_epochs_are_worse(fitted: Fitted, tmp_path: Path) -> None:
+    fitted(tmp_path / "1", "trainer.max_epochs=2")
+    best = read_checkpoint(tmp_path / "1" / "checkpoints" / "best_f1.ckpt")
+    resumed = fitted(tmp_path / "2", "trainer.max_epochs=3", f"resume={tmp_path / '1'}")
+    kept = resumed.checkpoint_callback
+    assert isinstance(kept, ModelCheckpoint)
+    assert Path(kept.best_model_path).parent == tmp_path / "2" / "checkpoints"
+    found = read_checkpoint(Path(kept.best_model_path))
+    if float(kept.best_model_score or 0) == scores(tmp_path / "1")[names.VAL_F1]:
+        assert found["global_step"] == best["global_step"]
+    assert float(kept.best_model_score or 0) >= scores(tmp_path / "1")[names.VAL_F1]
+
+
+def test_a_best_that_is_newer_than_last_keeps_its_own_score(fitted: Fitted, tmp_path: Path) -> None:
+    """Killed between the two writes: last does not know of the best yet."""
+    fitted(tmp_path, "trainer.max_epochs=1")
+    last = tmp_path / "checkpoints" / "last.ckpt"
+    stale = read_checkpoint(last)
+    for state in stale["callbacks"].values():
+        if state.get("monitor") == names.VAL_F1:
+            state["best_model_score"] = torch.tensor(0.01)
+    torch.save(stale, last)
+    moved(last, tmp_path / "checkpoints")
+    own = read_checkpoint(tmp_path / "checkpoints" / "best_f1.ckpt")
+    expected = next(
+        s["best_model_score"] for s in own["callbacks"].values() if s.get("monitor") == names.VAL_F1
+    )
+    assert scores(tmp_path)[names.VAL_F1] == float(expected)
+
+
+def test_a_damaged_last_falls_back_to_the_newest_whole_one_and_says_so(
+    fitted: Fitted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fitted(tmp_path / "1", "trainer.max_epochs=1")
+    last = tmp_path / "1" / "checkpoints" / "last.ckpt"
+    last.write_bytes(last.read_bytes()[:1000])
+    found = newest_whole(last.parent)
+    assert found is not None
+    assert found.name in ("best_f1.ckpt", "best_loss.ckpt")
+    assert "last.ckpt is damaged or missing; the newest whole checkpoint is" in capsys.readouterr().out
+    fitted(tmp_path / "2", "trainer.max_epochs=2", f"resume={tmp_path / '1'}")
+    assert read_checkpoint(tmp_path / "2" / "checkpoints" / "last.ckpt")["epoch"] == 1
+
+
+def test_other_settings_or_data_are_refused_with_their_names(fitted: Fitted, tmp_path: Path) -> None:
+    fitted(tmp_path / "1", "trainer.max_epochs=1")
+    with pytest.raises(SettingsError, match=r"seed: 0 / 7"):
+        fitted(tmp_path / "2", "trainer.max_epochs=1", "seed=7", f"resume={tmp_path / '1'}")
+    with pytest.raises(InputError, match="no whole checkpoint"):
+        fitted(tmp_path / "3", f"resume={tmp_path}")
+    with pytest.raises(SettingsError, match="holds a run already"):
+        refuse_overwriting(tmp_path / "1")
+
+
+def test_auto_begins_anew_where_nothing_fits_and_says_why(
+    fitted: Fitted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fitted(tmp_path / "1", "trainer.max_epochs=1")
+    fitted(tmp_path / "2", "trainer.max_epochs=1", "seed=7", "resume=auto")
+    said = capsys.readouterr().out
+    assert "seed: 0 / 7" in said
+    assert "beginning anew" in said
+    assert read_checkpoint(tmp_path / "2" / "checkpoints" / "last.ckpt")["epoch"] == 0
+
+
+def test_a_stopped_run_stays_stopped(fitted: Fitted, tmp_path: Path) -> None:
+    trainer = fitted(tmp_path, "trainer.max_epochs=8", "patience=1", "optimizer.lr=1e-5")
+    resumed = fitted(tmp_path, "trainer.max_epochs=8", "patience=1", "optimizer.lr=1e-5", "resume=auto")
+    assert trainer.global_step == resumed.global_step
+    assert (trainer.max_epochs or 0) > trainer.current_epoch
+
+
+def test_checkpoints_are_whole_plain_and_directly_in_their_folder(fitted: Fitted, tmp_path: Path) -> None:
+    fitted(tmp_path, "trainer.max_epochs=2")
+    found = sorted(
+        path.relative_to(tmp_path / "checkpoints").as_posix() for path in tmp_path.glob("checkpoints/**/*")
+    )
+    assert found == ["best_f1.ckpt", "best_loss.ckpt", "last.ckpt"]
+    for name in found:
+        assert read_checkpoint(tmp_path / "checkpoints" / name)["hyper_parameters"]["seed"] == 0
+    last = read_checkpoint(tmp_path / "checkpoints" / "last.ckpt")
+    assert last["epoch"] == 1  # of the last epoch, better or not
