@@ -68,14 +68,17 @@ def link(place: Path, target: Path) -> None:
 
 
 def test_the_commands_run_in_their_order(users_folder: Path, door):
-    """As they are typed, but for training cut short; what needs a GPU is composed only."""
+    """As they are typed, but for training cut short; what needs a GPU, or the many trainings of
+    a study, is composed only."""
     for command in COMMANDS:
         if not command.startswith(".venv/bin/leakdet"):
             continue
         _, verb, *typed = shlex.split(command)
         arguments = [found for word in typed for found in expanded(word, users_folder)]
-        if "trainer=gpu" in arguments:
-            arguments += ["--cfg", "job"]
+        if "trainer=gpu" in arguments or verb == "tune":
+            arguments = [a for a in arguments if a != "-m"] + ["--cfg", "job"]
+        elif verb == "crossval":
+            arguments += ["trainer.max_epochs=1", "crossval.folds=2"]
         elif verb == "train" and "--cfg" not in arguments:
             arguments += ["trainer.max_epochs=1", "data.store=store"][
                 : 1 if "data.store=store" in arguments else 2

@@ -104,6 +104,6 @@ def write_training_figures(
     for name, figure in figures.items():
         canvas = FigureCanvasAgg(figure)
         figure.savefig(folder / f"{name}.png", dpi=110)
-        canvas.draw()
-        found[name] = np.asarray(canvas.buffer_rgba())[..., :3].copy()
+        canvas.draw()  # type: ignore[no-untyped-call]
+        found[name] = np.asarray(canvas.buffer_rgba())[..., :3].copy()  # type: ignore[no-untyped-call]
     return found

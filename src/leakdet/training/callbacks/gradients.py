@@ -30,7 +30,7 @@ class GradientMonitor(Callback):
         self.norms.append(torch.stack(norms).norm())
         if not self.of_layers:
             self.of_layers = dict(zip(of_parameters, norms, strict=True))
-        if trainer.logger is not None and trainer.global_step % trainer.log_every_n_steps == 0:
+        if trainer.logger is not None and trainer.global_step % trainer.log_every_n_steps == 0:  # type: ignore[attr-defined]
             pl_module.log(
                 names.GRADIENT_NORM, self.norms[-1], rank_zero_only=True, on_step=True, on_epoch=False
             )
