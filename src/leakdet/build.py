@@ -1,6 +1,7 @@
-"""`python -m leakdet.build source=… out=…`: from audio to a store."""
+"""`python -m leakdet.build source=… out=…`: from audio, or from a predecessor's store, to a store."""
 
 from collections import Counter, defaultdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from leakdet._door import DONE, PARTLY, Run, open_door
@@ -14,8 +15,10 @@ SHOWN = 20
 
 def build(config: BuildConfig, run: Run) -> int:
     from leakdet.storage.builder import build_store
+    from leakdet.storage.converting import convert_store
+    from leakdet.storage.legacy import is_legacy
 
-    report = build_store(config)
+    report = (convert_store if is_legacy(Path(config.source)) else build_store)(config)
     show(report)
     return PARTLY if report.left_out else DONE
 

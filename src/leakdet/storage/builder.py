@@ -62,21 +62,33 @@ def build_store(config: BuildConfig) -> BuildReport:
         for writer in writers.values():
             stack.callback(writer.discard)
         _hear_all(readable, splits, writers, log_mel, config, report, folder)
-        kept = [(name, row.label) for name, writer in writers.items() for row in writer.rows]
-        check_both_classes(kept, config.split, leak, given=readable[0].split is not None)
-        for name, writer in writers.items():
-            report.rows += [_csv_row(name, row) for row in writer.rows]
-            writer.write(folder / f"{name}.h5", names, leak, config.compression)
+        write_splits(writers, folder, config, report, given=readable[0].split is not None)
         if config.verify != "off":
             verify(folder, out, log_mel, every=config.verify == "full", workers=config.workers)
             heard = "every recording" if config.verify == "full" else "a sample of the recordings"
             report.remarks.append(
                 f"Verified: the mel of {heard} was recomputed from the audio and equals what is stored."
             )
-        _write_recordings_csv(folder / "recordings.csv", report.rows)
-        _write_build_json(folder / "build.json", config, report)
+        describe(folder, config, report)
         publish(folder, out)
     return report
+
+
+def write_splits(
+    writers: dict[str, SplitWriter], folder: Path, config: BuildConfig, report: BuildReport, given: bool
+) -> None:
+    """Write the HDF5 files and add their rows to the report. `given`: the source said which split is which."""
+    kept = [(name, row.label) for name, writer in writers.items() for row in writer.rows]
+    check_both_classes(kept, config.split, report.leak_label, given)
+    for name, writer in writers.items():
+        report.rows += [_csv_row(name, row) for row in writer.rows]
+        writer.write(folder / f"{name}.h5", report.label_names, report.leak_label, config.compression)
+
+
+def describe(folder: Path, config: BuildConfig, report: BuildReport) -> None:
+    """Write recordings.csv and build.json."""
+    _write_recordings_csv(folder / "recordings.csv", report.rows)
+    _write_build_json(folder / "build.json", config, report)
 
 
 # ------------------------------------------------------------------------------------------------ what goes in
@@ -151,7 +163,7 @@ def _hear_all(
     """Fill the writers in the source's order."""
     split_of = {recording.recording_id: split for recording, split in zip(recordings, splits, strict=True)}
     work = Hearing(log_mel, config.waveform, folder, Path(config.out).absolute())
-    known = _KnownContent(writers, report)
+    known = KnownContent(writers, report)
     with Advance("building", len(recordings), "recordings") as progress:
         for recording, heard in in_order(work, recordings, config.workers):
             progress.step()
@@ -165,7 +177,7 @@ def _hear_all(
 
 
 @dataclass
-class _KnownContent:
+class KnownContent:
     """What was heard already: the same sound twice is kept once, the same sound under two labels not at all."""
 
     writers: dict[str, SplitWriter]

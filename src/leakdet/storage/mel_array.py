@@ -1,11 +1,10 @@
 """The windows of a split as one array [W, S, M, T] float16 that may lie in several files."""
 
 import math
-import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import h5py
 import numpy as np
@@ -39,11 +38,7 @@ class MelPart:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in ("mapped", "_handle")}
-
-    @cached_property
-    def _handle(self) -> BinaryIO:
-        return self.path.open("rb", buffering=0)
+        return {name: value for name, value in self.__dict__.items() if name != "mapped"}
 
     def read_into(self, start: int, out: np.ndarray) -> None:
         """Fill `out` with windows [start, start + len(out)). Unlike `mapped` it adds nothing to the process's memory."""
@@ -52,12 +47,16 @@ class MelPart:
             return
         wanted = out.data.cast("B") if out.size else memoryview(b"")
         at = self.offset + start * math.prod(self.shape[1:]) * out.itemsize
-        done = 0
-        while done < len(wanted):
-            count = os.preadv(self._handle.fileno(), [wanted[done:]], at + done)
-            if not count:
-                raise InputError(f"{self.path}: it ends at byte {at + done}. Build it again.")
-            done += count
+        with self.path.open(
+            "rb", buffering=0
+        ) as file:  # opened anew: nothing to close, to pickle or to share with a fork
+            file.seek(at)
+            done = 0
+            while done < len(wanted):
+                count = file.readinto(wanted[done:])
+                if not count:
+                    raise InputError(f"{self.path}: it ends at byte {at + done}. Build it again.")
+                done += count
 
     @cached_property
     def mapped(self) -> np.ndarray | None:

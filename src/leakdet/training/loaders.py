@@ -1,7 +1,7 @@
 """What Lightning iterates over. Both loaders shard by rank themselves, exactly: Lightning's samplers stay out of it."""
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from leakdet.training.samples import Batch, SplitSamples
 EVAL_WINDOWS = 2048  # windows in a validation batch: changes memory, never a number
 
 
+@runtime_checkable
 class Epochs(Protocol):
     """Where batches come from: memory or files. `bounds` [batches + 1] cuts an epoch's draws, of all ranks, into batches."""
 
@@ -102,8 +103,8 @@ def recording_shares(windows: np.ndarray, world: int) -> np.ndarray:
 
     Every rank has one recording at least, where there are as many.
     """
-    ends = np.cumsum(windows)
-    shares = np.searchsorted(ends, np.arange(world + 1) * ends[-1] / world, side="left")
+    starts = np.concatenate([[0], np.cumsum(windows)])
+    shares = np.searchsorted(starts, np.arange(world + 1) * starts[-1] / world, side="left")
     shares[0], shares[-1] = 0, len(windows)
     for rank in range(1, world):
         shares[rank] = max(shares[rank], shares[rank - 1] + 1)

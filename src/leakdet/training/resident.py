@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Iterator
-from typing import Self
 
 import numpy as np
 import torch
@@ -39,7 +38,7 @@ class ResidentSamples:
     def device(self) -> torch.device:
         return self.mel.device
 
-    def to(self, device: torch.device) -> Self:
+    def to(self, device: torch.device) -> "ResidentSamples":
         """Move everything to `device`, for good."""
         for name in ("mel", "recording", "_class", "_weight"):
             setattr(self, name, getattr(self, name).to(device))

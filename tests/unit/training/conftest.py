@@ -4,6 +4,7 @@ import json
 import zlib
 from collections.abc import Callable
 from dataclasses import asdict
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -47,7 +48,7 @@ def write_split(
     mel = np.broadcast_to(numbers, (count, S, M, 1)).astype(np.float16)
     offsets = offsets_of(windows)
     names = [f"{prefix or path.stem}-{row}" for row in range(len(windows))]
-    crc = [zlib.crc32(mel[a:b].tobytes()) for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
+    crc = [zlib.crc32(mel[a:b].tobytes()) for a, b in pairwise(offsets)]
     text = h5py.string_dtype()
     with h5py.File(path, "w") as file:
         file.attrs.update(
@@ -76,7 +77,7 @@ def samples_of(
 ) -> SplitSamples:
     """The training split of a new store in `folder`, in `shards` files."""
     cuts = np.linspace(0, len(windows), shards + 1).astype(int)
-    for number, (a, b) in enumerate(zip(cuts[:-1], cuts[1:], strict=True)):
+    for number, (a, b) in enumerate(pairwise(cuts)):
         name = "train.h5" if shards == 1 else f"train-{number:05d}-of-{shards:05d}.h5"
         write_split(folder / name, windows[a:b], labels[a:b], sum(windows[:a]))
     return SplitSamples(open_any_split(folder, "train"), np.array(labels, np.int64), unit)

@@ -1,0 +1,151 @@
+"""What a run asks of its data, and everything that is wrong with a store being found before epoch 0."""
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from leakdet.config import DataConfig, TrainConfig
+from leakdet.errors import InputError
+from leakdet.training.datamodule import LeakDataModule
+from leakdet.training.residency import choose_residency, host_free_bytes
+
+WINDOWS, LABELS = [3, 2, 4, 1], [0, 1, 1, 1]
+
+
+def module(store: Path, **data: Any) -> LeakDataModule:
+    return LeakDataModule(TrainConfig(data=DataConfig(**data)), store)
+
+
+@pytest.fixture
+def store(stores: SimpleNamespace, tmp_path: Path) -> Path:
+    for name in ("train", "val", "test"):
+        groups = {"site": [f"{name}-{row}" for row in range(4)]}
+        stores.write_split(tmp_path / f"{name}.h5", WINDOWS, LABELS, groups=groups)
+    return tmp_path
+
+
+def test_a_good_store_passes(store: Path) -> None:
+    for residency in ("ram", "device", "stream", "auto"):
+        data = module(store, residency=residency)
+        assert data.residency.kind == (residency if residency != "auto" else "ram")
+        assert len(data.train_dataloader()) == 1
+        assert sum(len(batch.mel) for batch in data.val_dataloader()) == sum(WINDOWS)
+        assert data.val_is_leak.tolist() == [True, False, False, False]
+
+
+def test_the_mix_is_of_what_is_drawn_and_moves_under_a_curriculum(store: Path) -> None:
+    assert module(store).train_mix.tolist() == [0.7, 0.3]
+    assert module(store, sampling="balanced").train_mix.tolist() == [0.5, 0.5]
+    curriculum = module(store, sampling="curriculum", curriculum_epochs=2)
+    assert [curriculum.mix_of_epoch(epoch)[1] for epoch in (0, 1, 2, 9)] == [0.5, 0.4, 0.3, 0.3]
+    assert curriculum.train_mix[1] == 0.3
+
+
+def test_standardisation_sees_the_same_samples_whatever_the_residency(store: Path) -> None:
+    seen = [
+        np.concatenate([batch.numpy() for batch in module(store, residency=kind).standardisation_batches()])
+        for kind in ("ram", "stream")
+    ]
+    assert np.array_equal(*seen)
+    assert len(seen[0]) == sum(WINDOWS)
+
+
+def damage(path: Path, dataset: str, change: Callable[[np.ndarray], Any]) -> None:
+    with h5py.File(path, "r+") as file:
+        values = file[dataset][...]
+        change(values)
+        file[dataset][...] = values
+
+
+def _set(index: Any, value: Any) -> Callable[[np.ndarray], None]:
+    return lambda values: values.__setitem__(index, value)
+
+
+@pytest.mark.parametrize(
+    ("name", "dataset", "change", "message"),
+    [
+        ("train", "mel", _set((4, 0, 0, 0), 7), r"train\.h5: recording train-1 is damaged.*copy it again"),
+        ("val", "mel", _set((9, 1, 1, 0), 7), r"val\.h5: recording val-3 is damaged"),
+        ("train", "mel", _set((5, 0, 0, 0), np.nan), r"train\.h5: recording train-2 holds NaN"),
+        ("val", "mel", _set((0, 0, 0, 0), np.inf), r"val\.h5: recording val-0 holds NaN or infinite"),
+        ("train", "label_id", _set(2, 5), r"train\.h5: label_id 5 of recording 2 is not in the vocabulary"),
+        ("train", "label_id", _set(0, 1), r"train has 0 leaks among 4 recordings"),
+        ("val", "recording_offsets", _set(1, 9), r"val\.h5: recording_offsets must rise"),
+        ("val", "group/site", _set(2, "train-1"), r"the group \(site\) train-1 lies in train\.h5 and in val\.h5"),
+        ("test", "content_sha256", _set(3, "val-0"), r"the sound of test-3 lies in val\.h5 and in test\.h5"),
+        ("test", "recording_id", _set(1, "train-0"), r"the recording train-0 lies in train\.h5 and in test\.h5"),
+        ("train", "recording_id", _set(1, "train-0"), r"train has train-0 more than once"),
+    ],
+)  # fmt: skip
+def test_a_faulty_store_is_refused_before_epoch_0(
+    store: Path, name: str, dataset: str, change: Callable[[np.ndarray], None], message: str
+) -> None:
+    damage(store / f"{name}.h5", dataset, change)
+    with pytest.raises(InputError, match=message):
+        module(store, residency="ram")
+
+
+def test_blank_groups_belong_to_nobody(stores: SimpleNamespace, tmp_path: Path) -> None:
+    for name in ("train", "val"):
+        stores.write_split(tmp_path / f"{name}.h5", WINDOWS, LABELS, groups={"site": ["", "", "", name]})
+    module(tmp_path)
+
+
+def test_a_cut_off_file_is_named(store: Path) -> None:
+    path = store / "train.h5"
+    path.write_bytes(path.read_bytes()[:-200])
+    with pytest.raises(InputError, match=r"train\.h5.*cut off"):
+        module(store)
+
+
+def test_a_stream_finds_the_damaged_recording_while_it_reads(store: Path) -> None:
+    damage(store / "train.h5", "mel", _set((4, 0, 0, 0), 7))
+    loader = module(store, residency="stream").train_dataloader()
+    with pytest.raises(InputError, match=r"recording train-1 is damaged"):
+        list(loader)
+
+
+def test_a_flipped_bit_in_a_compressed_chunk_names_its_recording(
+    stores: SimpleNamespace, tmp_path: Path
+) -> None:
+    packed = {"compression": "gzip", "fletcher32": True, "chunks": (1, 2, 2, 1)}
+    for name in ("train", "val"):
+        stores.write_split(tmp_path / f"{name}.h5", WINDOWS, LABELS, mel=packed)
+    with h5py.File(tmp_path / "train.h5") as file:
+        where = file["mel"].id.get_chunk_info(4).byte_offset
+    with (tmp_path / "train.h5").open("r+b") as file:
+        file.seek(where + 3)
+        byte = file.read(1)
+        file.seek(where + 3)
+        file.write(bytes([byte[0] ^ 255]))
+    for residency in ("ram", "stream"):
+        with pytest.raises(InputError, match=r"recording train-1 \(train\)"):
+            list(module(tmp_path, residency=residency).train_dataloader())
+
+
+def test_auto_takes_the_fastest_place_that_is_large_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leakdet.training.residency.host_free_bytes", lambda: 10**9)
+    cpu = {"accelerator": "cpu"}
+    assert choose_residency("auto", 4 * 10**8, cpu).kind == "ram"
+    assert choose_residency("auto", 6 * 10**8, cpu).kind == "stream"
+    assert choose_residency("ram", 6 * 10**8, cpu).kind == "ram"
+    monkeypatch.setattr("leakdet.training.residency.accelerator_free_bytes", lambda trainer: 10**9)
+    chosen = choose_residency("auto", 4 * 10**8, {"accelerator": "gpu"})
+    assert chosen.kind == "device"
+    assert "0.40 GB" in chosen.reason
+    assert "1.0 GB free" in chosen.reason
+
+
+def test_free_memory_heeds_a_containers_limit(tmp_path: Path) -> None:
+    machine = host_free_bytes(tmp_path)
+    assert machine > 0
+    (tmp_path / "memory.max").write_text("5000\n")
+    (tmp_path / "memory.current").write_text("2000\n")
+    assert host_free_bytes(tmp_path) == 3000
+    (tmp_path / "memory.max").write_text("max\n")
+    assert host_free_bytes(tmp_path) > 3000

@@ -1,0 +1,62 @@
+"""A real run on two gloo processes, with recordings of unequal length: it ends, and validates exactly what one process would."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+
+from leakdet.config import BuildConfig, SignalConfig, SplitConfig
+from leakdet.storage.builder import build_store
+
+RUN = (
+    "experiment=smoke", "logger=csv", "trainer.enable_progress_bar=false", "trainer.max_epochs=1", "hydra.run.dir=run",
+    "optimizer.lr=0", "data.batch_size=16", "augment.eq_db=0",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("unequal")
+    rng = np.random.default_rng(0)
+    for number in range(10):
+        label = "LEAK" if number % 2 else "NORMAL"
+        (folder / "audio" / label).mkdir(parents=True, exist_ok=True)
+        sound = 0.1 * rng.standard_normal(int(16000 * (1 + 0.9 * number)))
+        soundfile.write(folder / "audio" / label / f"{number}.wav", sound, 16000)
+    signal = SignalConfig()
+    split = SplitConfig(ratios=[0.5, 0.5, 0.0])
+    build_store(
+        BuildConfig(source=str(folder / "audio"), out=str(folder / "store"), signal=signal, split=split)
+    )
+    return folder / "store"
+
+
+def _checked(folder: Path) -> dict[str, str]:
+    import csv
+
+    with next(folder.rglob("metrics.csv")).open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row.get("val/loss")]
+    return rows[-1]
+
+
+@pytest.mark.parametrize("residency", ["ram", "stream"])
+def test_two_processes_validate_what_one_does(
+    store: Path, tmp_path: Path, process: Callable[..., Any], residency: str
+) -> None:
+    found = []
+    for name, devices in (("one", ()), ("two", ("trainer=ddp",))):
+        folder = tmp_path / name
+        folder.mkdir()
+        done = process(
+            "train", *RUN, *devices, f"data.store={store}", f"data.residency={residency}", cwd=folder
+        )
+        assert done.returncode == 0, done.stderr
+        assert json.loads((folder / "run" / "metrics.json").read_text())["val"]["recording"]["tp"] >= 0
+        found.append(_checked(folder))
+    for column in ("val/loss", "val/recording_f1", "val/recording_auroc"):
+        if column in found[0]:
+            assert float(found[0][column]) == pytest.approx(float(found[1][column]), rel=1e-5)
