@@ -42,7 +42,7 @@ def open_door(
 
     def job(config: DictConfig) -> None:
         code.append(
-            _guarded(lambda: task(_typed(config, schema), Run(Path(HydraConfig.get().runtime.output_dir))))
+            _guarded(lambda: task(typed(config, schema), Run(Path(HydraConfig.get().runtime.output_dir))))
         )
 
     started = hydra.main(version_base="1.3", config_path=str(conf_folder()), config_name=door)(job)
@@ -80,7 +80,7 @@ def quoted(argument: str, paths: Sequence[str]) -> str:
     return f"{key}='{escaped}'"
 
 
-def _typed(config: DictConfig, schema: type[ConfigT]) -> ConfigT:
+def typed(config: DictConfig, schema: type[ConfigT]) -> ConfigT:
     config = config.copy()
     OmegaConf.set_struct(config, False)
     config.pop("hydra", None)

@@ -30,11 +30,11 @@ def _one_of(name: str, value: str, allowed: Sequence[str]) -> None:
     _require(value in allowed, name, value, "one of " + ", ".join(allowed))
 
 
-def _share(name: str, value: float) -> None:
+def _share(name: str, value: int | float) -> None:
     _require(0.0 <= value <= 1.0, name, value, "between 0 and 1")
 
 
-def _at_least(name: str, value: float, least: float) -> None:
+def _at_least(name: str, value: int | float, least: int | float) -> None:
     _require(math.isfinite(value) and value >= least, name, value, f"a number of at least {least:g}")
 
 

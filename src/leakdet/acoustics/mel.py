@@ -14,11 +14,11 @@ from leakdet.errors import SettingsError
 
 
 def hz_to_mel(hz: np.ndarray | float) -> np.ndarray:
-    return 2595.0 * np.log10(1.0 + np.asarray(hz, dtype=np.float64) / 700.0)
+    return np.asarray(2595.0 * np.log10(1.0 + np.asarray(hz, dtype=np.float64) / 700.0))
 
 
 def mel_to_hz(mel: np.ndarray | float) -> np.ndarray:
-    return 700.0 * (10.0 ** (np.asarray(mel, dtype=np.float64) / 2595.0) - 1.0)
+    return np.asarray(700.0 * (10.0 ** (np.asarray(mel, dtype=np.float64) / 2595.0) - 1.0))
 
 
 def mel_filterbank(signal: SignalConfig) -> np.ndarray:
@@ -37,8 +37,8 @@ def mel_filterbank(signal: SignalConfig) -> np.ndarray:
     empty = np.flatnonzero(filters.max(axis=0) == 0.0)
     if empty.size:
         raise SettingsError(
-            f"signal.n_mels={signal.n_mels}: {empty.size} of the mel filters between {signal.fmin_hz:g} and {signal.top_hz:g} Hz "
-            f"hold no FFT bin (bins are {bins_hz[1]:g} Hz apart). {_remedy(signal, bins_hz[1])}"
+            f"signal.n_mels={signal.n_mels}: {empty.size} of the mel filters between {signal.fmin_hz:g} and "
+            f"{signal.top_hz:g} Hz hold no FFT bin (bins are {bins_hz[1]:g} Hz apart). {_remedy(signal, bins_hz[1])}"
         )
     return np.asarray(filters)
 

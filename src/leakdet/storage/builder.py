@@ -3,6 +3,7 @@
 import csv
 import json
 from collections.abc import Iterable
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,8 @@ def build_store(config: BuildConfig) -> BuildReport:
     """
     out = Path(config.out).absolute()
     check_free(out, config.overwrite)
-    with workplace(out) as folder:
+    with ExitStack() as stack:
+        folder = stack.enter_context(workplace(out))
         source, remarks = _source(config, folder)
         readable, left_out, signal, header_remarks = _scan(source, config)
         log_mel = LogMel(signal)
@@ -57,6 +59,8 @@ def build_store(config: BuildConfig) -> BuildReport:
             name: SplitWriter(folder, name, signal, config.waveform)
             for name in sorted(set(splits), key=SPLITS.index)
         }
+        for writer in writers.values():
+            stack.callback(writer.discard)
         _hear_all(readable, splits, writers, log_mel, config, report, folder)
         kept = [(name, row.label) for name, writer in writers.items() for row in writer.rows]
         check_both_classes(kept, config.split, leak, given=readable[0].split is not None)
@@ -144,36 +148,51 @@ def _hear_all(
     report: BuildReport,
     folder: Path,
 ) -> None:
-    """Fill the writers in the source's order. The same sound twice is kept once; the same sound under two labels not at all."""
-    first_copy: dict[str, tuple[str, SourceRecording]] = {}
-    contradictory: set[str] = set()
+    """Fill the writers in the source's order."""
     split_of = {recording.recording_id: split for recording, split in zip(recordings, splits, strict=True)}
     work = Hearing(log_mel, config.waveform, folder, Path(config.out).absolute())
+    known = _KnownContent(writers, report)
     with Advance("building", len(recordings), "recordings") as progress:
         for recording, heard in in_order(work, recordings, config.workers):
             progress.step()
             if isinstance(heard, LeftOut):
                 report.left_out.append(heard)
                 continue
-            split = split_of[recording.recording_id]
-            content = heard.row.content_sha256
-            if content not in first_copy:
-                first_copy[content] = split, recording
-                writers[split].add(heard.row, heard.window_start_s, heard.mel, heard.sound)
-                continue
-            first_split, first = first_copy[content]
-            if first.label == recording.label and content not in contradictory:
-                report.left_out.append(
-                    LeftOut(recording.recording_id, f"the same sound as {first.recording_id}")
-                )
-                continue
-            reason = f"the same sound as {first.recording_id} ({first.label}), but labelled {recording.label}"
-            report.left_out.append(LeftOut(recording.recording_id, reason))
-            if content not in contradictory:
-                contradictory.add(content)
-                writers[first_split].remove(first.recording_id)
-                reason = f"the same sound as {recording.recording_id} ({recording.label}), but labelled {first.label}"
-                report.left_out.append(LeftOut(first.recording_id, reason))
+            with closing(heard):
+                split = split_of[recording.recording_id]
+                if known.is_new(recording, heard.row.content_sha256, split):
+                    writers[split].add(heard.row, heard.window_start_s, heard.mel, heard.sound)
+
+
+@dataclass
+class _KnownContent:
+    """What was heard already: the same sound twice is kept once, the same sound under two labels not at all."""
+
+    writers: dict[str, SplitWriter]
+    report: BuildReport
+    first_copy: dict[str, tuple[str, SourceRecording]] = field(default_factory=dict)
+    contradictory: set[str] = field(default_factory=set)
+
+    def is_new(self, recording: SourceRecording, content: str, split: str) -> bool:
+        first_split, first = self.first_copy.setdefault(content, (split, recording))
+        if first is recording:
+            return True
+        if first.label == recording.label and content not in self.contradictory:
+            self._leave_out(recording, f"the same sound as {first.recording_id}")
+            return False
+        self._leave_out(recording, _contradiction(recording, first))
+        if content not in self.contradictory:
+            self.contradictory.add(content)
+            self.writers[first_split].remove(first.recording_id)
+            self._leave_out(first, _contradiction(first, recording))
+        return False
+
+    def _leave_out(self, recording: SourceRecording, reason: str) -> None:
+        self.report.left_out.append(LeftOut(recording.recording_id, reason))
+
+
+def _contradiction(recording: SourceRecording, other: SourceRecording) -> str:
+    return f"the same sound as {other.recording_id} ({other.label}), but labelled {recording.label}"
 
 
 # ------------------------------------------------------------------------------------------------ checking and describing

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
-from typing import BinaryIO, cast
+from typing import IO, cast
 
 import numpy as np
 
@@ -24,8 +24,14 @@ class Heard:
 
     row: RecordingRow
     window_start_s: np.ndarray
-    mel: BinaryIO
-    sound: BinaryIO | None
+    mel: IO[bytes]
+    sound: IO[bytes] | None
+
+    def close(self) -> None:
+        """Give the spools back."""
+        for spool in (self.mel, self.sound):
+            if spool is not None:
+                spool.close()
 
 
 @dataclass(frozen=True)
@@ -52,12 +58,15 @@ class Hearing:
                     sound.write(_as_stored(fresh, self.waveform))
                     heard_until = block.stretch.start_sample + len(block.stretch.sound)
         except InputError as error:
+            for spool in (mel, sound):
+                if spool is not None:
+                    spool.close()
             return LeftOut(recording.recording_id, str(error))
         window_start_s = np.concatenate(starts)
         return Heard(self._row(recording, stream, len(window_start_s)), window_start_s, mel, sound)
 
-    def _spool(self) -> BinaryIO:
-        return cast(BinaryIO, SpooledTemporaryFile(max_size=SPOOL_BYTES, dir=str(self.folder)))
+    def _spool(self) -> IO[bytes]:
+        return cast(IO[bytes], SpooledTemporaryFile(max_size=SPOOL_BYTES, dir=str(self.folder)))
 
     def _row(self, recording: SourceRecording, stream: MelStream, windows: int) -> RecordingRow:
         facts = stream.facts

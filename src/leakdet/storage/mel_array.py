@@ -89,7 +89,7 @@ class MelArray:
     def rows(self, start: int, stop: int) -> np.ndarray:
         """Windows [start, stop)."""
         pieces = [
-            part.rows(max(0, start - low), min(part.shape[0], stop - low))
+            part.rows(int(max(0, start - low)), int(min(part.shape[0], stop - low)))
             for part, low in zip(self.parts, self._starts[:-1], strict=True)
             if start < low + part.shape[0] and stop > low
         ]

@@ -148,7 +148,7 @@ def open_split(store: Path, name: str) -> StoreSplit:
         name=name,
         files=files,
         mel=MelArray([part.mel for part in parts]),
-        recording_offsets=offsets_of(list(counts)),
+        recording_offsets=offsets_of(counts.tolist()),
         label_id=np.concatenate([part.label_id for part in parts]).astype(np.int64),
         label_names=first.label_names,
         leak_label=first.leak_label,

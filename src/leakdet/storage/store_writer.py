@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, Protocol, runtime_checkable
 
 import h5py
 import numpy as np
@@ -18,6 +18,14 @@ from leakdet.storage.store import SCHEMA_VERSION, offsets_of
 
 COPY_BYTES = 64 << 20
 CHUNK_WINDOWS = 4  # compressed stores only: a random window must not cost a whole recording
+
+
+@runtime_checkable
+class ByteSource(Protocol):
+    """What a spool is to its reader: an open binary file."""
+
+    def seek(self, offset: int, /) -> int: ...
+    def read(self, size: int, /) -> bytes: ...
 
 
 @dataclass
@@ -76,7 +84,7 @@ class SplitWriter:
         self._sound = _Spool(self.folder / f".{self.name}.sound", (), kind)
 
     def add(
-        self, row: RecordingRow, window_start_s: np.ndarray, mel: BinaryIO, sound: BinaryIO | None
+        self, row: RecordingRow, window_start_s: np.ndarray, mel: ByteSource, sound: ByteSource | None
     ) -> None:
         """Append a recording: `mel` and `sound` are read from their start and hold raw little-endian numbers."""
         row.mel_crc32 = self._mel.append(mel)
@@ -144,7 +152,7 @@ class _Spool:
         self.pieces: list[tuple[int, int]] = []
         self._file = path.open("w+b")
 
-    def append(self, source: BinaryIO) -> int:
+    def append(self, source: ByteSource) -> int:
         """Append all of `source`; returns the CRC-32 of what was copied."""
         start, crc = self._file.tell(), 0
         source.seek(0)

@@ -46,9 +46,10 @@ def _speech(rng: np.random.Generator, site: Site, samples: int) -> Sound:
     """A syllable: a gliding voice under three formants."""
     voice_hz = rng.uniform(90, 240)
     pitch_hz = (voice_hz * np.linspace(1, rng.uniform(0.8, 1.25), samples)).astype(np.float32)
-    tones_hz = voice_hz * np.arange(1, 25)
+    order = np.arange(1.0, 25.0)
+    tones_hz = voice_hz * order
     formants_hz = rng.uniform([300, 900, 2200], [800, 2200, 3200])
-    vowel = (1 / (1 + ((tones_hz[:, None] - formants_hz) / 120) ** 2)).sum(axis=1) / np.arange(1, 25) ** 0.5
+    vowel = (1 / (1 + ((tones_hz[:, None] - formants_hz) / 120) ** 2)).sum(axis=1) / np.sqrt(order)
     vowel = vowel * gain_at(site.freqs_hz, site.path_db, tones_hz * 1.25)
     envelope = np.hanning(samples).astype(np.float32)
     return harmonics(rng, pitch_hz, vowel, samples, site.rate_hz) * envelope

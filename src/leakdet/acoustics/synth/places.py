@@ -29,6 +29,7 @@ MATERIALS = (
     Material("pe", 0.30, 0.80, 5.0),
 )
 LOGGERS = 6
+MAINS_HZ = 50.0
 
 
 @dataclass(frozen=True)
@@ -113,11 +114,9 @@ def draw_site(seed: int, site: int, rate_hz: int) -> Site:
     pipe_db = resonance_db(freqs_hz, modes_hz, rng.uniform(6, 25, modes), rng.uniform(2, 8, modes))
     order = np.arange(1, 13)
     # odd harmonics lead, as in rectifiers and saturated transformers
-    hum = (
-        np.where(order % 2 == 1, 1.0, 0.4)
-        * order ** -rng.uniform(0.8, 1.8)
-        * np.exp(0.5 * rng.standard_normal(order.size))
-    )
+    hum = np.where(order % 2 == 1, 1.0, 0.4) * order ** -rng.uniform(0.8, 1.8)
+    hum = hum * np.exp(0.5 * rng.standard_normal(order.size))
+    hum[order * MAINS_HZ >= 0.45 * rate_hz] = 0
     return Site(
         site_id=site_name(site),
         rate_hz=rate_hz,
@@ -132,7 +131,7 @@ def draw_site(seed: int, site: int, rate_hz: int) -> Site:
         level_dbfs=float(-30 + 2.5 * rng.standard_normal()),
         hum_dbfs=float(rng.uniform(-68, -42)),
         hum_amplitudes=hum * np.sqrt(2 / np.sum(hum**2)),
-        leak_source_db=float(13 + 1.5 * rng.standard_normal()),
+        leak_source_db=float(13.5 + 1.5 * rng.standard_normal()),
         leak_distance_m=float(material.reach_m * rng.uniform(0.02, 0.8)),
         hole_mm=float(rng.uniform(1.5, 5)),
         pressure_bar=float(rng.uniform(2, 6)),

@@ -1,7 +1,7 @@
-"""One demo recording: the background of its site, for LEAK the jet on top, then the logger's gain, hum, noise and offset.
+"""One demo recording: the background of its site, for LEAK the jet on top, then the logger with its faults.
 
-A recording is a pure function of the settings, its site and its index. Background, leak and level come from separate random
-streams, so the label changes nothing but the leak, and `difficulty` changes nothing but how loud the leak is.
+A recording is a pure function of the settings, its site and its index. Background, leak and level come from
+separate random streams: the label changes nothing but the leak, `difficulty` nothing but how loud it is.
 """
 
 from dataclasses import dataclass
@@ -10,9 +10,8 @@ import numpy as np
 
 from leakdet.acoustics.synth.interference import interference
 from leakdet.acoustics.synth.places import Site, draw_site
-from leakdet.acoustics.synth.signals import Sound, Spectrum, Stream, band_power_db, rms, stream
+from leakdet.acoustics.synth.signals import Sound, Stream, band_power_db, rms, stream
 from leakdet.acoustics.synth.sources import (
-    ambient_db,
     ambient_sound,
     flow_sound,
     hum_sound,
@@ -36,7 +35,8 @@ EVENT_PEAK = 0.6
 class DemoRecording:
     """Samples (float32 in [-1, 1], [N]) and everything that is known about them.
 
-    `leak_to_noise_db` compares leak and ambient noise at the sensor within 300 to 4000 Hz; None without a leak.
+    `leak_to_noise_db` compares leak and ambient noise at the sensor (before resonances) within 300 to 4000 Hz;
+    both leak fields are None without a leak. `background` names what came on top of ambient noise.
     """
 
     samples: Sound
@@ -52,7 +52,10 @@ class DemoRecording:
 
 
 def is_leak(demo: DemoConfig, site: int, index: int) -> bool:
-    """Labels in pairs of neighbours, shuffled inside the pair: every prefix of a site keeps `leak_fraction` to within one recording."""
+    """Labels are dealt to pairs of neighbours and shuffled inside each pair.
+
+    So the first n recordings of a site keep `leak_fraction` to within a recording or two, for every n.
+    """
     pair, place = divmod(index, 2)
     start = stream(demo.seed, Stream.LABELS, site).uniform()
     before, after = (int(np.floor(2 * demo.leak_fraction * edge + start)) for edge in (pair, pair + 1))
@@ -60,22 +63,18 @@ def is_leak(demo: DemoConfig, site: int, index: int) -> bool:
     return bool(order[place] < after - before)
 
 
-def _background(
-    rng: np.random.Generator, site: Site, samples: int
-) -> tuple[Sound, Spectrum, tuple[str, ...]]:
-    """What the pipe carries without a leak, its ambient density, and the names of what was added to it."""
-    density_db = ambient_db(rng, site)
-    sound = ambient_sound(rng, site, density_db, samples)
+def _background(rng: np.random.Generator, site: Site, samples: int) -> tuple[Sound, tuple[str, ...]]:
+    """What the sensor hears without a leak, [samples], and the names of what came on top of ambient noise."""
+    sound = ambient_sound(rng, site, samples)
     names = []
     if rng.uniform() < FLOW_SHARE:
         sound = sound + flow_sound(rng, site, samples)
         names.append("flow")
     if rng.uniform() < PUMP_SHARE:
-        sound = sound + np.float32(rms(sound) * 10 ** (rng.uniform(-22, -6) / 20)) * pump_sound(
-            rng, site, samples
-        )
+        height = np.float32(rms(sound) * 10 ** (rng.uniform(-22, -6) / 20))
+        sound = sound + height * pump_sound(rng, site, samples)
         names.append("pump")
-    return sound, density_db, tuple(names)
+    return sound, tuple(names)
 
 
 @dataclass(frozen=True)
@@ -95,17 +94,17 @@ def _visit(seed: int, site: int, index: int) -> _Visit:
 
 
 def _through_logger(rng: np.random.Generator, site: Site, visit: _Visit, pipe: Sound, events: Sound) -> Sound:
-    """Gain ranged to a level that is drawn without regard to the label, then the logger's own hum, noise and offset."""
-    level_dbfs = np.clip(site.level_dbfs + visit.level_db + rng.standard_normal(), *LEVEL_RANGE_DBFS)
-    gain = np.float32(10 ** (level_dbfs / 20))
-    loudest = max(float(np.abs(events).max()) * gain, 1e-12)
-    sound = pipe * (gain / np.float32(rms(pipe))) + events * (
-        gain * np.float32(min(1.0, EVENT_PEAK / loudest))
-    )
-    floor = rng.standard_normal(pipe.size, dtype=np.float32) * np.float32(10 ** (site.sensor.floor_dbfs / 20))
-    offset = site.sensor.offset + 5e-4 * rng.standard_normal()
-    whole = sound + hum_sound(rng, site, pipe.size) + floor + np.float32(offset)
-    return np.clip(whole, -1, 1)
+    """Gain ranged to a level drawn without regard to the label, then the logger's own hum, noise and offset."""
+    level_dbfs = site.level_dbfs + visit.level_db + rng.standard_normal()
+    gain = float(10 ** (np.clip(level_dbfs, *LEVEL_RANGE_DBFS) / 20))
+    loudest = max(float(np.abs(events).max()), 1e-12)
+    sound = pipe * np.float32(gain / rms(pipe)) + events * np.float32(min(gain, EVENT_PEAK / loudest))
+    floor = np.float32(10 ** (site.sensor.floor_dbfs / 20))
+    sound += floor * rng.standard_normal(pipe.size, dtype=np.float32)
+    sound += hum_sound(rng, site, pipe.size)
+    sound += np.float32(site.sensor.offset + 5e-4 * rng.standard_normal())
+    np.clip(sound, -1, 1, out=sound)
+    return sound
 
 
 def demo_recording(demo: DemoConfig, site: int, index: int) -> DemoRecording:
@@ -118,7 +117,7 @@ def demo_recording(demo: DemoConfig, site: int, index: int) -> DemoRecording:
     visit = _visit(demo.seed, site, index)
     length = 1 + visit.length + rng.uniform(-0.03, 0.03)
     samples = max(1, round(demo.duration_s * length * demo.sample_rate_hz))
-    pipe, ambient_density_db, background = _background(rng, place, samples)
+    pipe, background = _background(rng, place, samples)
     events, kinds = np.zeros(samples, np.float32), tuple[str, ...]()
     if rng.uniform() < INTERFERENCE_SHARE:
         events, kinds = interference(rng, place, samples)
@@ -127,9 +126,8 @@ def demo_recording(demo: DemoConfig, site: int, index: int) -> DemoRecording:
     if leak:
         leak_rng = stream(demo.seed, Stream.LEAK, site, index)
         density_db, distance_m = leak_db(leak_rng, place, demo.difficulty)
-        ratio_db = band_power_db(place.freqs_hz, density_db) - band_power_db(
-            place.freqs_hz, ambient_density_db
-        )
+        # ambient noise has 0 dB in this band
+        ratio_db = band_power_db(place.freqs_hz, density_db)
         pipe = pipe + leak_sound(leak_rng, place, density_db, samples)
     return DemoRecording(
         samples=_through_logger(stream(demo.seed, Stream.LEVEL, site, index), place, visit, pipe, events),

@@ -1,7 +1,7 @@
-"""The few building blocks of every demo sound: coloured noise, harmonic tones, slow curves, and their seeded streams.
+"""The building blocks of every demo sound: coloured noise, harmonic tones, slow curves, and seeded streams.
 
-Spectra are one-sided power densities in dB on one coarse logarithmic grid (`grid_hz`); only `coloured_noise` goes to the fine
-grid of the FFT. That keeps a five-second recording at a few milliseconds, and a spectrum is something one can print.
+Spectra are one-sided power densities in dB on one coarse logarithmic grid (`grid_hz`); only `coloured_noise` goes
+to the fine grid of the FFT. So a recording takes milliseconds, and a spectrum is short enough to print.
 """
 
 from enum import IntEnum
@@ -36,7 +36,7 @@ class Stream(IntEnum):
 
 
 def stream(seed: int, kind: Stream, *position: int) -> np.random.Generator:
-    """Generator for one purpose at one position: a pure function of its arguments, whatever else was drawn before."""
+    """Generator for one purpose at one position: a pure function of its arguments."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(int(kind), *position)))
 
 
@@ -58,16 +58,17 @@ def normalised_db(freqs_hz: Spectrum, density_db: Spectrum) -> Spectrum:
 
 
 def smooth_curve_db(rng: np.random.Generator, freqs_hz: Spectrum, size_db: float, terms: int = 5) -> Spectrum:
-    """A random smooth equaliser: Σ_k a_k·cos(π·k·u + φ_k), a_k ~ size·N(0, 1)/√k, u = log-frequency scaled to 0..1."""
+    """A random smooth equaliser: Σ_k a_k·cos(π·k·u + φ_k), a_k ~ size·N(0, 1)/√k, u = log f scaled to 0..1."""
     place = np.log(freqs_hz / freqs_hz[0]) / np.log(freqs_hz[-1] / freqs_hz[0])
     order = np.arange(1, terms + 1)
     heights = size_db * rng.standard_normal(terms) / np.sqrt(order)
     phases = rng.uniform(0, 2 * np.pi, terms)
-    return heights @ np.cos(np.pi * order[:, None] * place + phases[:, None])
+    curve: Spectrum = heights @ np.cos(np.pi * order[:, None] * place + phases[:, None])
+    return curve
 
 
 def coloured_noise(rng: np.random.Generator, freqs_hz: Spectrum, density_db: Spectrum, samples: int) -> Sound:
-    """Gaussian noise, [samples], whose one-sided power density follows `density_db`; shaped in the frequency domain."""
+    """Gaussian noise, [samples], of the given one-sided power density, shaped in the frequency domain."""
     rate_hz = 2 * freqs_hz[-1]
     n_fft = next_fast_len(samples, real=True)
     fine_hz = rfftfreq(n_fft, 1 / rate_hz)
@@ -80,10 +81,13 @@ def coloured_noise(rng: np.random.Generator, freqs_hz: Spectrum, density_db: Spe
 
 
 def slow_curve(rng: np.random.Generator, samples: int, rate_hz: int, step_s: float) -> Sound:
-    """Unit-normal knots every `step_s`, joined by lines, [samples]: wander that no listener would call a rhythm."""
-    position = np.arange(samples) / (rate_hz * step_s) + rng.uniform()
-    knots = rng.standard_normal(int(position[-1]) + 2)
-    return np.interp(position, np.arange(knots.size), knots).astype(np.float32)
+    """Unit-normal knots every `step_s`, joined by lines, [samples]: wander without a rhythm."""
+    step = max(1, round(rate_hz * step_s))
+    start = int(rng.integers(step))
+    knots = rng.standard_normal(samples // step + 3, dtype=np.float32)
+    ramp = np.arange(step, dtype=np.float32) / np.float32(step)
+    curve: Sound = (knots[:-1, None] + np.diff(knots)[:, None] * ramp).ravel()
+    return curve[start : start + samples]
 
 
 def fluctuation(rng: np.random.Generator, samples: int, rate_hz: int, size_db: float, step_s: float) -> Sound:
@@ -103,9 +107,8 @@ def harmonics(
     bins = np.zeros(TABLE_POINTS // 2 + 1, complex)
     bins[1 : amplitudes.size + 1] = amplitudes * np.exp(2j * np.pi * rng.uniform(size=amplitudes.size))
     table = irfft(bins * TABLE_POINTS / 2).astype(np.float32)
-    position = np.cumsum(
-        np.broadcast_to(np.asarray(pitch_hz, np.float64) * (TABLE_POINTS / rate_hz), samples)
-    )
+    steps = np.asarray(pitch_hz, np.float64) * (TABLE_POINTS / rate_hz)
+    position = np.cumsum(np.broadcast_to(steps, samples))
     before = position.astype(np.intp)
     between = (position - before).astype(np.float32)
     before &= TABLE_POINTS - 1

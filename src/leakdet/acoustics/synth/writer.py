@@ -35,8 +35,8 @@ def _write_recording(folder: Path, demo: DemoConfig, site: int, index: int) -> d
 def write_demo(folder: Path, demo: DemoConfig, progress: Callable[[int, int], None] | None = None) -> Path:
     """Write `sites`·`recordings_per_site` recordings under `folder` and return the manifest's path.
 
-    `progress(done, total)` is called on the caller's thread. The manifest comes last, under a temporary name first, and an older
-    one goes before any audio changes: a folder with a manifest is whole, and its labels belong to its audio.
+    `progress(done, total)` is called on the caller's thread. The manifest comes last and at once, and an older one
+    goes before any audio changes: a folder with a manifest is whole, and its labels belong to its audio.
     """
     manifest = folder / "manifest.csv"
     manifest.unlink(missing_ok=True)
@@ -59,5 +59,5 @@ def write_demo(folder: Path, demo: DemoConfig, progress: Callable[[int, int], No
         rows = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         rows.writeheader()
         rows.writerows(future.result() for future in futures)
-    os.replace(partial, manifest)
+    partial.replace(manifest)
     return manifest

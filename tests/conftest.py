@@ -1,0 +1,162 @@
+"""What many tests need: sound on disk, a composed configuration, a small demo store, and a model trained on it."""
+
+import contextlib
+import importlib
+import io
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import numpy as np
+import pytest
+import soundfile
+
+REPOSITORY = Path(__file__).parents[1]
+REAL_DATA = REPOSITORY.parent / "shared" / "data"
+
+hypothesis.settings.register_profile("leakdet", deadline=None)  # a busy machine is no fault of the code
+hypothesis.settings.load_profile("leakdet")
+
+Compose = Callable[..., Any]
+WriteSound = Callable[..., Path]
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    if not REAL_DATA.is_dir():
+        pytest.skip("the folder of real recordings is not beside the checkout")
+    return REAL_DATA
+
+
+@pytest.fixture
+def write_sound(tmp_path: Path) -> WriteSound:
+    """`write_sound(name, seconds=1.0, rate_hz=16000, seed=0, samples=None, **how)` -> path of a noise recording."""
+
+    def write(
+        name: str,
+        seconds: float = 1.0,
+        rate_hz: int = 16000,
+        seed: int = 0,
+        samples: np.ndarray | None = None,
+        **how: Any,
+    ) -> Path:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if samples is None:
+            samples = noise(seconds, rate_hz, seed)
+        soundfile.write(path, samples, rate_hz, **how)
+        return path
+
+    return write
+
+
+def noise(seconds: float, rate_hz: int = 16000, seed: int = 0) -> np.ndarray:
+    return (0.1 * np.random.default_rng(seed).standard_normal(int(seconds * rate_hz))).astype(np.float32)
+
+
+@pytest.fixture(scope="session")
+def compose() -> Compose:
+    """`compose("train", "seed=1", …)`: the typed configuration that this command line gives."""
+    from hydra import compose as hydra_compose
+    from hydra import initialize_config_dir
+    from hydra.core.config_store import ConfigStore
+
+    from leakdet._door import conf_folder, typed
+    from leakdet.config import BuildConfig, TrainConfig
+
+    schemas = {"build": BuildConfig, "train": TrainConfig}
+
+    def composed(door: str, *overrides: str) -> Any:
+        ConfigStore.instance().store(group="schema", name=door, node=schemas[door], package="_global_")
+        with initialize_config_dir(str(conf_folder()), version_base="1.3"):
+            return typed(hydra_compose(door, list(overrides)), schemas[door])
+
+    return composed
+
+
+SMOKE = ("experiment=smoke", "logger=csv", "trainer.enable_progress_bar=false")
+
+
+@pytest.fixture(scope="session")
+def demo_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("demo-cache")
+
+
+@pytest.fixture(scope="session")
+def demo_store(demo_cache: Path, compose: Compose) -> Path:
+    """A store of 60 recordings of 2 s at 10 sites; its audio is in its folder `audio`."""
+    from leakdet.storage.demo import demo_store as built
+
+    config = compose("train", *SMOKE)
+    return built(config.demo, config.signal, demo_cache)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A finished run: its folder, its store, and what it printed."""
+
+    folder: Path
+    store: Path
+    printed: str
+
+    @property
+    def model(self) -> Path:
+        return self.folder / "model.safetensors"
+
+
+@pytest.fixture(scope="session")
+def trained(demo_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """The smoke run, started as a user starts it, from an empty folder."""
+    folder = tmp_path_factory.mktemp("trained")
+    done = run_process("train", *SMOKE, f"data.store={demo_store}", "hydra.run.dir=run", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return Trained(folder / "run", demo_store, done.stdout)
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a door ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def run_door(verb: str, *arguments: str | Path, cwd: Path) -> Done:
+    """`python -m leakdet.VERB ARGUMENTS` in `cwd`, in this process: importing torch anew for each costs ten seconds."""
+    from hydra.core.global_hydra import GlobalHydra
+
+    out, err = io.StringIO(), io.StringIO()
+    module = importlib.import_module(f"leakdet.{verb}")
+    argv, sys.argv = sys.argv, [f"leakdet {verb}", *map(str, arguments)]
+    try:
+        with contextlib.chdir(cwd), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = module.main()
+    except SystemExit as stop:
+        code = stop.code
+    finally:
+        sys.argv = argv
+        GlobalHydra.instance().clear()
+    return Done(int(code or 0), out.getvalue(), err.getvalue())
+
+
+def run_process(verb: str, *arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """The same in a process of its own, as a user starts it."""
+    command: Sequence[str] = [sys.executable, "-m", f"leakdet.{verb}", *map(str, arguments)]
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "src"), "COLUMNS": "200"}
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="session")
+def door() -> Callable[..., Done]:
+    return run_door
+
+
+@pytest.fixture(scope="session")
+def process() -> Callable[..., subprocess.CompletedProcess[str]]:
+    return run_process

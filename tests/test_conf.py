@@ -1,0 +1,117 @@
+"""Every YAML that ships composes to typed settings, and every door's configuration is what its schema says."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from leakdet._door import conf_folder, quoted
+from leakdet.config import SignalConfig
+from leakdet.errors import LeakdetError
+from leakdet.training.fitting import LOGGERS, make_loggers
+
+GROUPS = {
+    group.name: sorted(path.stem for path in group.glob("*.yaml"))
+    for group in conf_folder().iterdir()
+    if group.is_dir()
+}
+OPTIONS = [(group, option) for group in GROUPS for option in GROUPS[group]]
+
+
+@pytest.mark.parametrize(("group", "option"), OPTIONS)
+def test_every_option_of_train_composes(group: str, option: str, compose):
+    config = compose("train", f"{group}={option}")
+    assert config.trainer["accelerator"] in ("cpu", "gpu")
+
+
+@pytest.mark.parametrize("signal", GROUPS["signal"])
+def test_every_signal_builds(signal: str, compose):
+    from leakdet.acoustics.mel import mel_filterbank
+
+    config = compose("build", f"signal={signal}", "source=x", "out=y")
+    assert mel_filterbank(config.signal).shape == (config.signal.fft_samples // 2 + 1, 64)
+
+
+def test_presets_are_those_of_the_specification(compose):
+    segments = {
+        name: compose("build", f"signal={name}", "source=x", "out=y").signal.segments
+        for name in GROUPS["signal"]
+    }
+    assert segments == {"field": 30, "paper": 7, "ailh": 2, "ailh_overlap": 3}
+    assert compose("build", "source=x", "out=y").signal == SignalConfig()
+
+
+def test_the_default_recipe_is_field(compose):
+    assert compose("train") == compose("train", "experiment=field")
+    config = compose("train")
+    assert (config.network.input_norm, config.network.time_pool, config.augment.eq_db) == (
+        "level_free",
+        4,
+        6.0,
+    )
+    assert (config.data.sampling, config.decision.pooling, config.optimizer.lr) == ("balanced", "mean", 1e-3)
+
+
+def test_the_faithful_recipes(compose):
+    paper, ailh = compose("train", "experiment=paper"), compose("train", "experiment=ailh")
+    assert (paper.signal.sample_rate_hz, paper.network.name, paper.decision.pooling) == (
+        8192,
+        "paper",
+        "vote",
+    )
+    assert (ailh.data.unit, ailh.network.name, ailh.loss.leak_weight_boost) == ("segment", "dual_head", 2.5)
+
+
+def test_the_command_line_has_the_last_word(compose):
+    config = compose(
+        "train", "experiment=paper", "network.time_pool=2", "data.batch_size=64", "trainer.max_epochs=7"
+    )
+    assert (config.network.time_pool, config.data.batch_size, config.trainer["max_epochs"]) == (2, 64, 7)
+
+
+def test_trainers_set_their_batch_size(compose):
+    sizes = {name: compose("train", f"trainer={name}").data.batch_size for name in GROUPS["trainer"]}
+    assert sizes["cpu"] == sizes["ddp"] == 512
+    assert sizes["gpu"] == 8192
+
+
+def test_what_must_be_given_is_named(compose):
+    with pytest.raises(LeakdetError, match=r"out and source must be given"):
+        compose("build")
+
+
+@pytest.mark.parametrize(
+    "override",
+    ["network.dropuot=0.1", "network=transformer", "network.dropout=much", "trainer.max_epoch=3", "sed=1"],
+)
+def test_misspelt_keys_types_and_options_fail(override: str, compose):
+    with pytest.raises(Exception, match=override.split("=", maxsplit=1)[0].split(".")[-1]):
+        compose("train", override)
+
+
+def test_no_yaml_names_a_target():
+    for path in conf_folder().rglob("*.yaml"):
+        assert "_target_" not in path.read_text(), path
+        assert isinstance(yaml.safe_load(path.read_text()), dict), path
+
+
+def test_every_logger_has_a_yaml_and_a_branch(tmp_path: Path, compose):
+    assert set(LOGGERS) | {"default", "none"} == set(GROUPS["logger"])
+    assert len(make_loggers(compose("train").logger, tmp_path)) == 2
+    assert make_loggers(compose("train", "logger=none").logger, tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("typed", "seen"),
+    [
+        ("data.store=/a, b/c=d [1]~é", "data.store='/a, b/c=d [1]~é'"),
+        ("data.store=it's", r"data.store='it\'s'"),
+        ("data.store='already'", "data.store='already'"),
+        ("data.store=null", "data.store=null"),
+        ("data.store=${oc.env:HOME}/x", "data.store=${oc.env:HOME}/x"),
+        ("seed=1,2", "seed=1,2"),
+        ("-m", "-m"),
+    ],
+)
+def test_paths_need_no_quoting(typed: str, seen: str):
+    assert quoted(typed, ("data.store",)) == seen

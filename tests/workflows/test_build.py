@@ -1,0 +1,218 @@
+"""What `build` makes of good and bad sources."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+
+from leakdet.acoustics.mel import LogMel
+from leakdet.acoustics.windows import MelStream
+from leakdet.config import BuildConfig, DemoConfig, LabelsConfig, SignalConfig, SplitConfig
+from leakdet.errors import InputError
+from leakdet.storage import builder, verifying
+from leakdet.storage.builder import build_store
+from leakdet.storage.opening import open_any_split
+
+SIGNAL = SignalConfig(2000, 400, 200, 100, 50, n_mels=8, fmin_hz=0.0)
+
+
+def sound(path: Path, seed: int, seconds: float = 1.0, rate_hz: int = 2000) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    soundfile.write(path, 0.1 * np.random.default_rng(seed).standard_normal(int(seconds * rate_hz)), rate_hz)
+    return path
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """24 recordings of unequal length in two label folders."""
+    root = tmp_path / "audio"
+    for number in range(24):
+        sound(root / ["LEAK", "NOLEAK"][number % 2] / f"{number}.wav", number, 0.5 + number / 10)
+    return root
+
+
+def config(source: Path, out: Path, **changes) -> BuildConfig:
+    return BuildConfig(**{"source": str(source), "out": str(out), "signal": SIGNAL, **changes})
+
+
+def test_every_recording_is_in_one_split_with_the_mel_of_its_audio(source: Path, tmp_path: Path):
+    report = build_store(config(source, tmp_path / "store", verify="full"))
+    assert len(report.rows) == 24
+    seen = []
+    for name in ("train", "val", "test"):
+        split = open_any_split(tmp_path / "store", name)
+        assert set(split.label_id.tolist()) == {0, 1}
+        for number, identity in enumerate(split.recording_ids):
+            low, high = split.recording_offsets[number : number + 2].tolist()
+            fresh = torch.cat([block.mel for block in MelStream(source / identity, LogMel(report.signal))])
+            assert np.array_equal(split.mel.rows(low, high), fresh.numpy())
+            assert split.texts("path")[number] == str(source / identity)
+        seen += split.recording_ids.tolist()
+    assert sorted(seen) == sorted(path.relative_to(source).as_posix() for path in source.rglob("*.wav"))
+    described = json.loads((tmp_path / "store" / "build.json").read_text())
+    assert (described["recordings"], described["left_out"]) == (24, [])
+    assert described["signal"]["fmax_hz"] == 1000.0
+
+
+def test_the_number_of_workers_changes_nothing(source: Path, tmp_path: Path):
+    for workers in (1, 3):
+        build_store(config(source, tmp_path / f"store{workers}", workers=workers))
+    one, three = (open_any_split(tmp_path / f"store{workers}", "train") for workers in (1, 3))
+    assert one.recording_ids.tolist() == three.recording_ids.tolist()
+    assert np.array_equal(one.mel.rows(0, one.windows), three.mel.rows(0, three.windows))
+
+
+def test_what_cannot_be_used_is_named_and_never_a_row(source: Path, tmp_path: Path):
+    (source / "LEAK" / "empty.wav").touch()
+    (source / "LEAK" / "text.wav").write_text("no sound")
+    soundfile.write(source / "NOLEAK" / "header.wav", np.zeros(0), 2000)
+    sound(source / "LEAK" / "copy of 0.wav", 0, 0.5)  # the same sound, the same label: kept once
+    sound(source / "NOLEAK" / "contradiction.wav", 2, 0.7)  # the sound of LEAK/2.wav: neither can be trusted
+    report = build_store(config(source, tmp_path / "store"))
+    reasons = {Path(item.path).name: item.reason for item in report.left_out}
+    assert set(reasons) == {
+        "empty.wav",
+        "text.wav",
+        "header.wav",
+        "copy of 0.wav",
+        "contradiction.wav",
+        "2.wav",
+    }
+    assert "0 bytes" in reasons["empty.wav"]
+    assert reasons["copy of 0.wav"] == "the same sound as LEAK/0.wav"
+    assert "labelled NOLEAK" in reasons["contradiction.wav"]
+    assert "labelled LEAK" in reasons["2.wav"]
+    kept = {row["recording_id"] for row in report.rows}
+    assert not kept & {"LEAK/2.wav", "NOLEAK/contradiction.wav", "LEAK/copy of 0.wav"}
+    assert len(kept) == 23
+    for name in ("train", "val", "test"):
+        split = open_any_split(tmp_path / "store", name)
+        assert (
+            (split.mel.rows(0, split.windows) > -100).any(axis=(1, 2, 3)).all()
+        )  # no row of zeros or silence
+
+
+def test_one_split_cannot_lack_a_class(tmp_path: Path):
+    for number in range(6):
+        sound(tmp_path / "audio" / ("LEAK" if number == 0 else "NOLEAK") / f"{number}.wav", number)
+    with pytest.raises(InputError, match="Every split needs leak and other recordings"):
+        build_store(config(tmp_path / "audio", tmp_path / "store"))
+    assert not (tmp_path / "store").exists()
+    two = config(tmp_path / "audio", tmp_path / "store", split=SplitConfig([1.0, 0.0, 0.0]))
+    assert len(build_store(two).rows) == 6
+
+
+def test_the_lowest_rate_among_the_sources_bounds_the_bands(source: Path, tmp_path: Path):
+    sound(source / "LEAK" / "low.wav", 99, rate_hz=1500)
+    report = build_store(config(source, tmp_path / "store"))
+    assert report.signal.fmax_hz == 750.0
+    assert any("fmax_hz=auto became 750 Hz" in remark for remark in report.remarks)
+
+
+def test_a_store_is_replaced_only_when_told(source: Path, tmp_path: Path):
+    build_store(config(source, tmp_path / "store"))
+    with pytest.raises(InputError, match="overwrite=true"):
+        build_store(config(source, tmp_path / "store"))
+    build_store(config(source, tmp_path / "store", overwrite=True, split=SplitConfig(seed=5)))
+    assert json.loads((tmp_path / "store" / "build.json").read_text())["settings"]["split"]["seed"] == 5
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["audio", "store"]
+    with pytest.raises(InputError, match="is no store"):
+        build_store(config(source, source, overwrite=True))
+
+
+def test_verification_finds_another_recordings_mel(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The predecessor's first fault: a shared buffer gave most files another file's mel."""
+    true = builder.Hearing.__call__
+    shared = []
+
+    def faulty(self, recording):
+        heard = true(self, recording)
+        heard.mel.seek(0)
+        shared.append(heard.mel.read())
+        if recording.path.name == "4.wav":
+            heard.mel.close()
+            heard.mel = io.BytesIO(shared[1][: len(shared[-1])])  # that of a longer recording heard before
+        return heard
+
+    monkeypatch.setattr(builder.Hearing, "__call__", faulty)
+    with pytest.raises(InputError, match="is not that of its audio"):
+        build_store(config(source, tmp_path / "store", verify="full", workers=1))
+    assert not (tmp_path / "store").exists()
+
+
+def test_verification_tolerates_rounding_only():
+    assert verifying.MOST_DB <= 0.125
+
+
+@pytest.mark.parametrize("kind", ["int16", "float32"])
+def test_the_sound_can_be_kept_too(source: Path, tmp_path: Path, kind: str):
+    import h5py
+
+    build_store(config(source, tmp_path / "store", waveform=kind))
+    split = open_any_split(tmp_path / "store", "train")
+    identities = split.recording_ids.tolist()
+    with h5py.File(tmp_path / "store" / "train.h5") as file:
+        offsets, kept = file["waveform_offsets"][...], file["waveform"]
+        for number, identity in enumerate(identities):
+            original = soundfile.read(source / identity, dtype="float32")[0]
+            found = kept[offsets[number] : offsets[number + 1]].astype(np.float32)
+            found = found / 32768 if kind == "int16" else found
+            np.testing.assert_allclose(found, original[: len(found)], atol=1e-4)
+            assert len(original) - len(found) < 200  # what no window holds is not kept
+
+
+def test_the_leak_may_have_any_name(tmp_path: Path):
+    for number in range(20):
+        sound(tmp_path / "audio" / ["burst", "quiet"][number % 2] / f"{number}.wav", number)
+    report = build_store(config(tmp_path / "audio", tmp_path / "store", labels=LabelsConfig(leak="BURST")))
+    assert report.leak_label == "burst"
+    assert open_any_split(tmp_path / "store", "train").leak_label == "burst"
+
+
+def test_the_demo_is_split_by_site_and_keeps_its_audio(tmp_path: Path):
+    demo = DemoConfig(sites=6, recordings_per_site=4, duration_s=1.0)
+    report = build_store(
+        config(Path("demo"), tmp_path / "store", demo=demo, signal=SignalConfig(), verify="full")
+    )
+    sites = [
+        set(open_any_split(tmp_path / "store", name).groups["site"]) for name in ("train", "val", "test")
+    ]
+    assert sum(map(len, sites)) == len(set.union(*sites)) == 6
+    assert all(Path(row["path"]).is_file() for row in report.rows)
+
+
+def test_a_build_killed_at_any_moment_leaves_nothing_half_done(source: Path, tmp_path: Path, door):
+    """kill -9 at random moments, then a build that finishes and clears what the dead ones left."""
+    arguments = [f"source={source}", "out=store", "signal=paper", "signal.n_mels=20", "verify=full"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(builder.__file__).parents[2])}
+    waits_s = np.random.default_rng(0).uniform(0.3, 5.0, 4)
+    for wait_s in waits_s:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "leakdet.build", *arguments],
+            cwd=tmp_path,
+            env=environment,
+            stderr=subprocess.DEVNULL,
+        )
+        time.sleep(wait_s)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        if (tmp_path / "store").exists():
+            assert {"train.h5", "build.json", "recordings.csv"} <= {
+                path.name for path in (tmp_path / "store").iterdir()
+            }
+            break
+    done = door("build", *arguments, "overwrite=true", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "recordings" in done.stdout
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["audio", "store"]

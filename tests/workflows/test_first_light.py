@@ -1,0 +1,202 @@
+"""From audio to a verdict, as a user goes there: build, train, evaluate, predict, in a folder outside the checkout."""
+
+import csv
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from leakdet.storage.bundle import load_detector
+from leakdet.storage.opening import open_any_split
+from leakdet.storage.scoring import score_split
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_run_leaves_everything_in_its_folder(trained):
+    names = {path.name for path in trained.folder.iterdir()}
+    assert {"model.safetensors", "metrics.json", "recordings.csv", "checkpoints", "logs", ".hydra"} <= names
+    kept = {path.name for path in (trained.folder / "checkpoints").iterdir()}
+    assert {"best_f1.ckpt", "best_loss.ckpt", "last.ckpt"} <= kept
+    assert [path.name for path in trained.folder.parent.iterdir()] == ["run"]
+
+
+def test_the_demo_is_learnt_on_sites_that_were_not_heard(trained):
+    metrics = json.loads((trained.folder / "metrics.json").read_text())
+    assert metrics["test"]["recording"]["auroc"] > 0.8
+    train, test = (open_any_split(trained.store, name).groups["site"] for name in ("train", "test"))
+    assert not set(train) & set(test)
+
+
+def test_trains_number_is_evaluates_and_predicts_number(trained, door, tmp_path: Path):
+    metrics = json.loads((trained.folder / "metrics.json").read_text())
+    done = door("evaluate", trained.model, trained.store, "--split", "val", "--out", "eval", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    evaluated = json.loads((tmp_path / "eval" / "metrics.json").read_text())
+    assert evaluated["val"] == metrics["val"]
+    assert f"{metrics['val']['recording']['f1']:.4f}" in trained.printed
+    assert evaluated["decision_rule"] == metrics["decision_rule"]
+
+    by_id = {row["recording_id"]: row for row in rows(tmp_path / "eval" / "recordings.csv")}
+    audio = [trained.store / name for name in by_id]
+    done = door("predict", trained.model, *audio, "--out", "predictions.csv", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for predicted in rows(tmp_path / "predictions.csv"):
+        scored = by_id[str(Path(predicted["path"]).relative_to(trained.store))]
+        assert float(predicted["leak_prob"]) == pytest.approx(float(scored["leak_prob"]), abs=1e-5)
+        assert predicted["decision"] == scored["decision"]
+        assert predicted["windows"] == scored["windows"]
+        assert predicted["leak_windows"] == scored["leak_windows"]
+
+
+def test_evaluating_test_leaves_the_rule_as_val_fitted_it(trained):
+    rule = load_detector(trained.model).rule
+    assert rule.fitted_on == "val"
+    val = score_split(load_detector(trained.model), open_any_split(trained.store, "val"))
+    from leakdet.detection.decision import fit_rule
+
+    again = fit_rule(
+        val.window_prob, val.split.recording_offsets, val.is_leak, policy="max_f1", fitted_on="val"
+    )
+    assert again.threshold == rule.threshold
+
+
+def test_a_checkpoint_alone_evaluates_and_predicts(trained, door, tmp_path: Path):
+    alone = tmp_path / "alone.ckpt"
+    shutil.copy(trained.folder / "checkpoints" / "best_f1.ckpt", alone)
+    done = door("evaluate", alone, trained.store, "--split", "val", "--out", "eval", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "eval" / "metrics.json").read_text())["val"]["recording"]
+    expected = json.loads((trained.folder / "metrics.json").read_text())["val"]["recording"]
+    assert found["f1"] == expected["f1"]
+    (recording,) = list((trained.store / "audio").rglob("*.wav"))[:1]
+    assert door("predict", alone, recording, cwd=tmp_path).returncode == 0
+
+
+def test_the_model_remembers_where_it_comes_from(trained):
+    detector = load_detector(trained.model)
+    card = detector.card
+    assert detector.signal is not None
+    assert card["signal_hash"] == detector.signal.hash == open_any_split(trained.store, "train").signal.hash
+    assert card["training"]["settings"]["demo"]["sites"] == 10
+    assert card["training"]["recordings"]["train"] == open_any_split(trained.store, "train").recordings
+    metrics = json.loads((trained.folder / "metrics.json").read_text())
+    assert card["metrics"]["val"] == {unit: metrics["val"][unit] for unit in ("recording", "window")}
+
+
+def test_another_signal_is_refused_with_the_fields(trained, door, tmp_path: Path):
+    audio = trained.store / "manifest.csv"
+    built = door(
+        "build", f"source={audio}", "out=other", "signal.n_mels=32", "split.group_by=[site]", cwd=tmp_path
+    )
+    assert built.returncode == 0, built.stderr
+    done = door("evaluate", trained.model, "other", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "n_mels: 64 / 32" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_shuffled_labels_teach_nothing(demo_store: Path, door, tmp_path: Path):
+    """Averaged over seeds, each with its own shuffle: a dozen recordings alone could be right by luck."""
+    areas = []
+    for seed in range(5):
+        arguments = (f"seed={seed}", "data.shuffle_labels=true", "logger=none", f"hydra.run.dir=null-{seed}")
+        done = door("train", "experiment=smoke", *arguments, f"data.store={demo_store}", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert "LABELS ARE SHUFFLED" in done.stdout
+        metrics = json.loads((tmp_path / f"null-{seed}" / "metrics.json").read_text())
+        areas.append(metrics["test"]["recording"]["auroc"])
+    assert np.mean(areas) < 0.7
+    assert np.std(areas) > 0.05
+
+
+@pytest.fixture
+def few_files(trained, tmp_path: Path) -> Path:
+    good = sorted((trained.store / "audio").rglob("*.wav"))[:2]
+    folder = tmp_path / "in"
+    folder.mkdir()
+    shutil.copy(good[0], folder / "a good one.wav")
+    (folder / "b-empty.wav").touch()
+    (folder / "c-text.WAV").write_text("no sound")
+    soundfile.write(folder / "d-header.wav", np.zeros(0), 16000)
+    shutil.copy(good[1], folder / "e[1],=~'é\n.wav")
+    (folder / "notes.txt").write_text("not audio")
+    return folder
+
+
+def test_bad_files_are_rows_with_a_reason_and_stop_nothing(trained, door, tmp_path: Path, few_files: Path):
+    done = door("predict", trained.model, "in", "--out", "p.csv", "--windows", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    found = rows(tmp_path / "p.csv")
+    assert [bool(row["decision"]) for row in found] == [True, False, False, False, True]
+    assert [Path(row["path"]).name for row in found][-1] == "e[1],=~'é\n.wav"
+    assert "0 bytes" in found[1]["error"]
+    assert "not readable" in found[2]["error"]
+    assert "no samples" in found[3]["error"]
+    for row in (found[0], found[4]):
+        assert 0 <= float(row["leak_prob"]) <= 1
+        assert row["decision"] == (
+            "leak" if float(row["leak_prob"]) >= float(row["threshold"]) else "no_leak"
+        )
+    timeline = rows(tmp_path / "p.windows.csv")
+    assert len(timeline) == sum(int(row["windows"] or 0) for row in found)
+    assert all(
+        float(t["window_end_s"]) <= float(found[0]["duration_s"])
+        for t in timeline
+        if t["path"] == found[0]["path"]
+    )
+
+
+def test_scores_do_not_depend_on_order_workers_or_format(trained, door, tmp_path: Path, few_files: Path):
+    good = [few_files / "a good one.wav", few_files / "e[1],=~'é\n.wav"]
+    first = door("predict", trained.model, *good, "--workers", "1", cwd=tmp_path)
+    second = door(
+        "predict",
+        trained.model,
+        *reversed(good),
+        "--workers",
+        "2",
+        "--format",
+        "jsonl",
+        "--windows",
+        cwd=tmp_path,
+    )
+    assert (first.returncode, second.returncode) == (0, 0)
+    one = {
+        row["path"]: float(row["leak_prob"]) for row in csv.DictReader(first.stdout.splitlines(keepends=True))
+    }
+    two = {row["path"]: row for row in map(json.loads, second.stdout.splitlines())}
+    assert {path: row["leak_prob"] for path, row in two.items()} == one
+    assert all(len(row["timeline"]) == row["windows"] for row in two.values())
+
+
+def test_wrong_usage_is_a_sentence_and_exit_code_2(trained, door, tmp_path: Path):
+    (tmp_path / "nothing").mkdir()
+    cases = [
+        ("predict", (trained.model, "nothing"), "no audio found"),
+        ("predict", ("absent.safetensors", trained.store / "audio"), "no such model file"),
+        ("predict", (trained.model, trained.store / "audio", "--device", "cuda:7"), "not available here"),
+        ("predict", (trained.model, trained.store / "audio", "--windows"), "needs --out"),
+        ("evaluate", (trained.model, tmp_path / "nowhere"), "no such store"),
+        ("evaluate", (trained.model, tmp_path / "nothing"), "no test split"),
+        ("train", ("data.store=nowhere",), "no such store"),
+        ("train", ("network.dropout=2",), "network.dropout=2"),
+        ("train", ("netwrk.dropout=0.2",), "netwrk"),
+        ("train", (f"data.store={trained.store}", "loss=focal"), "multiply"),
+        ("train", (f"data.store={trained.store}", "labels.leak=BURST"), "labels.leak=NAME"),
+        ("train", (f"data.store={trained.store}", "+trainer.max_epoch=2"), "max_epoch"),
+        ("build", ("source=nowhere", "out=x"), "no such file or folder"),
+        ("build", ("source=nowhere",), "out must be given"),
+    ]
+    for verb, arguments, sentence in cases:
+        done = door(verb, *arguments, cwd=tmp_path)
+        assert done.returncode == 2, (verb, arguments, done.stderr)
+        assert sentence in done.stderr, (verb, arguments, done.stderr)
+        assert "Traceback" not in done.stderr
