@@ -86,7 +86,7 @@ def _context(material: ReportInput) -> dict[str, Any]:
         "groups_left_out": groups["left_out"],
         "group_sentence": worst_sentence(groups),
         "audit": audit_cells(audit, table) if audit else None,
-        "audit_sentence": (audit or {}).get("sentence"),
+        "audit_findings": _findings(audit or {}),
         "comparison": metrics.get("comparison"),
         "rows": rows,
         "rows_left_out": total - len(rows),
@@ -103,6 +103,11 @@ def _context(material: ReportInput) -> dict[str, Any]:
 def _provenance(metrics: Mapping[str, Any]) -> dict[str, Any]:
     hidden = {*metrics["splits"], *_NOT_PROVENANCE}
     return {key: value for key, value in metrics.items() if key not in hidden}
+
+
+def _findings(audit: Mapping[str, Any]) -> list[str]:
+    sentence = audit.get("sentence")
+    return [str(found) for found in audit.get("findings") or ([sentence] if sentence else [])]
 
 
 def _figures(material: ReportInput) -> list[tuple[str, str, str]]:

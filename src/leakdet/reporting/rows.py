@@ -84,13 +84,19 @@ def report_rows(recordings: Mapping[str, ScoredRecordings]) -> list[Row]:
     for scored in reversed(list(recordings.values())):
         order = severity_order(scored)
         looks = _looks(scored, informative(scored, order)) if not rows else {}
-        room = MOST_ROWS - len(rows)
-        shown = dict.fromkeys([int(row) for row in order[:room]])
-        # What can be listened to is shown, even where it is among the surest of very many.
-        listed = list(shown) if len(order) <= room else list(shown)[: room - len(looks)]
-        listed += [row for row in looks if row not in set(listed)]
+        listed = _listed(order, list(looks), MOST_ROWS - len(rows))
         rows += [_row(scored, row, len(rows) + place, looks.get(row)) for place, row in enumerate(listed)]
     return rows
+
+
+def _listed(order: np.ndarray, first: list[int], room: int) -> list[int]:
+    """At most `room` rows in this order: all of `first`, though they may stand at the end of very many, then from its start."""
+    chosen = set(first[:room])
+    for row in order.tolist():
+        if len(chosen) >= room:
+            break
+        chosen.add(row)
+    return [row for row in order.tolist() if row in chosen]
 
 
 def _row(scored: ScoredRecordings, row: int, rank: int, look: Look | None) -> Row:

@@ -4,7 +4,7 @@ import csv
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -23,6 +23,7 @@ class MelColumns:
     high_hz: float | None
 
 
+@runtime_checkable
 class Evidence(Protocol):
     """Where a recording can be looked at and listened to, read on demand; None where it cannot."""
 

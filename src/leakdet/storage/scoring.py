@@ -62,21 +62,42 @@ def check_same_signal(detector: Detector, split: StoreSplit) -> None:
 
 
 def scored_recordings(scores: SplitScores, rule: DecisionRule) -> ScoredRecordings:
-    """The split with a verdict for each recording, and the way to its mel and sound."""
-    split = scores.split
-    score = rule.score(scores.window_prob, split.recording_offsets)
+    """The split with the verdicts of one rule."""
+    score = rule.score(scores.window_prob, scores.split.recording_offsets)
+    return scored_of(
+        scores.split,
+        scores.window_prob,
+        scores.is_leak,
+        score,
+        np.full(len(score), rule.threshold),
+        rule.probability(score) if rule.calibration else None,
+    )
+
+
+def scored_of(
+    split: StoreSplit,
+    window_prob: np.ndarray,
+    is_leak: np.ndarray,
+    score: np.ndarray,
+    threshold: np.ndarray,
+    probability: np.ndarray | None = None,
+) -> ScoredRecordings:
+    """Recordings of a split, or of any view of a store, with what was computed for them, and the way to their mel and sound.
+
+    `window_prob` [W], `is_leak`, `score`, `threshold` (one for all, or that of each recording's fold) and `probability` [R].
+    """
     durations_s = split.numbers("duration_s", np.nan)
     starts_s = window_starts_s(split, durations_s)
     return ScoredRecordings(
         name=split.name,
         recording_id=split.recording_ids,
         label=np.array(split.label_names)[split.label_id],
-        is_leak=scores.is_leak,
+        is_leak=is_leak,
         score=score,
-        threshold=np.full(len(score), rule.threshold),
-        window_prob=scores.window_prob,
+        threshold=threshold,
+        window_prob=window_prob,
         recording_offsets=split.recording_offsets,
-        probability=rule.probability(score) if rule.calibration else None,
+        probability=probability,
         window_start_s=starts_s,
         window_s=split.signal.window_s if split.signal else None,
         duration_s=durations_s if np.isfinite(durations_s).all() else None,
