@@ -122,16 +122,18 @@ def page(run: Mapping[str, Any], null: Mapping[str, Any]) -> str:
         "and of the threshold. Intervals are 95 %, resampled by recording: there are too few pipes and days to resample those,",
         "so what another pipe or day brings is not in them.",
         "",
-        f"Recipe: `experiment=field`, {repeats} repeats with other seeds, {len(folds)} trainings,",
+        f"Recipe: `experiment=field`, {repeats} repeat(s) over seeds, {len(folds)} trainings,",
         f"{seconds / 60:.0f} minutes of one thread in all ({seconds / len(folds):.1f} s a fold).",
         "",
         "## Network and baselines, recording AUROC",
         "",
         *table(found),
         "",
-        "`recorder-pipe` holds out one pipe after the other among the recordings of the recorder, and so on; `-recording` is",
-        "ten folds of recordings, of all groups. `sensor-to-sensor` trains on one sensor and is tested on the other, both ways.",
-        "A trait is turned towards leaks on the training recordings, so that one that tells nothing may fall below 0.5.",
+        "`recorder-pipe` holds out one pipe after the other among the recordings of the recorder, and so on;",
+        "`-recording` is ten folds of single recordings. `sensor-to-sensor` trains on one sensor and is tested on the",
+        "other, both ways. A trait is turned towards leaks on the training recordings, so that one that tells nothing may",
+        "fall below 0.5; so does a group's share of leaks where single recordings are held out of it, since the one held",
+        "out is missing from the share.",
         "",
         "## Decisions of the network, at the threshold that each fold's validation part chose",
         "",
@@ -168,13 +170,14 @@ def table(found: Mapping[str, Any]) -> list[str]:
     lines = ["| | " + " | ".join(found) + " |", "|---|" + "---|" * len(found)]
     counts = [f"{r['recording']['n'] // len(r['auroc_of_repeats'])}" for r in found.values()]
     lines.append("| recordings | " + " | ".join(counts) + " |")
-    lines.append("| **network** | " + " | ".join(f"**{cell(row)}**" for row in network.values()) + " |")
-    for key in rows:
-        lines.append(
-            f"| {key.replace('_', ' ')} | "
-            + " | ".join(cell(audit.get(key)) for audit in baselines.values())
-            + " |"
-        )
+    shown = (f"**{cell(row)}**" for row in network.values())
+    lines.append("| **network** | " + " | ".join(shown) + " |")
+    lines += [
+        f"| {key.replace('_', ' ')} | "
+        + " | ".join(cell(audit.get(key)) for audit in baselines.values())
+        + " |"
+        for key in rows
+    ]
     return lines
 
 

@@ -52,7 +52,9 @@ def ranked(
     area = auroc(scores, is_leak)
     if area is None:
         return {"auroc": None, "interval": None}
-    drawn = bootstrap_intervals(scores, is_leak, 0.0, units, replicates=1000, probabilities=False)
+    drawn = bootstrap_intervals(
+        scores, is_leak, 0.0, units, replicates=1000, probabilities=False, only=("auroc",)
+    )
     return {"auroc": area, "interval": drawn["auroc"]}
 
 
@@ -66,7 +68,7 @@ def alarms(network: Mapping[str, Any] | None, baselines: Mapping[str, Mapping[st
     said = []
     if rivals:
         said.append(
-            f"A trivial trait tells leaks from the rest nearly as well as the network (AUROC {score:.2f}): "
+            f"A trivial trait tells leaks from the rest nearly as well as the network (AUROC {score:.2f}), or better: "
             f"{_listed(rivals, trivial)}. The labels may be told by how the recordings were made, not by leaks; this score "
             "proves nothing about leaks."
         )
@@ -93,11 +95,11 @@ def remarks(network: Mapping[str, Any] | None, baselines: Mapping[str, Mapping[s
     said = []
     if network["interval"] is not None and network["interval"][0] <= 0.5:
         said.append(f"The network cannot be told from chance on these recordings: {_shown(network)}.")
-    simple = baselines.get(LOGISTIC, {"auroc": None})["auroc"]
-    if simple is not None and simple >= network["auroc"]:
+    simple = baselines.get(LOGISTIC)
+    if simple is not None and _beyond_chance(simple) and simple["auroc"] >= network["auroc"]:
         said.append(
-            f"Logistic regression on the mean spectrum does as well as the network (AUROC {simple:.2f} against "
-            f"{network['auroc']:.2f}): the network adds nothing here."
+            f"Logistic regression on the mean spectrum does as well as the network (AUROC {simple['auroc']:.2f} "
+            f"against {network['auroc']:.2f}): the network adds nothing here."
         )
     return said
 
@@ -110,7 +112,7 @@ def null_run(network: Mapping[str, Any] | None) -> tuple[list[str], list[str]]:
         alarm = f"With shuffled labels the network still scores {_shown(network)}: "
         return [alarm + "held-out labels leak into the training."], []
     return [], [
-        f"Null run: with shuffled labels the network scores {_shown(network)}, which is chance, as it must be."
+        f"Null run: with shuffled labels the network scores {_shown(network)}: no better than chance, as it must be."
     ]
 
 

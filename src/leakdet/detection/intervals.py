@@ -4,7 +4,7 @@ A replicate draws as many recordings (or whole groups) as there are, with replac
 each was drawn, and weights the rows of a ranking that is sorted once.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,8 +59,9 @@ def bootstrap_intervals(
     seed: int = 0,
     level: float = 0.95,
     probabilities: bool = True,
+    only: Collection[str] = (),
 ) -> dict[str, Any]:
-    """Percentile bootstrap intervals [Efron and Tibshirani 1993] of every metric in `metrics.RATES`.
+    """Percentile bootstrap intervals [Efron and Tibshirani 1993] of every metric in `metrics.RATES`, or of those in `only`.
 
     Rows are drawn one by one, or whole `groups` at a time where given: the site of a recording, or, for the
     metrics of windows, the recording of a window. The threshold stays as it is.
@@ -72,7 +73,7 @@ def bootstrap_intervals(
     """
     _check_level(replicates, level)
     point = binary_metrics(scores, is_leak, threshold, probabilities=probabilities)
-    keys = [key for key in RATES if point[key] is not None]
+    keys = [key for key in only or RATES if point[key] is not None]
     ranking = rank(scores, is_leak, probabilities=probabilities)
     plan = _resampling(len(scores), None if groups is None else groups[ranking.order])
     intervals: dict[str, Any] = dict.fromkeys(RATES)

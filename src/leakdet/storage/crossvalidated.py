@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 
 from leakdet.detection.audit import ranked, resampling_groups
 from leakdet.detection.intervals import FEW_GROUPS, bootstrap_intervals
-from leakdet.detection.metrics import COUNTS, auroc, binary_metrics
+from leakdet.detection.metrics import COUNTS, RATES, auroc, binary_metrics
 from leakdet.errors import InputError
 from leakdet.storage.auditing import audit_table, baseline_scores, duplicates
 from leakdet.storage.folds import Fold
@@ -159,19 +159,19 @@ def _fold_row(outcome: Outcome, view: SplitView) -> dict[str, Any]:
 def pooled_metrics(pooled: Pooled, units: np.ndarray) -> dict[str, Any]:
     """`binary_metrics` with intervals: what ranks is read off the scores, what decides off each fold's own threshold."""
     margin = pooled.score - pooled.threshold  # at least 0 exactly where the score reaches the threshold
-    sides = [
-        (binary_metrics(pooled.score, pooled.is_leak, 0.5), pooled.score, 0.5, True),
-        (binary_metrics(margin, pooled.is_leak, 0.0, probabilities=False), margin, 0.0, False),
-    ]
-    intervals = [
-        bootstrap_intervals(values, pooled.is_leak, at, units, replicates=1000, probabilities=kind)
-        for _, values, at, kind in sides
-    ]
-    (ranks, *_), (decides, *_) = sides
+    ranks = binary_metrics(pooled.score, pooled.is_leak, 0.5)
+    decides = binary_metrics(margin, pooled.is_leak, 0.0, probabilities=False)
     table = ranks | {key: decides[key] for key in DECIDED}
     reasons = {k: why for k, why in ranks["undefined"].items() if k not in DECIDED}
     table["undefined"] = reasons | {k: why for k, why in decides["undefined"].items() if k in DECIDED}
-    table["intervals"] = intervals[0] | {key: intervals[1][key] for key in DECIDED if key in intervals[1]}
+    decided, ranking = [k for k in RATES if k in DECIDED], [k for k in RATES if k not in DECIDED]
+    table["intervals"] = bootstrap_intervals(
+        pooled.score, pooled.is_leak, 0.5, units, replicates=1000, only=ranking
+    )
+    of_decisions = bootstrap_intervals(
+        margin, pooled.is_leak, 0.0, units, replicates=1000, probabilities=False, only=decided
+    )
+    table["intervals"] |= {key: of_decisions[key] for key in decided}
     return table
 
 

@@ -117,7 +117,7 @@ def _carve(
         in_val = give_both_classes(dealt, counts, np.array([False, True]), [0, 1])[number] == 1
         share = in_val.mean()
         both = all(0 < is_leak[part].sum() < part.sum() for part in (in_val, ~in_val))
-        if both and (val_by == "recording" or val_fraction / 2 <= share <= 2 * val_fraction):
+        if both and (val_by == "recording" or val_fraction / 2 <= share <= 1.5 * val_fraction):
             return np.flatnonzero(~in_val), np.flatnonzero(in_val), val_by
     raise InputError(
         f"Leaving out {name}, {int(is_leak.sum())} leaks and {int((~is_leak).sum())} others are left: too few to train and "

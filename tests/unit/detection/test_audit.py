@@ -21,7 +21,7 @@ def row(auroc: float | None, low: float = 0.6) -> dict[str, Any]:
 def test_a_trivial_rival_is_named_with_both_numbers() -> None:
     (said,) = alarms(row(0.9), {"loudness": row(0.86), "duration": row(0.7), "class_prior": row(0.5)})
     assert said.startswith(
-        "A trivial trait tells leaks from the rest nearly as well as the network (AUROC 0.90)"
+        "A trivial trait tells leaks from the rest nearly as well as the network (AUROC 0.90), or better: "
     )
     assert "loudness (0.86)" in said
     assert "duration" not in said
