@@ -14,9 +14,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leakdet._door import DONE, INTERRUPTED, PARTLY, Run, as_yaml, open_door
+from leakdet._door import DONE, PARTLY, Run, as_yaml, open_door
 from leakdet.config import TrainConfig, TuneConfig
-from leakdet.errors import SettingsError
+from leakdet.errors import LeakdetError, SettingsError
 
 if TYPE_CHECKING:
     import optuna
@@ -27,9 +27,11 @@ LOCAL = "basic"  # Hydra's own launcher runs jobs one after the other: there the
 
 
 def tune(config: TuneConfig, run: Run) -> int:
+    from optuna.exceptions import StorageInternalError
+
     from leakdet.tuning.space import check_space
     from leakdet.tuning.study import open_study
-    from leakdet.tuning.worker import Stopped, Worker, stop_code
+    from leakdet.tuning.worker import Stopped, Worker, sigterm_raises, stop_code, stop_name
 
     config = _checked(config, run)
     check_space(config.search, config.training())
@@ -42,16 +44,18 @@ def tune(config: TuneConfig, run: Run) -> int:
         _start_siblings(config) if config.tune.worker == 0 and run.launcher == LOCAL and run.multirun else []
     )
     try:
-        Worker(config, study, _train_trial, experiment_yaml).work()
+        with sigterm_raises():
+            Worker(config, study, _train_trial, experiment_yaml).work()
+            code = _finish(config, study)
     except (Stopped, KeyboardInterrupt, SystemExit) as stop:
-        code = stop.code if isinstance(stop, Stopped) else stop_code(stop)
         _end(siblings)
-        print(
-            f"{'interrupted' if code == INTERRUPTED else 'terminated'}: the same command goes on with the study",
-            file=sys.stderr,
-        )
-        return int(code or DONE)
-    code = _finish(config, study)
+        print(f"{stop_name(stop)}: the same command goes on with the study", file=sys.stderr)
+        return stop_code(stop)
+    except StorageInternalError as error:
+        _end(siblings)
+        raise LeakdetError(
+            f"The study's storage does not answer: {error}. The same command goes on."
+        ) from error
     for number, sibling in enumerate(siblings, 1):
         if sibling.wait() < 0:
             print(

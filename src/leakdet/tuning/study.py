@@ -19,7 +19,7 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial
 
 from leakdet.config import TuneConfig, TuneSettings
-from leakdet.errors import LeakdetError, SettingsError
+from leakdet.errors import SettingsError
 from leakdet.tuning.space import described, grid
 from leakdet.tuning.trials import requeue
 
@@ -51,6 +51,19 @@ def open_storage(tune: TuneSettings) -> BaseStorage:
             host=address.hostname or "localhost", port=address.port or 13000
         )
     return _database(where, tune.max_retries) if scheme else _journal(Path(where))
+
+
+def _proxy(where: str) -> BaseStorage:
+    """A storage server that `optuna.storages.run_grpc_proxy_server` runs on another host."""
+    address = urlparse(where)
+    try:
+        return optuna.storages.GrpcStorageProxy(
+            host=address.hostname or "localhost", port=address.port or 13000
+        )
+    except ImportError as error:
+        raise SettingsError(
+            f"tune.storage={where} needs a package that is not installed: pip install grpcio."
+        ) from error
 
 
 def _journal(path: Path) -> BaseStorage:
@@ -260,7 +273,4 @@ def fail_silent(study: optuna.Study) -> None:
     """Databases only: running trials of other hosts whose heartbeat stopped become FAIL and are queued again."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        try:
-            optuna.storages.fail_stale_trials(study)
-        except optuna.exceptions.StorageInternalError as error:
-            raise LeakdetError(f"The study's storage does not answer: {error}") from error
+        optuna.storages.fail_stale_trials(study)

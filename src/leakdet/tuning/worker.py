@@ -75,16 +75,15 @@ class Worker:
 
     def work(self) -> None:
         """Until no trial is to be drawn and none of this host is running. Raises `Stopped`."""
-        with sigterm_raises():
-            self.table.head(self.study)
-            while True:
-                trial = self._draw()
-                if trial is not None:
-                    self._run(trial)
-                elif not self._others_here():
-                    return
-                else:
-                    time.sleep(POLL_S)
+        self.table.head(self.study)
+        while True:
+            trial = self._draw()
+            if trial is not None:
+                self._run(trial)
+            elif not self._others_here():
+                return
+            else:
+                time.sleep(POLL_S)
 
     def _draw(self) -> Trial | None:
         """The next trial, or None when the finished and the running ones make up `n_trials`."""
@@ -120,9 +119,8 @@ class Worker:
         except optuna.TrialPruned:
             self._tell(trial, started, None, TrialState.PRUNED)
         except (SystemExit, KeyboardInterrupt) as stop:
-            code = stop_code(stop)
-            self._requeue(trial, "interrupted (Ctrl-C)" if code == INTERRUPTED else "terminated (SIGTERM)")
-            raise Stopped(code) from stop
+            self._requeue(trial, stop_name(stop))
+            raise Stopped(stop_code(stop)) from stop
         except Exception as error:  # a trial's fault is the trial's: the study goes on
             trial.set_user_attr(REASON, reason_of(error))
             _append_traceback(folder)
@@ -201,8 +199,14 @@ class Worker:
 
 def stop_code(stop: BaseException) -> int:
     """Lightning turns Ctrl-C into exit(1) and SIGTERM into exit(0)."""
+    if isinstance(stop, Stopped):
+        return stop.code
     by_hand = isinstance(stop, KeyboardInterrupt) or getattr(stop, "code", None) in (1, INTERRUPTED)
     return INTERRUPTED if by_hand else TERMINATED
+
+
+def stop_name(stop: BaseException) -> str:
+    return "interrupted (Ctrl-C)" if stop_code(stop) == INTERRUPTED else "terminated (SIGTERM)"
 
 
 def reason_of(error: BaseException) -> str:

@@ -22,7 +22,7 @@ from leakdet.tuning.page import write_page
 from leakdet.tuning.result import counts, verdict, winner, write_trials
 from leakdet.tuning.study import open_study
 from leakdet.tuning.trials import AUROC, OWNER, REASON, finished, requeue_dead, this_process, trial_folder
-from leakdet.tuning.worker import Stopped, Worker
+from leakdet.tuning.worker import Stopped, Worker, sigterm_raises
 
 SPACE = {
     "lr": SearchParam(setting="optimizer.lr", low=1e-4, high=1e-1, log=True),
@@ -201,12 +201,12 @@ def test_an_interrupted_trial_fails_and_is_taken_up_again(
     assert counts(study)["interrupted"] == 1
 
 
-def test_sigterm_stops_between_and_within_trials(settings: Settings, tuned: Tuned) -> None:
+def test_sigterm_stops_a_trial(settings: Settings, tuned: Tuned) -> None:
     def curve(config: TrainConfig) -> list[float]:
         os.kill(os.getpid(), signal.SIGTERM)
         return by_lr(config)
 
-    with pytest.raises(Stopped) as caught:
+    with sigterm_raises(), pytest.raises(Stopped) as caught:
         tuned(settings(n_trials=2), curve)
     assert caught.value.code == 143
 
