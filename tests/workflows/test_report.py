@@ -1,9 +1,13 @@
 """report.html of a run as a reader meets it, in a real browser; metrics.json against its schema; two models compared."""
 
 import json
-import re
+import queue
 import shutil
 import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +18,7 @@ import pytest
 SCHEMA = Path(__file__).parents[2] / "docs" / "metrics.schema.json"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
-# Runs after the page's own script, reports into the title, which --dump-dom shows.
+# Runs after the page's own script and posts what it saw: sound is decoded in real time, so no fixed wait would do.
 PROBE = """
 <script>
 (async () => {
@@ -50,8 +54,9 @@ PROBE = """
     said.audio.push(player.duration);
   }
   said.wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
-  document.title = JSON.stringify(said);
-})().catch((error) => { document.title = JSON.stringify({ errors: [String(error)] }); });
+  return said;
+})().catch((error) => ({ errors: [String(error)] }))
+  .then((said) => fetch("ADDRESS", { method: "POST", mode: "no-cors", body: JSON.stringify(said) }));
 </script>
 """
 
@@ -63,29 +68,59 @@ def browser() -> str:
     return found
 
 
-def opened(page: Path, profile: Path, width: int) -> tuple[dict[str, Any], str]:
-    """What the probe says of the page, and what the browser wrote to its console."""
+@contextmanager
+def answers() -> Iterator[tuple[str, queue.Queue[dict[str, Any]]]]:
+    """An address on this machine, and what is posted to it."""
+    found: queue.Queue[dict[str, Any]] = queue.Queue()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            found.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}", found
+        server.shutdown()
+
+
+def probed(page: Path, address: str) -> str:
+    """The page with the probe at its end, which alone may speak to `address`."""
     html = page.read_text(encoding="utf-8")
-    catch = "<script>window.faults = []; window.onerror = (text) => window.faults.push(text);</script>\n<script>\n// Sorting"
-    assert html.count("<script>\n// Sorting") == 1
-    html = html.replace("<script>\n// Sorting", catch).replace("</body>", PROBE + "</body>")
-    probed = profile.with_suffix(".html")
-    probed.write_text(html, encoding="utf-8")
-    done = subprocess.run(
-        [browser(), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}", f"--window-size={width},900",
-         "--autoplay-policy=no-user-gesture-required", "--enable-logging=stderr", "--virtual-time-budget=20000", "--dump-dom",
-         probed.as_uri()],
-        capture_output=True, text=True, check=True, timeout=120,
-    )  # fmt: skip
-    title = re.search(r"<title>(.*?)</title>", done.stdout, re.DOTALL)
-    assert title is not None
-    console = "\n".join(line for line in done.stderr.splitlines() if ":CONSOLE" in line)
-    return json.loads(title[1].replace("&amp;", "&").replace("&lt;", "<").replace("&gt;", ">")), console
+    faults = "<script>window.faults = []; window.onerror = (text) => window.faults.push(text);</script>"
+    for old, new in (
+        ("<script>\n// Sorting", faults + "\n<script>\n// Sorting"),
+        ("default-src 'none'", f"default-src 'none'; connect-src {address}"),
+        ("</body>", PROBE.replace("ADDRESS", address) + "</body>"),
+    ):
+        assert html.count(old) == 1
+        html = html.replace(old, new)
+    return html
+
+
+def opened(page: Path, folder: Path, width: int) -> tuple[dict[str, Any], str]:
+    """What the probe says of the page, and what the browser wrote to its console."""
+    program = browser()
+    with answers() as (address, found), (folder / "stderr").open("wb") as stderr:
+        (folder / "page.html").write_text(probed(page, address), encoding="utf-8")
+        command = [program, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder / 'profile'}",
+                   f"--window-size={width},900", "--autoplay-policy=no-user-gesture-required", "--enable-logging=stderr",
+                   "--remote-debugging-port=0", (folder / "page.html").as_uri()]  # fmt: skip
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=stderr) as running:
+            try:
+                said = found.get(timeout=120)
+            finally:
+                running.terminate()
+    lines = (folder / "stderr").read_text(encoding="utf-8", errors="replace").splitlines()
+    return said, "\n".join(line for line in lines if ":CONSOLE" in line)
 
 
 @pytest.mark.parametrize("width", [390, 1280])
 def test_the_report_opens_sorts_filters_and_plays(trained, tmp_path: Path, width: int):
-    said, console = opened(trained.folder / "report.html", tmp_path / "profile", width)
+    said, console = opened(trained.folder / "report.html", tmp_path, width)
     assert (said["errors"], console) == ([], "")
     wrong = [outcome in ("missed", "alarm") for outcome in said["first"]]
     assert wrong == sorted(wrong, reverse=True)

@@ -39,7 +39,8 @@ def verdict(table: Mapping[str, Any], audit: Mapping[str, Any] | None = None) ->
     if low is None:
         return Verdict("unknown", "Cannot be judged", f"Too few recordings: {facts}")
     if low <= 0.5:
-        return Verdict("bad", "Do not rely on it", f"No better than guessing here: {facts}")
+        worse = "Worse than" if table["intervals"]["auroc"][1] < 0.5 else "No better than"
+        return Verdict("bad", "Do not rely on it", f"{worse} guessing here: {facts}")
     if audit and audit.get("sentence"):
         return Verdict("weak", "In doubt", f"It may have learnt a shortcut, not the leak: {facts}")
     if low <= WEAK_AUROC:
@@ -77,7 +78,13 @@ def cautions(split: str, table: Mapping[str, Any], metrics: Mapping[str, Any]) -
         said.append(
             f"The decision threshold was fitted on these recordings ({split}): on others, expect somewhat worse."
         )
-    said.append(separation(metrics.get("group_by") or []))
+    group_by = metrics.get("group_by") or []
+    said.append(separation(group_by))
+    if group_by and table["intervals"].get("unit") == "recording":
+        names = " and ".join(group_by)
+        said.append(
+            f"All these recordings are of one {names}: the intervals do not say how much it differs elsewhere."
+        )
     if table["positives"] < FEW or table["negatives"] < FEW:
         said.append(
             f"Few recordings: {table['positives']} with a leak and {table['negatives']} without, so the intervals are wide."

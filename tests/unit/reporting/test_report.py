@@ -171,6 +171,7 @@ def test_verdicts():
     assert of(0.5).grade == "good"
     assert of(0.0).grade == "bad"
     assert of(0.12).grade == "weak"
+    assert of(-0.5).sentence.startswith("Worse than guessing")
     table = tables_of(scored(200, gap=0.5), 200)["recording"]
     doubted = verdict(table, {"sentence": "Loudness alone does as well."})
     assert (doubted.grade, doubted.label) == ("weak", "In doubt")
@@ -189,6 +190,14 @@ def test_the_audits_sentence_and_shuffled_labels_are_said_first():
     page = Reader(render(made))
     assert page.text.count("Loudness alone does as well.") == 2
     assert "0.80 to 0.95" in page.text
+
+
+def test_one_site_is_no_evidence_for_others():
+    made = material(scored())
+    said = cautions("test", made.tables["recording"], {**made.metrics, "group_by": ["street"]})
+    assert "never share a street" in said[0]
+    assert "of one street" in said[1]
+    assert not any("of one" in text for text in cautions("test", made.tables["recording"], made.metrics))
 
 
 def test_digs_follow_bayes():
