@@ -16,6 +16,8 @@ EVAL_WINDOWS = 2048  # windows in a validation batch: changes memory, never a nu
 class Epochs(Protocol):
     """Where batches come from: memory or files."""
 
+    bounds: np.ndarray  # [batches + 1] of the samples of all processes
+
     def __len__(self) -> int: ...
 
     def batches(self, epoch: int, start: int = 0) -> Iterator[Batch]: ...
@@ -41,6 +43,10 @@ class TrainLoader:
 
     def __len__(self) -> int:
         return len(self.epochs)
+
+    def batch_sizes(self) -> np.ndarray:
+        """Samples of all processes in each batch of an epoch, int64 [batches]."""
+        return np.diff(self.epochs.bounds)
 
     def __iter__(self) -> Iterator[Batch]:
         start, self._resume_at = self._resume_at % len(self), 0
