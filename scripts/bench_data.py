@@ -1,10 +1,10 @@
-"""How fast windows reach the network, against a map-style Dataset read item by item: the section `data` of docs/benchmarks.md."""
+"""How fast windows reach the network, against a Dataset read item by item: the section `data` of docs/benchmarks.md."""
 
 import argparse
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +23,11 @@ from leakdet.training.samples import Batch, SplitSamples
 from leakdet.training.streaming import StreamEpochs
 
 FIELD = SignalConfig(fmax_hz=8000)
-NOTE = """Data path alone, batch after batch into the training process, file in the page cache, second epoch. `samples/s` of each
-residency against the baseline in the same run: a map-style `Dataset` that opens the file once per worker and reads an item with
-h5py, in a `DataLoader` with 2 workers. `of index_select`: share of a bare `torch.index_select` of the same batches from the same
-tensor; `of sequential`: share of a plain sequential read of the file. `wait`: share of an epoch of the default network that passes
-waiting for data; median, p99 and worst time of a batch in ms."""
+NOTE = """Data path alone, batch after batch into the training process, file in the page cache, second epoch. `times` compares
+the samples per second with the baseline of the same run: a map-style `Dataset` that opens the file once per worker and reads
+an item with h5py, in a `DataLoader` with 2 workers. `of index_select`: share of a bare `torch.index_select` of the same batches
+from the same tensor; `of sequential`: share of a plain sequential read of the file. `wait`: share of an epoch of the default
+network that passes waiting for data; median, p99 and worst time of a batch in ms."""
 
 
 class PerItem(Dataset[tuple[torch.Tensor, int]]):
@@ -90,7 +90,7 @@ def second_epoch(epochs: Epochs) -> tuple[float, list[float]]:
 def index_select_rate(epochs: ResidentEpochs) -> float:
     mel, bounds = epochs.resident.mel, epochs.bounds
     order = torch.randperm(len(mel))
-    pieces = (order[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True))
+    pieces = (order[a:b] for a, b in pairwise(bounds))
     return rate((mel.index_select(0, piece) for piece in pieces), len)[0]
 
 

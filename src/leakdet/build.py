@@ -17,8 +17,12 @@ def build(config: BuildConfig, run: Run) -> int:
     from leakdet.storage.builder import build_store
     from leakdet.storage.converting import convert_store
     from leakdet.storage.legacy import is_legacy
+    from leakdet.storage.sharding import merge_shards
 
-    report = (convert_store if is_legacy(Path(config.source)) else build_store)(config)
+    if config.shard == "merge":
+        report = merge_shards(config)
+    else:
+        report = (convert_store if is_legacy(Path(config.source)) else build_store)(config)
     show(report)
     return PARTLY if report.left_out else DONE
 

@@ -247,6 +247,7 @@ class BuildConfig:
     waveform: str = "none"  # none | int16 | float32: keep the sound in the store too
     compression: str = "none"  # none | gzip | lzf: smaller, but then it cannot be memory-mapped
     workers: int = 0  # 0: one per core
+    shard: str = ""  # i/n: only the i-th of n parts, 0/n to n-1/n, on a machine each; merge: join them
     overwrite: bool = False
 
     def __post_init__(self) -> None:
@@ -254,6 +255,15 @@ class BuildConfig:
         _one_of("waveform", self.waveform, ("none", "int16", "float32"))
         _one_of("compression", self.compression, ("none", "gzip", "lzf"))
         _at_least("workers", self.workers, 0)
+        part = self.shard_part
+        ok = self.shard in ("", "merge") or (part is not None and 0 <= part[0] < part[1] <= 99_999)
+        _require(ok, "shard", self.shard, "i/n with i from 0 to n-1, or merge")
+
+    @property
+    def shard_part(self) -> tuple[int, int] | None:
+        """(i, n) of `shard=i/n`."""
+        number, slash, count = self.shard.partition("/")
+        return (int(number), int(count)) if slash and number.isdecimal() and count.isdecimal() else None
 
 
 # ---------------------------------------------------------------------------------------------------- train

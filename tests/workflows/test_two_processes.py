@@ -1,6 +1,5 @@
-"""A real run on two gloo processes, with recordings of unequal length: it ends, and validates exactly what one process would."""
+"""A real run on two gloo processes, with recordings of unequal length: it ends, and validates what one process would."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from leakdet.storage.builder import build_store
 
 RUN = (
     "experiment=smoke", "logger=csv", "trainer.enable_progress_bar=false", "trainer.max_epochs=1", "hydra.run.dir=run",
-    "optimizer.lr=0", "data.batch_size=16", "augment.eq_db=0",
+    "optimizer.lr=0", "optimizer.min_lr=0", "data.batch_size=16", "augment.eq_db=0",
 )  # fmt: skip
 
 
@@ -43,20 +42,23 @@ def _checked(folder: Path) -> dict[str, str]:
     return rows[-1]
 
 
-@pytest.mark.parametrize("residency", ["ram", "stream"])
 def test_two_processes_validate_what_one_does(
-    store: Path, tmp_path: Path, process: Callable[..., Any], residency: str
+    store: Path, tmp_path: Path, process: Callable[..., Any]
 ) -> None:
+    """With a learning rate of 0 the network stays as it was drawn: all differences are differences of data."""
     found = []
-    for name, devices in (("one", ()), ("two", ("trainer=ddp",))):
-        folder = tmp_path / name
+    for number, arguments in enumerate(
+        [
+            ["data.residency=ram"],
+            ["data.residency=ram", "trainer=ddp"],
+            ["data.residency=stream", "trainer=ddp", "data.workers=1"],
+        ]
+    ):
+        folder = tmp_path / str(number)
         folder.mkdir()
-        done = process(
-            "train", *RUN, *devices, f"data.store={store}", f"data.residency={residency}", cwd=folder
-        )
+        done = process("train", *RUN, *arguments, f"data.store={store}", cwd=folder)
         assert done.returncode == 0, done.stderr
-        assert json.loads((folder / "run" / "metrics.json").read_text())["val"]["recording"]["tp"] >= 0
         found.append(_checked(folder))
-    for column in ("val/loss", "val/recording_f1", "val/recording_auroc"):
-        if column in found[0]:
-            assert float(found[0][column]) == pytest.approx(float(found[1][column]), rel=1e-5)
+    for row in found[1:]:
+        for column in ("val/loss", "val/recording_f1", "val/recording_auroc"):
+            assert float(row[column]) == pytest.approx(float(found[0][column]), rel=1e-5)

@@ -45,6 +45,11 @@ def build_store(config: BuildConfig) -> BuildReport:
         InputError: see `read_source`, `assign_splits`; or `out` exists, or verification failed.
     """
     out = Path(config.out).absolute()
+    part = config.shard_part
+    suffix = ""
+    if part:
+        out = out.parent / f"{out.name}.shard-{part[0]}-of-{part[1]}"
+        suffix = f"-{part[0]:05d}-of-{part[1]:05d}"
     check_free(out, config.overwrite)
     with ExitStack() as stack:
         folder = stack.enter_context(workplace(out))
@@ -61,10 +66,16 @@ def build_store(config: BuildConfig) -> BuildReport:
         }
         for writer in writers.values():
             stack.callback(writer.discard)
+        given = readable[0].split is not None
+        if part:  # splits, vocabulary and fmax are those of the whole source; only the hearing is shared out
+            readable, splits = readable[part[0] :: part[1]], splits[part[0] :: part[1]]
         _hear_all(readable, splits, writers, log_mel, config, report, folder)
-        write_splits(writers, folder, config, report, given=readable[0].split is not None)
+        if not part:
+            kept = [(name, row.label) for name, writer in writers.items() for row in writer.rows]
+            check_both_classes(kept, config.split, leak, given)
+        write_splits(writers, folder, config, report, suffix)
         if config.verify != "off":
-            verify(folder, out, log_mel, every=config.verify == "full", workers=config.workers)
+            verify(folder, out, log_mel, config.verify == "full", config.workers, suffix)
             heard = "every recording" if config.verify == "full" else "a sample of the recordings"
             report.remarks.append(
                 f"Verified: the mel of {heard} was recomputed from the audio and equals what is stored."
@@ -75,14 +86,13 @@ def build_store(config: BuildConfig) -> BuildReport:
 
 
 def write_splits(
-    writers: dict[str, SplitWriter], folder: Path, config: BuildConfig, report: BuildReport, given: bool
+    writers: dict[str, SplitWriter], folder: Path, config: BuildConfig, report: BuildReport, suffix: str = ""
 ) -> None:
-    """Write the HDF5 files and add their rows to the report. `given`: the source said which split is which."""
-    kept = [(name, row.label) for name, writer in writers.items() for row in writer.rows]
-    check_both_classes(kept, config.split, report.leak_label, given)
+    """Write the HDF5 files and add their rows to the report."""
     for name, writer in writers.items():
         report.rows += [_csv_row(name, row) for row in writer.rows]
-        writer.write(folder / f"{name}.h5", report.label_names, report.leak_label, config.compression)
+        path = folder / f"{name}{suffix}.h5"
+        writer.write(path, report.label_names, report.leak_label, config.compression)
 
 
 def describe(folder: Path, config: BuildConfig, report: BuildReport) -> None:
@@ -97,6 +107,8 @@ def describe(folder: Path, config: BuildConfig, report: BuildReport) -> None:
 def _source(config: BuildConfig, folder: Path) -> tuple[Source, list[str]]:
     if config.source != "demo":
         return read_source(Path(config.source)), []
+    if config.shard:
+        raise InputError("source=demo: it is synthesised whole; build it without shard=.")
     count = config.demo.sites * config.demo.recordings_per_site
     with Advance("synthesising", count, "recordings") as progress:
         manifest = write_demo(folder, config.demo, lambda done, total: progress.step(done - progress.done))

@@ -15,6 +15,7 @@ from leakdet.storage.builder import BuildReport, KnownContent, describe, write_s
 from leakdet.storage.opening import leak_label_of, open_any_split, splits_there
 from leakdet.storage.publishing import check_free, publish, workplace
 from leakdet.storage.sources import LeftOut, SourceRecording
+from leakdet.storage.splits import check_both_classes
 from leakdet.storage.store import StoreSplit
 from leakdet.storage.store_writer import RecordingRow, SplitWriter
 
@@ -43,7 +44,9 @@ def convert_store(config: BuildConfig) -> BuildReport:
         known = KnownContent(writers, report)
         for split in splits:
             _convert(split, signal, writers[split.name], known, report)
-        write_splits(writers, folder, config, report, given=True)
+        kept = [(name, row.label) for name, writer in writers.items() for row in writer.rows]
+        check_both_classes(kept, config.split, leak, given=True)
+        write_splits(writers, folder, config, report)
         describe(folder, config, report)
         publish(folder, out)
     return report
@@ -65,7 +68,8 @@ def _signal(splits: list[StoreSplit], wanted: SignalConfig) -> tuple[SignalConfi
         )
     raise InputError(
         f"{first.files[0]}: {first.signal_unknown}, and the given signal makes windows of {wanted.mel_shape} where the file "
-        f"has {first.mel.shape[1:]}. Give the settings it was made with (signal=ailh, signal.n_mels=...), or train on it as it is."
+        f"has {first.mel.shape[1:]}. Give the settings it was made with (signal=ailh, signal.n_mels=...), or "
+        "train on it as it is."
     )
 
 
@@ -74,7 +78,8 @@ def _vocabulary(splits: list[StoreSplit]) -> list[str]:
     for split in splits[1:]:
         if [name.casefold() for name in split.label_names] != [name.casefold() for name in first.label_names]:
             raise InputError(
-                f"{split.files[0]}: its labels {split.label_names} are not those of {first.files[0].name}, {first.label_names}."
+                f"{split.files[0]}: its labels {split.label_names} are not those of {first.files[0].name}: "
+                f"{first.label_names}."
             )
     return first.label_names
 

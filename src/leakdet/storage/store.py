@@ -147,13 +147,13 @@ def split_files(store: Path, name: str) -> list[Path]:
     return [single] if single.exists() else []
 
 
-def open_split(store: Path, name: str) -> StoreSplit:
-    """Open a split of leakdet's own format.
+def open_split(store: Path, name: str, files: list[Path] | None = None) -> StoreSplit:
+    """Open a split of leakdet's own format: all of its files, or those given.
 
     Raises:
         InputError: a file is missing, cut off, of another schema, or disagrees with the other shards.
     """
-    files = split_files(store, name)
+    files = files or split_files(store, name)
     if not files:
         raise InputError(
             f"{store}: there is no {name}.h5. Allowed are stores that `python -m leakdet.build` wrote."

@@ -14,7 +14,7 @@ from leakdet._progress import Advance
 from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.windows import MelStream
 from leakdet.errors import InputError
-from leakdet.storage.store import SPLITS, StoreSplit, open_split, split_files
+from leakdet.storage.store import SPLITS, StoreSplit, open_split
 
 SAMPLE = 16  # at least so many recordings of each split, or two in a hundred
 MOST_DB = 0.125  # two steps of float16 at 100 dB; another recording's mel differs by whole dB
@@ -35,15 +35,16 @@ class _Comparison:
         return float(np.abs(stored - fresh).max()) if stored.shape == fresh.shape else float("inf")
 
 
-def verify(folder: Path, out: Path, log_mel: LogMel, every: bool, workers: int = 0) -> None:
+def verify(folder: Path, out: Path, log_mel: LogMel, every: bool, workers: int = 0, suffix: str = "") -> None:
     """Recompute the mel of a sample of each split in `folder`, or of `every` recording. `out` is where it will be published.
 
     Raises:
         InputError: a stored mel is not that of its audio; the message names the recording.
     """
     for name in SPLITS:
-        if split_files(folder, name):
-            split = open_split(folder, name)
+        file = folder / f"{name}{suffix}.h5"
+        if file.exists():
+            split = open_split(folder, name, [file])
             count = split.recordings if every else max(SAMPLE, split.recordings // 50)
             chosen = np.sort(np.random.default_rng(0).permutation(split.recordings)[:count]).tolist()
             _verify_split(split, chosen, folder, out, log_mel, workers)

@@ -46,6 +46,7 @@ class LeakDataModule(pl.LightningDataModule):
     ) -> None:
         super().__init__()
         self.config, self.store = config, store
+        self.resumed_at: dict[str, int] | None = None  # the loader's state in the run that is gone on with
         self.train_split = train_split or self._open("train")
         self.val_split = val_split or self._open("val")
         self._check_agreement()
@@ -59,6 +60,9 @@ class LeakDataModule(pl.LightningDataModule):
         self.residency = choose_residency(config.data.residency, size, config.trainer)
         self._resident: dict[str, ResidentSamples] = {}
         self._read_in()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "LeakDataModule":
+        return self  # a copy of a network, as for averaged weights, is trained on the same recordings
 
     def _read_in(self) -> None:
         """A damaged file is found now, not after an epoch. What is streamed for training is checked while epoch 0 reads it."""
@@ -157,16 +161,21 @@ class LeakDataModule(pl.LightningDataModule):
     def _place(self) -> tuple[int, int]:
         return (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
 
-    def train_dataloader(self) -> Any:
-        rank, world = self._place()
+    def train_epochs(self, rank: int = 0, world: int = 1) -> Epochs:
+        """The batches of every epoch, from where the residency keeps the samples."""
         samples, data, seed = self.train_samples, self.config.data, self.config.seed
         if len(samples) < world:
             raise InputError(f"{self.store}: train has {len(samples)} samples for {world} processes.")
         if self.residency.kind == "stream":
-            epochs: Epochs = StreamEpochs(samples, data, seed, rank, world)
-        else:
-            epochs = ResidentEpochs(self._in_memory(samples), data, seed, rank, world)
-        return TrainLoader(epochs)
+            return StreamEpochs(samples, data, seed, rank, world)
+        return ResidentEpochs(self._in_memory(samples), data, seed, rank, world)
+
+    def train_dataloader(self) -> Any:
+        loader = TrainLoader(self.train_epochs(*self._place()))
+        if self.resumed_at is not None:  # Lightning restores a loader's state in some of its restarts only
+            loader.load_state_dict(self.resumed_at)
+            self.resumed_at = None
+        return loader
 
     def val_dataloader(self) -> Any:
         resident = None if self.residency.kind == "stream" else self._in_memory(self.val_samples)

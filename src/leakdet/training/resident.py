@@ -2,6 +2,8 @@
 
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -11,7 +13,9 @@ from leakdet.config import DataConfig
 from leakdet.detection.detector import as_samples
 from leakdet.storage.checking import check_contents
 from leakdet.training.samples import Batch, SplitSamples
-from leakdet.training.sampling import batch_bounds, epoch_draws, epoch_order
+from leakdet.training.sampling import batch_bounds, epoch_draws, epoch_order, share_sizes
+
+GATHER_BYTES = 2 << 20  # of mel gathered at once, at least: a gather of a few kilobytes costs mostly its call
 
 
 class ResidentSamples:
@@ -27,10 +31,11 @@ class ResidentSamples:
         self.samples = samples
         check_contents(samples.split)
         self.mel = as_samples(_in_memory(samples), samples.unit)
+        # by window, not by sample: the table stays in the processor's cache while samples are drawn at random
         owner = np.repeat(
-            np.arange(len(samples.class_of_recording), dtype=np.int32), np.diff(samples.offsets)
+            np.arange(samples.split.recordings, dtype=np.int32), samples.split.windows_per_recording
         )
-        self.recording = torch.from_numpy(owner)
+        self._recording = torch.from_numpy(owner)
         self._class = torch.from_numpy(samples.class_of_recording)
         self._weight = torch.from_numpy(samples.weight_of_recording)
 
@@ -40,20 +45,21 @@ class ResidentSamples:
 
     def to(self, device: torch.device) -> "ResidentSamples":
         """Move everything to `device`, for good."""
-        for name in ("mel", "recording", "_class", "_weight"):
+        for name in ("mel", "_recording", "_class", "_weight"):
             setattr(self, name, getattr(self, name).to(device))
         return self
 
     def take(self, index: Tensor) -> Batch:
         """Samples `index` [B], any order, duplicates allowed. `index` lies on the device of the samples."""
-        mel = self.mel.index_select(0, index)
-        return self._described(_pinned(mel), self.recording.index_select(0, index))
+        return self._described(_pinned(self.mel.index_select(0, index)), index)
 
     def cut(self, start: int, stop: int) -> Batch:
         """Samples [start, stop) as they lie, without a copy."""
-        return self._described(self.mel[start:stop], self.recording[start:stop])
+        return self._described(self.mel[start:stop], torch.arange(start, stop, device=self.device))
 
-    def _described(self, mel: Tensor, recording: Tensor) -> Batch:
+    def _described(self, mel: Tensor, index: Tensor) -> Batch:
+        window = torch.div(index, self.samples.per_window, rounding_mode="trunc")
+        recording = self._recording.index_select(0, window)
         return Batch(
             mel,
             self._class.index_select(0, recording),
@@ -92,17 +98,34 @@ class ResidentEpochs:
         counts = np.bincount(resident.samples.class_of_recording, np.diff(resident.samples.offsets))
         draws = epoch_draws(counts.astype(np.int64), data.sampling, 0, data.curriculum_epochs)
         self.bounds = batch_bounds(int(draws.sum()), data.batch_size, world)
+        self._sizes = share_sizes(self.bounds, rank, world)
+        self._at_once = max(1, GATHER_BYTES * len(resident.mel) // (resident.mel.nbytes * data.batch_size))
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="next-epoch")
+        self._ahead: tuple[int, Future[Tensor]] | None = None
 
     def __len__(self) -> int:
         return len(self.bounds) - 1
 
-    def _order(self, epoch: int) -> np.ndarray:
+    def _order(self, epoch: int) -> Tensor:
+        """This rank's samples in the order of the epoch."""
         data = self.data
-        return epoch_order(self._class_of_sample, data.sampling, self.seed, epoch, data.curriculum_epochs)
+        order = epoch_order(self._class_of_sample, data.sampling, self.seed, epoch, data.curriculum_epochs)
+        if self.world > 1:
+            order = np.concatenate([order[a + self.rank : b : self.world] for a, b in pairwise(self.bounds)])
+        return torch.from_numpy(order)
+
+    def _order_in_time(self, epoch: int) -> Tensor:
+        """The order of the epoch, drawn while the epoch before it ran."""
+        ready = self._ahead[1].result() if self._ahead and self._ahead[0] == epoch else self._order(epoch)
+        self._ahead = epoch + 1, self._thread.submit(self._order, epoch + 1)
+        return ready
 
     def batches(self, epoch: int, start: int = 0) -> Iterator[Batch]:
-        """Batches `start`, start + 1, … of the epoch. The order goes to the device once, not batch by batch."""
-        order = torch.from_numpy(self._order(epoch)).to(self.resident.device)
-        for number in range(start, len(self)):
-            low, high = self.bounds[number], self.bounds[number + 1]
-            yield self.resident.take(order[low + self.rank : high : self.world])
+        """Batches `start`, start + 1, … of the epoch. The order goes to the device once; small batches are gathered as one."""
+        order = self._order_in_time(epoch).to(self.resident.device)
+        ends = np.cumsum(self._sizes)
+        for first in range(start, len(self), self._at_once):
+            sizes = self._sizes[first : first + self._at_once].tolist()
+            stop = int(ends[first + len(sizes) - 1])
+            several = self.resident.take(order[stop - sum(sizes) : stop])
+            yield from map(Batch, *(torch.split(column, sizes) for column in several))

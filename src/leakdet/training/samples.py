@@ -59,7 +59,12 @@ class SplitSamples:
 
     def described(self, mel: Tensor, recording: Tensor) -> Batch:
         """A batch of samples that belong to these recordings; the tables lie where `recording` does."""
-        return Batch(mel, self._class_table[recording], self._weight_table[recording], recording)
+        return Batch(
+            mel,
+            self._class_table.index_select(0, recording),
+            self._weight_table.index_select(0, recording),
+            recording.long(),
+        )
 
     @cached_property
     def _class_table(self) -> Tensor:

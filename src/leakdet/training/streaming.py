@@ -57,8 +57,9 @@ class Draws:
         return np.asarray(self._up_to(within + 1, recording) - self._up_to(within, recording))
 
     @property
-    def total(self) -> int:
-        return int(self._drawn.sum())
+    def once(self) -> bool:
+        """Every sample exactly once: there is nothing to count."""
+        return bool((self._drawn == self._count).all())
 
 
 @dataclass(frozen=True)
@@ -222,10 +223,17 @@ class StreamEpochs(IterableDataset[Batch]):
             rows = split.read(start, stop, out=buffer[filled : filled + stop - start])
             if check:
                 check_recordings(split, stretch.first, stretch.last, rows)
-            owner = samples.recording_of(start * samples.per_window, stop * samples.per_window)
-            within = np.arange(len(owner)) + int(samples.offsets[stretch.first]) - samples.offsets[owner]
-            drawn = np.repeat(np.arange(len(owner)), draws.of_samples(owner, within))
-            orders.append(filled * samples.per_window + drawn[stretch.skip : stretch.stop])
+            owner = np.repeat(
+                np.arange(stretch.first, stretch.last, dtype=np.int32),
+                np.diff(samples.offsets[stretch.first : stretch.last + 1]),
+            )
+            if draws.once:
+                drawn = np.arange(stretch.skip, stretch.stop)
+            else:
+                within = np.arange(len(owner)) + int(samples.offsets[stretch.first]) - samples.offsets[owner]
+                times = draws.of_samples(owner, within)
+                drawn = np.repeat(np.arange(len(owner)), times)[stretch.skip : stretch.stop]
+            orders.append(filled * samples.per_window + drawn)
             owners.append(owner)
             filled += stop - start
         mel = torch.from_numpy(buffer[:filled])

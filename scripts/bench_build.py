@@ -1,0 +1,136 @@
+"""How fast `build` hears, against real time and a plain librosa loop: the section `build` of docs/benchmarks.md."""
+
+import argparse
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import soundfile
+import torch
+
+from benchmarks import write_section
+from leakdet.acoustics.mel import LogMel
+from leakdet.acoustics.windows import MelStream
+from leakdet.config import BuildConfig, SignalConfig
+from leakdet.storage.builder import build_store
+
+SIGNAL = SignalConfig(fmax_hz=8000)
+NOTE = """Seconds of sound per second of one core, files in the page cache. `hear` is decoding, statistics, content hash and
+log-mel of every window; `build` adds writing the store (verify=off). The librosa loop computes the same mel of the same files
+window by window, with soundfile and, where needed, librosa's soxr resampling."""
+
+
+def write_sounds(folder: Path, rate_hz: int, suffix: str, count: int, seconds: float) -> list[Path]:
+    rng = np.random.default_rng(0)
+    paths = []
+    for number in range(count):
+        sound = 0.1 * np.convolve(rng.standard_normal(int(rate_hz * seconds)), np.ones(8) / 8, "same")
+        path = folder / ("LEAK" if number % 2 else "NORMAL") / f"{number:04d}.{suffix}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        soundfile.write(path, sound, rate_hz, subtype="PCM_16")
+        paths.append(path)
+    return paths
+
+
+def hear(paths: list[Path]) -> float:
+    log_mel = LogMel(SIGNAL)
+    began = time.perf_counter()
+    for path in paths:
+        for _ in MelStream(path, log_mel):
+            pass
+    return time.perf_counter() - began
+
+
+def build(folder: Path) -> float:
+    with tempfile.TemporaryDirectory() as out:
+        began = time.perf_counter()
+        build_store(BuildConfig(source=str(folder), out=f"{out}/store", workers=1, verify="off"))
+        return time.perf_counter() - began
+
+
+def librosa_loop(paths: list[Path]) -> float:
+    """What one writes first; its mel is compared with ours to 1e-3 dB before anything is timed."""
+    import librosa
+
+    filters = librosa.filters.mel(
+        sr=16000, n_fft=1024, n_mels=64, fmin=300.0, fmax=8000.0, htk=True, norm=None, dtype=np.float32
+    )
+
+    def mel_of(path: Path) -> np.ndarray:
+        sound, rate_hz = soundfile.read(path, dtype="float32")
+        if rate_hz != 16000:
+            sound = librosa.resample(sound, orig_sr=rate_hz, target_sr=16000, res_type="soxr_hq")
+        windows = []
+        for start in range(0, len(sound) - 16000 + 1, 8000):
+            window = sound[start : start + 16000]
+            spectrum = np.abs(librosa.stft(window, n_fft=1024, hop_length=512, window="hann", center=False))
+            windows.append(20 * np.log10(np.maximum(filters @ spectrum, 1e-5)).T[:, :, None])
+        return np.stack(windows)
+
+    ours = torch.cat([block.mel for block in MelStream(paths[0], LogMel(SIGNAL))]).float().numpy()
+    theirs = mel_of(paths[0])
+    if np.abs(ours[: len(theirs)] - theirs).max() > 0.1:  # float16 has steps of 0.06 dB at 100 dB
+        raise SystemExit("the librosa loop gives another mel: the comparison would mean nothing")
+    began = time.perf_counter()
+    for path in paths:
+        mel_of(path)
+    return time.perf_counter() - began
+
+
+def peak_mib(count: int, seconds: float) -> float:
+    """Peak memory of a build of so many recordings of so many seconds, in a process of its own."""
+    with tempfile.TemporaryDirectory() as name:
+        write_sounds(Path(name) / "audio", 16000, "wav", count, seconds)
+        command = [sys.executable, __file__, "--peak-of", name]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return float(done.stdout.split()[-1])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--recordings", type=int, default=60)
+    parser.add_argument("--peak-of", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.peak_of:
+        source, out = arguments.peak_of / "audio", arguments.peak_of / "store"
+        build_store(BuildConfig(source=str(source), out=str(out), verify="off"))
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+        return
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    torch.set_num_threads(1)
+    rows: list[dict[str, Any]] = []
+    for name, rate_hz, suffix in (("16 kHz WAV", 16000, "wav"), ("48 kHz FLAC", 48000, "flac")):
+        with tempfile.TemporaryDirectory() as folder:
+            paths = write_sounds(Path(folder), rate_hz, suffix, arguments.recordings, 10.0)
+            hear(paths[:5])
+            sound_s = 10.0 * len(paths)
+            reference = librosa_loop(paths)
+            found = min(hear(paths) for _ in range(3))
+            rows.append(
+                {
+                    "source": name, "hear, × real time": sound_s / found, "build, × real time": sound_s / build(Path(folder)),
+                    "librosa loop, × real time": sound_s / reference, "hear / librosa": reference / found,
+                }
+            )  # fmt: skip
+    small = peak_mib(10, 10.0)
+    for count, seconds in ((100, 10.0), (10, 100.0)):
+        peak = peak_mib(count, seconds)
+        rows.append(
+            {
+                "source": f"{count} recordings of {seconds:g} s, peak against 10 of 10 s",
+                "memory": peak / small,
+            }
+        )
+    write_section("build", "Building a store", rows, " ".join(NOTE.split("\n")))
+    for row in rows:
+        print(row)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""A build that is spread over machines, and one that is killed."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+
+from leakdet.config import BuildConfig, SplitConfig
+from leakdet.errors import InputError
+from leakdet.storage.builder import build_store
+from leakdet.storage.sharding import merge_shards
+from leakdet.storage.store import SPLITS, open_split
+
+SPLIT = SplitConfig(ratios=[0.5, 0.25, 0.25])
+
+
+@pytest.fixture(scope="module")
+def audio(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("audio")
+    rng = np.random.default_rng(0)
+    for number in range(30):
+        path = folder / ("LEAK" if number % 3 == 0 else "NORMAL") / f"{number:02d}.wav"
+        path.parent.mkdir(exist_ok=True)
+        soundfile.write(path, 0.1 * rng.standard_normal(16000 + 3000 * number), 16000)
+    return folder
+
+
+def config(audio: Path, out: Path, **changes: Any) -> BuildConfig:
+    return BuildConfig(source=str(audio), out=str(out), split=SPLIT, **changes)
+
+
+def by_recording(store: Path) -> dict[tuple[str, str], bytes]:
+    """Mel of each recording, with its split: what a store says, in whatever order."""
+    found = {}
+    for name in SPLITS:
+        split = open_split(store, name)
+        for row, identity in enumerate(split.recording_ids.tolist()):
+            low, high = split.recording_offsets[row : row + 2].tolist()
+            found[name, identity] = split.read(low, high).tobytes()
+    return found
+
+
+def test_shards_built_apart_and_merged_are_the_same_store(audio: Path, tmp_path: Path) -> None:
+    build_store(config(audio, tmp_path / "whole"))
+    for number in (1, 0, 2):
+        build_store(config(audio, tmp_path / "spread", shard=f"{number}/3", verify="off"))
+    assert not (tmp_path / "spread").exists()
+    report = merge_shards(config(audio, tmp_path / "spread", shard="merge"))
+    assert by_recording(tmp_path / "spread") == by_recording(tmp_path / "whole")
+    assert len(report.rows) == 30
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["spread", "whole"]
+    assert len(list((tmp_path / "spread").glob("train-*-of-00003.h5"))) == 3
+
+
+def test_a_merge_refuses_missing_shards_other_settings_and_shared_sounds(audio: Path, tmp_path: Path) -> None:
+    merge = config(audio, tmp_path / "store", shard="merge")
+    with pytest.raises(InputError, match="no shards to merge"):
+        merge_shards(merge)
+    build_store(config(audio, tmp_path / "store", shard="0/2", verify="off"))
+    with pytest.raises(InputError, match=r"of 2 shards store\.shard-1-of-2 are missing"):
+        merge_shards(merge)
+    build_store(config(audio, tmp_path / "store", shard="1/2", verify="off", compression="lzf"))
+    with pytest.raises(InputError, match="compression differ"):
+        merge_shards(merge)
+
+
+def test_a_merge_names_the_same_sound_in_two_shards(audio: Path, tmp_path: Path) -> None:
+    copied = tmp_path / "audio"
+    for path in audio.rglob("*.wav"):
+        (copied / path.parent.name).mkdir(parents=True, exist_ok=True)
+        (copied / path.parent.name / path.name).write_bytes(path.read_bytes())
+    first = sorted((copied / "LEAK").iterdir())[0]
+    first.with_name("00b.wav").write_bytes(
+        first.read_bytes()
+    )  # the next in the source, hence in the other shard
+    for number in (0, 1):
+        build_store(config(copied, tmp_path / "store", shard=f"{number}/2", verify="off"))
+    with pytest.raises(InputError, match=r"LEAK/00b?\.wav \(as LEAK/00b?\.wav\)"):
+        merge_shards(config(copied, tmp_path / "store", shard="merge"))
+    assert not (tmp_path / "store").exists()
+
+
+KILLING = """
+import os, random, signal, sys, time
+from pathlib import Path
+from leakdet.config import BuildConfig, SplitConfig
+from leakdet.storage.builder import build_store
+from leakdet.storage.checking import check_contents
+from leakdet.storage.store import SPLITS, open_split
+
+audio, folder = sys.argv[1], Path(sys.argv[2])
+
+def build(out):
+    child = os.fork()
+    if child == 0:
+        build_store(BuildConfig(source=audio, out=str(out), split=SplitConfig(ratios=[0.5, 0.25, 0.25])))
+        os._exit(0)
+    return child
+
+began = time.monotonic()
+assert os.waitpid(build(folder / "timed"), 0)[1] == 0
+whole = time.monotonic() - began
+dice = random.Random(0)
+killed = 0
+for number in range(10):
+    out = folder / f"store{number}"
+    child = build(out)
+    time.sleep(whole * dice.uniform(0.05, 1.0))
+    os.kill(child, signal.SIGKILL)
+    killed += os.waitpid(child, 0)[1] == signal.SIGKILL
+    if out.exists():
+        for name in SPLITS:
+            check_contents(open_split(out, name))
+    else:
+        assert os.waitpid(build(out), 0)[1] == 0
+    assert sum(open_split(out, name).recordings for name in SPLITS) == 30
+left = [path.name for path in folder.iterdir() if path.name.startswith(".")]
+assert not left, left
+print("killed", killed)
+"""
+
+
+def test_a_killed_build_leaves_nothing_under_the_final_name_and_can_be_run_again(
+    audio: Path, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-c", KILLING, str(audio), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout.split("killed")[1]) >= 5

@@ -1,0 +1,63 @@
+"""A stream's memory does not grow with the store, nor a worker's from epoch to epoch."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+STREAMING = """
+import json, sys, zlib
+from dataclasses import asdict
+from pathlib import Path
+
+import h5py, numpy as np
+
+from leakdet.config import DataConfig, SignalConfig
+from leakdet.storage.opening import open_any_split
+from leakdet.training.samples import SplitSamples
+from leakdet.training.streaming import StreamEpochs
+
+folder, recordings = Path(sys.argv[1]), int(sys.argv[2])
+signal, windows = SignalConfig(fmax_hz=8000), 80
+mel = np.zeros((windows, *signal.mel_shape), np.float16)
+with h5py.File(folder / "train.h5", "w") as file:
+    file.attrs.update({"schema_version": 1, "signal": json.dumps(asdict(signal)), "leak_label": "LEAK",
+                       "label_names": json.dumps(["LEAK", "NORMAL"])})
+    data = file.create_dataset("mel", (recordings * windows, *signal.mel_shape), np.float16)
+    for row in range(recordings):
+        data[row * windows : (row + 1) * windows] = mel
+    file["recording_offsets"] = np.arange(recordings + 1) * windows
+    file["label_id"] = np.arange(recordings) % 2
+    file["mel_crc32"] = np.full(recordings, zlib.crc32(mel.tobytes()), np.uint32)
+    file.create_dataset("recording_id", data=[str(row) for row in range(recordings)], dtype=h5py.string_dtype())
+
+def peak_kib():
+    fields = dict(line.split(":") for line in Path("/proc/self/status").read_text().splitlines())
+    return int(fields["VmHWM"].split()[0])
+
+split = open_any_split(folder, "train")
+stream = StreamEpochs(SplitSamples(split, split.label_id, "window"), DataConfig(batch_size=512, buffer_mb=16), 0)
+peaks, seen = [], 0
+for epoch in range(3):
+    seen += sum(len(batch.class_id) for batch in stream.batches(epoch))
+    peaks.append(peak_kib())
+assert seen == 3 * recordings * windows
+print(*peaks)
+"""
+
+
+def _peaks_kib(folder: Path, recordings: int) -> list[int]:
+    folder.mkdir()
+    command = [sys.executable, "-c", STREAMING, str(folder), str(recordings)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return [int(value) for value in done.stdout.split()]
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from /proc")
+def test_a_ten_times_larger_store_takes_no_more_memory(tmp_path: Path) -> None:
+    """25 MB and 246 MB of mel: held in memory, or mapped into it, they would differ by half of the process."""
+    small, large = _peaks_kib(tmp_path / "small", 80), _peaks_kib(tmp_path / "large", 800)
+    assert large[-1] < 1.1 * small[-1]
+    assert large[2] < 1.05 * large[0]
