@@ -105,7 +105,8 @@ def _evaluate(config: TrainConfig, data: "LeakDataModule", best: "Detector", fol
         leak=data.leak_label,
         shuffled=config.data.shuffle_labels,
     )
-    print(*audited["findings"], sep="\n")
+    for sentence in audited["findings"]:
+        print(f"audit    {sentence}")
     return {**tables, "decision_rule": best.rule.to_json(), "audit": audited}
 
 
