@@ -9,6 +9,7 @@ VERBS = {
     "build": "make a store of log-mel from labelled recordings",
     "train": "train a detector on a store (by default on the demo) and write its model file",
     "tune": "search for the training settings that do best, and train with them",
+    "crossval": "train and test in folds: how good a recipe is on groups that it never heard",
     "evaluate": "score a store's recordings with a model",
     "predict": "give each recording a verdict",
 }
