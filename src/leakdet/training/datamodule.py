@@ -146,6 +146,7 @@ class LeakDataModule(pl.LightningDataModule):
     def __init__(self, config: TrainConfig, store: Path) -> None:
         super().__init__()
         self.config, self.store = config, store
+        self.resumed_at: dict[str, int] | None = None  # the loader's state in the run that is gone on with
         self.train_split, self.val_split = self._open("train"), self._open("val")
         self._check_agreement()
         self.leak_label = leak_label_of(self.train_split, config.labels.leak)
@@ -215,7 +216,11 @@ class LeakDataModule(pl.LightningDataModule):
         return {"rank": self.trainer.global_rank, "world": self.trainer.world_size} if self.trainer else {}
 
     def train_dataloader(self) -> Any:
-        return TrainLoader(self.train_samples, self.config, **self._place())
+        loader = TrainLoader(self.train_samples, self.config, **self._place())
+        if self.resumed_at is not None:  # Lightning restores a loader's state in some of its restarts only
+            loader.load_state_dict(self.resumed_at)
+            self.resumed_at = None
+        return loader
 
     def val_dataloader(self) -> Any:
         return EvalLoader(self.val_samples, self.val_split.recordings, **self._place())

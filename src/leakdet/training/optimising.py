@@ -1,6 +1,7 @@
 """Optimiser, schedule, and what each batch counts for in its optimiser step."""
 
 import math
+from typing import Any
 
 import lightning.pytorch as pl
 import numpy as np
@@ -55,6 +56,7 @@ def step_divisor(trainer: pl.Trainer, batch_idx: int) -> float:
     Lightning divides by the number of batches in a full step and DDP by the number of processes, whatever they hold; both are
     undone here.
     """
-    sizes = trainer.train_dataloader.batch_sizes()
+    loader: Any = trainer.train_dataloader
+    sizes = loader.batch_sizes()
     accumulate, batches = trainer.accumulate_grad_batches, int(trainer.num_training_batches)
     return window_samples(sizes, batch_idx, accumulate, batches) / (accumulate * trainer.world_size)

@@ -1,5 +1,7 @@
 """Gradient norms: of every step on the curve, of every parameter once an epoch; non-finite, exploding and vanishing ones."""
 
+from typing import Any
+
 import lightning.pytorch as pl
 import torch
 from lightning.pytorch.callbacks import Callback
@@ -19,6 +21,9 @@ class GradientMonitor(Callback):
         self.norms: list[Tensor] = []
         self.of_layers: dict[str, Tensor] = {}
 
+    def on_train_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
+        self.norms = [norm.to(pl_module.device) for norm in self.norms]  # of a resumed epoch
+
     def on_train_epoch_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
         self.norms, self.of_layers = [], {}
 
@@ -30,7 +35,7 @@ class GradientMonitor(Callback):
         self.norms.append(torch.stack(norms).norm())
         if not self.of_layers:
             self.of_layers = dict(zip(of_parameters, norms, strict=True))
-        if trainer.logger is not None and trainer.global_step % trainer.log_every_n_steps == 0:
+        if trainer.logger is not None and trainer.global_step % trainer.log_every_n_steps == 0:  # type: ignore[attr-defined]
             pl_module.log(
                 names.GRADIENT_NORM, self.norms[-1], rank_zero_only=True, on_step=True, on_epoch=False
             )
@@ -59,3 +64,9 @@ class GradientMonitor(Callback):
         if self.norms and isinstance(exception, Exception):
             norms = torch.stack(self.norms).cpu().double().numpy()
             self.findings.say(trainer, gradients(norms, trainer.gradient_clip_val))
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"norms": torch.stack(self.norms).tolist() if self.norms else []}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.norms = list(torch.tensor(state_dict["norms"]))
