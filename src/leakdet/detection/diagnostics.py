@@ -3,6 +3,7 @@
 A finding is a pair of its kind and a sentence for the person who started the run.
 """
 
+import itertools
 import math
 from dataclasses import dataclass
 
@@ -124,8 +125,8 @@ def collapse(
         found.append(
             (
                 "heads",
-                f"the class head and the leak head disagree (correlation {samples.head_correlation:.2f}), though both tell leak "
-                "from rest. Lower loss.aux_weight or set it to 0.",
+                f"the class head and the leak head disagree (correlation {samples.head_correlation:.2f}), though both tell "
+                "leak from rest. Lower loss.aux_weight or set it to 0.",
             )
         )
     return found
@@ -185,8 +186,8 @@ def overfit(train_losses: list[float], tprs: list[float | None], checks: int = 3
     recent, rates = train_losses[-checks - 1 :], tprs[-checks - 1 :]
     if len(recent) <= checks or any(rate is None for rate in rates):
         return []
-    falling = all(b < a for a, b in zip(recent, recent[1:], strict=False))
-    worse = all(b < a for a, b in zip(rates, rates[1:], strict=False))  # type: ignore[operator]
+    falling = all(b < a for a, b in itertools.pairwise(recent))
+    worse = all(b < a for a, b in itertools.pairwise(rates))  # type: ignore[operator]
     if not (falling and worse):
         return []
     return [

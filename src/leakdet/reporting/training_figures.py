@@ -1,4 +1,4 @@
-"""Figures of a training: learning curve, confusion matrix, probabilities, gradient norms; as PNG and as pixels for TensorBoard."""
+"""Figures of a training: learning curve, confusion matrix, probabilities, gradient norms; as PNG and as pixels."""
 
 import csv
 from collections.abc import Mapping, Sequence
@@ -33,6 +33,7 @@ def learning_curve(history: Mapping[str, Sequence[float] | np.ndarray]) -> Figur
     if "val/recording_auroc" in history:
         lower.plot(epoch, history["val/recording_auroc"], color=REST, marker=".", label="recording AUROC")
     lower.set(xlabel="epoch", ylabel="val", ylim=(-0.02, 1.02))
+    lower.xaxis.get_major_locator().set_params(integer=True)
     lower.legend(loc="lower right")
     return figure
 
@@ -83,6 +84,18 @@ def gradient_norms(history: Mapping[str, Sequence[float] | np.ndarray]) -> Figur
     return figure
 
 
+def rate_finder(path: Path) -> Figure:
+    """Loss over the rising learning rate of `find_lr`, from its lr_finder.csv."""
+    found = np.genfromtxt(path, delimiter=",", names=True)
+    figure = Figure(SIZE_IN, layout="constrained")
+    axes = figure.subplots()
+    axes.plot(found["lr"], found["loss"], color=REST, linewidth=0.8, label="loss")
+    axes.plot(found["lr"], found["smoothed"], color=TRAIN, label="smoothed")
+    axes.set(xlabel="learning rate", ylabel="loss", xscale="log")
+    axes.legend()
+    return figure
+
+
 def write_training_figures(
     history: Mapping[str, np.ndarray],
     cells: tuple[int, int, int, int],
@@ -99,11 +112,14 @@ def write_training_figures(
     }
     if np.isfinite(history.get("gradient/norm_mean", np.array([np.nan]))).any():
         figures["gradient_norms"] = gradient_norms(history)
+    if (folder.parent / "lr_finder.csv").exists():
+        figures["lr_finder"] = rate_finder(folder.parent / "lr_finder.csv")
     folder.mkdir(parents=True, exist_ok=True)
     found = {}
     for name, figure in figures.items():
         canvas = FigureCanvasAgg(figure)
         figure.savefig(folder / f"{name}.png", dpi=110)
         canvas.draw()  # type: ignore[no-untyped-call]
-        found[name] = np.asarray(canvas.buffer_rgba())[..., :3].copy()  # type: ignore[no-untyped-call]
+        pixels = np.asarray(canvas.buffer_rgba())  # type: ignore[no-untyped-call]
+        found[name] = pixels[..., :3].copy()
     return found

@@ -34,6 +34,8 @@ PREFIXES = ("_orig_mod.", "module.")
 
 @dataclass
 class Converted:
+    """The predecessor's network in our words."""
+
     network: NetworkConfig
     labels: LabelMap
     weights: dict[str, Tensor]

@@ -28,7 +28,7 @@ FASTER = 1.1  # a larger batch must give so many times the samples per second
 
 
 def find_rate(module: LeakModule, data: LeakDataModule, folder: Path) -> float:
-    """Range test (Smith 2017): the rate rises from LOW to HIGH in equal factors; chosen is where the smoothed loss falls fastest.
+    """Range test (Smith 2017): the rate rises from LOW to HIGH in equal factors; chosen is where the loss falls fastest.
 
     Writes lr_finder.csv (rate, loss, smoothed loss) into `folder`.
 
@@ -96,7 +96,7 @@ def _stepper(network: torch.nn.Module, module: LeakModule, data: LeakDataModule)
             network.parameters(), config.trainer.get("gradient_clip_val") or math.inf
         )
         optimizer.step()
-        return float(loss)
+        return float(loss.detach())
 
     network.train()
     return step

@@ -56,7 +56,9 @@ def fit(
     pl.seed_everything(config.seed, workers=True, verbose=False)
     started = starting_checkpoint(config, data, run_folder)
     if started is not None:
-        config = as_found(config, read_checkpoint(started))
+        checkpoint = read_checkpoint(started)
+        config = as_found(config, checkpoint)
+        data.resumed_at = checkpoint["loops"]["fit_loop"]["state_dict"]["combined_loader"][0]
         data.config = config
     interruption = Interruption(run_folder / names.CHECKPOINTS / f"{names.LAST}.ckpt")
     trainer = make_trainer(config, run_folder, [*extra, interruption])
@@ -98,8 +100,8 @@ def check_settings(config: TrainConfig) -> None:
     limit = config.trainer.get("limit_val_batches")
     if limit not in (None, 1.0) or config.trainer.get("fast_dev_run"):
         raise SettingsError(
-            f"trainer.limit_val_batches={limit}, trainer.fast_dev_run={config.trainer.get('fast_dev_run', False)}: a part of the "
-            "validation recordings gives no result to go by. Leave both out; trainer=debug is a quick trial."
+            f"trainer.limit_val_batches={limit}, trainer.fast_dev_run={config.trainer.get('fast_dev_run', False)}: a part of "
+            "the validation recordings gives no result to go by. Leave both out; trainer=debug is a quick trial."
         )
 
 

@@ -35,12 +35,6 @@ def test_a_healthy_run_warns_of_nothing(fitted: Fitted, tmp_path: Path) -> None:
 BROKEN = {
     "learning_rate": ("optimizer.lr=0",),
     "auxiliary": ("loss.aux_weight=50",),
-    "first_batch": (
-        "network=linear",
-        "network.standardise=false",
-        "network.input_norm=none",
-        "trainer.max_epochs=1",
-    ),
 }
 
 
@@ -48,6 +42,15 @@ BROKEN = {
 def test_a_broken_run_gives_its_own_warning(kind: str, fitted: Fitted, tmp_path: Path) -> None:
     fitted(tmp_path, *FOUR, *BROKEN[kind])
     assert said(tmp_path) == [kind]
+
+
+def test_a_badly_scaled_input(fitted: Fitted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from leakdet.detection.networks import InputLayer
+
+    plain = InputLayer.forward
+    monkeypatch.setattr(InputLayer, "forward", lambda self, mel: 300 * plain(self, mel))
+    fitted(tmp_path, *FOUR, "trainer.max_epochs=1")
+    assert said(tmp_path) == ["first_batch"]
 
 
 def test_a_constant_network(fitted: Fitted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Weights averaged over steps or epochs, by Lightning's own callbacks: validated and kept, while training goes on with its own."""
+"""Weights averaged over steps or epochs, by Lightning's own callbacks: validated and kept; training uses its own."""
 
 from lightning.pytorch.callbacks import Callback, EMAWeightAveraging, WeightAveraging
 

@@ -1,5 +1,7 @@
 """Gradient norms: of every step on the curve, of every parameter once an epoch; non-finite, exploding and vanishing ones."""
 
+from typing import Any
+
 import lightning.pytorch as pl
 import torch
 from lightning.pytorch.callbacks import Callback
@@ -18,6 +20,9 @@ class GradientMonitor(Callback):
         self.findings = findings
         self.norms: list[Tensor] = []
         self.of_layers: dict[str, Tensor] = {}
+
+    def on_train_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
+        self.norms = [norm.to(pl_module.device) for norm in self.norms]  # of a resumed epoch
 
     def on_train_epoch_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
         self.norms, self.of_layers = [], {}
@@ -59,3 +64,9 @@ class GradientMonitor(Callback):
         if self.norms and isinstance(exception, Exception):
             norms = torch.stack(self.norms).cpu().double().numpy()
             self.findings.say(trainer, gradients(norms, trainer.gradient_clip_val))
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"norms": torch.stack(self.norms).tolist() if self.norms else []}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.norms = list(torch.tensor(state_dict["norms"]))

@@ -1,5 +1,6 @@
 """Does the network wait for its data? The time between one batch's end and the next one's start."""
 
+import itertools
 import statistics
 import time
 from typing import Any
@@ -14,7 +15,8 @@ from leakdet.training.callbacks.findings import Findings
 SPIKE_S = 0.05
 SPIKES_SHARE = 0.05
 EPOCH_SHARE = 0.10
-LEAST_MEAN_S = 0.005  # below this it is the loop's own bookkeeping around small steps
+LEAST_SPIKES = 2  # another program may take the processor once or twice
+LEAST_MEAN_S = 0.01  # below this it is the loop's own bookkeeping around small steps
 
 
 class LoaderWait(Callback):
@@ -69,12 +71,12 @@ def waits(waits_s: list[float], epoch_s: float) -> list[Finding]:
     """Spikes in more than 5 % of the batches, or more than 10 % of the epoch spent waiting."""
     spikes = [index for index, wait in enumerate(waits_s) if wait > SPIKE_S]
     total, mean = sum(waits_s), sum(waits_s) / len(waits_s)
-    many = len(spikes) > SPIKES_SHARE * len(waits_s)
+    many = len(spikes) > max(LEAST_SPIKES, SPIKES_SHARE * len(waits_s))
     long = total > EPOCH_SHARE * epoch_s and mean > LEAST_MEAN_S
     if not (many or long):
         return []
     worst = sorted(waits_s, reverse=True)[:5]
-    gaps = [b - a for a, b in zip(spikes, spikes[1:], strict=False)]
+    gaps = [b - a for a, b in itertools.pairwise(spikes)]
     spacing = f", typically {statistics.median(gaps):g} batches apart" if gaps else ""
     return [
         (

@@ -1,4 +1,4 @@
-"""Does the network learn the training recordings by heart? Train loss against the leaks found at the lowest false-alarm rate."""
+"""Does the network learn the training recordings by heart? Train loss against leaks found at the lowest false-alarm rate."""
 
 from typing import Any
 

@@ -1,5 +1,6 @@
 """How busy the machine is: processor, memory and GPU, sampled by a thread of its own."""
 
+import contextlib
 import threading
 
 import lightning.pytorch as pl
@@ -56,10 +57,8 @@ def measured(device: torch.device) -> dict[str, float]:
     """Shares from 0 to 1. The GPU's is missing where there is none or where its driver does not tell."""
     found = {names.CPU_USE: psutil.cpu_percent() / 100, names.RAM_USE: psutil.virtual_memory().percent / 100}
     if device.type == "cuda":
-        try:
+        with contextlib.suppress(ModuleNotFoundError, RuntimeError):
             found[names.GPU_USE] = torch.cuda.utilization(device) / 100
-        except (ModuleNotFoundError, RuntimeError):
-            pass
     return found
 
 

@@ -1,0 +1,42 @@
+"""Two processes do what one does: the same steps, the same curve, one folder, and a clean end."""
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leakdet.training.checkpoint_io import read_checkpoint
+
+RUN = ("experiment=smoke", "logger=none", "augment.eq_db=0", "network.dropout=0", "trainer.max_epochs=2")
+
+
+@pytest.mark.slow
+def test_two_processes_have_the_curve_of_one(
+    demo_store: Path, tmp_path: Path, process: Callable[..., Any]
+) -> None:
+    settings = (*RUN, f"data.store={demo_store}", "data.batch_size=17", "trainer.accumulate_grad_batches=2")
+    for name, more in (("one", ("trainer=cpu",)), ("two", ("trainer=ddp",))):
+        done = process("train", *more, *settings, f"hydra.run.dir={name}", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "one",
+        "two",
+    ]  # one folder a run, whatever the processes
+    one, two = (rows(tmp_path / name) for name in ("one", "two"))
+    assert len(one) == len(two) == 2
+    for single, double in zip(one, two, strict=True):
+        for column, value in single.items():
+            if not column.startswith("gradient"):
+                assert float(double[column]) == pytest.approx(float(value), rel=1e-3, abs=1e-4), column
+    steps = [
+        read_checkpoint(tmp_path / name / "checkpoints" / "last.ckpt")["global_step"]
+        for name in ("one", "two")
+    ]
+    assert steps[0] == steps[1]
+
+
+def rows(folder: Path) -> list[dict[str, str]]:
+    with (folder / "history.csv").open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
