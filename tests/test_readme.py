@@ -1,0 +1,92 @@
+"""The commands of the README do what it says."""
+
+import csv
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+COMMANDS = [
+    line.split("#", maxsplit=1)[0].strip()
+    for block in re.findall(r"```\n(.*?)```", README, flags=re.DOTALL)
+    for line in block.splitlines()
+]
+
+
+def test_the_first_screen_holds_the_two_commands():
+    first_screen = README.splitlines()[:12]
+    assert [line.split("#")[0].strip() for line in first_screen if line.startswith("make ")] == [
+        "make train",
+        "make test",
+    ]
+
+
+@pytest.mark.parametrize("command", [command for command in COMMANDS if command.startswith("make ")])
+def test_make_targets_exist(command: str):
+    target = command.split()[1]
+    makefile = (Path(__file__).parents[1] / "Makefile").read_text(encoding="utf-8")
+    assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE)
+
+
+def test_links_lead_somewhere():
+    for target in re.findall(r"\]\(([^)#]+)\)", README):
+        assert (Path(__file__).parents[1] / target).exists(), target
+
+
+def test_the_options_named_are_those_that_ship():
+    conf = Path(__file__).parents[1] / "conf"
+    table = re.findall(r"^\| `(\w+)` \| (.*) \|$", README, flags=re.MULTILINE)
+    named = {
+        group: set(re.findall(r"`(\w+)`", options)) for group, options in table if (conf / group).is_dir()
+    }
+    for group, options in named.items():
+        shipped = {path.stem for path in (conf / group).glob("*.yaml")}
+        assert shipped <= options, group
+    assert set(named) == {path.name for path in conf.iterdir() if path.is_dir()}
+
+
+@pytest.fixture
+def users_folder(trained, tmp_path: Path) -> Path:
+    """The demo's audio as a user has it: in folders named by label, in a manifest, and a few new files."""
+    with (trained.store / "manifest.csv").open(newline="", encoding="utf-8") as file:
+        manifest = list(csv.DictReader(file))
+    for number, row in enumerate(manifest):
+        audio = trained.store / row["path"]
+        link(tmp_path / "recordings" / row["label"] / f"{number}.wav", audio)
+        link(tmp_path / row["path"], audio)
+        if number < 2:
+            link(tmp_path / "new" / f"{number}.wav", audio)
+    link(tmp_path / "recordings.csv", trained.store / "manifest.csv")
+    return tmp_path
+
+
+def link(place: Path, target: Path) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.symlink_to(target)
+
+
+def test_the_commands_run_in_their_order(users_folder: Path, door):
+    """As they are typed, but for training cut short; what needs a GPU is composed only."""
+    for command in COMMANDS:
+        if not command.startswith(".venv/bin/leakdet"):
+            continue
+        _, verb, *typed = shlex.split(command)
+        arguments = [found for word in typed for found in expanded(word, users_folder)]
+        if "trainer=gpu" in arguments:
+            arguments += ["--cfg", "job"]
+        elif verb == "train" and "--cfg" not in arguments:
+            arguments += ["trainer.max_epochs=1", "data.store=store"][
+                : 1 if "data.store=store" in arguments else 2
+            ]
+        done = door(verb, *arguments, cwd=users_folder)
+        assert done.returncode == 0, (command, done.stderr)
+    assert len((users_folder / "verdicts.csv").read_text().splitlines()) == 3
+
+
+def expanded(word: str, folder: Path) -> list[str]:
+    """A glob as the shell would have it."""
+    if "*" not in word:
+        return [word]
+    return [str(path.relative_to(folder)) for path in sorted(folder.glob(word))]
