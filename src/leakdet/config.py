@@ -640,12 +640,39 @@ class TuneSettings:
         return self.objective != "loss" if self.direction == "auto" else self.direction == "maximize"
 
 
+def _search_param(name: str, given: Any) -> SearchParam:
+    """A parameter from plain values. Raises `SettingsError` on an unknown field or a value of the wrong type."""
+    if isinstance(given, SearchParam):
+        return given
+    known = [f.name for f in fields(SearchParam)]
+    _require(isinstance(given, dict), f"search.{name}", given, f"a group of {', '.join(known)}")
+    for key, value in given.items():
+        _require(key in known, f"search.{name}", key, f"one of {', '.join(known)}")
+        if key in ("low", "high", "step") and value is not None:
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            _require(number, f"search.{name}.{key}", value, "a number")
+        if key in ("choices", "when"):
+            wanted = list if key == "choices" else dict
+            _require(isinstance(value, wanted), f"search.{name}.{key}", value, f"a {wanted.__name__}")
+        if key in ("setting", "kind"):
+            _require(value is None or isinstance(value, str), f"search.{name}.{key}", value, "a word")
+        _require(key != "log" or isinstance(value, bool), f"search.{name}.log", value, "true or false")
+    numbers = {k: float(v) for k, v in given.items() if k in ("low", "high", "step") and v is not None}
+    return SearchParam(**{**given, **numbers})
+
+
 @dataclass
 class TuneConfig(TrainConfig):
     """`python -m leakdet.tune`: the training configuration that is searched around, and the study."""
 
     tune: TuneSettings = field(default_factory=TuneSettings)
-    search: dict[str, SearchParam] = field(default_factory=dict)
+    search: dict[str, Any] = field(
+        default_factory=dict
+    )  # name -> SearchParam, or its fields as YAML gives them
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.search = {name: _search_param(name, param) for name, param in self.search.items()}
 
     def training(self) -> TrainConfig:
         """The configuration of one training, without the study."""

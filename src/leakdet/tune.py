@@ -237,6 +237,8 @@ def _final_models(config: TuneConfig, tuned: TrainConfig, value: float | None) -
 
 def main() -> None:
     ARGUMENTS[:] = sys.argv[1:]
+    # Hydra takes -m in front of the settings only, a person types it anywhere.
+    sys.argv[1:] = sorted(sys.argv[1:], key=lambda argument: argument not in ("-m", "--multirun"))
     open_door("tune", TuneConfig, tune, ("data.store", "data.cache", "tune.folder", "tune.storage"))
 
 

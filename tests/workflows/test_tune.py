@@ -139,7 +139,7 @@ def test_a_signal_ends_the_trial_and_is_told(folder: Path, number: int, code: in
 
 def test_what_a_person_can_get_wrong_is_said_before_any_work(folder: Path) -> None:
     assert "did you mean lr" in tune(
-        folder, "+search.x={setting: optimizer.lrr, low: 1, high: 2}", "tune.study=wrong", code=2
+        folder, "+search.x={setting: optimizer.lrr, low: 0.1, high: 2}", "tune.study=wrong", code=2
     )
     assert "needs -m" in tune(folder, "tune.workers=2", "tune.study=wrong", code=2)
     assert "one device" in tune(folder, "trainer.devices=2", "tune.study=wrong", code=2)

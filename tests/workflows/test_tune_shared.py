@@ -89,7 +89,12 @@ def check(study: optuna.Study) -> None:
 def test_two_workers_on_postgresql(server: str, tmp_path: Path) -> None:
     tune(tmp_path, f"tune.storage={server}", "tune.study=shared")
     assert not list(tmp_path.rglob("*.journal"))
-    check(optuna.load_study(study_name="shared", storage=server))
+    storage = optuna.storages.RDBStorage(server)
+    try:
+        check(optuna.load_study(study_name="shared", storage=storage))
+    finally:
+        storage.remove_session()
+        storage.engine.dispose()
 
 
 @pytest.mark.slow

@@ -1,7 +1,7 @@
 import optuna
 import pytest
 
-from leakdet.config import SearchParam, TrainConfig
+from leakdet.config import SearchParam, TrainConfig, TuneConfig
 from leakdet.errors import SettingsError
 from leakdet.tuning.space import check_space, draw, grid, ordered, settings_of, with_settings
 
@@ -90,3 +90,25 @@ def test_grid_holds_what_can_be_drawn_and_nothing_twice() -> None:
     assert len({tuple(sorted(one.items())) for one in found}) == len(found)
     with pytest.raises(SettingsError, match="needs a step"):
         grid({"lr": SearchParam(setting="optimizer.lr", low=0.1, high=1.0)})
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"settings": "seed"}, "one of setting, kind"),
+        ({"low": "a"}, "a number"),
+        ({"low": True}, "a number"),
+        ({"choices": 3}, "a list"),
+        ({"when": ["loss"]}, "a dict"),
+        ({"log": "yes"}, "true or false"),
+        ({"kind": "flaot"}, "float, int, categorical"),
+        ("lr", "a group of"),
+    ],
+)
+def test_a_parameter_from_yaml_is_typed(given: object, said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        TuneConfig(search={"faulty": given})
+
+
+def test_whole_numbers_in_yaml_are_numbers() -> None:
+    assert TuneConfig(search={"lr": {"low": 0, "high": 1}}).search["lr"] == SearchParam(low=0.0, high=1.0)
