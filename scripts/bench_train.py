@@ -17,9 +17,9 @@ from typing import Any
 
 import lightning.pytorch as pl
 import torch
-from benchmarks import write_section
 from torch import nn
 
+from benchmarks import write_section
 from leakdet.config import (
     AugmentConfig,
     DataConfig,

@@ -13,9 +13,9 @@ from statistics import mean, median
 from typing import Any
 
 import optuna
-from benchmarks import write_section
 from optuna.storages.journal import JournalFileBackend
 
+from benchmarks import write_section
 from leakdet.storage.bundle import load_detector
 from leakdet.storage.opening import open_any_split
 from leakdet.storage.scoring import evaluation, score_split

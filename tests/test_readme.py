@@ -69,7 +69,8 @@ def link(place: Path, target: Path) -> None:
 
 def test_the_commands_run_in_their_order(users_folder: Path, door):
     """As they are typed, but for training cut short; what needs a GPU, or the many trainings of
-    a study, is composed only."""
+    a study, is composed only.
+    """
     for command in COMMANDS:
         if not command.startswith(".venv/bin/leakdet"):
             continue
