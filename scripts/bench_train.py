@@ -88,7 +88,7 @@ def bare(config: TrainConfig, data: LeakDataModule) -> float:
     network = make_network(config.network, data.sample_shape, len(data.labels.names))
     optimizer = adamw(network, config.optimizer, torch.device("cpu"))
     weights, seconds = torch.ones(len(data.labels.names)), []
-    loader = TrainLoader(data.train_samples, config)
+    loader = TrainLoader(data.train_epochs())
     for epoch in range(EPOCHS):
         loader.set_epoch(epoch)
         started = time.perf_counter()
@@ -161,9 +161,9 @@ def main() -> None:
     write_section("train_overhead", "Training against a bare PyTorch loop", rows, note)
 
     mel = torch.randn(512, 1, 64, 1)
-    config = NetworkConfig(name="dual_head", time_pool=1)
-    narrow = steps_per_second(make_network(config, (1, 64, 1), 2), mel)
-    wide = steps_per_second(widened(make_network(config, (1, 64, 1), 2)), mel)
+    narrow_config = NetworkConfig(name="dual_head", time_pool=1)
+    narrow = steps_per_second(make_network(narrow_config, (1, 64, 1), 2), mel)
+    wide = steps_per_second(widened(make_network(narrow_config, (1, 64, 1), 2)), mel)
     found = [(narrow(), wide()) for _ in range(8)][2:]
     fitted, three = (statistics.median(pair[index] for pair in found) for index in (0, 1))
     kernels = {"fitting kernels [samples/s]": round(fitted), "3x3 kernels [samples/s]": round(three)}

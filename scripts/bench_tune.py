@@ -18,7 +18,8 @@ from optuna.storages.journal import JournalFileBackend
 from benchmarks import write_section
 from leakdet.storage.bundle import load_detector
 from leakdet.storage.opening import open_any_split
-from leakdet.storage.scoring import evaluation, score_split
+from leakdet.storage.results import evaluation
+from leakdet.storage.scoring import score_split
 from leakdet.tuning.trials import CHECKS, finished, ranked, trial_folder
 
 TRIALS, EPOCHS = 20, 8

@@ -9,6 +9,7 @@ from leakdet._door import DONE, Run, open_door
 from leakdet.config import CrossvalConfig
 
 if TYPE_CHECKING:
+    from leakdet.storage.crossvalidated import Outcome
     from leakdet.storage.views import SplitView
     from leakdet.training.crossvalidation import Task
 
@@ -113,7 +114,36 @@ def _conclude(config: CrossvalConfig, view: "SplitView", tasks: list["Task"], fo
     content = {"crossval": results, "settings": asdict(config)}
     (folder / "metrics.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     show_protocols(results)
+    for name, of_protocol in outcomes.items():
+        first = [outcome for outcome in of_protocol if outcome.found["seed"] == config.seed]
+        _report(folder, name, first, view, content)
     print(f"metrics  {folder / 'metrics.json'}\nrows     {folder / 'predictions.csv'}")
+
+
+def _report(
+    folder: Path, protocol: str, outcomes: "list[Outcome]", view: "SplitView", content: dict[str, Any]
+) -> None:
+    """The held-out recordings of one protocol, of the first seed, as a page."""
+    import numpy as np
+
+    from leakdet.reporting.material import ReportInput
+    from leakdet.reporting.report import write_report
+    from leakdet.storage.crossvalidated import Pooled
+    from leakdet.storage.results import metrics_content, tables_of
+    from leakdet.storage.scoring import scored_of
+
+    pooled = Pooled.of(outcomes, view)
+    windows = np.concatenate([outcome.window_prob(view) for outcome in outcomes])
+    scored = scored_of(
+        view.take(pooled.row, protocol), windows, pooled.is_leak, pooled.score, pooled.threshold
+    )
+    tables = {protocol: tables_of(scored)}
+    metrics = metrics_content(
+        tables, None, [], audit=content["crossval"][protocol]["audit"], settings=content["settings"]
+    )
+    path = folder / f"report-{protocol}.html"
+    write_report(path, ReportInput(f"cross-validation, {protocol}", {protocol: scored}, metrics))
+    print(f"report   {path}")
 
 
 def main() -> None:

@@ -64,6 +64,7 @@ def evaluate(arguments: argparse.Namespace) -> int:
             f"{len(arguments.models)} models were given; allowed are one, or two to be compared, and then the store."
         )
     results = [_scored(arguments, model) for model in arguments.models]
+    audits = [_audited(arguments, recordings) for recordings, _ in results]
     group_by = _group_by(arguments, results[0][0])
     tables = [_shown(recordings, rule, group_by) for recordings, rule in results]
     comparison = None
@@ -77,6 +78,7 @@ def evaluate(arguments: argparse.Namespace) -> int:
             more: dict[str, Any] = {
                 "model": str(arguments.models[index]),
                 "store": str(arguments.store.absolute()),
+                "audit": audits[index],
             }
             if comparison is not None:
                 more["comparison"] = comparison
@@ -99,6 +101,20 @@ def _scored(arguments: argparse.Namespace, model: Path) -> tuple["ScoredRecordin
         )
     split = open_any_split(arguments.store, arguments.split)
     return scored_recordings(score_split(detector, split, arguments.leak), detector.rule), detector.rule
+
+
+def _audited(arguments: argparse.Namespace, recordings: "ScoredRecordings") -> dict[str, Any]:
+    """What trivial traits achieve on the same recordings; fitted on the store's train split where that is another one."""
+    from leakdet.storage.auditing import audit
+    from leakdet.storage.opening import open_any_split, splits_there
+
+    fitted_on_train = arguments.split != "train" and "train" in splits_there(arguments.store)
+    reference = open_any_split(arguments.store, "train") if fitted_on_train else None
+    split = open_any_split(arguments.store, arguments.split)
+    found = audit(reference, split, recordings.score, leak=arguments.leak)
+    for finding in found["findings"]:
+        print(f"audit    {finding}")
+    return found
 
 
 def _group_by(arguments: argparse.Namespace, recordings: "ScoredRecordings") -> list[str]:

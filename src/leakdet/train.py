@@ -151,6 +151,7 @@ def _save(
     from leakdet.storage.bundle import save_model
     from leakdet.storage.results import for_model_file, metrics_content, tables_of
     from leakdet.storage.scoring import split_by
+    from leakdet.training import names
 
     group_by = split_by(data.store)
     tables = {name: tables_of(found, group_by=group_by) for name, found in recordings.items()}
@@ -177,7 +178,7 @@ def _save(
     print(f"model    {model}")
     content = metrics_content(tables, best.rule, group_by, audit=audited, **more)
     title = f"training on {data.store.name}"
-    write_results(folder, ReportInput(title, recordings, content, folder / "logs" / "metrics.csv"))
+    write_results(folder, ReportInput(title, recordings, content, folder / names.HISTORY))
     return content
 
 

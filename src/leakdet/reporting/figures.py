@@ -141,7 +141,7 @@ CURVES = {"train/loss": "train loss", "val/loss": "val loss", "val/recording_f1"
 
 
 def learning_curves(path: Path | None) -> dict[str, list[tuple[int, float]]]:
-    """Curve name -> (epoch counted from 1, value), from the CSV logger's file; empty where there is none."""
+    """Curve name -> (epoch counted from 1, value), from a run's history.csv; empty where there is none."""
     found: dict[str, list[tuple[int, float]]] = {}
     if path is None or not path.is_file():
         return found

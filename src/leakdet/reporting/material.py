@@ -14,7 +14,7 @@ class ReportInput:
 
     `recordings` maps a split or protocol to its scored recordings, `metrics` is the content of metrics.json with a table
     under each of these names (docs/metrics.md). The last split is the one that is judged, the others are shown beside it.
-    `learning_curves` is the CSV logger's metrics.csv. Optional entries of `metrics` that are shown where they are given:
+    `learning_curves` is a run's history.csv. Optional entries of `metrics` that are shown where they are given:
     `audit` {"sentence": text or None, "findings": [text, …], "rows": [{"name", "explanation",
     "auroc", "interval"}, …]}, `comparison`
     (`storage.comparing`), `settings`, and whatever else describes the run.

@@ -33,6 +33,11 @@ class Outcome:
     is_leak: Bool[np.ndarray, " R"]
     found: dict[str, Any]  # as `training.crossvalidation.run_fold` gives it
 
+    def window_prob(self, view: SplitView) -> Float[np.ndarray, " W"]:
+        """Leak probability of every window of the held-out recordings, in the order of `fold.test`."""
+        names = view.recording_ids[self.fold.test].tolist()
+        return np.concatenate([np.asarray(self.found["windows"][name], np.float64) for name in names])
+
     def scores(self, view: SplitView) -> Float[np.ndarray, " C"]:
         """Scores of the held-out recordings, in the order of `fold.test`."""
         return np.array([self.found["scores"][name] for name in view.recording_ids[self.fold.test].tolist()])

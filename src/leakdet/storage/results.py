@@ -18,6 +18,10 @@ from leakdet.storage.scored import ScoredRecordings
 from leakdet.storage.scoring import SplitScores, scored_recordings
 
 METRICS_VERSION = 1
+MOST_DRAWS, FEWEST_REPLICATES = (
+    400_000_000,
+    200,
+)  # windows may be millions: fewer replicates then, in bounded time
 OF_THRESHOLD = ("accuracy", "balanced_accuracy", "precision", "recall", "specificity", "fpr", "f1")
 
 
@@ -41,12 +45,13 @@ def tables_of(
     windows = np.diff(scored.recording_offsets)
     unit_of_window = np.repeat(np.arange(len(scored)) if units is None else units, windows)
     recording = metric_table(scored.score, scored.is_leak, scored.threshold, units, replicates)
+    window_replicates = max(FEWEST_REPLICATES, min(replicates, MOST_DRAWS // max(1, len(scored.window_prob))))
     window = metric_table(
         scored.window_prob,
         np.repeat(scored.is_leak, windows),
         np.repeat(scored.threshold, windows),
         unit_of_window,
-        replicates,
+        window_replicates,
     )
     probability = scored.score if scored.probability is None else scored.probability
     unit = "recording" if units is None else "/".join(group_by)

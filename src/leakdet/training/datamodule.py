@@ -50,6 +50,9 @@ class LeakDataModule(pl.LightningDataModule):
         self.train_split = train_split or self._open("train")
         self.val_split = val_split or self._open("val")
         self._check_agreement()
+        # Who hands over parts of a store, as a fold is, divides them by rules of its own.
+        if train_split is None:
+            self._check_apart()
         self.leak_label = leak_label_of(self.train_split, config.labels.leak)
         self.labels = LabelMap.of_store(self.train_split.label_names, self.leak_label, config.labels.mode)
         self.mel_shape: tuple[int, int, int] = self.train_split.mel.shape[1:]
@@ -71,9 +74,6 @@ class LeakDataModule(pl.LightningDataModule):
             return
         for samples in (self.train_samples, self.val_samples):
             self._in_memory(samples)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "LeakDataModule":
-        return self  # a copy of a network, as for averaged weights, is trained on the same recordings
 
     def _open(self, name: str) -> StoreSplit:
         there = splits_there(self.store) if self.store.is_dir() else []
@@ -97,8 +97,10 @@ class LeakDataModule(pl.LightningDataModule):
                 f"{self.store}: {train.files[0].name} and {val.files[0].name} were built with different signal settings "
                 f"({'; '.join(differing) or f'windows of {train.mel.shape[1:]} and {val.mel.shape[1:]}'}). Build them together."
             )
+
+    def _check_apart(self) -> None:
         others = [open_any_split(self.store, "test")] if "test" in splits_there(self.store) else []
-        check_apart([train, val, *others])
+        check_apart([self.train_split, self.val_split, *others])
 
     def _samples(self, split: StoreSplit) -> SplitSamples:
         class_of_label = np.array(

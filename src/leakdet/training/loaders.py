@@ -18,8 +18,6 @@ class Epochs(Protocol):
 
     bounds: np.ndarray
 
-    bounds: np.ndarray  # [batches + 1] of the samples of all processes
-
     def __len__(self) -> int: ...
 
     def batches(self, epoch: int, start: int = 0) -> Iterator[Batch]: ...
