@@ -109,6 +109,11 @@ class MelArray:
     def window_bytes(self) -> int:
         return math.prod(self.shape[1:]) * 2
 
+    @property
+    def mapped(self) -> np.ndarray | None:
+        """All windows as one memory map, or None where they are in several files or compressed."""
+        return self.parts[0].mapped if len(self.parts) == 1 else None
+
     def read(self, start: int, stop: int, out: np.ndarray | None = None) -> np.ndarray:
         """Windows [start, stop) in memory of their own, or in `out` [stop - start, S, M, T] float16."""
         if out is None:

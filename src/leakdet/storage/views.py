@@ -27,6 +27,19 @@ class PickedMel(MelArray):
     def shape(self) -> tuple[int, int, int, int]:
         return len(self._windows), *super().shape[1:]
 
+    @property
+    def mapped(self) -> np.ndarray | None:
+        """Picked windows do not lie one after another in a file."""
+        return None
+
+    def read(self, start: int, stop: int, out: np.ndarray | None = None) -> np.ndarray:
+        """Picked windows [start, stop) in memory of their own, or in `out`."""
+        found = self.rows(start, stop)
+        if out is None:
+            return found
+        out[:] = found
+        return out
+
     def rows(self, start: int, stop: int) -> np.ndarray:
         """Picked windows [start, stop)."""
         return super().gather(self._windows[start:stop])

@@ -56,6 +56,7 @@ class LeakModule(pl.LightningModule):
         self.check: Check | None = None  # the latest validation check
         self.measured: dict[str, float] = {}  # what callbacks add to the next check's row of the history
         self.history: list[dict[str, float]] = []  # a row of numbers per check
+        self._epoch_weights: tuple[int, Tensor] | None = None
         self._heard: list[tuple[Tensor, Tensor]] = []
         self._losses: list[Tensor] = []
         self._samples: list[Tensor] = []
@@ -66,11 +67,16 @@ class LeakModule(pl.LightningModule):
 
     # ------------------------------------------------------------------------------------------ training
 
-    def on_train_epoch_start(self) -> None:
-        """Under a curriculum the mix moves, and class weights with it; validation keeps those of the mix that it ends with."""
-        mix = torch.from_numpy(self.data.mix_of_epoch(self.current_epoch)).float()
-        weights = class_weights(self.config.loss, mix, self.data.labels.leak_index)
-        self._epoch_weights = weights.to(self.device)
+    def _weights_of_epoch(self) -> Tensor:
+        """Under a curriculum the mix moves, and class weights with it; validation keeps those of the mix that it ends with.
+
+        Asked for at each step rather than set when an epoch starts: a run that is resumed within one does not start it.
+        """
+        if self._epoch_weights is None or self._epoch_weights[0] != self.current_epoch:
+            mix = torch.from_numpy(self.data.mix_of_epoch(self.current_epoch)).float()
+            weights = class_weights(self.config.loss, mix, self.data.labels.leak_index)
+            self._epoch_weights = (self.current_epoch, weights.to(self.device))
+        return self._epoch_weights[1]
 
     def on_fit_start(self) -> None:
         if self.interference is not None:
@@ -85,17 +91,18 @@ class LeakModule(pl.LightningModule):
         augment = self.config.augment
         mel = augmented(batch.mel.float(), augment, self.interference)
         count = step_divisor(self.trainer, batch_idx)
+        weights = self._weights_of_epoch()
         if augment.mixup_alpha > 0:
             partner, part = mixup_draw(len(mel), augment.mixup_alpha, mel.device)
             own = part[:, None, None, None]
             output = self.network(own * mel + (1 - own) * mel[partner])
-            one = self._loss(output, batch._replace(weight=batch.weight * part), self._epoch_weights, count)
+            one = self._loss(output, batch._replace(weight=batch.weight * part), weights, count)
             mixed = batch._replace(
                 class_id=batch.class_id[partner], weight=batch.weight[partner] * (1 - part)
             )
-            parts = LossParts(*map(torch.add, one, self._loss(output, mixed, self._epoch_weights, count)))
+            parts = LossParts(*map(torch.add, one, self._loss(output, mixed, weights, count)))
         else:
-            parts = self._loss(self.network(mel), batch, self._epoch_weights, count)
+            parts = self._loss(self.network(mel), batch, weights, count)
         # Sums over samples; they stay on the device until the next check.
         sums = torch.stack([part.detach() * count for part in parts])
         self._seen.append(torch.cat([sums, sums.new_full((1,), float(len(batch.class_id)))]))

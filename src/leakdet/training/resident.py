@@ -75,8 +75,7 @@ def _pinned(mel: Tensor) -> Tensor:
 
 def _in_memory(samples: SplitSamples) -> Tensor:
     """[W, S, M, T]: a memory map where the split is one uncompressed file, shared by all processes; otherwise a copy."""
-    mel = samples.split.mel
-    mapped = mel.parts[0].mapped if len(mel.parts) == 1 else None
+    mapped = samples.split.mel.mapped
     if mapped is None:
         return torch.from_numpy(samples.split.read(0, samples.split.windows))
     with warnings.catch_warnings():  # the tensor is only ever gathered from

@@ -99,9 +99,9 @@ def test_the_best_moves_along_and_is_kept_when_later_epochs_are_worse(fitted: Fi
     assert isinstance(kept, ModelCheckpoint)
     assert Path(kept.best_model_path).parent == tmp_path / "2" / "checkpoints"
     found = read_checkpoint(Path(kept.best_model_path))
-    if float(kept.best_model_score or 0) == scores(tmp_path / "1")[names.VAL_F1]:
+    if float(kept.best_model_score or 0) == scores(tmp_path / "1")[names.VAL_RANK]:
         assert found["global_step"] == best["global_step"]
-    assert float(kept.best_model_score or 0) >= scores(tmp_path / "1")[names.VAL_F1]
+    assert float(kept.best_model_score or 0) >= scores(tmp_path / "1")[names.VAL_RANK]
 
 
 def test_a_best_that_is_newer_than_last_keeps_its_own_score(fitted: Fitted, tmp_path: Path) -> None:
@@ -110,15 +110,15 @@ def test_a_best_that_is_newer_than_last_keeps_its_own_score(fitted: Fitted, tmp_
     last = tmp_path / "checkpoints" / "last.ckpt"
     stale = read_checkpoint(last)
     for state in stale["callbacks"].values():
-        if state.get("monitor") == names.VAL_F1:
+        if state.get("monitor") == names.VAL_RANK:
             state["best_model_score"] = torch.tensor(0.01)
     torch.save(stale, last)
     moved(last, tmp_path / "checkpoints")
     own = read_checkpoint(tmp_path / "checkpoints" / "best_f1.ckpt")
     expected = next(
-        s["best_model_score"] for s in own["callbacks"].values() if s.get("monitor") == names.VAL_F1
+        s["best_model_score"] for s in own["callbacks"].values() if s.get("monitor") == names.VAL_RANK
     )
-    assert scores(tmp_path)[names.VAL_F1] == float(expected)
+    assert scores(tmp_path)[names.VAL_RANK] == float(expected)
 
 
 def test_a_damaged_last_falls_back_to_the_newest_whole_one_and_says_so(
@@ -157,8 +157,8 @@ def test_auto_begins_anew_where_nothing_fits_and_says_why(
 
 
 def test_a_stopped_run_stays_stopped(fitted: Fitted, tmp_path: Path) -> None:
-    trainer = fitted(tmp_path, "trainer.max_epochs=8", "patience=1", "optimizer.lr=1e-5")
-    resumed = fitted(tmp_path, "trainer.max_epochs=8", "patience=1", "optimizer.lr=1e-5", "resume=auto")
+    trainer = fitted(tmp_path, "trainer.max_epochs=8", "patience=1", "optimizer.lr=0", "optimizer.min_lr=0")
+    resumed = fitted(tmp_path, "trainer.max_epochs=8", "patience=1", "optimizer.lr=0", "optimizer.min_lr=0", "resume=auto")
     assert trainer.global_step == resumed.global_step
     assert (trainer.max_epochs or 0) > trainer.current_epoch
 
