@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import optuna
 import pytest
@@ -81,9 +82,16 @@ def trains(found: optuna.Study) -> bool:
     return any(t.state == TrialState.RUNNING and t.intermediate_values for t in found.trials)
 
 
+@pytest.mark.slow
 def test_two_workers_share_a_study_and_end_in_a_model_that_train_reproduces(folder: Path) -> None:
     pytest.importorskip("plotly", reason="plotly draws tune.html")
-    out = tune(folder, "-m", "tune.workers=2", "tune.n_trials=4", "tune.study=two", "tune.pruner=none")
+    long_enough = (
+        "trainer.max_epochs=40",
+        "patience=40",
+    )  # for the second worker to start before the first is done
+    out = tune(
+        folder, "-m", "tune.workers=2", "tune.n_trials=4", "tune.study=two", "tune.pruner=none", *long_enough
+    )
     found, place = study(folder, "two"), folder / "runs" / "tune" / "two"
     assert [t.state for t in found.trials] == [TrialState.COMPLETE] * 4
     assert len({str(t.params) for t in found.trials}) == 4
@@ -109,6 +117,7 @@ def test_two_workers_share_a_study_and_end_in_a_model_that_train_reproduces(fold
     assert again["val"]["recording"]["f1"] == result["best"]["value"]
 
 
+@pytest.mark.slow
 def test_kill_9_loses_no_trial(folder: Path) -> None:
     process = start(folder, "tune.study=killed", "tune.n_trials=4", "tune.finish=false", "tune.pruner=none")
     wait_for(folder, "killed", lambda s: len(finished(s.trials)) >= 1 and trains(s), process)
@@ -122,6 +131,7 @@ def test_kill_9_loses_no_trial(folder: Path) -> None:
     assert all("was killed" in t.user_attrs["reason"] for t in failed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_the_trial_and_is_told(folder: Path, number: int, code: int) -> None:
     name = f"signal-{int(number)}"
@@ -137,10 +147,22 @@ def test_a_signal_ends_the_trial_and_is_told(folder: Path, number: int, code: in
     assert states == [TrialState.FAIL, TrialState.WAITING]
 
 
-def test_what_a_person_can_get_wrong_is_said_before_any_work(folder: Path) -> None:
-    assert "did you mean lr" in tune(
-        folder, "+search.x={setting: optimizer.lrr, low: 0.1, high: 2}", "tune.study=wrong", code=2
-    )
-    assert "needs -m" in tune(folder, "tune.workers=2", "tune.study=wrong", code=2)
-    assert "one device" in tune(folder, "trainer.devices=2", "tune.study=wrong", code=2)
-    assert not (folder / "runs" / "tune" / "wrong" / "study.journal").exists()
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["+search.x={setting: optimizer.lrr, low: 0.1, high: 2}"], "did you mean lr"),
+        (["tune.workers=2"], "needs -m"),
+        (["trainer.devices=2"], "one device"),
+        (["tune.sampler=tpee"], "tpe, gp"),
+        (["tune.storage=postgresql+nodriver://me:secret@localhost/x"], "cannot be opened"),
+    ],
+)
+def test_what_a_person_can_get_wrong_is_said_before_any_work(
+    tmp_path: Path, door: Callable[..., Any], arguments: list[str], said: str
+) -> None:
+    done = door("tune", *TINY, f"data.cache={tmp_path}", *arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "secret" not in done.stderr
+    assert not list(tmp_path.rglob("study.journal"))
+    assert not list(tmp_path.rglob("*.h5"))

@@ -167,10 +167,11 @@ def _with_one(node: Any, path: list[str], value: Any) -> Any:
     head, rest = path[0], path[1:]
     if isinstance(node, dict):
         return {**node, head: _with_one(node.get(head, {}), rest, value) if rest else value}
-    held = getattr(node, head)
-    if isinstance(held, float) and isinstance(value, int):
-        value = float(value)  # a parameter that counts, for a setting that measures
-    return replace(node, **{head: _with_one(held, rest, value) if rest else value})
+    now = getattr(node, head)
+    if rest:
+        return replace(node, **{head: _with_one(now, rest, value)})
+    whole = isinstance(now, float) and isinstance(value, int) and not isinstance(value, bool)
+    return replace(node, **{head: float(value) if whole else value})
 
 
 def ordered(space: Space) -> list[str]:

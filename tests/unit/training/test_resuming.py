@@ -158,7 +158,9 @@ def test_auto_begins_anew_where_nothing_fits_and_says_why(
 
 def test_a_stopped_run_stays_stopped(fitted: Fitted, tmp_path: Path) -> None:
     trainer = fitted(tmp_path, "trainer.max_epochs=8", "patience=1", "optimizer.lr=0", "optimizer.min_lr=0")
-    resumed = fitted(tmp_path, "trainer.max_epochs=8", "patience=1", "optimizer.lr=0", "optimizer.min_lr=0", "resume=auto")
+    resumed = fitted(
+        tmp_path, "trainer.max_epochs=8", "patience=1", "optimizer.lr=0", "optimizer.min_lr=0", "resume=auto"
+    )
     assert trainer.global_step == resumed.global_step
     assert (trainer.max_epochs or 0) > trainer.current_epoch
 
