@@ -17,7 +17,8 @@ def lower_bounds(project: dict[str, Any]) -> list[str]:
     """
     extras = project.get("optional-dependencies", {}).values()
     lines = [*project["dependencies"], *(line for extra in extras for line in extra)]
-    return sorted({_pin(Requirement(line)) for line in lines})
+    asked = [Requirement(line) for line in lines]
+    return sorted({_pin(requirement) for requirement in asked if requirement.name != project["name"]})
 
 
 def _pin(requirement: Requirement) -> str:
