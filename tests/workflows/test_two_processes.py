@@ -50,7 +50,6 @@ def test_two_processes_validate_what_one_does(
     for number, arguments in enumerate(
         [
             ["data.residency=ram"],
-            ["data.residency=ram", "trainer=ddp"],
             ["data.residency=stream", "trainer=ddp", "data.workers=1"],
         ]
     ):

@@ -12,7 +12,7 @@ from torch import Tensor
 from leakdet.config import DataConfig
 from leakdet.detection.detector import as_samples
 from leakdet.storage.checking import check_contents
-from leakdet.training.samples import Batch, SplitSamples
+from leakdet.training.samples import Batch, SplitSamples, gathered
 from leakdet.training.sampling import batch_bounds, epoch_draws, epoch_order, share_sizes
 
 GATHER_BYTES = 2 << 20  # of mel gathered at once, at least: a gather of a few kilobytes costs mostly its call
@@ -51,7 +51,7 @@ class ResidentSamples:
 
     def take(self, index: Tensor) -> Batch:
         """Samples `index` [B], any order, duplicates allowed. `index` lies on the device of the samples."""
-        return self._described(_pinned(self.mel.index_select(0, index)), index)
+        return self._described(_pinned(gathered(self.mel, index)), index)
 
     def cut(self, start: int, stop: int) -> Batch:
         """Samples [start, stop) as they lie, without a copy."""

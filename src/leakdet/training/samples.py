@@ -21,6 +21,15 @@ class Batch(NamedTuple):
     recording: Tensor
 
 
+def gathered(mel: Tensor, index: Tensor) -> Tensor:
+    """mel[index] along the first axis. On a CPU by one thread: copying waits for memory, and torch's threads wait for each
+    other while another one reads ahead or another process has the core (measured: six times slower on two busy cores).
+    """
+    if mel.device.type != "cpu":
+        return mel.index_select(0, index)
+    return torch.from_numpy(np.take(mel.numpy(), index.numpy(), axis=0))
+
+
 @dataclass(frozen=True)
 class SplitSamples:
     """The samples of a split, numbered recording after recording. Holds arrays over recordings only, whatever its size."""

@@ -20,7 +20,7 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from leakdet.config import DataConfig
 from leakdet.storage.checking import check_recordings
-from leakdet.training.samples import Batch, SplitSamples
+from leakdet.training.samples import Batch, SplitSamples, gathered
 from leakdet.training.sampling import batch_bounds, epoch_draws, share_sizes
 
 CHUNK_BYTES = 1 << 20  # read at once where recordings are smaller: a disk's seek costs less than its transfer
@@ -85,7 +85,7 @@ class _Block:
     def take(self, count: int) -> tuple[Tensor, Tensor]:
         index = self.order[self.at : self.at + count]
         self.at += count
-        return self.mel.index_select(0, index), self.recording.index_select(0, index)
+        return gathered(self.mel, index), gathered(self.recording, index)
 
 
 class StreamEpochs(IterableDataset[Batch]):

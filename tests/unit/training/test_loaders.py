@@ -200,7 +200,7 @@ def test_workers_resume_with_what_is_left(
     assert Counter(numbers(whole[:2] + rest)) == Counter(numbers(whole))
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     windows=st.lists(st.integers(1, 40), min_size=2, max_size=9),
     world=st.integers(1, 4),
