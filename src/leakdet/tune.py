@@ -31,7 +31,6 @@ def tune(config: TuneConfig, run: Run) -> int:
 
     from leakdet.tuning.space import check_space
     from leakdet.tuning.study import open_study
-    from leakdet.tuning.worker import Stopped, Worker, sigterm_raises, stop_code, stop_name
 
     config = _checked(config, run)
     check_space(config.search, config.training())
@@ -40,9 +39,15 @@ def tune(config: TuneConfig, run: Run) -> int:
         print(_introduction(config, study), flush=True)
     elif run.multirun and run.launcher == LOCAL:
         return DONE  # the first job has started this worker beside itself, and it has ended
-    siblings = (
-        _start_siblings(config) if config.tune.worker == 0 and run.launcher == LOCAL and run.multirun else []
-    )
+    siblings = _start_siblings(config) if run.multirun and run.launcher == LOCAL else []
+    from leakdet.tuning.worker import (
+        Stopped,
+        Worker,
+        sigterm_raises,
+        stop_code,
+        stop_name,
+    )  # slow: siblings load beside
+
     try:
         with sigterm_raises():
             Worker(config, study, _train_trial, experiment_yaml).work()
@@ -109,14 +114,14 @@ def _start_siblings(config: TuneConfig) -> list["subprocess.Popen[bytes]"]:
 
 def _environment(config: TuneConfig, number: int) -> dict[str, str]:
     """GPUs are dealt out in turn."""
+    environment = dict(os.environ)
+    if config.trainer.get("accelerator") not in ("gpu", "cuda"):
+        return environment
     import torch
 
-    environment = dict(os.environ)
-    if config.trainer.get("accelerator") in ("gpu", "cuda") and torch.cuda.device_count() > 1:
-        visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
-        devices = visible if visible != [""] else [str(i) for i in range(torch.cuda.device_count())]
-        environment["CUDA_VISIBLE_DEVICES"] = devices[number % len(devices)]
-    return environment
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    devices = visible.split(",") if visible else [str(index) for index in range(torch.cuda.device_count())]
+    return {**environment, "CUDA_VISIBLE_DEVICES": devices[number % len(devices)]} if devices else environment
 
 
 def _end(siblings: "Sequence[subprocess.Popen[bytes]]") -> None:

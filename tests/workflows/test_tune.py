@@ -90,11 +90,11 @@ def test_two_workers_share_a_study_and_end_in_a_model_that_train_reproduces(fold
         "patience=40",
     )  # for the second worker to start before the first is done
     out = tune(
-        folder, "-m", "tune.workers=2", "tune.n_trials=4", "tune.study=two", "tune.pruner=none", *long_enough
+        folder, "-m", "tune.workers=2", "tune.n_trials=6", "tune.study=two", "tune.pruner=none", *long_enough
     )
     found, place = study(folder, "two"), folder / "runs" / "tune" / "two"
-    assert [t.state for t in found.trials] == [TrialState.COMPLETE] * 4
-    assert len({str(t.params) for t in found.trials}) == 4
+    assert [t.state for t in found.trials] == [TrialState.COMPLETE] * 6
+    assert len({str(t.params) for t in found.trials}) == 6
     assert len({t.user_attrs["owner"]["pid"] for t in found.trials}) == 2
     assert all(sorted(t.intermediate_values) == list(range(t.user_attrs[CHECKS])) for t in found.trials)
     result = json.loads((place / "result.json").read_text())
