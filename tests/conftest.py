@@ -15,6 +15,7 @@ import hypothesis
 import numpy as np
 import pytest
 import soundfile
+import torch
 
 from leakdet.config import SignalConfig
 from leakdet.storage.store_writer import RecordingRow, SplitWriter
@@ -27,6 +28,11 @@ hypothesis.settings.load_profile("leakdet")
 
 Compose = Callable[..., Any]
 WriteSound = Callable[..., Path]
+
+
+@pytest.fixture(autouse=True)
+def _same_chance_every_time() -> None:
+    torch.manual_seed(0)
 
 
 @pytest.fixture(scope="session")

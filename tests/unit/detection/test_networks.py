@@ -21,9 +21,7 @@ def test_dual_head_has_the_parameters_of_the_predecessor_and_no_dead_ones():
 
 def test_a_kernel_as_wide_as_its_input_is_the_same_function():
     narrow = make_network(NetworkConfig("dual_head", **RAW), (1, 64, 1), 5).eval()
-    mel = torch.randn(3, 1, 64, 1)
-    wide = mel[:, :, :, 0][..., None].transpose(1, 1)
-    x = wide.permute(0, 1, 2, 3)
+    x = torch.randn(3, 1, 64, 1)
     for conv in (narrow.conv1, narrow.conv2, narrow.conv3):
         full = nn.functional.pad(
             conv.weight, (1, 1)
@@ -66,7 +64,7 @@ def test_the_input_layer_gives_bands_of_mean_0_and_deviation_1():
     layer.fit(mel.split(10))
     x = layer(mel)
     assert x.shape == (64, 1, 8, 3)
-    torch.testing.assert_close(x.mean((0, 1, 3)), torch.zeros(8), atol=1e-4, rtol=0)
+    torch.testing.assert_close(x.mean((0, 1, 3)), torch.zeros(8), atol=1e-3, rtol=0)
     torch.testing.assert_close(x.var((0, 1, 3), correction=0), torch.ones(8), atol=1e-3, rtol=0)
 
 
