@@ -39,13 +39,21 @@ def verdict(table: Mapping[str, Any], audit: Mapping[str, Any] | None = None) ->
     if low is None:
         return Verdict("unknown", "Cannot be judged", f"Too few recordings: {facts}")
     if low <= 0.5:
-        worse = "Worse than" if table["intervals"]["auroc"][1] < 0.5 else "No better than"
-        return Verdict("bad", "Do not rely on it", f"{worse} guessing here: {facts}")
+        return Verdict("bad", "Do not rely on it", f"{_against_guessing(table)}: {facts}")
     if audit and audit.get("sentence"):
         return Verdict("weak", "In doubt", f"It may have learnt a shortcut, not the leak: {facts}")
     if low <= WEAK_AUROC:
         return Verdict("weak", "Use with care", f"Better than guessing, by how much is uncertain: {facts}")
     return Verdict("good", "Tells leaks apart", facts[0].upper() + facts[1:])
+
+
+def _against_guessing(table: Mapping[str, Any]) -> str:
+    """What an interval of the AUROC that is not above 0.5 allows to say."""
+    if table["intervals"]["auroc"][1] < 0.5:
+        return "Worse than guessing here"
+    if table["auroc"] <= 0.5:
+        return "No better than guessing here"
+    return "These recordings are too few to show that it is better than guessing"
 
 
 def _low(table: Mapping[str, Any]) -> float | None:

@@ -173,6 +173,8 @@ def test_verdicts():
     assert of(0.12).grade == "weak"
     assert of(-0.5).sentence.startswith("Worse than guessing")
     table = tables_of(scored(200, gap=0.5), 200)["recording"]
+    few = table | {"intervals": table["intervals"] | {"auroc": [0.44, 1.0]}}
+    assert verdict(few).sentence.startswith("These recordings are too few")
     doubted = verdict(table, {"sentence": "Loudness alone does as well."})
     assert (doubted.grade, doubted.label) == ("weak", "In doubt")
     assert f"{table['tp']} of 100 leaks" in of(0.5).sentence
