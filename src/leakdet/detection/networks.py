@@ -53,7 +53,7 @@ class InputLayer(nn.Module):
         return columns
 
     @torch.no_grad()
-    def fit(self, batches: Iterable[Float[Tensor, "B S M T"]]) -> None:
+    def fit(self, batches: Iterable[Float[Tensor, "_ S M T"]]) -> None:
         """Per-band mean and deviation over training samples. A band that never varies keeps deviation 1."""
         count = 0
         total = torch.zeros_like(self.band_mean, dtype=torch.float64)
