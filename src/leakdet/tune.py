@@ -211,7 +211,7 @@ def _result(config: TuneConfig, study: "optuna.Study", stamp: dict[str, int]) ->
 def _final_models(config: TuneConfig, tuned: TrainConfig, value: float | None) -> dict[str, Any]:
     """Train the winner and the untuned configuration as `leakdet.train` does, and compare them recording by recording."""
     from leakdet.train import train_in
-    from leakdet.tuning.result import compared, verdict
+    from leakdet.tuning.result import compared, same_f1, verdict
 
     folder = Path(config.tune.folder)
     metrics: dict[str, dict[str, Any]] = {}
@@ -232,8 +232,8 @@ def _final_models(config: TuneConfig, tuned: TrainConfig, value: float | None) -
         "model": str(models["best"]),
     }
     if config.tune.objective == "recording_f1" and config.tune.repeats == 1:
-        found["reproduced"] = again == value
-        if again != value:
+        found["reproduced"] = same_f1(again, value)
+        if not found["reproduced"]:
             print(
                 f"note     trained again, the winner has F1 {again:.6f} on val, not {value:.6f} (another device?)"
             )

@@ -14,6 +14,7 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
+from leakdet.tuning.result import same_f1
 from leakdet.tuning.trials import CHECKS, finished
 
 TINY = (
@@ -85,12 +86,21 @@ def trains(found: optuna.Study) -> bool:
 @pytest.mark.slow
 def test_two_workers_share_a_study_and_end_in_a_model_that_train_reproduces(folder: Path) -> None:
     pytest.importorskip("plotly", reason="plotly draws tune.html")
+    # Near guessing, for an F1 of 1 would be reproduced by anything.
+    hard = ("demo.sites=16", "demo.recordings_per_site=12", "demo.difficulty=3")
     long_enough = (
         "trainer.max_epochs=40",
         "patience=40",
     )  # for the second worker to start before the first is done
     out = tune(
-        folder, "-m", "tune.workers=2", "tune.n_trials=6", "tune.study=two", "tune.pruner=none", *long_enough
+        folder,
+        "-m",
+        "tune.workers=2",
+        "tune.n_trials=6",
+        "tune.study=two",
+        "tune.pruner=none",
+        *hard,
+        *long_enough,
     )
     found, place = study(folder, "two"), folder / "runs" / "tune" / "two"
     assert [t.state for t in found.trials] == [TrialState.COMPLETE] * 6
@@ -98,6 +108,7 @@ def test_two_workers_share_a_study_and_end_in_a_model_that_train_reproduces(fold
     assert len({t.user_attrs["owner"]["pid"] for t in found.trials}) == 2
     assert all(sorted(t.intermediate_values) == list(range(t.user_attrs[CHECKS])) for t in found.trials)
     result = json.loads((place / "result.json").read_text())
+    assert result["best"]["value"] < 1
     assert result["reproduced"] is True
     assert result["verdict"] in out
     assert "trials/h" in out
@@ -114,7 +125,7 @@ def test_two_workers_share_a_study_and_end_in_a_model_that_train_reproduces(fold
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     again = json.loads((folder / "again" / "metrics.json").read_text())
-    assert again["val"]["recording"]["f1"] == result["best"]["value"]
+    assert same_f1(again["val"]["recording"]["f1"], result["best"]["value"])
 
 
 @pytest.mark.slow

@@ -139,6 +139,11 @@ def _find(node: Any, key: str) -> Any:
     )
 
 
+def same_f1(evaluated: float | None, logged: float | None) -> bool:
+    """Whether two F1 are the same fraction: training logs it in single precision, evaluation counts in double."""
+    return None not in (evaluated, logged) and bool(np.float32(evaluated) == np.float32(logged))
+
+
 def verdict(comparison: Mapping[str, Any]) -> str:
     """Whether tuning helped, in a sentence that does not say more than the interval."""
     name = "test" if "test" in comparison else "val"

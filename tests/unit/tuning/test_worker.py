@@ -19,7 +19,7 @@ from leakdet.errors import LeakdetError, SettingsError
 from leakdet.training import names
 from leakdet.tuning.checks import CheckReporter
 from leakdet.tuning.page import write_page
-from leakdet.tuning.result import counts, verdict, winner, write_trials
+from leakdet.tuning.result import counts, same_f1, verdict, winner, write_trials
 from leakdet.tuning.study import open_study
 from leakdet.tuning.trials import AUROC, OWNER, REASON, finished, requeue_dead, this_process, trial_folder
 from leakdet.tuning.worker import Stopped, Worker, sigterm_raises
@@ -366,3 +366,11 @@ def test_the_verdict_says_no_more_than_the_interval(
     f1 = {"a": 0.8, "b": 0.9, "difference": 0.1, "interval": interval, "note": note}
     assert said in verdict({"val": {}, "test": {"recordings": 40, "f1": f1}})
     assert "flatters" in verdict({"val": {"recordings": 40, "f1": {**f1, "note": None}}}) or interval is None
+
+
+def test_an_f1_is_recognised_in_single_and_double_precision() -> None:
+    """F1 of 18 leaks found with 11 false alarms, as training logs it and as evaluation gives it; and its neighbour, of 10."""
+    assert same_f1(36 / 47, 0.7659574747085571)
+    assert not same_f1(36 / 46, 0.7659574747085571)
+    assert not same_f1(None, 0.5)
+    assert not same_f1(None, None)
