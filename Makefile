@@ -19,8 +19,9 @@ help: ## list the targets
 train: .venv/.installed ## train a detector, by default on the demo; ARGS='experiment=smoke seed=1'
 	@$(PY) -m leakdet.train $(ARGS)
 
+# Two or more at a time: a test seldom fills a core. Fixtures of a session are made once in each process, so not too many.
 test: .venv/.installed-dev ## run all tests; ARGS='-k store -x'
-	@$(PY) -m pytest $(ARGS)
+	@$(PY) -m pytest -n auto --maxprocesses 4 --dist worksteal $(ARGS)
 
 lint: .venv/.installed-dev ## check style, format and types
 	@$(PY) -m ruff check .
@@ -33,7 +34,7 @@ format: .venv/.installed-dev ## format, and mend what can be mended without thou
 
 oldest: .venv-oldest/.installed ## run all tests with every direct dependency at its lower bound
 	@# Old releases call what newer neighbours deprecate; neither side is ours.
-	@.venv-oldest/bin/python -m pytest -W default::DeprecationWarning $(ARGS)
+	@.venv-oldest/bin/python -m pytest -n auto --maxprocesses 4 --dist worksteal -W default::DeprecationWarning $(ARGS)
 
 wheel-check: .venv/.installed-dev ## build the wheel, install it in a clean place and open its doors there
 	@scripts/wheel_check.sh $(PY)

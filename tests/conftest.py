@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+if "PYTEST_XDIST_WORKER" in os.environ:  # one core a worker; read by torch, so before its import
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import hypothesis
 import numpy as np
 import pytest

@@ -14,7 +14,7 @@ def legacy_store(folder: Path, names: list[str], axes: int, config: bool = True)
     """Recordings of 4 windows in which a leak is a raised band."""
     folder.mkdir()
     rng = np.random.default_rng(0)
-    for file_name, recordings in (("TRAINING", 60), ("VALIDATION", 30), ("TESTING", 30)):
+    for file_name, recordings in (("TRAINING", 40), ("VALIDATION", 20), ("TESTING", 20)):
         labels = np.sort(
             rng.permutation(np.arange(recordings) % len(names))
         )  # sorted by class, as the old files are
@@ -52,7 +52,7 @@ def test_it_trains_and_evaluates(tmp_path: Path, door, names: list[str], axes: i
     arguments = (
         "experiment=ailh",
         f"labels={mode}",
-        "trainer.max_epochs=12",
+        "trainer.max_epochs=8",
         "data.batch_size=64",
         "logger=none",
     )
@@ -62,7 +62,7 @@ def test_it_trains_and_evaluates(tmp_path: Path, door, names: list[str], axes: i
     assert done.returncode == 0, done.stderr
     assert "whether the splits share them cannot be checked" in done.stdout
     metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
-    assert metrics["test"]["recording"]["positives"] == 30 // len(
+    assert metrics["test"]["recording"]["positives"] == 20 // len(
         names
     )  # the leaks, wherever they stood in the vocabulary
     assert metrics["test"]["recording"]["auroc"] > 0.9

@@ -8,7 +8,7 @@ import lightning.pytorch as pl
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 from torch.optim import SGD
@@ -32,6 +32,7 @@ def rates(scheduler_of: Callable[[SGD], torch.optim.lr_scheduler.LRScheduler], s
     return found
 
 
+@settings(max_examples=25)
 @given(st.integers(2, 60), st.integers(1, 29))
 def test_the_curve_is_that_of_linear_then_cosine(total: int, warmup: int) -> None:
     warmup = min(warmup, total // 2)
@@ -41,8 +42,8 @@ def test_the_curve_is_that_of_linear_then_cosine(total: int, warmup: int) -> Non
         cosine = CosineAnnealingLR(optimizer, total - warmup, 1e-6)
         return SequentialLR(optimizer, [linear, cosine], [warmup])
 
-    settings = OptimizerConfig(lr=1e-2, warmup_epochs=float(warmup), min_lr=1e-6)
-    ours = rates(lambda optimizer: warmup_cosine(optimizer, settings, total, 1.0), total)
+    configured = OptimizerConfig(lr=1e-2, warmup_epochs=float(warmup), min_lr=1e-6)
+    ours = rates(lambda optimizer: warmup_cosine(optimizer, configured, total, 1.0), total)
     np.testing.assert_allclose(ours, rates(reference, total), rtol=1e-6)
     assert math.isclose(ours[-1], 1e-6, rel_tol=1e-9)
 
