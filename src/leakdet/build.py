@@ -66,19 +66,9 @@ def _order(key: tuple[str, str]) -> tuple[int, str]:
 
 
 def _group_counts(report: "BuildReport") -> dict[str, str]:
-    known = {
-        "recording_id",
-        "split",
-        "label",
-        "path",
-        "weight",
-        "content_sha256",
-        "duration_s",
-        "source_rate_hz",
-        "rms_dbfs",
-    }
-    known |= {"dc_offset", "clipped_fraction", "flags", "windows"}
-    columns = dict.fromkeys(column for row in report.rows for column in row if column not in known)
+    from leakdet.storage.sources import RESERVED
+
+    columns = dict.fromkeys(column for row in report.rows for column in row if column not in RESERVED)
     counts = {}
     for column in columns:
         where = {

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from leakdet.errors import InputError
 from leakdet.storage import builder, verifying
 from leakdet.storage.builder import build_store
 from leakdet.storage.opening import open_any_split
+from leakdet.storage.traits import traits_of
 
 SIGNAL = SignalConfig(2000, 400, 200, 100, 50, n_mels=8, fmin_hz=0.0)
 
@@ -170,6 +172,30 @@ def test_the_sound_can_be_kept_too(source: Path, tmp_path: Path, kind: str):
             found = found / 32768 if kind == "int16" else found
             np.testing.assert_allclose(found, original[: len(found)], atol=1e-4)
             assert len(original) - len(found) < 200  # what no window holds is not kept
+
+
+@pytest.mark.parametrize("mains_hz", [50.0, 60.0])
+def test_mains_hum_is_measured_before_the_high_pass_takes_it_away(tmp_path: Path, mains_hz: float):
+    """Only leaks hum. The store keeps no sound, and the audit knows; a store of before has no such fact, and says so."""
+    import h5py
+
+    for number in range(8):
+        path = sound(tmp_path / "audio" / ["LEAK", "NOLEAK"][number % 2] / f"{number}.wav", number, 3.0)
+        if number % 2 == 0:
+            samples, rate_hz = soundfile.read(path)
+            hum = 0.05 * np.sin(2 * np.pi * mains_hz * np.arange(len(samples)) / rate_hz)
+            soundfile.write(path, samples + hum, rate_hz)
+    signal = replace(SIGNAL, highpass_hz=200.0, fmin_hz=200.0)
+    split = SplitConfig(ratios=[0.5, 0.5, 0.0])
+    build_store(config(tmp_path / "audio", tmp_path / "store", signal=signal, split=split))
+    train = open_any_split(tmp_path / "store", "train")
+    hum_db, is_leak = traits_of(train).values["mains_hum"], train.label_id == 0
+    assert hum_db[is_leak].min() > hum_db[~is_leak].max() + 3.0
+    with h5py.File(tmp_path / "store" / "train.h5", "r+") as file:
+        del file["mains_hum_50_db"]
+    older = traits_of(open_any_split(tmp_path / "store", "train"))
+    assert "mains_hum" not in older.values
+    assert "build it again from the audio" in older.missing["mains_hum"]
 
 
 def test_the_leak_may_have_any_name(tmp_path: Path):

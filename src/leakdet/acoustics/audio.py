@@ -10,13 +10,14 @@ import numpy as np
 import soundfile
 import soxr
 
+from leakdet.acoustics.hum import MAINS_HZ, PIECE_S, MainsHum
 from leakdet.config import SignalConfig
 from leakdet.errors import InputError
 
 AUDIO_SUFFIXES = frozenset(
     ".wav .wave .flac .ogg .oga .opus .mp3 .aif .aiff .aifc .au .snd .caf .w64 .rf64 .bwf".split()
 )
-BLOCK_S = 4.0  # sound decoded at a time; bounds the memory of a recording of any length
+BLOCK_S = PIECE_S  # sound decoded at a time; bounds the memory of a recording of any length
 FULL_SCALE = 0.999  # samples at least this large count as clipped
 CLIPPED_FRACTION = 1e-3  # more than this share of clipped samples flags the recording
 SILENCE_DBFS = -90.0  # below the least significant bit of 16-bit audio
@@ -41,6 +42,7 @@ class WaveformFacts:
     sum_samples: float = 0.0
     clipped_samples: int = 0
     peak: float = 0.0
+    mains_hum_db: tuple[float, ...] = ()  # for each of hum.MAINS_HZ, before any high-pass
     flags: list[str] = field(default_factory=list)
     content_sha256: str = (
         ""  # of the decoded mono samples: the same sound as WAV and as FLAC is the same content
@@ -109,12 +111,14 @@ class SoundStream:
             facts = self.facts = WaveformFacts(source_rate_hz=file.samplerate)
             clean = _HighPass(self.signal)
             resample = _Resampler(file.samplerate, self.signal.sample_rate_hz)
-            digest = hashlib.sha256(str(file.samplerate).encode())
+            digest, hum = hashlib.sha256(str(file.samplerate).encode()), MainsHum(file.samplerate)
             for block in self._decoded(file):
                 self._take_note(block, digest)
+                hum.add(block)
                 yield clean(resample(block))
             yield clean(resample(np.empty(0, np.float32), last=True))
             facts.content_sha256 = digest.hexdigest()
+            facts.mains_hum_db = tuple(hum.over_neighbours_db(mains) for mains in MAINS_HZ)
             facts.flags = self._flags(file)
 
     def _decoded(self, file: soundfile.SoundFile) -> Iterator[np.ndarray]:

@@ -88,6 +88,8 @@ class Hearing:
             flags=facts.flags,
             windows=windows,
             mel_crc32=0,
+            mains_hum_50_db=facts.mains_hum_db[0],
+            mains_hum_60_db=facts.mains_hum_db[1],
         )
 
 

@@ -15,9 +15,9 @@ _SPLIT_NAMES = {
     "test": "test", "testing": "test",
 }  # fmt: skip
 _AILH_NAME = ("sensor", "recording", "timestamp", "gain_db")  # sensor~recording~timestamp~gain.wav
-_RESERVED = frozenset(
+RESERVED = frozenset(
     "recording_id path split label weight windows duration_s source_rate_hz rms_dbfs dc_offset clipped_fraction flags "
-    "content_sha256 mel_crc32".split()
+    "content_sha256 mel_crc32 mains_hum_50_db mains_hum_60_db".split()
 )
 SHOWN = 10  # names listed in one message
 
@@ -160,7 +160,7 @@ def _check_columns(path: Path, columns: list[str]) -> None:
         raise InputError(
             f"{path}: a manifest needs the columns path and label; {missing} missing in {columns}."
         )
-    taken = sorted(set(columns) & _RESERVED - {"path", "label", "split", "weight"})
+    taken = sorted(set(columns) & RESERVED - {"path", "label", "split", "weight"})
     wrong = taken + [column for column in columns if not column or "/" in column]
     if wrong or len(set(columns)) < len(columns):
         raise InputError(

@@ -46,6 +46,8 @@ class RecordingRow:
     flags: Sequence[str]
     windows: int
     mel_crc32: int
+    mains_hum_50_db: float = math.nan  # NaN: only the audio could tell, and it is not there
+    mains_hum_60_db: float = math.nan
 
 
 # name, dtype: per-recording data sets that are plain copies of a RecordingRow field
@@ -60,6 +62,8 @@ _ROW_FIELDS: tuple[tuple[str, Any], ...] = (
     ("dc_offset", np.float32),
     ("clipped_fraction", np.float32),
     ("mel_crc32", np.uint32),
+    ("mains_hum_50_db", np.float32),
+    ("mains_hum_60_db", np.float32),
 )
 
 

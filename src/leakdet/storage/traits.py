@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from leakdet.acoustics.hum import MAINS_HZ, mains_hum_db
 from leakdet.config import SignalConfig
 from leakdet.storage.store import StoreSplit, open_h5
 from leakdet.storage.views import places_of
@@ -13,8 +14,6 @@ from leakdet.storage.views import places_of
 MOST_WINDOWS = 40  # of a recording: enough for its mean spectrum
 MOST_IN_ALL = 200_000
 BLOCK_WINDOWS = 2048
-MAINS_HZ = (50.0, 60.0)
-HARMONICS = 4
 MOST_SOUND_S = 10
 TIME_COLUMNS = ("timestamp", "time", "recorded_at", "datetime", "date")
 VISIT_COLUMNS = ("session", "visit", "campaign", "day", "date")
@@ -131,7 +130,12 @@ def _centroid(spectrum_db: np.ndarray, signal: SignalConfig | None) -> tuple[np.
 
 def _mains_hum(made: Traits, split: StoreSplit) -> None:
     """How far the mains frequency and its harmonics stand out, in dB; which of 50 and 60 Hz, the sound itself says."""
-    found = [mains_hum_db(sound, rate_hz) for sound, rate_hz in stored_sound(split)]
+    measured = np.stack([split.numbers(f"mains_hum_{hz:.0f}_db", default=np.nan) for hz in MAINS_HZ])
+    if np.isfinite(measured).all():
+        made.values["mains_hum"] = measured.max(axis=0).astype(np.float64)
+        made.source["mains_hum"] = "measured on the audio when the store was built"
+        return
+    found = [max(mains_hum_db(sound, rate_hz)) for sound, rate_hz in stored_sound(split)]
     if len(found) == split.recordings:
         made.values["mains_hum"], made.source["mains_hum"] = np.array(found), "the stored waveform"
         return
@@ -142,24 +146,12 @@ def _mains_hum(made: Traits, split: StoreSplit) -> None:
         made.source["mains_hum"] = "the level of the mel band that holds 50 and 60 Hz, over the mean of all"
         return
     start = f"the mel starts at {signal.fmin_hz:g} Hz" if signal else "the mel's bands are not described"
-    made.missing["mains_hum"] = f"{start} and no sound is stored: build with waveform=int16 to have it"
+    made.missing["mains_hum"] = (
+        f"the store has no mains_hum_50_db, {start}, and no sound is stored: build it again from the audio"
+    )
 
 
-def mains_hum_db(sound: np.ndarray, rate_hz: float) -> float:
-    """Power within 1 Hz of the first harmonics of 50 or 60 Hz over that of 3 to 8 Hz beside them, the higher of both, in dB."""
-    size = 1 << int(np.log2(max(2, min(len(sound), 4 * rate_hz))))
-    pieces = sound[: len(sound) // size * size].reshape(-1, size).astype(np.float64)
-    power = (np.abs(np.fft.rfft(pieces * np.hanning(size), axis=1)) ** 2).mean(0) + 1e-20
-    hz = np.fft.rfftfreq(size, 1.0 / rate_hz)
-    shares = []
-    for mains in MAINS_HZ:
-        distance = np.abs(hz[:, None] - mains * np.arange(1, HARMONICS + 1)).min(1)
-        on, beside = power[distance <= 1.0], power[(distance >= 3.0) & (distance <= 8.0)]
-        shares.append(10.0 * np.log10(on.mean() / beside.mean()) if on.size and beside.size else 0.0)
-    return float(max(shares))
-
-
-def stored_sound(split: StoreSplit) -> Iterator[tuple[np.ndarray, float]]:
+def stored_sound(split: StoreSplit) -> Iterator[tuple[np.ndarray, int]]:
     """The stored sound (its first 10 s) of each recording with its rate, in the split's order; nothing where none is stored."""
     if split.signal is None:
         return
@@ -169,7 +161,8 @@ def stored_sound(split: StoreSplit) -> Iterator[tuple[np.ndarray, float]]:
                 return
             start, stop = opened["waveform_offsets"][row : row + 2]
             rate_hz = split.signal.sample_rate_hz
-            yield opened["waveform"][start : min(stop, start + MOST_SOUND_S * rate_hz)], float(rate_hz)
+            sound = opened["waveform"][start : min(stop, start + MOST_SOUND_S * rate_hz)]
+            yield sound.astype(np.float32), rate_hz
 
 
 # ------------------------------------------------------------------------------------------------ from names

@@ -145,7 +145,7 @@ class LeakModule(pl.LightningModule):
             self.trainer.sanity_checking
         ):  # two batches are no validation set: nothing of it may count as a result
             return
-        val = self._sum_over_ranks(torch.stack(self._losses).sum(0)).double()
+        val = self._sum_over_ranks(torch.stack(self._losses).double().sum(0))
         train = self._sum_over_ranks(self._sum_trained())
         self._trained = torch.zeros_like(self._trained)
         require_finite(float(val[0]), self.current_epoch, self.config)
