@@ -3,6 +3,7 @@
 import contextlib
 import importlib
 import io
+import json
 import os
 import subprocess
 import sys
@@ -253,3 +254,51 @@ def write_store(tmp_path: Path) -> Callable[..., Path]:
 @pytest.fixture
 def planted() -> type[Planted]:
     return Planted
+
+
+def _faults(
+    value: Any, schema: dict[str, Any], root: dict[str, Any], where: str = "metrics.json"
+) -> list[str]:
+    """The part of JSON Schema that docs/metrics.schema.json uses: $ref, enum, type, required, properties, items."""
+    if "$ref" in schema:
+        return _faults(value, root["$defs"][schema["$ref"].rsplit("/", 1)[1]], root, where)
+    if "enum" in schema:
+        return [] if value in schema["enum"] else [f"{where}: {value!r} is not one of {schema['enum']}"]
+    types = {
+        "object": dict,
+        "array": list,
+        "string": str,
+        "integer": int,
+        "number": int | float,
+        "boolean": bool,
+    }
+    allowed = [schema["type"]] if isinstance(schema["type"], str) else schema["type"]
+    fits = [
+        value is None
+        if name == "null"
+        else isinstance(value, types[name]) and (name == "boolean" or value is not True)
+        for name in allowed
+    ]
+    if not any(fits):
+        return [f"{where}: {value!r} is not {allowed}"]
+    found: list[str] = []
+    if isinstance(value, list) and "items" in schema:
+        for index, item in enumerate(value):
+            found += _faults(item, schema["items"], root, f"{where}[{index}]")
+    if isinstance(value, dict):
+        found += [f"{where}: lacks {key}" for key in schema.get("required", []) if key not in value]
+        for key, item in value.items():
+            below = schema.get("properties", {}).get(key, schema.get("additionalProperties", True))
+            if below is False:
+                found.append(f"{where}: {key} is not in the schema")
+            elif isinstance(below, dict):
+                found += _faults(item, below, root, f"{where}.{key}")
+    return found
+
+
+@pytest.fixture
+def schema_faults() -> Callable[[dict[str, Any]], list[str]]:
+    """`schema_faults(content)`: where the content of a metrics.json departs from docs/metrics.schema.json."""
+    schema = json.loads((REPOSITORY / "docs" / "metrics.schema.json").read_text(encoding="utf-8"))
+    schema["additionalProperties"] = False  # an entry needs a word in the schema
+    return lambda content: _faults(content, schema, schema)

@@ -1,6 +1,5 @@
 """`python -m leakdet.crossval data.store=DIR crossval.group_by=pipe`: how good a recipe is on pipes that it never heard."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def crossval(config: CrossvalConfig, run: Run) -> int:
-    from leakdet.storage.crossvalidated import claim
+    from leakdet.storage.fold_files import claim
     from leakdet.storage.opening import leak_label_of, open_any_split, splits_there
     from leakdet.storage.views import pooled
     from leakdet.training.crossvalidation import all_tasks, described
@@ -67,7 +66,7 @@ def _file(folder: Path, task: "Task") -> Path:
 
 def _run_folds(config: CrossvalConfig, store: Path, tasks: list["Task"], folder: Path) -> None:
     """Run this part's folds; one whose file is there is done."""
-    from leakdet.storage.crossvalidated import write_fold
+    from leakdet.storage.fold_files import write_fold
     from leakdet.training.crossvalidation import run_fold
 
     mine = tasks[config.crossval.part :: config.crossval.parts]
@@ -90,14 +89,8 @@ def _run_folds(config: CrossvalConfig, store: Path, tasks: list["Task"], folder:
 def _conclude(config: CrossvalConfig, view: "SplitView", tasks: list["Task"], folder: Path) -> None:
     """Pool the predictions, write them down, and show the table."""
     from leakdet._screen import show_protocols
-    from leakdet.storage.crossvalidated import (
-        Outcome,
-        Pooled,
-        prediction_rows,
-        protocol_result,
-        read_fold,
-        write_predictions,
-    )
+    from leakdet.storage.crossvalidated import Outcome, Pooled, prediction_rows, protocol_result
+    from leakdet.storage.fold_files import read_fold, write_tables
     from leakdet.storage.traits import traits_of
 
     outcomes: dict[str, list[Outcome]] = {}
@@ -110,9 +103,7 @@ def _conclude(config: CrossvalConfig, view: "SplitView", tasks: list["Task"], fo
     rows = [
         row for name, found in outcomes.items() for row in prediction_rows(name, Pooled.of(found, view), view)
     ]
-    write_predictions(folder / "predictions.csv", rows)
-    content = {"crossval": results, "settings": asdict(config)}
-    (folder / "metrics.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    content = write_tables(folder, results, rows, asdict(config))
     show_protocols(results)
     for name, of_protocol in outcomes.items():
         first = [outcome for outcome in of_protocol if outcome.found["seed"] == config.seed]

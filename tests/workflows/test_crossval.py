@@ -74,9 +74,13 @@ def held(
 
 
 def test_every_recording_is_scored_once_by_a_network_that_never_heard_its_site(
-    held: Any, tmp_path: Path
+    held: Any, tmp_path: Path, schema_faults: Any
 ) -> None:
     metrics, rows, printed = held(group_by="site")
+    content = json.loads((tmp_path / "out" / "metrics.json").read_text(encoding="utf-8"))
+    assert schema_faults(content) == []
+    content["crossval"]["leave-out-site"]["folds"][0]["threshold"] = None
+    assert len(schema_faults(content)) == 1
     result = metrics["leave-out-site"]
     assert len(rows) == 24
     assert len({row["recording_id"] for row in rows}) == 24
@@ -209,9 +213,16 @@ def test_keys_that_the_user_invents_need_no_mark(argument: str, seen: str) -> No
     assert added(argument, ("crossval.where", "crossval.protocols")) == seen
 
 
-def test_a_sweep_shares_the_folds_and_its_last_job_pools_them(store: Path, tmp_path: Path, door: Any) -> None:
+def test_a_sweep_shares_the_folds_and_its_last_job_pools_them(
+    store: Path, tmp_path: Path, process: Any, schema_faults: Any
+) -> None:
+    """Side by side, by the launcher that a user would take."""
+    pytest.importorskip(
+        "hydra_plugins.hydra_joblib_launcher", reason="hydra-joblib-launcher is not installed"
+    )
     arguments = (
         "-m",
+        "hydra/launcher=joblib",
         f"data.store={store}",
         "network=linear",
         "trainer.max_epochs=2",
@@ -221,14 +232,24 @@ def test_a_sweep_shares_the_folds_and_its_last_job_pools_them(store: Path, tmp_p
         "crossval.part=0,1",
         "hydra.sweep.dir=sweep",
     )
-    run = door("crossval", *arguments, cwd=tmp_path)
+    run = process("crossval", *arguments, cwd=tmp_path)
     assert run.returncode == 0, run.stderr
-    assert "1 of 2 folds are left to the other parts" in run.stdout
-    metrics = json.loads((tmp_path / "sweep" / "metrics.json").read_text(encoding="utf-8"))
-    assert metrics["crossval"]["leave-out-sensor"]["recording"]["n"] == 16
+    content = json.loads((tmp_path / "sweep" / "metrics.json").read_text(encoding="utf-8"))
+    assert schema_faults(content) == []
+    assert content["crossval"]["leave-out-sensor"]["recording"]["n"] == 16
     scores = [
         json.loads(file.read_text(encoding="utf-8"))["scores"]
         for file in sorted((tmp_path / "sweep" / "folds").glob("*.json"))
     ]
     assert [len(found) for found in scores] == [8, 8]
     assert np.isfinite([value for found in scores for value in found.values()]).all()
+
+
+def test_a_part_leaves_the_pooling_to_the_last(held: Any, tmp_path: Path, capsys: Any, store: Path) -> None:
+    folder = tmp_path / "parts"
+    settings = {"group_by": "sensor", "parts": 2}
+    assert crossval(config(store, folder, part=0, **settings), Run(tmp_path)) == 0
+    assert "1 of 2 folds are left to the other parts" in capsys.readouterr().out
+    assert not (folder / "metrics.json").exists()
+    metrics, rows, _ = held("parts", part=1, **settings)
+    assert metrics["leave-out-sensor"]["recording"]["n"] == len(rows) == 24

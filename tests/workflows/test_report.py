@@ -15,7 +15,6 @@ import h5py
 import numpy as np
 import pytest
 
-SCHEMA = Path(__file__).parents[2] / "docs" / "metrics.schema.json"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 # Runs after the page's own script and posts what it saw: sound is decoded in real time, so no fixed wait would do.
@@ -148,55 +147,7 @@ def test_train_says_where_the_report_is(trained):
     assert "val F1 of recordings" in html
 
 
-def faults(
-    value: Any, schema: dict[str, Any], root: dict[str, Any], where: str = "metrics.json"
-) -> list[str]:
-    """The part of JSON Schema that docs/metrics.schema.json uses: $ref, enum, type, required, properties, items."""
-    if "$ref" in schema:
-        return faults(value, root["$defs"][schema["$ref"].rsplit("/", 1)[1]], root, where)
-    if "enum" in schema:
-        return [] if value in schema["enum"] else [f"{where}: {value!r} is not one of {schema['enum']}"]
-    types = {
-        "object": dict,
-        "array": list,
-        "string": str,
-        "integer": int,
-        "number": int | float,
-        "boolean": bool,
-    }
-    allowed = [schema["type"]] if isinstance(schema["type"], str) else schema["type"]
-    fits = [
-        value is None
-        if name == "null"
-        else isinstance(value, types[name]) and (name == "boolean" or value is not True)
-        for name in allowed
-    ]
-    if not any(fits):
-        return [f"{where}: {value!r} is not {allowed}"]
-    found: list[str] = []
-    if isinstance(value, list) and "items" in schema:
-        for index, item in enumerate(value):
-            found += faults(item, schema["items"], root, f"{where}[{index}]")
-    if isinstance(value, dict):
-        found += [f"{where}: lacks {key}" for key in schema.get("required", []) if key not in value]
-        for key, item in value.items():
-            below = schema.get("properties", {}).get(key, schema.get("additionalProperties", True))
-            if below is False:
-                found.append(f"{where}: {key} is not in the schema")
-            elif isinstance(below, dict):
-                found += faults(item, below, root, f"{where}.{key}")
-    return found
-
-
-def schema_faults(content: dict[str, Any]) -> list[str]:
-    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
-    schema["additionalProperties"] = (
-        False  # other runs may add entries; these two may not without a word in the schema
-    )
-    return faults(content, schema, schema)
-
-
-def test_metrics_json_keeps_to_its_schema(trained):
+def test_metrics_json_keeps_to_its_schema(trained, schema_faults: Any):
     content = json.loads((trained.folder / "metrics.json").read_text())
     assert schema_faults(content) == []
     assert content["group_by"] == ["site"]
@@ -214,7 +165,7 @@ def test_metrics_json_keeps_to_its_schema(trained):
         (("unknown",), 1),
     ],
 )
-def test_the_schema_refuses_what_is_wrong(trained, path: tuple[str, ...], value: object):
+def test_the_schema_refuses_what_is_wrong(trained, path: tuple[str, ...], value: object, schema_faults: Any):
     content = json.loads((trained.folder / "metrics.json").read_text())
     inner = content
     for key in path[:-1]:
@@ -223,7 +174,7 @@ def test_the_schema_refuses_what_is_wrong(trained, path: tuple[str, ...], value:
     assert len(schema_faults(content)) == 1
 
 
-def test_two_models_are_compared_on_the_same_recordings(trained, door, tmp_path: Path):
+def test_two_models_are_compared_on_the_same_recordings(trained, door, tmp_path: Path, schema_faults: Any):
     last = trained.folder / "checkpoints" / "last.ckpt"
     done = door(
         "evaluate", trained.model, last, trained.store, "--split", "val", "--out", "both", cwd=tmp_path
@@ -250,7 +201,9 @@ def test_three_models_and_unknown_groups_are_refused(trained, door, tmp_path: Pa
     assert (done.returncode, "['material', 'sensor', 'site']" in done.stderr) == (2, True)
 
 
-def test_a_predecessors_store_without_ids_audio_and_groups_has_a_report(door, tmp_path: Path):
+def test_a_predecessors_store_without_ids_audio_and_groups_has_a_report(
+    door, tmp_path: Path, schema_faults: Any
+):
     rng = np.random.default_rng(0)
     store = tmp_path / "old"
     store.mkdir()

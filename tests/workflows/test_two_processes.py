@@ -50,7 +50,9 @@ def _recounted(folder: Path) -> dict[str, float]:
         rows = [row for row in csv.DictReader(file) if row["split"] == "val"]
     is_leak = [int(row["is_leak"]) for row in rows]
     called = [int(row["decision"] == "leak") for row in rows]
-    found = dict(zip(("val/tn", "val/fp", "val/fn", "val/tp"), confusion_matrix(is_leak, called).ravel(), strict=True))
+    found = dict(
+        zip(("val/tn", "val/fp", "val/fn", "val/tp"), confusion_matrix(is_leak, called).ravel(), strict=True)
+    )
     area = roc_auc_score(is_leak, [float(row["leak_prob"]) for row in rows])
     return {**found, "val/recording_f1": f1_score(is_leak, called), "val/recording_auroc": area}
 

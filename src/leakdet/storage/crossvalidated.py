@@ -1,11 +1,7 @@
-"""The outcome of a cross-validation: fold files, the predictions pooled over them, and the tables that come of those."""
+"""The outcome of a cross-validation: the predictions pooled over its folds, and the tables that come of those."""
 
-import csv
-import json
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +10,6 @@ from jaxtyping import Bool, Float, Int
 from leakdet.detection.audit import ranked, resampling_groups
 from leakdet.detection.intervals import FEW_GROUPS, bootstrap_intervals
 from leakdet.detection.metrics import COUNTS, RATES, auroc, binary_metrics
-from leakdet.errors import InputError
 from leakdet.storage.auditing import audit_table, baseline_scores, duplicates
 from leakdet.storage.folds import Fold
 from leakdet.storage.traits import Traits
@@ -73,54 +68,6 @@ class Pooled:
         )
 
 
-def write_fold(path: Path, found: Mapping[str, Any]) -> None:
-    """All of it or nothing: a fold file that is there is whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    beside.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    os.replace(beside, path)
-
-
-def read_fold(path: Path) -> dict[str, Any]:
-    """Raises `InputError` where the file is no fold's outcome."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InputError(
-            f"{path}: not the outcome of a fold ({error}). Remove it, and it is run again."
-        ) from error
-    if not isinstance(found, dict) or "scores" not in found:
-        raise InputError(f"{path}: not the outcome of a fold. Remove it, and it is run again.")
-    return found
-
-
-def claim(folder: Path, settings: Mapping[str, Any]) -> None:
-    """Write down what is run in this folder; refuse to mix it with folds that were run differently."""
-    path = folder / "crossval.json"
-    plain = json.loads(json.dumps(settings))
-    if not path.exists():
-        write_fold(path, plain)
-        return
-    before = json.loads(path.read_text(encoding="utf-8"))
-    differing = sorted(_differences(before, plain))
-    if differing:
-        raise InputError(
-            f"{folder}: its folds were run with other settings ({', '.join(differing)} differ). Give the same settings to go "
-            "on with it, or another crossval.out."
-        )
-
-
-def _differences(before: Any, now: Any, at: str = "") -> list[str]:
-    if isinstance(before, dict) and isinstance(now, dict):
-        keys = before.keys() | now.keys()
-        return [
-            found
-            for key in keys
-            for found in _differences(before.get(key), now.get(key), f"{at}.{key}".lstrip("."))
-        ]
-    return [] if before == now else [at]
-
-
 def protocol_result(
     outcomes: Sequence[Outcome], view: SplitView, traits: Traits, shuffled: bool
 ) -> dict[str, Any]:
@@ -129,20 +76,20 @@ def protocol_result(
     units = resampling_groups(pooled.group, pooled.row)
     copies = sum(int(duplicates(traits, *_heard_and_held_out(o.fold)).sum()) for o in outcomes)
     scored = [baseline_scores(traits, o.is_leak, *_heard_and_held_out(o.fold)) for o in outcomes]
-    table = {
+    baselines = {
         name: ranked(np.concatenate([scores[name] for scores in scored]), pooled.is_leak, units)
         for name in scored[0]
     }
     network = ranked(pooled.score, pooled.is_leak, units)
-    by_group = len(np.unique(pooled.group)) >= FEW_GROUPS
+    table = pooled_metrics(pooled, units)
+    table["intervals"]["unit"] = "group" if len(np.unique(pooled.group)) >= FEW_GROUPS else "recording"
     return {
-        "recording": pooled_metrics(pooled, units),
-        "intervals_over": "groups" if by_group else "recordings: there are too few groups to draw from",
+        "recording": table,
         "auroc_of_repeats": {
             str(s): _auroc(pooled, pooled.seed == s) for s in np.unique(pooled.seed).tolist()
         },
         "folds": [_fold_row(outcome, view) for outcome in outcomes],
-        "audit": audit_table(network, table, traits, copies, len(pooled.row), shuffled),
+        "audit": audit_table(network, baselines, traits, copies, len(pooled.row), shuffled),
     }
 
 
@@ -200,11 +147,3 @@ def prediction_rows(protocol: str, pooled: Pooled, view: SplitView) -> list[dict
             }
         )
     return rows
-
-
-def write_predictions(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """CSV with the columns of the first row, which all have."""
-    with path.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
