@@ -105,14 +105,19 @@ def _conclude(config: CrossvalConfig, view: "SplitView", tasks: list["Task"], fo
     ]
     content = write_tables(folder, results, rows, asdict(config))
     show_protocols(results)
-    for name, of_protocol in outcomes.items():
-        first = [outcome for outcome in of_protocol if outcome.found["seed"] == config.seed]
-        _report(folder, name, first, view, content)
+    for name, protocol in config.crossval.by_name().items():
+        first = [outcome for outcome in outcomes[name] if outcome.found["seed"] == config.seed]
+        _report(folder, name, protocol.group_by, first, view, content)
     print(f"metrics  {folder / 'metrics.json'}\nrows     {folder / 'predictions.csv'}")
 
 
 def _report(
-    folder: Path, protocol: str, outcomes: "list[Outcome]", view: "SplitView", content: dict[str, Any]
+    folder: Path,
+    protocol: str,
+    group_by: list[str],
+    outcomes: "list[Outcome]",
+    view: "SplitView",
+    content: dict[str, Any],
 ) -> None:
     """The held-out recordings of one protocol, of the first seed, as a page."""
     import numpy as np
@@ -120,6 +125,7 @@ def _report(
     from leakdet.reporting.material import ReportInput
     from leakdet.reporting.report import write_report
     from leakdet.storage.crossvalidated import Pooled
+    from leakdet.storage.folds import RECORDING
     from leakdet.storage.results import metrics_content, tables_of
     from leakdet.storage.scoring import scored_of
 
@@ -128,12 +134,15 @@ def _report(
     scored = scored_of(
         view.take(pooled.row, protocol), windows, pooled.is_leak, pooled.score, pooled.threshold
     )
-    tables = {protocol: tables_of(scored)}
-    metrics = metrics_content(
-        tables, None, [], audit=content["crossval"][protocol]["audit"], settings=content["settings"]
-    )
+    found, settings = content["crossval"][protocol], content["settings"]
+    columns = [] if group_by == [RECORDING] else group_by
+    drawn = columns if found["recording"]["intervals"]["unit"] == "group" else []
+    tables = {protocol: tables_of(scored, group_by=drawn)}
+    metrics = metrics_content(tables, None, columns, audit=found["audit"], settings=settings)
+    repeats = settings["crossval"]["repeats"]
+    title = f"cross-validation, {protocol}" + (f", the first of {repeats} repeats" if repeats > 1 else "")
     path = folder / f"report-{protocol}.html"
-    write_report(path, ReportInput(f"cross-validation, {protocol}", {protocol: scored}, metrics))
+    write_report(path, ReportInput(title, {protocol: scored}, metrics))
     print(f"report   {path}")
 
 

@@ -98,6 +98,11 @@ def test_every_recording_is_scored_once_by_a_network_that_never_heard_its_site(
     assert "AUROC of the network" in printed
     assert "AUROC of logistic regression" in printed
     assert "AUROC of loudness" in printed
+    page = (tmp_path / "out" / "report-leave-out-site.html").read_text(encoding="utf-8")
+    assert "Judged on recordings that were held out of training: 12 recordings with a leak" in page
+    assert "Training and judging never share a site" in page
+    assert "There are too few values of site here to resample those" in page
+    assert "at each fold&#39;s own threshold" in page or "at each fold's own threshold" in page
 
 
 def test_a_fold_that_is_done_is_not_run_again(held: Any, tmp_path: Path) -> None:

@@ -1,126 +1,18 @@
-"""From window probabilities to a verdict per recording: one pure rule, fitted once, then only applied."""
+"""From recording scores to verdicts: one pure rule, fitted once, then only applied."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from leakdet.detection.calibration import Calibration, fit_calibration, logit, sigmoid
+from leakdet.detection.calibration import Calibration, fit_calibration
+from leakdet.detection.pooling import check_pooling, pool
 from leakdet.detection.ranking import checked_scores
-from leakdet.detection.thresholds import NEVER, POLICIES, ThresholdFit, checked_budget, fit_threshold
+from leakdet.detection.thresholds import NEVER, checked_budget, fit_threshold
 from leakdet.errors import InputError, SettingsError
-
-__all__ = [
-    "POLICIES",
-    "POOLINGS",
-    "DecisionRule",
-    "ThresholdFit",
-    "fit_rule",
-    "fit_threshold",
-    "pool",
-    "rule_for_scores",
-    "votes_needed",
-]
-
-POOLINGS = ("mean", "vote", "logit_mean")
-_BLOCK_WINDOWS = 1 << 20
-
-
-def votes_needed(windows: Int[np.ndarray, " R"], vote_fraction: float) -> Int[np.ndarray, " R"]:
-    """`k = ceil(vote_fraction * n)` for recordings of n windows, at least 1.
-
-    The fraction is read as the nearest one with a denominator of at most 10^6: in floating point ceil(0.1 *
-    30) is 4.
-
-    >>> votes_needed(np.array([1, 3, 30]), 0.1)
-    array([1, 1, 3])
-    """
-    share = Fraction(vote_fraction).limit_denominator(1_000_000)
-    return np.asarray(np.maximum(1, -(-share.numerator * windows.astype(np.int64) // share.denominator)))
-
-
-def pool(
-    window_prob: Float[np.ndarray, " W"],
-    recording_offsets: Int[np.ndarray, " offsets"],
-    pooling: str,
-    vote_fraction: float = 0.5,
-) -> Float[np.ndarray, " R"]:
-    """Recording scores in 0..1, float64, from the leak probabilities of their windows.
-
-    Windows of recording r are `recording_offsets[r]:recording_offsets[r + 1]`. Poolings:
-
-    - `vote`: the k-th largest window probability, k = ceil(vote_fraction * n). `score >= t` says exactly that
-      at least `vote_fraction` of the windows have a probability >= t. Near 0 it is the maximum, at 1 the
-      minimum;
-    - `mean`: the mean probability; ranks as well as the vote and has no ties;
-    - `logit_mean`: the sigmoid of the mean log-odds, windows as independent witnesses: a sure one counts for
-      more.
-
-    A recording's score does not depend on its neighbours. Raises `SettingsError` on an unknown pooling or a
-    fraction outside (0, 1], `InputError` on NaN, on a probability outside [0, 1] and on a recording without
-    windows, `ValueError` on offsets that do not fit the windows.
-    """
-    _check_pooling(pooling, vote_fraction)
-    prob = checked_scores(window_prob)
-    windows = _window_counts(recording_offsets, len(prob))
-    starts = recording_offsets[:-1].astype(np.int64)
-    match pooling:
-        case _ if len(starts) == 0:
-            return np.zeros(0)
-        case "mean":
-            return np.asarray(np.add.reduceat(prob, starts) / windows)
-        case "logit_mean":
-            return sigmoid(np.add.reduceat(logit(prob), starts) / windows)
-        case _:
-            return _kth_largest(prob, starts, windows, votes_needed(windows, vote_fraction))
-
-
-def _check_pooling(pooling: str, vote_fraction: float) -> None:
-    if pooling not in POOLINGS:
-        raise SettingsError(f"The pooling is {pooling!r}; allowed are {', '.join(POOLINGS)}.")
-    if not 0.0 < vote_fraction <= 1.0:
-        raise SettingsError(f"vote_fraction is {vote_fraction}; it must lie in (0, 1].")
-
-
-def _window_counts(offsets: np.ndarray, total: int) -> np.ndarray:
-    if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != total:
-        ends = f"{offsets[0]} to {offsets[-1]}" if len(offsets) else "nothing"
-        raise ValueError(f"recording_offsets must run from 0 to {total}, the number of windows; found {ends}")
-    windows = np.diff(offsets.astype(np.int64))
-    if (windows < 0).any():
-        raise ValueError(
-            f"recording_offsets must not fall; they do after recording {int(np.argmax(windows < 0))}"
-        )
-    if (windows == 0).any():
-        raise InputError(
-            f"Recording {int(np.argmax(windows == 0))} (counted from 0) has no windows, so it has no score."
-        )
-    return windows
-
-
-def _kth_largest(prob: np.ndarray, starts: np.ndarray, windows: np.ndarray, k: np.ndarray) -> np.ndarray:
-    """The k-th largest of each recording's windows [R]; recordings of equal length share one partition."""
-    scores = np.empty(len(starts))
-    for rows in _equal_length_blocks(windows):
-        n = int(windows[rows[0]])
-        place = n - int(k[rows[0]])
-        block = prob[starts[rows][:, None] + np.arange(n)]
-        block.partition(place, axis=1)
-        scores[rows] = block[:, place]
-    return scores
-
-
-def _equal_length_blocks(windows: np.ndarray) -> Iterator[np.ndarray]:
-    """Indices of recordings with the same number of windows, in blocks that bound the memory of a gather."""
-    by_length = np.argsort(windows, kind="stable")
-    for rows in np.split(by_length, np.flatnonzero(np.diff(windows[by_length])) + 1):
-        size = max(1, _BLOCK_WINDOWS // int(windows[rows[0]]))
-        for start in range(0, len(rows), size):
-            yield rows[start : start + size]
 
 
 @dataclass(frozen=True)
@@ -145,7 +37,7 @@ class DecisionRule:
     calibration: Calibration | None = None
 
     def __post_init__(self) -> None:
-        _check_pooling(self.pooling, self.vote_fraction)
+        check_pooling(self.pooling, self.vote_fraction)
         checked_budget(self.policy, self.budget)
         if not 0.0 <= self.threshold <= NEVER:
             raise SettingsError(

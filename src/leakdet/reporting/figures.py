@@ -51,21 +51,23 @@ def _axes(width: float = 4.6, height: float = 3.6) -> tuple[Figure, Axes]:
     return figure, figure.add_subplot()
 
 
-def roc_figure(points: Sequence[Sequence[float]], table: Mapping[str, Any]) -> str:
-    """ROC with the operating point. Axes run from 0 to 1."""
+def roc_figure(points: Sequence[Sequence[float]], table: Mapping[str, Any], one_threshold: bool) -> str:
+    """ROC with the operating point, which lies off the curve where folds have their own thresholds. Axes run from 0 to 1."""
     with mpl.rc_context(STYLE):
         figure, axes = _axes()
         axes.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle=(0, (4, 4)), label="guessing")
         x, y = zip(*points, strict=True)
         axes.plot(x, y, color=QUIET, linewidth=2, label=f"AUROC {table['auroc']:.3f}")
-        _operating_point(axes, table["fpr"], table["recall"])
+        _operating_point(axes, table["fpr"], table["recall"], one_threshold)
         axes.set(xlabel="false alarms per place without a leak (FPR)", ylabel="leaks found (TPR)")
         _unit_square(axes, "lower right")
         said = f"ROC curve. At the threshold {table['recall']:.0%} of leaks found at {table['fpr']:.0%} false alarms."
         return svg(figure, said)
 
 
-def precision_recall_figure(points: Sequence[Sequence[float]], table: Mapping[str, Any]) -> str:
+def precision_recall_figure(
+    points: Sequence[Sequence[float]], table: Mapping[str, Any], one_threshold: bool
+) -> str:
     """Precision over recall with the operating point, and the share of leaks, which guessing gives."""
     with mpl.rc_context(STYLE):
         figure, axes = _axes()
@@ -74,16 +76,15 @@ def precision_recall_figure(points: Sequence[Sequence[float]], table: Mapping[st
         x, y = zip(*points, strict=True)
         axes.plot(x, y, color=QUIET, linewidth=2, label=f"average precision {table['average_precision']:.3f}")
         if table["precision"] is not None:
-            _operating_point(axes, table["recall"], table["precision"])
+            _operating_point(axes, table["recall"], table["precision"], one_threshold)
         axes.set(xlabel="leaks found (recall)", ylabel="digs that find a leak (precision)")
         _unit_square(axes, "lower left")
         return svg(figure, f"Precision over recall. Average precision {table['average_precision']:.2f}.")
 
 
-def _operating_point(axes: Axes, x: float, y: float) -> None:
-    axes.plot(
-        [x], [y], marker="o", markersize=9, color=LEAK, linestyle="none", label="at the threshold", zorder=5
-    )
+def _operating_point(axes: Axes, x: float, y: float, one_threshold: bool) -> None:
+    name = "at the threshold" if one_threshold else "at each fold's own threshold"
+    axes.plot([x], [y], marker="o", markersize=9, color=LEAK, linestyle="none", label=name, zorder=5)
 
 
 def _unit_square(axes: Axes, place: LegendPlace) -> None:

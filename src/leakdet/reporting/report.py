@@ -16,6 +16,7 @@ from leakdet.reporting.verdict import cautions, expectation, verdict
 from leakdet.reporting.wording import counted, flattened
 from leakdet.storage.results import write_metrics
 from leakdet.storage.scored import write_csv
+from leakdet.storage.store import SPLITS
 
 # Shown in sections of their own, or with the settings.
 _NOT_PROVENANCE = ("splits", "decision_rule", "settings", "audit", "comparison")
@@ -70,7 +71,9 @@ def _context(material: ReportInput) -> dict[str, Any]:
     audit = metrics.get("audit")
     return {
         "title": material.title,
-        "split": split,
+        "judged_on": f"the {split} recordings"
+        if split in SPLITS
+        else "recordings that were held out of training",
         "splits": list(material.recordings)[::-1],
         "verdict": verdict(table, audit),
         "expectation": expectation(table),
@@ -113,28 +116,34 @@ def _findings(audit: Mapping[str, Any]) -> list[str]:
 def _figures(material: ReportInput) -> list[tuple[str, str, str]]:
     """(heading, how to read it, svg) of the figures that these recordings allow."""
     curves, table = material.tables["curves"], material.tables["recording"]
-    scored = material.recordings[material.judged]
+    threshold = material.recordings[material.judged].one_threshold
+    one = threshold is not None
+    drawn = (
+        "A recording at or right of the threshold is called a leak. "
+        if one
+        else "Each fold has its own threshold. "
+    )
     made = []
     if curves["roc"] is not None:
         made.append(
             (
                 "Leaks found against false alarms (ROC)",
                 "Each point is a threshold. The further to the upper left, the better.",
-                figures.roc_figure(curves["roc"], table),
+                figures.roc_figure(curves["roc"], table, one),
             )
         )
         made.append(
             (
                 "Digs that find a leak, against leaks found",
                 "How many digs pay off when more leaks are to be found. The further to the upper right, the better.",
-                figures.precision_recall_figure(curves["precision_recall"], table),
+                figures.precision_recall_figure(curves["precision_recall"], table, one),
             )
         )
     made.append(
         (
             "Scores",
-            "A recording at or right of the threshold is called a leak. The less the two overlap, the better.",
-            figures.histogram_figure(curves["histogram"], scored.one_threshold),
+            f"{drawn}The less the two overlap, the better.",
+            figures.histogram_figure(curves["histogram"], threshold),
         )
     )
     if curves["reliability"]:

@@ -12,11 +12,12 @@ FEW = 30  # recordings of a class; below, one recording moves a rate by more tha
 
 @dataclass(frozen=True)
 class Verdict:
-    """`grade` is good, weak, bad or unknown; `label` says it in words, so that no colour has to."""
+    """`grade` is good, weak, bad or unknown; `label` says it in words, so that no colour has to; `advice` is what to do now."""
 
     grade: str
     label: str
     sentence: str
+    advice: str
 
 
 def verdict(table: Mapping[str, Any], audit: Mapping[str, Any] | None = None) -> Verdict:
@@ -33,18 +34,32 @@ def verdict(table: Mapping[str, Any], audit: Mapping[str, Any] | None = None) ->
     if positives == 0 or negatives == 0:
         lacking = "a leak" if positives == 0 else "no leak"
         fact = alarms if positives == 0 else found.removeprefix("it ")
-        return Verdict("unknown", "Cannot be judged", f"No recording has {lacking}; the detector {fact}.")
+        sentence = f"No recording has {lacking}; the detector {fact}."
+        advice = f"Judge it on recordings of which some have {lacking}."
+        return Verdict("unknown", "Cannot be judged", sentence, advice)
     low = _low(table)
     facts = f"{found} and {alarms}."
     if low is None:
-        return Verdict("unknown", "Cannot be judged", f"Too few recordings: {facts}")
+        return Verdict(
+            "unknown", "Cannot be judged", f"Too few recordings: {facts}", "Judge it on more of them."
+        )
     if low <= 0.5:
-        return Verdict("bad", "Do not rely on it", f"{_against_guessing(table)}: {facts}")
+        return Verdict(
+            "bad", "Do not rely on it", f"{_against_guessing(table)}: {facts}", "Plan no dig by it."
+        )
     if audit and audit.get("sentence"):
-        return Verdict("weak", "In doubt", f"It may have learnt a shortcut, not the leak: {facts}")
+        sentence = f"It may have learnt a shortcut, not the leak: {facts}"
+        return Verdict(
+            "weak",
+            "In doubt",
+            sentence,
+            "Plan no dig by it before it is judged on recordings without the shortcut.",
+        )
     if low <= WEAK_AUROC:
-        return Verdict("weak", "Use with care", f"Better than guessing, by how much is uncertain: {facts}")
-    return Verdict("good", "Tells leaks apart", facts[0].upper() + facts[1:])
+        sentence = f"Better than guessing, by how much is uncertain: {facts}"
+        return Verdict("weak", "Use with care", sentence, "Dig only where other evidence agrees with it.")
+    advice = "Use it to choose where to look first; below is how many digs would pay off."
+    return Verdict("good", "Tells leaks apart", facts[0].upper() + facts[1:], advice)
 
 
 def _against_guessing(table: Mapping[str, Any]) -> str:
@@ -67,8 +82,8 @@ def expectation(table: Mapping[str, Any]) -> str | None:
     if recall is None or fpr is None:
         return None
     return (
-        f"At places like these, expect it to find {percent_range(recall)} of the leaks, and to call "
-        f"{percent_range(fpr)} of the places without a leak leaking (95 % intervals)."
+        f"At places like these, expect it to find {percent_range(recall)} of the leaks, and to raise a false alarm at "
+        f"{percent_range(fpr)} of the places without one (95 % intervals)."
     )
 
 
@@ -91,7 +106,8 @@ def cautions(split: str, table: Mapping[str, Any], metrics: Mapping[str, Any]) -
     if group_by and table["intervals"].get("unit") == "recording":
         names = " and ".join(group_by)
         said.append(
-            f"All these recordings are of one {names}: the intervals do not say how much it differs elsewhere."
+            f"There are too few values of {names} here to resample those: what another {names} brings is not in the "
+            "intervals."
         )
     if table["positives"] < FEW or table["negatives"] < FEW:
         said.append(
@@ -99,8 +115,11 @@ def cautions(split: str, table: Mapping[str, Any], metrics: Mapping[str, Any]) -
         )
     # The part that matters to a reader; the whole note stands under all numbers.
     parts = (table["intervals"].get("note") or "").split("; ")
+    unit = f"values of {' and '.join(group_by)}" if group_by else "groups"
     said += [
-        f"{part[0].upper()}{part[1:]}." for part in parts if part.startswith(("the intervals", "no interval"))
+        f"{part[0].upper()}{part[1:]}.".replace(" groups only", f" {unit} only")
+        for part in parts
+        if part.startswith(("the intervals", "no interval"))
     ]
     note = _nested(metrics, "decision_rule", "note")
     if note:

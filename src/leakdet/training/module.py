@@ -13,12 +13,13 @@ from torchmetrics.classification import BinaryConfusionMatrix, BinaryF1Score
 
 from leakdet.acoustics.augment import augmented, mixup_draw
 from leakdet.config import TrainConfig
-from leakdet.detection.decision import DecisionRule, pool, rule_for_scores
+from leakdet.detection.decision import DecisionRule, rule_for_scores
 from leakdet.detection.detector import window_mean
 from leakdet.detection.diagnostics import SampleSummary, sample_sums
 from leakdet.detection.losses import LossParts, class_weights, loss_parts
 from leakdet.detection.metrics import auroc
 from leakdet.detection.networks import leak_probability, make_network
+from leakdet.detection.pooling import pool
 from leakdet.errors import LeakdetError
 from leakdet.storage.bundle import CARD_KEY, make_card
 from leakdet.training import names

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from leakdet.detection.calibration import Calibration
-from leakdet.detection.decision import POOLINGS, DecisionRule, fit_rule, pool, votes_needed
+from leakdet.detection.decision import DecisionRule, fit_rule
+from leakdet.detection.pooling import POOLINGS, pool, votes_needed
 from leakdet.detection.thresholds import NEVER
 from leakdet.errors import InputError, SettingsError
 

@@ -177,6 +177,8 @@ def test_verdicts():
     assert verdict(few).sentence.startswith("These recordings are too few")
     doubted = verdict(table, {"sentence": "Loudness alone does as well."})
     assert (doubted.grade, doubted.label) == ("weak", "In doubt")
+    assert doubted.advice.startswith("Plan no dig by it before")
+    assert of(0.0).advice == "Plan no dig by it."
     assert f"{table['tp']} of 100 leaks" in of(0.5).sentence
 
 
@@ -198,8 +200,10 @@ def test_one_site_is_no_evidence_for_others():
     made = material(scored())
     said = cautions("test", made.tables["recording"], {**made.metrics, "group_by": ["street"]})
     assert "never share a street" in said[0]
-    assert "of one street" in said[1]
-    assert not any("of one" in text for text in cautions("test", made.tables["recording"], made.metrics))
+    assert "too few values of street here to resample those" in said[1]
+    assert not any(
+        "too few values" in text for text in cautions("test", made.tables["recording"], made.metrics)
+    )
 
 
 def test_digs_follow_bayes():
