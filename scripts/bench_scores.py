@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -37,7 +38,7 @@ def median_s(work: Callable[[], object]) -> float:
 
 def main() -> None:
     scores, is_leak = scores_of(SEARCHED)
-    rows: list[dict[str, object]] = []
+    rows: list[dict[str, Any]] = []
     for policy in POLICIES:
         seconds = median_s(partial(fit_threshold, scores, is_leak, policy))
         rows.append({"what": f"threshold by {policy}", "recordings": SEARCHED, "seconds": seconds})

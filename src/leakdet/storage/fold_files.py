@@ -23,8 +23,11 @@ def write_fold(path: Path, found: Mapping[str, Any]) -> None:
 def _whole(path: Path) -> Iterator[Path]:
     """A file beside `path` to write, renamed when it is written: jobs that end together may both write the tables."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
-    yield beside
-    os.replace(beside, path)
+    try:
+        yield beside
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 def read_fold(path: Path) -> dict[str, Any]:
