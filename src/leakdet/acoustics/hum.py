@@ -22,13 +22,15 @@ class MainsHum:
         self._hz = np.fft.rfftfreq(self._size, 1.0 / self._rate_hz)
         self._hz = self._hz[self._hz <= MAINS_HZ[-1] * HARMONICS + BESIDE_HZ[1]]
         self._power = np.zeros(len(self._hz))
-        self._hann = np.hanning(self._size)
+        self._mean = np.full(self._step, 1.0 / self._step, np.float32)
+        self._hann = np.hanning(self._size).astype(np.float32)
 
     def add(self, sound: Float[np.ndarray, " N"]) -> None:
         """Hear the next samples, at most `PIECE_S` at a time; what is shorter weighs as much less."""
         count = len(sound) // self._step
-        coarse = sound[: count * self._step].reshape(count, self._step).mean(axis=1)[: self._size]
-        hann = self._hann if len(coarse) == self._size else np.hanning(len(coarse))
+        pieces = sound[: count * self._step].reshape(count, self._step).astype(np.float32, copy=False)
+        coarse = (pieces @ self._mean)[: self._size]
+        hann = self._hann if len(coarse) == self._size else np.hanning(len(coarse)).astype(np.float32)
         spectrum = np.fft.rfft(coarse * hann, n=self._size)[: len(self._hz)]
         self._power += np.abs(spectrum) ** 2
 
