@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -22,6 +22,7 @@ from leakdet.storage.sources import LeftOut, Source, SourceRecording, read_sourc
 from leakdet.storage.splits import assign_splits, check_both_classes, leak_name
 from leakdet.storage.store import SPLITS
 from leakdet.storage.store_writer import RecordingRow, SplitWriter
+from leakdet.storage.surrogate_split import SURROGATES, hear_surrogates
 from leakdet.storage.verifying import verify
 
 
@@ -36,6 +37,7 @@ class BuildReport:
     rows: list[dict[str, Any]] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
+    surrogates: int = 0  # in a file of their own, beside the recordings
 
 
 def build_store(config: BuildConfig) -> BuildReport:
@@ -69,10 +71,13 @@ def build_store(config: BuildConfig) -> BuildReport:
         given = readable[0].split is not None
         if part:  # splits, vocabulary and fmax are those of the whole source; only the hearing is shared out
             readable, splits = readable[part[0] :: part[1]], splits[part[0] :: part[1]]
-        _hear_all(readable, splits, writers, log_mel, config, report, folder)
+        work = Hearing(log_mel, config.waveform, folder, Path(config.out).absolute())
+        _hear_all(readable, splits, writers, work, config, report)
         if not part:
             kept = [(name, row.label) for name, writer in writers.items() for row in writer.rows]
             check_both_classes(kept, config.split, leak, given)
+        if config.surrogates:
+            _write_surrogates(stack, readable, writers["train"], work, config, report, suffix)
         write_splits(writers, folder, config, report, suffix)
         if config.verify != "off":
             verify(folder, out, log_mel, config.verify == "full", config.workers, suffix)
@@ -167,14 +172,12 @@ def _hear_all(
     recordings: list[SourceRecording],
     splits: list[str],
     writers: dict[str, SplitWriter],
-    log_mel: LogMel,
+    work: Hearing,
     config: BuildConfig,
     report: BuildReport,
-    folder: Path,
 ) -> None:
     """Fill the writers in the source's order."""
     split_of = {recording.recording_id: split for recording, split in zip(recordings, splits, strict=True)}
-    work = Hearing(log_mel, config.waveform, folder, Path(config.out).absolute())
     known = KnownContent(writers, report)
     with Advance("building", len(recordings), "recordings") as progress:
         for recording, heard in in_order(work, recordings, config.workers):
@@ -186,6 +189,26 @@ def _hear_all(
                 split = split_of[recording.recording_id]
                 if known.is_new(recording, heard.row.content_sha256, split):
                     writers[split].add(heard.row, heard.window_start_s, heard.mel, heard.sound)
+
+
+def _write_surrogates(
+    stack: ExitStack,
+    recordings: Sequence[SourceRecording],
+    train: SplitWriter,
+    work: Hearing,
+    config: BuildConfig,
+    report: BuildReport,
+    suffix: str,
+) -> None:
+    """Surrogates of the leak recordings that train kept, in a file of their own."""
+    leaks = {row.recording_id for row in train.rows if row.label == report.leak_label}
+    heard = [recording for recording in recordings if recording.recording_id in leaks]
+    writer = SplitWriter(work.folder, SURROGATES, report.signal, config.waveform, config.split.group_by)
+    stack.callback(writer.discard)
+    hear_surrogates(heard, writer, work, config.surrogates, config.workers)
+    report.surrogates = len(writer.rows)
+    path = work.folder / f"{SURROGATES}{suffix}.h5"
+    writer.write(path, report.label_names, report.leak_label, config.compression)
 
 
 @dataclass
@@ -225,7 +248,8 @@ def _contradiction(recording: SourceRecording, other: SourceRecording) -> str:
 def _csv_row(split: str, row: RecordingRow) -> dict[str, Any]:
     values = asdict(row)
     groups = values.pop("groups")
-    values.pop("mel_crc32")
+    for name in ("mel_crc32", "surrogate_of"):
+        values.pop(name)
     head = {
         "recording_id": values.pop("recording_id"),
         "split": split,
@@ -253,6 +277,7 @@ def _write_build_json(path: Path, config: BuildConfig, report: BuildReport) -> N
         "label_names": report.label_names,
         "leak_label": report.leak_label,
         "recordings": len(report.rows),
+        "surrogates": report.surrogates,
         "left_out": [asdict(item) for item in report.left_out],
         "remarks": report.remarks,
     }

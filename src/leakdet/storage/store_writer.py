@@ -46,6 +46,7 @@ class RecordingRow:
     flags: Sequence[str]
     windows: int
     mel_crc32: int
+    surrogate_of: str = ""  # recording_id of the recording that a surrogate was made from
 
 
 # name, dtype: per-recording data sets that are plain copies of a RecordingRow field
@@ -125,6 +126,9 @@ class SplitWriter:
             file.create_dataset(
                 "label_id", data=[names.index(row.label) for row in self.rows], dtype=np.int16
             )
+            if any(row.surrogate_of for row in self.rows):
+                made_from = [row.surrogate_of for row in self.rows]
+                file.create_dataset("surrogate_of", data=made_from, dtype=h5py.string_dtype())
             for column in sorted({column for row in self.rows for column in row.groups}):
                 values = [row.groups.get(column, "") for row in self.rows]
                 file.create_dataset(f"group/{column}", data=values, dtype=h5py.string_dtype())

@@ -34,7 +34,8 @@ from leakdet.training.finding import found_settings
 from leakdet.training.initialising import inherit_best, initialise
 from leakdet.training.interference import interference_bank
 from leakdet.training.module import LeakModule
-from leakdet.training.resuming import as_found, starting_checkpoint
+from leakdet.training.resuming import starting_checkpoint
+from leakdet.training.sameness import as_found
 
 LOGGERS = ("csv", "tensorboard", "wandb", "mlflow")
 

@@ -26,7 +26,7 @@ from leakdet.training.checks import Check
 from leakdet.training.datamodule import Batch, LeakDataModule
 from leakdet.training.initialising import inherit_optimizer, inherit_schedule
 from leakdet.training.optimising import adamw, step_divisor, warmup_cosine
-from leakdet.training.resuming import RESUME_KEY, store_fingerprint
+from leakdet.training.sameness import RESUME_KEY, store_fingerprint
 
 
 class LeakModule(pl.LightningModule):

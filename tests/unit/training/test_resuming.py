@@ -15,7 +15,8 @@ from leakdet.errors import InputError, SettingsError
 from leakdet.training import fitting, names
 from leakdet.training.callbacks.interruption import Interrupted
 from leakdet.training.checkpoint_io import read_checkpoint
-from leakdet.training.resuming import moved, newest_whole, refuse_overwriting
+from leakdet.training.moving import moved
+from leakdet.training.resuming import newest_whole, refuse_overwriting
 
 Fitted = Callable[..., pl.Trainer]
 
