@@ -111,7 +111,7 @@ def _evaluate(
     from leakdet.storage.auditing import audit
     from leakdet.storage.opening import open_any_split, splits_there
     from leakdet.storage.scoring import score_split, scored_recordings
-    from leakdet.training.module import decision_arguments
+    from leakdet.training.choosing import decision_arguments
 
     val = score_split(best, data.val_split, data.leak_label)
     if config.data.shuffle_labels:
