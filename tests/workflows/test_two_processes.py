@@ -61,3 +61,56 @@ def test_two_processes_validate_what_one_does(
     for row in found[1:]:
         for column in ("val/loss", "val/recording_f1", "val/recording_auroc"):
             assert float(row[column]) == pytest.approx(float(found[0][column]), rel=1e-5)
+
+
+def started(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    """A long run on two processes in `folder`, once its first validation check has been written down."""
+    command = (
+        sys.executable,
+        "-m",
+        "leakdet.train",
+        "trainer=ddp",
+        *RUN,
+        "trainer.max_epochs=5000",
+        "patience=5000",
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+    running = subprocess.Popen(
+        [*command, "loss_patience=0", *arguments, "hydra.run.dir=run"],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    history, before = folder / "run" / "history.csv", time.time()
+    while running.poll() is None and not (history.exists() and history.stat().st_mtime > before):
+        time.sleep(0.05)
+    return running
+
+
+@pytest.mark.slow
+def test_two_processes_stop_go_on_and_end_together(demo_store: Path, tmp_path: Path) -> None:
+    """SIGTERM to the one that a user knows of; then the run goes on, and the other one is killed."""
+    store = f"data.store={demo_store}"
+    running = started(tmp_path, store)
+    others = psutil.Process(running.pid).children()
+    running.terminate()
+    _, said = running.communicate(timeout=60)
+    assert running.returncode == 143, said
+    assert "resume=" in said
+    assert "Traceback" not in said
+    _, alive = psutil.wait_procs(others, timeout=20)
+    assert alive == []
+    step = read_checkpoint(tmp_path / "run" / "checkpoints" / "last.ckpt")["global_step"]
+
+    running = started(tmp_path, store, "resume=run")
+    others = psutil.Process(running.pid).children()
+    others[0].send_signal(signal.SIGKILL)
+    _, said = running.communicate(timeout=60)
+    assert running.returncode not in (0, None)
+    assert "lost another one, which died" in said
+    assert "Traceback" not in said
+    _, alive = psutil.wait_procs(others, timeout=20)
+    assert alive == []
+    assert read_checkpoint(tmp_path / "run" / "checkpoints" / "last.ckpt")["global_step"] > step

@@ -29,6 +29,7 @@ from leakdet.training.callbacks.rate_watch import RateWatch
 from leakdet.training.callbacks.stopping import F1Stop, LossStop
 from leakdet.training.callbacks.system_use import SystemUse
 from leakdet.training.checkpoint_io import AtomicCheckpointIO, read_checkpoint
+from leakdet.training.company import together
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.finding import found_settings
 from leakdet.training.initialising import inherit_best, initialise
@@ -75,7 +76,7 @@ def fit(
         inherit_best(trainer.callbacks, Path(str(config.init_from)), run_folder / names.CHECKPOINTS)  # type: ignore[attr-defined]
     if config.compile:
         module.network.compile()  # in place: checkpoint keys stay as they are
-    with interruption.listening():
+    with interruption.listening(), together(trainer, interruption.checkpoint):
         trainer.fit(module, datamodule=data, ckpt_path=started, weights_only=True)
     if (
         interruption.received
