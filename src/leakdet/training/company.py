@@ -19,8 +19,12 @@ def together(trainer: "pl.Trainer", checkpoint: Path) -> Iterator[None]:
     except RuntimeError as error:
         if trainer.world_size == 1 or not any(text in str(error).lower() for text in LOST):
             raise
+        way_on = (
+            f" To go on: the same command with resume={checkpoint.parent.parent}"
+            if checkpoint.exists()
+            else ""
+        )
         raise LeakdetError(
             f"process {trainer.global_rank} of {trainer.world_size} lost another one, which died (killed, or out of memory?); "
-            f"its own message, if it had one, stands above. {checkpoint} holds the last finished epoch: the same command with "
-            f"resume={checkpoint.parent.parent} goes on from there."
+            f"its own message, if it had one, stands above.{way_on}"
         ) from error
