@@ -53,6 +53,8 @@ def show(report: "BuildReport") -> None:
     flags = Counter(flag for row in report.rows for flag in row["flags"].split(",") if flag)
     if flags:
         console.print("flags: " + ", ".join(f"{count} {flag}" for flag, count in flags.most_common()))
+    if report.surrogates:
+        console.print(f"surrogates of leak recordings of train, for training alone: {report.surrogates}")
     for remark in report.remarks:
         console.print(remark)
     if report.left_out:

@@ -80,9 +80,10 @@ def _introduction(config: TrainConfig, data: "LeakDataModule") -> str:
     weights = class_weights(config.loss, torch.from_numpy(data.train_mix).float(), data.labels.leak_index)
     pull = effective_balance(torch.from_numpy(data.train_mix).float(), weights).tolist()
     weighed = ", ".join(f"{name} {share:.0%}" for name, share in zip(data.labels.names, pull, strict=True))
+    made = f" and {data.surrogates} surrogates" if data.surrogates else ""
     lines = [
         f"store    {data.store}",
-        f"train    {train.recordings} recordings, {train.windows} windows",
+        f"train    {train.recordings - data.surrogates} recordings{made}, {train.windows} windows",
         f"val      {val.recordings} recordings, {val.windows} windows",
         f"classes  drawn as {mix} ({config.data.sampling} sampling, loss {config.loss.name}); leak is {data.leak_label}",
         f"balance  weighs in the loss as {weighed}",
@@ -111,7 +112,7 @@ def _evaluate(
     from leakdet.storage.auditing import audit
     from leakdet.storage.opening import open_any_split, splits_there
     from leakdet.storage.scoring import score_split, scored_recordings
-    from leakdet.training.module import decision_arguments
+    from leakdet.training.choosing import decision_arguments
 
     val = score_split(best, data.val_split, data.leak_label)
     if config.data.shuffle_labels:
@@ -128,7 +129,7 @@ def _evaluate(
         scored["test"] = score_split(best, open_any_split(data.store, "test"), data.leak_label)
     judged = list(scored.values())[-1]
     audited = audit(
-        data.train_split,
+        open_any_split(data.store, "train"),  # without surrogates, which are no recordings
         judged.split,
         best.rule.score(judged.window_prob, judged.split.recording_offsets),
         is_leak=judged.is_leak,
@@ -163,7 +164,11 @@ def _save(
         **best.card["training"],
         "store": str(data.store.absolute()),
         "store_signal_hash": data.train_split.signal.hash if data.train_split.signal else None,
-        "recordings": {"train": data.train_split.recordings, "val": data.val_split.recordings},
+        "recordings": {
+            "train": data.train_split.recordings - data.surrogates,
+            "val": data.val_split.recordings,
+        },
+        "surrogates": data.surrogates,
         "versions": _versions(),
     }
     card = {**best.card, "decision_rule": best.rule.to_json(), "training": training}

@@ -17,12 +17,16 @@ import torch
 
 from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.windows import MelStream
-from leakdet.config import BuildConfig, DemoConfig, LabelsConfig, SignalConfig, SplitConfig
+from leakdet.config import BuildConfig, DemoConfig, LabelsConfig, SignalConfig, SplitConfig, TrainConfig
 from leakdet.errors import InputError
 from leakdet.storage import builder, verifying
 from leakdet.storage.builder import build_store
+from leakdet.storage.checking import check_apart
 from leakdet.storage.opening import open_any_split
+from leakdet.storage.store import open_split
+from leakdet.storage.surrogate_split import open_training_split
 from leakdet.storage.traits import traits_of
+from leakdet.training.datamodule import LeakDataModule
 
 SIGNAL = SignalConfig(2000, 400, 200, 100, 50, n_mels=8, fmin_hz=0.0)
 
@@ -242,3 +246,42 @@ def test_a_build_killed_at_any_moment_leaves_nothing_half_done(source: Path, tmp
     assert done.returncode == 0, done.stderr
     assert "recordings" in done.stdout
     assert sorted(path.name for path in tmp_path.iterdir()) == ["audio", "store"]
+
+
+def test_surrogates_are_of_training_leaks_and_only_training_reads_them(source: Path, tmp_path: Path):
+    plain = build_store(config(source, tmp_path / "plain"))
+    report = build_store(config(source, tmp_path / "store", surrogates=2, verify="full", waveform="float32"))
+    assert report.rows == plain.rows  # no count of recordings knows of them
+    train, val = (open_any_split(tmp_path / "store", name) for name in ("train", "val"))
+    made = open_split(tmp_path / "store", "surrogates")
+    leaks = train.recording_ids[train.label_id == train.label_names.index("LEAK")].tolist()
+    assert made.texts("surrogate_of").tolist() == [name for name in leaks for _ in range(2)]
+    assert report.surrogates == made.recordings == 2 * len(leaks)
+    assert set(made.texts("flags")) == {"surrogate"}
+    assert not set(made.texts("content_sha256")) & set(train.texts("content_sha256"))
+    both, count = open_training_split(tmp_path / "store")
+    assert (count, both.recordings) == (made.recordings, train.recordings + made.recordings)
+    assert both.label_id[train.recordings :].tolist() == [train.label_names.index("LEAK")] * count
+    data = LeakDataModule(TrainConfig(), tmp_path / "store")
+    assert (data.surrogates, data.val_split.recordings) == (count, val.recordings)
+    assert json.loads((tmp_path / "store" / "build.json").read_text())["surrogates"] == count
+
+
+def test_a_copy_of_a_training_leak_in_val_is_still_found_beside_surrogates(source: Path, tmp_path: Path):
+    """A surrogate carries its recording's groups, so that a group in two splits is refused with it too."""
+    rows = ["path,label,split,site"]
+    for number in range(12):
+        split = ("train", "val")[number // 8]
+        rows.append(
+            f"audio/{['LEAK', 'NOLEAK'][number % 2]}/{number}.wav,{['LEAK', 'NOLEAK'][number % 2]},{split},s{number}"
+        )
+    (tmp_path / "list.csv").write_text("\n".join(rows))
+    split = SplitConfig(group_by=["site"])
+    build_store(config(tmp_path / "list.csv", tmp_path / "store", surrogates=1, split=split))
+    made = open_split(tmp_path / "store", "surrogates")
+    train = open_any_split(tmp_path / "store", "train")
+    site = dict(zip(train.recording_ids, train.groups["site"], strict=True))
+    assert made.groups["site"].tolist() == [site[name] for name in made.texts("surrogate_of")]
+    check_apart([made, open_any_split(tmp_path / "store", "val")])
+    with pytest.raises(InputError, match="the group"):
+        check_apart([made, train])

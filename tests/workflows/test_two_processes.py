@@ -1,17 +1,24 @@
 """A real run on two gloo processes, with recordings of unequal length: it ends, and validates what one process would."""
 
 import csv
+import os
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 import soundfile
 from sklearn.metrics import confusion_matrix, f1_score, roc_auc_score
 
 from leakdet.config import BuildConfig, SignalConfig, SplitConfig
 from leakdet.storage.builder import build_store
+from leakdet.training.checkpoint_io import read_checkpoint
 
 RUN = (
     "experiment=smoke", "logger=none", "trainer.enable_progress_bar=false", "trainer.max_epochs=1", "hydra.run.dir=run",
@@ -28,11 +35,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / "audio" / label).mkdir(parents=True, exist_ok=True)
         sound = 0.1 * rng.standard_normal(int(16000 * (1 + 0.9 * number)))
         soundfile.write(folder / "audio" / label / f"{number}.wav", sound, 16000)
-    signal = SignalConfig()
     split = SplitConfig(ratios=[0.5, 0.5, 0.0])
-    build_store(
-        BuildConfig(source=str(folder / "audio"), out=str(folder / "store"), signal=signal, split=split)
-    )
+    build_store(BuildConfig(str(folder / "audio"), str(folder / "store"), signal=SignalConfig(), split=split))
     return folder / "store"
 
 
@@ -74,3 +78,56 @@ def test_two_processes_validate_what_one_does(
         recounted = _recounted(folder)
         assert {key: found[-1][key] for key in recounted} == pytest.approx(recounted, abs=1e-6)
     assert found[1] == pytest.approx(found[0], rel=1e-6, abs=1e-6)
+
+
+def started(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    """A long run on two processes in `folder`, once its first validation check has been written down."""
+    command = (
+        sys.executable,
+        "-m",
+        "leakdet.train",
+        "trainer=ddp",
+        *RUN,
+        "trainer.max_epochs=5000",
+        "patience=5000",
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+    running = subprocess.Popen(
+        [*command, "loss_patience=0", *arguments, "hydra.run.dir=run"],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    history, before = folder / "run" / "history.csv", time.time()
+    while running.poll() is None and not (history.exists() and history.stat().st_mtime > before):
+        time.sleep(0.05)
+    return running
+
+
+@pytest.mark.slow
+def test_two_processes_stop_go_on_and_end_together(demo_store: Path, tmp_path: Path) -> None:
+    """SIGTERM to the one that a user knows of; then the run goes on, and the other one is killed."""
+    store = f"data.store={demo_store}"
+    running = started(tmp_path, store)
+    others = psutil.Process(running.pid).children()
+    running.terminate()
+    _, said = running.communicate(timeout=60)
+    assert running.returncode == 143, said
+    assert "resume=" in said
+    assert "Traceback" not in said
+    _, alive = psutil.wait_procs(others, timeout=20)
+    assert alive == []
+    step = read_checkpoint(tmp_path / "run" / "checkpoints" / "last.ckpt")["global_step"]
+
+    running = started(tmp_path, store, "resume=run")
+    others = psutil.Process(running.pid).children()
+    others[0].send_signal(signal.SIGKILL)
+    _, said = running.communicate(timeout=60)
+    assert running.returncode not in (0, None)
+    assert "lost another one, which died" in said
+    assert "Traceback" not in said
+    _, alive = psutil.wait_procs(others, timeout=20)
+    assert alive == []
+    assert read_checkpoint(tmp_path / "run" / "checkpoints" / "last.ckpt")["global_step"] > step

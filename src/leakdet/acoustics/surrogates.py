@@ -1,7 +1,13 @@
 """Surrogate recordings: other noise with the same spectrum and the same distribution of amplitudes."""
 
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
 import numpy as np
 from jaxtyping import Float
+
+PIECE_S = 30.0  # a longer recording is changed piece by piece: memory stays bounded, and slow changes stay in their place
 
 
 def iaaft(
@@ -21,3 +27,28 @@ def iaaft(
         made = np.empty_like(sound)
         made[np.argsort(coloured, kind="stable")] = ordered
     return made
+
+
+@dataclass(frozen=True)
+class Surrogate:
+    """Turns the blocks of a recording into those of its surrogate `name`; the same name gives the same sound again."""
+
+    name: str
+    sample_rate_hz: int
+
+    def __call__(self, blocks: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
+        """float32 blocks of any size in, pieces of 30 to 60 s out, or the whole of a shorter recording."""
+        seed = int.from_bytes(hashlib.sha256(self.name.encode()).digest()[:8], "big")
+        rng = np.random.default_rng(seed)
+        length = int(PIECE_S * self.sample_rate_hz)
+        held = np.empty(0, np.float32)
+        for block in blocks:
+            held = np.concatenate([held, block])
+            while len(held) >= 2 * length:
+                yield _made(held[:length], rng)
+                held = held[length:]
+        yield _made(held, rng)
+
+
+def _made(sound: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    return iaaft(sound.astype(np.float64), rng).astype(np.float32) if len(sound) else sound

@@ -1,6 +1,6 @@
 """Cutting a recording: windows of a stream of sound, and their log-mel, in bounded memory."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,8 +78,15 @@ class MelStream:
     Memory is bounded by a few seconds of sound, whatever the length of the recording.
     """
 
-    def __init__(self, path: Path, log_mel: LogMel) -> None:
+    def __init__(
+        self,
+        path: Path,
+        log_mel: LogMel,
+        change: Callable[[Iterable[np.ndarray]], Iterable[np.ndarray]] | None = None,
+    ) -> None:
+        """`change` turns the recording's blocks of sound into others, as a surrogate's; `facts` stay the recording's."""
         self._log_mel = log_mel
+        self._change = change
         self._sound = SoundStream(path, log_mel.signal)
         self._short = False
 
@@ -89,7 +96,8 @@ class MelStream:
 
     def __iter__(self) -> Iterator[WindowBlock]:
         signal = self._log_mel.signal
-        for stretch in stretches(self._sound, signal):
+        blocks = self._change(self._sound) if self._change else self._sound
+        for stretch in stretches(blocks, signal):
             self._short = len(stretch.sound) < signal.window_samples
             starts = stretch.start_sample + np.arange(stretch.windows) * signal.window_hop_samples
             with torch.inference_mode():

@@ -72,6 +72,7 @@ class BuildConfig:
     demo: DemoConfig = field(default_factory=DemoConfig)
     verify: str = "sample"  # off | sample | full: recompute the mel from the audio and compare
     waveform: str = "none"  # none | int16 | float32: keep the sound in the store too
+    surrogates: int = 0  # IAAFT surrogates of each leak recording of train, which training alone reads
     compression: str = "none"  # none | gzip | lzf: smaller, but then it cannot be memory-mapped
     workers: int = 0  # 0: one per core
     shard: str = ""  # i/n: only the i-th of n parts, 0/n to n-1/n, on a machine each; merge: join them
@@ -81,6 +82,7 @@ class BuildConfig:
         one_of("verify", self.verify, ("off", "sample", "full"))
         one_of("waveform", self.waveform, ("none", "int16", "float32"))
         one_of("compression", self.compression, ("none", "gzip", "lzf"))
+        at_least("surrogates", self.surrogates, 0)
         at_least("workers", self.workers, 0)
         part = self.shard_part
         ok = self.shard in ("", "merge") or (part is not None and 0 <= part[0] < part[1] <= 99_999)

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 SIZE_IN = (6.4, 4.0)
 TRAIN, VAL, LEAK, REST = "#1b6ca8", "#c8553d", "#c8553d", "#7a8b99"
@@ -33,7 +34,7 @@ def learning_curve(history: Mapping[str, Sequence[float] | np.ndarray]) -> Figur
     if "val/recording_auroc" in history:
         lower.plot(epoch, history["val/recording_auroc"], color=REST, marker=".", label="recording AUROC")
     lower.set(xlabel="epoch", ylabel="val", ylim=(-0.02, 1.02))
-    lower.xaxis.get_major_locator().set_params(integer=True)
+    lower.xaxis.set_major_locator(MaxNLocator(integer=True))
     lower.legend(loc="lower right")
     return figure
 
@@ -80,6 +81,7 @@ def gradient_norms(history: Mapping[str, Sequence[float] | np.ndarray]) -> Figur
     axes.plot(epoch, history["gradient/norm_mean"], color=TRAIN, marker=".", label="mean")
     axes.plot(epoch, history["gradient/norm_max"], color=REST, marker=".", label="largest")
     axes.set(xlabel="epoch", ylabel="gradient norm", yscale="log")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.legend()
     return figure
 

@@ -1,5 +1,6 @@
 """Building a store: read every recording once, cut it, write its log-mel, check it, publish all of it or nothing."""
 
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from leakdet.storage.sources import LeftOut, Source, SourceRecording, read_sourc
 from leakdet.storage.splits import assign_splits, check_both_classes, leak_name
 from leakdet.storage.store import SPLITS
 from leakdet.storage.store_writer import SplitWriter
+from leakdet.storage.surrogate_split import SURROGATES, hear_surrogates
 from leakdet.storage.verifying import verify
 
 
@@ -52,10 +54,13 @@ def build_store(config: BuildConfig) -> BuildReport:
         given = readable[0].split is not None
         if part:  # splits, vocabulary and fmax are those of the whole source; only the hearing is shared out
             readable, splits = readable[part[0] :: part[1]], splits[part[0] :: part[1]]
-        _hear_all(readable, splits, writers, log_mel, config, report, folder)
+        work = Hearing(log_mel, config.waveform, folder, Path(config.out).absolute())
+        _hear_all(readable, splits, writers, work, config, report)
         if not part:
             kept = [(name, row.label) for name, writer in writers.items() for row in writer.rows]
             check_both_classes(kept, config.split, leak, given)
+        if config.surrogates:
+            _write_surrogates(stack, readable, writers["train"], work, config, report, suffix)
         write_splits(writers, folder, config, report, suffix)
         if config.verify != "off":
             verify(folder, out, log_mel, config.verify == "full", config.workers, suffix)
@@ -87,14 +92,12 @@ def _hear_all(
     recordings: list[SourceRecording],
     splits: list[str],
     writers: dict[str, SplitWriter],
-    log_mel: LogMel,
+    work: Hearing,
     config: BuildConfig,
     report: BuildReport,
-    folder: Path,
 ) -> None:
     """Fill the writers in the source's order."""
     split_of = {recording.recording_id: split for recording, split in zip(recordings, splits, strict=True)}
-    work = Hearing(log_mel, config.waveform, folder, Path(config.out).absolute())
     known = KnownContent(writers, report)
     with Advance("building", len(recordings), "recordings") as progress:
         for recording, heard in in_order(work, recordings, config.workers):
@@ -106,6 +109,26 @@ def _hear_all(
                 split = split_of[recording.recording_id]
                 if known.is_new(recording, heard.row.content_sha256, split):
                     writers[split].add(heard.row, heard.window_start_s, heard.mel, heard.sound)
+
+
+def _write_surrogates(
+    stack: ExitStack,
+    recordings: Sequence[SourceRecording],
+    train: SplitWriter,
+    work: Hearing,
+    config: BuildConfig,
+    report: BuildReport,
+    suffix: str,
+) -> None:
+    """Surrogates of the leak recordings that train kept, in a file of their own."""
+    leaks = {row.recording_id for row in train.rows if row.label == report.leak_label}
+    heard = [recording for recording in recordings if recording.recording_id in leaks]
+    writer = SplitWriter(work.folder, SURROGATES, report.signal, config.waveform, config.split.group_by)
+    stack.callback(writer.discard)
+    hear_surrogates(heard, writer, work, config.surrogates, config.workers)
+    report.surrogates = len(writer.rows)
+    path = work.folder / f"{SURROGATES}{suffix}.h5"
+    writer.write(path, report.label_names, report.leak_label, config.compression)
 
 
 @dataclass

@@ -10,7 +10,7 @@ import numpy as np
 
 from leakdet._progress import Advance
 from leakdet.config import BuildConfig, SignalConfig
-from leakdet.errors import InputError
+from leakdet.errors import InputError, SettingsError
 from leakdet.storage.builder import KnownContent
 from leakdet.storage.describing import BuildReport, describe, write_splits
 from leakdet.storage.opening import leak_label_of, open_any_split, splits_there
@@ -30,6 +30,10 @@ def convert_store(config: BuildConfig) -> BuildReport:
     Raises:
         InputError: the files do not say how their mel was made and `config.signal` does not fit it either; or they disagree.
     """
+    if config.surrogates:
+        raise SettingsError(
+            f"surrogates={config.surrogates}: {config.source} holds mel and no audio to make them from; leave it out."
+        )
     source, out = Path(config.source).absolute(), Path(config.out).absolute()
     check_free(out, config.overwrite)
     splits = [open_any_split(source, name) for name in splits_there(source)]

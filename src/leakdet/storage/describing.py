@@ -24,6 +24,7 @@ class BuildReport:
     rows: list[dict[str, Any]] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
+    surrogates: int = 0  # in a file of their own, beside the recordings
 
 
 def write_splits(
@@ -45,7 +46,8 @@ def describe(folder: Path, config: BuildConfig, report: BuildReport) -> None:
 def _csv_row(split: str, row: RecordingRow) -> dict[str, Any]:
     values = asdict(row)
     groups = values.pop("groups")
-    values.pop("mel_crc32")
+    for name in ("mel_crc32", "surrogate_of"):
+        values.pop(name)
     head = {
         "recording_id": values.pop("recording_id"),
         "split": split,
@@ -73,6 +75,7 @@ def _write_build_json(path: Path, config: BuildConfig, report: BuildReport) -> N
         "label_names": report.label_names,
         "leak_label": report.leak_label,
         "recordings": len(report.rows),
+        "surrogates": report.surrogates,
         "left_out": [asdict(item) for item in report.left_out],
         "remarks": report.remarks,
     }

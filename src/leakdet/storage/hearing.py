@@ -1,5 +1,6 @@
 """One recording on its way into a store: read once, its log-mel on a spool, its facts in a row."""
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
@@ -8,6 +9,7 @@ from typing import IO, cast
 import numpy as np
 
 from leakdet.acoustics.mel import LogMel
+from leakdet.acoustics.surrogates import Surrogate
 from leakdet.acoustics.windows import MelStream
 from leakdet.errors import InputError
 from leakdet.storage.sources import LeftOut, SourceRecording, printable
@@ -47,7 +49,10 @@ class Hearing:
         mel = self._spool()
         sound = self._spool() if self.waveform != "none" else None
         starts: list[np.ndarray] = []
-        stream = MelStream(recording.path, self.log_mel)
+        change = None
+        if recording.surrogate_of:
+            change = Surrogate(recording.recording_id, self.log_mel.signal.sample_rate_hz)
+        stream = MelStream(recording.path, self.log_mel, change)
         heard_until = 0
         try:
             for block in stream:
@@ -73,23 +78,28 @@ class Hearing:
         path = recording.path.absolute()
         if path.is_relative_to(self.folder):  # the demo's audio, which is published together with the store
             path = self.out / path.relative_to(self.folder)
+        content, flags = facts.content_sha256, facts.flags
+        if recording.surrogate_of:
+            content = hashlib.sha256(f"{content} {recording.recording_id}".encode()).hexdigest()
+            flags = ["surrogate", *flags]
         return RecordingRow(
             recording_id=recording.recording_id,
             path=printable(str(path)),
             label=recording.label,
             groups=recording.groups,
             weight=recording.weight,
-            content_sha256=facts.content_sha256,
+            content_sha256=content,
             duration_s=facts.duration_s,
             source_rate_hz=facts.source_rate_hz,
             rms_dbfs=facts.rms_dbfs,
             dc_offset=facts.dc_offset,
             clipped_fraction=facts.clipped_fraction,
-            flags=facts.flags,
+            flags=flags,
             windows=windows,
             mel_crc32=0,
             mains_hum_50_db=facts.mains_hum_db[0],
             mains_hum_60_db=facts.mains_hum_db[1],
+            surrogate_of=recording.surrogate_of,
         )
 
 

@@ -62,6 +62,7 @@ def merge_shards(config: BuildConfig) -> BuildReport:
     signal = SignalConfig.from_dict(first.about["signal"], str(first.folder / "build.json"))
     report = BuildReport(out, signal, first.about["label_names"], first.about["leak_label"])
     report.rows = [row for shard in shards for row in shard.rows]
+    report.surrogates = sum(shard.about.get("surrogates", 0) for shard in shards)
     report.left_out = [LeftOut(**item) for item in _distinct(shards, "left_out")]
     report.remarks = [*_distinct(shards, "remarks"), f"Merged from {len(shards)} shards."]
     _check_sounds(report.rows, out)

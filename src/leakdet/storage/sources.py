@@ -17,7 +17,7 @@ _SPLIT_NAMES = {
 _AILH_NAME = ("sensor", "recording", "timestamp", "gain_db")  # sensor~recording~timestamp~gain.wav
 RESERVED = frozenset(
     "recording_id path split label weight windows duration_s source_rate_hz rms_dbfs dc_offset clipped_fraction flags "
-    "content_sha256 mel_crc32 mains_hum_50_db mains_hum_60_db".split()
+    "content_sha256 mel_crc32 mains_hum_50_db mains_hum_60_db surrogate_of".split()
 )
 SHOWN = 10  # names listed in one message
 
@@ -32,6 +32,7 @@ class SourceRecording:
     split: str | None = None
     weight: float = 1.0
     groups: dict[str, str] = field(default_factory=dict)
+    surrogate_of: str = ""  # the recording that this one is made from; blank where it was recorded
 
 
 @dataclass(frozen=True)

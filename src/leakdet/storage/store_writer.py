@@ -48,6 +48,7 @@ class RecordingRow:
     mel_crc32: int
     mains_hum_50_db: float = math.nan  # NaN: only the audio could tell, and it is not there
     mains_hum_60_db: float = math.nan
+    surrogate_of: str = ""  # recording_id of the recording that a surrogate was made from
 
 
 # name, dtype: per-recording data sets that are plain copies of a RecordingRow field
@@ -129,6 +130,9 @@ class SplitWriter:
             file.create_dataset(
                 "label_id", data=[names.index(row.label) for row in self.rows], dtype=np.int16
             )
+            if any(row.surrogate_of for row in self.rows):
+                made_from = [row.surrogate_of for row in self.rows]
+                file.create_dataset("surrogate_of", data=made_from, dtype=h5py.string_dtype())
             for column in sorted({column for row in self.rows for column in row.groups}):
                 values = [row.groups.get(column, "") for row in self.rows]
                 file.create_dataset(f"group/{column}", data=values, dtype=h5py.string_dtype())

@@ -12,9 +12,11 @@ import torch
 from leakdet._parallel import in_order
 from leakdet._progress import Advance
 from leakdet.acoustics.mel import LogMel
+from leakdet.acoustics.surrogates import Surrogate
 from leakdet.acoustics.windows import MelStream
 from leakdet.errors import InputError
 from leakdet.storage.store import SPLITS, StoreSplit, open_split
+from leakdet.storage.surrogate_split import SURROGATES
 
 SAMPLE = 16  # at least so many recordings of each split, or two in a hundred
 MOST_DB = 0.125  # two steps of float16 at 100 dB; another recording's mel differs by whole dB
@@ -31,7 +33,11 @@ class _Comparison:
     def __call__(self, row: int) -> float:
         low, high = self.split.recording_offsets[row : row + 2]
         stored = self.split.mel.rows(int(low), int(high)).astype(np.float32)
-        fresh = torch.cat([block.mel for block in MelStream(self.paths[row], self.log_mel)]).float().numpy()
+        change = None
+        if self.split.has("surrogate_of"):
+            change = Surrogate(str(self.split.recording_ids[row]), self.log_mel.signal.sample_rate_hz)
+        stream = MelStream(self.paths[row], self.log_mel, change)
+        fresh = torch.cat([block.mel for block in stream]).float().numpy()
         return float(np.abs(stored - fresh).max()) if stored.shape == fresh.shape else float("inf")
 
 
@@ -41,7 +47,7 @@ def verify(folder: Path, out: Path, log_mel: LogMel, every: bool, workers: int =
     Raises:
         InputError: a stored mel is not that of its audio; the message names the recording.
     """
-    for name in SPLITS:
+    for name in (*SPLITS, SURROGATES):
         file = folder / f"{name}{suffix}.h5"
         if file.exists():
             split = open_split(folder, name, [file])

@@ -17,9 +17,9 @@ from leakdet.storage.bundle import load_detector
 from leakdet.storage.folds import LABEL, RECORDING, Fold, chosen_rows, group_keys_of, make_folds
 from leakdet.storage.scoring import score_split
 from leakdet.storage.views import SplitView
+from leakdet.training.choosing import decision_arguments
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.fitting import best_checkpoint, fit
-from leakdet.training.module import decision_arguments
 
 FEW_GROUPS, FOLDS = 20, 10  # folds=null: leave one out up to so many groups, so many folds beyond
 

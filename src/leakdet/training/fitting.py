@@ -29,12 +29,14 @@ from leakdet.training.callbacks.rate_watch import RateWatch
 from leakdet.training.callbacks.stopping import F1Stop, LossStop
 from leakdet.training.callbacks.system_use import SystemUse
 from leakdet.training.checkpoint_io import AtomicCheckpointIO, read_checkpoint
+from leakdet.training.company import together
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.finding import found_settings
 from leakdet.training.initialising import inherit_best, initialise
 from leakdet.training.interference import interference_bank
 from leakdet.training.module import LeakModule
-from leakdet.training.resuming import as_found, starting_checkpoint
+from leakdet.training.resuming import starting_checkpoint
+from leakdet.training.sameness import as_found
 
 LOGGERS = ("csv", "tensorboard", "wandb", "mlflow")
 
@@ -75,7 +77,7 @@ def fit(
         inherit_best(trainer.callbacks, Path(str(config.init_from)), run_folder / names.CHECKPOINTS)  # type: ignore[attr-defined]
     if config.compile:
         module.network.compile()  # in place: checkpoint keys stay as they are
-    with interruption.listening():
+    with interruption.listening(), together(trainer, interruption.checkpoint):
         trainer.fit(module, datamodule=data, ckpt_path=started, weights_only=True)
     if (
         interruption.received

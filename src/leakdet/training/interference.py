@@ -36,6 +36,20 @@ def interference_bank(config: TrainConfig, data: "LeakDataModule") -> Tensor:
     if not paths:
         raise InputError(f"augment.interference: there are no audio files under {folder}.")
     log_mel = LogMel(signal)
-    windows = torch.cat([block.mel for path in paths for block in MelStream(path, log_mel)])
+    heard = [mel for path in paths for mel in _mel_of(path, log_mel)]
+    if not heard:
+        raise InputError(
+            f"augment.interference: none of {len(paths)} files under {folder} is readable audio."
+        )
+    windows = torch.cat(heard)
     chosen = np.linspace(0, len(windows) - 1, min(MOST, len(windows))).round().astype(np.int64)
     return as_samples(windows[torch.from_numpy(chosen)], config.data.unit)
+
+
+def _mel_of(path: Path, log_mel: LogMel) -> list[Tensor]:
+    """The clip's windows; nothing, and a note, of a file that cannot be read."""
+    try:
+        return [block.mel for block in MelStream(path, log_mel)]
+    except InputError as error:
+        print(f"note     interference left out: {path}: {error}", flush=True)
+        return []

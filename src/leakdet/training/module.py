@@ -1,7 +1,6 @@
 """Training and validating a network: losses, optimiser, schedule, and the recording-level metrics of each check."""
 
 import json
-import math
 from dataclasses import asdict
 from typing import Any
 
@@ -20,14 +19,14 @@ from leakdet.detection.losses import LossParts, class_weights, loss_parts
 from leakdet.detection.metrics import auroc
 from leakdet.detection.networks import leak_probability, make_network
 from leakdet.detection.pooling import pool
-from leakdet.errors import LeakdetError
 from leakdet.storage.bundle import CARD_KEY, make_card
 from leakdet.training import names
 from leakdet.training.checks import Check
+from leakdet.training.choosing import decision_arguments, require_finite, selection_rank
 from leakdet.training.datamodule import Batch, LeakDataModule
 from leakdet.training.initialising import inherit_optimizer, inherit_schedule
 from leakdet.training.optimising import adamw, step_divisor, warmup_cosine
-from leakdet.training.resuming import RESUME_KEY, store_fingerprint
+from leakdet.training.sameness import RESUME_KEY, store_fingerprint
 
 
 class LeakModule(pl.LightningModule):
@@ -252,38 +251,3 @@ class LeakModule(pl.LightningModule):
         self.history = list(kept["history"])
         self._trained = torch.tensor(kept["trained"], dtype=torch.float64)
         self.rule = DecisionRule.from_json(json.loads(checkpoint[CARD_KEY])["decision_rule"])
-
-
-def require_finite(loss: float, epoch: int, config: TrainConfig) -> None:
-    """Raises `LeakdetError` where the validation loss is NaN or infinite: nothing that follows could be worth anything."""
-    if not math.isfinite(loss):
-        raise LeakdetError(
-            f"Training stopped in epoch {epoch + 1}: the validation loss is {loss}. Lower optimizer.lr (now "
-            f"{config.optimizer.lr:g}), or set trainer.gradient_clip_val; with trainer.precision=16-mixed, try bf16-mixed."
-        )
-
-
-def selection_rank(f1: float, loss: float) -> float:
-    """F1 with ties broken by the loss, which counts for less than 0.001 of it: the higher, the better the check.
-
-    On few validation recordings F1 is 1 after an epoch or two, long before the network has learnt; the first of equals would
-    be kept and training would stop there.
-    """
-    return f1 + 1e-3 / (1.0 + loss)
-
-
-def decision_arguments(config: TrainConfig) -> dict[str, Any]:
-    """The configured decision as keyword arguments of `rule_for_scores`."""
-    decision = config.decision
-    budget = {"max_fpr": decision.max_fpr, "min_tpr": decision.min_tpr, "fixed": decision.threshold}.get(
-        decision.policy
-    )
-    return {
-        "pooling": decision.pooling,
-        "vote_fraction": decision.vote_fraction,
-        "policy": decision.policy,
-        "budget": budget,
-        "cost_miss": decision.cost_miss,
-        "cost_false_dig": decision.cost_false_dig,
-        "calibration": decision.calibration,
-    }

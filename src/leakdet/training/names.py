@@ -36,5 +36,6 @@ BEST_F1 = "best_f1"
 BEST_LOSS = "best_loss"
 LAST = "last"
 CHECKPOINTS = "checkpoints"
+ENDING = ".ckpt"  # of a checkpoint's name
 HISTORY = "history.csv"
 WARNINGS = "warnings.txt"

@@ -44,8 +44,8 @@ def test_outputs_are_equal(tmp_path: Path, classes: int, prefix: str, wrap: bool
     with torch.no_grad():
         classes_there, leak_there = network(mel)
         here = detector.network(mel)
-    torch.testing.assert_close(here.class_logits, classes_there, atol=1e-4, rtol=1e-6)
-    torch.testing.assert_close(here.leak_logit, leak_there, atol=1e-4, rtol=1e-6)
+    torch.testing.assert_close(here.class_logits, classes_there, atol=1e-6, rtol=1e-6)
+    torch.testing.assert_close(here.leak_logit, leak_there, atol=1e-6, rtol=1e-6)
     assert detector.labels.names[detector.labels.leak_index] == "LEAK"
 
 

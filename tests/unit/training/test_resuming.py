@@ -2,20 +2,23 @@
 
 import os
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
+import numpy as np
 import pytest
 import torch
 from lightning.pytorch.callbacks import Callback, ModelCheckpoint
 
 from leakdet.errors import InputError, SettingsError
 from leakdet.training import fitting, names
-from leakdet.training.callbacks.interruption import Interrupted
+from leakdet.training.callbacks.interruption import Interrupted, Interruption
 from leakdet.training.checkpoint_io import read_checkpoint
-from leakdet.training.resuming import moved, newest_whole, refuse_overwriting
+from leakdet.training.moving import moved
+from leakdet.training.resuming import newest_whole, refuse_overwriting
 
 Fitted = Callable[..., pl.Trainer]
 
@@ -175,3 +178,56 @@ def test_checkpoints_are_whole_plain_and_directly_in_their_folder(fitted: Fitted
         assert read_checkpoint(tmp_path / "checkpoints" / name)["hyper_parameters"]["seed"] == 0
     last = read_checkpoint(tmp_path / "checkpoints" / "last.ckpt")
     assert last["epoch"] == 1  # of the last epoch, better or not
+
+
+def test_a_second_signal_ends_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    ended: list[int] = []
+    monkeypatch.setattr("leakdet.training.callbacks.interruption.os._exit", ended.append)
+    interruption = Interruption(tmp_path / "last.ckpt")
+    with interruption.listening():
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert ended == []
+        os.kill(os.getpid(), signal.SIGINT)
+    assert ended == [130]
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_killed_at_ten_random_moments_it_goes_on_and_the_best_never_gets_worse(
+    fitted: Fitted, tmp_path: Path
+) -> None:
+    """A process of its own per life, forked so that nothing is imported anew. Every other life is let live to a new check."""
+    overrides = ("trainer.max_epochs=400", "patience=400", "loss_patience=0", "resume=auto")
+    checkpoints, history = tmp_path / "run" / "checkpoints", tmp_path / "run" / "history.csv"
+    best, steps = -1.0, -1
+    for life, wait_s in enumerate(np.random.default_rng(0).uniform(0.0, 0.5, 10)):
+        before = _changed(history)
+        child = os.fork()
+        if child == 0:
+            try:
+                torch.set_num_threads(1)  # threads of the parent's are not there after a fork
+                fitted(tmp_path / "run", *overrides)
+            finally:
+                os._exit(1)  # reached only by a run that could not go on
+        while life % 2 and _changed(history) == before and os.waitpid(child, os.WNOHANG)[0] == 0:
+            time.sleep(0.01)
+        time.sleep(wait_s)
+        os.kill(child, signal.SIGKILL)
+        assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
+        if not any(checkpoints.glob("*.ckpt")):
+            continue
+        found = newest_whole(checkpoints)
+        assert found is not None
+        now, step = _best_f1(moved(found, tmp_path / "seen")), int(read_checkpoint(found)["global_step"])
+        assert now >= best
+        assert step >= steps
+        best, steps = now, step
+    assert steps > 0
+
+
+def _changed(path: Path) -> int:
+    return path.stat().st_mtime_ns if path.exists() else 0
+
+
+def _best_f1(last: Path) -> float:
+    states = read_checkpoint(last)["callbacks"].values()
+    return next(float(s["best_model_score"]) for s in states if s.get("monitor") == names.VAL_RANK)

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leakdet.training.module import selection_rank
+from leakdet.training.choosing import selection_rank
 
 SCORES = st.floats(0.0, 1.0)
 LOSSES = st.floats(0.0, 100.0)

@@ -1,0 +1,85 @@
+"""Draws every augmentation on one second of sound, before and after: `python scripts/make_figures.py [--audio FILE]`.
+
+Writes a PNG each into `figures/augmentation` (`--out`). Without `--audio` it takes a leak of the demo. The strengths are those
+of the options; training's own are in `augment.*` and, for surrogates, `build surrogates=`.
+"""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from leakdet.acoustics.augment import mask, mix_interference, mixup_draw, random_gain, smooth_random_eq
+from leakdet.acoustics.clip import read_sound
+from leakdet.acoustics.mel import LogMel
+from leakdet.acoustics.surrogates import Surrogate
+from leakdet.acoustics.synth import LEAK, NOLEAK, demo_recording
+from leakdet.config import DemoConfig, SignalConfig
+from leakdet.reporting.augmentation_figures import before_after
+
+SIGNAL = SignalConfig()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--audio", type=Path, help="a recording of your own")
+    parser.add_argument("--out", type=Path, default=Path("figures/augmentation"))
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    sound = read_sound(options.audio, SIGNAL)[0] if options.audio else demo_sound(LEAK)
+    for name, (title, after) in changes(sound, demo_sound(NOLEAK)).items():
+        torch.manual_seed(options.seed)
+        figure = before_after(picture(mel(sound)), picture(after()), title, SIGNAL.window_s)
+        figure.savefig(options.out / f"{name}.png", dpi=110)
+        print(options.out / f"{name}.png")
+
+
+def changes(sound: np.ndarray, other: np.ndarray) -> dict[str, tuple[str, Callable[[], Tensor]]]:
+    """File name -> title and the changed log-mel."""
+    own, rest = mel(sound), mel(other)
+    surrogate = np.concatenate([*Surrogate("figure", SIGNAL.sample_rate_hz)([sound])])
+    return {
+        "eq": ("smooth random EQ (augment.eq_db=6)", lambda: smooth_random_eq(own, 6.0, 3)),
+        "gain": ("random gain (augment.gain_db=6)", lambda: random_gain(own, 6.0)),
+        "specaugment": (
+            "SpecAugment, filled with the mean (augment.mask_mels=16 mask_columns=8)",
+            lambda: mask(own, 16, 8),
+        ),
+        "mixup": ("mixup with a recording without a leak (augment.mixup_alpha=1)", lambda: mixed(own, rest)),
+        "interference": (
+            "interference (augment.interference=FOLDER, here at the sample's own level)",
+            lambda: mix_interference(own, rest, 1.0, 0.0, 0.0),
+        ),
+        "iaaft": ("IAAFT surrogate (build surrogates=1)", lambda: mel(surrogate)),
+    }
+
+
+def mixed(own: Tensor, rest: Tensor) -> Tensor:
+    """As the training step mixes, with a partner that is not the sample itself."""
+    _, share = mixup_draw(1, 1.0, own.device)
+    return share * own + (1 - share) * rest
+
+
+def mel(sound: np.ndarray) -> Tensor:
+    """Log-mel [1, segments, mels, frames] of the first window."""
+    return LogMel(SIGNAL)(torch.from_numpy(sound[: SIGNAL.window_samples].astype(np.float32))[None])
+
+
+def picture(log_mel: Tensor) -> np.ndarray:
+    """[mels, columns] in time order."""
+    return log_mel[0].permute(1, 0, 2).flatten(1).numpy()
+
+
+def demo_sound(label: str) -> np.ndarray:
+    """The first demo recording of a label."""
+    demo = DemoConfig()
+    found = (demo_recording(demo, 0, index) for index in range(demo.recordings_per_site))
+    return next(recording.samples for recording in found if recording.label == label)
+
+
+if __name__ == "__main__":
+    main()

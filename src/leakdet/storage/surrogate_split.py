@@ -1,0 +1,50 @@
+"""Surrogates of a store's leak recordings: a file of their own beside train, which nothing but training reads.
+
+They are no recordings: every count, score, audit and cross-validation opens train, val and test, and never meets one.
+"""
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+from leakdet._parallel import in_order
+from leakdet._progress import Advance
+from leakdet.storage.hearing import Hearing
+from leakdet.storage.opening import open_any_split
+from leakdet.storage.sources import LeftOut, SourceRecording
+from leakdet.storage.store import StoreSplit, open_split, split_files
+from leakdet.storage.store_writer import SplitWriter
+
+SURROGATES = "surrogates"
+
+
+def hear_surrogates(
+    recordings: Sequence[SourceRecording], writer: SplitWriter, work: Hearing, each: int, workers: int
+) -> None:
+    """Fill the writer with `each` surrogates of every one of `recordings`, which were heard before and are in train."""
+    made = [
+        replace(
+            recording,
+            recording_id=f"{recording.recording_id}#surrogate{number}",
+            surrogate_of=recording.recording_id,
+        )
+        for recording in recordings
+        for number in range(1, each + 1)
+    ]
+    with Advance("surrogates", len(made), "recordings") as progress:
+        for _, heard in in_order(work, made, workers):
+            progress.step()
+            if not isinstance(heard, LeftOut):
+                with closing(heard):
+                    writer.add(heard.row, heard.window_start_s, heard.mel, heard.sound)
+
+
+def open_training_split(store: Path) -> tuple[StoreSplit, int]:
+    """The train split with its surrogates after its recordings, and how many of its rows are surrogates."""
+    train = open_any_split(store, "train")
+    files = split_files(store, SURROGATES)
+    if not files:
+        return train, 0
+    both = open_split(store, "train", [*train.files, *files])
+    return both, both.recordings - train.recordings

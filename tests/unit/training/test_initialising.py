@@ -1,0 +1,82 @@
+"""A new training that begins with the weights of an old one: what is kept, what is refused."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import lightning.pytorch as pl
+import pytest
+import torch
+
+from leakdet.config import TrainConfig
+from leakdet.errors import InputError, SettingsError
+from leakdet.training import names
+from leakdet.training.checkpoint_io import read_checkpoint
+from leakdet.training.datamodule import LeakDataModule
+from leakdet.training.initialising import initialise
+from leakdet.training.module import LeakModule
+
+Fitted = Callable[..., pl.Trainer]
+STILL = ("trainer.max_epochs=1", "optimizer.lr=0", "optimizer.min_lr=0")
+
+
+@pytest.fixture
+def source(fitted: Fitted, tmp_path: Path) -> Path:
+    fitted(tmp_path / "old", "trainer.max_epochs=2")
+    return tmp_path / "old" / "checkpoints" / "last.ckpt"
+
+
+def last(folder: Path) -> dict[str, object]:
+    return read_checkpoint(folder / "checkpoints" / "last.ckpt")
+
+
+def test_weights_and_input_statistics_are_those_of_the_source(
+    source: Path, fitted: Fitted, tmp_path: Path
+) -> None:
+    fitted(tmp_path / "new", *STILL, f"init_from={source}")
+    there, here = read_checkpoint(source)["state_dict"], last(tmp_path / "new")["state_dict"]
+    assert all(torch.equal(there[name], here[name]) for name in there)  # type: ignore[index]
+
+
+def test_what_is_not_reset_is_inherited(source: Path, fitted: Fitted, tmp_path: Path) -> None:
+    old = read_checkpoint(source)
+    fitted(tmp_path / "anew", *STILL, f"init_from={source}")
+    fitted(tmp_path / "kept", *STILL, f"init_from={source}", "init_reset=[]")
+    anew, kept = (read_checkpoint(tmp_path / name / "checkpoints" / "last.ckpt") for name in ("anew", "kept"))
+    steps = {
+        name: float(found["optimizer_states"][0]["state"][0]["step"])
+        for name, found in (("old", old), ("anew", anew), ("kept", kept))
+    }
+    assert steps["kept"] == steps["old"] + steps["anew"]
+    assert kept["lr_schedulers"][0]["last_epoch"] > anew["lr_schedulers"][0]["last_epoch"]
+    best = {
+        name: max(
+            float(state["best_model_score"])
+            for state in found["callbacks"].values()
+            if state.get("monitor") == names.VAL_RANK and "best_model_score" in state
+        )
+        for name, found in (("old", old), ("kept", kept))
+    }
+    assert best["kept"] >= best["old"]
+
+
+def test_another_signal_network_or_kind_of_file_is_refused(
+    source: Path, configured: Callable[..., TrainConfig], demo_store: Path, tmp_path: Path
+) -> None:
+    config = configured()
+    data = LeakDataModule(config, demo_store)
+    other = configured("network=linear")
+    with pytest.raises(InputError, match=r"window shape, unit, classes or network differ.*linear"):
+        initialise(LeakModule(other, data), source, other)
+    assert data.train_split.signal is not None
+    data.train_split.signal.fmin_hz = 50.0
+    with pytest.raises(InputError, match=r"another signal.*fmin_hz: 300\.0 / 50\.0"):
+        initialise(LeakModule(config, data), source, config)
+    data.train_split.signal.fmin_hz = 300.0
+    model = tmp_path / "model.safetensors"
+    from leakdet.storage.bundle import load_detector, save_model
+
+    best = load_detector(source)
+    save_model(model, best.network.state_dict(), best.card)
+    keeping = configured("init_reset=[schedule,best_score]")
+    with pytest.raises(SettingsError, match=r"weights only; to keep optimizer"):
+        initialise(LeakModule(keeping, data), model, keeping)

@@ -1,0 +1,73 @@
+"""A run can be looked at: in TensorBoard, and as figures in its folder; and so can what augmentation does."""
+
+import importlib.util
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+
+from leakdet.reporting.training_figures import gradient_norms, learning_curve
+from leakdet.train import train_in
+from leakdet.training import names
+
+FIGURES = ("learning_curve", "confusion", "leak_prob", "gradient_norms")
+
+
+def test_tensorboard_and_the_folder_show_the_run(
+    demo_store: Path, compose: Callable[..., Any], tmp_path: Path
+) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    config = compose(
+        "train",
+        "experiment=smoke",
+        "logger=tensorboard",
+        "trainer.enable_progress_bar=false",
+        "trainer.max_epochs=2",
+        f"data.store={demo_store}",
+    )
+    train_in(tmp_path, config)
+    events = EventAccumulator(str(tmp_path / "logs"))
+    events.Reload()
+    found = events.Tags()
+    assert {f"{names.FIGURES}{name}" for name in FIGURES} <= set(found["images"])
+    assert names.VAL_PROB_HISTOGRAM in found["histograms"]
+    assert len(events.Scalars(names.VAL_F1)) == len(events.Scalars(names.VAL_LOSS)) == 2
+    assert all(event.value > 0 for event in events.Scalars(names.GRADIENT_NORM))
+    assert any(name.startswith(names.GRADIENT_LAYER) for name in found["scalars"])
+    for name in FIGURES:
+        picture = imread(tmp_path / "figures" / f"{name}.png")[..., :3]
+        assert picture.std() > 0.02  # something is drawn on it
+
+
+@pytest.mark.parametrize("epochs", [1, 2, 7, 200])
+def test_epochs_are_marked_by_whole_numbers(epochs: int) -> None:
+    column = np.linspace(1.0, 0.5, epochs)
+    history = {
+        "epoch": np.arange(epochs, dtype=float),
+        **dict.fromkeys(("train/loss", "val/loss", "val/recording_f1", "val/recording_auroc"), column),
+        **dict.fromkeys(("gradient/norm_mean", "gradient/norm_max"), column),
+    }
+    for figure in (learning_curve(history), gradient_norms(history)):
+        figure.draw_without_rendering()
+        low, high = figure.axes[-1].get_xlim()
+        shown = [tick for tick in figure.axes[-1].get_xticks() if low <= tick <= high]
+        assert shown
+        assert all(tick == round(tick) for tick in shown)
+
+
+def test_one_command_draws_every_augmentation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = Path(__file__).parents[2] / "scripts" / "make_figures.py"
+    spec = importlib.util.spec_from_file_location("make_figures", place)
+    assert spec is not None
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    monkeypatch.setattr(sys, "argv", ["make_figures.py", "--out", str(tmp_path)])
+    script.main()
+    drawn = sorted(path.stem for path in tmp_path.glob("*.png"))
+    assert drawn == ["eq", "gain", "iaaft", "interference", "mixup", "specaugment"]
