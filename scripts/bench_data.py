@@ -48,21 +48,22 @@ class PerItem(Dataset[tuple[torch.Tensor, int]]):
         return torch.from_numpy(row), index % 2
 
 
-def write_store(folder: Path, recordings: int, windows: int) -> None:
-    """A training split of noise-like mel: 2,000 recordings of 80 `field` windows are 614 MB."""
+def write_store(folder: Path, recordings: int, windows: int, split: str = "train") -> None:
+    """A split of noise-like mel: 2,000 recordings of 80 `field` windows are 614 MB."""
     import io
 
-    writer = SplitWriter(folder, "train", FIELD)
+    writer = SplitWriter(folder, split, FIELD)
     rng = np.random.default_rng(0)
     mel = rng.normal(-60, 9, (windows, *FIELD.mel_shape)).astype(np.float16)
     starts = np.arange(windows, dtype=np.float32)
     for number in range(recordings):
+        name = f"{split}{number}"
         row = RecordingRow(
-            f"r{number}", f"r{number}.wav", "LEAK" if number % 2 else "NORMAL", {}, 1.0, str(number), windows / 2, 16000,
+            name, f"{name}.wav", "LEAK" if number % 2 else "NORMAL", {}, 1.0, name, windows / 2, 16000,
             -40.0, 0.0, 0.0, [], windows, 0,
         )  # fmt: skip
         writer.add(row, starts, io.BytesIO(np.roll(mel, number, axis=0).tobytes()), None)
-    writer.write(folder / "train.h5", ["LEAK", "NORMAL"], "LEAK")
+    writer.write(folder / f"{split}.h5", ["LEAK", "NORMAL"], "LEAK")
 
 
 def rate(

@@ -1,17 +1,18 @@
 """How much leakdet adds to a bare training loop, what fitting kernels give, and how long a run takes to its first step.
 
-`python scripts/bench_train.py`; writes its sections of docs/benchmarks.md.
+`python scripts/bench_train.py [overhead] [kernels] [options] [start]`; writes its sections of docs/benchmarks.md.
 """
 
 import contextlib
 import io
+import json
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -19,93 +20,209 @@ import lightning.pytorch as pl
 import torch
 from torch import nn
 
+from bench_data import write_store
 from benchmarks import write_section
-from leakdet.config import (
-    AugmentConfig,
-    DataConfig,
-    DemoConfig,
-    LossConfig,
-    NetworkConfig,
-    SignalConfig,
-    TrainConfig,
-)
+from leakdet.acoustics.augment import augmented
+from leakdet.config import DataConfig, DemoConfig, NetworkConfig, SignalConfig, TrainConfig
 from leakdet.detection.losses import loss_parts
-from leakdet.detection.networks import make_network
+from leakdet.detection.networks import Network, make_network
 from leakdet.storage.demo import demo_store
 from leakdet.training import fitting
-from leakdet.training.datamodule import LeakDataModule, TrainLoader
+from leakdet.training.datamodule import Batch, LeakDataModule, TrainLoader
 from leakdet.training.optimising import adamw
 
-EPOCHS = 4  # the first warms up and is left out
-DEMO = DemoConfig(sites=20, recordings_per_site=10, duration_s=4.0)
+EPOCHS = 8  # the first warms up and is left out
+# title, network, unit, batch size, training recordings x windows
+RUNS = (
+    ("dual_head, segments, batch 512", NetworkConfig("dual_head", time_pool=1), "segment", 512, 60, 6),
+    ("default recipe, windows, batch 512", NetworkConfig(), "window", 512, 400, 30),
+    ("default recipe, windows, batch 48", NetworkConfig(), "window", 48, 200, 20),
+)
 
 
-class Clock(pl.Callback):
-    """Seconds of each epoch's training part: all of its steps, the callbacks between them included."""
+class Bare:
+    """The same network, data, batches, augmentation and loss in a plain loop."""
 
-    def __init__(self) -> None:
-        self.seconds: list[float] = []
+    def __init__(self, config: TrainConfig, data: LeakDataModule) -> None:
+        self.config, self.data = config, data
+        self.network = make_network(config.network, data.sample_shape, len(data.labels.names))
+        self.network.input.fit(data.standardisation_batches())
+        self.optimizer = adamw(self.network, config.optimizer, torch.device("cpu"))
+        self.weights = torch.ones(len(data.labels.names))
+        self.loader = TrainLoader(data.train_epochs())
 
-    def on_train_epoch_start(self, *_: Any) -> None:
+    def loss(self, mel: torch.Tensor, batch: Batch) -> torch.Tensor:
+        leak_index = self.data.labels.leak_index
+        output = self.network(mel)
+        return loss_parts(
+            output, batch.class_id, batch.weight, self.config.loss, self.weights, leak_index
+        ).total
+
+    def train(self, epoch: int) -> float:
+        """Seconds of one epoch's steps."""
+        started = time.perf_counter()
+        self.network.train()
+        self.loader.set_epoch(epoch)
+        for batch in self.loader:
+            self.optimizer.zero_grad()
+            loss = self.loss(augmented(batch.mel.float(), self.config.augment), batch)
+            loss.backward()  # type: ignore[no-untyped-call]
+            nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
+            self.optimizer.step()
+        return time.perf_counter() - started
+
+    @torch.no_grad()
+    def validate(self) -> float:
+        """Seconds of the loss over the validation split."""
+        started = time.perf_counter()
+        self.network.eval()
+        float(
+            torch.stack([self.loss(batch.mel.float(), batch) for batch in self.data.val_dataloader()]).mean()
+        )
+        return time.perf_counter() - started
+
+
+class Interleaved(pl.Callback):
+    """Before each epoch of leakdet's one of the bare loop, so that what the machine does meets both."""
+
+    def __init__(self, bare: Bare) -> None:
+        self.bare = bare
+        self.seconds: list[dict[str, float]] = []
+        self.of_callbacks: dict[str, float] = {}
+
+    def on_train_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
+        for callback in trainer.callbacks:  # type: ignore[attr-defined]
+            if callback is not self:
+                self._watch(callback)
+
+    def _watch(self, callback: pl.Callback) -> None:
+        """Every hook of `callback` adds its seconds to those of its class."""
+        name = type(callback).__name__
+        for hook in [hook for hook in dir(pl.Callback) if hook.startswith("on_")]:
+            if getattr(type(callback), hook) is not getattr(pl.Callback, hook):
+                setattr(callback, hook, self._timed(name, getattr(callback, hook)))
+
+    def _timed(self, name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(plain)
+        def hook(*arguments: Any, **named: Any) -> Any:
+            started = time.perf_counter()
+            try:
+                return plain(*arguments, **named)
+            finally:
+                self.of_callbacks[name] = self.of_callbacks.get(name, 0.0) + time.perf_counter() - started
+
+        return hook
+
+    def on_train_epoch_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
+        self._epoch_ended()
+        epoch = trainer.current_epoch
+        row = {"bare steps": self.bare.train(epoch), "bare validation": self.bare.validate()}
+        self.seconds.append(row)
+        if epoch == 1:
+            self.of_callbacks.clear()
         self._started = time.perf_counter()
 
-    def on_validation_start(self, trainer: "pl.Trainer", *_: Any) -> None:
+    def on_validation_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
         if not trainer.sanity_checking:
-            self.seconds.append(time.perf_counter() - self._started)
+            self.seconds[-1]["steps"] = time.perf_counter() - self._started
+
+    def on_train_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
+        self._epoch_ended()
+
+    def _epoch_ended(self) -> None:
+        if self.seconds:
+            self.seconds[-1]["epoch"] = time.perf_counter() - self._started
+
+
+def overhead() -> None:
+    rows, shares = [], []
+    for title, network, unit, batch_size, recordings, windows in RUNS:
+        with tempfile.TemporaryDirectory() as folder:
+            write_store(Path(folder), recordings, windows)
+            write_store(Path(folder), recordings // 5, windows, "val")
+            found = compared(settings(network, unit, batch_size), Path(folder))
+        rows.append({"what": title, **ratios(found)})
+        epoch = sum(row["epoch"] for row in found.seconds[1:])
+        share = {name: 100 * seconds / epoch for name, seconds in found.of_callbacks.items()}
+        top = sorted(share.items(), key=lambda item: -item[1])
+        shares.append(
+            {"what": title, "all [%]": sum(share.values()), **{name: round(of, 3) for name, of in top}}
+        )
+        print(rows[-1], shares[-1], sep="\n", flush=True)
+    note = f"""`steps`: the training part of an epoch, every callback and the CSV log on; `epoch`: with validation, its metrics
+and the checkpoints, against a bare loop that computes the validation loss. The bare loop has the same network, data, gather,
+batches, augmentation and loss. Epochs of both in turn in one process; median of epochs 2 to {EPOCHS}."""
+    write_section("train_overhead", "Training against a bare PyTorch loop", rows, note)
+    note = (
+        "Share of the time of epochs 2 to the last that is spent in the hooks of each callback, in percent."
+    )
+    write_section("train_callbacks", "What the callbacks take of an epoch", shares, note)
 
 
 def settings(network: NetworkConfig, unit: str, batch_size: int) -> TrainConfig:
+    trainer = {"max_epochs": EPOCHS, "accelerator": "cpu", "gradient_clip_val": 1.0, "log_every_n_steps": 1}
     return TrainConfig(
         data=DataConfig(unit=unit, batch_size=batch_size, sampling="balanced"),
         network=network,
-        augment=AugmentConfig(eq_db=0.0),
-        demo=DEMO,
-        trainer={
-            "max_epochs": EPOCHS,
-            "accelerator": "cpu",
-            "gradient_clip_val": 1.0,
-            "enable_model_summary": False,
-        },
+        trainer={**trainer, "enable_model_summary": False},
         logger={"csv": {}},
         patience=EPOCHS,
+        loss_patience=0,
     )
 
 
-def under_leakdet(config: TrainConfig, data: LeakDataModule) -> float:
-    """Median seconds of an epoch with every callback and logger on."""
-    clock, plain = Clock(), fitting.make_callbacks
-    fitting.make_callbacks = lambda *a: [clock, *plain(*a)]
+def compared(config: TrainConfig, store: Path) -> Interleaved:
+    """One run of leakdet with the bare loop's epochs in between."""
+    data = LeakDataModule(config, store)
+    watch, plain = Interleaved(Bare(config, data)), fitting.make_callbacks
+    fitting.make_callbacks = lambda *a: [watch, *plain(*a)]
+    silent = io.StringIO()
     try:
-        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
-            fitting.fit(config, data, Path(folder))
+        with (
+            tempfile.TemporaryDirectory() as run,
+            contextlib.redirect_stdout(silent),
+            contextlib.redirect_stderr(silent),
+        ):
+            fitting.fit(config, data, Path(run))
     finally:
         fitting.make_callbacks = plain
-    return statistics.median(clock.seconds[1:])
+    return watch
 
 
-def bare(config: TrainConfig, data: LeakDataModule) -> float:
-    """The same network, data, batches and loss in a plain loop."""
-    network = make_network(config.network, data.sample_shape, len(data.labels.names))
-    optimizer = adamw(network, config.optimizer, torch.device("cpu"))
-    weights, seconds = torch.ones(len(data.labels.names)), []
-    loader = TrainLoader(data.train_epochs())
-    for epoch in range(EPOCHS):
-        loader.set_epoch(epoch)
-        started = time.perf_counter()
-        for batch in loader:
-            output = network(batch.mel.float())
-            loss = loss_parts(
-                output, batch.class_id, batch.weight, LossConfig(), weights, data.labels.leak_index
-            ).total
-            optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            nn.utils.clip_grad_norm_(network.parameters(), 1.0)
-            optimizer.step()
-        seconds.append(time.perf_counter() - started)
-    return statistics.median(seconds[1:])
+def ratios(found: Interleaved) -> dict[str, float]:
+    rows = found.seconds[1:]
+    steps, bare = (statistics.median(row[name] for row in rows) for name in ("steps", "bare steps"))
+    epoch = statistics.median(row["epoch"] for row in rows)
+    both = statistics.median(row["bare steps"] + row["bare validation"] for row in rows)
+    return {
+        "steps [s]": steps,
+        "bare steps [s]": bare,
+        "ratio of steps": round(steps / bare, 3),
+        "epoch [s]": epoch,
+        "bare epoch [s]": both,
+        "ratio of epochs": round(epoch / both, 3),
+    }
 
 
-def widened(network: nn.Module) -> nn.Module:
+def kernels() -> None:
+    """Kernels that fit one frame against the predecessor's 3x3 ones."""
+    config = NetworkConfig("dual_head", time_pool=1)
+    mel = torch.randn(512, 1, 64, 1)
+    fitting_one = make_network(config, (1, 64, 1), 2)
+    three = widened(make_network(config, (1, 64, 1), 2))
+    rows = []
+    for what, timed in (("training step", training_rate), ("inference", inference_rate)):
+        found = [(timed(fitting_one, mel), timed(three, mel)) for _ in range(12)][2:]
+        fitted, wide = (statistics.median(pair[index] for pair in found) for index in (0, 1))
+        rows.append(
+            {"what": what, "fitting [samples/s]": fitted, "3x3 [samples/s]": wide, "ratio": fitted / wide}
+        )
+        print(rows[-1], flush=True)
+    note = "`dual_head` on segments of one frame, batch 512; in turn, median of 10."
+    write_section("train_kernels", "Kernels that fit one frame", rows, note)
+
+
+def widened(network: Network) -> Network:
     """3x3 kernels on one column, as the predecessor had them."""
     for name in ("conv1", "conv2", "conv3"):
         old = getattr(network, name)
@@ -113,74 +230,95 @@ def widened(network: nn.Module) -> nn.Module:
     return network
 
 
-def steps_per_second(network: nn.Module, mel: torch.Tensor) -> Callable[[], float]:
-    def once() -> float:
-        started = time.perf_counter()
-        output = network(mel)
-        (output.class_logits.sum() + output.leak_logit.sum()).backward()
-        return len(mel) / (time.perf_counter() - started)
+def training_rate(network: nn.Module, mel: torch.Tensor) -> float:
+    """Samples per second of a forward and a backward pass."""
+    network.train()
+    started = time.perf_counter()
+    output = network(mel)
+    (output.class_logits.sum() + output.leak_logit.sum()).backward()
+    return len(mel) / (time.perf_counter() - started)
 
-    return once
+
+@torch.inference_mode()
+def inference_rate(network: nn.Module, mel: torch.Tensor) -> float:
+    network.eval()
+    started = time.perf_counter()
+    network(mel)
+    return len(mel) / (time.perf_counter() - started)
 
 
-def first_step(store: Path) -> float:
-    """Seconds from the start of a process to the end of its first optimiser step, as a user starts it."""
+def options() -> None:
+    """What bf16, channels-last and deterministic algorithms cost or give on this machine."""
+    rows = []
+    for title, network, shape, size in (
+        ("dual_head, segments, batch 512", NetworkConfig("dual_head", time_pool=1), (1, 64, 1), 512),
+        ("dual_head, windows, batch 64", NetworkConfig("dual_head"), (30, 64, 1), 64),
+        ("paper, windows, batch 512", NetworkConfig(), (30, 64, 1), 512),
+    ):
+        mel = torch.randn(size, *shape)
+        plain = make_network(network, shape, 2)
+        last = make_network(network, shape, 2).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        variants: dict[str, Callable[[], float]] = {
+            "float32": lambda plain=plain, mel=mel: training_rate(plain, mel),
+            "channels-last": lambda last=last, mel=mel: training_rate(last, mel),
+            "bf16": lambda plain=plain, mel=mel: in_bf16(plain, mel),
+            "deterministic": lambda plain=plain, mel=mel: deterministically(plain, mel),
+        }
+        found = [{name: timed() for name, timed in variants.items()} for _ in range(10)][2:]
+        rates = {name: statistics.median(row[name] for row in found) for name in variants}
+        ratio = {
+            f"{name}, times": rate / rates["float32"] for name, rate in rates.items() if name != "float32"
+        }
+        rows.append({"what": title, "float32 [samples/s]": rates["float32"], **ratio})
+        print(rows[-1], flush=True)
+    note = "Samples per second of forward and backward passes, in turn, median of 8; above 1 is faster than float32."
+    write_section(
+        "train_options", "Channels-last, bf16 and deterministic algorithms on this processor", rows, note
+    )
+
+
+def in_bf16(network: nn.Module, mel: torch.Tensor) -> float:
+    with torch.autocast("cpu", torch.bfloat16):
+        return training_rate(network, mel)
+
+
+def deterministically(network: nn.Module, mel: torch.Tensor) -> float:
+    torch.use_deterministic_algorithms(True)
+    try:
+        return training_rate(network, mel)
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def start() -> None:
+    """From the start of a process to the end of its first optimiser step, on a built store."""
+    store = demo_store(DemoConfig(), SignalConfig())
+    found = [first_step(store) for _ in range(4)][1:]  # the first fills the page cache
+    total = {"part": "all", "seconds": statistics.median(sum(parts.values()) for parts in found)}
+    rows = [{"part": part, "seconds": statistics.median(parts[part] for parts in found)} for part in found[0]]
+    print(total, *rows, sep="\n", flush=True)
+    note = "`python -m leakdet.train data.store=DIR` with the default recipe and logs. Median of 3 processes."
+    write_section(
+        "train_start", "From the start of a process to the first optimiser step", [total, *rows], note
+    )
+
+
+def first_step(store: Path) -> dict[str, float]:
+    script = Path(__file__).with_name("first_step.py")
     with tempfile.TemporaryDirectory() as folder:
-        command = [
-            sys.executable,
-            "-m",
-            "leakdet.train",
-            f"data.store={store}",
-            f"hydra.run.dir={folder}/run",
-        ]
-        started = time.perf_counter()
-        done = subprocess.run([*command, "trainer.max_steps=1"], capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise SystemExit(done.stderr)
-        return time.perf_counter() - started
+        arguments = [f"data.store={store}", f"hydra.run.dir={folder}/run"]
+        command = [sys.executable, str(script), str(time.time()), *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    parts: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return parts
 
 
 def main() -> None:
-    store = demo_store(DEMO, SignalConfig())
-    rows = []
-    for title, network, unit, batch_size in (
-        ("dual_head, segments, batch 512", NetworkConfig(name="dual_head", time_pool=1), "segment", 512),
-        ("default recipe (paper), windows, batch 512", NetworkConfig(), "window", 512),
-        ("default recipe (paper), windows, batch 48", NetworkConfig(), "window", 48),
-    ):
-        config = settings(network, unit, batch_size)
-        data = LeakDataModule(config, store)
-        pairs = [(under_leakdet(replace(config), data), bare(config, data)) for _ in range(3)]
-        ours, plain = (statistics.median(pair[index] for pair in pairs) for index in (0, 1))
-        rows.append(
-            {"what": title, "leakdet [s/epoch]": round(ours, 3), "bare loop [s/epoch]": round(plain, 3)}
-        )
-        rows[-1]["ratio"] = round(ours / plain, 3)
-        print(rows[-1], flush=True)
-    note = f"Training part of an epoch, callbacks, metrics and CSV log on. Median of epochs 2 to {EPOCHS}, then of 3 runs."
-    write_section("train_overhead", "Training against a bare PyTorch loop", rows, note)
-
-    mel = torch.randn(512, 1, 64, 1)
-    narrow_config = NetworkConfig(name="dual_head", time_pool=1)
-    narrow = steps_per_second(make_network(narrow_config, (1, 64, 1), 2), mel)
-    wide = steps_per_second(widened(make_network(narrow_config, (1, 64, 1), 2)), mel)
-    found = [(narrow(), wide()) for _ in range(8)][2:]
-    fitted, three = (statistics.median(pair[index] for pair in found) for index in (0, 1))
-    kernels = {"fitting kernels [samples/s]": round(fitted), "3x3 kernels [samples/s]": round(three)}
-    write_section(
-        "train_kernels", "Kernels that fit one frame", [{**kernels, "ratio": round(fitted / three, 2)}]
-    )
-    print(kernels, flush=True)
-
-    start = statistics.median(first_step(store) for _ in range(3))
-    row = {"process start to the end of a run of one step [s]": round(start, 1)}
-    write_section(
-        "train_start",
-        "From nothing to the first step",
-        [row],
-        "On a built store; evaluation and figures included.",
-    )
-    print(row, flush=True)
+    sections = {"overhead": overhead, "kernels": kernels, "options": options, "start": start}
+    for name in sys.argv[1:] or sections:
+        sections[name]()
 
 
 if __name__ == "__main__":
