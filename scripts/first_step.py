@@ -42,7 +42,7 @@ def main() -> None:
 
     def train(config: Any, run: Any) -> int:
         mark("configuration")
-        import torch
+        from torch.optim.optimizer import register_optimizer_step_post_hook
 
         mark("import of torch")
         from leakdet.training import datamodule, fitting
@@ -65,7 +65,7 @@ def main() -> None:
             print(json.dumps({part: end - begin for (_, begin), (part, end) in spans}), flush=True)
             os._exit(0)
 
-        torch.optim.optimizer.register_optimizer_step_post_hook(ended)
+        register_optimizer_step_post_hook(ended)
         return plain(config, run)
 
     plain, door.train = door.train, train

@@ -63,7 +63,7 @@ def leak_loss(
     pos_weight: float = 1.0,
     label_smoothing: float = 0.0,
 ) -> Float[Tensor, " B"]:
-    """Binary cross-entropy per sample; leaks count `pos_weight` times, targets move by s / 2 toward one half's side."""
+    """Binary cross-entropy per sample; leaks count `pos_weight` times, targets are 1 - s / 2 and s / 2 under smoothing s."""
     target = is_leak * (1.0 - label_smoothing) + label_smoothing / 2
     positive = torch.tensor(pos_weight, device=leak_logit.device)
     return functional.binary_cross_entropy_with_logits(

@@ -91,7 +91,23 @@ def rate_finder(path: Path) -> Figure:
     axes = figure.subplots()
     axes.plot(found["lr"], found["loss"], color=REST, linewidth=0.8, label="loss")
     axes.plot(found["lr"], found["smoothed"], color=TRAIN, label="smoothed")
+    for rate in found["lr"][found["chosen"] == 1]:
+        axes.axvline(rate, color=LEAK, linestyle="--", label=f"chosen: {rate:.2g}")
     axes.set(xlabel="learning rate", ylabel="loss", xscale="log")
+    axes.legend()
+    return figure
+
+
+def batch_size_finder(path: Path) -> Figure:
+    """Samples per second over the batch sizes that `find_batch_size` tried, from its batch_size_finder.csv."""
+    found = np.atleast_1d(np.genfromtxt(path, delimiter=",", names=True))
+    figure = Figure(SIZE_IN, layout="constrained")
+    axes = figure.subplots()
+    axes.plot(found["batch_size"], found["samples_per_s"], color=TRAIN, marker=".")
+    for size in found["batch_size"][found["chosen"] == 1]:
+        axes.axvline(size, color=LEAK, linestyle="--", label=f"chosen: {size:.0f}")
+    axes.set(xlabel="batch size", ylabel="samples per second", ylim=(0, None))
+    axes.set_xscale("log", base=2)
     axes.legend()
     return figure
 
@@ -112,8 +128,9 @@ def write_training_figures(
     }
     if np.isfinite(history.get("gradient/norm_mean", np.array([np.nan]))).any():
         figures["gradient_norms"] = gradient_norms(history)
-    if (folder.parent / "lr_finder.csv").exists():
-        figures["lr_finder"] = rate_finder(folder.parent / "lr_finder.csv")
+    for name, draw in (("lr_finder", rate_finder), ("batch_size_finder", batch_size_finder)):
+        if (folder.parent / f"{name}.csv").exists():
+            figures[name] = draw(folder.parent / f"{name}.csv")
     folder.mkdir(parents=True, exist_ok=True)
     found = {}
     for name, figure in figures.items():

@@ -1,10 +1,10 @@
 """Looking for a learning rate and a batch size before a run, on copies that the run does not see."""
 
 import copy
-import csv
 import math
+import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,56 +20,77 @@ from leakdet.training.module import LeakModule
 from leakdet.training.optimising import adamw
 
 LOW, HIGH, STEPS = 1e-6, 1.0, 100
-SMOOTHING = 0.9
-BLOWN_UP = 4.0  # times the lowest smoothed loss: the test ends there
+WINDOW = (
+    9  # losses in the moving mean; an odd number, half of them on either side, or the choice would come late
+)
+STRIDE = 5
+BLOWN_UP = 4.0  # times the lowest mean of the latest losses: the test ends there
 BATCH_SIZES = tuple(2**power for power in range(5, 16))
-TIMED_STEPS = 3
+EPOCH_STEPS = 4  # of the largest batch at least: in fewer an epoch is fast, but learns little
+TIMED_STEPS, TIMED_S = 3, 0.3  # whichever is longer
 FASTER = 1.1  # a larger batch must give so many times the samples per second
 
 
 def find_rate(module: LeakModule, data: LeakDataModule, folder: Path) -> float:
     """Range test (Smith 2017): the rate rises from LOW to HIGH in equal factors; chosen is where the loss falls fastest.
 
-    Writes lr_finder.csv (rate, loss, smoothed loss) into `folder`.
+    Writes lr_finder.csv (rate, loss, smoothed loss, whether chosen) into `folder`.
 
     Raises:
         LeakdetError: the loss never fell.
     """
-    rows = range_test(_stepper(copy.deepcopy(module.network), module, data))
-    with (folder / "lr_finder.csv").open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([("lr", "loss", "smoothed"), *rows])
-    rate = steepest(rows)
-    if rate is None:
+    path = folder / "lr_finder.csv"
+    rates, losses = range_test(_stepper(copy.deepcopy(module.network), module, data))
+    smooth = smoothed(losses)
+    chosen = steepest(smooth)
+    rows = [
+        (r, x, s, int(i == chosen)) for i, (r, x, s) in enumerate(zip(rates, losses, smooth, strict=True))
+    ]
+    _write(path, [("lr", "loss", "smoothed", "chosen"), *rows])
+    if chosen is None:
         raise LeakdetError(
-            f"find_lr: the loss never fell between {LOW:g} and {HIGH:g} ({folder / 'lr_finder.csv'}); set optimizer.lr by hand."
+            f"find_lr: the loss never fell between {LOW:g} and {HIGH:g} ({path}); set optimizer.lr by hand."
         )
-    print(f"find_lr  optimizer.lr={rate:.2e} ({folder / 'lr_finder.csv'})", flush=True)
-    return rate
+    print(f"find_lr  optimizer.lr={rates[chosen]:.2e} ({path})", flush=True)
+    return rates[chosen]
 
 
-def range_test(step: Callable[[float], float], steps: int = STEPS) -> list[tuple[float, float, float]]:
-    """(rate, loss, smoothed loss) of rising rates; `step` trains once and gives the loss before its step."""
-    rows: list[tuple[float, float, float]] = []
-    mean = 0.0
+def range_test(step: Callable[[float], float], steps: int = STEPS) -> tuple[list[float], list[float]]:
+    """Rising rates and the loss before the step at each; `step` trains once. Ends where the loss blows up."""
+    rates: list[float] = []
+    losses: list[float] = []
+    lowest = math.inf
     for number in range(steps):
         rate = LOW * (HIGH / LOW) ** (number / max(1, steps - 1))
         loss = step(rate)
-        mean = SMOOTHING * mean + (1 - SMOOTHING) * loss
-        smoothed = mean / (1 - SMOOTHING ** (number + 1))
-        if not math.isfinite(loss) or (rows and smoothed > BLOWN_UP * min(row[2] for row in rows)):
+        latest = statistics.fmean([*losses[-WINDOW // 2 :], loss])
+        if not math.isfinite(loss) or latest > BLOWN_UP * lowest:
             break
-        rows.append((rate, loss, smoothed))
-    return rows
+        lowest = min(lowest, latest)
+        rates.append(rate)
+        losses.append(loss)
+    return rates, losses
 
 
-def steepest(rows: list[tuple[float, float, float]], stride: int = 5) -> float | None:
-    """The rate in the middle of the `stride` rates over which the smoothed loss falls most; None where it never falls."""
+def smoothed(losses: Sequence[float]) -> list[float]:
+    """Moving mean, centred; the ends have fewer neighbours, as many on either side."""
+    last = len(losses) - 1
+    reach = [min(index, last - index, WINDOW // 2) for index in range(len(losses))]
+    return [statistics.fmean(losses[i - r : i + r + 1]) for i, r in enumerate(reach)]
+
+
+def steepest(smooth: Sequence[float]) -> int | None:
+    """The middle of the STRIDE steps over which the smoothed loss falls most; None where it never falls.
+
+    The ends, which are hardly smoothed, are left out: their noise would be the steepest fall of all.
+    """
+    edge = WINDOW // 2
     falls = [
-        (rows[index + stride][2] - rows[index][2], rows[index + stride // 2][0])
-        for index in range(len(rows) - stride)
+        (smooth[index + STRIDE] - smooth[index], index + STRIDE // 2)
+        for index in range(edge, len(smooth) - edge - STRIDE)
     ]
-    fall, rate = min(falls, default=(0.0, 0.0))
-    return rate if fall < 0 else None
+    fall, index = min(falls, default=(0.0, 0))
+    return index if fall < 0 else None
 
 
 def _stepper(network: torch.nn.Module, module: LeakModule, data: LeakDataModule) -> Callable[[float], float]:
@@ -103,19 +124,23 @@ def _stepper(network: torch.nn.Module, module: LeakModule, data: LeakDataModule)
 
 
 def find_batch_size(module: LeakModule, data: LeakDataModule, folder: Path) -> int:
-    """Doubles the batch size while each step gives 10 % more samples per second, fits the memory and the training split.
+    """Doubles the batch size while each doubling gives 10 % more samples per second, fits the memory and leaves an epoch steps.
 
-    Writes batch_size_finder.csv (batch size, samples per second) into `folder`.
+    Writes batch_size_finder.csv (batch size, samples per second, whether chosen) into `folder`.
     """
-    most = len(data.train_samples)
-    speed_of = timed_speed(module, data)
-    rows = growing(speed_of, [size for size in BATCH_SIZES if size <= most] or [most])
-    lines = ["batch_size,samples_per_s", *(f"{size},{speed:.1f}" for size, speed in rows)]
-    path = folder / "batch_size_finder.csv"
-    write_whole(path, lambda beside: beside.write_text("\n".join(lines) + "\n", encoding="utf-8"))
+    most = max(1, len(data.train_samples) // EPOCH_STEPS)
+    rows = growing(timed_speed(module, data), [size for size in BATCH_SIZES if size <= most] or [most])
     chosen = rows[-1][0] if len(rows) == 1 or rows[-1][1] >= FASTER * rows[-2][1] else rows[-2][0]
+    path = folder / "batch_size_finder.csv"
+    lines = [(size, round(speed, 1), int(size == chosen)) for size, speed in rows]
+    _write(path, [("batch_size", "samples_per_s", "chosen"), *lines])
     print(f"find_bs  data.batch_size={chosen} ({path})", flush=True)
     return chosen
+
+
+def _write(path: Path, rows: Sequence[Sequence[object]]) -> None:
+    lines = [",".join(map(str, row)) for row in rows]
+    write_whole(path, lambda beside: beside.write_text("\n".join(lines) + "\n", encoding="utf-8"))
 
 
 def growing(speed_of: Callable[[int], float | None], sizes: list[int]) -> list[tuple[int, float]]:
@@ -146,16 +171,18 @@ def timed_speed(module: LeakModule, data: LeakDataModule) -> Callable[[int], flo
     def speed(size: int) -> float | None:
         network = copy.deepcopy(module.network).to(device).train()
         mel = data.train_samples.read(0, size).to(device).float()
-        started = 0.0
+        steps = -1  # the first one warms up
+        began = 0.0
         try:
-            for number in range(TIMED_STEPS + 1):
-                if number == 1:  # the first one warms up
-                    started = _now(device)
+            while steps < TIMED_STEPS or _now(device) - began < TIMED_S:
+                if steps == 0:
+                    began = _now(device)
                 output = network(mel)
                 (output.class_logits.sum() + output.leak_logit.sum()).backward()
+                steps += 1
         except (torch.OutOfMemoryError, MemoryError):
             return None
-        return TIMED_STEPS * size / (_now(device) - started)
+        return steps * size / (_now(device) - began)
 
     return speed
 

@@ -68,6 +68,7 @@ def fit(
     prepare(module, config, data)
     if started is None and (config.find_lr or config.find_batch_size):
         config = found_settings(config, module, data, run_folder)
+        pl.seed_everything(config.seed, workers=True, verbose=False)  # how long they looked must not tell
         module = LeakModule(config, data)
         prepare(module, config, data)
     if "best_score" in module.inherited:

@@ -3,10 +3,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import nn
 from torch.nn import functional
 
 from leakdet.config import LossConfig
-from leakdet.detection.losses import balance_levers, class_loss, class_weights, loss_parts
+from leakdet.detection.losses import balance_levers, class_loss, class_weights, leak_loss, loss_parts
 from leakdet.detection.networks import Output
 
 GENERATOR = torch.Generator().manual_seed(0)
@@ -26,6 +27,56 @@ def test_focal_is_its_formula():
     weights = torch.tensor([0.25, 0.25, 0.75])
     expected = -weights.numpy()[CLASS_ID.numpy()] * (1 - prob) ** 2 * np.log(prob)
     np.testing.assert_allclose(class_loss(LOGITS, CLASS_ID, weights, 2.0).numpy(), expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("smoothing", [0.05, 0.3])
+@pytest.mark.parametrize("weights", [ONES, torch.tensor([0.2, 1.0, 3.0])])
+def test_label_smoothing_is_that_of_torch(smoothing: float, weights: torch.Tensor):
+    reference = nn.CrossEntropyLoss(weights, reduction="none", label_smoothing=smoothing)
+    torch.testing.assert_close(
+        class_loss(LOGITS, CLASS_ID, weights, 0.0, smoothing), reference(LOGITS, CLASS_ID)
+    )
+
+
+@pytest.mark.parametrize("gamma", [0.5, 2.0])
+def test_focal_smoothes_the_target_and_focuses_on_the_true_class(gamma: float):
+    weights, smoothing = torch.tensor([0.25, 0.25, 0.75]), 0.1
+    prob = LOGITS.double().softmax(1).numpy()
+    target = np.eye(3)[CLASS_ID.numpy()] * (1 - smoothing) + smoothing / 3
+    entropy = -(target * weights.numpy() * np.log(prob)).sum(1)
+    focus = (1 - prob[np.arange(40), CLASS_ID.numpy()]) ** gamma
+    found = class_loss(LOGITS, CLASS_ID, weights, gamma, smoothing)
+    np.testing.assert_allclose(found.numpy(), focus * entropy, rtol=1e-4)
+
+
+@pytest.mark.parametrize("pos_weight", [1.0, 2.5])
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+def test_the_leak_loss_is_that_of_torch_on_smoothed_targets(pos_weight: float, smoothing: float):
+    logit, truth = LOGITS[:, 0] * 3, (CLASS_ID == 2).float()
+    reference = nn.BCEWithLogitsLoss(pos_weight=torch.tensor(pos_weight), reduction="none")
+    # the two classes' own smoothing: a leak becomes 1 - s + s / 2, the rest s / 2
+    target = torch.where(truth == 1, 1 - smoothing + smoothing / 2, smoothing / 2)
+    torch.testing.assert_close(leak_loss(logit, truth, pos_weight, smoothing), reference(logit, target))
+
+
+def test_two_classes_smoothed_alike_give_both_heads_the_same_loss():
+    logit, truth = LOGITS[:, 0], (CLASS_ID == 2).long()
+    two = torch.stack([torch.zeros_like(logit), logit], 1)
+    torch.testing.assert_close(
+        leak_loss(logit, truth.float(), label_smoothing=0.2), class_loss(two, truth, torch.ones(2), 0.0, 0.2)
+    )
+
+
+@pytest.mark.parametrize("name", ["ce", "weighted_ce", "focal"])
+def test_the_settings_reach_the_parts(name: str):
+    config = LossConfig(name, label_smoothing=0.1, pos_weight=3.0, gamma=1.5)
+    output = Output(LOGITS, LOGITS[:, 1])
+    weights = class_weights(config, torch.tensor([0.5, 0.3, 0.2]), 2)
+    parts = loss_parts(output, CLASS_ID, torch.ones(40), config, weights, leak_index=2)
+    gamma = 1.5 if name == "focal" else 0.0
+    torch.testing.assert_close(parts.class_loss, class_loss(LOGITS, CLASS_ID, weights, gamma, 0.1).mean())
+    truth = (CLASS_ID == 2).float()
+    torch.testing.assert_close(parts.leak_loss, leak_loss(LOGITS[:, 1], truth, 3.0, 0.1).mean())
 
 
 @given(st.lists(st.integers(1, 1000), min_size=2, max_size=5))

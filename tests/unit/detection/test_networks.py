@@ -2,10 +2,12 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.utils.flop_counter import FlopCounterMode
 
 from leakdet.config import NetworkConfig
-from leakdet.detection.networks import InputLayer, Output, leak_probability, make_network
+from leakdet.detection.networks import InputLayer, Output, leak_probability, make_network, multiply_adds
 
+NAMES = ("paper", "dual_head", "linear", "compact")
 RAW = {"input_norm": "none", "standardise": False, "time_pool": 1}
 
 
@@ -32,7 +34,7 @@ def test_a_kernel_as_wide_as_its_input_is_the_same_function():
         x = conv(x).relu()
 
 
-@pytest.mark.parametrize("name", ["paper", "dual_head", "linear"])
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("shape", [(30, 64, 1), (7, 64, 1), (1, 64, 1), (3, 32, 2)])
 @pytest.mark.parametrize("pool", [1, 4])
 def test_every_network_takes_every_shape(name: str, shape: tuple[int, int, int], pool: int):
@@ -44,6 +46,15 @@ def test_every_network_takes_every_shape(name: str, shape: tuple[int, int, int],
     assert all(parameter.grad is not None for parameter in network.parameters())
 
 
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("shape", [(30, 64, 1), (1, 64, 1)])
+def test_multiply_adds_are_half_of_what_torch_counts(name: str, shape: tuple[int, int, int]):
+    network = make_network(NetworkConfig(name), shape, 2).eval()
+    with FlopCounterMode(display=False) as counter:
+        network(torch.zeros(1, *shape))
+    assert multiply_adds(network, shape) * 2 == counter.get_total_flops()
+
+
 def test_linear_is_logistic_regression_on_the_average_over_time():
     network = make_network(NetworkConfig("linear", **RAW), (30, 64, 1), 2)
     mel = torch.randn(5, 30, 64, 1)
@@ -51,7 +62,7 @@ def test_linear_is_logistic_regression_on_the_average_over_time():
     torch.testing.assert_close(network(mel).class_logits, expected)
 
 
-@pytest.mark.parametrize("name", ["paper", "dual_head", "linear"])
+@pytest.mark.parametrize("name", NAMES)
 def test_level_free_means_that_gain_changes_nothing(name: str):
     network = make_network(NetworkConfig(name), (30, 64, 1), 2).eval()
     mel = torch.randn(5, 30, 64, 1) * 5 - 40

@@ -1,0 +1,178 @@
+"""What each network costs and how well it does: the table of networks in docs/benchmarks.md.
+
+`python scripts/bench_networks.py --work runs/networks`. Trainings that are done are not run again, so that the script may be
+stopped and started at any moment. The rig's recordings are not part of this repository (scripts/results.py says where they are
+looked for); without them its table is left as it is.
+"""
+
+import argparse
+import contextlib
+import io
+import json
+import statistics
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from omegaconf import OmegaConf
+from scipy import stats
+
+from bench_train import inference_rate, training_rate
+from benchmarks import write_section
+from leakdet._door import conf_folder
+from leakdet.config import DataConfig, DemoConfig, NetworkConfig, SignalConfig, TrainConfig
+from leakdet.detection.metrics import auroc
+from leakdet.detection.networks import make_network, multiply_adds
+from leakdet.storage.bundle import load_detector
+from leakdet.storage.demo import demo_store
+from leakdet.storage.opening import open_any_split, splits_there
+from leakdet.storage.scoring import score_split
+from leakdet.train import train_in
+from results import RIG, cell, cross_validate, leakdet
+
+NETWORKS = ("linear", "compact", "paper", "dual_head")
+SEEDS = range(5)
+DIFFICULTY = 1.5  # at 1, the default, every network but the linear one is right nearly always
+UNHEARD = DemoConfig(seed=100, difficulty=DIFFICULTY)  # sites that no training has heard
+SHAPE = (30, 64, 1)  # of a window of `field`
+RIG_PROTOCOLS = ("recorder-pipe", "recorder-session", "analog-pipe", "analog-position")
+
+
+def settings(name: str) -> NetworkConfig:
+    """conf/network/NAME.yaml over the defaults, which are those of `experiment=field`."""
+    given = OmegaConf.to_container(OmegaConf.load(conf_folder() / "network" / f"{name}.yaml"))
+    return NetworkConfig(**given)  # type: ignore[arg-type]
+
+
+def on_demo(name: str, seed: int, work: Path) -> dict[str, float]:
+    """F1 and AUROC on the recordings of unheard sites, after the default recipe on the demo of this seed."""
+    path = work / f"demo-{DIFFICULTY:g}-{name}-{seed}.json"
+    if path.exists():
+        kept: dict[str, float] = json.loads(path.read_text(encoding="utf-8"))
+        return kept
+    trainer = {"accelerator": "cpu", "max_epochs": 200, "gradient_clip_val": 1.0, "log_every_n_steps": 50}
+    config = TrainConfig(
+        seed=seed,
+        data=DataConfig(sampling="balanced"),
+        network=settings(name),
+        demo=DemoConfig(seed=seed, difficulty=DIFFICULTY),
+        trainer={**trainer, "enable_progress_bar": False, "enable_model_summary": False},
+    )
+    said = io.StringIO()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        contextlib.redirect_stdout(said),
+        contextlib.redirect_stderr(said),
+    ):
+        train_in(Path(folder), config, finish=False)
+        detector = load_detector(Path(folder) / "checkpoints" / "best_f1.ckpt")
+    store = demo_store(UNHEARD, SignalConfig())
+    scored = [score_split(detector, open_any_split(store, split)) for split in splits_there(store)]
+    score = np.concatenate([detector.rule.score(s.window_prob, s.split.recording_offsets) for s in scored])
+    is_leak = np.concatenate([s.is_leak for s in scored])
+    called = detector.rule.decide(score)
+    f1 = 2 * (called & is_leak).sum() / (called.sum() + is_leak.sum())
+    found = {
+        "auroc": float(auroc(score, is_leak)),
+        "f1": float(f1),
+        "epoch": detector.card["training"]["epoch"],
+    }
+    path.write_text(json.dumps(found), encoding="utf-8")
+    print(name, seed, found, flush=True)
+    return found
+
+
+def on_rig(name: str, repeats: int, work: Path) -> dict[str, Any]:
+    store = work / "rig-store"
+    if not store.exists():
+        leakdet("build", f"source={RIG / 'recordings.csv'}", f"out={store}")
+    found = cross_validate(store, work / f"rig-{name}", repeats, 2, set(RIG_PROTOCOLS), f"network={name}")
+    of_protocols: dict[str, Any] = found["crossval"]
+    return of_protocols
+
+
+def costs() -> dict[str, dict[str, float]]:
+    """Parameters, multiply-adds and samples per second of each network; their timings in turn."""
+    mel = torch.randn(512, *SHAPE) * 9 - 60
+    networks = {name: make_network(settings(name), SHAPE, 2) for name in NETWORKS}
+    training: dict[str, list[float]] = {name: [] for name in NETWORKS}
+    inference: dict[str, list[float]] = {name: [] for name in NETWORKS}
+    for _ in range(8):
+        for name, network in networks.items():
+            training[name].append(training_rate(network, mel))
+            inference[name].append(inference_rate(network, mel))
+    return {
+        name: {
+            "parameters": sum(parameter.numel() for parameter in network.parameters()),
+            "multiply-adds": multiply_adds(network, SHAPE),
+            "training [samples/s]": statistics.median(training[name][1:]),
+            "inference [samples/s]": statistics.median(inference[name][1:]),
+        }
+        for name, network in networks.items()
+    }
+
+
+def spread(values: Sequence[float]) -> str:
+    """Mean and 95 % interval of the mean over seeds."""
+    half = stats.t.ppf(0.975, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
+    return f"{statistics.mean(values):.3f} ± {half:.3f}"
+
+
+def demo_table(work: Path) -> None:
+    rows = []
+    cost = costs()
+    for name in NETWORKS:
+        found = [on_demo(name, seed, work) for seed in SEEDS]
+        quality = {
+            f"demo {key}": spread([row[low] for row in found])
+            for key, low in (("F1", "f1"), ("AUROC", "auroc"))
+        }
+        rows.append({"network": name, **cost[name], **quality})
+    recordings = UNHEARD.sites * UNHEARD.recordings_per_site
+    note = f"""A sample is a window of `field`, columns averaged by 4; speeds at batch 512, in turn, median of 7. Demo: the
+default recipe with demo.difficulty={DIFFICULTY:g}, trained on {len(SEEDS)} demos of as many seeds, each time tested on the same
+{recordings} recordings of {UNHEARD.sites} sites of another demo; mean and 95 % interval of the mean over seeds."""
+    write_section("networks", "The networks", rows, note)
+
+
+def rig_table(repeats: int, work: Path) -> None:
+    rows = []
+    for name in NETWORKS:
+        of_protocols = on_rig(name, repeats, work)
+        recording = [of_protocols[protocol]["recording"] for protocol in RIG_PROTOCOLS]
+        areas = [
+            cell({"auroc": table["auroc"], "interval": table["intervals"]["auroc"]}) for table in recording
+        ]
+        row = {"network": name, **dict(zip(RIG_PROTOCOLS, areas, strict=True))}
+        row["mean AUROC"] = statistics.mean(table["auroc"] for table in recording)
+        row["mean F1"] = statistics.mean(table["f1"] for table in recording)
+        rows.append(row)
+    note = f"""Recording AUROC of held-out pipes, days and positions with 95 % intervals over recordings (scripts/results.py
+says what the recordings are); {repeats} seed(s). No choice of a network or a setting was made here."""
+    write_section("networks_rig", "The networks on a pipe rig", rows, note)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--work", type=Path, default=Path("runs/networks"), help="where finished trainings are kept"
+    )
+    parser.add_argument("--repeats", type=int, default=1, help="seeds on the rig")
+    parser.add_argument("--only", choices=("demo", "rig"))
+    arguments = parser.parse_args()
+    arguments.work.mkdir(parents=True, exist_ok=True)
+    if arguments.only != "rig":
+        demo_table(arguments.work)
+    if arguments.only != "demo" and not RIG.is_dir():
+        print("The rig's recordings are missing: its table stays as it is. RIG=DIR says where they are.")
+    elif arguments.only != "demo":
+        rig_table(arguments.repeats, arguments.work)
+
+
+if __name__ == "__main__":
+    main()
