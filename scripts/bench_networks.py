@@ -11,7 +11,7 @@ import io
 import json
 import statistics
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ import torch
 from omegaconf import OmegaConf
 from scipy import stats
 
-from bench_train import inference_rate, training_rate
+from bench_kernels import inference_rate, training_rate
 from benchmarks import write_section
 from leakdet._door import conf_folder
 from leakdet.config import DataConfig, DemoConfig, NetworkConfig, SignalConfig, TrainConfig
@@ -122,18 +122,31 @@ def spread(values: Sequence[float]) -> str:
 
 
 def demo_table(work: Path) -> None:
-    rows = []
+    """Writes the table after every seed: with few of them its intervals are wide, not wrong."""
     cost = costs()
-    for name in NETWORKS:
-        found = [on_demo(name, seed, work) for seed in SEEDS]
-        quality = {
-            f"demo {key}": spread([row[low] for row in found])
-            for key, low in (("F1", "f1"), ("AUROC", "auroc"))
+    found: dict[str, list[dict[str, float]]] = {name: [] for name in NETWORKS}
+    for seed in SEEDS:
+        for name in NETWORKS:
+            found[name].append(on_demo(name, seed, work))
+        if seed > SEEDS[0]:
+            _write_demo_table(cost, found)
+
+
+def _write_demo_table(
+    cost: Mapping[str, dict[str, float]], found: Mapping[str, list[dict[str, float]]]
+) -> None:
+    rows = [
+        {
+            "network": name,
+            **cost[name],
+            "demo F1": spread([row["f1"] for row in of_seeds]),
+            "demo AUROC": spread([row["auroc"] for row in of_seeds]),
         }
-        rows.append({"network": name, **cost[name], **quality})
-    recordings = UNHEARD.sites * UNHEARD.recordings_per_site
+        for name, of_seeds in found.items()
+    ]
+    seeds, recordings = len(found[NETWORKS[0]]), UNHEARD.sites * UNHEARD.recordings_per_site
     note = f"""A sample is a window of `field`, columns averaged by 4; speeds at batch 512, in turn, median of 7. Demo: the
-default recipe with demo.difficulty={DIFFICULTY:g}, trained on {len(SEEDS)} demos of as many seeds, each time tested on the same
+default recipe with demo.difficulty={DIFFICULTY:g}, trained on {seeds} demos of as many seeds, each time tested on the same
 {recordings} recordings of {UNHEARD.sites} sites of another demo; mean and 95 % interval of the mean over seeds."""
     write_section("networks", "The networks", rows, note)
 

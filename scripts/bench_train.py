@@ -1,6 +1,6 @@
-"""How much leakdet adds to a bare training loop, what fitting kernels give, and how long a run takes to its first step.
+"""How much leakdet adds to a bare training loop, and how long a run takes to its first step.
 
-`python scripts/bench_train.py [overhead] [kernels] [options] [start]`; writes its sections of docs/benchmarks.md.
+`python scripts/bench_train.py [overhead] [start]`; writes its sections of docs/benchmarks.md.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ from benchmarks import write_section
 from leakdet.acoustics.augment import augmented
 from leakdet.config import DataConfig, DemoConfig, NetworkConfig, SignalConfig, TrainConfig
 from leakdet.detection.losses import loss_parts
-from leakdet.detection.networks import Network, make_network
+from leakdet.detection.networks import make_network
 from leakdet.storage.demo import demo_store
 from leakdet.training import fitting
 from leakdet.training.datamodule import Batch, LeakDataModule, TrainLoader
@@ -142,21 +142,23 @@ def overhead() -> None:
             write_store(Path(folder), recordings // 5, windows, "val")
             found = compared(settings(network, unit, batch_size), Path(folder))
         rows.append({"what": title, **ratios(found)})
-        epoch = sum(row["epoch"] for row in found.seconds[1:])
-        share = {name: 100 * seconds / epoch for name, seconds in found.of_callbacks.items()}
-        top = sorted(share.items(), key=lambda item: -item[1])
-        shares.append(
-            {"what": title, "all [%]": sum(share.values()), **{name: round(of, 3) for name, of in top}}
-        )
+        shares.append({"what": title, **shares_of_callbacks(found)})
         print(rows[-1], shares[-1], sep="\n", flush=True)
     note = f"""`steps`: the training part of an epoch, every callback and the CSV log on; `epoch`: with validation, its metrics
 and the checkpoints, against a bare loop that computes the validation loss. The bare loop has the same network, data, gather,
 batches, augmentation and loss. Epochs of both in turn in one process; median of epochs 2 to {EPOCHS}."""
     write_section("train_overhead", "Training against a bare PyTorch loop", rows, note)
     note = (
-        "Share of the time of epochs 2 to the last that is spent in the hooks of each callback, in percent."
+        f"Percent of epochs 2 to {EPOCHS} that the hooks of each callback take; less than 0.01 is left out."
     )
     write_section("train_callbacks", "What the callbacks take of an epoch", shares, note)
+
+
+def shares_of_callbacks(found: Interleaved) -> dict[str, float]:
+    epochs = sum(row["epoch"] for row in found.seconds[1:])
+    share = {name: 100 * seconds / epochs for name, seconds in found.of_callbacks.items()}
+    ordered = sorted(share.items(), key=lambda item: -item[1])
+    return {"all": sum(share.values()), **{name: of for name, of in ordered if of >= 0.01}}
 
 
 def settings(network: NetworkConfig, unit: str, batch_size: int) -> TrainConfig:
@@ -204,93 +206,6 @@ def ratios(found: Interleaved) -> dict[str, float]:
     }
 
 
-def kernels() -> None:
-    """Kernels that fit one frame against the predecessor's 3x3 ones."""
-    config = NetworkConfig("dual_head", time_pool=1)
-    mel = torch.randn(512, 1, 64, 1)
-    fitting_one = make_network(config, (1, 64, 1), 2)
-    three = widened(make_network(config, (1, 64, 1), 2))
-    rows = []
-    for what, timed in (("training step", training_rate), ("inference", inference_rate)):
-        found = [(timed(fitting_one, mel), timed(three, mel)) for _ in range(12)][2:]
-        fitted, wide = (statistics.median(pair[index] for pair in found) for index in (0, 1))
-        rows.append(
-            {"what": what, "fitting [samples/s]": fitted, "3x3 [samples/s]": wide, "ratio": fitted / wide}
-        )
-        print(rows[-1], flush=True)
-    note = "`dual_head` on segments of one frame, batch 512; in turn, median of 10."
-    write_section("train_kernels", "Kernels that fit one frame", rows, note)
-
-
-def widened(network: Network) -> Network:
-    """3x3 kernels on one column, as the predecessor had them."""
-    for name in ("conv1", "conv2", "conv3"):
-        old = getattr(network, name)
-        setattr(network, name, nn.Conv2d(old.in_channels, old.out_channels, 3, padding=1))
-    return network.to(memory_format=torch.channels_last)
-
-
-def training_rate(network: nn.Module, mel: torch.Tensor) -> float:
-    """Samples per second of a forward and a backward pass."""
-    network.train()
-    started = time.perf_counter()
-    output = network(mel)
-    (output.class_logits.sum() + output.leak_logit.sum()).backward()
-    return len(mel) / (time.perf_counter() - started)
-
-
-@torch.inference_mode()
-def inference_rate(network: nn.Module, mel: torch.Tensor) -> float:
-    network.eval()
-    started = time.perf_counter()
-    network(mel)
-    return len(mel) / (time.perf_counter() - started)
-
-
-def options() -> None:
-    """What bf16, channels-last and deterministic algorithms cost or give on this machine."""
-    rows = []
-    for title, network, shape, size in (
-        ("dual_head, segments, batch 512", NetworkConfig("dual_head", time_pool=1), (1, 64, 1), 512),
-        ("dual_head, windows, batch 64", NetworkConfig("dual_head"), (30, 64, 1), 64),
-        ("paper, windows, batch 512", NetworkConfig(), (30, 64, 1), 512),
-    ):
-        mel = torch.randn(size, *shape)
-        plain = make_network(network, shape, 2)
-        first = make_network(network, shape, 2).to(memory_format=torch.contiguous_format)
-        variants: dict[str, Callable[[], float]] = {
-            "float32": lambda plain=plain, mel=mel: training_rate(plain, mel),
-            "channels first": lambda first=first, mel=mel: training_rate(first, mel),
-            "bf16": lambda plain=plain, mel=mel: in_bf16(plain, mel),
-            "deterministic": lambda plain=plain, mel=mel: deterministically(plain, mel),
-        }
-        found = [{name: timed() for name, timed in variants.items()} for _ in range(10)][2:]
-        rates = {name: statistics.median(row[name] for row in found) for name in variants}
-        ratio = {
-            f"{name}, times": rate / rates["float32"] for name, rate in rates.items() if name != "float32"
-        }
-        rows.append({"what": title, "float32 [samples/s]": rates["float32"], **ratio})
-        print(rows[-1], flush=True)
-    note = """Samples per second of forward and backward passes, in turn, median of 8; above 1 is faster.
-`dual_head` keeps the weights of its inner convolutions channels-last."""
-    write_section(
-        "train_options", "Channels-last, bf16 and deterministic algorithms on this processor", rows, note
-    )
-
-
-def in_bf16(network: nn.Module, mel: torch.Tensor) -> float:
-    with torch.autocast("cpu", torch.bfloat16):
-        return training_rate(network, mel)
-
-
-def deterministically(network: nn.Module, mel: torch.Tensor) -> float:
-    torch.use_deterministic_algorithms(True)
-    try:
-        return training_rate(network, mel)
-    finally:
-        torch.use_deterministic_algorithms(False)
-
-
 def start() -> None:
     """From the start of a process to the end of its first optimiser step, on a built store."""
     store = demo_store(DemoConfig(), SignalConfig())
@@ -317,7 +232,7 @@ def first_step(store: Path) -> dict[str, float]:
 
 
 def main() -> None:
-    sections = {"overhead": overhead, "kernels": kernels, "options": options, "start": start}
+    sections = {"overhead": overhead, "start": start}
     for name in sys.argv[1:] or sections:
         sections[name]()
 

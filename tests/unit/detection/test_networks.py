@@ -50,7 +50,7 @@ def test_every_network_takes_every_shape(name: str, shape: tuple[int, int, int],
 @pytest.mark.parametrize("shape", [(30, 64, 1), (1, 64, 1)])
 def test_multiply_adds_are_half_of_what_torch_counts(name: str, shape: tuple[int, int, int]):
     network = make_network(NetworkConfig(name), shape, 2).eval()
-    with FlopCounterMode(display=False) as counter:
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
         network(torch.zeros(1, *shape))
     assert multiply_adds(network, shape) * 2 == counter.get_total_flops()
 

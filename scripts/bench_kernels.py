@@ -1,0 +1,113 @@
+"""Samples per second of the networks by themselves: kernels that fit one frame, memory formats, bf16, deterministic algorithms.
+
+`python scripts/bench_kernels.py [kernels] [options]`; writes its sections of docs/benchmarks.md.
+"""
+
+import statistics
+import sys
+import time
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+from benchmarks import write_section
+from leakdet.config import NetworkConfig
+from leakdet.detection.networks import Network, make_network
+
+
+def kernels() -> None:
+    """Kernels that fit one frame against the predecessor's 3x3 ones."""
+    config = NetworkConfig("dual_head", time_pool=1)
+    mel = torch.randn(512, 1, 64, 1)
+    fitting_one = make_network(config, (1, 64, 1), 2)
+    three = widened(make_network(config, (1, 64, 1), 2))
+    rows = []
+    for what, timed in (("training step", training_rate), ("inference", inference_rate)):
+        found = [(timed(fitting_one, mel), timed(three, mel)) for _ in range(12)][2:]
+        fitted, wide = (statistics.median(pair[index] for pair in found) for index in (0, 1))
+        rows.append(
+            {"what": what, "fitting [samples/s]": fitted, "3x3 [samples/s]": wide, "ratio": fitted / wide}
+        )
+        print(rows[-1], flush=True)
+    note = "`dual_head` on segments of one frame, batch 512; in turn, median of 10."
+    write_section("train_kernels", "Kernels that fit one frame", rows, note)
+
+
+def widened(network: Network) -> Network:
+    """3x3 kernels on one column, as the predecessor had them."""
+    for name in ("conv1", "conv2", "conv3"):
+        old = getattr(network, name)
+        setattr(network, name, nn.Conv2d(old.in_channels, old.out_channels, 3, padding=1))
+    return network.to(memory_format=torch.channels_last)
+
+
+def training_rate(network: nn.Module, mel: torch.Tensor) -> float:
+    """Samples per second of a forward and a backward pass."""
+    network.train()
+    started = time.perf_counter()
+    output = network(mel)
+    (output.class_logits.sum() + output.leak_logit.sum()).backward()
+    return len(mel) / (time.perf_counter() - started)
+
+
+@torch.inference_mode()
+def inference_rate(network: nn.Module, mel: torch.Tensor) -> float:
+    network.eval()
+    started = time.perf_counter()
+    network(mel)
+    return len(mel) / (time.perf_counter() - started)
+
+
+def options() -> None:
+    """What bf16, channels-last and deterministic algorithms cost or give on this machine."""
+    rows = []
+    for title, network, shape, size in (
+        ("dual_head, segments, batch 512", NetworkConfig("dual_head", time_pool=1), (1, 64, 1), 512),
+        ("dual_head, windows, batch 64", NetworkConfig("dual_head"), (30, 64, 1), 64),
+        ("paper, windows, batch 512", NetworkConfig(), (30, 64, 1), 512),
+    ):
+        mel = torch.randn(size, *shape)
+        plain = make_network(network, shape, 2)
+        first = make_network(network, shape, 2).to(memory_format=torch.contiguous_format)
+        variants: dict[str, Callable[[], float]] = {
+            "float32": lambda plain=plain, mel=mel: training_rate(plain, mel),
+            "channels first": lambda first=first, mel=mel: training_rate(first, mel),
+            "bf16": lambda plain=plain, mel=mel: in_bf16(plain, mel),
+            "deterministic": lambda plain=plain, mel=mel: deterministically(plain, mel),
+        }
+        found = [{name: timed() for name, timed in variants.items()} for _ in range(10)][2:]
+        rates = {name: statistics.median(row[name] for row in found) for name in variants}
+        ratio = {
+            f"{name}, times": rate / rates["float32"] for name, rate in rates.items() if name != "float32"
+        }
+        rows.append({"what": title, "float32 [samples/s]": rates["float32"], **ratio})
+        print(rows[-1], flush=True)
+    note = """Samples per second of forward and backward passes, in turn, median of 8; above 1 is faster.
+`dual_head` keeps the weights of its inner convolutions channels-last."""
+    write_section(
+        "train_options", "Channels-last, bf16 and deterministic algorithms on this processor", rows, note
+    )
+
+
+def in_bf16(network: nn.Module, mel: torch.Tensor) -> float:
+    with torch.autocast("cpu", torch.bfloat16):
+        return training_rate(network, mel)
+
+
+def deterministically(network: nn.Module, mel: torch.Tensor) -> float:
+    torch.use_deterministic_algorithms(True)
+    try:
+        return training_rate(network, mel)
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def main() -> None:
+    sections = {"kernels": kernels, "options": options}
+    for name in sys.argv[1:] or sections:
+        sections[name]()
+
+
+if __name__ == "__main__":
+    main()
