@@ -7,6 +7,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import nn
@@ -39,7 +40,7 @@ def widened(network: Network) -> Network:
     for name in ("conv1", "conv2", "conv3"):
         old = getattr(network, name)
         setattr(network, name, nn.Conv2d(old.in_channels, old.out_channels, 3, padding=1))
-    return network.to(memory_format=torch.channels_last)
+    return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
 
 
 def training_rate(network: nn.Module, mel: torch.Tensor) -> float:
@@ -69,12 +70,13 @@ def options() -> None:
     ):
         mel = torch.randn(size, *shape)
         plain = make_network(network, shape, 2)
-        first = make_network(network, shape, 2).to(memory_format=torch.contiguous_format)
+        first = make_network(network, shape, 2)
+        first.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
         variants: dict[str, Callable[[], float]] = {
-            "float32": lambda plain=plain, mel=mel: training_rate(plain, mel),
-            "channels first": lambda first=first, mel=mel: training_rate(first, mel),
-            "bf16": lambda plain=plain, mel=mel: in_bf16(plain, mel),
-            "deterministic": lambda plain=plain, mel=mel: deterministically(plain, mel),
+            "float32": partial(training_rate, plain, mel),
+            "channels first": partial(training_rate, first, mel),
+            "bf16": partial(in_bf16, plain, mel),
+            "deterministic": partial(deterministically, plain, mel),
         }
         found = [{name: timed() for name, timed in variants.items()} for _ in range(10)][2:]
         rates = {name: statistics.median(row[name] for row in found) for name in variants}

@@ -9,6 +9,7 @@ import argparse
 import contextlib
 import io
 import json
+import math
 import statistics
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -76,7 +77,7 @@ def on_demo(name: str, seed: int, work: Path) -> dict[str, float]:
     called = detector.rule.decide(score)
     f1 = 2 * (called & is_leak).sum() / (called.sum() + is_leak.sum())
     found = {
-        "auroc": float(auroc(score, is_leak)),
+        "auroc": float(auroc(score, is_leak) or math.nan),
         "f1": float(f1),
         "epoch": detector.card["training"]["epoch"],
     }

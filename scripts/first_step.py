@@ -45,13 +45,14 @@ def main() -> None:
         from torch.optim.optimizer import register_optimizer_step_post_hook
 
         mark("import of torch")
-        from leakdet.training import datamodule, fitting
+        from leakdet.training import datamodule, fitting, module
+        from leakdet.training.callbacks import first_batch
 
         mark("import of Lightning, torchmetrics, h5py")
         marked(datamodule.LeakDataModule, "__init__", "store opened and checked")
         marked(fitting, "make_trainer", "trainer, callbacks, loggers", "class balance told")
         marked(fitting, "prepare", "network, input layer fitted")
-        marked(fitting.LeakModule, "configure_optimizers", "loops and optimiser")
+        marked(module.LeakModule, "configure_optimizers", "loops and optimiser")
         marked(
             fitting.FirstBatch,
             "on_train_batch_start",
