@@ -36,7 +36,6 @@ EPOCHS = 5  # the first warms up and is left out
 RUNS = (
     ("dual_head, segments, batch 512", NetworkConfig("dual_head", time_pool=1), "segment", 512, 100, 9),
     ("default recipe, windows, batch 512", NetworkConfig(), "window", 512, 400, 20),
-    ("default recipe, windows, batch 48", NetworkConfig(), "window", 48, 150, 20),
 )
 
 

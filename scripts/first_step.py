@@ -54,7 +54,7 @@ def main() -> None:
         marked(fitting, "prepare", "network, input layer fitted")
         marked(module.LeakModule, "configure_optimizers", "loops and optimiser")
         marked(
-            fitting.FirstBatch,
+            first_batch.FirstBatch,
             "on_train_batch_start",
             "first batch looked at",
             "two validation batches, first batch",
