@@ -84,7 +84,7 @@ def steepest(smooth: Sequence[float]) -> int | None:
 
     The ends, which are hardly smoothed, are left out: their noise would be the steepest fall of all.
     """
-    edge = WINDOW // 2
+    edge = WINDOW // 2 + 1
     falls = [
         (smooth[index + STRIDE] - smooth[index], index + STRIDE // 2)
         for index in range(edge, len(smooth) - edge - STRIDE)

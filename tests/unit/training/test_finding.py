@@ -61,7 +61,7 @@ def test_noise_at_the_ends_is_no_fall():
     assert steepest(smoothed(losses)) == steepest(smoothed(falling(1e-3)))
 
 
-@pytest.mark.parametrize("losses", [[], [1.0], list(range(30))])
+@pytest.mark.parametrize("losses", [[], [1.0], [float(number) for number in range(30)]])
 def test_a_loss_that_never_falls_proposes_nothing(losses: list[float]):
     assert steepest(smoothed(losses)) is None
 
