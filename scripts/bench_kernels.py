@@ -16,23 +16,32 @@ from benchmarks import write_section
 from leakdet.config import NetworkConfig
 from leakdet.detection.networks import Network, make_network
 
+LAYOUTS = {
+    "channels first, as the predecessor": torch.contiguous_format,
+    "channels last, as shipped": torch.channels_last,
+}
+
 
 def kernels() -> None:
-    """Kernels that fit one frame against the predecessor's 3x3 ones."""
-    config = NetworkConfig("dual_head", time_pool=1)
+    """Kernels that fit one frame against the predecessor's 3x3 ones, in the predecessor's memory format and in ours."""
     mel = torch.randn(512, 1, 64, 1)
-    fitting_one = make_network(config, (1, 64, 1), 2)
-    three = widened(make_network(config, (1, 64, 1), 2))
     rows = []
-    for what, timed in (("training step", training_rate), ("inference", inference_rate)):
-        found = [(timed(fitting_one, mel), timed(three, mel)) for _ in range(12)][2:]
-        fitted, wide = (statistics.median(pair[index] for pair in found) for index in (0, 1))
-        rows.append(
-            {"what": what, "fitting [samples/s]": fitted, "3x3 [samples/s]": wide, "ratio": fitted / wide}
-        )
-        print(rows[-1], flush=True)
+    for layout, memory_format in LAYOUTS.items():
+        fitting_one, three = one_frame_network(), widened(one_frame_network())
+        for network in (fitting_one, three):
+            network.to(memory_format=memory_format)  # type: ignore[call-overload]
+        for what, timed in (("training step", training_rate), ("inference", inference_rate)):
+            found = [(timed(fitting_one, mel), timed(three, mel)) for _ in range(12)][2:]
+            fitted, wide = (statistics.median(pair[index] for pair in found) for index in (0, 1))
+            rates = {"fitting [samples/s]": fitted, "3x3 [samples/s]": wide, "ratio": fitted / wide}
+            rows.append({"what": what, "memory format": layout, **rates})
+            print(rows[-1], flush=True)
     note = "`dual_head` on segments of one frame, batch 512; in turn, median of 10."
     write_section("train_kernels", "Kernels that fit one frame", rows, note)
+
+
+def one_frame_network() -> Network:
+    return make_network(NetworkConfig("dual_head", time_pool=1), (1, 64, 1), 2)
 
 
 def widened(network: Network) -> Network:
@@ -40,7 +49,7 @@ def widened(network: Network) -> Network:
     for name in ("conv1", "conv2", "conv3"):
         old = getattr(network, name)
         setattr(network, name, nn.Conv2d(old.in_channels, old.out_channels, 3, padding=1))
-    return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
+    return network
 
 
 def training_rate(network: nn.Module, mel: torch.Tensor) -> float:
