@@ -7,7 +7,6 @@ Exit codes: 0 the study is full and has a winner; 1 other hosts still run trials
 import json
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -22,6 +21,9 @@ if TYPE_CHECKING:
     import optuna
     from lightning.pytorch.callbacks import Callback
 
+    from leakdet.storage.store import StoreSplit
+    from leakdet.tuning.objective import Train
+
 ARGUMENTS: list[str] = []  # as the user gave them, for the other workers
 LOCAL = "basic"  # Hydra's own launcher runs jobs one after the other: there the first job starts its siblings
 
@@ -29,6 +31,7 @@ LOCAL = "basic"  # Hydra's own launcher runs jobs one after the other: there the
 def tune(config: TuneConfig, run: Run) -> int:
     from optuna.exceptions import StorageInternalError
 
+    from leakdet.tuning.siblings import end_siblings, start_siblings, wait_for_siblings
     from leakdet.tuning.space import check_space
     from leakdet.tuning.study import open_study
 
@@ -39,33 +42,27 @@ def tune(config: TuneConfig, run: Run) -> int:
         print(_introduction(config, study), flush=True)
     elif run.multirun and run.launcher == LOCAL:
         return DONE  # the first job has started this worker beside itself, and it has ended
-    siblings = _start_siblings(config) if run.multirun and run.launcher == LOCAL else []
-    from leakdet.tuning.worker import (
-        Stopped,
-        Worker,
-        sigterm_raises,
-        stop_code,
-        stop_name,
-    )  # slow: siblings load beside
+    train = _trainer(config)  # before there are siblings: folds that cannot be made are told once
+    siblings = start_siblings(config, ARGUMENTS) if run.multirun and run.launcher == LOCAL else []
+    from leakdet.tuning.objective import Objective  # slow: siblings load beside
+    from leakdet.tuning.stopping import Stopped, sigterm_raises, stop_code, stop_name
+    from leakdet.tuning.worker import Worker
 
     try:
         with sigterm_raises():
-            Worker(config, study, _train_trial, experiment_yaml).work()
+            objective = Objective(config, study, train, experiment_yaml)
+            Worker(config, study, objective).work()
             code = _finish(config, study)
     except (Stopped, KeyboardInterrupt, SystemExit) as stop:
-        _end(siblings)
+        end_siblings(siblings)
         print(f"{stop_name(stop)}: the same command goes on with the study", file=sys.stderr)
         return stop_code(stop)
     except StorageInternalError as error:
-        _end(siblings)
+        end_siblings(siblings)
         raise LeakdetError(
             f"The study's storage does not answer: {error}. The same command goes on."
         ) from error
-    for number, sibling in enumerate(siblings, 1):
-        if sibling.wait() < 0:
-            print(
-                f"note     worker {number} was killed (signal {-sibling.returncode}); its trial was queued again"
-            )
+    wait_for_siblings(siblings)
     return code
 
 
@@ -102,40 +99,25 @@ def _introduction(config: TuneConfig, study: "optuna.Study") -> str:
     return "\n".join(lines)
 
 
-def _start_siblings(config: TuneConfig) -> list["subprocess.Popen[bytes]"]:
-    """Workers 1, 2, ... of this machine as processes of their own: none takes the others with it when it is killed."""
-    plain = [argument for argument in ARGUMENTS if argument not in ("-m", "--multirun")]
-    command = [sys.executable, "-m", "leakdet.tune", *plain]
-    return [
-        subprocess.Popen([*command, f"tune.worker={number}"], env=_environment(config, number))
-        for number in range(1, config.tune.workers)
-    ]
-
-
-def _environment(config: TuneConfig, number: int) -> dict[str, str]:
-    """GPUs are dealt out in turn."""
-    environment = dict(os.environ)
-    if config.trainer.get("accelerator") not in ("gpu", "cuda"):
-        return environment
-    import torch
-
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-    devices = visible.split(",") if visible else [str(index) for index in range(torch.cuda.device_count())]
-    return {**environment, "CUDA_VISIBLE_DEVICES": devices[number % len(devices)]} if devices else environment
-
-
-def _end(siblings: "Sequence[subprocess.Popen[bytes]]") -> None:
-    for sibling in siblings:
-        sibling.terminate()
-    for sibling in siblings:
-        sibling.wait()
-
-
-def _train_trial(folder: Path, config: TrainConfig, extra: "Sequence[Callback]") -> None:
-    """What `leakdet.train` does, but nothing is scored on test and no model file is written."""
+def _trainer(config: TuneConfig) -> "Train":
+    """What `leakdet.train` does, on a fold where there are some; nothing is scored on test and no model file is written."""
     from leakdet.train import train_in
 
-    train_in(folder, config, extra, finish=False)
+    parts: Sequence[Sequence[StoreSplit]] = _folds(config) if config.tune.folds > 1 else [()]
+
+    def train(folder: Path, training: TrainConfig, extra: "Sequence[Callback]", fold: int) -> None:
+        train_in(folder, training, extra, finish=False, parts=parts[fold])
+
+    return train
+
+
+def _folds(config: TuneConfig) -> "Sequence[Sequence[StoreSplit]]":
+    from leakdet.storage.demo import demo_store
+    from leakdet.tuning.folding import trial_folds
+
+    cache = Path(config.data.cache) if config.data.cache else None
+    store = Path(config.data.store) if config.data.store else demo_store(config.demo, config.signal, cache)
+    return trial_folds(store, config.tune.folds, config.seed, config.labels.leak)
 
 
 def experiment_yaml(config: TrainConfig, note: str) -> str:
@@ -147,7 +129,7 @@ def experiment_yaml(config: TrainConfig, note: str) -> str:
 def _finish(config: TuneConfig, study: "optuna.Study") -> int:
     """The last worker to end writes the result; the others find it written."""
     from leakdet.tuning.result import RESULT, counts, winner, write_trials
-    from leakdet.tuning.study import locked
+    from leakdet.tuning.storages import locked
     from leakdet.tuning.trials import running
 
     folder = Path(config.tune.folder)
@@ -231,7 +213,7 @@ def _final_models(config: TuneConfig, tuned: TrainConfig, value: float | None) -
         "verdict": said,
         "model": str(models["best"]),
     }
-    if config.tune.objective == "recording_f1" and config.tune.repeats == 1:
+    if config.tune.objective == "recording_f1" and config.tune.trainings == 1:
         found["reproduced"] = same_f1(again, value)
         if not found["reproduced"]:
             print(
