@@ -1,15 +1,18 @@
 """How fast windows reach the network, against a Dataset read item by item: the section `data` of docs/benchmarks.md."""
 
 import argparse
+import json
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
+import psutil
 import torch
 from torch.utils.data import DataLoader, Dataset
 
@@ -19,15 +22,22 @@ from leakdet.storage.opening import open_any_split
 from leakdet.storage.store_writer import RecordingRow, SplitWriter
 from leakdet.training.loaders import Epochs
 from leakdet.training.resident import ResidentEpochs, ResidentSamples
-from leakdet.training.samples import Batch, SplitSamples
+from leakdet.training.samples import SplitSamples
 from leakdet.training.streaming import StreamEpochs
 
 FIELD = SignalConfig(fmax_hz=8000)
-NOTE = """Data path alone, batch after batch into the training process, file in the page cache, second epoch. `times` compares
-the samples per second with the baseline of the same run: a map-style `Dataset` that opens the file once per worker and reads
-an item with h5py, in a `DataLoader` with 2 workers. `of index_select`: share of a bare `torch.index_select` of the same batches
-from the same tensor; `of sequential`: share of a plain sequential read of the file. `wait`: share of an epoch of the default
-network that passes waiting for data; median, p99 and worst time of a batch in ms."""
+SEQUENTIAL_BYTES = 4 << 20
+ROUNDS = 3
+NOTE = """Data path alone, batch after batch into the training process, file in the page cache, second epoch; each rate is
+the median of three rounds in which all quantities of a row are measured in turn. `times` compares the samples per second with
+the baseline of the same run: a map-style `Dataset` that opens the file once per worker and reads an item with h5py, in a
+`DataLoader` with 2 workers. `of index_select`: share of a bare `torch.index_select` of batches of the same size, in random
+order, from the same tensor, by as many threads as the loader has (one); it carries no labels. `of sequential`: share of a
+plain sequential read of the whole file with h5py, slab after slab of 4 MB into one array; `of read()`: the same with a bare
+`readinto`. Neither shuffles, and their array never leaves the processor's cache; a streamed sample is copied twice, the
+second time from a random place of a buffer of 32 MB. `wait`: share of an epoch of the default network that passes waiting for
+data; median, p99 and worst time of a batch in ms. `predecessor`: the same windows as its `segments_mel`, contiguous, read as
+they are. `memory`: resident memory of two worker processes after the fifth streamed epoch, against that after the first."""
 
 
 class PerItem(Dataset[tuple[torch.Tensor, int]]):
@@ -48,27 +58,57 @@ class PerItem(Dataset[tuple[torch.Tensor, int]]):
         return torch.from_numpy(row), index % 2
 
 
+# ------------------------------------------------------------------------------------------------ stores
+
+
 def write_store(folder: Path, recordings: int, windows: int) -> None:
     """A training split of noise-like mel: 2,000 recordings of 80 `field` windows are 614 MB."""
     import io
 
     writer = SplitWriter(folder, "train", FIELD)
-    rng = np.random.default_rng(0)
-    mel = rng.normal(-60, 9, (windows, *FIELD.mel_shape)).astype(np.float16)
     starts = np.arange(windows, dtype=np.float32)
-    for number in range(recordings):
+    for number, mel in enumerate(_recordings(recordings, windows)):
         row = RecordingRow(
             f"r{number}", f"r{number}.wav", "LEAK" if number % 2 else "NORMAL", {}, 1.0, str(number), windows / 2, 16000,
             -40.0, 0.0, 0.0, [], windows, 0,
         )  # fmt: skip
-        writer.add(row, starts, io.BytesIO(np.roll(mel, number, axis=0).tobytes()), None)
+        writer.add(row, starts, io.BytesIO(mel.tobytes()), None)
     writer.write(folder / "train.h5", ["LEAK", "NORMAL"], "LEAK")
 
 
-def rate(
-    batches: Iterator[Any], size: Callable[[Any], int], seconds: float = 4.0
-) -> tuple[float, list[float]]:
-    """Samples per second, and the time of each batch, over at most so many seconds."""
+def write_predecessors_store(folder: Path, recordings: int, windows: int) -> None:
+    """The same windows in the predecessor's layout."""
+    with h5py.File(folder / "TRAINING_DATASET.H5", "w") as file:
+        mel = file.create_dataset("segments_mel", (recordings, windows, *FIELD.mel_shape), np.float16)
+        for number, recording in enumerate(_recordings(recordings, windows)):
+            mel[number] = recording
+        file["labels"] = (np.arange(recordings) % 2).astype(np.int16)
+        file.attrs["labels_json"] = json.dumps(["NOLEAK", "LEAK"])
+
+
+def _recordings(count: int, windows: int) -> Iterator[np.ndarray]:
+    mel = np.random.default_rng(0).normal(-60, 9, (windows, *FIELD.mel_shape)).astype(np.float16)
+    return (np.roll(mel, number, axis=0) for number in range(count))
+
+
+def samples_of(folder: Path, unit: str) -> SplitSamples:
+    split = open_any_split(folder, "train")
+    return SplitSamples(split, np.array(split.label_id), unit)
+
+
+# ------------------------------------------------------------------------------------------------ rates
+
+
+@dataclass
+class Pace:
+    """Samples per second, and the time of each batch but the first."""
+
+    rate: float
+    times: list[float]
+
+
+def paced(batches: Iterator[Any], size: Callable[[Any], int], seconds: float) -> Pace:
+    """Over at most so many seconds."""
     times, samples = [], 0
     began = before = time.perf_counter()
     for batch in batches:
@@ -78,24 +118,38 @@ def rate(
         before = now
         if now - began > seconds:
             break
-    return samples / (before - began), times
+    return Pace(samples / (before - began), times[1:] or times)
 
 
-def second_epoch(epochs: Epochs) -> tuple[float, list[float]]:
-    """Of an epoch that follows another, as all but the first do."""
-    rate(epochs.batches(0), lambda batch: len(batch.class_id))
-    return rate(epochs.batches(1), lambda batch: len(batch.class_id))
+def loaded(epochs: Epochs, epoch: int) -> Pace:
+    return paced(epochs.batches(epoch), lambda batch: len(batch.class_id), 3.0)
+
+
+def baseline(folder: Path, samples: SplitSamples, batch_size: int) -> float:
+    per_window = samples.split.mel.shape[1]
+    items = PerItem(folder / "train.h5", samples.unit == "segment", len(samples), per_window)
+    loader = DataLoader(items, batch_size, shuffle=True, num_workers=2)
+    warm = iter(loader)
+    if len(loader) > 1:
+        next(warm)  # its workers start
+    return paced(warm, lambda batch: len(batch[1]), 5.0).rate
 
 
 def index_select_rate(epochs: ResidentEpochs) -> float:
-    mel, bounds = epochs.resident.mel, epochs.bounds
+    mel = epochs.resident.mel
     order = torch.randperm(len(mel))
-    pieces = (order[a:b] for a, b in pairwise(bounds))
-    return rate((mel.index_select(0, piece) for piece in pieces), len)[0]
+    pieces = (order[a:b] for a, b in pairwise(epochs.bounds.tolist()))
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return paced((mel.index_select(0, piece) for piece in pieces), len, 3.0).rate
+    finally:
+        torch.set_num_threads(threads)
 
 
-def sequential_rate(path: Path, sample_bytes: int) -> float:
-    buffer = bytearray(4 << 20)
+def read_rate(path: Path, sample_bytes: int) -> float:
+    """Samples per second of a bare read of the whole file."""
+    buffer = bytearray(SEQUENTIAL_BYTES)
     began, read = time.perf_counter(), 0
     with path.open("rb", buffering=0) as file:
         while count := file.readinto(buffer):
@@ -103,51 +157,77 @@ def sequential_rate(path: Path, sample_bytes: int) -> float:
     return read / sample_bytes / (time.perf_counter() - began)
 
 
-def compared(folder: Path, unit: str, batch_size: int) -> list[dict[str, Any]]:
-    split = open_any_split(folder, "train")
-    samples = SplitSamples(split, np.array(split.label_id), unit)
-    path = folder / "train.h5"
-    sample_bytes = split.mel.window_bytes // samples.per_window
-    item = DataLoader(
-        PerItem(path, unit == "segment", len(samples), split.mel.shape[1]),
-        batch_size,
-        shuffle=True,
-        num_workers=2,
-    )
-    warm = iter(item)
-    next(warm)
-    baseline, _ = rate(warm, lambda batch: len(batch[1]), 6.0)
-    del warm
+def sequential_rate(path: Path, dataset: str, sample_bytes: int) -> float:
+    """Samples per second of h5py reading all of `dataset` in order."""
+    began = time.perf_counter()
+    with h5py.File(path, "r") as file:
+        mel = file[dataset]
+        many = max(1, SEQUENTIAL_BYTES * len(mel) // mel.nbytes)
+        slab = np.empty((many, *mel.shape[1:]), mel.dtype)
+        for start in range(0, len(mel), many):
+            stop = min(start + many, len(mel))
+            mel.read_direct(slab, np.s_[start:stop], np.s_[: stop - start])
+        size = mel.nbytes
+    return size / sample_bytes / (time.perf_counter() - began)
+
+
+# ------------------------------------------------------------------------------------------------ rows
+
+
+def compared(folder: Path, unit: str, batch_size: int) -> Iterator[dict[str, Any]]:
+    samples = samples_of(folder, unit)
+    per_item = baseline(folder, samples, batch_size)
+    head = {"samples": unit, "batch": batch_size}
+    yield {**head, "residency": "per item, 2 workers", "samples/s": per_item, "times": 1.0}
     data = DataConfig(batch_size=batch_size, unit=unit)
-    rows = [
-        {
-            "samples": unit,
-            "batch": batch_size,
-            "residency": "per item, 2 workers",
-            "samples/s": baseline,
-            "times": 1.0,
-        }
-    ]
     for residency in ("ram", "stream"):
-        epochs: Epochs = (
-            ResidentEpochs(ResidentSamples(samples), data, 0)
-            if residency == "ram"
-            else StreamEpochs(samples, data, 0)
-        )
-        found, times = second_epoch(epochs)
-        row = {
-            "samples": unit, "batch": batch_size, "residency": residency, "samples/s": found, "times": found / baseline,
-        }  # fmt: skip
-        if isinstance(epochs, ResidentEpochs):
-            row["of index_select"] = found / index_select_rate(epochs)
-        else:
-            row["of sequential"] = found / sequential_rate(path, sample_bytes)
-        row |= {
-            "median ms": 1e3 * float(np.median(times)),
-            "p99 ms": 1e3 * float(np.percentile(times[1:], 99)),
-        }
-        rows.append({**row, "worst ms": 1e3 * max(times[1:])})
-    return rows
+        yield {**head, "residency": residency, **measured(epochs_of(samples, data, residency), per_item)}
+
+
+def predecessor(folder: Path, old: Path, unit: str, batch_size: int) -> Iterator[dict[str, Any]]:
+    """Its file, unconverted, against the per-item loader of `compared`."""
+    per_item = baseline(folder, samples_of(folder, unit), batch_size)
+    data = DataConfig(batch_size=batch_size, unit=unit)
+    for residency in ("ram", "stream"):
+        row = measured(epochs_of(samples_of(old, unit), data, residency), per_item)
+        yield {"samples": unit, "batch": batch_size, "residency": f"{residency}, predecessor", **row}
+
+
+def epochs_of(samples: SplitSamples, data: DataConfig, residency: str) -> Epochs:
+    if residency == "ram":
+        return ResidentEpochs(ResidentSamples(samples), data, 0)
+    return StreamEpochs(samples, data, 0)
+
+
+def measured(epochs: Epochs, per_item: float) -> dict[str, Any]:
+    """A row of an epoch that follows another, as all but the first do."""
+    loaded(epochs, 0)
+    rounds, shares = [], []
+    for number in range(ROUNDS):
+        rounds.append(loaded(epochs, number + 1))
+        shares.append({name: rounds[-1].rate / rate() for name, rate in _limits(epochs).items()})
+    found = float(np.median([pace.rate for pace in rounds]))
+    row: dict[str, Any] = {"samples/s": found, "times": found / per_item}
+    row |= {name: float(np.median([share[name] for share in shares])) for name in shares[0]}
+    return row | _batch_times([time for pace in rounds for time in pace.times])
+
+
+def _limits(epochs: Epochs) -> dict[str, Callable[[], float]]:
+    """What no loader of this kind can pass."""
+    if isinstance(epochs, ResidentEpochs):
+        return {"of index_select": lambda: index_select_rate(epochs)}
+    assert isinstance(epochs, StreamEpochs)
+    part = epochs.samples.split.mel.parts[0]
+    size = epochs.samples.split.mel.window_bytes // epochs.samples.per_window
+    return {
+        "of sequential": lambda: sequential_rate(part.path, part.dataset, size),
+        "of read()": lambda: read_rate(part.path, size),
+    }
+
+
+def _batch_times(times: list[float]) -> dict[str, float]:
+    median, p99, worst = np.percentile(times, [50, 99, 100]).tolist()
+    return {"median ms": 1e3 * median, "p99 ms": 1e3 * p99, "worst ms": 1e3 * worst}
 
 
 def waiting(folder: Path, residency: str) -> dict[str, Any]:
@@ -155,49 +235,69 @@ def waiting(folder: Path, residency: str) -> dict[str, Any]:
     from leakdet.config import NetworkConfig
     from leakdet.detection.networks import make_network
 
-    split = open_any_split(folder, "train")
-    samples = SplitSamples(split, np.array(split.label_id), "window")
-    data = DataConfig(batch_size=512)
-    epochs: Epochs = (
-        ResidentEpochs(ResidentSamples(samples), data, 0)
-        if residency == "ram"
-        else StreamEpochs(samples, data, 0)
-    )
+    epochs = epochs_of(samples_of(folder, "window"), DataConfig(batch_size=512), residency)
     network = make_network(NetworkConfig(), FIELD.mel_shape, 2)
-    waits, began = [], time.perf_counter()
     batches = epochs.batches(1)
+    waits, began = [], time.perf_counter()
     for _ in range(40):
         before = time.perf_counter()
-        batch: Batch = next(batches)
+        batch = next(batches)
         waits.append(time.perf_counter() - before)
         output = network(batch.mel.float())
         torch.nn.functional.cross_entropy(output.class_logits, batch.class_id).backward()  # type: ignore[no-untyped-call]
-    return {
-        "samples": "window", "batch": 512, "residency": f"{residency}, default network",
-        "wait": sum(waits) / (time.perf_counter() - began), "median ms": 1e3 * float(np.median(waits)),
-        "p99 ms": 1e3 * float(np.percentile(waits[1:], 99)), "worst ms": 1e3 * max(waits[1:]),
-    }  # fmt: skip
+    share = sum(waits) / (time.perf_counter() - began)
+    row = {"samples": "window", "batch": 512, "residency": f"{residency}, default network", "wait": share}
+    return row | _batch_times(waits[1:])
+
+
+def worker_memory(folder: Path) -> dict[str, Any]:
+    """Resident memory of the worker processes of a stream, after its fifth epoch against after its first."""
+    data = DataConfig(batch_size=512, workers=2)
+    epochs = StreamEpochs(samples_of(folder, "window"), data, 0)
+    held = []
+    for epoch in range(5):
+        for _ in epochs.batches(epoch):
+            pass
+        children = psutil.Process().children(recursive=True)
+        held.append(
+            sum(
+                child.memory_info().rss
+                for child in children
+                if "multiprocessing" in " ".join(child.cmdline())
+            )
+        )
+    return {"samples": "window", "batch": 512, "residency": "stream, 2 workers", "memory": held[-1] / held[0]}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--recordings", type=int, default=2000)
     parser.add_argument("--windows", type=int, default=80)
+    parser.add_argument("--dry-run", action="store_true", help="print the rows and write nothing")
     arguments = parser.parse_args()
+    rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        write_store(folder, arguments.recordings, arguments.windows)
-        rows = [
-            row
-            for unit in ("segment", "window")
-            for batch in (512, 8192)
-            for row in compared(folder, unit, batch)
-        ]
-        rows += [waiting(folder, residency) for residency in ("ram", "stream")]
+        folder, old = Path(name, "store"), Path(name, "old")
+        for place, write in ((folder, write_store), (old, write_predecessors_store)):
+            place.mkdir()
+            write(place, arguments.recordings, arguments.windows)
+        for row in _all_rows(folder, old):
+            print(row, flush=True)
+            rows.append(row)
+    if arguments.dry_run:
+        return
     size = f"{arguments.recordings:,} recordings of {arguments.windows} windows"
     write_section("data", f"The data path: {size}", rows, " ".join(NOTE.split("\n")))
-    for row in rows:
-        print(row)
+
+
+def _all_rows(folder: Path, old: Path) -> Iterator[dict[str, Any]]:
+    for unit in ("segment", "window"):
+        for batch_size in (512, 8192):
+            yield from compared(folder, unit, batch_size)
+    yield from predecessor(folder, old, "segment", 8192)
+    for residency in ("ram", "stream"):
+        yield waiting(folder, residency)
+    yield worker_memory(folder)
 
 
 if __name__ == "__main__":

@@ -12,10 +12,8 @@ from torch import Tensor
 from leakdet.config import DataConfig
 from leakdet.detection.detector import as_samples
 from leakdet.storage.checking import check_contents
-from leakdet.training.samples import Batch, SplitSamples, gathered
+from leakdet.training.samples import Batch, SplitSamples, at_once, divided, gathered
 from leakdet.training.sampling import batch_bounds, epoch_draws, epoch_order, share_sizes
-
-GATHER_BYTES = 2 << 20  # of mel gathered at once, at least: a gather of a few kilobytes costs mostly its call
 
 
 class ResidentSamples:
@@ -51,26 +49,17 @@ class ResidentSamples:
 
     def take(self, index: Tensor) -> Batch:
         """Samples `index` [B], any order, duplicates allowed. `index` lies on the device of the samples."""
-        return self._described(_pinned(gathered(self.mel, index)), index)
+        return self._described(gathered(self.mel, index), index)
 
     def cut(self, start: int, stop: int) -> Batch:
         """Samples [start, stop) as they lie, without a copy."""
         return self._described(self.mel[start:stop], torch.arange(start, stop, device=self.device))
 
     def _described(self, mel: Tensor, index: Tensor) -> Batch:
-        window = torch.div(index, self.samples.per_window, rounding_mode="trunc")
-        recording = self._recording.index_select(0, window)
-        return Batch(
-            mel,
-            self._class.index_select(0, recording),
-            self._weight.index_select(0, recording),
-            recording.long(),
-        )
-
-
-def _pinned(mel: Tensor) -> Tensor:
-    """In memory from which an accelerator, where there is one, can copy while it computes."""
-    return mel.pin_memory() if mel.device.type == "cpu" and torch.cuda.is_available() else mel
+        each = self.samples.per_window
+        window = torch.div(index, each, rounding_mode="trunc") if each > 1 else index
+        recording = gathered(self._recording, window).long()
+        return Batch(mel, gathered(self._class, recording), gathered(self._weight, recording), recording)
 
 
 def _in_memory(samples: SplitSamples) -> Tensor:
@@ -98,7 +87,7 @@ class ResidentEpochs:
         draws = epoch_draws(counts.astype(np.int64), data.sampling, 0, data.curriculum_epochs)
         self.bounds = batch_bounds(int(draws.sum()), data.batch_size, world)
         self._sizes = share_sizes(self.bounds, rank, world)
-        self._at_once = max(1, GATHER_BYTES * len(resident.mel) // (resident.mel.nbytes * data.batch_size))
+        self._at_once = at_once(resident.samples, data.batch_size)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="next-epoch")
         self._ahead: tuple[int, Future[Tensor]] | None = None
 
@@ -126,5 +115,4 @@ class ResidentEpochs:
         for first in range(start, len(self), self._at_once):
             sizes = self._sizes[first : first + self._at_once].tolist()
             stop = int(ends[first + len(sizes) - 1])
-            several = self.resident.take(order[stop - sum(sizes) : stop])
-            yield from map(Batch, *(torch.split(column, sizes) for column in several))
+            yield from divided(self.resident.take(order[stop - sum(sizes) : stop]), sizes)

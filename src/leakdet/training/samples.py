@@ -1,15 +1,19 @@
 """A split as the samples of the network: which belongs to which recording, of what class and weight, and where it lies."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.data import get_worker_info
 
-from leakdet.detection.detector import as_samples
+from leakdet.detection.detector import as_samples, sample_shape
 from leakdet.storage.store import StoreSplit
+
+GATHER_BYTES = 2 << 20  # of mel gathered at once, at least: a gather of a few kilobytes costs mostly its call
 
 
 class Batch(NamedTuple):
@@ -21,13 +25,34 @@ class Batch(NamedTuple):
     recording: Tensor
 
 
-def gathered(mel: Tensor, index: Tensor) -> Tensor:
-    """mel[index] along the first axis. On a CPU by one thread: copying waits for memory, and torch's threads wait for each
+def batch_memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
+    """Room for a batch. Where there is an accelerator, it can copy from there while it computes."""
+    if torch.cuda.is_available() and get_worker_info() is None:
+        return torch.empty(shape, dtype=torch.from_numpy(np.empty(0, dtype)).dtype, pin_memory=True)
+    return torch.from_numpy(np.empty(shape, dtype))  # numpy's, because it asks for large pages
+
+
+def gathered(table: Tensor, index: Tensor) -> Tensor:
+    """table[index] along the first axis. On a CPU by one thread: copying waits for memory, and torch's threads wait for each
     other while another one reads ahead or another process has the core (measured: six times slower on two busy cores).
     """
-    if mel.device.type != "cpu":
-        return mel.index_select(0, index)
-    return torch.from_numpy(np.take(mel.numpy(), index.numpy(), axis=0))
+    if table.device.type != "cpu":
+        return table.index_select(0, index)
+    rows = table.numpy()
+    out = batch_memory((len(index), *rows.shape[1:]), rows.dtype)
+    # "clip", because numpy checks the bounds in a second copy otherwise
+    np.take(rows, index.numpy(), axis=0, out=out.numpy(), mode="clip")
+    return out
+
+
+def at_once(samples: "SplitSamples", batch_size: int) -> int:
+    """How many batches are best gathered as one."""
+    return max(1, GATHER_BYTES * samples.per_window // (samples.split.mel.window_bytes * batch_size))
+
+
+def divided(several: Batch, sizes: list[int]) -> Iterator[Batch]:
+    """Batches of these sizes, each a part of `several`."""
+    return map(Batch, *(torch.split(column, sizes) for column in several))
 
 
 @dataclass(frozen=True)
@@ -41,6 +66,11 @@ class SplitSamples:
     @property
     def per_window(self) -> int:
         return int(self.split.mel.shape[1]) if self.unit == "segment" else 1
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """[U, M, T] of one sample."""
+        return sample_shape(self.split.mel.shape[1:], self.unit)
 
     @cached_property
     def offsets(self) -> np.ndarray:
@@ -67,12 +97,9 @@ class SplitSamples:
         return samples[start - first * self.per_window : stop - first * self.per_window]
 
     def described(self, mel: Tensor, recording: Tensor) -> Batch:
-        """A batch of samples that belong to these recordings; the tables lie where `recording` does."""
+        """A batch of samples, in the host's memory, that belong to these recordings, int64 [B]."""
         return Batch(
-            mel,
-            self._class_table.index_select(0, recording),
-            self._weight_table.index_select(0, recording),
-            recording.long(),
+            mel, gathered(self._class_table, recording), gathered(self._weight_table, recording), recording
         )
 
     @cached_property

@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 
 from leakdet.config import DataConfig
 from leakdet.errors import InputError
-from leakdet.training import streaming
+from leakdet.training import blocks, streaming
+from leakdet.training.blocks import chunk_bounds
 from leakdet.training.loaders import Epochs, EvalLoader, TrainLoader, recording_shares
 from leakdet.training.resident import ResidentEpochs, ResidentSamples
 from leakdet.training.samples import Batch, SplitSamples
 from leakdet.training.sampling import epoch_draws
-from leakdet.training.streaming import StreamEpochs, chunk_bounds
+from leakdet.training.streaming import StreamEpochs
 
 WINDOWS = [3, 1, 7, 2, 5, 1, 4]
 LABELS = [0, 1, 1, 0, 1, 1, 1]
@@ -41,8 +42,10 @@ def numbers(batches: list[Batch]) -> list[int]:
 
 
 @pytest.fixture(autouse=True)
-def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streaming, "CHUNK_BYTES", 32)
+def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chunks of some recordings, gathers of some batches: as many borders as in a large split."""
+    monkeypatch.setattr(blocks, "CHUNK_BYTES", 32)
+    monkeypatch.setattr("leakdet.training.samples.GATHER_BYTES", 200)
 
 
 def worker_loader_steps(stream: StreamEpochs, workers: int, epoch: int) -> list[Batch]:
@@ -68,6 +71,7 @@ def worker_loader_steps(stream: StreamEpochs, workers: int, epoch: int) -> list[
     batch_size=st.integers(1, 20),
     epoch=st.integers(0, 3),
     shards=st.sampled_from([1, 2]),
+    buffer_mb=st.sampled_from([1e-4, 1.0]),
 )
 def test_natural_epoch_visits_every_sample_exactly_once(
     stores: SimpleNamespace,
@@ -79,11 +83,13 @@ def test_natural_epoch_visits_every_sample_exactly_once(
     batch_size: int,
     epoch: int,
     shards: int,
+    buffer_mb: float,
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         labels = [row % 2 for row in range(len(windows))]
         samples = stores.samples_of(Path(folder), windows, labels, unit, shards)
-        data = DataConfig(batch_size=batch_size, buffer_mb=1.0)
+        data = DataConfig(batch_size=batch_size)
+        data.buffer_mb = buffer_mb  # below what a user may set: blocks of a few windows
         seen, lengths = [], set()
         for rank in range(world):
             epochs = epochs_of(samples, residency, data, rank, world)
