@@ -94,7 +94,7 @@ def peak_mib(count: int, seconds: float) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--recordings", type=int, default=60)
+    parser.add_argument("--recordings", type=int, default=200)
     parser.add_argument("--peak-of", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.peak_of:

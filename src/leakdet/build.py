@@ -8,7 +8,7 @@ from leakdet._door import DONE, PARTLY, Run, open_door
 from leakdet.config import BuildConfig
 
 if TYPE_CHECKING:
-    from leakdet.storage.builder import BuildReport
+    from leakdet.storage.describing import BuildReport
 
 SHOWN = 20
 

@@ -1,41 +1,24 @@
 """Building a store: read every recording once, cut it, write its log-mel, check it, publish all of it or nothing."""
 
-import csv
-import json
-from collections.abc import Iterable
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
-import leakdet
 from leakdet._parallel import in_order
 from leakdet._progress import Advance
-from leakdet.acoustics.audio import read_header
 from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.synth import write_demo
-from leakdet.config import BuildConfig, SignalConfig
+from leakdet.config import BuildConfig
 from leakdet.errors import InputError
+from leakdet.storage.describing import BuildReport, describe, write_splits
 from leakdet.storage.hearing import Hearing
 from leakdet.storage.publishing import check_free, publish, workplace
+from leakdet.storage.scanning import scan
 from leakdet.storage.sources import LeftOut, Source, SourceRecording, read_source
 from leakdet.storage.splits import assign_splits, check_both_classes, leak_name
 from leakdet.storage.store import SPLITS
-from leakdet.storage.store_writer import RecordingRow, SplitWriter
+from leakdet.storage.store_writer import SplitWriter
 from leakdet.storage.verifying import verify
-
-
-@dataclass
-class BuildReport:
-    """What a build did: rows as they are in recordings.csv, what was left out, and remarks for the reader."""
-
-    out: Path
-    signal: SignalConfig
-    label_names: list[str]
-    leak_label: str
-    rows: list[dict[str, Any]] = field(default_factory=list)
-    left_out: list[LeftOut] = field(default_factory=list)
-    remarks: list[str] = field(default_factory=list)
 
 
 def build_store(config: BuildConfig) -> BuildReport:
@@ -54,7 +37,7 @@ def build_store(config: BuildConfig) -> BuildReport:
     with ExitStack() as stack:
         folder = stack.enter_context(workplace(out))
         source, remarks = _source(config, folder)
-        readable, left_out, signal, header_remarks = _scan(source, config)
+        readable, left_out, signal, header_remarks = scan(source, config)
         log_mel = LogMel(signal)
         names = sorted({recording.label for recording in readable})
         leak = leak_name(names, config.labels.leak, config.source)
@@ -85,25 +68,6 @@ def build_store(config: BuildConfig) -> BuildReport:
     return report
 
 
-def write_splits(
-    writers: dict[str, SplitWriter], folder: Path, config: BuildConfig, report: BuildReport, suffix: str = ""
-) -> None:
-    """Write the HDF5 files and add their rows to the report."""
-    for name, writer in writers.items():
-        report.rows += [_csv_row(name, row) for row in writer.rows]
-        path = folder / f"{name}{suffix}.h5"
-        writer.write(path, report.label_names, report.leak_label, config.compression)
-
-
-def describe(folder: Path, config: BuildConfig, report: BuildReport) -> None:
-    """Write recordings.csv and build.json."""
-    _write_recordings_csv(folder / "recordings.csv", report.rows)
-    _write_build_json(folder / "build.json", config, report)
-
-
-# ------------------------------------------------------------------------------------------------ what goes in
-
-
 def _source(config: BuildConfig, folder: Path) -> tuple[Source, list[str]]:
     if config.source != "demo":
         return read_source(Path(config.source)), []
@@ -117,50 +81,6 @@ def _source(config: BuildConfig, folder: Path) -> tuple[Source, list[str]]:
         config.split = replace(config.split, group_by=["site"])
         remarks.append("The demo is split by site (split.group_by=[site]).")
     return read_source(manifest), remarks
-
-
-def _scan(
-    source: Source, config: BuildConfig
-) -> tuple[list[SourceRecording], list[LeftOut], SignalConfig, list[str]]:
-    """Read every header: leave out what is no audio before splits are made, and find the highest frequency all can have."""
-    readable: list[SourceRecording] = []
-    left_out = list(source.left_out)
-    rates: set[int] = set()
-    seen: set[Path] = set()
-    with Advance("reading headers", len(source.recordings), "files") as progress:
-        for recording, outcome in in_order(_header_rate, source.recordings, config.workers):
-            progress.step()
-            if isinstance(outcome, InputError):
-                left_out.append(LeftOut(recording.recording_id, str(outcome)))
-            elif recording.path in seen:
-                left_out.append(LeftOut(recording.recording_id, "listed twice"))
-            else:
-                seen.add(recording.path)
-                readable.append(recording)
-                rates.add(outcome)
-    if not readable:
-        raise InputError(
-            f"{config.source}: none of {len(source.recordings)} files is readable audio; first: {left_out[0].reason}"
-        )
-    signal = config.signal
-    remarks = []
-    if signal.fmax_hz == "auto":
-        fmax_hz = min(signal.sample_rate_hz, *rates) / 2
-        signal = replace(signal, fmax_hz=fmax_hz)
-        remarks.append(
-            f"fmax_hz=auto became {fmax_hz:g} Hz: half of the lowest rate among {sorted(rates)} and the signal's own."
-        )
-    return readable, left_out, signal, remarks
-
-
-def _header_rate(recording: SourceRecording) -> int | InputError:
-    try:
-        return read_header(recording.path).source_rate_hz
-    except InputError as error:
-        return error
-
-
-# ------------------------------------------------------------------------------------------------ hearing
 
 
 def _hear_all(
@@ -217,43 +137,3 @@ class KnownContent:
 
 def _contradiction(recording: SourceRecording, other: SourceRecording) -> str:
     return f"the same sound as {other.recording_id} ({other.label}), but labelled {recording.label}"
-
-
-# ------------------------------------------------------------------------------------------------ checking and describing
-
-
-def _csv_row(split: str, row: RecordingRow) -> dict[str, Any]:
-    values = asdict(row)
-    groups = values.pop("groups")
-    values.pop("mel_crc32")
-    head = {
-        "recording_id": values.pop("recording_id"),
-        "split": split,
-        "label": values.pop("label"),
-        "path": values.pop("path"),
-    }
-    return {**head, **groups, **values, "flags": ",".join(row.flags)}
-
-
-def _write_recordings_csv(path: Path, rows: Iterable[dict[str, Any]]) -> None:
-    rows = list(rows)
-    columns = list(dict.fromkeys(column for row in rows for column in row))
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, columns, restval="")
-        writer.writeheader()
-        writer.writerows(rows)
-
-
-def _write_build_json(path: Path, config: BuildConfig, report: BuildReport) -> None:
-    content = {
-        "created_by": f"leakdet {leakdet.__version__}",
-        "settings": asdict(config),
-        "signal": asdict(report.signal),
-        "signal_hash": report.signal.hash,
-        "label_names": report.label_names,
-        "leak_label": report.leak_label,
-        "recordings": len(report.rows),
-        "left_out": [asdict(item) for item in report.left_out],
-        "remarks": report.remarks,
-    }
-    path.write_text(json.dumps(content, indent=2, default=str) + "\n", encoding="utf-8")

@@ -11,7 +11,8 @@ import numpy as np
 from leakdet._progress import Advance
 from leakdet.config import BuildConfig, SignalConfig
 from leakdet.errors import InputError
-from leakdet.storage.builder import BuildReport, KnownContent, describe, write_splits
+from leakdet.storage.builder import KnownContent
+from leakdet.storage.describing import BuildReport, describe, write_splits
 from leakdet.storage.opening import leak_label_of, open_any_split, splits_there
 from leakdet.storage.publishing import check_free, publish, workplace
 from leakdet.storage.sources import LeftOut, SourceRecording

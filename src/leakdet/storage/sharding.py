@@ -15,8 +15,8 @@ from typing import Any
 
 from leakdet.config import BuildConfig, SignalConfig
 from leakdet.errors import InputError
-from leakdet.storage.builder import BuildReport, describe
 from leakdet.storage.checking import check_apart
+from leakdet.storage.describing import BuildReport, describe
 from leakdet.storage.publishing import check_free, publish, workplace
 from leakdet.storage.sources import LeftOut, shown
 from leakdet.storage.splits import check_both_classes
