@@ -1,6 +1,7 @@
 """How fast windows reach the network, against a Dataset read item by item: the section `data` of docs/benchmarks.md."""
 
 import argparse
+import io
 import json
 import tempfile
 import time
@@ -61,19 +62,17 @@ class PerItem(Dataset[tuple[torch.Tensor, int]]):
 # ------------------------------------------------------------------------------------------------ stores
 
 
-def write_store(folder: Path, recordings: int, windows: int) -> None:
-    """A training split of noise-like mel: 2,000 recordings of 80 `field` windows are 614 MB."""
-    import io
-
-    writer = SplitWriter(folder, "train", FIELD)
+def write_store(folder: Path, recordings: int, windows: int, name: str = "train") -> None:
+    """A split of noise-like mel: 2,000 recordings of 80 `field` windows are 614 MB."""
+    writer = SplitWriter(folder, name, FIELD)
     starts = np.arange(windows, dtype=np.float32)
     for number, mel in enumerate(_recordings(recordings, windows)):
         row = RecordingRow(
-            f"r{number}", f"r{number}.wav", "LEAK" if number % 2 else "NORMAL", {}, 1.0, str(number), windows / 2, 16000,
-            -40.0, 0.0, 0.0, [], windows, 0,
+            f"{name}{number}", f"{name}{number}.wav", "LEAK" if number % 2 else "NORMAL", {}, 1.0, f"{name}{number}",
+            windows / 2, 16000, -40.0, 0.0, 0.0, [], windows, 0,
         )  # fmt: skip
         writer.add(row, starts, io.BytesIO(mel.tobytes()), None)
-    writer.write(folder / "train.h5", ["LEAK", "NORMAL"], "LEAK")
+    writer.write(folder / f"{name}.h5", ["LEAK", "NORMAL"], "LEAK")
 
 
 def write_predecessors_store(folder: Path, recordings: int, windows: int) -> None:

@@ -93,6 +93,7 @@ def _introduction(config: TrainConfig, data: "LeakDataModule") -> str:
         lines.append(
             f"note     {train.signal_unknown}: the model will score stores like this one, but no audio"
         )
+    lines += [f"note     {slow}" for split in (train, val) if (slow := split.mel.slow_chunks)]
     if not train.groups:
         lines.append(
             "note     the store names no sites or sensors, so whether the splits share them cannot be checked"

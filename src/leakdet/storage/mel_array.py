@@ -24,6 +24,7 @@ class MelPart:
     ]  # how it lies in the file; a predecessor's has the recording as its first axis
     dtype: str
     offset: int | None
+    chunk_bytes: int = 0  # of one HDF5 chunk, unpacked; 0 where the data set is contiguous
 
     @classmethod
     def of(cls, path: Path, dataset: h5py.Dataset, shape: tuple[int, ...] | None = None) -> "MelPart":
@@ -32,9 +33,14 @@ class MelPart:
         end = (offset or 0) + dataset.size * dataset.dtype.itemsize
         if offset is not None and path.stat().st_size < end:
             raise InputError(f"{path}: it is cut off ({path.stat().st_size} of {end} bytes). Build it again.")
-        as_read = shape or dataset.shape
         return cls(
-            path, dataset.name, as_read, dataset.shape, dataset.dtype.str, offset if dataset.size else None
+            path=path,
+            dataset=dataset.name,
+            shape=shape or dataset.shape,
+            stored_shape=dataset.shape,
+            dtype=dataset.dtype.str,
+            offset=offset if dataset.size else None,
+            chunk_bytes=math.prod(dataset.chunks or (0,)) * dataset.dtype.itemsize,
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -86,6 +92,9 @@ class MelPart:
         return windows[start - first * per_row : stop - first * per_row]
 
 
+CHUNK_BYTES = 1 << 20  # a larger HDF5 chunk costs more to unpack than what is read of it at a time
+
+
 class MelArray:
     """Parts in order, addressed by window over all of them.
 
@@ -108,6 +117,18 @@ class MelArray:
     @property
     def window_bytes(self) -> int:
         return math.prod(self.shape[1:]) * 2
+
+    @property
+    def slow_chunks(self) -> str | None:
+        """Why reading some windows of these files takes long, and the way out; None where it does not."""
+        worst = max(self.parts, key=lambda part: part.chunk_bytes)
+        if worst.chunk_bytes <= CHUNK_BYTES:
+            return None
+        windows = worst.chunk_bytes // self.window_bytes
+        return (
+            f"{worst.path}: one HDF5 chunk holds {windows} windows ({worst.chunk_bytes / 1e6:.1f} MB), and to read one of them "
+            "all are unpacked. python -m leakdet.build source=… out=… rewrites it without chunks."
+        )
 
     @property
     def mapped(self) -> np.ndarray | None:

@@ -120,3 +120,14 @@ def test_faulty_files_are_named(tmp_path: Path):
     path.write_bytes(path.read_bytes()[:3000])
     with pytest.raises(InputError, match=r"TRAINING_DATASET\.H5"):
         open_any_split(tmp_path, "train")
+
+
+@pytest.mark.parametrize(("rows", "slow"), [(None, False), (1, False), (300, True)])
+def test_large_chunks_are_named_with_the_way_out(tmp_path: Path, rows: int | None, slow: bool):
+    """A random window of a chunk that was laid out for writing costs the whole chunk."""
+    write(tmp_path, np.arange(3000) % 5, **({} if rows is None else {"chunks": (rows * 10, 8, 2, 16, 1)}))
+    found = open_legacy_split(tmp_path, "train").mel.slow_chunks
+    assert (found is not None) == slow
+    if found is not None:
+        assert "TRAINING_DATASET.H5: one HDF5 chunk holds 24000 windows (1.5 MB)" in found
+        assert "leakdet.build" in found

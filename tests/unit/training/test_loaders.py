@@ -131,6 +131,19 @@ def test_every_sampling_draws_the_mix_that_it_reports_and_spreads_it_evenly(
             assert max(counted) - min(counted) <= 1
 
 
+@pytest.mark.parametrize("residency", ["ram", "device", "stream"])
+def test_balanced_batches_are_balanced_on_each_rank(
+    stores: SimpleNamespace, tmp_path: Path, residency: str
+) -> None:
+    """One leak in ten recordings: a rank that drew the natural mix would see a tenth."""
+    labels = [int(row % 10 == 0) for row in range(400)]
+    samples = stores.samples_of(tmp_path, [2] * 400, labels, "segment")
+    data = DataConfig(batch_size=64, sampling="balanced", buffer_mb=1.0)
+    for rank in (0, 1):
+        drawn = torch.cat([b.class_id for b in epochs_of(samples, residency, data, rank, 2).batches(0)])
+        assert drawn.float().mean().item() == pytest.approx(0.5, abs=0.1)
+
+
 def test_all_residencies_have_the_same_batch_sizes(stores: SimpleNamespace, tmp_path: Path) -> None:
     samples = stores.samples_of(tmp_path, WINDOWS, LABELS, "segment")
     data = DataConfig(batch_size=7, buffer_mb=1.0)
