@@ -80,11 +80,11 @@ class ResidentEpochs:
     ) -> None:
         self.resident, self.data, self.seed = resident, data, seed
         self.rank, self.world = rank, world
-        self._class_of_sample = np.repeat(
-            resident.samples.class_of_recording, np.diff(resident.samples.offsets)
-        )
-        counts = np.bincount(resident.samples.class_of_recording, np.diff(resident.samples.offsets))
-        draws = epoch_draws(counts.astype(np.int64), data.sampling, 0, data.curriculum_epochs)
+        classes = resident.samples.class_of_recording
+        sizes = np.diff(resident.samples.offsets)
+        self._class_of_sample = np.repeat(classes.astype(np.int16), sizes)
+        counts = np.bincount(classes, sizes).astype(np.int64)
+        draws = epoch_draws(counts, data.sampling, 0, data.curriculum_epochs)
         self.bounds = batch_bounds(int(draws.sum()), data.batch_size, world)
         self._sizes = share_sizes(self.bounds, rank, world)
         self._at_once = at_once(resident.samples, data.batch_size)
