@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -32,6 +33,13 @@ def test_the_demo_is_learnt_on_sites_that_were_not_heard(trained):
     assert metrics["test"]["recording"]["auroc"] > 0.8
     train, test = (open_any_split(trained.store, name).groups["site"] for name in ("train", "test"))
     assert not set(train) & set(test)
+
+
+def test_the_run_says_in_one_line_where_its_windows_are_and_why(trained):
+    (line,) = [line for line in trained.printed.splitlines() if line.startswith("data  ")]
+    assert re.fullmatch(
+        r"data +ram: 0\.\d\d GB of windows fit in half of the [\d.]+ GB of free memory", line
+    ), line
 
 
 def test_trains_number_is_evaluates_and_predicts_number(trained, door, tmp_path: Path):

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import chisquare
 
-from leakdet.training.sampling import SAMPLINGS, batch_bounds, drawn_mix, epoch_order
+from leakdet.training import sampling
+from leakdet.training.sampling import SAMPLINGS, batch_bounds, drawn_mix, epoch_order, shuffled
 
 CLASSES = st.lists(st.integers(0, 3), min_size=1, max_size=80).map(np.array)
 
@@ -68,3 +70,16 @@ def test_batches_are_few_and_alike(samples: int, batch_size: int):
     assert sizes.min() >= 1
     assert sizes.max() <= batch_size
     assert sizes.max() - sizes.min() <= 1
+
+
+def test_many_numbers_are_shuffled_pile_by_pile_with_every_order_equally_likely(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(sampling, "PILES_FROM", 1)
+    rng = np.random.default_rng(0)
+    orders = Counter(tuple(shuffled(np.arange(4), rng).tolist()) for _ in range(4800))
+    assert len(orders) == 24
+    assert chisquare(list(orders.values())).pvalue > 1e-4
+    many = shuffled(np.arange(5000) * 3, rng)
+    assert sorted(many.tolist()) == list(range(0, 15000, 3))
+    assert abs(np.corrcoef(many, np.arange(5000))[0, 1]) < 0.06
