@@ -166,7 +166,7 @@ def sequential_rate(path: Path, dataset: str, sample_bytes: int) -> float:
         for start in range(0, len(mel), many):
             stop = min(start + many, len(mel))
             mel.read_direct(slab, np.s_[start:stop], np.s_[: stop - start])
-        size = mel.nbytes
+        size = int(mel.nbytes)
     return size / sample_bytes / (time.perf_counter() - began)
 
 
