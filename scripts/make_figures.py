@@ -66,7 +66,8 @@ def mixed(own: Tensor, rest: Tensor) -> Tensor:
 
 def mel(sound: np.ndarray) -> Tensor:
     """Log-mel [1, segments, mels, frames] of the first window."""
-    return LogMel(SIGNAL)(torch.from_numpy(sound[: SIGNAL.window_samples].astype(np.float32))[None])
+    found: Tensor = LogMel(SIGNAL)(torch.from_numpy(sound[: SIGNAL.window_samples].astype(np.float32))[None])
+    return found
 
 
 def picture(log_mel: Tensor) -> np.ndarray:

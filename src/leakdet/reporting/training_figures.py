@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 from jaxtyping import Bool, Float
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -34,9 +35,16 @@ def learning_curve(history: Mapping[str, Sequence[float] | np.ndarray]) -> Figur
     if "val/recording_auroc" in history:
         lower.plot(epoch, history["val/recording_auroc"], color=REST, marker=".", label="recording AUROC")
     lower.set(xlabel="epoch", ylabel="val", ylim=(-0.02, 1.02))
-    lower.xaxis.set_major_locator(MaxNLocator(integer=True))
+    _whole_epochs(lower)
     lower.legend(loc="lower right")
     return figure
+
+
+def _whole_epochs(axes: Axes) -> None:
+    """Ticks at whole epochs, also where there is one only."""
+    low, high = axes.get_xlim()
+    axes.set_xlim(min(low, 0.5), high)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
 
 
 def confusion(tn: int, fp: int, fn: int, tp: int) -> Figure:
@@ -81,7 +89,7 @@ def gradient_norms(history: Mapping[str, Sequence[float] | np.ndarray]) -> Figur
     axes.plot(epoch, history["gradient/norm_mean"], color=TRAIN, marker=".", label="mean")
     axes.plot(epoch, history["gradient/norm_max"], color=REST, marker=".", label="largest")
     axes.set(xlabel="epoch", ylabel="gradient norm", yscale="log")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    _whole_epochs(axes)
     axes.legend()
     return figure
 

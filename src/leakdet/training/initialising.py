@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
 from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LRScheduler
+from torch.optim.lr_scheduler import LambdaLR
 
 from leakdet.config import INIT_PARTS, TrainConfig
 from leakdet.errors import InputError, SettingsError
@@ -74,10 +74,13 @@ def inherit_optimizer(optimizer: Optimizer, state: dict[str, Any], lr: float) ->
         group["lr"] = group["initial_lr"] = lr
 
 
-def inherit_schedule(optimizer: Optimizer, scheduler: LRScheduler, state: dict[str, Any]) -> None:
+def inherit_schedule(optimizer: Optimizer, scheduler: LambdaLR, state: dict[str, Any]) -> None:
     """The earlier training's place on the curve of this one's length and peak."""
-    scheduler.last_epoch = int(state["last_epoch"]) - 1
-    scheduler.step()
+    scheduler.last_epoch = int(state["last_epoch"])
+    for group, peak, share in zip(
+        optimizer.param_groups, scheduler.base_lrs, scheduler.lr_lambdas, strict=True
+    ):
+        group["lr"] = peak * share(scheduler.last_epoch)
 
 
 def inherit_best(callbacks: Iterable[Any], source: Path, folder: Path) -> None:
