@@ -214,12 +214,12 @@ def multiply_adds(network: Network, mel_shape: tuple[int, int, int]) -> int:
     counted: list[int] = []
 
     def count(layer: nn.Module, _: tuple[Tensor, ...], found: Tensor) -> None:
+        assert isinstance(layer.weight, Tensor)
         counted.append(found.numel() * layer.weight[0].numel())
 
     layers = [layer for layer in network.modules() if isinstance(layer, nn.Conv2d | nn.Linear)]
     handles = [layer.register_forward_hook(count) for layer in layers]
-    with torch.no_grad():
-        network.eval()(torch.zeros(1, *mel_shape))
+    network.eval()(torch.zeros(1, *mel_shape))
     for handle in handles:
         handle.remove()
     return sum(counted)
