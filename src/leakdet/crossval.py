@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from leakdet.storage.views import SplitView
     from leakdet.training.crossvalidation import Task
 
+HELD_OUT = "held_out"  # what the recordings of a page are called, where a store's split has its name
+
 
 def crossval(config: CrossvalConfig, run: Run) -> int:
     from leakdet.storage.fold_files import claim
@@ -119,11 +121,11 @@ def _report(
     view: "SplitView",
     content: dict[str, Any],
 ) -> None:
-    """The held-out recordings of one protocol, of the first seed, as a page."""
+    """The held-out recordings of one protocol, of the first seed: a page, and every number of it in files beside."""
     import numpy as np
 
     from leakdet.reporting.material import ReportInput
-    from leakdet.reporting.report import write_report
+    from leakdet.reporting.report import write_results
     from leakdet.storage.crossvalidated import Pooled
     from leakdet.storage.folds import RECORDING
     from leakdet.storage.results import metrics_content, tables_of
@@ -132,18 +134,17 @@ def _report(
     pooled = Pooled.of(outcomes, view)
     windows = np.concatenate([outcome.window_prob(view) for outcome in outcomes])
     scored = scored_of(
-        view.take(pooled.row, protocol), windows, pooled.is_leak, pooled.score, pooled.threshold
+        view.take(pooled.row, HELD_OUT), windows, pooled.is_leak, pooled.score, pooled.threshold
     )
     found, settings = content["crossval"][protocol], content["settings"]
     columns = [] if group_by == [RECORDING] else group_by
     drawn = columns if found["recording"]["intervals"]["unit"] == "group" else []
-    tables = {protocol: tables_of(scored, group_by=drawn)}
+    tables = {HELD_OUT: tables_of(scored, group_by=drawn)}
     metrics = metrics_content(tables, None, columns, audit=found["audit"], settings=settings)
     repeats = settings["crossval"]["repeats"]
     title = f"cross-validation, {protocol}" + (f", the first of {repeats} repeats" if repeats > 1 else "")
-    path = folder / f"report-{protocol}.html"
-    write_report(path, ReportInput(title, {protocol: scored}, metrics))
-    print(f"report   {path}")
+    print(f"{protocol}:")
+    write_results(folder / protocol, ReportInput(title, {HELD_OUT: scored}, metrics))
 
 
 def main() -> None:

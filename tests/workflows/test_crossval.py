@@ -98,7 +98,13 @@ def test_every_recording_is_scored_once_by_a_network_that_never_heard_its_site(
     assert "AUROC of the network" in printed
     assert "AUROC of logistic regression" in printed
     assert "AUROC of loudness" in printed
-    page = (tmp_path / "out" / "report-leave-out-site.html").read_text(encoding="utf-8")
+    beside = tmp_path / "out" / "leave-out-site"
+    of_page = json.loads((beside / "metrics.json").read_text(encoding="utf-8"))
+    assert schema_faults(of_page) == []
+    assert of_page["held_out"]["recording"]["tp"] == tp
+    with (beside / "recordings.csv").open(newline="", encoding="utf-8") as file:
+        assert {row["recording_id"] for row in csv.DictReader(file)} == {row["recording_id"] for row in rows}
+    page = (beside / "report.html").read_text(encoding="utf-8")
     assert "Judged on recordings that were held out of training: 12 recordings with a leak" in page
     assert "Training and judging never share a site" in page
     assert "There are too few values of site here to resample those" in page
