@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from leakdet.detection.detector import Detector
     from leakdet.storage.scored import ScoredRecordings
+    from leakdet.storage.store import StoreSplit
     from leakdet.training.datamodule import LeakDataModule
 
 
@@ -30,11 +31,16 @@ def train(config: TrainConfig, run: Run) -> int:
 
 
 def train_in(
-    folder: Path, config: TrainConfig, extra: "Sequence[Callback]" = (), finish: bool = True
+    folder: Path,
+    config: TrainConfig,
+    extra: "Sequence[Callback]" = (),
+    finish: bool = True,
+    parts: "Sequence[StoreSplit]" = (),
 ) -> dict[str, Any] | None:
     """One training in `folder`, with callbacks of the caller's. Returns what metrics.json tells, on rank 0 only.
 
-    `finish=False` ends after fitting: no split is scored, no model file is written, test stays unseen.
+    `finish=False` ends after fitting: no split is scored, no model file is written, test stays unseen. `parts` train and
+    validate in place of the store's own splits.
     """
     from leakdet.storage.bundle import load_detector
     from leakdet.training.datamodule import LeakDataModule
@@ -44,7 +50,7 @@ def train_in(
     if config.resume is None:
         refuse_overwriting(folder)
     store = _store(config)
-    data = LeakDataModule(config, store)
+    data = LeakDataModule(config, store, *parts)
     print(_introduction(config, data), flush=True)
     trainer = fit(config, data, folder, extra)
     if not trainer.is_global_zero or not finish:  # the other ranks have done their part

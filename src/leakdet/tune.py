@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     import optuna
     from lightning.pytorch.callbacks import Callback
 
+    from leakdet.storage.store import StoreSplit
+    from leakdet.tuning.objective import Train
+
 ARGUMENTS: list[str] = []  # as the user gave them, for the other workers
 LOCAL = "basic"  # Hydra's own launcher runs jobs one after the other: there the first job starts its siblings
 
@@ -40,17 +43,14 @@ def tune(config: TuneConfig, run: Run) -> int:
     elif run.multirun and run.launcher == LOCAL:
         return DONE  # the first job has started this worker beside itself, and it has ended
     siblings = _start_siblings(config) if run.multirun and run.launcher == LOCAL else []
-    from leakdet.tuning.worker import (
-        Stopped,
-        Worker,
-        sigterm_raises,
-        stop_code,
-        stop_name,
-    )  # slow: siblings load beside
+    from leakdet.tuning.objective import Objective  # slow: siblings load beside
+    from leakdet.tuning.stopping import Stopped, sigterm_raises, stop_code, stop_name
+    from leakdet.tuning.worker import Worker
 
     try:
         with sigterm_raises():
-            Worker(config, study, _train_trial, experiment_yaml).work()
+            objective = Objective(config, study, _trainer(config), experiment_yaml)
+            Worker(config, study, objective).work()
             code = _finish(config, study)
     except (Stopped, KeyboardInterrupt, SystemExit) as stop:
         _end(siblings)
@@ -131,11 +131,25 @@ def _end(siblings: "Sequence[subprocess.Popen[bytes]]") -> None:
         sibling.wait()
 
 
-def _train_trial(folder: Path, config: TrainConfig, extra: "Sequence[Callback]") -> None:
-    """What `leakdet.train` does, but nothing is scored on test and no model file is written."""
+def _trainer(config: TuneConfig) -> "Train":
+    """What `leakdet.train` does, on a fold where there are some; nothing is scored on test and no model file is written."""
     from leakdet.train import train_in
 
-    train_in(folder, config, extra, finish=False)
+    parts = _folds(config) if config.tune.folds > 1 else [()]
+
+    def train(folder: Path, config: TrainConfig, extra: "Sequence[Callback]", fold: int) -> None:
+        train_in(folder, config, extra, finish=False, parts=parts[fold])
+
+    return train
+
+
+def _folds(config: TuneConfig) -> "Sequence[Sequence[StoreSplit]]":
+    from leakdet.storage.demo import demo_store
+    from leakdet.tuning.folding import trial_folds
+
+    cache = Path(config.data.cache) if config.data.cache else None
+    store = Path(config.data.store) if config.data.store else demo_store(config.demo, config.signal, cache)
+    return trial_folds(store, config.tune.folds, config.seed, config.labels.leak)
 
 
 def experiment_yaml(config: TrainConfig, note: str) -> str:
@@ -147,7 +161,7 @@ def experiment_yaml(config: TrainConfig, note: str) -> str:
 def _finish(config: TuneConfig, study: "optuna.Study") -> int:
     """The last worker to end writes the result; the others find it written."""
     from leakdet.tuning.result import RESULT, counts, winner, write_trials
-    from leakdet.tuning.study import locked
+    from leakdet.tuning.storages import locked
     from leakdet.tuning.trials import running
 
     folder = Path(config.tune.folder)
@@ -231,7 +245,7 @@ def _final_models(config: TuneConfig, tuned: TrainConfig, value: float | None) -
         "verdict": said,
         "model": str(models["best"]),
     }
-    if config.tune.objective == "recording_f1" and config.tune.repeats == 1:
+    if config.tune.objective == "recording_f1" and config.tune.trainings == 1:
         found["reproduced"] = same_f1(again, value)
         if not found["reproduced"]:
             print(

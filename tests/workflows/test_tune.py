@@ -15,7 +15,7 @@ import pytest
 from optuna.trial import TrialState
 
 from leakdet.tuning.result import same_f1
-from leakdet.tuning.trials import CHECKS, finished
+from leakdet.tuning.trials import CHECKS, OWNER, finished
 
 TINY = (
     "experiment=smoke",
@@ -130,16 +130,42 @@ def test_two_workers_share_a_study_and_end_in_a_model_that_train_reproduces(fold
 
 @pytest.mark.slow
 def test_kill_9_loses_no_trial(folder: Path) -> None:
-    process = start(folder, "tune.study=killed", "tune.n_trials=4", "tune.finish=false", "tune.pruner=none")
-    wait_for(folder, "killed", lambda s: len(finished(s.trials)) >= 1 and trains(s), process)
+    arguments = ("tune.study=killed", "tune.n_trials=8", "tune.finish=false", "tune.n_startup_trials=2")
+    process = start(folder, *arguments)
+    wait_for(folder, "killed", lambda s: len(finished(s.trials)) >= 3 and trains(s), process)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
-    tune(folder, "tune.study=killed", "tune.n_trials=4", "tune.finish=false", "tune.pruner=none")
+    before = {t.number: (t.params, t.value) for t in finished(study(folder, "killed").trials)}
+    assert 3 <= len(before) < 8
+    tune(folder, *arguments)
     found = study(folder, "killed")
-    assert len(finished(found.trials)) == 4
+    assert len(finished(found.trials)) == 8
     assert {t.state for t in found.trials} <= {TrialState.COMPLETE, TrialState.FAIL}
+    assert {n: (found.trials[n].params, found.trials[n].value) for n in before} == before
     failed = [t for t in found.trials if t.state == TrialState.FAIL]
     assert all("was killed" in t.user_attrs["reason"] for t in failed)
+    assert all(t.params in [again.params for again in finished(found.trials)] for t in failed)
+
+
+@pytest.mark.slow
+def test_when_a_worker_is_killed_the_other_does_its_trial_too(folder: Path) -> None:
+    arguments = ("-m", "tune.workers=2", "tune.study=one-killed", "tune.n_trials=4", "tune.finish=false")
+    process = start(folder, *arguments, "trainer.max_epochs=30", "patience=30", "tune.pruner=none")
+
+    def both_train(found: optuna.Study) -> bool:
+        return sum(t.state == TrialState.RUNNING and OWNER in t.user_attrs for t in found.trials) == 2
+
+    wait_for(folder, "one-killed", both_train, process)
+    owners = [t.user_attrs[OWNER]["pid"] for t in study(folder, "one-killed").trials if OWNER in t.user_attrs]
+    sibling = next(pid for pid in owners if pid != process.pid)
+    os.kill(sibling, signal.SIGKILL)
+    out, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, out
+    assert "worker 1 was killed (signal 9); its trial was queued again" in out
+    found = study(folder, "one-killed")
+    assert len(finished(found.trials)) == 4
+    assert [t.state for t in finished(found.trials)] == [TrialState.COMPLETE] * 4
+    assert [t.user_attrs[OWNER]["pid"] for t in found.trials if t.state == TrialState.FAIL] == [sibling]
 
 
 @pytest.mark.slow

@@ -6,6 +6,9 @@ from typing import Any
 from leakdet.config.checks import at_least, one_of, require
 from leakdet.config.train import TrainConfig
 
+# The signed-rank test of n pairs cannot fall below p = 1 / 2**n, and prunes below 0.1: after four, so that a fifth is saved.
+WILCOXON_TRAININGS = 5
+
 
 @dataclass
 class SearchParam:
@@ -44,12 +47,15 @@ class TuneSettings:
     sampler: str = "tpe"  # tpe | gp | cmaes | random | grid
     seed: int = 0  # of the sampler; the seed of training is `seed`
     n_startup_trials: int = 8  # drawn at random before the sampler learns
-    pruner: str = "median"  # median | percentile | hyperband | asha | wilcoxon | none
-    n_warmup: int = 3  # checks before which nothing is pruned
+    pruner: str = "asha"  # asha | median | percentile | hyperband | wilcoxon | none
+    n_warmup: int = 5  # checks before which nothing is pruned; the space's longest warm-up of the rate
     n_min_trials: int = 4  # with fewer trials at that check nothing is pruned
     percentile: float = 25.0  # percentile: the share of trials that are let through
     reduction_factor: int = 3  # hyperband, asha
     repeats: int = 1  # trainings of a trial, with seeds seed, seed+1, ...; its value is their mean
+    folds: int = (
+        1  # of train and val together, each validated once in each repeat; 1: val as the store has it
+    )
     skip_duplicates: bool = True  # parameters that a finished trial had are not trained again
     max_retries: int = 2  # of a trial whose process was killed or interrupted
     keep: str = "best"  # best | all | none: whose checkpoints stay
@@ -65,16 +71,24 @@ class TuneSettings:
         one_of("tune.sampler", self.sampler, ("tpe", "gp", "cmaes", "random", "grid"))
         one_of("tune.pruner", self.pruner, ("median", "percentile", "hyperband", "asha", "wilcoxon", "none"))
         one_of("tune.keep", self.keep, ("best", "all", "none"))
-        for name in ("n_trials", "workers", "n_min_trials", "repeats"):
+        for name in ("n_trials", "workers", "n_min_trials", "repeats", "folds"):
             at_least(f"tune.{name}", getattr(self, name), 1)
         for name in ("worker", "seed", "n_startup_trials", "n_warmup", "max_retries"):
             at_least(f"tune.{name}", getattr(self, name), 0)
         require(0 < self.percentile < 100, "tune.percentile", self.percentile, "between 0 and 100")
         at_least("tune.reduction_factor", self.reduction_factor, 2)
-        ok = self.pruner != "wilcoxon" or self.repeats > 1
         require(
-            ok, "tune.pruner", self.pruner, "used with tune.repeats above 1: it compares repeats, not checks"
+            self.pruner != "wilcoxon" or self.trainings >= WILCOXON_TRAININGS,
+            "tune.pruner",
+            self.pruner,
+            f"used with tune.repeats x tune.folds of at least {WILCOXON_TRAININGS}: it compares trainings, not checks, "
+            "and of fewer than four its test tells nothing",
         )
+
+    @property
+    def trainings(self) -> int:
+        """Of one trial."""
+        return self.repeats * self.folds
 
     @property
     def maximises(self) -> bool:

@@ -4,7 +4,7 @@ Nothing of a held-out group reaches training, early stopping or the threshold: a
 validation and training may share one where there are too few groups to do without.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,6 +78,17 @@ def make_folds(
     Raises:
         InputError: fewer groups than folds or than two, or a fold whose training part lacks a class; with the counts.
     """
+    made = []
+    for label, rest, held_out in dealt(groups, is_leak, folds, seed):
+        train, val, val_by = _carve(groups[rest], is_leak[rest], val_fraction, seed, label)
+        made.append(Fold(label, rest[train], rest[val], held_out, val_by))
+    return made
+
+
+def dealt(
+    groups: np.ndarray, is_leak: Bool[np.ndarray, " R"], folds: int, seed: int
+) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """A name, the rows that are left and the rows held out, fold by fold. Raises `InputError` on fewer groups than folds."""
     known = np.flatnonzero(groups != "")
     names, number = np.unique(groups[known], return_inverse=True)
     if len(names) < max(2, folds):
@@ -89,14 +100,9 @@ def make_folds(
     if folds:
         counts = _counts(number, is_leak[known], len(names))
         fold_of_group = balance(counts, np.full(folds, 1 / folds), seed)
-    made = []
     for fold in np.unique(fold_of_group):
         held_out = fold_of_group[number] == fold
-        rest = known[~held_out]
-        label = f"fold {fold + 1}" if folds else str(names[fold])
-        train, val, val_by = _carve(groups[rest], is_leak[rest], val_fraction, seed, label)
-        made.append(Fold(label, rest[train], rest[val], known[held_out], val_by))
-    return made
+        yield f"fold {fold + 1}" if folds else str(names[fold]), known[~held_out], known[held_out]
 
 
 def _counts(number: np.ndarray, is_leak: np.ndarray, groups: int) -> np.ndarray:

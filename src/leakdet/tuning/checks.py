@@ -13,7 +13,11 @@ MONITORED = {"recording_f1": names.VAL_F1, "recording_auroc": names.VAL_AUROC, "
 
 
 class CheckReporter(PyTorchLightningPruningCallback):  # type: ignore[misc]  # optuna_integration exports untyped names
-    """Keeps every validation check and reports it under steps 0, 1, ..., one per check; the sanity check is none.
+    """Keeps every validation check; reports the best so far under steps 0, 1, ..., one per check; the sanity check is none.
+
+    The best so far is what the trial would be worth if it ended here, and pruners compare like with like. Of single checks
+    they do not: F1 of some recordings jumps from check to check, and Optuna's percentile pruners compare the best of the one
+    trial with whatever the others had at that step.
 
     Optuna's own reports by epoch, so that several checks in an epoch are lost; it only warns about a metric that is
     not there; and it prunes at a NaN. Here the first is an error, and a NaN is reported but never prunes.
@@ -23,6 +27,7 @@ class CheckReporter(PyTorchLightningPruningCallback):  # type: ignore[misc]  # o
         super().__init__(trial, MONITORED[objective])
         self.maximises, self.prunes = maximises, prunes
         self.checks: list[float] = []
+        self.ranks: list[float] = []  # what training chooses its checkpoint by, for ties of F1
         self.aurocs: list[float] = []
 
     def on_fit_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
@@ -41,20 +46,31 @@ class CheckReporter(PyTorchLightningPruningCallback):  # type: ignore[misc]  # o
             )
         value = float(found[self.monitor])
         self.checks.append(value)
+        self.ranks.append(float(found.get(names.VAL_RANK, 0.0)))
         self.aurocs.append(float(found.get(names.VAL_AUROC, math.nan)))
         if self.prunes:
             step = len(self.checks) - 1
-            self._trial.report(value, step)
+            self._trial.report(self._best_so_far, step)
             if math.isfinite(value) and self._trial.should_prune():
                 raise optuna.TrialPruned(f"pruned after {step + 1} validation checks")
 
     @property
+    def _best_so_far(self) -> float:
+        finite = [value for value in self.checks if math.isfinite(value)]
+        if not finite:
+            return math.nan
+        return max(finite) if self.maximises else min(finite)
+
+    @property
     def best_check(self) -> int:
-        """The check whose weights are kept: the first of the best finite ones. Raises `LeakdetError` without any."""
+        """The best finite check: of equal ones that of the best rank, whose weights are kept, then the first.
+
+        Raises `LeakdetError` without any.
+        """
         finite = [index for index, value in enumerate(self.checks) if math.isfinite(value)]
         if not finite:
             raise LeakdetError(
                 f"{self.monitor} was never a finite number in {len(self.checks)} validation checks."
             )
         sign = 1 if self.maximises else -1
-        return max(finite, key=lambda index: sign * self.checks[index])
+        return max(finite, key=lambda index: (sign * self.checks[index], self.ranks[index]))

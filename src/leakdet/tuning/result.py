@@ -1,7 +1,6 @@
 """What a study ends in: the winner's settings, the table of trials, and whether the gain is larger than the noise."""
 
 import csv
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from leakdet.detection.intervals import mcnemar, paired_difference
 from leakdet.errors import LeakdetError
 from leakdet.storage.bundle import load_detector
 from leakdet.storage.opening import open_any_split, splits_there
-from leakdet.storage.scoring import SplitScores, score_split
+from leakdet.storage.scoring import SplitScores, score_split, split_by
 from leakdet.tuning.space import settings_of, with_settings
 from leakdet.tuning.table import checks_saved
 from leakdet.tuning.trials import AUROC, CHECKS, REASON, finished, ranked
@@ -120,23 +119,10 @@ def _difference(
 
 
 def _groups(store: Path, scores: SplitScores) -> np.ndarray | None:
-    path = store / "build.json"
-    settings: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    columns = _find(settings, "group_by") or []
-    there = [scores.split.groups[column] for column in columns if column in scores.split.groups]
+    there = [scores.split.groups[column] for column in split_by(store) if column in scores.split.groups]
     if not there:
         return None
     return np.array(["/".join(map(str, key)) for key in zip(*there, strict=True)])
-
-
-def _find(node: Any, key: str) -> Any:
-    if not isinstance(node, dict):
-        return None
-    return (
-        node[key]
-        if key in node
-        else next((found for value in node.values() if (found := _find(value, key))), None)
-    )
 
 
 def same_f1(evaluated: float | None, logged: float | None) -> bool:

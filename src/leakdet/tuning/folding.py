@@ -1,0 +1,42 @@
+"""Folds inside a trial: train and val divided anew, so that no lucky val chooses the settings. Test is never among them."""
+
+from pathlib import Path
+
+import numpy as np
+
+from leakdet.errors import InputError
+from leakdet.storage.folds import RECORDING, dealt, group_keys_of
+from leakdet.storage.opening import leak_label_of, open_any_split
+from leakdet.storage.scoring import split_by
+from leakdet.storage.views import SplitView, pooled
+
+
+def trial_folds(
+    store: Path, folds: int, seed: int, leak: str | None = None
+) -> list[tuple[SplitView, SplitView]]:
+    """What each fold trains on and is validated with: every recording of train and val validates once.
+
+    Groups by which the store was split stay whole. The division depends on the seed alone, so that trials are compared on
+    the same folds.
+
+    Raises:
+        InputError: too few groups, or a fold without both classes in either part; with the counts.
+    """
+    view = pooled([open_any_split(store, name) for name in ("train", "val")])
+    groups = group_keys_of(view.groups, split_by(store) or [RECORDING], view.recording_ids, "tune.folds")
+    is_leak = view.label_id == view.label_names.index(leak_label_of(view, leak))
+    found = []
+    for name, rest, held_out in dealt(groups, is_leak, folds, seed):
+        for part in (rest, held_out):
+            _check_classes(is_leak[part], f"{store}: {name} of tune.folds={folds}")
+        found.append((view.take(rest, "train"), view.take(held_out, "val")))
+    return found
+
+
+def _check_classes(is_leak: np.ndarray, where: str) -> None:
+    leaks = int(is_leak.sum())
+    if not 0 < leaks < len(is_leak):
+        raise InputError(
+            f"{where} would have {leaks} leaks among {len(is_leak)} recordings in one of its parts; both kinds are needed. "
+            "Ask for fewer folds."
+        )

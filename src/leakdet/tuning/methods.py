@@ -1,0 +1,99 @@
+"""Samplers and pruners by their settings."""
+
+import random
+import warnings
+
+import optuna
+from optuna.pruners import BasePruner
+from optuna.samplers import BaseSampler
+from optuna.trial import FrozenTrial
+
+from leakdet.config import TuneConfig, TuneSettings
+from leakdet.errors import SettingsError
+
+
+def make_sampler(tune: TuneSettings, number: int) -> BaseSampler:
+    """The sampler of trial `number`. Its draws depend on the seed, the number and the history alone, so that a study that
+    was stopped goes on as if it had not been, and no two workers draw the same.
+    """
+    seed = random.Random(f"{tune.seed}/{number}").randrange(2**31)
+    startup = tune.n_startup_trials
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        match tune.sampler:
+            case "tpe":
+                return optuna.samplers.TPESampler(
+                    seed=seed,
+                    n_startup_trials=startup,
+                    multivariate=True,
+                    group=True,
+                    constant_liar=tune.workers > 1,
+                )
+            case "gp":
+                return optuna.samplers.GPSampler(
+                    seed=seed, n_startup_trials=max(1, startup), warn_independent_sampling=False
+                )
+            case "cmaes":
+                return _cmaes(seed, startup)
+            case _:  # the grid's combinations are enqueued
+                return optuna.samplers.RandomSampler(seed=seed)
+
+
+def _cmaes(seed: int, startup: int) -> BaseSampler:
+    try:
+        sampler = optuna.samplers.CmaEsSampler(
+            seed=seed, n_startup_trials=startup, warn_independent_sampling=False
+        )
+    except ImportError as error:
+        raise SettingsError(
+            "tune.sampler=cmaes needs a package that is not installed: pip install cmaes."
+        ) from error
+    return sampler
+
+
+def make_pruner(config: TuneConfig) -> BasePruner:
+    """From the settings each time: a study does not store its pruner."""
+    tune = config.tune
+    common = {
+        "n_startup_trials": tune.n_min_trials,
+        "n_warmup_steps": tune.n_warmup,
+        "n_min_trials": tune.n_min_trials,
+    }
+    least = max(1, tune.n_warmup)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        match tune.pruner:
+            case "median":
+                return optuna.pruners.MedianPruner(**common)
+            case "percentile":
+                return optuna.pruners.PercentilePruner(tune.percentile, **common)
+            case "asha":
+                return Patient(
+                    optuna.pruners.SuccessiveHalvingPruner(least, reduction_factor=tune.reduction_factor),
+                    tune,
+                )
+            case "hyperband":
+                most = max(least + 1, int(config.trainer.get("max_epochs") or 100))
+                return Patient(optuna.pruners.HyperbandPruner(least, most, tune.reduction_factor), tune)
+            case "wilcoxon":
+                return optuna.pruners.WilcoxonPruner(n_startup_steps=1)
+            case _:
+                return optuna.pruners.NopPruner()
+
+
+class Patient(BasePruner):
+    """A pruner that waits: for `n_warmup` checks of a trial, and for `n_min_trials` other trials at that check."""
+
+    def __init__(self, pruner: BasePruner, tune: TuneSettings) -> None:
+        self.pruner, self.n_warmup, self.n_min_trials = pruner, tune.n_warmup, tune.n_min_trials
+
+    def prune(self, study: optuna.Study, trial: FrozenTrial) -> bool:
+        step = trial.last_step
+        if step is None or step < self.n_warmup:
+            return False
+        there = [
+            t
+            for t in study.get_trials(deepcopy=False)
+            if step in t.intermediate_values and t.number != trial.number
+        ]
+        return self.pruner.prune(study, trial) and len(there) >= self.n_min_trials

@@ -1,0 +1,94 @@
+"""What a trial is worth: its trainings, over seeds and folds, and the mean of their best checks."""
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import replace
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import optuna
+from lightning.pytorch.callbacks import Callback
+from optuna.trial import Trial
+
+from leakdet.config import TrainConfig, TuneConfig
+from leakdet.tuning.checks import CheckReporter
+from leakdet.tuning.space import draw, settings_of, with_settings
+from leakdet.tuning.trials import AUROC, CHECKS, same_parameters, trial_folder
+
+Train = Callable[[Path, TrainConfig, Sequence[Callback], int], object]
+
+
+class Objective:
+    """`train(folder, config, callbacks, fold)` fits one configuration; `to_yaml` writes one as an experiment."""
+
+    def __init__(
+        self,
+        config: TuneConfig,
+        study: optuna.Study,
+        train: Train,
+        to_yaml: Callable[[TrainConfig, str], str],
+    ) -> None:
+        self.tune, self.search, self.study = config.tune, config.search, study
+        self.base = config.training()
+        self.train, self.to_yaml = train, to_yaml
+
+    def __call__(self, trial: Trial) -> float:
+        """Raises `optuna.TrialPruned`, and whatever ends a training."""
+        drawn = draw(trial, self.search)
+        twin = same_parameters(self.study, drawn, trial.number) if self.tune.skip_duplicates else None
+        if twin is not None and twin.value is not None:
+            trial.set_user_attr("duplicate_of", twin.number)
+            trial.set_user_attr(AUROC, twin.user_attrs.get(AUROC))
+            return twin.value
+        config = with_settings(self.base, settings_of(self.search, drawn))
+        folder = trial_folder(self.tune.folder, trial.number)
+        folder.mkdir(parents=True, exist_ok=True)
+        note = f"study {self.tune.study}, trial {trial.number}"
+        (folder / "config.yaml").write_text(self.to_yaml(config, note), encoding="utf-8")
+        reporters: list[CheckReporter] = []
+        try:
+            self._train_all(trial, config, folder, reporters)
+        finally:
+            trial.set_user_attr(CHECKS, sum(len(reporter.checks) for reporter in reporters))
+        return _judged(trial, reporters)
+
+    def _train_all(
+        self, trial: Trial, config: TrainConfig, folder: Path, reporters: list[CheckReporter]
+    ) -> None:
+        """Every fold of every repeat. Wilcoxon's pruner hears of each training; the others of the first one's checks."""
+        between = self.tune.pruner == "wilcoxon"
+        for number in range(self.tune.trainings):
+            by_check = number == 0 and not between
+            reporters.append(CheckReporter(trial, self.tune.objective, self.tune.maximises, by_check))
+            self._train_once(config, folder, number, reporters[-1])
+            if between:
+                trial.report(reporters[-1].checks[reporters[-1].best_check], number)
+                if trial.should_prune():
+                    raise optuna.TrialPruned
+
+    def _train_once(self, config: TrainConfig, folder: Path, number: int, reporter: CheckReporter) -> None:
+        repeat, fold = divmod(number, self.tune.folds)
+        inside = folder
+        if self.tune.repeats > 1:
+            inside /= f"repeat-{repeat}"
+        if self.tune.folds > 1:
+            inside /= f"fold-{fold}"
+        inside.mkdir(parents=True, exist_ok=True)
+        with (
+            (inside / "log.txt").open("a", encoding="utf-8") as log,
+            redirect_stdout(log),
+            redirect_stderr(log),
+        ):
+            self.train(inside, replace(config, seed=config.seed + repeat), [reporter], fold)
+
+
+def _judged(trial: Trial, reporters: Sequence[CheckReporter]) -> float:
+    best: list[tuple[Any, Any]] = [
+        (reporter.checks[reporter.best_check], reporter.aurocs[reporter.best_check]) for reporter in reporters
+    ]
+    trial.set_user_attr("trainings", [value for value, _ in best])
+    auroc = mean(area for _, area in best)
+    trial.set_user_attr(AUROC, auroc if math.isfinite(auroc) else None)
+    return mean(value for value, _ in best)

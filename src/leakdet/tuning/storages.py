@@ -1,0 +1,128 @@
+"""Where a study is kept: a journal file, a database, or a server in front of one of them."""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fcntl import LOCK_EX, LOCK_UN, flock
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlparse
+
+import optuna
+from optuna.storages import BaseStorage
+from optuna.trial import FrozenTrial
+
+from leakdet.config import TuneSettings
+from leakdet.errors import SettingsError
+from leakdet.tuning.trials import requeue
+
+JOURNAL = "study.journal"
+HEARTBEAT_S = 30
+DATABASE_WAIT_S = 60
+SERVER_WAIT_S = 20
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Exclusive among the processes that see this file; the system releases it when its holder dies."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as file:
+        flock(file, LOCK_EX)
+        try:
+            yield
+        finally:
+            flock(file, LOCK_UN)
+
+
+def open_storage(tune: TuneSettings) -> BaseStorage:
+    """The study's storage. Raises `SettingsError` where its address, its package or its server is not there."""
+    where = tune.storage or str(Path(tune.folder) / JOURNAL)
+    scheme = urlparse(where).scheme if "://" in where else ""
+    if scheme == "grpc":
+        return _proxy(where)
+    return _database(where, tune.max_retries) if scheme else _journal(Path(where))
+
+
+def _proxy(where: str) -> BaseStorage:
+    """A storage server that `optuna.storages.run_grpc_proxy_server` runs on another host."""
+    address = urlparse(where)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            proxy = optuna.storages.GrpcStorageProxy(
+                host=address.hostname or "localhost", port=address.port or 13000
+            )
+        proxy.wait_server_ready(timeout=SERVER_WAIT_S)
+    except ImportError as error:
+        raise SettingsError(
+            f"tune.storage={where} needs a package that is not installed: pip install grpcio protobuf."
+        ) from error
+    except ConnectionError as error:
+        raise SettingsError(
+            f"tune.storage={where}: nothing answered for {SERVER_WAIT_S} s. Start the server first (docs/tuning.md)."
+        ) from error
+    return proxy
+
+
+def _journal(path: Path) -> BaseStorage:
+    from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _drop_torn_line(path, JournalFileSymlinkLock(str(path)))
+    try:
+        return optuna.storages.JournalStorage(JournalFileBackend(str(path)))
+    except (ValueError, KeyError) as error:
+        raise SettingsError(f"tune.storage: {path} is no journal of Optuna's ({error}).") from error
+
+
+def _drop_torn_line(path: Path, lock: Any) -> None:
+    """A crash of the machine may leave half a line at the end, onto which the next entry would be glued."""
+    if not path.exists() or path.stat().st_size == 0:
+        return
+    lock.acquire()
+    try:
+        content = path.read_bytes()
+        if not content.endswith(b"\n"):
+            with path.open("r+b") as file:
+                file.truncate(content.rfind(b"\n") + 1)
+    finally:
+        lock.release()
+
+
+def _database(url: str, retries: int) -> BaseStorage:
+    from sqlalchemy.exc import SQLAlchemyError
+
+    def again(study: optuna.Study, trial: FrozenTrial) -> None:
+        requeue(study, trial, "its heartbeat stopped", tell=False, most=retries)
+
+    shown = (
+        f"{urlparse(url).scheme}://{urlparse(url).hostname or ''}{urlparse(url).path}"  # without its password
+    )
+    arguments = (
+        {"connect_args": {"timeout": DATABASE_WAIT_S}}
+        if url.startswith("sqlite")
+        else {"pool_pre_ping": True}
+    )
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)  # heartbeats
+            return optuna.storages.RDBStorage(
+                url,
+                engine_kwargs=arguments,
+                heartbeat_interval=HEARTBEAT_S,
+                heartbeat_stale_trial_callback=again,
+            )
+    except ImportError as error:
+        raise SettingsError(
+            f"tune.storage={shown} needs a database driver that is not installed: pip install 'leakdet[postgres]'."
+        ) from error
+    except (SQLAlchemyError, ValueError) as error:
+        cause = str(error).splitlines()[0]
+        raise SettingsError(f"tune.storage={shown} cannot be opened: {cause}") from error
+
+
+def fail_silent(study: optuna.Study) -> None:
+    """Databases only: running trials of other hosts whose heartbeat stopped become FAIL and are queued again."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        optuna.storages.fail_stale_trials(study)
