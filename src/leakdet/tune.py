@@ -7,7 +7,6 @@ Exit codes: 0 the study is full and has a winner; 1 other hosts still run trials
 import json
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -32,6 +31,7 @@ LOCAL = "basic"  # Hydra's own launcher runs jobs one after the other: there the
 def tune(config: TuneConfig, run: Run) -> int:
     from optuna.exceptions import StorageInternalError
 
+    from leakdet.tuning.siblings import end_siblings, start_siblings, wait_for_siblings
     from leakdet.tuning.space import check_space
     from leakdet.tuning.study import open_study
 
@@ -42,7 +42,7 @@ def tune(config: TuneConfig, run: Run) -> int:
         print(_introduction(config, study), flush=True)
     elif run.multirun and run.launcher == LOCAL:
         return DONE  # the first job has started this worker beside itself, and it has ended
-    siblings = _start_siblings(config) if run.multirun and run.launcher == LOCAL else []
+    siblings = start_siblings(config, ARGUMENTS) if run.multirun and run.launcher == LOCAL else []
     from leakdet.tuning.objective import Objective  # slow: siblings load beside
     from leakdet.tuning.stopping import Stopped, sigterm_raises, stop_code, stop_name
     from leakdet.tuning.worker import Worker
@@ -53,19 +53,15 @@ def tune(config: TuneConfig, run: Run) -> int:
             Worker(config, study, objective).work()
             code = _finish(config, study)
     except (Stopped, KeyboardInterrupt, SystemExit) as stop:
-        _end(siblings)
+        end_siblings(siblings)
         print(f"{stop_name(stop)}: the same command goes on with the study", file=sys.stderr)
         return stop_code(stop)
     except StorageInternalError as error:
-        _end(siblings)
+        end_siblings(siblings)
         raise LeakdetError(
             f"The study's storage does not answer: {error}. The same command goes on."
         ) from error
-    for number, sibling in enumerate(siblings, 1):
-        if sibling.wait() < 0:
-            print(
-                f"note     worker {number} was killed (signal {-sibling.returncode}); its trial was queued again"
-            )
+    wait_for_siblings(siblings)
     return code
 
 
@@ -102,43 +98,14 @@ def _introduction(config: TuneConfig, study: "optuna.Study") -> str:
     return "\n".join(lines)
 
 
-def _start_siblings(config: TuneConfig) -> list["subprocess.Popen[bytes]"]:
-    """Workers 1, 2, ... of this machine as processes of their own: none takes the others with it when it is killed."""
-    plain = [argument for argument in ARGUMENTS if argument not in ("-m", "--multirun")]
-    command = [sys.executable, "-m", "leakdet.tune", *plain]
-    return [
-        subprocess.Popen([*command, f"tune.worker={number}"], env=_environment(config, number))
-        for number in range(1, config.tune.workers)
-    ]
-
-
-def _environment(config: TuneConfig, number: int) -> dict[str, str]:
-    """GPUs are dealt out in turn."""
-    environment = dict(os.environ)
-    if config.trainer.get("accelerator") not in ("gpu", "cuda"):
-        return environment
-    import torch
-
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-    devices = visible.split(",") if visible else [str(index) for index in range(torch.cuda.device_count())]
-    return {**environment, "CUDA_VISIBLE_DEVICES": devices[number % len(devices)]} if devices else environment
-
-
-def _end(siblings: "Sequence[subprocess.Popen[bytes]]") -> None:
-    for sibling in siblings:
-        sibling.terminate()
-    for sibling in siblings:
-        sibling.wait()
-
-
 def _trainer(config: TuneConfig) -> "Train":
     """What `leakdet.train` does, on a fold where there are some; nothing is scored on test and no model file is written."""
     from leakdet.train import train_in
 
-    parts = _folds(config) if config.tune.folds > 1 else [()]
+    parts: Sequence[Sequence[StoreSplit]] = _folds(config) if config.tune.folds > 1 else [()]
 
-    def train(folder: Path, config: TrainConfig, extra: "Sequence[Callback]", fold: int) -> None:
-        train_in(folder, config, extra, finish=False, parts=parts[fold])
+    def train(folder: Path, training: TrainConfig, extra: "Sequence[Callback]", fold: int) -> None:
+        train_in(folder, training, extra, finish=False, parts=parts[fold])
 
     return train
 

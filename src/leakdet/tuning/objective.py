@@ -6,7 +6,6 @@ from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from statistics import mean
-from typing import Any
 
 import optuna
 from lightning.pytorch.callbacks import Callback
@@ -85,7 +84,7 @@ class Objective:
 
 
 def _judged(trial: Trial, reporters: Sequence[CheckReporter]) -> float:
-    best: list[tuple[Any, Any]] = [
+    best: list[tuple[float, float]] = [
         (reporter.checks[reporter.best_check], reporter.aurocs[reporter.best_check]) for reporter in reporters
     ]
     trial.set_user_attr("trainings", [value for value, _ in best])

@@ -23,7 +23,9 @@ def states(study: optuna.Study) -> list[TrialState]:
 def test_pruners_prune_but_not_early_nor_with_few_trials(
     settings: Settings, tuned: Tuned, pruner: str
 ) -> None:
-    study = tuned(settings(n_trials=20, pruner=pruner, n_warmup=2, n_min_trials=4, n_startup_trials=20))
+    config = settings(n_trials=20, pruner=pruner, n_warmup=2, n_min_trials=4, n_startup_trials=20)
+    config.trainer["max_epochs"] = 5
+    study = tuned(config)
     pruned = [t for t in study.trials if t.state == TrialState.PRUNED]
     assert pruned
     assert all(t.last_step is not None and t.last_step >= 2 for t in pruned)
@@ -54,7 +56,9 @@ def test_the_default_prunes_most_trials_of_a_long_study_and_keeps_the_best(
 
 
 def test_wilcoxon_compares_trainings_and_stops_between_them(settings: Settings, tuned: Tuned) -> None:
-    settled = lambda config: [1.0 - abs(math.log10(config.optimizer.lr) + 2) / 4 + config.seed / 1000]  # noqa: E731
+    def settled(config: TrainConfig) -> list[float]:
+        return [1.0 - abs(math.log10(config.optimizer.lr) + 2) / 4 + config.seed / 1000]
+
     study = tuned(settings(n_trials=12, pruner="wilcoxon", repeats=2, folds=3, sampler="random"), settled)
     pruned = [t for t in study.trials if t.state == TrialState.PRUNED]
     assert pruned
