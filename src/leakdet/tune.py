@@ -42,6 +42,7 @@ def tune(config: TuneConfig, run: Run) -> int:
         print(_introduction(config, study), flush=True)
     elif run.multirun and run.launcher == LOCAL:
         return DONE  # the first job has started this worker beside itself, and it has ended
+    train = _trainer(config)  # before there are siblings: folds that cannot be made are told once
     siblings = start_siblings(config, ARGUMENTS) if run.multirun and run.launcher == LOCAL else []
     from leakdet.tuning.objective import Objective  # slow: siblings load beside
     from leakdet.tuning.stopping import Stopped, sigterm_raises, stop_code, stop_name
@@ -49,7 +50,7 @@ def tune(config: TuneConfig, run: Run) -> int:
 
     try:
         with sigterm_raises():
-            objective = Objective(config, study, _trainer(config), experiment_yaml)
+            objective = Objective(config, study, train, experiment_yaml)
             Worker(config, study, objective).work()
             code = _finish(config, study)
     except (Stopped, KeyboardInterrupt, SystemExit) as stop:
