@@ -31,7 +31,7 @@ def test_trials_are_compared_on_the_same_folds(demo_store: Path) -> None:
 def test_more_folds_than_can_be_filled_are_refused(
     write_store: Callable[..., Path], planted: Callable[..., Any], folds: int, said: str
 ) -> None:
-    made = [planted(("LEAK", "NOLEAK")[seed % 2], seed) for seed in range(12)]
+    made = [planted(("leak", "other")[seed % 2], seed) for seed in range(12)]
     store = write_store(train=made[:8], val=made[8:])
     with pytest.raises(InputError, match=said):
         trial_folds(store, folds, seed=0)
