@@ -150,7 +150,7 @@ def test_kill_9_loses_no_trial(folder: Path) -> None:
 @pytest.mark.slow
 def test_when_a_worker_is_killed_the_other_does_its_trial_too(folder: Path) -> None:
     arguments = ("-m", "tune.workers=2", "tune.study=one-killed", "tune.n_trials=4", "tune.finish=false")
-    process = start(folder, *arguments, "trainer.max_epochs=30", "patience=30", "tune.pruner=none")
+    process = start(folder, *arguments, "trainer.max_epochs=12", "tune.pruner=none")
 
     def both_train(found: optuna.Study) -> bool:
         return sum(t.state == TrialState.RUNNING and OWNER in t.user_attrs for t in found.trials) == 2

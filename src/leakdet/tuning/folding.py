@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import numpy as np
-
 from leakdet.errors import InputError
 from leakdet.storage.folds import RECORDING, dealt, group_keys_of
 from leakdet.storage.opening import leak_label_of, open_any_split
@@ -26,17 +24,13 @@ def trial_folds(
     groups = group_keys_of(view.groups, split_by(store) or [RECORDING], view.recording_ids, "tune.folds")
     is_leak = view.label_id == view.label_names.index(leak_label_of(view, leak))
     found = []
-    for name, rest, held_out in dealt(groups, is_leak, folds, seed):
-        for part in (rest, held_out):
-            _check_classes(is_leak[part], f"{store}: {name} of tune.folds={folds}")
-        found.append((view.take(rest, "train"), view.take(held_out, "val")))
-    return found
-
-
-def _check_classes(is_leak: np.ndarray, where: str) -> None:
-    leaks = int(is_leak.sum())
-    if not 0 < leaks < len(is_leak):
+    for _, rest, held_out in dealt(groups, is_leak, folds, seed):
+        if all(0 < is_leak[part].sum() < len(part) for part in (rest, held_out)):
+            found.append((view.take(rest, "train"), view.take(held_out, "val")))
+    if len(found) < folds:  # parts may also be left empty, where groups are few
+        leaks = int(is_leak.sum())
         raise InputError(
-            f"{where} would have {leaks} leaks among {len(is_leak)} recordings in one of its parts; both kinds are needed. "
-            "Ask for fewer folds."
+            f"{store}: tune.folds={folds}, but train and val, {leaks} leaks and {len(is_leak) - leaks} others, give "
+            f"{len(found)} parts with both kinds in them and beside them. Ask for fewer folds."
         )
+    return found

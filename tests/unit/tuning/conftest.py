@@ -53,6 +53,11 @@ def by_lr(config: TrainConfig) -> list[float]:
 
 
 @pytest.fixture
+def rising() -> Callable[[TrainConfig], list[float]]:
+    return by_lr
+
+
+@pytest.fixture
 def announce() -> Callable[..., None]:
     return check
 

@@ -27,11 +27,14 @@ def test_trials_are_compared_on_the_same_folds(demo_store: Path) -> None:
     assert ids[0] == ids[1] != ids[2]
 
 
-@pytest.mark.parametrize(("folds", "said"), [(30, "cannot make 30 folds"), (8, "both kinds are needed")])
+@pytest.mark.parametrize(
+    ("folds", "said"),
+    [(30, "cannot make 30 folds"), (8, r"6 leaks and 6 others, give \d parts with both kinds")],
+)
 def test_more_folds_than_can_be_filled_are_refused(
     write_store: Callable[..., Path], planted: Callable[..., Any], folds: int, said: str
 ) -> None:
-    made = [planted(("LEAK", "NOLEAK")[seed % 2], seed) for seed in range(12)]
+    made = [planted(("leak", "other")[seed % 2], seed) for seed in range(12)]
     store = write_store(train=made[:8], val=made[8:])
     with pytest.raises(InputError, match=said):
         trial_folds(store, folds, seed=0)

@@ -83,14 +83,14 @@ def test_other_samplers_learn_and_are_seeded(
     studies = [
         tuned(
             settings(
-                n_trials=9, n_startup_trials=4, sampler=sampler, pruner="none", folder=str(tmp_path / name)
+                n_trials=6, n_startup_trials=4, sampler=sampler, pruner="none", folder=str(tmp_path / name)
             )
         )
         for name in ("a", "b")
     ]
     parameters = [[t.params for t in study.trials] for study in studies]
     assert parameters[0] == parameters[1]
-    assert len({t.params["lr"] for t in studies[0].trials}) == 9
+    assert len({t.params["lr"] for t in studies[0].trials}) == 6
 
 
 def test_grid_ends_when_it_is_exhausted(settings: Settings, tuned: Tuned) -> None:
