@@ -7,6 +7,7 @@ from typing import Any
 
 import lightning.pytorch as pl
 import pytest
+import torch
 
 from leakdet.errors import LeakdetError
 from leakdet.training import fitting, names
@@ -14,6 +15,7 @@ from leakdet.training.callbacks.loader_wait import waits
 from leakdet.training.callbacks.rate_watch import low_rate
 from leakdet.training.callbacks.stopping import LossStop
 from leakdet.training.callbacks.system_use import idle_gpu
+from leakdet.training.checkpoint_io import read_checkpoint
 from leakdet.training.datamodule import TrainLoader
 
 Fitted = Callable[..., pl.Trainer]
@@ -126,16 +128,39 @@ def test_the_loss_stop_waits_while_f1_rises_or_the_loss_stands() -> None:
     assert resumed.heard(1.5, 0.5)
 
 
-def test_averaged_weights_are_what_is_validated_and_kept(fitted: Fitted, tmp_path: Path) -> None:
-    trainer = fitted(tmp_path, "trainer.max_epochs=2", "averaging.name=swa", "averaging.swa_start=0.0")
-    from leakdet.training.checkpoint_io import read_checkpoint
+class Weights(pl.Callback):
+    """The weights in training after every step, and which of them end an epoch."""
 
-    last = read_checkpoint(tmp_path / "checkpoints" / "last.ckpt")
-    assert trainer.global_step == last["global_step"]
-    assert any(
-        not bool((last["state_dict"][name] == last["current_model_state"][name]).all())
-        for name in last["state_dict"]
-    )
+    def __init__(self) -> None:
+        self.of_steps: list[dict[str, torch.Tensor]] = []
+        self.epoch_ends: list[int] = []
+
+    def on_train_batch_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule", *_: Any) -> None:
+        self.of_steps.append({name: p.detach().clone() for name, p in pl_module.named_parameters()})
+        if trainer.fit_loop.epoch_loop.batch_progress.is_last_batch:
+            self.epoch_ends.append(len(self.of_steps) - 1)
+
+
+@pytest.mark.parametrize("name", ["ema", "swa"])
+def test_averaged_weights_are_what_is_kept(
+    name: str, fitted: Fitted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Against the mean of the weights of each step or epoch, taken apart."""
+    seen, plain = Weights(), fitting.make_callbacks
+    monkeypatch.setattr(fitting, "make_callbacks", lambda *arguments: [seen, *plain(*arguments)])
+    how = {"ema": "averaging.ema_decay=0.9", "swa": "averaging.swa_start=0.0"}[name]
+    fitted(tmp_path, "trainer.max_epochs=3", f"averaging.name={name}", how)
+    kept = read_checkpoint(tmp_path / "checkpoints" / "last.ckpt")["state_dict"]
+    for parameter in seen.of_steps[0]:
+        steps = [weights[parameter].double() for weights in seen.of_steps]
+        if name == "ema":
+            expected = steps[0]
+            for step in steps[1:]:
+                expected = 0.9 * expected + 0.1 * step
+        else:
+            expected = torch.stack([steps[at] for at in seen.epoch_ends]).mean(0)
+        torch.testing.assert_close(kept[parameter].double(), expected, rtol=1e-5, atol=1e-6)
+        assert not torch.equal(kept[parameter], seen.of_steps[-1][parameter]) or "bias" in parameter
 
 
 def test_the_settings_that_would_validate_on_a_part_are_refused(fitted: Fitted, tmp_path: Path) -> None:
