@@ -182,8 +182,10 @@ def _result(config: TuneConfig, study: "optuna.Study", stamp: dict[str, int]) ->
         )
     if tune_.finish:
         result |= _final_models(config, tuned, best.value)
-    facts = {"Objective": f"{tune_.objective} on val, {study.direction.name.lower()}", "Trials": str(stamp)}
-    facts["Best"] = f"trial {best.number}, {best.value}: {best.params}"
+    told = {"trials": stamp, "best": best.params}
+    lists = {name: ", ".join(f"{key} {value}" for key, value in of.items()) for name, of in told.items()}
+    facts = {"Objective": f"{tune_.objective} on val, {study.direction.name.lower()}"}
+    facts |= {"Trials": lists["trials"], "Best": f"trial {best.number}, {best.value}: {lists['best']}"}
     facts |= {"Did tuning help?": result["verdict"]} if "verdict" in result else {}
     write_page(study, folder / "tune.html", tune_.objective, facts)
     print(f"result   {folder / 'best.yaml'}, {folder / 'trials.csv'}, {folder / 'tune.html'}")

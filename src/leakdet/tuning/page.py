@@ -47,7 +47,7 @@ def _plots(objective: str) -> dict[str, Callable[[optuna.Study], Any]]:
 
     return {
         "History": lambda study: show.plot_optimization_history(study, target_name=objective),
-        "Validation checks of every trial, pruned ones included": show.plot_intermediate_values,
+        "Best so far at every validation check, pruned trials included": show.plot_intermediate_values,
         "Importances (PED-ANOVA)": importances,
         "Parallel coordinates": lambda study: show.plot_parallel_coordinate(study, target_name=objective),
         "Slices": lambda study: show.plot_slice(study, target_name=objective),
