@@ -83,13 +83,14 @@ def test_an_interrupted_run_ends_with_the_weights_of_an_uninterrupted_one(
     assert scores(tmp_path / "whole") == scores(tmp_path / "cut" / "2")
 
 
-def test_the_same_seed_gives_the_same_numbers_and_another_seed_does_not(fitted: Fitted, tmp_path: Path) -> None:
+def test_the_same_seed_gives_the_same_numbers_and_another_seed_does_not(
+    fitted: Fitted, tmp_path: Path
+) -> None:
     for name, seed in (("one", 3), ("same", 3), ("other", 4)):
         fitted(tmp_path / name, "trainer.max_epochs=2", f"seed={seed}")
     one, same, other = ((tmp_path / name / names.HISTORY).read_bytes() for name in ("one", "same", "other"))
     assert one == same
     assert one != other
-
 
 
 def test_ctrl_c_is_130_and_handlers_are_given_back(
