@@ -31,10 +31,10 @@ from leakdet.training import fitting
 from leakdet.training.datamodule import Batch, LeakDataModule, TrainLoader
 from leakdet.training.optimising import adamw
 
-EPOCHS = 5  # the first warms up and is left out
+EPOCHS = 12  # the first warms up and is left out
 # title, network, unit, batch size, training recordings x windows
 RUNS = (
-    ("dual_head, segments, batch 512", NetworkConfig("dual_head", time_pool=1), "segment", 512, 100, 9),
+    ("dual_head, segments, batch 512", NetworkConfig("dual_head", time_pool=1), "segment", 512, 40, 9),
     ("default recipe, windows, batch 512", NetworkConfig(), "window", 512, 400, 20),
 )
 
