@@ -1,6 +1,5 @@
 """report.html: one file that says how good a detector is, shows why, and lets the reader listen. No network, any browser."""
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from leakdet.reporting.rows import MOST_ROWS, OUTCOMES, report_rows
 from leakdet.reporting.tables import all_numbers, audit_cells, cards, digs, group_cells
 from leakdet.reporting.verdict import cautions, expectation, verdict
 from leakdet.reporting.wording import counted, flattened
+from leakdet.storage.publishing import whole_file
 from leakdet.storage.results import write_metrics
 from leakdet.storage.scored import write_csv
 from leakdet.storage.store import SPLITS
@@ -29,13 +29,9 @@ def write_report(path: Path, material: ReportInput) -> Path:
     all, 300 points a curve, 50 values a group column: about 2 MB as a rule, 10 at most.
     """
     html = render(material)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
+    with whole_file(path) as beside:
         # Names of files may hold bytes that are no text.
         beside.write_text(html, encoding="utf-8", errors="backslashreplace")
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
     return path
 
 

@@ -4,7 +4,6 @@ A training checkpoint carries the same JSON beside its weights, so that it alone
 """
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -24,6 +23,7 @@ from leakdet.detection.labels import LabelMap
 from leakdet.detection.networks import make_network
 from leakdet.errors import InputError, LeakdetError
 from leakdet.storage.predecessor import AILH_SIGNAL, convert, read_state
+from leakdet.storage.publishing import whole_file
 
 FORMAT_VERSION = 1
 CARD_KEY = "leakdet"  # of the safetensors metadata, and of the checkpoint
@@ -62,13 +62,9 @@ def make_card(
 
 def save_model(path: Path, weights: Mapping[str, Tensor], card: Mapping[str, Any]) -> None:
     """Write beside the target and rename, so that a file of this name is always whole."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
-    try:
+    with whole_file(path) as beside:
         save_file(tensors, beside, metadata={CARD_KEY: json.dumps(card)})
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def load_detector(path: Path, device: str = "cpu") -> Detector:

@@ -2,32 +2,20 @@
 
 import csv
 import json
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from leakdet.errors import InputError
+from leakdet.storage.publishing import whole_file
 from leakdet.storage.results import metrics_content, write_metrics
 
 
 def write_fold(path: Path, found: Mapping[str, Any]) -> None:
     """All of it or nothing: a fold file that is there is whole."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with _whole(path) as beside:
+    with whole_file(path) as beside:
         beside.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-
-
-@contextmanager
-def _whole(path: Path) -> Iterator[Path]:
-    """A file beside `path` to write, renamed when it is written: jobs that end together may both write the tables."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        yield beside
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def read_fold(path: Path) -> dict[str, Any]:
@@ -73,10 +61,13 @@ def _differences(before: Any, now: Any, at: str = "") -> list[str]:
 def write_tables(
     folder: Path, results: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """predictions.csv and metrics.json (docs/metrics.md) of all protocols; returns the content of the latter."""
+    """predictions.csv and metrics.json (docs/metrics.md) of all protocols; returns the content of the latter.
+
+    Each is whole at any moment: jobs that end together may both write them.
+    """
     write_predictions(folder / "predictions.csv", rows)
     content = metrics_content({}, None, [], crossval=results, settings=settings)
-    with _whole(folder / "metrics.json") as beside:
+    with whole_file(folder / "metrics.json") as beside:
         write_metrics(beside, content)
     return content
 
@@ -84,7 +75,7 @@ def write_tables(
 def write_predictions(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """CSV with the columns of the first row, which all have."""
     with (
-        _whole(path) as beside,
+        whole_file(path) as beside,
         beside.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file,
     ):
         writer = csv.DictWriter(file, list(rows[0]))

@@ -1,4 +1,4 @@
-"""All of a store or nothing: it is built in a folder beside its place and renamed when it is whole."""
+"""All or nothing: a store is built in a folder beside its place, a file beside its own, and renamed when it is whole."""
 
 import os
 import shutil
@@ -7,6 +7,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from leakdet.errors import InputError
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A file beside `path` to write, renamed when the block ends; where it fails nothing is left, and `path` is as it was."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        yield beside
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 def check_free(out: Path, overwrite: bool) -> None:

@@ -9,6 +9,7 @@ import torch
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 
 from leakdet.errors import InputError
+from leakdet.storage.publishing import whole_file
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
@@ -31,14 +32,10 @@ class AtomicCheckpointIO(TorchCheckpointIO):
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     """Let `write` fill a file beside `path` and give it that name once its bytes are on the disk."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
+    with whole_file(path) as beside:
         write(beside)
         _flush(beside)
-        os.replace(beside, path)
-        _flush(path.parent)  # the new name too
-    finally:
-        beside.unlink(missing_ok=True)
+    _flush(path.parent)  # the new name too
 
 
 def _flush(path: Path) -> None:
