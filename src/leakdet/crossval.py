@@ -41,13 +41,11 @@ def crossval(config: CrossvalConfig, run: Run) -> int:
 
 
 def _store(config: CrossvalConfig) -> Path:
-    from leakdet.storage.demo import demo_store
+    from leakdet.storage.demo import store_or_demo
 
-    if config.data.store is not None:
-        return Path(config.data.store)
-    cache = Path(config.data.cache) if config.data.cache else None
-    print("No data.store was given: cross-validating on the demo, synthetic recordings")
-    return demo_store(config.demo, config.signal, cache)
+    if config.data.store is None:
+        print("No data.store was given: cross-validating on the demo, synthetic recordings")
+    return store_or_demo(config.data, config.demo, config.signal)
 
 
 def _claimed(config: CrossvalConfig, store: Path, view: "SplitView") -> dict[str, Any]:

@@ -63,12 +63,11 @@ def train_in(
 
 
 def _store(config: TrainConfig) -> Path:
-    from leakdet.storage.demo import demo_store
+    from leakdet.storage.demo import store_or_demo
 
-    if config.data.store is not None:
-        return Path(config.data.store)
-    store = demo_store(config.demo, config.signal, Path(config.data.cache) if config.data.cache else None)
-    print(f"No data.store was given: training on the demo, synthetic recordings in {store}")
+    store = store_or_demo(config.data, config.demo, config.signal)
+    if config.data.store is None:
+        print(f"No data.store was given: training on the demo, synthetic recordings in {store}")
     return store
 
 

@@ -20,6 +20,7 @@ from leakdet.errors import LeakdetError, SettingsError
 if TYPE_CHECKING:
     import optuna
     from lightning.pytorch.callbacks import Callback
+    from optuna.trial import FrozenTrial
 
     from leakdet.storage.store import StoreSplit
     from leakdet.tuning.objective import Train
@@ -112,11 +113,10 @@ def _trainer(config: TuneConfig) -> "Train":
 
 
 def _folds(config: TuneConfig) -> "Sequence[Sequence[StoreSplit]]":
-    from leakdet.storage.demo import demo_store
+    from leakdet.storage.demo import store_or_demo
     from leakdet.tuning.folding import trial_folds
 
-    cache = Path(config.data.cache) if config.data.cache else None
-    store = Path(config.data.store) if config.data.store else demo_store(config.demo, config.signal, cache)
+    store = store_or_demo(config.data, config.demo, config.signal)
     return trial_folds(store, config.tune.folds, config.seed, config.labels.leak)
 
 
@@ -148,17 +148,18 @@ def _finish(config: TuneConfig, study: "optuna.Study") -> int:
                 print(f"The study is finished; its result is in {folder}. More trials: tune.n_trials=N")
             return DONE
         write_trials(study, folder / "trials.csv")
-        result = _result(config, study, stamp)
+        result = _result(config, study, best, stamp)
         path.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     return DONE
 
 
-def _result(config: TuneConfig, study: "optuna.Study", stamp: dict[str, int]) -> dict[str, Any]:
+def _result(
+    config: TuneConfig, study: "optuna.Study", best: "FrozenTrial", stamp: dict[str, int]
+) -> dict[str, Any]:
     from leakdet.tuning.page import write_page
-    from leakdet.tuning.result import config_of, tied_with_best, winner
+    from leakdet.tuning.result import config_of, tied_with_best
 
     tune_, folder = config.tune, Path(config.tune.folder)
-    best = winner(study, tune_.maximises)
     tuned = config_of(best, config)
     note = f"study {tune_.study}, trial {best.number} of {len(study.trials)}: {tune_.objective} {best.value!r} on val"
     (folder / "best.yaml").write_text(experiment_yaml(tuned, note), encoding="utf-8")

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import leakdet
-from leakdet.config import BuildConfig, DemoConfig, SignalConfig, SplitConfig
+from leakdet.config import BuildConfig, DataConfig, DemoConfig, SignalConfig, SplitConfig
 from leakdet.storage.builder import build_store
 
 RATIOS = [0.6, 0.2, 0.2]  # of the sites: enough held-out ones for a meaningful score
@@ -22,6 +22,13 @@ def demo_store(demo: DemoConfig, signal: SignalConfig, cache: Path | None = None
         split = SplitConfig(ratios=RATIOS, group_by=["site"])
         build_store(BuildConfig(source="demo", out=str(store), signal=signal, split=split, demo=demo))
     return store
+
+
+def store_or_demo(data: DataConfig, demo: DemoConfig, signal: SignalConfig) -> Path:
+    """The store that `data` names; where it names none, the demo's."""
+    if data.store is not None:
+        return Path(data.store)
+    return demo_store(demo, signal, Path(data.cache) if data.cache else None)
 
 
 def default_cache() -> Path:
