@@ -24,7 +24,7 @@ from leakdet.storage.builder import build_store
 from leakdet.storage.checking import check_apart
 from leakdet.storage.opening import open_any_split
 from leakdet.storage.store import open_split
-from leakdet.storage.surrogate_split import open_training_split
+from leakdet.storage.surrogate_split import with_surrogates
 from leakdet.storage.traits import traits_of
 from leakdet.training.datamodule import LeakDataModule
 
@@ -259,7 +259,7 @@ def test_surrogates_are_of_training_leaks_and_only_training_reads_them(source: P
     assert report.surrogates == made.recordings == 2 * len(leaks)
     assert set(made.texts("flags")) == {"surrogate"}
     assert not set(made.texts("content_sha256")) & set(train.texts("content_sha256"))
-    both, count = open_training_split(tmp_path / "store")
+    both, count = with_surrogates(train, tmp_path / "store")
     assert (count, both.recordings) == (made.recordings, train.recordings + made.recordings)
     assert both.label_id[train.recordings :].tolist() == [train.label_names.index("LEAK")] * count
     data = LeakDataModule(TrainConfig(), tmp_path / "store")

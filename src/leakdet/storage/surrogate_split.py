@@ -11,7 +11,6 @@ from pathlib import Path
 from leakdet._parallel import in_order
 from leakdet._progress import Advance
 from leakdet.storage.hearing import Hearing
-from leakdet.storage.opening import open_any_split
 from leakdet.storage.sources import LeftOut, SourceRecording
 from leakdet.storage.store import StoreSplit, open_split, split_files
 from leakdet.storage.store_writer import SplitWriter
@@ -40,9 +39,8 @@ def hear_surrogates(
                     writer.add(heard.row, heard.window_start_s, heard.mel, heard.sound)
 
 
-def open_training_split(store: Path) -> tuple[StoreSplit, int]:
-    """The train split with its surrogates after its recordings, and how many of its rows are surrogates."""
-    train = open_any_split(store, "train")
+def with_surrogates(train: StoreSplit, store: Path) -> tuple[StoreSplit, int]:
+    """The train split of `store` with its surrogates after its recordings, and how many of its rows are surrogates."""
     files = split_files(store, SURROGATES)
     if not files:
         return train, 0

@@ -16,8 +16,8 @@ from leakdet.detection.labels import LabelMap
 from leakdet.errors import InputError
 from leakdet.storage.checking import check_apart, check_contents
 from leakdet.storage.opening import leak_label_of, open_any_split, splits_there
-from leakdet.storage.store import StoreSplit, split_files
-from leakdet.storage.surrogate_split import SURROGATES, open_training_split
+from leakdet.storage.store import StoreSplit
+from leakdet.storage.surrogate_split import with_surrogates
 from leakdet.training.loaders import Epochs, EvalLoader, TrainLoader
 from leakdet.training.residency import choose_residency
 from leakdet.training.resident import ResidentEpochs, ResidentSamples
@@ -48,8 +48,9 @@ class LeakDataModule(pl.LightningDataModule):
         super().__init__()
         self.config, self.store = config, store
         self.resumed_at: dict[str, int] | None = None  # the loader's state in the run that is gone on with
-        self.surrogates = 0  # rows at the end of train that were made, not recorded
-        self.train_split = train_split or self._open_train()
+        # surrogates: rows at the end of train that were made, not recorded
+        opened = (train_split, 0) if train_split else with_surrogates(self._open("train"), store)
+        self.train_split, self.surrogates = opened
         self.val_split = val_split or self._open("val")
         self._check_agreement()
         # Who hands over parts of a store, as a fold is, divides them by rules of its own.
@@ -76,12 +77,6 @@ class LeakDataModule(pl.LightningDataModule):
             return
         for samples in (self.train_samples, self.val_samples):
             self._in_memory(samples)
-
-    def _open_train(self) -> StoreSplit:
-        train = self._open("train")
-        if split_files(self.store, SURROGATES):
-            train, self.surrogates = open_training_split(self.store)
-        return train
 
     def _open(self, name: str) -> StoreSplit:
         there = splits_there(self.store) if self.store.is_dir() else []
