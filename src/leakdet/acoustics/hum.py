@@ -1,5 +1,7 @@
 """Mains hum: how far 50 or 60 Hz and their harmonics stand out of a recording, measured on the sound as it was recorded."""
 
+from functools import lru_cache
+
 import numpy as np
 from jaxtyping import Float
 
@@ -23,15 +25,13 @@ class MainsHum:
         self._hz = self._hz[self._hz <= MAINS_HZ[-1] * HARMONICS + BESIDE_HZ[1]]
         self._power = np.zeros(len(self._hz))
         self._mean = np.full(self._step, 1.0 / self._step, np.float32)
-        self._hann = np.hanning(self._size).astype(np.float32)
 
     def add(self, sound: Float[np.ndarray, " N"]) -> None:
         """Hear the next samples, at most `PIECE_S` at a time; what is shorter weighs as much less."""
         count = len(sound) // self._step
         pieces = sound[: count * self._step].reshape(count, self._step).astype(np.float32, copy=False)
         coarse = (pieces @ self._mean)[: self._size]
-        hann = self._hann if len(coarse) == self._size else np.hanning(len(coarse)).astype(np.float32)
-        spectrum = np.fft.rfft(coarse * hann, n=self._size)[: len(self._hz)]
+        spectrum = np.fft.rfft(coarse * _hann(len(coarse)), n=self._size)[: len(self._hz)]
         self._power += np.abs(spectrum) ** 2
 
     def over_neighbours_db(self, mains_hz: float) -> float:
@@ -42,6 +42,11 @@ class MainsHum:
         if not on.size or not beside.size:
             return 0.0
         return float(10.0 * np.log10((on.mean() + 1e-20) / (beside.mean() + 1e-20)))
+
+
+@lru_cache(maxsize=16)  # recordings of a set have few lengths, and a window costs more than its spectrum
+def _hann(size: int) -> Float[np.ndarray, " size"]:
+    return np.hanning(size).astype(np.float32)
 
 
 def mains_hum_db(sound: Float[np.ndarray, " N"], rate_hz: int) -> tuple[float, ...]:
