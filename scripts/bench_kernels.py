@@ -4,7 +4,6 @@
 """
 
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -12,7 +11,7 @@ from functools import partial
 import torch
 from torch import nn
 
-from benchmarks import write_section
+from benchmarks import run_sections, write_section
 from leakdet.config import NetworkConfig
 from leakdet.detection.networks import Network, make_network
 
@@ -114,11 +113,5 @@ def deterministically(network: nn.Module, mel: torch.Tensor) -> float:
         torch.use_deterministic_algorithms(False)
 
 
-def main() -> None:
-    sections = {"kernels": kernels, "options": options}
-    for name in sys.argv[1:] or sections:
-        sections[name]()
-
-
 if __name__ == "__main__":
-    main()
+    run_sections({"kernels": kernels, "options": options})

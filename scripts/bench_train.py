@@ -21,7 +21,7 @@ import torch
 from torch import nn
 
 from bench_data import write_store
-from benchmarks import write_section
+from benchmarks import run_sections, write_section
 from leakdet.acoustics.augment import augmented
 from leakdet.config import DataConfig, DemoConfig, NetworkConfig, SignalConfig, TrainConfig
 from leakdet.detection.losses import loss_parts
@@ -230,11 +230,5 @@ def first_step(store: Path) -> dict[str, float]:
     return parts
 
 
-def main() -> None:
-    sections = {"overhead": overhead, "start": start}
-    for name in sys.argv[1:] or sections:
-        sections[name]()
-
-
 if __name__ == "__main__":
-    main()
+    run_sections({"overhead": overhead, "start": start})

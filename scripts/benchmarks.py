@@ -3,7 +3,8 @@
 import json
 import os
 import platform
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -16,6 +17,12 @@ HEAD = """# Measurements
 Written by `make bench` (the scripts are `scripts/bench_*.py`); the same numbers are in `benchmarks.json`. Compare ratios:
 absolute figures are this machine's. Each section names the machine that it was measured on.
 """
+
+
+def run_sections(sections: Mapping[str, Callable[[], None]]) -> None:
+    """Those that the command line names, or all."""
+    for name in sys.argv[1:] or sections:
+        sections[name]()
 
 
 def write_section(name: str, title: str, rows: Sequence[Mapping[str, Any]], note: str = "") -> None:
