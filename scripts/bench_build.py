@@ -21,10 +21,11 @@ from leakdet.config import BuildConfig, SignalConfig
 from leakdet.storage.builder import build_store
 
 SIGNAL = SignalConfig(fmax_hz=8000)
-NOTE = """Seconds of sound per second of one core, files in the page cache, best of three. `hear` is decoding, statistics,
-content hash and log-mel of every window; `build` adds reading headers, splitting and writing the store (verify=off). The
-librosa loop computes the same mel of the same files as one writes it first: `librosa.load`, then for each window
-`librosa.feature.melspectrogram`, which makes its filters anew each time; `tuned` makes them once and calls `librosa.stft`."""
+NOTE = """Seconds of sound per second of one core, files in the page cache, best of seven in turn. `hear` is decoding, statistics,
+content hash and log-mel of every window; `build` adds reading headers, splitting and writing the store (verify=off).
+The librosa loop computes the same mel of the same files as one writes it first: `librosa.load`, then for each window
+`librosa.feature.melspectrogram`, which makes its filters anew each time; `tuned` makes them once and calls
+`librosa.stft`."""
 
 
 def write_sounds(folder: Path, rate_hz: int, suffix: str, count: int, seconds: float) -> list[Path]:
@@ -114,11 +115,11 @@ def main() -> None:
             paths = write_sounds(Path(folder), rate_hz, suffix, arguments.recordings, 10.0)
             hear(paths[:5])
             sound_s = 10.0 * len(paths)
-            found = min(hear(paths) for _ in range(3))
-            plain, tuned = (
-                min(librosa_loop(paths, made_once) for _ in range(3)) for made_once in (False, True)
-            )
-            built = min(build(Path(folder)) for _ in range(3))
+            rounds = [
+                (hear(paths), build(Path(folder)), librosa_loop(paths, False), librosa_loop(paths, True))
+                for _ in range(7)
+            ]
+            found, built, plain, tuned = (min(seconds) for seconds in zip(*rounds, strict=True))
             rows.append(
                 {
                     "source": name, "hear, × real time": sound_s / found, "build, × real time": sound_s / built,

@@ -94,6 +94,14 @@ def test_the_same_sound_is_the_same_content_in_another_format(write_sound):
     assert other not in hashes
 
 
+@pytest.mark.parametrize("suffix", ["wav", "flac"])
+def test_16_bit_sound_is_what_libsndfile_makes_of_it(suffix: str, write_sound):
+    noise = np.random.default_rng(0).uniform(-1.0, 1.0, (20000, 2))
+    path = write_sound(f"two.{suffix}", samples=noise, subtype="PCM_16")
+    reference = soundfile.read(path, dtype="float32", always_2d=True)[0].mean(axis=1)
+    np.testing.assert_array_equal(heard(path)[0], reference)
+
+
 def test_flags(write_sound):
     def flags(samples: np.ndarray, **how: object) -> list[str]:
         return heard(write_sound("x.wav", samples=samples, **how))[1].facts.flags
