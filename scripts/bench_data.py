@@ -1,8 +1,6 @@
 """How fast windows reach the network, against a Dataset read item by item: the section `data` of docs/benchmarks.md."""
 
 import argparse
-import io
-import json
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -18,27 +16,31 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from benchmarks import write_section
-from leakdet.config import DataConfig, SignalConfig
+from leakdet.config import DataConfig, NetworkConfig
+from leakdet.detection.networks import make_network
 from leakdet.storage.opening import open_any_split
-from leakdet.storage.store_writer import RecordingRow, SplitWriter
 from leakdet.training.loaders import Epochs
 from leakdet.training.resident import ResidentEpochs, ResidentSamples
 from leakdet.training.samples import SplitSamples
 from leakdet.training.streaming import StreamEpochs
+from stores import FIELD, write_predecessors_store, write_store
 
-FIELD = SignalConfig(fmax_hz=8000)
-SEQUENTIAL_BYTES = 4 << 20
-ROUNDS = 3
+SMALL_SLAB, LARGE_SLAB = (
+    4 << 20,
+    32 << 20,
+)  # one stays in the processor's cache, one is as large as the stream's buffer
+ROUNDS = 9
 NOTE = """Data path alone, batch after batch into the training process, file in the page cache, second epoch; each rate is
-the median of three rounds in which all quantities of a row are measured in turn. `times` compares the samples per second with
+the median of nine rounds in which all quantities of a row are measured in turn. `times` compares the samples per second with
 the baseline of the same run: a map-style `Dataset` that opens the file once per worker and reads an item with h5py, in a
 `DataLoader` with 2 workers. `of index_select`: share of a bare `torch.index_select` of batches of the same size, in random
-order, from the same tensor, by as many threads as the loader has (one); it carries no labels. `of sequential`: share of a
-plain sequential read of the whole file with h5py, slab after slab of 4 MB into one array; `of read()`: the same with a bare
-`readinto`. Neither shuffles, and their array never leaves the processor's cache; a streamed sample is copied twice, the
-second time from a random place of a buffer of 32 MB. `wait`: share of an epoch of the default network that passes waiting for
-data; median, p99 and worst time of a batch in ms. `predecessor`: the same windows as its `segments_mel`, contiguous, read as
-they are. `memory`: resident memory of two worker processes after the fifth streamed epoch, against that after the first."""
+order, from the same tensor, by as many threads as the loader has (one); it carries no labels and draws no order.
+`of sequential`: share of a plain sequential read of the whole file with h5py, slab after slab of 32 MB, the size of the
+stream's buffer; `of cached`: the same in slabs of 4 MB, which never leave the processor's cache; `of read()`: those with a
+bare `readinto`. None of them shuffles; a streamed sample is copied twice, the second time from a random place of the buffer.
+`wait`: share of a whole epoch of the default network that passes waiting for data; median, p99 and worst time of a batch in
+ms. `predecessor`: the same windows as its `segments_mel`, contiguous, read as they are. `memory`: resident memory of two
+worker processes after the fifth streamed epoch, against that after the first."""
 
 
 class PerItem(Dataset[tuple[torch.Tensor, int]]):
@@ -59,43 +61,9 @@ class PerItem(Dataset[tuple[torch.Tensor, int]]):
         return torch.from_numpy(row), index % 2
 
 
-# ------------------------------------------------------------------------------------------------ stores
-
-
-def write_store(folder: Path, recordings: int, windows: int, name: str = "train") -> None:
-    """A split of noise-like mel: 2,000 recordings of 80 `field` windows are 614 MB."""
-    writer = SplitWriter(folder, name, FIELD)
-    starts = np.arange(windows, dtype=np.float32)
-    for number, mel in enumerate(_recordings(recordings, windows)):
-        row = RecordingRow(
-            f"{name}{number}", f"{name}{number}.wav", "LEAK" if number % 2 else "NORMAL", {}, 1.0, f"{name}{number}",
-            windows / 2, 16000, -40.0, 0.0, 0.0, [], windows, 0,
-        )  # fmt: skip
-        writer.add(row, starts, io.BytesIO(mel.tobytes()), None)
-    writer.write(folder / f"{name}.h5", ["LEAK", "NORMAL"], "LEAK")
-
-
-def write_predecessors_store(folder: Path, recordings: int, windows: int) -> None:
-    """The same windows in the predecessor's layout."""
-    with h5py.File(folder / "TRAINING_DATASET.H5", "w") as file:
-        mel = file.create_dataset("segments_mel", (recordings, windows, *FIELD.mel_shape), np.float16)
-        for number, recording in enumerate(_recordings(recordings, windows)):
-            mel[number] = recording
-        file["labels"] = (np.arange(recordings) % 2).astype(np.int16)
-        file.attrs["labels_json"] = json.dumps(["NOLEAK", "LEAK"])
-
-
-def _recordings(count: int, windows: int) -> Iterator[np.ndarray]:
-    mel = np.random.default_rng(0).normal(-60, 9, (windows, *FIELD.mel_shape)).astype(np.float16)
-    return (np.roll(mel, number, axis=0) for number in range(count))
-
-
 def samples_of(folder: Path, unit: str) -> SplitSamples:
     split = open_any_split(folder, "train")
     return SplitSamples(split, np.array(split.label_id), unit)
-
-
-# ------------------------------------------------------------------------------------------------ rates
 
 
 @dataclass
@@ -148,7 +116,7 @@ def index_select_rate(epochs: ResidentEpochs) -> float:
 
 def read_rate(path: Path, sample_bytes: int) -> float:
     """Samples per second of a bare read of the whole file."""
-    buffer = bytearray(SEQUENTIAL_BYTES)
+    buffer = bytearray(SMALL_SLAB)
     began, read = time.perf_counter(), 0
     with path.open("rb", buffering=0) as file:
         while count := file.readinto(buffer):
@@ -156,16 +124,14 @@ def read_rate(path: Path, sample_bytes: int) -> float:
     return read / sample_bytes / (time.perf_counter() - began)
 
 
-def sequential_rate(path: Path, dataset: str, sample_bytes: int) -> float:
+def sequential_rate(path: Path, dataset: str, sample_bytes: int, slab_bytes: int) -> float:
     """Samples per second of h5py reading all of `dataset` in order."""
     began = time.perf_counter()
     with h5py.File(path, "r") as file:
         mel = file[dataset]
-        many = max(1, SEQUENTIAL_BYTES * len(mel) // mel.nbytes)
-        slab = np.empty((many, *mel.shape[1:]), mel.dtype)
+        many = max(1, slab_bytes * len(mel) // mel.nbytes)
         for start in range(0, len(mel), many):
-            stop = min(start + many, len(mel))
-            mel.read_direct(slab, np.s_[start:stop], np.s_[: stop - start])
+            mel[start : start + many]
         size = int(mel.nbytes)
     return size / sample_bytes / (time.perf_counter() - began)
 
@@ -219,7 +185,8 @@ def _limits(epochs: Epochs) -> dict[str, Callable[[], float]]:
     part = epochs.samples.split.mel.parts[0]
     size = epochs.samples.split.mel.window_bytes // epochs.samples.per_window
     return {
-        "of sequential": lambda: sequential_rate(part.path, part.dataset, size),
+        "of sequential": lambda: sequential_rate(part.path, part.dataset, size, LARGE_SLAB),
+        "of cached": lambda: sequential_rate(part.path, part.dataset, size, SMALL_SLAB),
         "of read()": lambda: read_rate(part.path, size),
     }
 
@@ -230,15 +197,13 @@ def _batch_times(times: list[float]) -> dict[str, float]:
 
 
 def waiting(folder: Path, residency: str) -> dict[str, Any]:
-    """Share of the time of some steps of the default network that passes before their batch is there."""
-    from leakdet.config import NetworkConfig
-    from leakdet.detection.networks import make_network
-
+    """Share of the second epoch of the default network that passes before a batch is there."""
     epochs = epochs_of(samples_of(folder, "window"), DataConfig(batch_size=512), residency)
+    loaded(epochs, 0)
     network = make_network(NetworkConfig(), FIELD.mel_shape, 2)
-    batches = epochs.batches(1)
     waits, began = [], time.perf_counter()
-    for _ in range(40):
+    batches = epochs.batches(1)
+    for _ in range(len(epochs)):
         before = time.perf_counter()
         batch = next(batches)
         waits.append(time.perf_counter() - before)
@@ -246,7 +211,7 @@ def waiting(folder: Path, residency: str) -> dict[str, Any]:
         torch.nn.functional.cross_entropy(output.class_logits, batch.class_id).backward()  # type: ignore[no-untyped-call]
     share = sum(waits) / (time.perf_counter() - began)
     row = {"samples": "window", "batch": 512, "residency": f"{residency}, default network", "wait": share}
-    return row | _batch_times(waits[1:])
+    return row | _batch_times(waits)
 
 
 def worker_memory(folder: Path) -> dict[str, Any]:

@@ -16,13 +16,13 @@ from typing import Any
 import lightning.pytorch as pl
 import torch
 
-from bench_data import write_store
 from benchmarks import write_section
 from leakdet.config import DataConfig, TrainConfig
 from leakdet.training.callbacks.system_use import measured
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.fitting import fit
 from leakdet.training.names import GPU_USE
+from stores import write_store
 
 EPOCHS = 5  # the first compiles and is left out
 EVERY_S = 0.05

@@ -94,7 +94,7 @@ def options() -> None:
         rows.append({"what": title, "float32 [samples/s]": rates["float32"], **ratio})
         print(rows[-1], flush=True)
     note = """Samples per second of forward and backward passes, in turn, median of 8; above 1 is faster.
-`dual_head` keeps the weights of its inner convolutions channels-last."""
+The networks keep the weights of their convolutions channels-last."""
     write_section(
         "train_options", "Channels-last, bf16 and deterministic algorithms on this processor", rows, note
     )

@@ -12,8 +12,6 @@ from leakdet.detection.decision import DecisionRule
 from leakdet.detection.labels import LabelMap
 from leakdet.detection.networks import Network, leak_probability
 
-BATCH_SAMPLES = 1024
-
 
 @dataclass
 class Detector:
@@ -30,15 +28,9 @@ class Detector:
 
     @torch.inference_mode()
     def window_prob(self, mel: Float[Tensor, "W S M T"]) -> Float[Tensor, " W"]:
-        """Leak probability of each window, float32. Runs in pieces: memory does not grow with W."""
-        self.network.eval()
-        device = next(self.network.parameters()).device
-        samples = as_samples(mel, self.unit)
-        probs = [
-            leak_probability(self.network(piece.to(device).float()), self.labels.leak_index, self.blend)
-            for piece in torch.split(samples, BATCH_SAMPLES)
-        ]
-        return window_mean(torch.cat(probs) if probs else torch.empty(0), len(mel)).cpu()
+        """Leak probability of each window, float32."""
+        output = self.network.eval().infer(as_samples(mel, self.unit))
+        return window_mean(leak_probability(output, self.labels.leak_index, self.blend), len(mel)).cpu()
 
 
 def as_samples(mel: Float[Tensor, "W S M T"], unit: str) -> Float[Tensor, "B U M T"]:

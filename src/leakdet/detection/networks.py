@@ -22,6 +22,12 @@ class Output(NamedTuple):
     leak_logit: Tensor
 
 
+# Numbers that enter the convolutions at once in inference. A processor is twice as fast where what they make of them fits its
+# cache (docs/benchmarks.md); an accelerator wants much to do at a time.
+CPU_NUMBERS = 1 << 16
+ACCELERATOR_NUMBERS = 1 << 20
+
+
 class InputLayer(nn.Module):
     """Segments side by side as columns, averaged `time_pool` at a time, freed of level, standardised per band.
 
@@ -51,6 +57,11 @@ class InputLayer(nn.Module):
         if self.level_free:
             columns = columns - columns.mean((1, 2), keepdim=True)
         return columns
+
+    def numbers(self, mel: Float[Tensor, "_ S M T"]) -> int:
+        """How many numbers a sample is afterwards."""
+        _, segments, mels, frames = mel.shape
+        return mels * -(-segments * frames // self.time_pool)
 
     @torch.no_grad()
     def fit(self, batches: Iterable[Float[Tensor, "_ S M T"]]) -> None:
@@ -93,6 +104,14 @@ class Network(nn.Module):
         features = self.features(self.input(mel))
         return Output(self.cls_head(features), self.leak_head(features).squeeze(-1))
 
+    def infer(self, mel: Float[Tensor, "B S M T"]) -> Output:
+        """As `forward`, for any number of samples of any float type on any device, piece by piece."""
+        device = self.input.band_mean.device
+        most = CPU_NUMBERS if device.type == "cpu" else ACCELERATOR_NUMBERS
+        pieces = torch.split(mel, max(1, most // self.input.numbers(mel)))
+        outputs = [self(piece.to(device).float()) for piece in pieces]
+        return Output(*map(torch.cat, zip(*outputs, strict=True)))
+
 
 class Linear(Network):
     """Logistic regression on the log-mel averaged over time: what every other network must beat."""
@@ -118,8 +137,8 @@ class Paper(Network):
         self._heads(config.dense, classes)
 
     def features(self, x: Float[Tensor, "B 1 M C"]) -> Float[Tensor, "B F"]:
-        pooled = self.pool(self.conv(x).relu())
-        return functional.relu(self.dense(self.dropout(pooled).flatten(1)))
+        pooled = self.pool(self.conv(x)).relu()
+        return functional.relu(self.dense(self.dropout(pooled.flatten(1))))
 
 
 class DualHead(Network):
@@ -136,8 +155,8 @@ class DualHead(Network):
 
     def features(self, x: Float[Tensor, "B 1 M C"]) -> Float[Tensor, "B F"]:
         x = self.conv1(x).relu()
-        x = functional.max_pool2d(self.conv2(x).relu(), (2, 1))
-        x = functional.max_pool2d(self.conv3(x).relu(), (2, 1))
+        x = functional.max_pool2d(self.conv2(x), (2, 1)).relu()
+        x = functional.max_pool2d(self.conv3(x), (2, 1)).relu()
         x = functional.adaptive_avg_pool2d(x, (16, 1))
         return functional.relu(self.fc1(self.dropout(x.flatten(1))))
 
@@ -175,8 +194,8 @@ def _conv(inputs: int, outputs: int, columns: int, height: int = 3, groups: int 
     """`height` mels high and 3 columns wide where there are as many: outer ones would only ever meet padding otherwise."""
     width = 3 if columns >= 3 else 1
     conv = nn.Conv2d(inputs, outputs, (height, width), padding=(height // 2, width // 2), groups=groups)
-    # Between layers of many channels their values side by side are read faster, also on a CPU (docs/benchmarks.md).
-    return conv.to(memory_format=torch.channels_last) if inputs > groups else conv  # type: ignore[call-overload]
+    # The values of all channels side by side are read faster, also on a CPU (docs/benchmarks.md).
+    return conv.to(memory_format=torch.channels_last) if groups == 1 else conv  # type: ignore[call-overload]
 
 
 def make_network(config: NetworkConfig, mel_shape: tuple[int, int, int], classes: int) -> Network:

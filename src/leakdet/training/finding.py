@@ -96,7 +96,7 @@ def steepest(smooth: Sequence[float]) -> int | None:
 def _stepper(network: torch.nn.Module, module: LeakModule, data: LeakDataModule) -> Callable[[float], float]:
     """Trains `network` by one batch at the given rate."""
     config, leak_index = module.config, data.labels.leak_index
-    optimizer = adamw(network, config.optimizer, torch.device("cpu"))
+    optimizer = adamw(network, config.optimizer)
     loader = data.train_dataloader()
     batches = iter(loader)
 

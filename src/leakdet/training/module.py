@@ -25,7 +25,7 @@ from leakdet.training.checks import Check
 from leakdet.training.choosing import decision_arguments, require_finite, selection_rank
 from leakdet.training.datamodule import Batch, LeakDataModule
 from leakdet.training.initialising import inherit_optimizer, inherit_schedule
-from leakdet.training.optimising import adamw, step_divisor, warmup_cosine
+from leakdet.training.optimising import adamw, scales_gradients, step_divisor, warmup_cosine
 from leakdet.training.sameness import RESUME_KEY, store_fingerprint
 
 
@@ -85,7 +85,11 @@ class LeakModule(pl.LightningModule):
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         """Chance depends on the place in the run alone, so that a resumed run draws what the uninterrupted one draws."""
         place = [self.config.seed, self.current_epoch, batch_idx, self.global_rank]
-        torch.manual_seed(int(np.random.SeedSequence(place).generate_state(1, np.uint64)[0] >> 1))
+        seed = int(np.random.SeedSequence(place).generate_state(1, np.uint64)[0] >> 1)
+        # not torch.manual_seed, which prepares the generators of every kind of accelerator: 2 ms a step
+        torch.default_generator.manual_seed(seed)
+        if self.device.type != "cpu":
+            torch.get_device_module(self.device).manual_seed(seed)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         augment = self.config.augment
@@ -132,7 +136,7 @@ class LeakModule(pl.LightningModule):
         self._heard, self._losses, self._samples = [], [], []
 
     def validation_step(self, batch: Batch, batch_index: int) -> None:
-        output = self.network(batch.mel.float())
+        output = self.network.infer(batch.mel)
         parts = self._loss(output, batch._replace(weight=torch.ones_like(batch.weight)), self.weights)
         count = torch.tensor(1.0, device=self.device)
         self._losses.append(torch.stack([*parts, count]) * len(batch.class_id))
@@ -210,7 +214,7 @@ class LeakModule(pl.LightningModule):
 
     def configure_optimizers(self) -> Any:
         settings = self.config.optimizer
-        optimizer = adamw(self.network, settings, self.device)
+        optimizer = adamw(self.network, settings, fused=not scales_gradients(self.trainer))
         if "optimizer" in self.inherited:
             inherit_optimizer(optimizer, self.inherited["optimizer"][0], settings.lr)
         total = int(self.trainer.estimated_stepping_batches)

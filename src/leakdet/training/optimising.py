@@ -5,7 +5,6 @@ from typing import Any
 
 import lightning.pytorch as pl
 import numpy as np
-import torch
 from torch import nn
 from torch.optim import AdamW, Optimizer
 from torch.optim.lr_scheduler import LambdaLR
@@ -13,15 +12,15 @@ from torch.optim.lr_scheduler import LambdaLR
 from leakdet.config import OptimizerConfig
 
 
-def adamw(network: nn.Module, settings: OptimizerConfig, device: torch.device) -> AdamW:
-    """AdamW, fused where it exists. Biases and norms (one axis) are not decayed: decay would only shift them."""
+def adamw(network: nn.Module, settings: OptimizerConfig, fused: bool = True) -> AdamW:
+    """AdamW, one kernel for all parameters if `fused`. Biases and norms (one axis) are not decayed: decay only shifts them."""
     decayed = [p for p in network.parameters() if p.ndim > 1]
     free = [p for p in network.parameters() if p.ndim <= 1]
     groups = [
         {"params": decayed, "weight_decay": settings.weight_decay},
         {"params": free, "weight_decay": 0.0},
     ]
-    return AdamW(groups, lr=settings.lr, fused=device.type == "cuda")
+    return AdamW(groups, lr=settings.lr, fused=fused)
 
 
 def rate_share(step: int, warmup: int, total: int, floor: float) -> float:
@@ -48,6 +47,11 @@ def window_samples(sizes: np.ndarray, batch_idx: int, accumulate: int, batches: 
     """Samples of all processes in the optimiser step that batch `batch_idx` belongs to, an epoch's last short one included."""
     first = batch_idx - batch_idx % accumulate
     return int(sizes[first : min(first + accumulate, batches)].sum())
+
+
+def scales_gradients(trainer: pl.Trainer) -> bool:
+    """Whether gradients are scaled, as fp16 needs: a fused optimiser undoes that itself, and nothing could clip them before."""
+    return getattr(trainer.precision_plugin, "scaler", None) is not None
 
 
 def step_divisor(trainer: pl.Trainer, batch_idx: int) -> float:

@@ -49,17 +49,19 @@ class ResidentSamples:
 
     def take(self, index: Tensor) -> Batch:
         """Samples `index` [B], any order, duplicates allowed. `index` lies on the device of the samples."""
-        return self._described(gathered(self.mel, index), index)
+        about = self._about(index)  # first: the mel drives these small tables out of the processor's cache
+        return Batch(gathered(self.mel, index), *about)
 
     def cut(self, start: int, stop: int) -> Batch:
         """Samples [start, stop) as they lie, without a copy."""
-        return self._described(self.mel[start:stop], torch.arange(start, stop, device=self.device))
+        return Batch(self.mel[start:stop], *self._about(torch.arange(start, stop, device=self.device)))
 
-    def _described(self, mel: Tensor, index: Tensor) -> Batch:
+    def _about(self, index: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """class_id, weight and recording of samples."""
         each = self.samples.per_window
         window = torch.div(index, each, rounding_mode="trunc") if each > 1 else index
         recording = gathered(self._recording, window).long()
-        return Batch(mel, gathered(self._class, recording), gathered(self._weight, recording), recording)
+        return gathered(self._class, recording), gathered(self._weight, recording), recording
 
 
 def _in_memory(samples: SplitSamples) -> Tensor:

@@ -25,9 +25,14 @@ class Batch(NamedTuple):
     recording: Tensor
 
 
+def pinned() -> bool:
+    """Whether batches belong where an accelerator can copy from while it computes."""
+    return torch.cuda.is_available() and get_worker_info() is None
+
+
 def batch_memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
-    """Room for a batch. Where there is an accelerator, it can copy from there while it computes."""
-    if torch.cuda.is_available() and get_worker_info() is None:
+    """Room for a batch."""
+    if pinned():
         return torch.empty(shape, dtype=torch.from_numpy(np.empty(0, dtype)).dtype, pin_memory=True)
     return torch.from_numpy(np.empty(shape, dtype))  # numpy's, because it asks for large pages
 
@@ -38,10 +43,12 @@ def gathered(table: Tensor, index: Tensor) -> Tensor:
     """
     if table.device.type != "cpu":
         return table.index_select(0, index)
-    rows = table.numpy()
-    out = batch_memory((len(index), *rows.shape[1:]), rows.dtype)
+    rows, chosen = table.numpy(), index.numpy()
     # "clip", because numpy checks the bounds in a second copy otherwise
-    np.take(rows, index.numpy(), axis=0, out=out.numpy(), mode="clip")
+    if not pinned():
+        return torch.from_numpy(rows.take(chosen, 0, mode="clip"))
+    out = batch_memory((len(chosen), *rows.shape[1:]), rows.dtype)
+    rows.take(chosen, 0, out=out.numpy(), mode="clip")
     return out
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 SAMPLINGS = ("natural", "balanced", "oversampled", "curriculum")
-PILES_FROM = 1 << 20  # numbers that fill a processor's cache: more are shuffled pile by pile
+KEYS_FROM = 1 << 20  # numbers that fill a processor's cache: more are sorted by random keys
 
 
 def epoch_draws(counts: np.ndarray, sampling: str, epoch: int = 0, curriculum_epochs: int = 1) -> np.ndarray:
@@ -51,18 +51,21 @@ def epoch_order(
 
 
 def shuffled(values: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """`values` [N] in random order, every order equally likely.
+    """`values` [N] in random order.
 
-    Many are dealt to piles at random and each pile is shuffled: half the time of a shuffle that jumps all over the memory, and
-    whoever gathers a batch meanwhile is left in peace.
+    Many are sorted by random keys, each of which shares a number with its value's place: a shuffle that jumps all over the
+    memory takes twice as long and disturbs whoever gathers a batch meanwhile. Keys of 64 - log2 N bits hardly ever agree;
+    where two do, the earlier value stays first.
     """
-    if len(values) < PILES_FROM:
+    if len(values) < KEYS_FROM:
         return rng.permutation(values)
-    pile = rng.integers(0, 256, len(values), dtype=np.uint8)
-    dealt = np.asarray(values[np.argsort(pile, kind="stable")])
-    for part in np.split(dealt, np.cumsum(np.bincount(pile, minlength=256))[:-1]):
-        rng.shuffle(part)
-    return dealt
+    place_bits = np.uint64((len(values) - 1).bit_length())
+    keys = rng.integers(0, 2**64 - 1, len(values), dtype=np.uint64, endpoint=True)
+    keys <<= place_bits
+    keys |= np.arange(len(values), dtype=np.uint64)
+    keys.sort()
+    keys &= np.uint64((1 << int(place_bits)) - 1)
+    return np.asarray(values[keys.view(np.int64)])
 
 
 def _repeated(members: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:

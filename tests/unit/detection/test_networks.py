@@ -45,6 +45,22 @@ def test_every_network_takes_every_shape(name: str, shape: tuple[int, int, int],
     assert all(parameter.grad is not None for parameter in network.parameters())
 
 
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("shape", [(30, 64, 1), (1, 64, 1)])
+def test_inference_piece_by_piece_is_the_network_on_all_samples(
+    name: str, shape: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
+):
+    network = make_network(NetworkConfig(name), shape, 2).eval()
+    mel = (torch.randn(23, *shape) * 9 - 60).half()
+    monkeypatch.setattr("leakdet.detection.networks.CPU_NUMBERS", 5 * network.input.numbers(mel))
+    sizes = []
+    network.register_forward_hook(lambda _, given, __: sizes.append(len(given[0])))
+    pieces, whole = network.infer(mel), network(mel.float())
+    assert sizes == [5, 5, 5, 5, 3, 23]
+    torch.testing.assert_close(pieces, whole, rtol=1e-5, atol=1e-5)
+    assert network.input(mel.float())[0].numel() == network.input.numbers(mel)
+
+
 @pytest.mark.parametrize(
     ("config", "window", "segment"),
     [

@@ -10,14 +10,18 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lightning.pytorch.plugins import MixedPrecision
 from torch import nn
 from torch.optim import SGD
 from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, SequentialLR
 
-from leakdet.config import OptimizerConfig
+from leakdet.config import OptimizerConfig, TrainConfig
 from leakdet.training.checkpoint_io import read_checkpoint
+from leakdet.training.datamodule import LeakDataModule
+from leakdet.training.module import LeakModule
 from leakdet.training.optimising import adamw, rate_share, warmup_cosine, window_samples
 
+Configured = Callable[..., TrainConfig]
 Fitted = Callable[..., pl.Trainer]
 
 
@@ -70,10 +74,29 @@ def test_a_run_ends_at_the_end_of_its_schedule(fitted: Fitted, tmp_path: Path, a
 
 def test_biases_are_not_decayed() -> None:
     network = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3))
-    decayed, free = adamw(network, OptimizerConfig(weight_decay=0.5), torch.device("cpu")).param_groups
+    decayed, free = adamw(network, OptimizerConfig(weight_decay=0.5)).param_groups
     assert (decayed["weight_decay"], free["weight_decay"]) == (0.5, 0.0)
     assert [p.ndim for p in decayed["params"]] == [2]
     assert len(free["params"]) == 3
+
+
+@pytest.mark.filterwarnings("ignore:Detected call of")  # the scaler skips a step whose gradients overflow
+@pytest.mark.parametrize("scaled", [False, True])
+def test_the_optimiser_is_fused_unless_gradients_are_scaled(
+    scaled: bool, configured: Configured, demo_store: Path, tmp_path: Path
+) -> None:
+    """With fp16 a fused one could not be clipped: Lightning refuses that."""
+    config = configured()
+    data = LeakDataModule(config, demo_store)
+    module = LeakModule(config, data)
+    trainer = pl.Trainer(
+        default_root_dir=tmp_path, accelerator="cpu", plugins=[MixedPrecision("16-mixed", "cpu")] if scaled else [],
+        gradient_clip_val=1.0, max_steps=2, limit_val_batches=0, logger=False, enable_checkpointing=False,
+        enable_progress_bar=False, enable_model_summary=False, use_distributed_sampler=False,
+    )  # fmt: skip
+    trainer.fit(module, datamodule=data)
+    assert trainer.global_step == 2
+    assert trainer.optimizers[0].defaults["fused"] is not scaled
 
 
 def test_samples_of_a_step_with_a_short_last_one() -> None:

@@ -71,10 +71,10 @@ def test_batches_are_few_and_alike(samples: int, batch_size: int):
     assert sizes.max() - sizes.min() <= 1
 
 
-def test_many_numbers_are_shuffled_pile_by_pile_with_every_order_equally_likely(
+def test_many_numbers_are_sorted_by_random_keys_with_every_order_equally_likely(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr(sampling, "PILES_FROM", 1)
+    monkeypatch.setattr(sampling, "KEYS_FROM", 1)
     rng = np.random.default_rng(0)
     orders = Counter(tuple(shuffled(np.arange(4), rng).tolist()) for _ in range(4800))
     assert len(orders) == 24

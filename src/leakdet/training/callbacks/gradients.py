@@ -35,10 +35,11 @@ class GradientMonitor(Callback):
         self.norms.append(torch.stack(norms).norm())
         if not self.of_layers:
             self.of_layers = dict(zip(of_parameters, norms, strict=True))
-        if trainer.logger is not None and trainer.global_step % trainer.log_every_n_steps == 0:  # type: ignore[attr-defined]
-            pl_module.log(
-                names.GRADIENT_NORM, self.norms[-1], rank_zero_only=True, on_step=True, on_epoch=False
-            )
+        if trainer.loggers and trainer.global_step % trainer.log_every_n_steps == 0:  # type: ignore[attr-defined]
+            # past `pl_module.log`, as Lightning's LearningRateMonitor does: its bookkeeping costs more than the norm
+            norm = {names.GRADIENT_NORM: float(self.norms[-1])}
+            for logger in trainer.loggers:
+                logger.log_metrics(norm, trainer.global_step)
 
     def on_validation_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
         """The check's row in the history tells the norms too."""
