@@ -88,7 +88,7 @@ def make_folds(
 def dealt(
     groups: np.ndarray, is_leak: Bool[np.ndarray, " R"], folds: int, seed: int
 ) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    """A name, the rows that are left and the rows held out, fold by fold. Raises `InputError` on fewer groups than folds."""
+    """A name, the rows that are left and the rows held out, fold by fold. Raises `InputError` where folds stay empty."""
     known = np.flatnonzero(groups != "")
     names, number = np.unique(groups[known], return_inverse=True)
     if len(names) < max(2, folds):
@@ -100,6 +100,12 @@ def dealt(
     if folds:
         counts = _counts(number, is_leak[known], len(names))
         fold_of_group = balance(counts, np.full(folds, 1 / folds), seed)
+        filled = len(np.unique(fold_of_group))
+        if filled < folds:
+            raise InputError(
+                f"{len(names)} groups of such sizes fill only {filled} of {folds} folds. Ask for fewer folds, or group by a "
+                "finer column."
+            )
     for fold in np.unique(fold_of_group):
         held_out = fold_of_group[number] == fold
         yield f"fold {fold + 1}" if folds else str(names[fold]), known[~held_out], known[held_out]

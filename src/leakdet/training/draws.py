@@ -17,7 +17,7 @@ class Draws:
     def __init__(self, samples: SplitSamples, data: DataConfig, seed: int, epoch: int) -> None:
         self._class = samples.class_of_recording
         size = np.diff(samples.offsets)
-        self._count = np.bincount(self._class, size).astype(np.int64)
+        self._count = samples.class_counts()
         self._drawn = epoch_draws(self._count, data.sampling, epoch, data.curriculum_epochs)
         rng = np.random.default_rng([seed, epoch, 1])
         self._shift = rng.integers(0, np.maximum(1, self._count))

@@ -82,14 +82,14 @@ class ResidentEpochs:
     ) -> None:
         self.resident, self.data, self.seed = resident, data, seed
         self.rank, self.world = rank, world
-        classes = resident.samples.class_of_recording
-        sizes = np.diff(resident.samples.offsets)
-        self._class_of_sample = np.repeat(classes.astype(np.int16), sizes)
-        counts = np.bincount(classes, sizes).astype(np.int64)
-        draws = epoch_draws(counts, data.sampling, 0, data.curriculum_epochs)
+        samples = resident.samples
+        self._class_of_sample = np.repeat(
+            samples.class_of_recording.astype(np.int16), np.diff(samples.offsets)
+        )
+        draws = epoch_draws(samples.class_counts(), data.sampling, 0, data.curriculum_epochs)
         self.bounds = batch_bounds(int(draws.sum()), data.batch_size, world)
         self._sizes = share_sizes(self.bounds, rank, world)
-        self._at_once = at_once(resident.samples, data.batch_size)
+        self._at_once = at_once(samples, data.batch_size)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="next-epoch")
         self._ahead: tuple[int, Future[Tensor]] | None = None
 

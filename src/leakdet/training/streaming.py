@@ -33,8 +33,7 @@ class StreamEpochs(IterableDataset[Batch]):
         # in shared memory, because workers that persist never see the loader's own attributes again
         self._epoch: Tensor = torch.zeros(2, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
         self._reader = BlockReader(samples, data, seed)
-        counts = samples.class_counts(int(samples.class_of_recording.max()) + 1)
-        draws = epoch_draws(counts, data.sampling, 0, data.curriculum_epochs)
+        draws = epoch_draws(samples.class_counts(), data.sampling, 0, data.curriculum_epochs)
         self.bounds = batch_bounds(int(draws.sum()), data.batch_size, world)
         self._loader: DataLoader[Batch] | None = None
 

@@ -60,6 +60,9 @@ def test_a_null_run_is_an_alarm_only_beyond_chance() -> None:
     grave, mild = null_run(row(0.5, low=0.3))
     assert grave == []
     assert "as it must be" in mild[0]
+    grave, mild = null_run(row(0.2, low=0.1) | {"interval": [0.1, 0.3]})
+    assert grave == []
+    assert "below chance" in mild[0]
 
 
 def test_ranking_says_none_without_both_classes() -> None:
