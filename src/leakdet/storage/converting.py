@@ -24,8 +24,8 @@ from leakdet.storage.store_writer import RecordingRow, SplitWriter
 def convert_store(config: BuildConfig) -> BuildReport:
     """Copy the predecessor's splits in `config.source` to `config.out`, mel unchanged to the bit.
 
-    Left out, with the reason: rows whose mel is one value throughout (audio that could not be read) and rows that repeat
-    another row's mel; the copy in train is kept, so that val and test hold nothing that was trained on.
+    Left out, with the reason: rows whose mel is one value throughout (audio that could not be read), rows that are not finite,
+    and rows that repeat another row's mel; the copy in train is kept, so that val and test hold nothing that was trained on.
 
     Raises:
         InputError: the files do not say how their mel was made and `config.signal` does not fit it either; or they disagree.
@@ -33,6 +33,11 @@ def convert_store(config: BuildConfig) -> BuildReport:
     if config.surrogates:
         raise SettingsError(
             f"surrogates={config.surrogates}: {config.source} holds mel and no audio to make them from; leave it out."
+        )
+    if config.shard:
+        raise SettingsError(
+            f"shard={config.shard}: {config.source} holds mel, and there is no hearing to share out; build it on one machine, "
+            "without shard=."
         )
     source, out = Path(config.source).absolute(), Path(config.out).absolute()
     check_free(out, config.overwrite)
@@ -99,8 +104,7 @@ def _convert(
             low, high = split.recording_offsets[row : row + 2].tolist()
             mel = split.read(low, high)
             identity = str(split.recording_ids[row])
-            if mel.min() == mel.max():
-                reason = f"every number of its mel is {float(mel.min()):g}: its audio was never read"
+            if reason := _fault(mel):
                 report.left_out.append(LeftOut(identity, reason))
                 continue
             recording = SourceRecording(identity, split.files[0], names[split.label_id[row]], split.name)
@@ -109,6 +113,15 @@ def _convert(
                 starts = np.arange(len(mel)) * (signal.window_hop_samples / signal.sample_rate_hz)
                 described = _row(recording, signal, content, len(mel))
                 writer.add(described, starts.astype(np.float32), BytesIO(mel.tobytes()), None)
+
+
+def _fault(mel: np.ndarray) -> str | None:
+    """Why a recording with this mel cannot be used, or None."""
+    if not np.isfinite(mel).all():
+        return "its mel holds NaN or infinite values"
+    if mel.min() == mel.max():
+        return f"every number of its mel is {float(mel.min()):g}: its audio was never read"
+    return None
 
 
 def _row(recording: SourceRecording, signal: SignalConfig, content: str, windows: int) -> RecordingRow:
