@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from leakdet._parallel import in_order
@@ -69,7 +69,7 @@ def build_store(config: BuildConfig) -> BuildReport:
             report.remarks.append(
                 f"Verified: the mel of {heard} was recomputed from the audio and equals what is stored."
             )
-        describe(folder, config, report)
+        describe(folder, asdict(config), report)
         publish(folder, out)
     return report
 

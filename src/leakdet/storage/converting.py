@@ -3,6 +3,7 @@
 import hashlib
 import math
 from contextlib import ExitStack
+from dataclasses import asdict
 from io import BytesIO
 from pathlib import Path
 
@@ -57,7 +58,7 @@ def convert_store(config: BuildConfig) -> BuildReport:
         kept = [(name, row.label) for name, writer in writers.items() for row in writer.rows]
         check_both_classes(kept, config.split, leak, given=True)
         write_splits(writers, folder, config, report)
-        describe(folder, config, report)
+        describe(folder, asdict(config), report)
         publish(folder, out)
     return report
 
