@@ -137,7 +137,7 @@ def test_two_processes_train_on_every_window_once_an_epoch(
 
 
 def started(folder: Path, *arguments: str) -> subprocess.Popen[str]:
-    """A long run on two processes in `folder`, once its first validation check has been written down."""
+    """A long run on two processes in `folder`, once it has written a checkpoint."""
     command = (
         sys.executable,
         "-m",
@@ -156,8 +156,8 @@ def started(folder: Path, *arguments: str) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
     )
-    history, before = folder / "run" / "history.csv", time.time()
-    while running.poll() is None and not (history.exists() and history.stat().st_mtime > before):
+    last, before = folder / "run" / "checkpoints" / "last.ckpt", time.time()
+    while running.poll() is None and not (last.exists() and last.stat().st_mtime > before):
         time.sleep(0.05)
     return running
 
