@@ -4,36 +4,46 @@ import json
 import zlib
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
 from leakdet._parallel import in_order
 from leakdet.errors import InputError
+from leakdet.storage.hdf5 import open_h5
+from leakdet.storage.legacy import is_legacy
 from leakdet.storage.sources import shown
-from leakdet.storage.store import GROUP, StoreSplit, lacks_group, open_h5
+from leakdet.storage.store import GROUP, StoreSplit, lacks_group
+from leakdet.storage.store_checks import AGAIN
+from leakdet.storage.views import places_of
 
 BLOCK_BYTES = 16 << 20
 NOT_FINITE = 0x7C00  # float16: bits of infinity; NaN lies above
 BLANK = 0  # digest of a recording whose texts are all empty: it belongs to no group
-REMEDY = "Build the store again, or copy it again from where it is whole."
 
 
-def check_contents(split: StoreSplit) -> None:
-    """Read every recording and compare it with its checksum, in blocks over all cores.
+def check_contents(split: StoreSplit) -> np.ndarray:
+    """Read every recording and compare it with its checksum, in blocks over all cores. Returns the checksums found, [R].
 
     Raises:
-        InputError: the mel of a recording is not what was written, or holds NaN or infinite values.
+        InputError: the mel of a recording is not what was written, holds NaN or infinite values, or was never computed.
     """
+    sums = np.zeros(split.recordings, np.uint32)
+    unheard: list[int] = []
 
-    def check(bounds: tuple[int, int]) -> None:
+    def check(bounds: tuple[int, int]) -> list[int]:
         first, last = bounds
         offsets = split.recording_offsets
-        check_recordings(split, first, last, split.read(int(offsets[first]), int(offsets[last])))
+        rows = split.read(int(offsets[first]), int(offsets[last]))
+        sums[first:last] = _compared(split, first, last, rows)
+        return _unheard(split, first, last, rows)
 
     _ = split.checksums, split.recording_ids  # read here, once, not by each thread
-    for _ in in_order(check, _blocks(split)):
-        pass
+    for _, found in in_order(check, _blocks(split)):
+        unheard += found
+    _refuse_unheard(split, unheard)
+    return sums
 
 
 def _blocks(split: StoreSplit) -> Iterator[tuple[int, int]]:
@@ -48,26 +58,64 @@ def _blocks(split: StoreSplit) -> Iterator[tuple[int, int]]:
 
 
 def check_recordings(split: StoreSplit, first: int, last: int, rows: np.ndarray) -> None:
-    """`rows` are the windows of recordings [first, last) as they were read."""
+    """`rows` are the windows of recordings [first, last) as they were read. Raises as `check_contents` does."""
+    _compared(split, first, last, rows)
+    _refuse_unheard(split, _unheard(split, first, last, rows))
+
+
+def _compared(split: StoreSplit, first: int, last: int, rows: np.ndarray) -> list[int]:
+    """The checksums of recordings [first, last)."""
     offsets = split.recording_offsets[first : last + 1] - split.recording_offsets[first]
     bits = rows.reshape(len(rows), -1).view(np.uint16)
     if rows.size and int((bits & 0x7FFF).max()) >= NOT_FINITE:
         bad = int(np.flatnonzero(((bits & 0x7FFF) >= NOT_FINITE).any(axis=1))[0])
         row = first + int(np.searchsorted(offsets, bad, side="right")) - 1
-        raise InputError(f"{_named(split, row)} holds NaN or infinite values. {REMEDY}")
-    if split.checksums is None:
-        return
-    for row, (low, high) in enumerate(zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True), first):
-        if zlib.crc32(bits[low:high].data) != split.checksums[row]:
+        raise InputError(f"{_named(split, row)} holds NaN or infinite values. {AGAIN}")
+    sums = [zlib.crc32(bits[low:high].data) for low, high in pairwise(offsets.tolist())]
+    if split.checksums is not None:
+        wrong = np.flatnonzero(sums != split.checksums[first:last])
+        if wrong.size:
             raise InputError(
-                f"{_named(split, row)} is damaged: its mel is not what was written (checksum). {REMEDY}"
+                f"{_named(split, first + int(wrong[0]))} is damaged: its mel is not what was written (checksum). {AGAIN}"
             )
+    return sums
+
+
+def _unheard(split: StoreSplit, first: int, last: int, rows: np.ndarray) -> list[int]:
+    """Recordings whose mel is one number throughout: the predecessor left them so where it could not read the audio.
+
+    A store of our own never has them, and one that is silent in it was heard.
+    """
+    if not is_legacy(split.files[0].parent):
+        return []
+    offsets = split.recording_offsets[first : last + 1] - split.recording_offsets[first]
+    return [
+        row
+        for row, (low, high) in enumerate(pairwise(offsets.tolist()), first)
+        if rows[low].min() == rows[low].max() and rows[low:high].min() == rows[low:high].max()
+    ]
+
+
+def _refuse_unheard(split: StoreSplit, rows: Sequence[int]) -> None:
+    if rows:
+        raise InputError(
+            f"{split.files[0].parent}: the mel of {len(rows)} of {split.recordings} recordings of {split.name} is one number "
+            f"throughout, as the predecessor left it where it could not read the audio: {_ids(split, rows)}. Trained on them, "
+            f"the network would learn their labels from nothing. {_converting(split)} leaves them out."
+        )
+
+
+def _converting(split: StoreSplit) -> str:
+    return f"python -m leakdet.build source={split.files[0].parent} out=NEW_FOLDER converts the store and"
+
+
+def _ids(split: StoreSplit, rows: Sequence[int]) -> str:
+    return shown([str(split.recording_ids[row]) for row in rows])
 
 
 def _named(split: StoreSplit, row: int) -> str:
-    counts = np.cumsum([part.shape[0] for part in split.mel.parts])
-    number = int(np.searchsorted(counts, split.recording_offsets[row], side="right"))
-    return f"{split.files[min(number, len(split.files) - 1)]}: recording {split.recording_ids[row]}"
+    path, _ = places_of(split)[row]  # a view's recordings lie in the files of several splits
+    return f"{path}: recording {split.recording_ids[row]}"
 
 
 # ---------------------------------------------------------------------------------------------------- between splits
@@ -76,17 +124,18 @@ def _named(split: StoreSplit, row: int) -> str:
 def check_apart(splits: Sequence[StoreSplit]) -> None:
     """No recording, no group that the build kept together, and no sound lies in two splits; no recording lies twice in one.
 
-    A predecessor's store names nothing and passes.
+    A predecessor's store names nothing and passes; `check_no_copies` compares its mel.
 
     Raises:
         InputError: with the names of some that do.
     """
     if not all(split.has("recording_id") for split in splits):
         return
+    hashed = all(split.has("content_sha256") for split in splits)
     group_by = list(dict.fromkeys(column for split in splits for column in grouped_by(split)))
     for what, columns in (
         ("the recording", ["recording_id"]),
-        ("the sound of", ["content_sha256"]),
+        ("the sound of", ["content_sha256"] if hashed else []),
         (f"the group ({'/'.join(group_by)})", [f"{GROUP}{column}" for column in group_by]),
     ):
         held: list[tuple[StoreSplit, np.ndarray]] = []
@@ -114,6 +163,9 @@ def _keys(split: StoreSplit, columns: Sequence[str]) -> np.ndarray:
 
 def _digests(path: Path, columns: Sequence[str], block: int = 65536) -> np.ndarray:
     with open_h5(path) as file:
+        lacking = [column for column in columns if column not in file and not lacks_group(file, column)]
+        if lacking:
+            raise InputError(f"{path}: lacks {shown(lacking)}, which its splits were kept apart by. {AGAIN}")
         blank = np.full(len(file["label_id"]), b"", object)
         found = [blank if lacks_group(file, column) else file[column] for column in columns]
         digests = np.full(len(blank), BLANK, np.int64)
@@ -147,3 +199,31 @@ def _check_unique(split: StoreSplit) -> None:
             f"{split.files[0].parent}: {split.name} has {shown(names[counts > 1].tolist())} more than once. "
             "Build the store again; were its shards built from different sources?"
         )
+
+
+def check_no_copies(split: StoreSplit, sums: np.ndarray, other: StoreSplit, other_sums: np.ndarray) -> None:
+    """No mel lies in both splits: for stores that keep no hashes of the sound, by the checksums that `check_contents` found.
+
+    Raises:
+        InputError: with the names of some that do.
+    """
+    if split.has("content_sha256") and other.has("content_sha256"):
+        return  # `check_apart` compared them
+    _, mine, theirs = np.intersect1d(sums, other_sums, return_indices=True)
+    # Among millions of pairs, 32 bits agree by chance.
+    same = [(a, b) for a, b in zip(mine.tolist(), theirs.tolist(), strict=True) if _equal(split, a, other, b)]
+    if same:
+        way_out = "Build the store again"
+        if is_legacy(split.files[0].parent):
+            way_out = f"{_converting(split)} keeps one of each"
+        raise InputError(
+            f"{split.files[0].parent}: the same mel lies in {other.files[0].name} and in {split.files[0].name}, "
+            f"{len(same)} times ({_ids(other, [b for _, b in same])} and {_ids(split, [a for a, _ in same])}): a score on "
+            f"{split.name} would be of what the network knows by heart. {way_out}."
+        )
+
+
+def _equal(split: StoreSplit, row: int, other: StoreSplit, its_row: int) -> bool:
+    low, high = split.recording_offsets[row : row + 2].tolist()
+    start, stop = other.recording_offsets[its_row : its_row + 2].tolist()
+    return np.array_equal(split.read(low, high), other.read(start, stop))

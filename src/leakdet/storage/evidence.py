@@ -10,8 +10,9 @@ from leakdet.acoustics.clip import Clip, make_clip, read_sound
 from leakdet.acoustics.windows import window_starts
 from leakdet.config import SignalConfig
 from leakdet.errors import InputError
+from leakdet.storage.hdf5 import open_h5
 from leakdet.storage.scored import MelColumns
-from leakdet.storage.store import StoreSplit, open_h5
+from leakdet.storage.store import StoreSplit
 
 PICTURE_WINDOWS = 400  # of a longer recording, only so many windows are drawn
 
@@ -54,7 +55,7 @@ class StoreEvidence:
         split, signal = self._split, self._split.signal
         first = int(split.recording_offsets[row])
         stop = min(int(split.recording_offsets[row + 1]), first + PICTURE_WINDOWS)
-        windows = np.asarray(split.mel.rows(first, stop)).astype(np.float32)  # [W, S, M, T]
+        windows = split.read(first, stop).astype(np.float32)  # [W, S, M, T]
         columns = windows.transpose(0, 1, 3, 2).reshape(len(windows), -1, windows.shape[2])
         if signal is None or self._starts_s is None:
             return MelColumns(columns.reshape(-1, columns.shape[2]).T, None, None, None)

@@ -9,8 +9,9 @@ import numpy as np
 
 from leakdet.config import SignalConfig
 from leakdet.errors import InputError, SettingsError
+from leakdet.storage.hdf5 import open_h5
 from leakdet.storage.mel_array import MelArray, MelPart
-from leakdet.storage.store import StoreSplit, open_h5
+from leakdet.storage.store import StoreSplit
 
 FILES = {"train": "TRAINING_DATASET.H5", "val": "VALIDATION_DATASET.H5", "test": "TESTING_DATASET.H5"}
 

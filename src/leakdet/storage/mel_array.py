@@ -1,8 +1,11 @@
 """The windows of a split as one array [W, S, M, T] float16 that may lie in several files."""
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,7 @@ import h5py
 import numpy as np
 
 from leakdet.errors import InputError
+from leakdet.storage.hdf5 import open_h5
 
 
 @dataclass(frozen=True)
@@ -49,20 +53,54 @@ class MelPart:
     def read_into(self, start: int, out: np.ndarray) -> None:
         """Fill `out` with windows [start, start + len(out)). Unlike `mapped` it adds nothing to the process's memory."""
         if self.offset is None:
-            out[...] = self.rows(start, start + len(out))
+            self._unpack_into(start, out)
             return
         wanted = out.data.cast("B") if out.size else memoryview(b"")
         at = self.offset + start * math.prod(self.shape[1:]) * out.itemsize
-        with self.path.open(
-            "rb", buffering=0
-        ) as file:  # opened anew: nothing to close, to pickle or to share with a fork
-            file.seek(at)
-            done = 0
-            while done < len(wanted):
-                count = file.readinto(wanted[done:])
-                if not count:
-                    raise InputError(f"{self.path}: it ends at byte {at + done}. Build it again.")
-                done += count
+        try:
+            with self.path.open(
+                "rb", buffering=0
+            ) as file:  # opened anew: nothing to close, to pickle or to share with a fork
+                file.seek(at)
+                done = 0
+                while done < len(wanted):
+                    count = file.readinto(wanted[done:])
+                    if not count:
+                        raise InputError(f"{self.path}: it ends at byte {at + done}. Build it again.")
+                    done += count
+        except OSError as error:
+            raise InputError(
+                f"{self.path}: can no longer be read ({error.strerror}). See that its disk is there and that it was not moved."
+            ) from error
+
+    def _unpack_into(self, start: int, out: np.ndarray) -> None:
+        """Through HDF5, straight into `out`: a large split fits in memory once, not twice."""
+        per_row, stop = self._windows_per_row, start + len(out)
+        # Rows that are wanted in part, as only a predecessor's may be, are unpacked whole, beside `out`.
+        head = min(stop, -(-start // per_row) * per_row)
+        tail = max(head, stop // per_row * per_row)
+        out[: head - start] = self.rows(start, head)
+        out[tail - start :] = self.rows(tail, stop)
+        if head < tail:
+            inner = out[head - start : tail - start]
+            inner = inner.reshape(-1, *self.stored_shape[1:])  # a view: windows lie one after another
+            with self._unpacking(head, tail) as dataset:
+                dataset.read_direct(inner, np.s_[head // per_row : tail // per_row])
+
+    @property
+    def _windows_per_row(self) -> int:
+        """Windows of one stored row: 1, or all those of a predecessor's recording."""
+        return self.shape[0] // self.stored_shape[0] if self.shape[0] else 1
+
+    @contextmanager
+    def _unpacking(self, start: int, stop: int) -> Iterator[h5py.Dataset]:
+        with open_h5(self.path) as file:
+            try:
+                yield file[self.dataset]
+            except OSError as error:
+                raise InputError(
+                    f"{self.path}: windows {start} to {stop} cannot be read ({str(error).splitlines()[0]}). Build it again."
+                ) from error
 
     @cached_property
     def mapped(self) -> np.ndarray | None:
@@ -77,22 +115,27 @@ class MelPart:
             return self.mapped[start:stop]
         if start >= stop:
             return np.empty((0, *self.shape[1:]), self.dtype)
-        per_row = (
-            self.shape[0] // self.stored_shape[0]
-        )  # windows per stored row: 1, or a predecessor's per recording
+        per_row = self._windows_per_row
         first, last = start // per_row, -(-stop // per_row)
-        try:
-            with h5py.File(self.path, "r", locking=False) as file:
-                block = file[self.dataset][first:last]
-        except OSError as error:
-            raise InputError(
-                f"{self.path}: windows {start} to {stop} cannot be read ({str(error).splitlines()[0]}). Build it again."
-            ) from error
+        with self._unpacking(start, stop) as dataset:
+            block = dataset[first:last]
         windows = np.asarray(block).reshape(-1, *self.shape[1:])
         return windows[start - first * per_row : stop - first * per_row]
 
+    def gather(self, index: np.ndarray) -> np.ndarray:
+        """Windows `index` [N], any order, duplicates allowed; those that lie one after another are read at once."""
+        if self.mapped is not None:
+            return np.asarray(self.mapped[index])
+        unique, back = np.unique(index, return_inverse=True)
+        found = np.empty((len(unique), *self.shape[1:]), np.float16)
+        ends = [*np.flatnonzero(np.diff(unique) != 1) + 1, len(unique)]
+        for low, high in pairwise([0, *ends]):
+            self.read_into(int(unique[low]), found[low:high])
+        return found[back]
+
 
 CHUNK_BYTES = 1 << 20  # a larger HDF5 chunk costs more to unpack than what is read of it at a time
+GATHER_BYTES = 16 << 20  # of windows gathered at a time: what lies in memory beside the result
 
 
 class MelArray:
@@ -156,18 +199,15 @@ class MelArray:
             return np.empty((0, *self.shape[1:]), np.float16)
         return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
-    def gather(self, index: np.ndarray) -> np.ndarray:
-        """Windows `index` [N], any order, duplicates allowed."""
-        out = np.empty((len(index), *self.shape[1:]), np.float16)
+    def gather(self, index: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        """Windows `index` [N], any order, duplicates allowed, in memory of their own, or in `out` [N, S, M, T] float16."""
+        if out is None:
+            out = np.empty((len(index), *self.shape[1:]), np.float16)
         which = np.searchsorted(self._starts, index, side="right") - 1
+        step = max(1, GATHER_BYTES // self.window_bytes)
         for number, part in enumerate(self.parts):
             wanted = np.flatnonzero(which == number)
-            if not wanted.size:
-                continue
-            local = index[wanted] - self._starts[number]
-            if part.mapped is not None:
-                out[wanted] = part.mapped[local]
-            else:
-                unique, back = np.unique(local, return_inverse=True)
-                out[wanted] = np.stack([part.rows(row, row + 1)[0] for row in unique.tolist()])[back]
+            for at in range(0, len(wanted), step):
+                some = wanted[at : at + step]
+                out[some] = part.gather(index[some] - self._starts[number])
         return out

@@ -20,9 +20,9 @@ BLOCK_WINDOWS = 4096
 
 
 def blocks(split: StoreSplit) -> Iterator[torch.Tensor]:
-    """All windows in order, [up to BLOCK_WINDOWS, S, M, T] float16."""
+    """All windows in order, [up to BLOCK_WINDOWS, S, M, T] float16. `InputError` names the recording that cannot be read."""
     for start in range(0, split.windows, BLOCK_WINDOWS):
-        yield torch.from_numpy(np.array(split.mel.rows(start, min(split.windows, start + BLOCK_WINDOWS))))
+        yield torch.from_numpy(split.read(start, min(split.windows, start + BLOCK_WINDOWS)))
 
 
 @dataclass

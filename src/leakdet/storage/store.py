@@ -4,7 +4,6 @@ Layout (schema_version 1): `mel` [W, S, M, T] float16 of all windows, recording 
 everything else has one row per recording. Arrays are memory-mapped where the file allows it, so that opening costs nothing.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,7 +14,9 @@ import numpy as np
 
 from leakdet.config import SignalConfig
 from leakdet.errors import InputError
+from leakdet.storage.hdf5 import open_h5
 from leakdet.storage.mel_array import MelArray, MelPart
+from leakdet.storage.store_checks import COLUMNS, check_layout, check_values, read_attributes
 
 SCHEMA_VERSION = 1
 SPLITS = ("train", "val", "test")
@@ -124,21 +125,6 @@ def lacks_group(file: h5py.File, dataset: str) -> bool:
     return dataset.startswith(GROUP) and dataset not in file
 
 
-def open_h5(path: Path) -> h5py.File:
-    """Open for reading; `InputError` names the file, which HDF5's own messages do not."""
-    try:
-        return h5py.File(
-            path, "r", locking=False
-        )  # readers need no lock, and network file systems may refuse one
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read as HDF5 ({_reason(error)}). Build it again.") from error
-
-
-def _reason(error: OSError) -> str:
-    text = str(error)
-    return "it is cut off" if "truncated" in text else text.splitlines()[0]
-
-
 def split_files(store: Path, name: str) -> list[Path]:
     """The files of one split: `train.h5`, or all of `train-00000-of-00008.h5`. Empty where there is none."""
     single = store / f"{name}.h5"
@@ -166,15 +152,17 @@ def open_split(store: Path, name: str, files: list[Path] | None = None) -> Store
     files = files or split_files(store, name)
     if not files:
         raise InputError(
-            f"{store}: there is no {name}.h5. Allowed are stores that `python -m leakdet.build` wrote."
+            f"{store}: there is no {name}.h5. Give the folder of a store that `python -m leakdet.build` wrote, with a share "
+            f"for {name} (split.ratios)."
         )
     parts = [_open_part(path) for path in files]
     first = parts[0]
     for path, part in zip(files, parts, strict=True):
-        for what in ("signal", "label_names", "leak_label"):
+        for what in ("signal", "label_names", "leak_label", "columns"):
             if getattr(part, what) != getattr(first, what):
                 raise InputError(
-                    f"{path}: its {what} differs from that of {files[0].name}; shards of one split must agree."
+                    f"{path}: differs from {files[0].name} in {what}; shards of one split must agree. Build the "
+                    "store again, every shard from the same source and settings."
                 )
     counts = np.concatenate([np.diff(part.offsets) for part in parts])
     return StoreSplit(
@@ -182,7 +170,7 @@ def open_split(store: Path, name: str, files: list[Path] | None = None) -> Store
         files=files,
         mel=MelArray([part.mel for part in parts]),
         recording_offsets=offsets_of(counts.tolist()),
-        label_id=np.concatenate([part.label_id for part in parts]).astype(np.int64),
+        label_id=np.concatenate([part.label_id for part in parts]),
         label_names=first.label_names,
         leak_label=first.leak_label,
         signal=first.signal,
@@ -197,37 +185,27 @@ class _Part:
     label_names: list[str]
     leak_label: str
     signal: SignalConfig
+    columns: list[str]
 
 
 def _open_part(path: Path) -> _Part:
     with open_h5(path) as file:
         version = file.attrs.get("schema_version")
         if version != SCHEMA_VERSION:
-            raise InputError(f"{path}: its schema_version is {version}, this leakdet reads {SCHEMA_VERSION}.")
-        part = _Part(
+            raise InputError(
+                f"{path}: its schema_version is {version}, this leakdet reads {SCHEMA_VERSION}. Build the store again, or read "
+                "it with the leakdet that wrote it."
+            )
+        check_layout(path, file)
+        signal, label_names, leak_label = read_attributes(path, file)
+        offsets, label_id = (file[name][...].astype(np.int64) for name in ("recording_offsets", "label_id"))
+        check_values(path, file, offsets, label_id, label_names, signal)
+        return _Part(
             mel=MelPart.of(path, file["mel"]),
-            offsets=file["recording_offsets"][...],
-            label_id=file["label_id"][...],
-            label_names=json.loads(file.attrs["label_names"]),
-            leak_label=str(file.attrs["leak_label"]),
-            signal=SignalConfig.from_dict(json.loads(file.attrs["signal"]), str(path)),
-        )
-    _check_part(path, part)
-    return part
-
-
-def _check_part(path: Path, part: _Part) -> None:
-    offsets, windows = part.offsets, part.mel.shape[0]
-    if offsets[0] != 0 or offsets[-1] != windows or (np.diff(offsets) < 1).any():
-        raise InputError(
-            f"{path}: recording_offsets must rise from 0 to the {windows} windows of mel; build the store again."
-        )
-    if part.mel.shape[1:] != part.signal.mel_shape:
-        raise InputError(
-            f"{path}: mel is {part.mel.shape[1:]} a window, its signal settings give {part.signal.mel_shape}."
-        )
-    bad = np.flatnonzero((part.label_id < 0) | (part.label_id >= len(part.label_names)))
-    if bad.size:
-        raise InputError(
-            f"{path}: label_id {part.label_id[bad[0]]} of recording {bad[0]} is not in the vocabulary {part.label_names}."
+            offsets=offsets,
+            label_id=label_id,
+            label_names=label_names,
+            leak_label=leak_label,
+            signal=signal,
+            columns=[name for name in COLUMNS if name in file and name != "surrogate_of"],
         )

@@ -8,7 +8,8 @@ import numpy as np
 
 from leakdet.acoustics.hum import MAINS_HZ, mains_hum_db
 from leakdet.config import SignalConfig
-from leakdet.storage.store import StoreSplit, open_h5
+from leakdet.storage.hdf5 import open_h5
+from leakdet.storage.store import StoreSplit
 from leakdet.storage.views import places_of
 
 MOST_WINDOWS = 40  # of a recording: enough for its mean spectrum

@@ -12,8 +12,9 @@ import numpy as np
 from jaxtyping import Int
 
 from leakdet.errors import InputError
+from leakdet.storage.hdf5 import open_h5
 from leakdet.storage.mel_array import MelArray
-from leakdet.storage.store import StoreSplit, offsets_of, open_h5
+from leakdet.storage.store import StoreSplit, offsets_of
 
 
 class PickedMel(MelArray):
@@ -34,19 +35,15 @@ class PickedMel(MelArray):
 
     def read(self, start: int, stop: int, out: np.ndarray | None = None) -> np.ndarray:
         """Picked windows [start, stop) in memory of their own, or in `out`."""
-        found = self.rows(start, stop)
-        if out is None:
-            return found
-        out[:] = found
-        return out
+        return super().gather(self._windows[start:stop], out)
 
     def rows(self, start: int, stop: int) -> np.ndarray:
         """Picked windows [start, stop)."""
-        return super().gather(self._windows[start:stop])
+        return self.read(start, stop)
 
-    def gather(self, index: np.ndarray) -> np.ndarray:
+    def gather(self, index: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         """Picked windows `index` [N], any order, duplicates allowed."""
-        return super().gather(self._windows[index])
+        return super().gather(self._windows[index], out)
 
 
 @dataclass

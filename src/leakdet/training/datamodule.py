@@ -14,7 +14,7 @@ from leakdet.config import TrainConfig
 from leakdet.detection.detector import sample_shape
 from leakdet.detection.labels import LabelMap
 from leakdet.errors import InputError, SettingsError
-from leakdet.storage.checking import check_apart, check_contents
+from leakdet.storage.checking import check_apart, check_contents, check_no_copies
 from leakdet.storage.opening import leak_label_of, open_any_split, splits_there
 from leakdet.storage.store import StoreSplit
 from leakdet.storage.surrogate_split import with_surrogates
@@ -35,7 +35,7 @@ class LeakDataModule(pl.LightningDataModule):
 
     Raises:
         InputError: a split is missing, damaged, has no leak or nothing but leaks, or the splits disagree on signal or
-            vocabulary or share a recording, a sound or a group.
+            vocabulary or share a recording, a sound or a group, or a predecessor never read a recording.
     """
 
     def __init__(
@@ -57,7 +57,8 @@ class LeakDataModule(pl.LightningDataModule):
         self.val_split = val_split or self._open("val")
         self._check_agreement(self.val_split)
         # Who hands over parts of a store, as a fold is, divides them by rules of its own.
-        if train_split is None:
+        self._whole_store = train_split is None
+        if self._whole_store:
             self._check_whole_store()
         self.leak_label = leak_label_of(self.train_split, config.labels.leak)
         self.labels = LabelMap.of_store(self.train_split.label_names, self.leak_label, config.labels.mode)
@@ -79,8 +80,9 @@ class LeakDataModule(pl.LightningDataModule):
         if self.residency.kind == "stream":
             check_contents(self.val_split)
             return
-        for samples in (self.train_samples, self.val_samples):
-            self._in_memory(samples)
+        train, val = (self._in_memory(samples) for samples in (self.train_samples, self.val_samples))
+        if self._whole_store:
+            check_no_copies(self.val_split, val.checksums, self.train_split, train.checksums)
 
     def _open(self, name: str) -> StoreSplit:
         there = splits_there(self.store) if self.store.is_dir() else []

@@ -22,12 +22,12 @@ class ResidentSamples:
     Reading it checks it: every recording against its stored checksum, so that a damaged file is found before epoch 0.
 
     Raises:
-        InputError: a recording's mel is not what was written, or holds NaN or infinite values.
+        InputError: a recording's mel is not what was written, holds NaN or infinite values, or was never computed.
     """
 
     def __init__(self, samples: SplitSamples) -> None:
         self.samples = samples
-        check_contents(samples.split)
+        self.checksums = check_contents(samples.split)
         self.mel = as_samples(_in_memory(samples), samples.unit)
         # by window, not by sample: the table stays in the processor's cache while samples are drawn at random
         owner = np.repeat(

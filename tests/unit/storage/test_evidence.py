@@ -20,7 +20,7 @@ def evidence_of(split):
 
 
 def test_window_starts_are_those_that_the_store_was_cut_at(split):
-    from leakdet.storage.store import open_h5
+    from leakdet.storage.hdf5 import open_h5
 
     starts = window_starts_s(split, split.numbers("duration_s", np.nan))
     with open_h5(split.files[0]) as file:

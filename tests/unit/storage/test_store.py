@@ -2,14 +2,16 @@ import io
 import json
 import multiprocessing
 import pickle  # noqa: TID251  how worker processes get their split
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
 import pytest
 
 from leakdet.config import SignalConfig
-from leakdet.errors import InputError
+from leakdet.errors import InputError, LeakdetError
 from leakdet.storage.checking import check_apart
 from leakdet.storage.store import open_split, split_files
 from leakdet.storage.store_writer import RecordingRow, SplitWriter
@@ -136,26 +138,67 @@ def test_a_cut_off_file_is_named(tmp_path: Path):
         open_split(tmp_path, "train")
 
 
+def _exchange(name: str, change: Callable[[np.ndarray], Any], **how: Any) -> Callable[[h5py.File], None]:
+    """Puts `change` of a data set in its place."""
+
+    def exchanged(file: h5py.File) -> None:
+        values = file[name][...]
+        del file[name]
+        file.create_dataset(name, data=change(values), **how)
+
+    return exchanged
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda f: f.attrs.__setitem__("schema_version", 9), "schema_version is 9"),
-        (lambda f: f["label_id"].__setitem__(2, 7), "label_id 7 of recording 2"),
-        (lambda f: f["recording_offsets"].__setitem__(2, 3), "recording_offsets must rise"),
+        (lambda f: f.attrs.__setitem__("schema_version", 9), r"schema_version is 9, .* reads 1\. Build the store again"),
+        (lambda f: f["label_id"].__setitem__(2, 7), r"label_id 7 of recording r2\.wav is not .* allowed is 0 to 1\. Build"),
+        (lambda f: f["recording_offsets"].__setitem__(2, 3), r"must rise .* 11 windows .* r1\.wav they go from 3 to 3\. Build"),
+        (lambda f: f["recording_offsets"].__setitem__(4, 12), r"must rise .* all recordings together .* from 0 to 12\. Build"),
         (lambda f: f.attrs.__setitem__("signal", json.dumps({"n_mels": 8})), "lacks"),
+        (lambda f: f.attrs.__setitem__("signal", "{"), r"attribute signal is '\{'; allowed is a JSON object\. Build"),
+        (lambda f: f.attrs.__setitem__("label_names", "7"), r"attribute label_names is '7'; allowed is a JSON list\. Build"),
+        (lambda f: f.attrs.__delitem__("leak_label"), r"lacks the attribute leak_label; it has .*mel.*Build"),
+        (lambda f: f.__delitem__("recording_id"), r"lacks recording_id; it has .*label_id.*Build the store again"),
+        (lambda f: f.__delitem__("mel"), r"lacks mel; it has"),
+        (_exchange("mel", lambda mel: mel.astype(np.float32)), r"mel is float32 \[11, 7, 8, 1\]; allowed is float16 .*Build"),
+        (_exchange("mel", lambda mel: mel.astype(">f2")), r"mel is >f2 .* allowed is float16"),
+        (_exchange("mel", lambda mel: mel[:, 0]), r"mel is float16 \[11, 8, 1\]; allowed is float16 \[windows, segments"),
+        (_exchange("mel", lambda mel: mel[:, :2]), r"mel is \(2, 8, 1\) a window, its signal .* give \(7, 8, 1\)\. Build"),
+        (_exchange("label_id", lambda ids: ids[:3]), r"label_id is \[3\], recording_offsets count 4 recordings; .*Build"),
+        (_exchange("label_id", lambda ids: ids + 0.5), r"label_id is float64 \[4\]; allowed is whole numbers"),
+        (_exchange("recording_offsets", lambda offsets: offsets[:0]), r"recording_offsets is int64 \[0\]; allowed is whole"),
+        (_exchange("recording_id", lambda ids: ids[:3], dtype=h5py.string_dtype()), r"recording_id is \[3\], .* one value"),
+        (_exchange("recording_id", lambda ids: np.arange(4)), r"recording_id is int64 \[4\]; allowed is texts"),
+        (_exchange("weight", lambda weight: weight[1:]), r"weight is \[3\], .* allowed is one value for each"),
+        (_exchange("group/site", lambda sites: sites[1:], dtype=h5py.string_dtype()), r"group/site is \[3\], .* one value"),
     ],
-)
-def test_a_faulty_file_is_refused(tmp_path: Path, change, message: str):
+)  # fmt: skip
+def test_a_faulty_file_is_refused_with_the_way_out(
+    tmp_path: Path, change: Callable[[h5py.File], None], message: str
+):
     path = write(tmp_path) / "train.h5"
     with h5py.File(path, "r+") as file:
         change(file)
-    with pytest.raises(Exception, match=message) as caught:
+    with pytest.raises(LeakdetError, match=message) as caught:
         open_split(tmp_path, "train")
-    assert "train.h5" in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def test_shards_that_lack_what_others_have_are_refused(tmp_path: Path):
+    write(tmp_path, "train-00000-of-00002", range(2))
+    write(tmp_path, "train-00001-of-00002", range(2, 4))
+    with h5py.File(tmp_path / "train-00001-of-00002.h5", "r+") as file:
+        del file["weight"]
+    with pytest.raises(
+        InputError, match=r"00001-of-00002\.h5: differs from .*00000.* in columns; .*Build the"
+    ):
+        open_split(tmp_path, "train")
 
 
 def test_no_such_split(tmp_path: Path):
-    with pytest.raises(InputError, match=r"no val\.h5"):
+    with pytest.raises(InputError, match=r"no val\.h5\. Give the folder"):
         open_split(write(tmp_path), "val")
 
 

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 
 from leakdet.errors import InputError
+from leakdet.storage.hdf5 import open_h5
 from leakdet.storage.opening import open_any_split
-from leakdet.storage.store import StoreSplit, open_h5
+from leakdet.storage.store import StoreSplit
 from leakdet.storage.views import SplitView, places_of, pooled
 
 

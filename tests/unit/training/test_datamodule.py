@@ -75,7 +75,7 @@ def _set(index: Any, value: Any) -> Callable[[np.ndarray], None]:
         ("val", "mel", _set((9, 1, 1, 0), 7), r"val\.h5: recording val-3 is damaged"),
         ("train", "mel", _set((5, 0, 0, 0), np.nan), r"train\.h5: recording train-2 holds NaN"),
         ("val", "mel", _set((0, 0, 0, 0), np.inf), r"val\.h5: recording val-0 holds NaN or infinite"),
-        ("train", "label_id", _set(2, 5), r"train\.h5: label_id 5 of recording 2 is not in the vocabulary"),
+        ("train", "label_id", _set(2, 5), r"train\.h5: label_id 5 of recording train-2 is not in the vocabulary"),
         ("train", "label_id", _set(0, 1), r"train has 0 leaks among 4 recordings"),
         ("val", "recording_offsets", _set(1, 9), r"val\.h5: recording_offsets must rise"),
         ("val", "group/site", _set(2, "train-1"), r"the group \(site\) train-1 lies in train\.h5 and in val\.h5"),
@@ -90,6 +90,41 @@ def test_a_faulty_store_is_refused_before_epoch_0(
     damage(store / f"{name}.h5", dataset, change)
     with pytest.raises(InputError, match=message):
         module(store, residency="ram")
+
+
+def test_a_store_without_hashes_of_its_sounds_is_compared_by_its_mel(store: Path) -> None:
+    """The stores of these tests have the same mel in all their splits."""
+    for name in ("train", "val", "test"):
+        with h5py.File(store / f"{name}.h5", "r+") as file:
+            del file["content_sha256"]
+    with pytest.raises(
+        InputError, match=r"the same mel lies in train\.h5 and in val\.h5, 4 times .*Build the"
+    ):
+        module(store, residency="ram")
+
+
+def test_a_column_that_keeps_the_splits_apart_may_be_missing_only_where_all_are_blank(store: Path) -> None:
+    with h5py.File(store / "val.h5", "r+") as file:
+        del file["group/site"]
+    module(store)  # its recordings belong to no site
+    with h5py.File(store / "val.h5", "r+") as file:
+        del file["content_sha256"]
+    with pytest.raises(InputError, match=r"val\.h5: lacks content_sha256, .*Build the store again"):
+        module(store)
+
+
+@pytest.mark.parametrize("residency", ["ram", "stream"])
+@pytest.mark.parametrize("split", ["TRAINING", "VALIDATION"])
+def test_what_a_predecessor_never_read_is_not_trained_on(tmp_path: Path, residency: str, split: str) -> None:
+    for seed, name in enumerate(("TRAINING", "VALIDATION")):
+        mel = np.random.default_rng(seed).normal(-60, 9, (6, 4, 2, 8, 1)).astype(np.float16)
+        if name == split:
+            mel[3] = 0
+        with h5py.File(tmp_path / f"{name}_DATASET.H5", "w") as file:
+            file["segments_mel"], file["labels"] = mel, np.array([0, 1] * 3, np.int16)
+            file.attrs["labels_json"] = json.dumps(["LEAK", "NOLEAK"])
+    with pytest.raises(InputError, match=rf"{split}_DATASET#3.*leakdet\.build source="):
+        list(module(tmp_path, residency=residency).train_dataloader())
 
 
 def test_blank_groups_belong_to_nobody(stores: SimpleNamespace, tmp_path: Path) -> None:

@@ -1,0 +1,80 @@
+"""Windows are read into one array, whatever lies under them: a split that fits in memory once is never there twice."""
+
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from leakdet.errors import InputError
+from leakdet.storage import mel_array
+from leakdet.storage.mel_array import MelArray, MelPart
+from leakdet.storage.views import PickedMel
+
+WINDOWS, PER_ROW = 512, 8
+PACKED = {"compression": "lzf", "chunks": True}
+
+
+def array_of(path: Path, shape: tuple[int, ...], **how: Any) -> tuple[MelArray, np.ndarray]:
+    """8 MB of windows, in which each holds its own number, stored as `shape`."""
+    mel = np.empty((WINDOWS, 4, 64, 32), np.float16)
+    mel[:] = np.arange(WINDOWS)[:, None, None, None]
+    with h5py.File(path, "w") as file:
+        file.create_dataset("mel", data=mel.reshape(shape), **how)
+        return MelArray([MelPart.of(path, file["mel"], mel.shape)]), mel
+
+
+def peak_bytes(read: Callable[[], object]) -> int:
+    tracemalloc.start()
+    try:
+        read()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("shape", "how"),
+    [
+        ((WINDOWS, 4, 64, 32), PACKED),
+        ((WINDOWS // PER_ROW, PER_ROW, 4, 1, 64, 32), PACKED),
+        ((WINDOWS, 4, 64, 32), {}),
+    ],
+    ids=["packed", "packed predecessor", "contiguous"],
+)
+def test_a_split_is_in_memory_once_while_it_is_read(
+    tmp_path: Path, shape: tuple[int, ...], how: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mel_array, "GATHER_BYTES", 1 << 18)
+    mel, expected = array_of(tmp_path / "x.h5", shape, **how)
+    picked = PickedMel(mel, np.arange(WINDOWS)[::-1])
+    out = np.empty_like(expected)
+    for reading, ready in (
+        (lambda: mel.read(0, WINDOWS), 0),
+        (lambda: mel.read(0, WINDOWS, out), expected.nbytes),
+        (lambda: picked.read(0, WINDOWS), 0),
+        (lambda: picked.read(0, WINDOWS, out), expected.nbytes),
+        (lambda: picked.gather(np.arange(WINDOWS)), 0),
+    ):
+        assert peak_bytes(reading) < 1.25 * expected.nbytes - ready
+    assert np.array_equal(mel.read(0, WINDOWS), expected)
+    assert np.array_equal(picked.read(0, WINDOWS), expected[::-1])
+
+
+def test_any_stretch_of_packed_recordings_is_read(tmp_path: Path) -> None:
+    """A predecessor's recording is unpacked as a whole; what is asked for may begin and end inside of one."""
+    mel, expected = array_of(tmp_path / "x.h5", (WINDOWS // PER_ROW, PER_ROW, 4, 64, 32), **PACKED)
+    for start, stop in ((0, 8), (3, 5), (3, 8), (8, 11), (3, 30), (8, 24), (5, 5), (504, 512)):
+        assert np.array_equal(mel.read(start, stop), expected[start:stop])
+    index = np.array([9, 3, 3, 500, 4, 5, 0])
+    assert np.array_equal(mel.gather(index), expected[index])
+
+
+def test_a_file_that_went_away_is_named(tmp_path: Path) -> None:
+    mel, _ = array_of(tmp_path / "x.h5", (WINDOWS, 4, 64, 32))
+    (tmp_path / "x.h5").unlink()
+    with pytest.raises(InputError, match=r"x\.h5: can no longer be read .*See that its disk"):
+        mel.read(0, 1)
