@@ -55,10 +55,18 @@ def scores(folder: Path) -> dict[str, float]:
     }
 
 
+ONE_STEP = ("data.batch_size=100000", "patience=100", "loss_patience=0")
 RECIPES = {
     "default": ("trainer.max_epochs=3",),
     "accumulated": ("trainer.max_epochs=3", "trainer.accumulate_grad_batches=2"),
     "averaged": ("trainer.max_epochs=3", "averaging.name=ema", "averaging.ema_decay=0.8"),
+    "one step an epoch": (*ONE_STEP, "trainer.max_epochs=7"),
+    "one step, plain average": (
+        *ONE_STEP,
+        "trainer.max_epochs=8",
+        "averaging.name=swa",
+        "averaging.swa_start=0.25",
+    ),
 }
 
 
