@@ -186,6 +186,21 @@ def test_a_stopped_run_stays_stopped(fitted: Fitted, tmp_path: Path) -> None:
     assert (trainer.max_epochs or 0) > trainer.current_epoch
 
 
+def test_a_stopped_run_goes_on_with_more_patience_and_says_why_it_ends(
+    fitted: Fitted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    still = ("trainer.max_epochs=8", "optimizer.lr=0", "optimizer.min_lr=0", "loss_patience=0")
+    first = fitted(tmp_path, *still, "patience=1")
+    assert "has not risen for 1 checks" in capsys.readouterr().out
+    resumed = fitted(tmp_path, *still, "patience=3", "resume=auto")
+    said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("stopped")]
+    assert resumed.global_step == 2 * first.global_step  # from two epochs to four
+    assert len(said) == 1
+    assert "val/rank" in said[0]
+    assert "has not risen for 3 checks" in said[0]
+    assert said[0].endswith("patience=3")
+
+
 def test_checkpoints_are_whole_plain_and_directly_in_their_folder(fitted: Fitted, tmp_path: Path) -> None:
     fitted(tmp_path, "trainer.max_epochs=2")
     found = sorted(
