@@ -190,7 +190,9 @@ class TrainConfig:
     augment: AugmentConfig = field(default_factory=AugmentConfig)
     decision: DecisionConfig = field(default_factory=DecisionConfig)
     averaging: AveragingConfig = field(default_factory=AveragingConfig)
-    patience: int = 15  # validation checks without a better recording F1 before training stops
+    patience: int = (
+        15  # validation checks without a better recording F1, ties broken by the loss, before training stops
+    )
     loss_patience: int = (
         10  # validation checks with a risen loss and no better F1 before training stops; 0: off
     )

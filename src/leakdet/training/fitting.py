@@ -8,11 +8,12 @@ from typing import Any
 
 import lightning.pytorch as pl
 import torch
+from lightning.fabric.utilities.exceptions import MisconfigurationException
+from lightning.pytorch.accelerators import CPUAccelerator
 from lightning.pytorch.callbacks import Callback, EarlyStopping, LearningRateMonitor, ModelCheckpoint
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
 
 from leakdet.config import TrainConfig
-from leakdet.detection.losses import balance_levers
 from leakdet.errors import LeakdetError, SettingsError
 from leakdet.training import names
 from leakdet.training.callbacks.averaging import averaging
@@ -30,6 +31,7 @@ from leakdet.training.callbacks.stopping import F1Stop, LossStop
 from leakdet.training.callbacks.system_use import SystemUse
 from leakdet.training.checkpoint_io import AtomicCheckpointIO, read_checkpoint
 from leakdet.training.company import together
+from leakdet.training.contradictions import check_settings
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.finding import found_settings
 from leakdet.training.initialising import inherit_best, initialise
@@ -39,6 +41,7 @@ from leakdet.training.resuming import starting_checkpoint
 from leakdet.training.sameness import as_found
 
 LOGGERS = ("csv", "tensorboard", "wandb", "mlflow")
+TRAINERS = ("cpu", "gpu", "ddp", "debug")  # files of conf/trainer
 
 
 def fit(
@@ -97,17 +100,6 @@ def prepare(module: LeakModule, config: TrainConfig, data: LeakDataModule) -> No
         module.interference = interference_bank(config, data)
 
 
-def check_settings(config: TrainConfig) -> None:
-    """Raises `SettingsError` on what no single setting can tell."""
-    check_balance(config)
-    limit = config.trainer.get("limit_val_batches")
-    if limit not in (None, 1.0) or config.trainer.get("fast_dev_run"):
-        raise SettingsError(
-            f"trainer.limit_val_batches={limit}, trainer.fast_dev_run={config.trainer.get('fast_dev_run', False)}: a part of "
-            "the validation recordings gives no result to go by. Leave both out; trainer=debug is a quick trial."
-        )
-
-
 def _quieten_lightning() -> None:
     """Lightning's advice on devices and other products says nothing about the run; its warnings stay."""
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
@@ -115,27 +107,33 @@ def _quieten_lightning() -> None:
     warnings.filterwarnings("ignore", message=r"`isinstance\(treespec, LeafSpec\)` is deprecated")
 
 
-def check_balance(config: TrainConfig) -> None:
-    levers = balance_levers(config.loss, config.data.sampling)
-    if len(levers) > 1 and not config.loss.allow_several_balances:
-        raise SettingsError(
-            f"{' and '.join(levers)} each shift the class balance, and together they multiply. "
-            "Keep one of them, or say loss.allow_several_balances=true."
-        )
-
-
 def make_trainer(config: TrainConfig, run_folder: Path, extra: Sequence[Callback] = ()) -> pl.Trainer:
+    loggers = make_loggers(config.logger, run_folder)
+    callbacks = [*make_callbacks(config, run_folder), *extra]
     try:
-        return pl.Trainer(
+        trainer = pl.Trainer(
             default_root_dir=run_folder,
-            logger=make_loggers(config.logger, run_folder),
-            callbacks=[*make_callbacks(config, run_folder), *extra],
+            logger=loggers,
+            callbacks=callbacks,
             plugins=[AtomicCheckpointIO()],
             use_distributed_sampler=False,  # our loaders shard by rank themselves: exactly once, no padding
             **config.trainer,
         )
-    except TypeError as error:
-        raise SettingsError(f"trainer: {error}. Allowed are the arguments of lightning.Trainer.") from error
+    except (TypeError, ValueError, MisconfigurationException) as error:
+        # a misspelt name; a value that is not allowed; what this machine lacks
+        raise SettingsError(
+            f"trainer: {str(error).rstrip('.!')}. Allowed are the arguments of lightning.Trainer, with values that this "
+            f"machine can serve; trainer= one of {', '.join(TRAINERS)} sets them together, and cpu runs everywhere."
+        ) from error
+    use_tensor_cores(trainer)
+    return trainer
+
+
+def use_tensor_cores(trainer: "pl.Trainer") -> None:
+    """On an accelerator, what stays float32 under mixed precision is multiplied as TF32; a CPU keeps its float32."""
+    # TF32 has the exponents of float32 and the mantissa of float16, which is what the stores hold.
+    if not isinstance(trainer.accelerator, CPUAccelerator):
+        torch.set_float32_matmul_precision("high")
 
 
 def make_callbacks(config: TrainConfig, run_folder: Path) -> list[Callback]:
@@ -179,7 +177,15 @@ def checkpoints(folder: Path) -> list[Callback]:
 
 
 def make_loggers(settings: Mapping[str, Any], run_folder: Path) -> list[Logger]:
-    return [_logger(name, dict(arguments or {}), run_folder) for name, arguments in settings.items()]
+    made = []
+    for name, arguments in settings.items():
+        try:
+            made.append(_logger(name, dict(arguments or {}), run_folder))
+        except TypeError as error:
+            raise SettingsError(
+                f"logger.{name}: {error}. Allowed are the arguments of Lightning's logger."
+            ) from error
+    return made
 
 
 def _logger(name: str, arguments: dict[str, Any], run_folder: Path) -> Logger:

@@ -55,10 +55,18 @@ def scores(folder: Path) -> dict[str, float]:
     }
 
 
+ONE_STEP = ("data.batch_size=100000", "patience=100", "loss_patience=0")
 RECIPES = {
     "default": ("trainer.max_epochs=3",),
     "accumulated": ("trainer.max_epochs=3", "trainer.accumulate_grad_batches=2"),
     "averaged": ("trainer.max_epochs=3", "averaging.name=ema", "averaging.ema_decay=0.8"),
+    "one step an epoch": (*ONE_STEP, "trainer.max_epochs=7"),
+    "one step, plain average": (
+        *ONE_STEP,
+        "trainer.max_epochs=8",
+        "averaging.name=swa",
+        "averaging.swa_start=0.25",
+    ),
 }
 
 
@@ -195,6 +203,21 @@ def test_a_stopped_run_stays_stopped(fitted: Fitted, tmp_path: Path) -> None:
     )
     assert trainer.global_step == resumed.global_step
     assert (trainer.max_epochs or 0) > trainer.current_epoch
+
+
+def test_a_stopped_run_goes_on_with_more_patience_and_says_why_it_ends(
+    fitted: Fitted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    still = ("trainer.max_epochs=8", "optimizer.lr=0", "optimizer.min_lr=0", "loss_patience=0")
+    first = fitted(tmp_path, *still, "patience=1")
+    assert "has not risen for 1 checks" in capsys.readouterr().out
+    resumed = fitted(tmp_path, *still, "patience=3", "resume=auto")
+    said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("stopped")]
+    assert resumed.global_step == 2 * first.global_step  # from two epochs to four
+    assert len(said) == 1
+    assert "val/rank" in said[0]
+    assert "has not risen for 3 checks" in said[0]
+    assert said[0].endswith("patience=3")
 
 
 def test_checkpoints_are_whole_plain_and_directly_in_their_folder(fitted: Fitted, tmp_path: Path) -> None:

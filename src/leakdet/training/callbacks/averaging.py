@@ -1,19 +1,60 @@
 """Weights averaged over steps or epochs, by Lightning's own callbacks: validated and kept; training uses its own."""
 
+from typing import Any
+
+import lightning.pytorch as pl
 from lightning.pytorch.callbacks import Callback, EMAWeightAveraging, WeightAveraging
 
 from leakdet.config import TrainConfig
 
 
 class PlainAverage(WeightAveraging):
-    """The plain mean of the weights at the ends of the epochs from `start_epoch` on (SWA); before that, the latest weights."""
+    """The plain mean of the weights at the ends of the epochs from `start_epoch` on (SWA); before that, the latest weights.
+
+    What a check scores is what its checkpoint holds. Lightning's callback would not do: until the mean begins it
+    validates and stores the network as it was before training, and it adds to the mean between a check and its checkpoint.
+    """
 
     def __init__(self, start_epoch: int) -> None:
         super().__init__(use_buffers=False)
         self.start_epoch = start_epoch
 
-    def should_update(self, step_idx: int | None = None, epoch_idx: int | None = None) -> bool:
-        return epoch_idx is not None and epoch_idx >= self.start_epoch
+    @property
+    def begun(self) -> bool:
+        return self._average_model is not None and int(self._average_model.n_averaged) > 0
+
+    def on_train_batch_end(
+        self, trainer: "pl.Trainer", pl_module: "pl.LightningModule", outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """The epoch's last step, before its validation check."""
+        last = batch_idx + 1 >= trainer.num_training_batches
+        # A mean that has begun goes on, also where a resumed run has more epochs and would begin later.
+        if last and (trainer.current_epoch >= self.start_epoch or self.begun):
+            assert self._average_model is not None
+            self._average_model.update_parameters(pl_module)
+
+    def on_train_epoch_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
+        """Nothing: the check is over, its checkpoint not written yet."""
+
+    def on_validation_epoch_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
+        if self.begun:
+            super().on_validation_epoch_start(trainer, pl_module)
+
+    def on_validation_epoch_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
+        if self.begun:
+            super().on_validation_epoch_end(trainer, pl_module)
+
+    def on_train_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
+        if self.begun:
+            super().on_train_end(trainer, pl_module)
+
+    def on_save_checkpoint(
+        self, trainer: "pl.Trainer", pl_module: "pl.LightningModule", checkpoint: dict[str, Any]
+    ) -> None:
+        latest = checkpoint["state_dict"]
+        super().on_save_checkpoint(trainer, pl_module, checkpoint)
+        if not self.begun:
+            checkpoint["state_dict"] = latest
 
 
 def averaging(config: TrainConfig) -> list[Callback]:

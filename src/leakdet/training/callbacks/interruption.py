@@ -12,7 +12,7 @@ import lightning.pytorch as pl
 import torch
 from lightning.pytorch.callbacks import Callback
 
-AGREE_EVERY = 8  # steps between agreements of several processes: each costs a message
+AGREE_EVERY = 8  # steps between agreements of several processes within an epoch: each costs a message
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -32,12 +32,13 @@ class Interrupted(SystemExit):
 
 
 class Interruption(Callback):
-    """Notes the first signal and ends the run after the optimiser step; a second signal ends it at once."""
+    """Notes the first signal and ends the run after the optimiser step or its epoch; a second signal ends it at once."""
 
     def __init__(self, checkpoint: Path) -> None:
         self.checkpoint = checkpoint
         self.received = 0
         self.listens = False
+        self.saved_step = -1  # of the run, when its latest checkpoint was written
 
     @contextmanager
     def listening(self) -> Iterator[None]:
@@ -63,22 +64,42 @@ class Interruption(Callback):
             for number in SIGNALS:
                 signal.signal(number, self._note)
 
+    def on_save_checkpoint(
+        self, trainer: "pl.Trainer", pl_module: "pl.LightningModule", checkpoint: dict[str, Any]
+    ) -> None:
+        self.saved_step = trainer.global_step
+
+    def on_train_epoch_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
+        """The epoch before is whole, its check too; without this an epoch of one step, always the last, would never stop."""
+        # Agree first: processes that ask each other at different places wait for ever. The steps of an epoch that had no
+        # check are in no checkpoint yet; the run goes on to where they are.
+        if self._agreed(trainer) and self.saved_step == trainer.global_step:
+            raise Interrupted(self.received, self.checkpoint)
+
     def on_train_batch_end(
         self, trainer: "pl.Trainer", pl_module: "pl.LightningModule", outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         last = batch_idx + 1 >= trainer.num_training_batches
         between_steps = (batch_idx + 1) % trainer.accumulate_grad_batches != 0
         # After the epoch's last batch comes the validation check: it is part of what must not be lost.
-        if last or between_steps or not self._agreed(trainer):
+        if last or between_steps or not agreement_due(trainer.global_step, trainer.world_size):
             return
-        trainer.save_checkpoint(self.checkpoint)
-        raise Interrupted(self.received, self.checkpoint)
+        if self._agreed(trainer):
+            trainer.save_checkpoint(self.checkpoint)
+            raise Interrupted(self.received, self.checkpoint)
 
     def _agreed(self, trainer: "pl.Trainer") -> bool:
         """The largest signal number on any process, so that all of them stop after the same step."""
-        if trainer.world_size > 1 and trainer.global_step % AGREE_EVERY == 0:
+        if trainer.world_size > 1:
             mine = torch.tensor(self.received, device=trainer.strategy.root_device)
             torch.distributed.all_reduce(mine, torch.distributed.ReduceOp.MAX)
-            self.received = int(mine)
-            return self.received > 0
-        return trainer.world_size == 1 and self.received > 0
+            agreed = int(mine)
+            if agreed:  # what was noted meanwhile stays for the next time: the others do not know of it
+                self.received = agreed
+            return agreed > 0
+        return self.received > 0
+
+
+def agreement_due(step: int, processes: int) -> bool:
+    """Within an epoch, after an optimiser step that is not its last. Where an epoch starts it always is."""
+    return processes == 1 or step % AGREE_EVERY == 0

@@ -1,4 +1,4 @@
-"""When a run has nothing more to gain: no better recording F1, or a loss that rises while F1 stands still."""
+"""When a run has nothing more to gain: no better recording F1 (ties broken by the loss), or a loss that rises beside it."""
 
 from typing import Any
 
@@ -11,11 +11,36 @@ RISEN = 1.01  # times the lowest loss: below this it stands still
 
 
 class F1Stop(EarlyStopping):
-    """EarlyStopping that remains stopped: a run that is resumed after its stop trains no further epoch."""
+    """EarlyStopping that says so and remains stopped: a run that is resumed after its stop goes on only with more patience."""
+
+    _said = False
 
     def on_train_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
         if self.wait_count >= self.patience:
             trainer.should_stop = True
+            self._say(trainer)
+
+    def on_train_epoch_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
+        super().on_train_epoch_end(trainer, pl_module)
+        self._say(trainer)
+
+    def on_validation_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
+        super().on_validation_end(trainer, pl_module)
+        if not trainer.sanity_checking:
+            self._say(trainer)
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        super().load_state_dict({**state_dict, "patience": self.patience})
+
+    def _say(self, trainer: "pl.Trainer") -> None:
+        if self.wait_count < self.patience or self._said or not trainer.is_global_zero:
+            return
+        self._said = True
+        print(
+            f"stopped  {self.monitor} (the recording F1, ties broken by {names.VAL_LOSS}) has not risen for {self.wait_count} "
+            f"checks (best {float(self.best_score):.4f}); patience={self.patience}",
+            flush=True,
+        )
 
 
 class LossStop(Callback):

@@ -1,0 +1,62 @@
+"""Several processes stop together, and soon, however many steps an epoch has."""
+
+import signal
+from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import Mock
+
+import lightning.pytorch as pl
+import pytest
+import torch
+
+from leakdet.training.callbacks.interruption import AGREE_EVERY, Interrupted, Interruption
+
+
+def stopped_after(steps_per_epoch: int, asked_at: int, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Steps of one of two processes until it stops, the other one having got a signal after `asked_at` steps."""
+    trainer = Mock(
+        spec=pl.Trainer,
+        world_size=2,
+        global_step=0,
+        num_training_batches=steps_per_epoch,
+        accumulate_grad_batches=1,
+        strategy=SimpleNamespace(root_device="cpu"),
+    )
+    module = Mock(spec=pl.LightningModule)
+    interruption = Interruption(Path("last.ckpt"))
+
+    def all_reduce(mine: torch.Tensor, _: object) -> None:
+        mine.fill_(signal.SIGTERM if trainer.global_step >= asked_at else 0)
+
+    monkeypatch.setattr(torch.distributed, "all_reduce", all_reduce)
+    for _ in range(40):
+        try:
+            interruption.on_train_epoch_start(trainer, module)
+            for batch in range(steps_per_epoch):
+                trainer.global_step += 1
+                interruption.on_train_batch_end(trainer, module, None, None, batch)
+        except Interrupted as stop:
+            return int(trainer.global_step) if stop.exit_code == 143 else -1
+        interruption.on_save_checkpoint(trainer, module, {})
+    raise AssertionError(f"{steps_per_epoch} steps an epoch, asked after {asked_at}: it never stopped")
+
+
+@pytest.mark.parametrize("steps_per_epoch", range(1, 18))
+def test_processes_agree_within_some_steps(steps_per_epoch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for asked_at in range(1, 2 * AGREE_EVERY + 1):
+        stopped = stopped_after(steps_per_epoch, asked_at, monkeypatch)
+        assert asked_at <= stopped <= asked_at + AGREE_EVERY
+
+
+def test_where_an_epoch_has_no_check_the_run_goes_on_to_the_next_checkpoint() -> None:
+    """Stopping there would lose the steps since the latest one."""
+    trainer = Mock(spec=pl.Trainer, world_size=1, global_step=5)
+    module = Mock(spec=pl.LightningModule)
+    interruption = Interruption(Path("last.ckpt"))
+    interruption.on_save_checkpoint(trainer, module, {})
+    interruption.received = signal.SIGINT
+    trainer.global_step = 6
+    interruption.on_train_epoch_start(trainer, module)
+    interruption.on_save_checkpoint(trainer, module, {})
+    with pytest.raises(Interrupted):
+        interruption.on_train_epoch_start(trainer, module)
