@@ -9,7 +9,7 @@ from typing import Any
 import lightning.pytorch as pl
 import torch
 from lightning.pytorch.callbacks import Callback, EarlyStopping, LearningRateMonitor, ModelCheckpoint
-from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
+from lightning.pytorch.loggers import Logger, TensorBoardLogger
 
 from leakdet.config import TrainConfig
 from leakdet.detection.losses import balance_levers
@@ -37,6 +37,7 @@ from leakdet.training.interference import interference_bank
 from leakdet.training.module import LeakModule
 from leakdet.training.resuming import starting_checkpoint
 from leakdet.training.sameness import as_found
+from leakdet.training.step_log import StepLog, go_on
 
 LOGGERS = ("csv", "tensorboard", "wandb", "mlflow")
 
@@ -64,6 +65,8 @@ def fit(
         data.config = config
     interruption = Interruption(run_folder / names.CHECKPOINTS / f"{names.LAST}.ckpt")
     trainer = make_trainer(config, run_folder, [*extra, interruption])
+    if started is not None:
+        go_on(trainer.loggers, int(checkpoint["global_step"]))
     if config.threads:
         torch.set_num_threads(config.threads)
     module = LeakModule(config, data)
@@ -145,9 +148,10 @@ def make_callbacks(config: TrainConfig, run_folder: Path) -> list[Callback]:
     rates = [LearningRateMonitor("step")] if config.logger else []
     shown = [EpochTable()] if config.trainer.get("enable_progress_bar", True) else []
     diagnoses: list[Callback] = [
+        findings,
+        LoaderWait(findings),  # before what works at a batch's start: that is no waiting
         FirstBatch(findings),
         GradientMonitor(findings),
-        LoaderWait(findings),
         RateWatch(findings),
         Collapse(findings),
         Overfit(findings),
@@ -185,9 +189,9 @@ def make_loggers(settings: Mapping[str, Any], run_folder: Path) -> list[Logger]:
 def _logger(name: str, arguments: dict[str, Any], run_folder: Path) -> Logger:
     match name:
         case "csv":
-            return CSVLogger(run_folder, name="", version="logs", **arguments)
+            return StepLog(run_folder, **arguments)
         case "tensorboard":
-            return TensorBoardLogger(run_folder, name="", version="logs", **arguments)
+            return TensorBoardLogger(run_folder, name="", version=names.LOGS, **arguments)
         case "wandb" | "mlflow":
             return _foreign_logger(name, arguments, run_folder)
     raise SettingsError(f"logger.{name}: there is no such logger; allowed are {', '.join(LOGGERS)}.")

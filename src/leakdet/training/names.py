@@ -39,3 +39,5 @@ CHECKPOINTS = "checkpoints"
 ENDING = ".ckpt"  # of a checkpoint's name
 HISTORY = "history.csv"
 WARNINGS = "warnings.txt"
+LOGS = "logs"
+STEPS = f"{LOGS}/metrics.csv"  # what StepLog writes
