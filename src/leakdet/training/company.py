@@ -1,5 +1,6 @@
-"""Several processes train together: where one dies, the others end too, and say so in a sentence."""
+"""Several processes train together: one decides for all of a machine, and where one dies, the others end and say so."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +10,22 @@ import lightning.pytorch as pl
 from leakdet.errors import LeakdetError
 
 LOST = ("connection closed by peer", "connection reset by peer", "broken pipe", "remote process exited")
+
+
+def is_child() -> bool:
+    """Whether another process of this machine's part of the run comes before this one."""
+    return int(os.environ.get("LOCAL_RANK") or 0) > 0
+
+
+def decided(name: str) -> str | None:
+    """What the process that started this one decided under `name`; None where this one must decide."""
+    return os.environ.get(name) if is_child() else None
+
+
+def decide(name: str, value: str) -> str:
+    """Decide for the processes that this one is going to start as well."""
+    os.environ[name] = value
+    return value
 
 
 @contextmanager

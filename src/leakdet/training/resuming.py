@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from leakdet.config import TrainConfig
 from leakdet.errors import InputError, SettingsError
-from leakdet.training import names
+from leakdet.training import company, names
 from leakdet.training.checkpoint_io import read_checkpoint
 from leakdet.training.moving import moved
 from leakdet.training.sameness import differences
@@ -58,6 +58,8 @@ def _require_fitting(found: Path, config: TrainConfig, data: "LeakDataModule") -
 
 def refuse_overwriting(run_folder: Path) -> None:
     """Raises `SettingsError` where a new run would write over another run's checkpoints."""
+    if company.is_child():  # the checkpoint there may be one that this run's first process has just inherited
+        return
     kept = sorted((run_folder / names.CHECKPOINTS).glob(f"*{names.ENDING}"))
     if kept:
         raise SettingsError(
