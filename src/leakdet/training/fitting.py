@@ -72,7 +72,7 @@ def fit(
     module = LeakModule(config, data)
     prepare(module, config, data)
     if started is None and (config.find_lr or config.find_batch_size):
-        config = found_settings(config, module, data, run_folder)
+        config = found_settings(config, module, data, run_folder, trainer)
         pl.seed_everything(config.seed, workers=True, verbose=False)  # how long they looked must not tell
         module = LeakModule(config, data)
         prepare(module, config, data)
