@@ -21,10 +21,10 @@ from leakdet.config import BuildConfig, SignalConfig
 from leakdet.storage.builder import build_store
 
 SIGNAL = SignalConfig(fmax_hz=8000)
-NOTE = """Seconds of sound per second of one core, files in the page cache, best of seven in turn. `hear` is decoding, statistics,
-content hash and log-mel of every window; `build` adds reading headers, splitting and writing the store (verify=off).
-The librosa loop computes the same mel of the same files as one writes it first: `librosa.load`, then for each window
-`librosa.feature.melspectrogram`, which makes its filters anew each time; `tuned` makes them once and calls
+NOTE = """Seconds of sound per second of one core, files in the page cache, best of seven in turn. `hear` is decoding,
+statistics, content hash and log-mel of every window; `build` adds reading headers, splitting and writing the store
+(verify=off). The librosa loop computes the same mel of the same files as one writes it first: `librosa.load`, then for each
+window `librosa.feature.melspectrogram`, which makes its filters anew each time; `tuned` makes them once and calls
 `librosa.stft`."""
 
 

@@ -7,6 +7,7 @@ import statistics
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
 from torch import nn
@@ -15,6 +16,7 @@ from benchmarks import run_sections, write_section
 from leakdet.config import NetworkConfig
 from leakdet.detection.networks import Network, make_network
 
+FITTING, THREE = "fitting [samples/s]", "3x3 [samples/s]"
 LAYOUTS = {
     "channels first, as the predecessor": torch.contiguous_format,
     "channels last, as shipped": torch.channels_last,
@@ -24,7 +26,7 @@ LAYOUTS = {
 def kernels() -> None:
     """Kernels that fit one frame against the predecessor's 3x3 ones, in the predecessor's memory format and in ours."""
     mel = torch.randn(512, 1, 64, 1)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for layout, memory_format in LAYOUTS.items():
         fitting_one, three = one_frame_network(), widened(one_frame_network())
         for network in (fitting_one, three):
@@ -32,10 +34,23 @@ def kernels() -> None:
         for what, timed in (("training step", training_rate), ("inference", inference_rate)):
             found = [(timed(fitting_one, mel), timed(three, mel)) for _ in range(12)][2:]
             fitted, wide = (statistics.median(pair[index] for pair in found) for index in (0, 1))
-            rates = {"fitting [samples/s]": fitted, "3x3 [samples/s]": wide, "ratio": fitted / wide}
+            rates = {FITTING: fitted, THREE: wide, "ratio": fitted / wide}
             rows.append({"what": what, "memory format": layout, **rates})
             print(rows[-1], flush=True)
-    note = "`dual_head` on segments of one frame, batch 512; in turn, median of 10."
+    first, last = rows[:2], rows[2:]
+    for as_it_was, as_shipped in zip(first, last, strict=True):
+        rates = {name: row[name] for row, name in ((as_shipped, FITTING), (as_it_was, THREE))}
+        formats = "last (fitting) against first (3x3)"
+        rows.append(
+            {
+                "what": as_shipped["what"],
+                "memory format": formats,
+                **rates,
+                "ratio": rates[FITTING] / rates[THREE],
+            }
+        )
+    note = """`dual_head` on segments of one frame, batch 512; in turn, median of 10. The last two rows compare the network as
+it is shipped with the predecessor's."""
     write_section("train_kernels", "Kernels that fit one frame", rows, note)
 
 

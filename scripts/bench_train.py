@@ -24,7 +24,7 @@ from benchmarks import run_sections, write_section
 from leakdet.acoustics.augment import augmented
 from leakdet.config import DataConfig, DemoConfig, NetworkConfig, SignalConfig, TrainConfig
 from leakdet.detection.losses import loss_parts
-from leakdet.detection.networks import make_network
+from leakdet.detection.networks import Output, make_network
 from leakdet.storage.demo import demo_store
 from leakdet.training import fitting
 from leakdet.training.datamodule import Batch, LeakDataModule, TrainLoader
@@ -50,9 +50,8 @@ class Bare:
         self.weights = torch.ones(len(data.labels.names))
         self.loader = TrainLoader(data.train_epochs())
 
-    def loss(self, mel: torch.Tensor, batch: Batch) -> torch.Tensor:
+    def loss(self, output: Output, batch: Batch) -> torch.Tensor:
         leak_index = self.data.labels.leak_index
-        output = self.network(mel)
         return loss_parts(
             output, batch.class_id, batch.weight, self.config.loss, self.weights, leak_index
         ).total
@@ -64,7 +63,7 @@ class Bare:
         self.loader.set_epoch(epoch)
         for batch in self.loader:
             self.optimizer.zero_grad()
-            loss = self.loss(augmented(batch.mel.float(), self.config.augment), batch)
+            loss = self.loss(self.network(augmented(batch.mel.float(), self.config.augment)), batch)
             loss.backward()  # type: ignore[no-untyped-call]
             nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
             self.optimizer.step()
@@ -75,9 +74,8 @@ class Bare:
         """Seconds of the loss over the validation split."""
         started = time.perf_counter()
         self.network.eval()
-        float(
-            torch.stack([self.loss(batch.mel.float(), batch) for batch in self.data.val_dataloader()]).mean()
-        )
+        losses = [self.loss(self.network.infer(batch.mel), batch) for batch in self.data.val_dataloader()]
+        float(torch.stack(losses).mean())
         return time.perf_counter() - started
 
 

@@ -2,7 +2,7 @@
 
 import platform
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +42,8 @@ def train_in(
     validate in place of the store's own splits.
     """
     from leakdet.storage.bundle import load_detector
+    from leakdet.storage.checking import check_contents
+    from leakdet.storage.opening import open_any_split, splits_there
     from leakdet.training.datamodule import LeakDataModule
     from leakdet.training.fitting import best_checkpoint, fit
     from leakdet.training.resuming import refuse_overwriting
@@ -49,8 +51,11 @@ def train_in(
     if config.resume is None:
         refuse_overwriting(folder)
     store = _store(config)
-    data = LeakDataModule(config, store, *parts)
+    data = LeakDataModule(config, store, *parts, read=False)
     print(_introduction(config, data), flush=True)
+    data.read_in()
+    if finish and "test" in splits_there(store):  # it is scored at the end: a damaged one is found now
+        check_contents(open_any_split(store, "test"))
     trainer = fit(config, data, folder, extra)
     if not trainer.is_global_zero or not finish:  # the other ranks have done their part
         return None
@@ -70,20 +75,25 @@ def _store(config: TrainConfig) -> Path:
     return store
 
 
+def _shares(names: Sequence[str], shares: Iterable[float]) -> str:
+    return ", ".join(f"{name} {share:.0%}" for name, share in zip(names, shares, strict=True))
+
+
 def _introduction(config: TrainConfig, data: "LeakDataModule") -> str:
     """What is trained on what, and with which class balance: the first thing to look at when a run goes wrong."""
     import torch
 
     from leakdet.detection.losses import class_weights, effective_balance
 
-    mix = ", ".join(
-        f"{name} {share:.0%}" for name, share in zip(data.labels.names, data.train_mix, strict=True)
-    )
+    mix = _shares(data.labels.names, data.train_mix)
+    if config.data.sampling == "curriculum":
+        first = _shares(data.labels.names, data.mix_of_epoch(0))
+        mix = f"{first} at first, {mix} from epoch {config.data.curriculum_epochs + 1}"
     train, val = data.train_split, data.val_split
     shape = " x ".join(map(str, data.sample_shape))
     weights = class_weights(config.loss, torch.from_numpy(data.train_mix).float(), data.labels.leak_index)
     pull = effective_balance(torch.from_numpy(data.train_mix).float(), weights).tolist()
-    weighed = ", ".join(f"{name} {share:.0%}" for name, share in zip(data.labels.names, pull, strict=True))
+    weighed = _shares(data.labels.names, pull)
     made = f" and {data.surrogates} surrogates" if data.surrogates else ""
     lines = [
         f"store    {data.store}",

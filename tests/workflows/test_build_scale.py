@@ -1,5 +1,7 @@
 """A build that is spread over machines, and one that is killed."""
 
+import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -82,6 +84,68 @@ def test_a_merge_names_the_same_sound_in_two_shards(audio: Path, tmp_path: Path)
     with pytest.raises(InputError, match=r"LEAK/00b?\.wav \(as LEAK/00b?\.wav\)"):
         merge_shards(config(copied, tmp_path / "store", shard="merge"))
     assert not (tmp_path / "store").exists()
+
+
+@pytest.fixture(scope="module")
+def grouped(audio: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with two shards, split by site; all recordings of test are in the second."""
+    folder = tmp_path_factory.mktemp("grouped")
+    leaks, others = sorted(audio.glob("LEAK/*")), sorted(audio.glob("NORMAL/*"))
+    test = [(path, "test") for path in leaks[:2] + others[:2]]
+    rest = [(path, "val") for path in leaks[2:4] + others[2:4]]
+    rest += [(path, "train") for path in leaks[4:] + others[4:12]]
+    order = [row for pair in zip(rest, test, strict=False) for row in pair] + rest[len(test) :]
+    lines = [f"{path},{path.parent.name},{split},s{path.stem}" for path, split in order]
+    (folder / "list.csv").write_text("\n".join(["path,label,split,site", *lines]))
+    split = SplitConfig(ratios=[0.6, 0.2, 0.2], group_by=["site"])
+    for number in (0, 1):
+        changes = {"shard": f"{number}/2", "waveform": "int16", "surrogates": 1, "verify": "off"}
+        build_store(BuildConfig(str(folder / "list.csv"), str(folder / "store"), split=split, **changes))
+    return folder
+
+
+def shards_in(grouped: Path, folder: Path) -> BuildConfig:
+    """Copies of the shards in `folder`, and the settings to merge them there."""
+    for number in (0, 1):
+        shutil.copytree(grouped / f"store.shard-{number}-of-2", folder / f"store.shard-{number}-of-2")
+    return BuildConfig(source="any", out=str(folder / "store"), shard="merge")
+
+
+def test_a_shard_may_lack_all_recordings_of_a_split(grouped: Path, tmp_path: Path) -> None:
+    merge_shards(shards_in(grouped, tmp_path))
+    test = open_split(tmp_path / "store", "test")
+    assert [part.shape[0] > 0 for part in test.mel.parts] == [False, True]
+    assert test.groups["site"].tolist() == [f"s{Path(name).stem}" for name in test.recording_ids.tolist()]
+    assert open_split(tmp_path / "store", "surrogates").recordings == 6
+
+
+def test_a_merged_store_tells_the_settings_that_its_shards_were_built_with(
+    grouped: Path, tmp_path: Path
+) -> None:
+    merge_shards(shards_in(grouped, tmp_path))
+    told = json.loads((tmp_path / "store" / "build.json").read_text())["settings"]
+    assert (told["waveform"], told["surrogates"], told["source"]) == ("int16", 1, str(grouped / "list.csv"))
+    assert told["split"]["ratios"] == [0.6, 0.2, 0.2]
+    assert (told["shard"], told["out"]) == ("merge", str(tmp_path / "store"))
+
+
+def test_a_merge_that_was_killed_while_it_cleared_up_can_be_run_again(
+    grouped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    merge = shards_in(grouped, tmp_path)
+    with monkeypatch.context() as killed:
+        killed.setattr(shutil, "rmtree", lambda *_, **__: None)
+        first = merge_shards(merge)
+    assert not list(tmp_path.glob("store.shard-*"))  # no shard is ever seen half removed
+    shutil.copytree(grouped / "store.shard-1-of-2", tmp_path / "store.shard-1-of-2")
+    again = merge_shards(merge)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["store"]
+    assert [row["recording_id"] for row in again.rows] == [row["recording_id"] for row in first.rows]
+    assert (again.remarks, again.surrogates) == (first.remarks, first.surrogates)
+    shutil.copytree(grouped / "store.shard-1-of-2", tmp_path / "store.shard-1-of-2")
+    (tmp_path / "store.shard-1-of-2" / "test-00001-of-00002.h5").write_bytes(b"another")
+    with pytest.raises(InputError, match="there is a store already"):  # a shard that was built anew stays
+        merge_shards(merge)
 
 
 KILLING = """

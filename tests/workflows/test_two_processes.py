@@ -1,6 +1,7 @@
 """A real run on two gloo processes, with recordings of unequal length: it ends, and validates what one process would."""
 
 import csv
+import json
 import os
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from sklearn.metrics import confusion_matrix, f1_score, roc_auc_score
 
 from leakdet.config import BuildConfig, SignalConfig, SplitConfig
 from leakdet.storage.builder import build_store
+from leakdet.storage.opening import open_any_split as open_split
 from leakdet.training.checkpoint_io import read_checkpoint
 
 RUN = (
@@ -80,8 +82,62 @@ def test_two_processes_validate_what_one_does(
     assert found[1] == pytest.approx(found[0], rel=1e-6, abs=1e-6)
 
 
+WATCH = """
+import json, sys
+from pathlib import Path
+import lightning.pytorch as pl
+from leakdet.config import DataConfig, TrainConfig
+from leakdet.training.datamodule import LeakDataModule
+from leakdet.training.fitting import fit
+
+class Watch(pl.Callback):
+    seen = []
+    def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx):
+        heads = batch.mel.flatten(1)[:, :8].tolist()
+        self.seen += [[row, *head] for row, head in zip(batch.recording.tolist(), heads)]
+    def on_train_epoch_end(self, trainer, module):
+        name = f"{trainer.current_epoch}-{trainer.global_rank}.json"
+        Path(name).write_text(json.dumps(self.seen))
+        self.seen.clear()
+
+if __name__ == "__main__":
+    store, residency, workers = sys.argv[1:]
+    trainer = {"accelerator": "cpu", "devices": 2, "strategy": "ddp", "max_epochs": 2, "enable_progress_bar": False,
+               "enable_model_summary": False, "log_every_n_steps": 1}
+    config = TrainConfig(data=DataConfig(store=store, residency=residency, workers=int(workers), batch_size=7), trainer=trainer)
+    fit(config, LeakDataModule(config, Path(store)), Path("run"), [Watch()])
+"""
+
+
+@pytest.mark.parametrize(("residency", "workers"), [("ram", 0), ("stream", 3)])
+def test_two_processes_train_on_every_window_once_an_epoch(
+    store: Path, tmp_path: Path, residency: str, workers: int
+) -> None:
+    script = tmp_path / "watch.py"
+    script.write_text(WATCH, encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+    command = [sys.executable, str(script), str(store), residency, str(workers)]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    split = open_split(store, "train")
+    owners = np.repeat(np.arange(split.recordings), split.windows_per_recording)
+    heads = np.array(split.read(0, split.windows)).reshape(split.windows, -1)[:, :8]
+    windows = sorted(
+        [int(row), *head] for row, head in zip(owners, heads.astype(float).tolist(), strict=True)
+    )
+    orders = []
+    for epoch in (0, 1):
+        seen = [json.loads((tmp_path / f"{epoch}-{rank}.json").read_text()) for rank in (0, 1)]
+        assert sorted(seen[0] + seen[1]) == windows
+        assert abs(len(seen[0]) - len(seen[1])) <= len(seen[0]) // 3 + 1
+        orders.append(seen)
+    assert orders[0] != orders[1]
+
+
 def started(folder: Path, *arguments: str) -> subprocess.Popen[str]:
-    """A long run on two processes in `folder`, once its first validation check has been written down."""
+    """A long run on two processes in `folder`, once it has written a checkpoint."""
     command = (
         sys.executable,
         "-m",
@@ -100,8 +156,8 @@ def started(folder: Path, *arguments: str) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
     )
-    history, before = folder / "run" / "history.csv", time.time()
-    while running.poll() is None and not (history.exists() and history.stat().st_mtime > before):
+    last, before = folder / "run" / "checkpoints" / "last.ckpt", time.time()
+    while running.poll() is None and not (last.exists() and last.stat().st_mtime > before):
         time.sleep(0.05)
     return running
 

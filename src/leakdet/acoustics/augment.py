@@ -88,5 +88,6 @@ def mixup_draw(
     samples: int, alpha: float, device: torch.device
 ) -> tuple[Int[Tensor, " B"], Float[Tensor, " B"]]:
     """Each sample's partner, and the share of itself that it keeps, from Beta(alpha, alpha) (Zhang et al. 2018)."""
-    share = torch.distributions.Beta(alpha, alpha).sample((samples,)).to(device)
+    both = torch.full((), alpha, device=device)  # on the device, and unchecked: nothing waits for it
+    share = torch.distributions.Beta(both, both, validate_args=False).sample((samples,))
     return torch.randperm(samples, device=device), share

@@ -113,9 +113,7 @@ def null_run(network: Mapping[str, Any] | None) -> tuple[list[str], list[str]]:
         return [alarm + "held-out labels leak into the training."], []
     verdict = "no better than chance, as it must be."
     if network["interval"][1] < 0.5:
-        verdict = (
-            "below chance, as it happens with few recordings: a label of which training has more, the held-out part has less of."
-        )
+        verdict = "below chance, as it happens with few recordings: what training has more of, the held-out part has less of."
     return [], [f"Null run: with shuffled labels the network scores {_shown(network)}: {verdict}"]
 
 

@@ -65,7 +65,7 @@ def leak_loss(
 ) -> Float[Tensor, " B"]:
     """Binary cross-entropy per sample; leaks count `pos_weight` times, targets are 1 - s / 2 and s / 2 under smoothing s."""
     target = is_leak * (1.0 - label_smoothing) + label_smoothing / 2
-    positive = torch.tensor(pos_weight, device=leak_logit.device)
+    positive = None if pos_weight == 1 else leak_logit.new_full((), pos_weight, dtype=torch.float32)
     return functional.binary_cross_entropy_with_logits(
         leak_logit.float(), target, pos_weight=positive, reduction="none"
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from leakdet._parallel import in_order
@@ -45,8 +45,9 @@ def build_store(config: BuildConfig) -> BuildReport:
         leak = leak_name(names, config.labels.leak, config.source)
         splits = assign_splits(readable, config.split, leak)
         report = BuildReport(out, signal, names, leak, left_out=left_out, remarks=remarks + header_remarks)
+        columns = _columns(readable, splits)
         writers = {
-            name: SplitWriter(folder, name, signal, config.waveform, config.split.group_by)
+            name: SplitWriter(folder, name, signal, config.waveform, config.split.group_by, columns[name])
             for name in sorted(set(splits), key=SPLITS.index)
         }
         for writer in writers.values():
@@ -68,7 +69,7 @@ def build_store(config: BuildConfig) -> BuildReport:
             report.remarks.append(
                 f"Verified: the mel of {heard} was recomputed from the audio and equals what is stored."
             )
-        describe(folder, config, report)
+        describe(folder, asdict(config), report)
         publish(folder, out)
     return report
 
@@ -86,6 +87,14 @@ def _source(config: BuildConfig, folder: Path) -> tuple[Source, list[str]]:
         config.split = replace(config.split, group_by=["site"])
         remarks.append("The demo is split by site (split.group_by=[site]).")
     return read_source(manifest), remarks
+
+
+def _columns(recordings: Sequence[SourceRecording], splits: Sequence[str]) -> dict[str, list[str]]:
+    """The group columns of each split of the whole source: every shard of a split has all of them."""
+    found: dict[str, set[str]] = {name: set() for name in splits}
+    for recording, name in zip(recordings, splits, strict=True):
+        found[name] |= recording.groups.keys()
+    return {name: sorted(columns) for name, columns in found.items()}
 
 
 def _hear_all(
@@ -123,7 +132,9 @@ def _write_surrogates(
     """Surrogates of the leak recordings that train kept, in a file of their own."""
     leaks = {row.recording_id for row in train.rows if row.label == report.leak_label}
     heard = [recording for recording in recordings if recording.recording_id in leaks]
-    writer = SplitWriter(work.folder, SURROGATES, report.signal, config.waveform, config.split.group_by)
+    writer = SplitWriter(
+        work.folder, SURROGATES, report.signal, config.waveform, config.split.group_by, train.columns
+    )
     stack.callback(writer.discard)
     hear_surrogates(heard, writer, work, config.surrogates, config.workers)
     report.surrogates = len(writer.rows)

@@ -11,7 +11,7 @@ import numpy as np
 from leakdet._parallel import in_order
 from leakdet.errors import InputError
 from leakdet.storage.sources import shown
-from leakdet.storage.store import StoreSplit, open_h5
+from leakdet.storage.store import GROUP, StoreSplit, lacks_group, open_h5
 
 BLOCK_BYTES = 16 << 20
 NOT_FINITE = 0x7C00  # float16: bits of infinity; NaN lies above
@@ -87,7 +87,7 @@ def check_apart(splits: Sequence[StoreSplit]) -> None:
     for what, columns in (
         ("the recording", ["recording_id"]),
         ("the sound of", ["content_sha256"]),
-        (f"the group ({'/'.join(group_by)})", [f"group/{column}" for column in group_by]),
+        (f"the group ({'/'.join(group_by)})", [f"{GROUP}{column}" for column in group_by]),
     ):
         held: list[tuple[StoreSplit, np.ndarray]] = []
         for split in splits if columns else []:
@@ -114,8 +114,9 @@ def _keys(split: StoreSplit, columns: Sequence[str]) -> np.ndarray:
 
 def _digests(path: Path, columns: Sequence[str], block: int = 65536) -> np.ndarray:
     with open_h5(path) as file:
-        found = [file[column] for column in columns]
-        digests = np.full(len(found[0]), BLANK, np.int64)
+        blank = np.full(len(file["label_id"]), b"", object)
+        found = [blank if lacks_group(file, column) else file[column] for column in columns]
+        digests = np.full(len(blank), BLANK, np.int64)
         for start in range(0, len(digests), block):
             texts = zip(*(column[start : start + block] for column in found), strict=True)
             for row, parts in enumerate(texts, start):

@@ -3,6 +3,7 @@
 import hashlib
 import math
 from contextlib import ExitStack
+from dataclasses import asdict
 from io import BytesIO
 from pathlib import Path
 
@@ -24,8 +25,8 @@ from leakdet.storage.store_writer import RecordingRow, SplitWriter
 def convert_store(config: BuildConfig) -> BuildReport:
     """Copy the predecessor's splits in `config.source` to `config.out`, mel unchanged to the bit.
 
-    Left out, with the reason: rows whose mel is one value throughout (audio that could not be read) and rows that repeat
-    another row's mel; the copy in train is kept, so that val and test hold nothing that was trained on.
+    Left out, with the reason: rows whose mel is one value throughout (audio that could not be read), rows that are not finite,
+    and rows that repeat another row's mel; the copy in train is kept, so that val and test hold nothing that was trained on.
 
     Raises:
         InputError: the files do not say how their mel was made and `config.signal` does not fit it either; or they disagree.
@@ -33,6 +34,11 @@ def convert_store(config: BuildConfig) -> BuildReport:
     if config.surrogates:
         raise SettingsError(
             f"surrogates={config.surrogates}: {config.source} holds mel and no audio to make them from; leave it out."
+        )
+    if config.shard:
+        raise SettingsError(
+            f"shard={config.shard}: {config.source} holds mel, and there is no hearing to share out; build it on one machine, "
+            "without shard=."
         )
     source, out = Path(config.source).absolute(), Path(config.out).absolute()
     check_free(out, config.overwrite)
@@ -52,7 +58,7 @@ def convert_store(config: BuildConfig) -> BuildReport:
         kept = [(name, row.label) for name, writer in writers.items() for row in writer.rows]
         check_both_classes(kept, config.split, leak, given=True)
         write_splits(writers, folder, config, report)
-        describe(folder, config, report)
+        describe(folder, asdict(config), report)
         publish(folder, out)
     return report
 
@@ -99,8 +105,7 @@ def _convert(
             low, high = split.recording_offsets[row : row + 2].tolist()
             mel = split.read(low, high)
             identity = str(split.recording_ids[row])
-            if mel.min() == mel.max():
-                reason = f"every number of its mel is {float(mel.min()):g}: its audio was never read"
+            if reason := _fault(mel):
                 report.left_out.append(LeftOut(identity, reason))
                 continue
             recording = SourceRecording(identity, split.files[0], names[split.label_id[row]], split.name)
@@ -109,6 +114,15 @@ def _convert(
                 starts = np.arange(len(mel)) * (signal.window_hop_samples / signal.sample_rate_hz)
                 described = _row(recording, signal, content, len(mel))
                 writer.add(described, starts.astype(np.float32), BytesIO(mel.tobytes()), None)
+
+
+def _fault(mel: np.ndarray) -> str | None:
+    """Why a recording with this mel cannot be used, or None."""
+    if not np.isfinite(mel).all():
+        return "its mel holds NaN or infinite values"
+    if mel.min() == mel.max():
+        return f"every number of its mel is {float(mel.min()):g}: its audio was never read"
+    return None
 
 
 def _row(recording: SourceRecording, signal: SignalConfig, content: str, windows: int) -> RecordingRow:

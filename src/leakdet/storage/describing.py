@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,10 +37,10 @@ def write_splits(
         writer.write(path, report.label_names, report.leak_label, config.compression)
 
 
-def describe(folder: Path, config: BuildConfig, report: BuildReport) -> None:
-    """Write recordings.csv and build.json."""
+def describe(folder: Path, settings: Mapping[str, Any], report: BuildReport) -> None:
+    """Write recordings.csv and build.json; `settings` are those of the build that heard the recordings."""
     _write_recordings_csv(folder / "recordings.csv", report.rows)
-    _write_build_json(folder / "build.json", config, report)
+    _write_build_json(folder / "build.json", settings, report)
 
 
 def _csv_row(split: str, row: RecordingRow) -> dict[str, Any]:
@@ -66,10 +66,10 @@ def _write_recordings_csv(path: Path, rows: Iterable[dict[str, Any]]) -> None:
         writer.writerows(rows)
 
 
-def _write_build_json(path: Path, config: BuildConfig, report: BuildReport) -> None:
+def _write_build_json(path: Path, settings: Mapping[str, Any], report: BuildReport) -> None:
     content = {
         "created_by": f"leakdet {leakdet.__version__}",
-        "settings": asdict(config),
+        "settings": dict(settings),
         "signal": asdict(report.signal),
         "signal_hash": report.signal.hash,
         "label_names": report.label_names,

@@ -5,6 +5,8 @@ Every machine reads all headers, so that all arrive at the same splits, vocabula
 """
 
 import csv
+import filecmp
+import glob
 import json
 import os
 import shutil
@@ -13,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from leakdet.config import BuildConfig, SignalConfig
+from leakdet.config import BuildConfig, SignalConfig, SplitConfig
 from leakdet.errors import InputError
 from leakdet.storage.checking import check_apart
 from leakdet.storage.describing import BuildReport, describe
-from leakdet.storage.publishing import check_free, publish, workplace
+from leakdet.storage.publishing import check_free, publish, put_away, workplace
 from leakdet.storage.sources import LeftOut, shown
 from leakdet.storage.splits import check_both_classes
 from leakdet.storage.store import SPLITS, open_split, split_files
@@ -51,38 +53,65 @@ class _Built:
 def merge_shards(config: BuildConfig) -> BuildReport:
     """Join the shards of `config.out`. Reads headers and tables only; the mel stays where it is and gets a second name.
 
+    A merge that was killed while it cleared the shards away is finished.
+
     Raises:
         InputError: shards are missing, were built with other settings, or hold the same sound.
     """
     out = Path(config.out).absolute()
+    merged_already = _merged_already(out)
+    if merged_already:
+        with workplace(out) as folder:
+            put_away(folder, merged_already)
+        return _report(out, [_Built.read(out)])
     check_free(out, config.overwrite)
     shards = [_Built.read(folder) for folder in _folders(out)]
     _check_alike(shards)
-    first = shards[0]
-    signal = SignalConfig.from_dict(first.about["signal"], str(first.folder / "build.json"))
-    report = BuildReport(out, signal, first.about["label_names"], first.about["leak_label"])
-    report.rows = [row for shard in shards for row in shard.rows]
-    report.surrogates = sum(shard.about.get("surrogates", 0) for shard in shards)
-    report.left_out = [LeftOut(**item) for item in _distinct(shards, "left_out")]
-    report.remarks = [*_distinct(shards, "remarks"), f"Merged from {len(shards)} shards."]
+    report = _report(out, shards)
+    report.remarks.append(f"Merged from {len(shards)} shards.")
     _check_sounds(report.rows, out)
-    config.split.group_by = first.settings["split"]["group_by"]
+    heard_with = shards[0].about["settings"]
     with workplace(out) as folder:
         for shard in shards:
             for file in shard.folder.glob("*.h5"):
                 _second_name(file, folder / file.name)
         check_apart([open_split(folder, name) for name in SPLITS if split_files(folder, name)])
         kept = [(row["split"], row["label"]) for row in report.rows]
-        check_both_classes(kept, config.split, report.leak_label, given=True)
-        describe(folder, config, report)
-        publish(folder, out)
-    for shard in shards:
-        shutil.rmtree(shard.folder)
+        check_both_classes(kept, SplitConfig(**heard_with["split"]), report.leak_label, given=True)
+        here = {"shard": config.shard, "out": config.out, "overwrite": config.overwrite}
+        describe(folder, {**heard_with, **here}, report)
+        publish(folder, out, [shard.folder for shard in shards])
     return report
 
 
+def _report(out: Path, parts: Sequence[_Built]) -> BuildReport:
+    first = parts[0]
+    signal = SignalConfig.from_dict(first.about["signal"], str(first.folder / "build.json"))
+    report = BuildReport(out, signal, first.about["label_names"], first.about["leak_label"])
+    report.rows = [row for part in parts for row in part.rows]
+    report.surrogates = sum(part.about.get("surrogates", 0) for part in parts)
+    report.left_out = [LeftOut(**item) for item in _distinct(parts, "left_out")]
+    report.remarks = _distinct(parts, "remarks")
+    return report
+
+
+def _shard_folders(out: Path) -> list[Path]:
+    return sorted(out.parent.glob(f"{glob.escape(out.name)}.shard-*-of-*"))
+
+
+def _merged_already(out: Path) -> list[Path]:
+    """The shards that are there, if every file of them lies in `out` already; else none."""
+
+    def is_merged(folder: Path) -> bool:
+        pairs = [(file, out / file.name) for file in folder.glob("*.h5")]
+        return bool(pairs) and all(copy.exists() and filecmp.cmp(file, copy) for file, copy in pairs)
+
+    folders = _shard_folders(out)
+    return folders if all(is_merged(folder) for folder in folders) else []
+
+
 def _folders(out: Path) -> list[Path]:
-    folders = sorted(out.parent.glob(f"{out.name}.shard-*-of-*"))
+    folders = _shard_folders(out)
     if not folders:
         raise InputError(
             f"{out}: there are no shards to merge ({out.name}.shard-0-of-n); build them with shard=0/n, 1/n, ..."

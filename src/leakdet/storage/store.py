@@ -19,6 +19,7 @@ from leakdet.storage.mel_array import MelArray, MelPart
 
 SCHEMA_VERSION = 1
 SPLITS = ("train", "val", "test")
+GROUP = "group/"  # before the name of a group column: its data set
 
 
 def offsets_of(counts: Sequence[int]) -> np.ndarray:
@@ -79,10 +80,12 @@ class StoreSplit:
 
     @cached_property
     def groups(self) -> dict[str, np.ndarray]:
-        """Group column -> [R] of str. Empty for a predecessor's store."""
-        with open_h5(self.files[0]) as file:
-            columns = [] if self._legacy else list(file.get("group", {}))
-        return {column: self.texts(f"group/{column}") for column in columns}
+        """Group column -> [R] of str, of all files; blank where one lacks it. Empty for a predecessor's store."""
+        columns: set[str] = set()
+        for path in [] if self._legacy else self.files:
+            with open_h5(path) as file:
+                columns |= set(file.get("group", {}))
+        return {column: self.texts(f"{GROUP}{column}") for column in sorted(columns)}
 
     @property
     def _legacy(self) -> bool:
@@ -110,8 +113,15 @@ class StoreSplit:
     @staticmethod
     def _read(path: Path, dataset: str, text: bool) -> np.ndarray:
         with open_h5(path) as file:
+            if lacks_group(file, dataset):
+                return np.full(len(file["label_id"]), "", object)
             found = file[dataset]
             return np.asarray(found.asstr()[...] if text else found[...])
+
+
+def lacks_group(file: h5py.File, dataset: str) -> bool:
+    """A group column that only other files of the store have: this one's recordings belong to no group of it."""
+    return dataset.startswith(GROUP) and dataset not in file
 
 
 def open_h5(path: Path) -> h5py.File:

@@ -14,7 +14,7 @@ import numpy as np
 
 import leakdet
 from leakdet.config import SignalConfig
-from leakdet.storage.store import SCHEMA_VERSION, offsets_of
+from leakdet.storage.store import GROUP, SCHEMA_VERSION, offsets_of
 
 COPY_BYTES = 64 << 20
 CHUNK_WINDOWS = 4  # compressed stores only: a random window must not cost a whole recording
@@ -81,6 +81,7 @@ class SplitWriter:
     signal: SignalConfig
     waveform: str = "none"
     group_by: Sequence[str] = ()  # the group columns that no other split shares
+    columns: Sequence[str] = ()  # those of the whole split, written even where no recording here has them
     rows: list[RecordingRow] = field(default_factory=list)
     _starts: list[np.ndarray] = field(default_factory=list)
 
@@ -133,9 +134,9 @@ class SplitWriter:
             if any(row.surrogate_of for row in self.rows):
                 made_from = [row.surrogate_of for row in self.rows]
                 file.create_dataset("surrogate_of", data=made_from, dtype=h5py.string_dtype())
-            for column in sorted({column for row in self.rows for column in row.groups}):
+            for column in sorted({*self.columns, *(column for row in self.rows for column in row.groups)}):
                 values = [row.groups.get(column, "") for row in self.rows]
-                file.create_dataset(f"group/{column}", data=values, dtype=h5py.string_dtype())
+                file.create_dataset(f"{GROUP}{column}", data=values, dtype=h5py.string_dtype())
             file.create_dataset("recording_offsets", data=offsets_of([row.windows for row in self.rows]))
             file.create_dataset(
                 "window_start_s", data=np.concatenate([np.empty(0, np.float32), *self._starts])

@@ -56,9 +56,10 @@ class BlockReader:
         bytes_per_recording = np.diff(samples.split.recording_offsets) * samples.split.mel.window_bytes
         self._chunks = chunk_bounds(bytes_per_recording, CHUNK_BYTES)
         self._spare: list[np.ndarray] = []
+        self._checked: int | None = None  # the epoch in which this process looks at what it reads: its first
 
     def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_spare": []}
+        return {**self.__dict__, "_spare": [], "_checked": None}
 
     def blocks(self, draws: Draws, epoch: int, low: int, high: int) -> Iterator[Block]:
         """Blocks that together hold the draws [low, high) of the epoch; each is good until the next one is asked for."""
@@ -66,13 +67,16 @@ class BlockReader:
         rng = np.random.default_rng([self.seed, epoch, 2, low])
         windows = max((sum(self._windows(s) for s in group) for group in groups), default=0)
         buffers = [self._buffer(windows) for _ in range(2)]
+        self._checked = epoch if self._checked is None else self._checked
         coming: deque[Future[Block]] = deque()
         try:
             with ThreadPoolExecutor(1, thread_name_prefix="read-ahead") as reader:
                 for number, group in enumerate(groups):
                     # into the buffer of the block before the last: all of it was handed out
                     buffer = buffers[number % 2]
-                    coming.append(reader.submit(self._load, group, draws, buffer, rng, epoch == 0))
+                    coming.append(
+                        reader.submit(self._load, group, draws, buffer, rng, epoch == self._checked)
+                    )
                     if len(coming) == 2:
                         yield coming.popleft().result()
                 while coming:

@@ -13,7 +13,7 @@ from torch import Tensor
 from leakdet.config import TrainConfig
 from leakdet.detection.detector import sample_shape
 from leakdet.detection.labels import LabelMap
-from leakdet.errors import InputError
+from leakdet.errors import InputError, SettingsError
 from leakdet.storage.checking import check_apart, check_contents
 from leakdet.storage.opening import leak_label_of, open_any_split, splits_there
 from leakdet.storage.store import StoreSplit
@@ -44,7 +44,10 @@ class LeakDataModule(pl.LightningDataModule):
         store: Path,
         train_split: StoreSplit | None = None,
         val_split: StoreSplit | None = None,
+        *,
+        read: bool = True,
     ) -> None:
+        """`read=False` leaves reading the windows to `read_in`, so that a caller can say before what will be read."""
         super().__init__()
         self.config, self.store = config, store
         self.resumed_at: dict[str, int] | None = None  # the loader's state in the run that is gone on with
@@ -52,10 +55,10 @@ class LeakDataModule(pl.LightningDataModule):
         opened = (train_split, 0) if train_split else with_surrogates(self._open("train"), store)
         self.train_split, self.surrogates = opened
         self.val_split = val_split or self._open("val")
-        self._check_agreement()
+        self._check_agreement(self.val_split)
         # Who hands over parts of a store, as a fold is, divides them by rules of its own.
         if train_split is None:
-            self._check_apart()
+            self._check_whole_store()
         self.leak_label = leak_label_of(self.train_split, config.labels.leak)
         self.labels = LabelMap.of_store(self.train_split.label_names, self.leak_label, config.labels.mode)
         self.mel_shape: tuple[int, int, int] = self.train_split.mel.shape[1:]
@@ -65,12 +68,13 @@ class LeakDataModule(pl.LightningDataModule):
         size = self.train_split.mel.nbytes + self.val_split.mel.nbytes
         self.residency = choose_residency(config.data.residency, size, config.trainer)
         self._resident: dict[str, ResidentSamples] = {}
-        self._read_in()
+        if read:
+            self.read_in()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "LeakDataModule":
         return self  # a copy of a network, as for averaged weights, is trained on the same recordings
 
-    def _read_in(self) -> None:
+    def read_in(self) -> None:
         """A damaged file is found now, not after an epoch. What is streamed for training is checked while epoch 0 reads it."""
         if self.residency.kind == "stream":
             check_contents(self.val_split)
@@ -87,22 +91,26 @@ class LeakDataModule(pl.LightningDataModule):
             )
         return open_any_split(self.store, name)
 
-    def _check_agreement(self) -> None:
-        train, val = self.train_split, self.val_split
-        if [n.casefold() for n in train.label_names] != [n.casefold() for n in val.label_names]:
+    def _check_agreement(self, other: StoreSplit) -> None:
+        train = self.train_split
+        if [n.casefold() for n in train.label_names] != [n.casefold() for n in other.label_names]:
             raise InputError(
-                f"{self.store}: {train.files[0].name} has the labels {train.label_names}, {val.files[0].name} "
-                f"{val.label_names}. Build both with the same vocabulary."
+                f"{self.store}: {train.files[0].name} has the labels {train.label_names}, {other.files[0].name} "
+                f"{other.label_names}. Build both with the same vocabulary."
             )
-        if train.signal != val.signal or train.mel.shape[1:] != val.mel.shape[1:]:
-            differing = train.signal.differences(val.signal) if train.signal and val.signal else []
+        if train.signal != other.signal or train.mel.shape[1:] != other.mel.shape[1:]:
+            differing = train.signal.differences(other.signal) if train.signal and other.signal else []
+            shapes = f"windows of {train.mel.shape[1:]} and {other.mel.shape[1:]}"
             raise InputError(
-                f"{self.store}: {train.files[0].name} and {val.files[0].name} were built with different signal settings "
-                f"({'; '.join(differing) or f'windows of {train.mel.shape[1:]} and {val.mel.shape[1:]}'}). Build them together."
+                f"{self.store}: {train.files[0].name} and {other.files[0].name} were built with different signal settings "
+                f"({'; '.join(differing) or shapes}). Build them together."
             )
 
-    def _check_apart(self) -> None:
+    def _check_whole_store(self) -> None:
+        """What training never reads is looked at as well: better now than when the night is over."""
         others = [open_any_split(self.store, "test")] if "test" in splits_there(self.store) else []
+        for other in others:
+            self._check_agreement(other)
         check_apart([self.train_split, self.val_split, *others])
 
     def _samples(self, split: StoreSplit) -> SplitSamples:
@@ -175,7 +183,20 @@ class LeakDataModule(pl.LightningDataModule):
             return StreamEpochs(samples, data, seed, rank, world)
         return ResidentEpochs(self._in_memory(samples), data, seed, rank, world)
 
+    def _require_agreement_of_processes(self) -> None:
+        """On several machines each chooses for itself; epochs in memory and streamed ones are divided differently."""
+        trainer = self.trainer
+        if trainer is None or trainer.world_size == 1:
+            return
+        streams = torch.tensor(float(self.residency.kind == "stream"), device=trainer.strategy.root_device)
+        everywhere: Tensor = trainer.strategy.all_gather(streams)
+        if bool((everywhere != streams).any()):
+            raise SettingsError(
+                "data.residency=auto: the windows fit into the memory of some machines only. Say data.residency=stream."
+            )
+
     def train_dataloader(self) -> Any:
+        self._require_agreement_of_processes()
         loader = TrainLoader(self.train_epochs(*self._place()))
         if self.resumed_at is not None:  # Lightning restores a loader's state in some of its restarts only
             loader.load_state_dict(self.resumed_at)

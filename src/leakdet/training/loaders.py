@@ -1,11 +1,11 @@
 """What Lightning iterates over. Both loaders shard by rank themselves, exactly: Lightning's samplers stay out of it."""
 
 from collections.abc import Iterator
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from leakdet.errors import InputError
+from leakdet.errors import InputError, SettingsError
 from leakdet.training.resident import ResidentSamples
 from leakdet.training.samples import Batch, SplitSamples
 
@@ -14,9 +14,12 @@ EVAL_WINDOWS = 2048  # windows in a validation batch: changes memory, never a nu
 
 @runtime_checkable
 class Epochs(Protocol):
-    """Where batches come from: memory or files. `bounds` [batches + 1] cuts an epoch's draws, of all ranks, into batches."""
+    """Where batches come from: memory or files. `bounds` [batches + 1] cuts an epoch's draws, of all ranks, into batches;
+    epochs of the same `order` (and seed and number) hold the same samples at the same place.
+    """
 
     bounds: np.ndarray
+    order: str
 
     def __len__(self) -> int: ...
 
@@ -54,10 +57,18 @@ class TrainLoader:
             self.position = number + 1
             yield batch
 
-    def state_dict(self) -> dict[str, int]:
-        return {"epoch": self.epoch, "position": self.position}
+    def state_dict(self) -> dict[str, Any]:
+        return {"epoch": self.epoch, "position": self.position, "order": self.epochs.order}
 
-    def load_state_dict(self, state: dict[str, int]) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Raises `SettingsError` in the middle of an epoch of another order: what it has not seen could not be told."""
+        there = state.get("order", self.epochs.order)
+        if there != self.epochs.order and state["position"] % len(self):
+            raise SettingsError(
+                f"The interrupted epoch had its samples {there}, now they are {self.epochs.order}: which of them it has not "
+                "seen cannot be told. Resume with the data.residency and the number of processes of then, or begin a new "
+                "training from its weights with init_from."
+            )
         self.epoch, self.position = state["epoch"], state["position"]
         self._resume_at = self.position
 

@@ -1,6 +1,7 @@
 """Training and validating a network: losses, optimiser, schedule, and the recording-level metrics of each check."""
 
 import json
+import math
 from dataclasses import asdict
 from typing import Any
 
@@ -19,13 +20,14 @@ from leakdet.detection.losses import LossParts, class_weights, loss_parts
 from leakdet.detection.metrics import auroc
 from leakdet.detection.networks import leak_probability, make_network
 from leakdet.detection.pooling import pool
+from leakdet.errors import SettingsError
 from leakdet.storage.bundle import CARD_KEY, make_card
 from leakdet.training import names
 from leakdet.training.checks import Check
 from leakdet.training.choosing import decision_arguments, require_finite, selection_rank
 from leakdet.training.datamodule import Batch, LeakDataModule
 from leakdet.training.initialising import inherit_optimizer, inherit_schedule
-from leakdet.training.optimising import adamw, scales_gradients, step_divisor, warmup_cosine
+from leakdet.training.optimising import adamw, step_divisor, warmup_cosine
 from leakdet.training.sameness import RESUME_KEY, store_fingerprint
 
 
@@ -138,8 +140,7 @@ class LeakModule(pl.LightningModule):
     def validation_step(self, batch: Batch, batch_index: int) -> None:
         output = self.network.infer(batch.mel)
         parts = self._loss(output, batch._replace(weight=torch.ones_like(batch.weight)), self.weights)
-        count = torch.tensor(1.0, device=self.device)
-        self._losses.append(torch.stack([*parts, count]) * len(batch.class_id))
+        self._losses.append(torch.stack([*parts, parts.total.new_ones(())]) * len(batch.class_id))
         leak_index = self.data.labels.leak_index
         self._heard.append((leak_probability(output, leak_index, self.blend), batch.recording))
         self._samples.append(sample_sums(output, leak_index, self.blend))
@@ -177,6 +178,9 @@ class LeakModule(pl.LightningModule):
             samples=SampleSummary.of(self._sum_over_ranks(torch.stack(self._samples).sum(0)), self.blend),
         )
         values = self.check.logged()
+        values[names.TRAIN_DRAWN] = float(
+            self.data.mix_of_epoch(self.current_epoch)[self.data.labels.leak_index]
+        )
         values[names.VAL_RANK] = selection_rank(f1, values[names.VAL_LOSS])
         self.history.append(
             {
@@ -214,12 +218,18 @@ class LeakModule(pl.LightningModule):
 
     def configure_optimizers(self) -> Any:
         settings = self.config.optimizer
-        optimizer = adamw(self.network, settings, fused=not scales_gradients(self.trainer))
+        optimizer = adamw(self.network, settings)
         if "optimizer" in self.inherited:
             inherit_optimizer(optimizer, self.inherited["optimizer"][0], settings.lr)
-        total = int(self.trainer.estimated_stepping_batches)
-        per_epoch = total / max(1, self.trainer.max_epochs or 1)
-        scheduler = warmup_cosine(optimizer, settings, total, per_epoch)
+        total = self.trainer.estimated_stepping_batches
+        if total == math.inf:
+            raise SettingsError(
+                "trainer.max_epochs=-1: the learning rate falls towards the end of a run, and this one has none. Give "
+                "trainer.max_epochs, or +trainer.max_steps."
+            )
+        self.trainer.fit_loop.setup_data()  # which the estimate leaves out where +trainer.max_steps alone ends the run
+        per_epoch = float(math.ceil(self.trainer.num_training_batches / self.trainer.accumulate_grad_batches))
+        scheduler = warmup_cosine(optimizer, settings, int(total), per_epoch)
         if "schedule" in self.inherited:
             inherit_schedule(optimizer, scheduler, self.inherited["schedule"][0])
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}

@@ -12,15 +12,19 @@ from torch.optim.lr_scheduler import LambdaLR
 from leakdet.config import OptimizerConfig
 
 
-def adamw(network: nn.Module, settings: OptimizerConfig, fused: bool = True) -> AdamW:
-    """AdamW, one kernel for all parameters if `fused`. Biases and norms (one axis) are not decayed: decay only shifts them."""
+def adamw(network: nn.Module, settings: OptimizerConfig) -> AdamW:
+    """AdamW, one kernel for all parameters. Biases and norms (one axis) are not decayed: decay would only shift them."""
     decayed = [p for p in network.parameters() if p.ndim > 1]
     free = [p for p in network.parameters() if p.ndim <= 1]
     groups = [
         {"params": decayed, "weight_decay": settings.weight_decay},
         {"params": free, "weight_decay": 0.0},
     ]
-    return AdamW(groups, lr=settings.lr, fused=fused)
+    optimizer = AdamW(groups, lr=settings.lr, fused=True)
+    # It could undo the scaling of fp16's gradients itself, and Lightning refuses to clip what is still scaled, under bf16
+    # too, where nothing is. Without this offer the scaler undoes it before.
+    optimizer._step_supports_amp_scaling = False
+    return optimizer
 
 
 def rate_share(step: int, warmup: int, total: int, floor: float) -> float:
@@ -47,11 +51,6 @@ def window_samples(sizes: np.ndarray, batch_idx: int, accumulate: int, batches: 
     """Samples of all processes in the optimiser step that batch `batch_idx` belongs to, an epoch's last short one included."""
     first = batch_idx - batch_idx % accumulate
     return int(sizes[first : min(first + accumulate, batches)].sum())
-
-
-def scales_gradients(trainer: pl.Trainer) -> bool:
-    """Whether gradients are scaled, as fp16 needs: a fused optimiser undoes that itself, and nothing could clip them before."""
-    return getattr(trainer.precision_plugin, "scaler", None) is not None
 
 
 def step_divisor(trainer: pl.Trainer, batch_idx: int) -> float:

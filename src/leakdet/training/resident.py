@@ -77,6 +77,8 @@ def _in_memory(samples: SplitSamples) -> Tensor:
 class ResidentEpochs:
     """The batches of every epoch of this rank, gathered from samples in memory."""
 
+    order = "in memory (data.residency=ram or device)"  # the same batches on any number of processes
+
     def __init__(
         self, resident: ResidentSamples, data: DataConfig, seed: int, rank: int = 0, world: int = 1
     ) -> None:

@@ -1,13 +1,13 @@
 """Going on with an interrupted run: which checkpoint, and whether it fits (`sameness`); `moving` brings it here."""
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from leakdet.config import TrainConfig
 from leakdet.errors import InputError, SettingsError
-from leakdet.training import company, names
+from leakdet.training import names
 from leakdet.training.checkpoint_io import read_checkpoint
+from leakdet.training.company import decide, decided, is_child
 from leakdet.training.moving import moved
 from leakdet.training.sameness import differences
 
@@ -22,21 +22,27 @@ def starting_checkpoint(config: TrainConfig, data: "LeakDataModule", run_folder:
 
     Raises:
         InputError: `resume` names nothing that can be resumed.
-        SettingsError: it was trained with other settings or on other data.
+        SettingsError: it was trained with other settings or on other data; or `auto` where another program has started the
+            processes, which then cannot agree.
     """
     if config.resume is None:
         return None
-    if "LOCAL_RANK" in os.environ:  # a child of a run on several processes goes where its parent decided
-        decided = os.environ.get(DECIDED)
-        return Path(decided) if decided else None
+    told = decided(DECIDED)
+    if told is not None:
+        return Path(told) if told else None
+    if is_child():  # of a launcher such as torchrun: the first process moves the files, this one only reads
+        if config.resume == "auto":
+            raise SettingsError(
+                "resume=auto: another program has started these processes, and each would look for itself. Name the "
+                "checkpoint, as in resume=FOLDER/checkpoints/last.ckpt, or let leakdet start them (trainer.devices=N)."
+            )
+        return _found(config, data, run_folder)
     found = _found(config, data, run_folder)
     if found is None:
-        os.environ.pop(DECIDED, None)
+        decide(DECIDED, "")
         return None
     print(f"resume   {found}", flush=True)
-    last = moved(found, run_folder / names.CHECKPOINTS)
-    os.environ[DECIDED] = str(last)
-    return last
+    return Path(decide(DECIDED, str(moved(found, run_folder / names.CHECKPOINTS))))
 
 
 def _found(config: TrainConfig, data: "LeakDataModule", run_folder: Path) -> Path | None:
@@ -58,7 +64,7 @@ def _require_fitting(found: Path, config: TrainConfig, data: "LeakDataModule") -
 
 def refuse_overwriting(run_folder: Path) -> None:
     """Raises `SettingsError` where a new run would write over another run's checkpoints."""
-    if company.is_child():  # the checkpoint there may be one that this run's first process has just inherited
+    if is_child():  # the checkpoint there may be one that this run's first process has just inherited
         return
     kept = sorted((run_folder / names.CHECKPOINTS).glob(f"*{names.ENDING}"))
     if kept:

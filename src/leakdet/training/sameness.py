@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 RESUME_KEY = "leakdet_resume"  # of the checkpoint: what resuming needs beyond Lightning's own state
 FREE = frozenset("resume init_from init_reset find_lr find_batch_size patience loss_patience compile".split())
-FREE_PREFIXES = ("logger", "data.store", "data.cache", "demo", "decision")
+FREE_PREFIXES = ("logger", "data.store", "data.cache", "demo")
 FREE_TRAINER = frozenset(
     "max_epochs max_steps max_time min_epochs min_steps accelerator devices strategy num_nodes enable_progress_bar "
     "enable_model_summary log_every_n_steps num_sanity_val_steps profiler benchmark deterministic detect_anomaly".split()
@@ -37,6 +37,10 @@ def store_fingerprint(data: "LeakDataModule") -> str:
         )
         digest.update(np.ascontiguousarray(split.recording_offsets, dtype=np.int64).tobytes())
         digest.update(np.ascontiguousarray(split.label_id, dtype=np.int64).tobytes())
+        digest.update("\n".join(split.recording_ids.tolist()).encode())
+        digest.update(split.numbers("weight", default=1.0).astype(np.float64).tobytes())
+        if split.checksums is not None:
+            digest.update(np.ascontiguousarray(split.checksums, dtype=np.int64).tobytes())
     return digest.hexdigest()[:12]
 
 

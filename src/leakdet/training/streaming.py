@@ -35,6 +35,7 @@ class StreamEpochs(IterableDataset[Batch]):
         self._reader = BlockReader(samples, data, seed)
         draws = epoch_draws(samples.class_counts(), data.sampling, 0, data.curriculum_epochs)
         self.bounds = batch_bounds(int(draws.sum()), data.batch_size, world)
+        self.order = f"streamed (data.residency=stream) by {world} processes"
         self._loader: DataLoader[Batch] | None = None
 
     def __len__(self) -> int:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from leakdet.config import BuildConfig, SignalConfig
-from leakdet.errors import InputError
+from leakdet.errors import InputError, SettingsError
+from leakdet.storage.checking import check_contents
 from leakdet.storage.converting import convert_store
 from leakdet.storage.legacy import FILES
 from leakdet.storage.opening import open_any_split
@@ -71,3 +72,22 @@ def test_files_that_do_not_say_how_their_mel_was_made_need_a_fitting_signal(
     )  # fmt: skip
     convert_store(BuildConfig(source=str(old), out=str(tmp_path / "new"), signal=signal))
     assert open_any_split(tmp_path / "new", "val").signal == signal
+
+
+def test_what_is_not_finite_is_left_out_and_the_new_store_is_whole(old: Path, tmp_path: Path, door) -> None:
+    for name, row, value in (("train", 3, np.nan), ("val", 1, -np.inf)):
+        with h5py.File(old / FILES[name], "r+") as file:
+            file["segments_mel"][row, 5, 1, 2, 0] = value
+    done = door("build", f"source={old}", f"out={tmp_path / 'new'}", cwd=tmp_path)
+    assert done.returncode == 1, done.stderr
+    assert "TRAINING_DATASET#3: its mel holds NaN or infinite values" in done.stdout
+    assert "VALIDATION_DATASET#1: its mel holds NaN or infinite values" in done.stdout
+    for name, recordings in (("train", 4), ("val", 5), ("test", 5)):
+        split = open_any_split(tmp_path / "new", name)
+        check_contents(split)
+        assert split.recordings == recordings
+
+
+def test_a_predecessors_store_is_not_built_in_shards(old: Path, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"shard=0/4: .*old holds mel.*without shard="):
+        convert_store(BuildConfig(source=str(old), out=str(tmp_path / "new"), shard="0/4"))

@@ -10,6 +10,7 @@ import pytest
 
 from leakdet.config import SignalConfig
 from leakdet.errors import InputError
+from leakdet.storage.checking import check_apart
 from leakdet.storage.store import open_split, split_files
 from leakdet.storage.store_writer import RecordingRow, SplitWriter
 
@@ -88,6 +89,27 @@ def test_shards_are_one_split(tmp_path: Path):
     write(tmp_path)
     with pytest.raises(InputError, match="holds both"):
         open_split(tmp_path, "train")
+
+
+@pytest.mark.parametrize("without", [0, 1])
+def test_a_group_column_that_one_file_lacks_is_blank_there(tmp_path: Path, without: int):
+    """A shard that holds no recording with the column; older ones did not write it then."""
+    for number in (0, 1):
+        write(tmp_path, f"train-{number:05d}-of-00002", range(2 * number, 2 * number + 2))
+        with h5py.File(tmp_path / f"train-{number:05d}-of-00002.h5", "r+") as file:
+            file.attrs["group_by"] = json.dumps(["site"])
+            if number == without:
+                del file["group"]
+    split = open_split(tmp_path, "train")
+    assert split.groups["site"].tolist() == (["", "", "s1", "s1"] if without == 0 else ["s0", "s0", "", ""])
+    check_apart([split])
+
+
+def test_a_file_without_recordings_has_the_columns_of_its_split(tmp_path: Path):
+    SplitWriter(tmp_path, "train", SIGNAL, columns=["site"]).write(
+        tmp_path / "train.h5", ["LEAK", "NOLEAK"], "LEAK"
+    )
+    assert open_split(tmp_path, "train").groups["site"].tolist() == []
 
 
 def test_a_recording_taken_out_again_is_not_written(tmp_path: Path):

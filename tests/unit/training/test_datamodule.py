@@ -1,5 +1,6 @@
 """What a run asks of its data, and everything that is wrong with a store being found before epoch 0."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ from leakdet.config import DataConfig, TrainConfig
 from leakdet.errors import InputError
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.residency import choose_residency, host_free_bytes
+from leakdet.training.sameness import store_fingerprint
 
 WINDOWS, LABELS = [3, 2, 4, 1], [0, 1, 1, 1]
 
@@ -111,6 +113,33 @@ def test_a_stream_finds_the_damaged_recording_while_it_reads(store: Path) -> Non
         list(loader)
 
 
+def test_a_resumed_stream_looks_at_what_it_reads_too(store: Path) -> None:
+    damage(store / "train.h5", "mel", _set((4, 0, 0, 0), 7))
+    loader = module(store, residency="stream").train_dataloader()
+    loader.set_epoch(3)
+    with pytest.raises(InputError, match=r"recording train-1 is damaged"):
+        list(loader)
+
+
+@pytest.mark.parametrize("name", ["val", "test"])
+def test_every_split_has_the_signal_and_the_labels_of_train(
+    stores: SimpleNamespace, store: Path, name: str
+) -> None:
+    with h5py.File(store / f"{name}.h5", "r+") as file:
+        told = json.loads(file.attrs["signal"])
+        file.attrs["signal"] = json.dumps(told | {"fmin_hz": told["fmin_hz"] + 7})
+    with pytest.raises(
+        InputError, match=rf"train\.h5 and {name}\.h5 were built with different signal.*fmin_hz"
+    ):
+        module(store)
+    groups = {"site": [f"{name}-{row}" for row in range(4)]}
+    stores.write_split(store / f"{name}.h5", WINDOWS, LABELS, groups=groups)
+    with h5py.File(store / f"{name}.h5", "r+") as file:
+        file.attrs["label_names"] = json.dumps(["LEAK", "PUMP"])
+    with pytest.raises(InputError, match=rf"{name}\.h5 .*PUMP.*the same vocabulary"):
+        module(store)
+
+
 def test_a_flipped_bit_in_a_compressed_chunk_names_its_recording(
     stores: SimpleNamespace, tmp_path: Path
 ) -> None:
@@ -129,6 +158,14 @@ def test_a_flipped_bit_in_a_compressed_chunk_names_its_recording(
             list(module(tmp_path, residency=residency).train_dataloader())
 
 
+def test_other_recordings_of_the_same_lengths_are_other_data(store: Path) -> None:
+    """Split anew with another seed, val may hold what train held: no run may go on there."""
+    before = store_fingerprint(module(store))
+    assert store_fingerprint(module(store)) == before
+    damage(store / "train.h5", "recording_id", _set(0, "another"))
+    assert store_fingerprint(module(store)) != before
+
+
 def test_auto_takes_the_fastest_place_that_is_large_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("leakdet.training.residency.host_free_bytes", lambda: 10**9)
     cpu = {"accelerator": "cpu"}
@@ -140,6 +177,33 @@ def test_auto_takes_the_fastest_place_that_is_large_enough(monkeypatch: pytest.M
     assert chosen.kind == "device"
     assert "0.40 GB" in chosen.reason
     assert "1.0 GB free" in chosen.reason
+
+
+def test_one_process_chooses_for_all_of_its_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leakdet.training.residency.host_free_bytes", lambda: 10**9)
+    monkeypatch.delenv("LOCAL_RANK", raising=False)
+    monkeypatch.setenv("LEAKDET_RESIDENCY", "stream")  # left by an earlier run: not for a first process
+    cpu = {"accelerator": "cpu"}
+    assert choose_residency("auto", 4 * 10**8, cpu).kind == "ram"
+    monkeypatch.setattr("leakdet.training.residency.host_free_bytes", lambda: 10**8)  # the first one took it
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    assert choose_residency("auto", 4 * 10**8, cpu).kind == "ram"
+    monkeypatch.delenv("LEAKDET_RESIDENCY")  # started by another program
+    assert choose_residency("auto", 4 * 10**8, cpu).kind == "stream"
+
+
+@pytest.mark.parametrize(
+    ("names", "cached"),
+    [
+        (("memory.max", "memory.current", "memory.stat"), "inactive_file"),
+        (("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat"), "total_inactive_file"),
+    ],
+)  # fmt: skip
+def test_files_read_lately_do_not_count_as_used(tmp_path: Path, names: tuple[str, ...], cached: str) -> None:
+    (tmp_path / "memory").mkdir()
+    for name, text in zip(names, ("5000", "4500", f"anon 100\n{cached} 3000\nother 9\n"), strict=True):
+        (tmp_path / name).write_text(text)
+    assert host_free_bytes(tmp_path) == 3500
 
 
 def test_free_memory_heeds_a_containers_limit(tmp_path: Path) -> None:

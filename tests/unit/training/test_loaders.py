@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from leakdet.config import DataConfig
-from leakdet.errors import InputError
+from leakdet.errors import InputError, SettingsError
 from leakdet.training import blocks, streaming
 from leakdet.training.blocks import chunk_bounds
 from leakdet.training.loaders import Epochs, EvalLoader, TrainLoader, recording_shares
@@ -113,16 +113,20 @@ def test_natural_epoch_visits_every_sample_exactly_once(
 
 @pytest.mark.parametrize("residency", ["ram", "stream"])
 @pytest.mark.parametrize("sampling", ["natural", "balanced", "oversampled", "curriculum"])
-@pytest.mark.parametrize("world", [1, 2])
+@pytest.mark.parametrize(("world", "workers"), [(1, 0), (2, 0), (1, 3), (2, 1), (2, 3)])
 def test_every_sampling_draws_the_mix_that_it_reports_and_spreads_it_evenly(
-    stores: SimpleNamespace, tmp_path: Path, residency: str, sampling: str, world: int
+    stores: SimpleNamespace, tmp_path: Path, residency: str, sampling: str, world: int, workers: int
 ) -> None:
     samples = stores.samples_of(tmp_path, WINDOWS, LABELS, "window")
     data = DataConfig(batch_size=6, sampling=sampling, curriculum_epochs=3, buffer_mb=1.0)
     for epoch in (0, 1, 5):
-        batches = [
-            b for r in range(world) for b in epochs_of(samples, residency, data, r, world).batches(epoch)
-        ]
+        batches = []
+        for rank in range(world):
+            epochs = epochs_of(samples, residency, data, rank, world)
+            if isinstance(epochs, StreamEpochs) and workers:
+                batches += worker_loader_steps(epochs, workers, epoch)
+            else:
+                batches += list(epochs.batches(epoch))
         drawn = np.bincount(np.concatenate([batch.class_id for batch in batches]), minlength=2)
         assert drawn.tolist() == epoch_draws(samples.class_counts(2), sampling, epoch, 3).tolist()
         times = Counter(numbers(batches))
@@ -189,6 +193,29 @@ def test_resuming_goes_on_with_the_samples_not_yet_seen(
     again.set_epoch(2)
     assert numbers(seen + list(again)) == expected
     assert len(numbers(list(again))) == len(samples)  # only the first epoch after resuming is a part
+
+
+def test_the_rest_of_an_epoch_is_not_looked_for_in_another_order(
+    stores: SimpleNamespace, tmp_path: Path
+) -> None:
+    """data.residency=auto may choose otherwise on another day, and a stream is divided among other processes."""
+    samples = stores.samples_of(tmp_path, WINDOWS, LABELS, "window")
+    data = DataConfig(batch_size=4, buffer_mb=1.0)
+    loaders = [
+        TrainLoader(epochs_of(samples, residency, data, world=world))
+        for residency, world in (("ram", 1), ("device", 2), ("stream", 1), ("stream", 2))
+    ]
+    ram, device, stream, shared = loaders
+    next(iter(ram))
+    next(iter(stream))
+    device.load_state_dict(ram.state_dict())
+    for other in (stream, shared):
+        with pytest.raises(SettingsError, match=r"samples in memory .*now they are streamed"):
+            other.load_state_dict(ram.state_dict())
+    with pytest.raises(SettingsError, match=r"by 1 processes, now they are .* by 2"):
+        shared.load_state_dict(stream.state_dict())
+    list(ram)
+    stream.load_state_dict(ram.state_dict())  # an epoch that is over has no rest
 
 
 @pytest.mark.parametrize("start", ["fork", "forkserver", "spawn"])

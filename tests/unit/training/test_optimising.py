@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import lightning.pytorch as pl
 import numpy as np
@@ -16,6 +17,7 @@ from torch.optim import SGD
 from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, SequentialLR
 
 from leakdet.config import OptimizerConfig, TrainConfig
+from leakdet.errors import SettingsError
 from leakdet.training.checkpoint_io import read_checkpoint
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.module import LeakModule
@@ -81,22 +83,63 @@ def test_biases_are_not_decayed() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Detected call of")  # the scaler skips a step whose gradients overflow
-@pytest.mark.parametrize("scaled", [False, True])
-def test_the_optimiser_is_fused_unless_gradients_are_scaled(
-    scaled: bool, configured: Configured, demo_store: Path, tmp_path: Path
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed", "16-mixed"])
+def test_a_fused_optimiser_is_clipped_at_every_precision(
+    precision: Literal["32-true", "bf16-mixed", "16-mixed"],
+    configured: Configured,
+    demo_store: Path,
+    tmp_path: Path,
 ) -> None:
-    """With fp16 a fused one could not be clipped: Lightning refuses that."""
+    """On an accelerator that would be the first run of trainer=gpu; the plugin is the same on a processor."""
     config = configured()
     data = LeakDataModule(config, demo_store)
     module = LeakModule(config, data)
+    plugins = [] if precision == "32-true" else [MixedPrecision(precision, "cpu")]
     trainer = pl.Trainer(
-        default_root_dir=tmp_path, accelerator="cpu", plugins=[MixedPrecision("16-mixed", "cpu")] if scaled else [],
+        default_root_dir=tmp_path, accelerator="cpu", plugins=plugins,
         gradient_clip_val=1.0, max_steps=2, limit_val_batches=0, logger=False, enable_checkpointing=False,
         enable_progress_bar=False, enable_model_summary=False, use_distributed_sampler=False,
     )  # fmt: skip
     trainer.fit(module, datamodule=data)
     assert trainer.global_step == 2
-    assert trainer.optimizers[0].defaults["fused"] is not scaled
+    assert trainer.optimizers[0].defaults["fused"]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "warmup"),
+    [
+        (("trainer.max_epochs=10",), 12),
+        (("trainer.max_epochs=200", "+trainer.max_steps=50"), 12),
+        (("trainer.max_epochs=10", "trainer.accumulate_grad_batches=2"), 6),
+    ],
+)
+def test_warm_up_takes_its_epochs_however_the_run_ends(
+    overrides: tuple[str, ...], warmup: int, configured: Configured, demo_store: Path, tmp_path: Path
+) -> None:
+    """The smoke run has 6 batches an epoch."""
+    config = configured("optimizer.warmup_epochs=2", *overrides)
+    data = LeakDataModule(config, demo_store)
+    module = LeakModule(config, data)
+    rates = []
+    watch = pl.Callback()
+    watch.on_train_batch_start = lambda trainer, *_: rates.append(trainer.optimizers[0].param_groups[0]["lr"])  # type: ignore[method-assign]
+    settings = config.trainer | {
+        "max_epochs": config.trainer["max_epochs"],
+        "limit_val_batches": 0,
+        "logger": False,
+    }
+    trainer = pl.Trainer(
+        default_root_dir=tmp_path, callbacks=[watch], enable_checkpointing=False, use_distributed_sampler=False,
+        **(settings | {"enable_progress_bar": False, "max_epochs": 5 if "max_steps" not in settings else 200}),
+    )  # fmt: skip
+    trainer.fit(module, datamodule=data)
+    steps = rates[:: trainer.accumulate_grad_batches]
+    assert steps.index(max(steps)) == warmup
+
+
+def test_a_run_without_end_has_no_schedule(fitted: Fitted, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"trainer\.max_epochs=-1"):
+        fitted(tmp_path, "trainer.max_epochs=-1")
 
 
 def test_samples_of_a_step_with_a_short_last_one() -> None:

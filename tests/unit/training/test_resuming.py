@@ -62,25 +62,44 @@ RECIPES = {
 }
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize(
+    ("recipe", "step", "again"),
+    [("default", 4, "2"), ("accumulated", 4, "2"), ("averaged", 4, "2"), ("default", 6, "2"), ("default", 14, "1")],
+)  # fmt: skip
 def test_an_interrupted_run_ends_with_the_weights_of_an_uninterrupted_one(
-    recipe: str, fitted: Fitted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    recipe: str, step: int, again: str, fitted: Fitted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Cut within the first epoch of 6 steps, at its end and within the third; gone on with beside it or in its own folder."""
     overrides = RECIPES[recipe]
     fitted(tmp_path / "whole", *overrides)
     with monkeypatch.context() as patched:
-        interrupt(patched, step=4)
+        interrupt(patched, step=step)
         with pytest.raises(Interrupted) as stop:
             fitted(tmp_path / "cut" / "1", *overrides)
     assert stop.value.exit_code == 143
-    assert read_checkpoint(stop.value.checkpoint)["global_step"] in (4, 5)
-    fitted(tmp_path / "cut" / "2", *overrides, "resume=auto")
-    whole, cut = weights(tmp_path / "whole"), weights(tmp_path / "cut" / "2")
+    assert read_checkpoint(stop.value.checkpoint)["global_step"] in (step, step + 1)
+    fitted(tmp_path / "cut" / again, *overrides, "resume=auto")
+    whole, cut = weights(tmp_path / "whole"), weights(tmp_path / "cut" / again)
     assert all(torch.equal(whole[name], cut[name]) for name in whole)
     assert (tmp_path / "whole" / "history.csv").read_text() == (
-        tmp_path / "cut" / "2" / "history.csv"
+        tmp_path / "cut" / again / "history.csv"
     ).read_text()
-    assert scores(tmp_path / "whole") == scores(tmp_path / "cut" / "2")
+    assert scores(tmp_path / "whole") == scores(tmp_path / "cut" / again)
+
+
+def test_processes_that_another_program_started_resume_from_a_named_checkpoint(
+    fitted: Fitted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As torchrun starts them: each knows its rank, and none was told what the first one decided."""
+    fitted(tmp_path / "1", "trainer.max_epochs=1")
+    last = tmp_path / "1" / "checkpoints" / "last.ckpt"
+    monkeypatch.delenv("LEAKDET_RESUME_FROM", raising=False)
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    with pytest.raises(SettingsError, match=r"another program has started these processes.*resume=FOLDER"):
+        fitted(tmp_path / "2", "resume=auto")
+    monkeypatch.setenv("LOCAL_RANK", "0")
+    again = fitted(tmp_path / "2", "trainer.max_epochs=2", f"resume={last}")
+    assert again.global_step == 2 * read_checkpoint(last)["global_step"]
 
 
 def test_the_same_seed_gives_the_same_numbers_and_another_seed_does_not(

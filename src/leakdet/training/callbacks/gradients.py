@@ -35,7 +35,8 @@ class GradientMonitor(Callback):
         self.norms.append(torch.stack(norms).norm())
         if not self.of_layers:
             self.of_layers = dict(zip(of_parameters, norms, strict=True))
-        if trainer.loggers and trainer.global_step % trainer.log_every_n_steps == 0:  # type: ignore[attr-defined]
+        every = trainer.log_every_n_steps  # type: ignore[attr-defined]
+        if trainer.loggers and every and (trainer.global_step + 1) % every == 0:
             # past `pl_module.log`, as Lightning's LearningRateMonitor does: its bookkeeping costs more than the norm
             norm = {names.GRADIENT_NORM: float(self.norms[-1])}
             for logger in trainer.loggers:
