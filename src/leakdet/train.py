@@ -3,7 +3,6 @@
 import platform
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +61,7 @@ def train_in(
         return None
     best = load_detector(best_checkpoint(trainer))
     recordings, audited = _evaluate(config, data, best)
-    content = _save(config, data, best, recordings, audited, folder)
+    content = _save(data, best, recordings, audited, folder)
     _figures(trainer, recordings["val"], content, folder)
     return content
 
@@ -155,7 +154,6 @@ def _evaluate(
 
 
 def _save(
-    config: TrainConfig,
     data: "LeakDataModule",
     best: "Detector",
     recordings: dict[str, "ScoredRecordings"],
@@ -192,9 +190,11 @@ def _save(
     save_model(model, best.network.state_dict(), card)
     more = {
         "best_epoch": best.card["training"]["epoch"],
-        "settings": asdict(config),
         "model": model.name,
-        **{key: training[key] for key in ("store", "store_signal_hash", "recordings", "versions")},
+        # the settings too: the learning rate and batch size that were found are in the checkpoint's alone
+        **{
+            key: training[key] for key in ("settings", "store", "store_signal_hash", "recordings", "versions")
+        },
     }
     print(f"model    {model}")
     content = metrics_content(tables, best.rule, group_by, audit=audited, **more)

@@ -1,6 +1,7 @@
 """A run can be looked at: in TensorBoard, and as figures in its folder; and so can what augmentation does."""
 
 import importlib.util
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from matplotlib.image import imread
 
 from leakdet.reporting.training_figures import gradient_norms, learning_curve
+from leakdet.storage.bundle import load_detector
 from leakdet.train import train_in
 from leakdet.training import names
 
@@ -71,3 +73,32 @@ def test_one_command_draws_every_augmentation(tmp_path: Path, monkeypatch: pytes
     script.main()
     drawn = sorted(path.stem for path in tmp_path.glob("*.png"))
     assert drawn == ["eq", "gain", "iaaft", "interference", "mixup", "specaugment"]
+
+
+def test_what_the_finders_choose_is_drawn_trained_with_and_told(
+    demo_store: Path, door: Callable[..., Any], tmp_path: Path
+) -> None:
+    done = door(
+        "train",
+        "experiment=smoke",
+        "network=linear",
+        "logger=none",
+        "trainer.enable_progress_bar=false",
+        "trainer.max_epochs=1",
+        "find_lr=true",
+        "find_batch_size=true",
+        f"data.store={demo_store}",
+        "hydra.run.dir=run",
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    chosen = {}
+    for name, column in (("lr_finder", "lr"), ("batch_size_finder", "batch_size")):
+        tried = np.atleast_1d(np.genfromtxt(tmp_path / "run" / f"{name}.csv", delimiter=",", names=True))
+        (chosen[column],) = tried[column][tried["chosen"] == 1]
+        assert imread(tmp_path / "run" / "figures" / f"{name}.png")[..., :3].std() > 0.02
+    card = load_detector(tmp_path / "run" / "model.safetensors").card
+    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text(encoding="utf-8"))
+    assert metrics["settings"] == card["training"]["settings"]
+    assert metrics["settings"]["optimizer"]["lr"] == chosen["lr"]
+    assert metrics["settings"]["data"]["batch_size"] == chosen["batch_size"]

@@ -8,14 +8,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import lightning.pytorch as pl
 import torch
 
 from leakdet.acoustics.augment import augmented
 from leakdet.config import TrainConfig
 from leakdet.detection.losses import loss_parts
-from leakdet.errors import LeakdetError
+from leakdet.errors import LeakdetError, SettingsError
 from leakdet.training.checkpoint_io import write_whole
-from leakdet.training.datamodule import LeakDataModule
+from leakdet.training.datamodule import Batch, LeakDataModule
 from leakdet.training.module import LeakModule
 from leakdet.training.optimising import adamw
 
@@ -31,7 +32,7 @@ TIMED_STEPS, TIMED_S = 3, 0.3  # whichever is longer
 FASTER = 1.1  # a larger batch must give so many times the samples per second
 
 
-def find_rate(module: LeakModule, data: LeakDataModule, folder: Path) -> float:
+def find_rate(module: LeakModule, data: LeakDataModule, folder: Path, device: torch.device) -> float:
     """Range test (Smith 2017): the rate rises from LOW to HIGH in equal factors; chosen is where the loss falls fastest.
 
     Writes lr_finder.csv (rate, loss, smoothed loss, whether chosen) into `folder`.
@@ -40,7 +41,7 @@ def find_rate(module: LeakModule, data: LeakDataModule, folder: Path) -> float:
         LeakdetError: the loss never fell.
     """
     path = folder / "lr_finder.csv"
-    rates, losses = range_test(_stepper(copy.deepcopy(module.network), module, data))
+    rates, losses = range_test(_stepper(module, data, device))
     smooth = smoothed(losses)
     chosen = steepest(smooth)
     rows = [
@@ -93,9 +94,10 @@ def steepest(smooth: Sequence[float]) -> int | None:
     return index if fall < 0 else None
 
 
-def _stepper(network: torch.nn.Module, module: LeakModule, data: LeakDataModule) -> Callable[[float], float]:
-    """Trains `network` by one batch at the given rate."""
+def _stepper(module: LeakModule, data: LeakDataModule, device: torch.device) -> Callable[[float], float]:
+    """Trains a copy of the module's network by one batch at the given rate, on `device`."""
     config, leak_index = module.config, data.labels.leak_index
+    network, weights = copy.deepcopy(module.network).to(device), module.weights.to(device)
     optimizer = adamw(network, config.optimizer)
     loader = data.train_dataloader()
     batches = iter(loader)
@@ -107,10 +109,11 @@ def _stepper(network: torch.nn.Module, module: LeakModule, data: LeakDataModule)
             loader.set_epoch(loader.epoch + 1)
             batches = iter(loader)
             batch = next(batches)
+        batch = Batch(*(part.to(device) for part in batch))
         for group in optimizer.param_groups:
             group["lr"] = rate
         output = network(augmented(batch.mel.float(), config.augment))
-        loss = loss_parts(output, batch.class_id, batch.weight, config.loss, module.weights, leak_index).total
+        loss = loss_parts(output, batch.class_id, batch.weight, config.loss, weights, leak_index).total
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(
@@ -123,13 +126,14 @@ def _stepper(network: torch.nn.Module, module: LeakModule, data: LeakDataModule)
     return step
 
 
-def find_batch_size(module: LeakModule, data: LeakDataModule, folder: Path) -> int:
+def find_batch_size(module: LeakModule, data: LeakDataModule, folder: Path, device: torch.device) -> int:
     """Doubles the batch size while each doubling gives 10 % more samples per second, fits the memory and leaves an epoch steps.
 
     Writes batch_size_finder.csv (batch size, samples per second, whether chosen) into `folder`.
     """
     most = max(1, len(data.train_samples) // EPOCH_STEPS)
-    rows = growing(timed_speed(module, data), [size for size in BATCH_SIZES if size <= most] or [most])
+    sizes = [size for size in BATCH_SIZES if size <= most] or [most]
+    rows = growing(timed_speed(module, data, device), sizes)
     chosen = rows[-1][0] if len(rows) == 1 or rows[-1][1] >= FASTER * rows[-2][1] else rows[-2][0]
     path = folder / "batch_size_finder.csv"
     lines = [(size, round(speed, 1), int(size == chosen)) for size, speed in rows]
@@ -164,16 +168,17 @@ def growing(speed_of: Callable[[int], float | None], sizes: list[int]) -> list[t
     return rows
 
 
-def timed_speed(module: LeakModule, data: LeakDataModule) -> Callable[[int], float | None]:
+def timed_speed(
+    module: LeakModule, data: LeakDataModule, device: torch.device
+) -> Callable[[int], float | None]:
     """Samples per second of training steps of a given batch size; None where the memory does not suffice."""
-    device = torch.device("cuda" if module.config.trainer.get("accelerator") == "gpu" else "cpu")
 
     def speed(size: int) -> float | None:
-        network = copy.deepcopy(module.network).to(device).train()
-        mel = data.train_samples.read(0, size).to(device).float()
         steps = -1  # the first one warms up
         began = 0.0
         try:
+            network = copy.deepcopy(module.network).to(device).train()
+            mel = data.train_samples.read(0, size).to(device).float()
             while steps < TIMED_STEPS or _now(device) - began < TIMED_S:
                 if steps == 0:
                     began = _now(device)
@@ -194,13 +199,30 @@ def _now(device: torch.device) -> float:
 
 
 def found_settings(
-    config: TrainConfig, module: LeakModule, data: LeakDataModule, folder: Path
+    config: TrainConfig, module: LeakModule, data: LeakDataModule, folder: Path, trainer: "pl.Trainer"
 ) -> TrainConfig:
-    """The settings with what the finders chose."""
+    """The settings with what the finders chose, on the device that training will use.
+
+    Raises:
+        SettingsError: several processes train: each would choose for itself, and they must agree.
+    """
+    if trainer.world_size > 1:
+        sought = {"find_lr": "optimizer.lr", "find_batch_size": "data.batch_size"}
+        on = [name for name in sought if getattr(config, name)]
+        raise SettingsError(
+            f"{' and '.join(f'{name}=true' for name in on)}: looked for on one process only, and this run has "
+            f"{trainer.world_size}. Find on one first (trainer.devices=1 trainer.num_nodes=1), then give "
+            f"{' and '.join(sought[name] for name in on)} here."
+        )
+    device = trainer.strategy.root_device
     if config.find_batch_size:
-        config = replace(config, data=replace(config.data, batch_size=find_batch_size(module, data, folder)))
+        config = replace(
+            config, data=replace(config.data, batch_size=find_batch_size(module, data, folder, device))
+        )
         data.config = config
     if config.find_lr:
         module.config = config
-        config = replace(config, optimizer=replace(config.optimizer, lr=find_rate(module, data, folder)))
+        config = replace(
+            config, optimizer=replace(config.optimizer, lr=find_rate(module, data, folder, device))
+        )
     return config

@@ -11,7 +11,7 @@ import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.accelerators import CPUAccelerator
 from lightning.pytorch.callbacks import Callback, EarlyStopping, LearningRateMonitor, ModelCheckpoint
-from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
+from lightning.pytorch.loggers import Logger, TensorBoardLogger
 
 from leakdet.config import TrainConfig
 from leakdet.errors import LeakdetError, SettingsError
@@ -39,6 +39,7 @@ from leakdet.training.interference import interference_bank
 from leakdet.training.module import LeakModule
 from leakdet.training.resuming import starting_checkpoint
 from leakdet.training.sameness import as_found
+from leakdet.training.step_log import StepLog, go_on
 
 LOGGERS = ("csv", "tensorboard", "wandb", "mlflow")
 TRAINERS = ("cpu", "gpu", "ddp", "debug")  # files of conf/trainer
@@ -67,12 +68,14 @@ def fit(
         data.config = config
     interruption = Interruption(run_folder / names.CHECKPOINTS / f"{names.LAST}.ckpt")
     trainer = make_trainer(config, run_folder, [*extra, interruption])
+    if started is not None:
+        go_on(trainer.loggers, int(checkpoint["global_step"]))
     if config.threads:
         torch.set_num_threads(config.threads)
     module = LeakModule(config, data)
     prepare(module, config, data)
     if started is None and (config.find_lr or config.find_batch_size):
-        config = found_settings(config, module, data, run_folder)
+        config = found_settings(config, module, data, run_folder, trainer)
         pl.seed_everything(config.seed, workers=True, verbose=False)  # how long they looked must not tell
         module = LeakModule(config, data)
         prepare(module, config, data)
@@ -143,9 +146,10 @@ def make_callbacks(config: TrainConfig, run_folder: Path) -> list[Callback]:
     rates = [LearningRateMonitor("step")] if config.logger else []
     shown = [EpochTable()] if config.trainer.get("enable_progress_bar", True) else []
     diagnoses: list[Callback] = [
+        findings,
+        LoaderWait(findings),  # before what works at a batch's start: that is no waiting
         FirstBatch(findings),
         GradientMonitor(findings),
-        LoaderWait(findings),
         RateWatch(findings),
         Collapse(findings),
         Overfit(findings),
@@ -191,9 +195,9 @@ def make_loggers(settings: Mapping[str, Any], run_folder: Path) -> list[Logger]:
 def _logger(name: str, arguments: dict[str, Any], run_folder: Path) -> Logger:
     match name:
         case "csv":
-            return CSVLogger(run_folder, name="", version="logs", **arguments)
+            return StepLog(run_folder, **arguments)
         case "tensorboard":
-            return TensorBoardLogger(run_folder, name="", version="logs", **arguments)
+            return TensorBoardLogger(run_folder, name="", version=names.LOGS, **arguments)
         case "wandb" | "mlflow":
             return _foreign_logger(name, arguments, run_folder)
     raise SettingsError(f"logger.{name}: there is no such logger; allowed are {', '.join(LOGGERS)}.")

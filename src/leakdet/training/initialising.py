@@ -11,6 +11,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from leakdet.config import INIT_PARTS, TrainConfig
+from leakdet.detection.networks import Network
 from leakdet.errors import InputError, SettingsError
 from leakdet.storage.bundle import load_detector
 from leakdet.training.checkpoint_io import read_checkpoint, write_whole
@@ -40,6 +41,7 @@ def initialise(module: "LeakModule", source: Path, config: TrainConfig) -> None:
         raise InputError(
             f"{source}: window shape, unit, classes or network differ (model / this run): {there} / {here}."
         )
+    _require_same_input(source, model.network, module.network)
     try:
         module.network.load_state_dict(model.network.state_dict(), strict=True)
     except RuntimeError as error:
@@ -49,6 +51,23 @@ def initialise(module: "LeakModule", source: Path, config: TrainConfig) -> None:
     kept = [part for part in INIT_PARTS if part not in config.init_reset]
     if kept:
         module.inherited = _state(source, kept)
+
+
+def _require_same_input(source: Path, there: Network, here: Network) -> None:
+    """What the input layer does without weights: nothing else would notice that the weights were learnt on other numbers."""
+    for name, old, new in (
+        ("input_norm", _input_norm(there), _input_norm(here)),
+        ("time_pool", there.input.time_pool, here.input.time_pool),
+    ):
+        if old != new:
+            raise InputError(
+                f"{source}: its network.{name} is {old}, that of this run {new}: its weights were learnt on other numbers than "
+                f"they would meet here. Give network.{name}={old}."
+            )
+
+
+def _input_norm(network: Network) -> str:
+    return "level_free" if network.input.level_free else "none"
 
 
 def _state(source: Path, kept: list[str]) -> dict[str, Any]:
@@ -68,10 +87,12 @@ def _state(source: Path, kept: list[str]) -> dict[str, Any]:
 
 
 def inherit_optimizer(optimizer: Optimizer, state: dict[str, Any], lr: float) -> None:
-    """The moments of an earlier training; the learning rate stays that of this one."""
-    optimizer.load_state_dict(state)
-    for group in optimizer.param_groups:
-        group["lr"] = group["initial_lr"] = lr
+    """The moments of an earlier training; learning rate, weight decay and all other settings stay those of this one."""
+    groups = [
+        {**own, "lr": lr, "params": theirs["params"]}
+        for own, theirs in zip(optimizer.param_groups, state["param_groups"], strict=True)
+    ]
+    optimizer.load_state_dict({**state, "param_groups": groups})
 
 
 def inherit_schedule(optimizer: Optimizer, scheduler: LambdaLR, state: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Bringing a checkpoint into another folder together with the best ones beside it, so that its callbacks find them there."""
+"""Bringing a checkpoint into another folder together with what its run has kept, so that its callbacks find it there."""
 
 import shutil
 from collections.abc import Mapping
@@ -17,6 +17,8 @@ BETTER = {names.BEST_F1: max, names.BEST_LOSS: min}
 def moved(found: Path, folder: Path) -> Path:
     """The checkpoint as `last.ckpt` of `folder`, the best ones beside it, and its callbacks told so.
 
+    The warnings said so far and the numbers of every step come along, into the run folder above.
+
     A best file may be newer than what `found` knows of it: a run that was killed between the two writes. Its own score counts,
     so that the best never gets worse.
     """
@@ -34,15 +36,21 @@ def moved(found: Path, folder: Path) -> Path:
         known = state["best_model_score"]
         kept = score if known is None else torch.as_tensor(better(float(known), float(score)))
         target = folder / best.name
-        if best.resolve() != target.resolve():
-            write_whole(target, lambda beside, best=best: shutil.copyfile(best, beside))  # type: ignore[misc]
+        _bring(best, target)
         _remember(state, target, kept)
+    for file in (names.WARNINGS, names.STEPS):
+        _bring(found.parent.parent / file, folder.parent / file)
     last = folder / f"{names.LAST}{names.ENDING}"
     last_state = _state_of(checkpoint, names.LAST)
     if last_state is not None:
         last_state |= {"dirpath": str(folder), "best_model_path": str(last), "last_model_path": ""}
     write_whole(last, lambda beside: torch.save(checkpoint, beside))
     return last
+
+
+def _bring(source: Path, target: Path) -> None:
+    if source.is_file() and source.resolve() != target.resolve():
+        write_whole(target, lambda beside: shutil.copyfile(source, beside))
 
 
 def _state_of(checkpoint: Mapping[str, Any], name: str) -> dict[str, Any] | None:

@@ -64,6 +64,8 @@ def _require_fitting(found: Path, config: TrainConfig, data: "LeakDataModule") -
 
 def refuse_overwriting(run_folder: Path) -> None:
     """Raises `SettingsError` where a new run would write over another run's checkpoints."""
+    if is_child():  # the checkpoint there may be one that this run's first process has just inherited
+        return
     kept = sorted((run_folder / names.CHECKPOINTS).glob(f"*{names.ENDING}"))
     if kept:
         raise SettingsError(

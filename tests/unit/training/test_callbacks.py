@@ -1,20 +1,24 @@
 """Every diagnosis on a run that was broken for it, and a healthy run that warns of nothing."""
 
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import lightning.pytorch as pl
 import pytest
 import torch
+from lightning.pytorch.loggers import Logger
 
 from leakdet.errors import LeakdetError
 from leakdet.training import fitting, names
-from leakdet.training.callbacks.loader_wait import waits
+from leakdet.training.callbacks.findings import Findings
+from leakdet.training.callbacks.loader_wait import LoaderWait, wait_numbers, waits
 from leakdet.training.callbacks.rate_watch import low_rate
 from leakdet.training.callbacks.stopping import LossStop
-from leakdet.training.callbacks.system_use import idle_gpu
+from leakdet.training.callbacks.system_use import SystemUse, idle_gpu, measured
 from leakdet.training.checkpoint_io import read_checkpoint
 from leakdet.training.datamodule import TrainLoader
 
@@ -103,6 +107,78 @@ def test_waits_are_counted_with_their_spacing() -> None:
         in found[1]
     )
     assert waits([0.02] * 100, 10.0)[0][0] == "loader"  # a fifth of the epoch, without one spike
+
+
+def test_the_numbers_of_the_waits_are_logged() -> None:
+    waited = [0.001] * 100
+    waited[10], waited[30], waited[60] = 0.1, 0.2, 0.3
+    numbers = wait_numbers(waited, 2.0)
+    assert (numbers[names.WAIT_COUNT], numbers[names.WAIT_SPIKES], numbers[names.WAIT_SPACING]) == (
+        100,
+        3,
+        25,
+    )
+    assert (numbers[names.WAIT_MEDIAN], numbers[names.WAIT_MAX]) == (0.001, 0.3)
+    assert [numbers[name] for name in names.WAIT_WORST] == [0.2, 0.1, 0.001, 0.001]
+    assert numbers[names.WAIT_SHARE] == pytest.approx((0.6 + 97 * 0.001) / 2.0)
+    assert names.WAIT_SPACING not in wait_numbers([0.1, 0.001], 2.0)
+
+
+def trainer_and_rows() -> tuple[pl.Trainer, list[dict[str, float]]]:
+    """A trainer for a callback alone, and the rows that its logger is given."""
+    logger = Mock(spec=Logger)
+    trainer = Mock(spec=pl.Trainer, loggers=[logger], global_step=0, sanity_checking=False)
+    rows: list[dict[str, float]] = []
+    logger.log_metrics = lambda numbers, step: rows.append(numbers)
+    return trainer, rows
+
+
+def test_an_epochs_first_wait_counts_and_the_share_is_of_the_time_since_the_last_check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An epoch of four batches of 1 s, each after 0.25 s of waiting; a check of 10 s after two of them."""
+    now = [100.0]
+    monkeypatch.setattr("leakdet.training.callbacks.loader_wait.time.monotonic", lambda: now[0])
+    monkeypatch.setattr(Findings, "say", lambda *_: None)
+    watch, (trainer, rows) = LoaderWait(Findings(tmp_path)), trainer_and_rows()
+    both = (trainer, Mock(spec=pl.LightningModule))
+    watch.on_train_start(*both)
+    watch.on_train_epoch_start(*both)
+    for batch in range(4):
+        now[0] += 0.25
+        watch.on_train_batch_start(*both, None, batch)
+        now[0] += 1.0
+        watch.on_train_batch_end(*both, None, None, batch)
+        if batch % 2:
+            watch.on_validation_start(*both)
+            now[0] += 10.0
+            watch.on_validation_end(*both)
+    assert [row[names.WAIT_COUNT] for row in rows] == [2, 1]  # the one after a check is the check's
+    assert [row[names.WAIT_SHARE] for row in rows] == pytest.approx([0.5 / 2.5, 0.25 / 2.5])
+
+
+class NVMLError(Exception):
+    """As pynvml's: no RuntimeError."""
+
+
+def test_a_gpu_that_does_not_tell_costs_its_number_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def utilization(device: torch.device) -> int:
+        raise NVMLError("Not Supported")
+
+    monkeypatch.setattr(torch.cuda, "utilization", utilization)
+    assert set(measured(torch.device("cuda"))) == {names.CPU_USE, names.RAM_USE}
+    use, (trainer, rows) = SystemUse(Findings(tmp_path)), trainer_and_rows()
+    use._taken = [{names.CPU_USE: 0.5, names.GPU_USE: 0.8}, {names.CPU_USE: 0.7}]
+    use.on_train_epoch_end(trainer, Mock(spec=pl.LightningModule))
+    assert rows == [{names.CPU_USE: pytest.approx(0.6), names.GPU_USE: 0.8}]
+
+
+def test_nothing_goes_on_sampling_after_an_exception(fitted: Fitted, tmp_path: Path) -> None:
+    with pytest.raises(LeakdetError, match="validation loss"):
+        fitted(tmp_path, "trainer.max_epochs=1", "optimizer.lr=1e30", "optimizer.warmup_epochs=0")
+    assert "system use" not in [thread.name for thread in threading.enumerate()]
 
 
 def test_a_low_rate_is_said_before_the_last_tenth_only() -> None:

@@ -77,6 +77,7 @@ def _set(index: Any, value: Any) -> Callable[[np.ndarray], None]:
         ("val", "mel", _set((0, 0, 0, 0), np.inf), r"val\.h5: recording val-0 holds NaN or infinite"),
         ("train", "label_id", _set(2, 5), r"train\.h5: label_id 5 of recording train-2 is not in the vocabulary"),
         ("train", "label_id", _set(0, 1), r"train has 0 leaks among 4 recordings"),
+        ("val", "label_id", _set(0, 1), r"val has 0 leaks among 4 recordings"),
         ("val", "recording_offsets", _set(1, 9), r"val\.h5: recording_offsets must rise"),
         ("val", "group/site", _set(2, "train-1"), r"the group \(site\) train-1 lies in train\.h5 and in val\.h5"),
         ("test", "content_sha256", _set(3, "val-0"), r"the sound of test-3 lies in val\.h5 and in test\.h5"),

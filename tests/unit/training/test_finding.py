@@ -3,8 +3,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import torch
 
-from leakdet.errors import LeakdetError
+from leakdet.errors import LeakdetError, SettingsError
 from leakdet.reporting.training_figures import batch_size_finder, rate_finder
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.finding import (
@@ -18,8 +19,11 @@ from leakdet.training.finding import (
     range_test,
     smoothed,
     steepest,
+    timed_speed,
 )
 from leakdet.training.module import LeakModule
+
+CPU = torch.device("cpu")
 
 
 def falling(knee: float, noise: float = 0.0, seed: int = 0) -> list[float]:
@@ -79,7 +83,7 @@ def test_both_finders_write_what_they_saw_and_chose(configured, demo_store, tmp_
     data = LeakDataModule(config, demo_store)
     module = LeakModule(config, data)
     before = {name: value.clone() for name, value in module.state_dict().items()}
-    rate, size = find_rate(module, data, tmp_path), find_batch_size(module, data, tmp_path)
+    rate, size = find_rate(module, data, tmp_path, CPU), find_batch_size(module, data, tmp_path, CPU)
     assert all((module.state_dict()[name] == value).all() for name, value in before.items())
     for name, column, found in (("lr_finder", "lr", rate), ("batch_size_finder", "batch_size", size)):
         rows = np.atleast_1d(np.genfromtxt(tmp_path / f"{name}.csv", delimiter=",", names=True))
@@ -91,3 +95,42 @@ def test_both_finders_write_what_they_saw_and_chose(configured, demo_store, tmp_
     ):
         texts = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
         assert any(text.startswith("chosen") for text in texts)
+
+
+class Elsewhere(torch.nn.Linear):
+    """Notes where it is asked to go, and has no room there."""
+
+    went: list[torch.device] = []  # noqa: RUF012
+
+    def to(self, device):
+        self.went.append(device)
+        raise torch.OutOfMemoryError
+
+
+def test_both_try_on_the_device_of_the_training_and_a_network_without_room_there_does_not_fit(
+    configured, demo_store
+):
+    config = configured("network=linear")
+    data = LeakDataModule(config, demo_store)
+    module = LeakModule(config, data)
+    module.network = Elsewhere(1, 1)
+    gpu = torch.device("cuda", 1)
+    assert timed_speed(module, data, gpu)(4) is None
+    with pytest.raises(torch.OutOfMemoryError):
+        find_rate(module, data, demo_store, gpu)
+    assert Elsewhere.went == [gpu, gpu]
+
+
+def test_the_finders_are_handed_the_trainers_device(fitted, tmp_path, monkeypatch):
+    asked: list[torch.device] = []
+    monkeypatch.setattr("leakdet.training.finding.find_batch_size", lambda *a: asked.append(a[-1]) or 16)
+    monkeypatch.setattr("leakdet.training.finding.find_rate", lambda *a: asked.append(a[-1]) or 1e-3)
+    fitted(tmp_path, "find_lr=true", "find_batch_size=true", "trainer.max_epochs=1")
+    assert asked == [CPU, CPU]
+
+
+def test_several_processes_are_told_to_find_on_one_first(fitted, tmp_path):
+    with pytest.raises(
+        SettingsError, match=r"find_lr=true: .*this run has 2\..*then give optimizer\.lr here"
+    ):
+        fitted(tmp_path, "trainer=ddp", "find_lr=true")

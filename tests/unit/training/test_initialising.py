@@ -7,13 +7,14 @@ import lightning.pytorch as pl
 import pytest
 import torch
 
-from leakdet.config import TrainConfig
+from leakdet.config import OptimizerConfig, TrainConfig
 from leakdet.errors import InputError, SettingsError
 from leakdet.training import names
 from leakdet.training.checkpoint_io import read_checkpoint
 from leakdet.training.datamodule import LeakDataModule
-from leakdet.training.initialising import initialise
+from leakdet.training.initialising import inherit_optimizer, initialise
 from leakdet.training.module import LeakModule
+from leakdet.training.optimising import adamw
 
 Fitted = Callable[..., pl.Trainer]
 STILL = ("trainer.max_epochs=1", "optimizer.lr=0", "optimizer.min_lr=0")
@@ -80,3 +81,29 @@ def test_another_signal_network_or_kind_of_file_is_refused(
     keeping = configured("init_reset=[schedule,best_score]")
     with pytest.raises(SettingsError, match=r"weights only; to keep optimizer"):
         initialise(LeakModule(keeping, data), model, keeping)
+
+
+@pytest.mark.parametrize("setting", ["input_norm=none", "time_pool=2"])
+def test_weights_that_would_meet_another_input_are_refused(
+    setting: str, configured: Callable[..., TrainConfig], fitted: Fitted, demo_store: Path, tmp_path: Path
+) -> None:
+    """Neither changes a shape of the linear network: its weights would load."""
+    fitted(tmp_path, *STILL, "network=linear", "network.time_pool=4", "network.input_norm=level_free")
+    config = configured("network=linear", "network.time_pool=4", f"network.{setting}")
+    name, value = setting.split("=")
+    old = {"input_norm": "level_free", "time_pool": 4}[name]
+    module = LeakModule(config, LeakDataModule(config, demo_store))
+    with pytest.raises(InputError, match=rf"its network\.{name} is {old}, that of this run {value}"):
+        initialise(module, tmp_path / "checkpoints" / "last.ckpt", config)
+
+
+def test_only_the_moments_of_an_optimiser_are_inherited() -> None:
+    network = torch.nn.Linear(3, 2)
+    old = adamw(network, OptimizerConfig(lr=0.1, weight_decay=0.5))
+    network(torch.ones(1, 3)).sum().backward()
+    old.step()
+    new = adamw(network, OptimizerConfig(lr=0.01, weight_decay=0.2))
+    inherit_optimizer(new, old.state_dict(), 0.01)
+    assert [group["weight_decay"] for group in new.param_groups] == [0.2, 0.0]
+    assert [group["lr"] for group in new.param_groups] == [0.01, 0.01]
+    assert torch.equal(new.state[network.weight]["exp_avg"], old.state[network.weight]["exp_avg"])

@@ -185,6 +185,18 @@ def test_other_settings_or_data_are_refused_with_their_names(fitted: Fitted, tmp
         refuse_overwriting(tmp_path / "1")
 
 
+def test_what_the_first_process_has_inherited_is_no_other_run_to_its_children(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / "best_f1.ckpt").touch()
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    refuse_overwriting(tmp_path)
+    monkeypatch.setenv("LOCAL_RANK", "0")
+    with pytest.raises(SettingsError, match="holds a run already"):
+        refuse_overwriting(tmp_path)
+
+
 def test_auto_begins_anew_where_nothing_fits_and_says_why(
     fitted: Fitted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

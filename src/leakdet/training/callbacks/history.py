@@ -1,7 +1,9 @@
 """The run's numbers, a row per validation check, in history.csv: whole after a resume too, in whichever folder."""
 
 import csv
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import lightning.pytorch as pl
 from lightning.pytorch.callbacks import Callback
@@ -24,7 +26,7 @@ class History(Callback):
         write_whole(self.path, lambda beside: write_rows(beside, rows))
 
 
-def write_rows(path: Path, rows: list[dict[str, float]]) -> None:
+def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     columns = list(dict.fromkeys(name for row in rows for name in row))
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, columns, restval="")

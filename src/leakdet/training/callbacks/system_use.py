@@ -1,6 +1,7 @@
 """How busy the machine is: processor, memory and GPU, sampled by a thread of its own."""
 
 import contextlib
+import statistics
 import threading
 
 import lightning.pytorch as pl
@@ -14,6 +15,7 @@ from leakdet.training.callbacks.findings import Findings
 
 EVERY_S = 1.0
 IDLE_GPU = 0.30
+LEAST_SAMPLES = 5  # of the GPU, before it is called idle
 
 
 class SystemUse(Callback):
@@ -40,13 +42,24 @@ class SystemUse(Callback):
         taken, self._taken = self._taken, []
         if not taken:
             return
-        means = {name: sum(row[name] for row in taken) / len(taken) for name in taken[0]}
+        means = {
+            name: statistics.fmean(row[name] for row in taken if name in row)
+            for name in dict.fromkeys(name for row in taken for name in row)
+        }
         for logger in trainer.loggers:
             logger.log_metrics(means, trainer.global_step)
-        if names.GPU_USE in means and len(taken) >= 5:
+        if sum(names.GPU_USE in row for row in taken) >= LEAST_SAMPLES:
             self.findings.say(trainer, idle_gpu(means[names.GPU_USE]))
 
     def teardown(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule", stage: str) -> None:
+        self._stop()
+
+    def on_exception(
+        self, trainer: "pl.Trainer", pl_module: "pl.LightningModule", exception: BaseException
+    ) -> None:
+        self._stop()  # Lightning tears no callback down after an exception
+
+    def _stop(self) -> None:
         self._end.set()
         if self._thread is not None:
             self._thread.join()
@@ -57,7 +70,8 @@ def measured(device: torch.device) -> dict[str, float]:
     """Shares from 0 to 1. The GPU's is missing where there is none or where its driver does not tell."""
     found = {names.CPU_USE: psutil.cpu_percent() / 100, names.RAM_USE: psutil.virtual_memory().percent / 100}
     if device.type == "cuda":
-        with contextlib.suppress(ModuleNotFoundError, RuntimeError):
+        # The driver's own errors (pynvml's, on a part of a GPU as by MIG) have no base class but this one.
+        with contextlib.suppress(Exception):
             found[names.GPU_USE] = torch.cuda.utilization(device) / 100
     return found
 
