@@ -156,8 +156,17 @@ def started(folder: Path, *arguments: str) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
     )
-    last, before = folder / "run" / "checkpoints" / "last.ckpt", time.time()
-    while running.poll() is None and not (last.exists() and last.stat().st_mtime > before):
+    history, last = folder / "run" / "history.csv", folder / "run" / "checkpoints" / "last.ckpt"
+    before = time.time()
+
+    def kept() -> bool:
+        """A resumed run moves last.ckpt to its place first; a checkpoint of its own follows upon a check."""
+        if not (history.exists() and last.exists()):
+            return False
+        checked = history.stat().st_mtime
+        return checked > before and last.stat().st_mtime >= checked
+
+    while running.poll() is None and not kept():
         time.sleep(0.05)
     return running
 

@@ -29,7 +29,11 @@ def test_trials_are_compared_on_the_same_folds(demo_store: Path) -> None:
 
 @pytest.mark.parametrize(
     ("folds", "said"),
-    [(30, "cannot make 30 folds"), (8, r"6 leaks and 6 others, give \d parts with both kinds")],
+    [
+        (30, "cannot make 30 folds"),
+        (8, r"fill only \d of 8 folds"),
+        (12, r"6 leaks and 6 others, give 0 parts with both kinds"),
+    ],
 )
 def test_more_folds_than_can_be_filled_are_refused(
     write_store: Callable[..., Path], planted: Callable[..., Any], folds: int, said: str
