@@ -103,8 +103,8 @@ def dealt(
         filled = len(np.unique(fold_of_group))
         if filled < folds:
             raise InputError(
-                f"{len(names)} groups of such sizes fill only {filled} of {folds} folds. Ask for fewer folds, or group by a "
-                "finer column."
+                f"{len(names)} groups of such sizes and labels fill only {filled} of {folds} folds. Ask for fewer "
+                "folds, or group by a finer column."
             )
     for fold in np.unique(fold_of_group):
         held_out = fold_of_group[number] == fold

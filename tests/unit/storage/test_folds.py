@@ -88,7 +88,7 @@ IDS = np.array(["a.wav", "b.wav", "c.wav", "d.wav"])
 def test_folds_that_would_stay_empty_are_refused() -> None:
     groups = np.repeat(np.arange(8).astype(str), [8, 6, 3, 4, 1, 1, 1, 2])
     is_leak = np.isin(np.arange(26), [6, 8, 10, 13, 14, 15, 16, 20])
-    with pytest.raises(InputError, match="8 groups of such sizes fill only 7 of 8 folds"):
+    with pytest.raises(InputError, match="8 groups of such sizes and labels fill only 7 of 8 folds"):
         make_folds(groups, is_leak, folds=8, val_fraction=0.2, seed=0)
 
 

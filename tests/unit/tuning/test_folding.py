@@ -28,17 +28,17 @@ def test_trials_are_compared_on_the_same_folds(demo_store: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("folds", "said"),
+    ("leaks", "folds", "said"),
     [
-        (30, "cannot make 30 folds"),
-        (8, r"fill only \d of 8 folds"),
-        (12, r"6 leaks and 6 others, give 0 parts with both kinds"),
+        (6, 30, "cannot make 30 folds"),
+        (6, 8, r"fill only \d of 8 folds"),
+        (2, 4, r"2 leaks and 10 others, give \d parts with both kinds"),
     ],
 )
 def test_more_folds_than_can_be_filled_are_refused(
-    write_store: Callable[..., Path], planted: Callable[..., Any], folds: int, said: str
+    write_store: Callable[..., Path], planted: Callable[..., Any], leaks: int, folds: int, said: str
 ) -> None:
-    made = [planted(("leak", "other")[seed % 2], seed) for seed in range(12)]
-    store = write_store(train=made[:8], val=made[8:])
+    made = [planted("leak" if seed < leaks else "other", seed) for seed in range(12)]
+    store = write_store(train=made[::2], val=made[1::2])
     with pytest.raises(InputError, match=said):
         trial_folds(store, folds, seed=0)
