@@ -1,12 +1,14 @@
-"""How fast `build` hears, against real time and a plain librosa loop: the section `build` of docs/benchmarks.md."""
+"""How fast `build` hears, against real time and a plain librosa loop, and how much memory it takes.
 
-import argparse
+`python scripts/bench_build.py [speed] [memory]`; writes its sections of docs/benchmarks.md.
+"""
+
 import os
-import resource
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +16,13 @@ import numpy as np
 import soundfile
 import torch
 
-from benchmarks import write_section
+from benchmarks import run_sections, write_section
 from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.windows import MelStream
 from leakdet.config import BuildConfig, SignalConfig
 from leakdet.storage.builder import build_store
 
+RECORDINGS = 200
 SIGNAL = SignalConfig(fmax_hz=8000)
 NOTE = """Seconds of sound per second of one core, files in the page cache, best of seven in turn. `hear` is decoding,
 statistics, content hash and log-mel of every window; `build` adds reading headers, splitting and writing the store
@@ -28,10 +31,10 @@ window `librosa.feature.melspectrogram`, which makes its filters anew each time;
 `librosa.stft`."""
 
 
-def write_sounds(folder: Path, rate_hz: int, suffix: str, count: int, seconds: float) -> list[Path]:
+def write_sounds(folder: Path, rate_hz: int, suffix: str, durations_s: Sequence[float]) -> list[Path]:
     rng = np.random.default_rng(0)
     paths = []
-    for number in range(count):
+    for number, seconds in enumerate(durations_s):
         sound = 0.1 * np.convolve(rng.standard_normal(int(rate_hz * seconds)), np.ones(8) / 8, "same")
         path = folder / ("LEAK" if number % 2 else "NORMAL") / f"{number:04d}.{suffix}"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -88,31 +91,13 @@ def librosa_loop(paths: list[Path], tuned: bool) -> float:
     return time.perf_counter() - began
 
 
-def peak_mib(count: int, seconds: float) -> float:
-    """Peak memory of a build of so many recordings of so many seconds, in a process of its own."""
-    with tempfile.TemporaryDirectory() as name:
-        write_sounds(Path(name) / "audio", 16000, "wav", count, seconds)
-        command = [sys.executable, __file__, "--peak-of", name]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return float(done.stdout.split()[-1])
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--recordings", type=int, default=200)
-    parser.add_argument("--peak-of", type=Path, help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.peak_of:
-        source, out = arguments.peak_of / "audio", arguments.peak_of / "store"
-        build_store(BuildConfig(source=str(source), out=str(out), verify="off"))
-        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
-        return
+def speed() -> None:
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     torch.set_num_threads(1)
     rows: list[dict[str, Any]] = []
     for name, rate_hz, suffix in (("16 kHz WAV", 16000, "wav"), ("48 kHz FLAC", 48000, "flac")):
         with tempfile.TemporaryDirectory() as folder:
-            paths = write_sounds(Path(folder), rate_hz, suffix, arguments.recordings, 10.0)
+            paths = write_sounds(Path(folder), rate_hz, suffix, [10.0] * RECORDINGS)
             hear(paths[:5])
             sound_s = 10.0 * len(paths)
             rounds = [
@@ -127,19 +112,48 @@ def main() -> None:
                     "tuned librosa loop, × real time": sound_s / tuned, "hear / tuned": tuned / found,
                 }
             )  # fmt: skip
-    small = peak_mib(10, 10.0)
-    for count, seconds in ((100, 10.0), (10, 100.0)):
-        peak = peak_mib(count, seconds)
-        rows.append(
-            {
-                "source": f"{count} recordings of {seconds:g} s, peak against 10 of 10 s",
-                "memory": peak / small,
-            }
-        )
-    write_section("build", "Building a store", rows, " ".join(NOTE.split("\n")))
-    for row in rows:
-        print(row)
+            print(rows[-1], flush=True)
+    write_section("build", "Building a store", rows, NOTE)
+
+
+def memory() -> None:
+    """Peak memory must depend neither on how many recordings there are nor on how long one is."""
+    rows: list[dict[str, Any]] = []
+    for title, durations_s in (
+        ("10 of 10 s", [10.0] * 10),
+        ("3,000 of 10 s", [10.0] * 3000),
+        ("10 of 10 s and one of an hour", [10.0] * 10 + [3600.0]),
+    ):
+        peak = peak_mib(durations_s)
+        numbers = sum(durations_s) * 2 * float(np.prod(SIGNAL.mel_shape))  # two windows a second
+        first = rows[0]["peak [MiB]"] if rows else peak
+        row = {"recordings": title, "their mel [MiB]": 2 * numbers / 2**20, "peak [MiB]": peak}
+        rows.append(row | {"times": peak / first})
+        print(rows[-1], flush=True)
+    note = (
+        "Resident memory of the whole process at its peak, verification of a sample included, on all cores."
+    )
+    write_section("build_memory", "Memory of a build", rows, note)
+
+
+def peak_mib(durations_s: Sequence[float]) -> float:
+    """Peak memory of a build of recordings of so many seconds, in a process of its own."""
+    with tempfile.TemporaryDirectory() as name:
+        write_sounds(Path(name) / "audio", 16000, "wav", durations_s)
+        command = [sys.executable, __file__, "peak_of", name]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return float(done.stdout.split()[-1])
+
+
+def peak_of(folder: Path) -> None:
+    build_store(BuildConfig(source=str(folder / "audio"), out=str(folder / "store")))
+    # not getrusage, which tells the peak of the process that started this one where that is larger
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    print(next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024)
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["peak_of"]:
+        peak_of(Path(sys.argv[2]))
+    else:
+        run_sections({"speed": speed, "memory": memory})

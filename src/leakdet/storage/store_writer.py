@@ -16,7 +16,7 @@ import leakdet
 from leakdet.config import SignalConfig
 from leakdet.storage.store import GROUP, SCHEMA_VERSION, offsets_of
 
-COPY_BYTES = 64 << 20
+COPY_BYTES = 8 << 20
 CHUNK_WINDOWS = 4  # compressed stores only: a random window must not cost a whole recording
 
 
