@@ -19,7 +19,7 @@ from sklearn.metrics import confusion_matrix, f1_score, roc_auc_score
 
 from leakdet.config import BuildConfig, SignalConfig, SplitConfig
 from leakdet.storage.builder import build_store
-from leakdet.storage.opening import open_any_split as open_split
+from leakdet.storage.store import open_split
 from leakdet.training.checkpoint_io import read_checkpoint
 
 RUN = (

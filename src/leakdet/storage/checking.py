@@ -36,6 +36,7 @@ def check_contents(split: StoreSplit) -> np.ndarray:
         first, last = bounds
         offsets = split.recording_offsets
         rows = split.read(int(offsets[first]), int(offsets[last]))
+        _require_finite(split, first, rows)
         sums[first:last] = _compared(split, first, last, rows)
         return _unheard(split, first, last, rows)
 
@@ -59,18 +60,25 @@ def _blocks(split: StoreSplit) -> Iterator[tuple[int, int]]:
 
 def check_recordings(split: StoreSplit, first: int, last: int, rows: np.ndarray) -> None:
     """`rows` are the windows of recordings [first, last) as they were read. Raises as `check_contents` does."""
-    _compared(split, first, last, rows)
+    _require_finite(split, first, rows)
+    if split.checksums is not None:
+        _compared(split, first, last, rows)
     _refuse_unheard(split, _unheard(split, first, last, rows))
 
 
-def _compared(split: StoreSplit, first: int, last: int, rows: np.ndarray) -> list[int]:
-    """The checksums of recordings [first, last)."""
-    offsets = split.recording_offsets[first : last + 1] - split.recording_offsets[first]
+def _require_finite(split: StoreSplit, first: int, rows: np.ndarray) -> None:
     bits = rows.reshape(len(rows), -1).view(np.uint16)
     if rows.size and int((bits & 0x7FFF).max()) >= NOT_FINITE:
         bad = int(np.flatnonzero(((bits & 0x7FFF) >= NOT_FINITE).any(axis=1))[0])
-        row = first + int(np.searchsorted(offsets, bad, side="right")) - 1
+        window = bad + int(split.recording_offsets[first])
+        row = int(np.searchsorted(split.recording_offsets, window, side="right")) - 1
         raise InputError(f"{_named(split, row)} holds NaN or infinite values. {AGAIN}")
+
+
+def _compared(split: StoreSplit, first: int, last: int, rows: np.ndarray) -> list[int]:
+    """The checksums of recordings [first, last), compared with those that the store keeps."""
+    offsets = split.recording_offsets[first : last + 1] - split.recording_offsets[first]
+    bits = rows.reshape(len(rows), -1).view(np.uint16)
     sums = [zlib.crc32(bits[low:high].data) for low, high in pairwise(offsets.tolist())]
     if split.checksums is not None:
         wrong = np.flatnonzero(sums != split.checksums[first:last])
