@@ -19,6 +19,7 @@ from benchmarks import write_section
 from leakdet.config import DataConfig, NetworkConfig
 from leakdet.detection.networks import make_network
 from leakdet.storage.opening import open_any_split
+from leakdet.training.heap import keep_freed_memory
 from leakdet.training.loaders import Epochs
 from leakdet.training.resident import ResidentEpochs, ResidentSamples
 from leakdet.training.samples import SplitSamples
@@ -200,6 +201,7 @@ def waiting(folder: Path, residency: str) -> dict[str, Any]:
     """Share of the second epoch of the default network that passes before a batch is there."""
     epochs = epochs_of(samples_of(folder, "window"), DataConfig(batch_size=512), residency)
     loaded(epochs, 0)
+    keep_freed_memory()  # as a training on a CPU does
     network = make_network(NetworkConfig(), FIELD.mel_shape, 2)
     waits, began = [], time.perf_counter()
     batches = epochs.batches(1)

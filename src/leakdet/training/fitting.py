@@ -34,6 +34,7 @@ from leakdet.training.company import together
 from leakdet.training.contradictions import check_settings
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.finding import found_settings
+from leakdet.training.heap import keep_freed_memory
 from leakdet.training.initialising import inherit_best, initialise
 from leakdet.training.interference import interference_bank
 from leakdet.training.module import LeakModule
@@ -128,15 +129,19 @@ def make_trainer(config: TrainConfig, run_folder: Path, extra: Sequence[Callback
             f"trainer: {str(error).rstrip('.!')}. Allowed are the arguments of lightning.Trainer, with values that this "
             f"machine can serve; trainer= one of {', '.join(TRAINERS)} sets them together, and cpu runs everywhere."
         ) from error
-    use_tensor_cores(trainer)
+    suit_device(trainer)
     return trainer
 
 
-def use_tensor_cores(trainer: "pl.Trainer") -> None:
-    """On an accelerator, what stays float32 under mixed precision is multiplied as TF32; a CPU keeps its float32."""
+def suit_device(trainer: "pl.Trainer") -> None:
+    """On an accelerator, what stays float32 under mixed precision is multiplied as TF32; a CPU keeps its float32, and the
+    process the memory of its tensors.
+    """
     # TF32 has the exponents of float32 and the mantissa of float16, which is what the stores hold.
     if not isinstance(trainer.accelerator, CPUAccelerator):
         torch.set_float32_matmul_precision("high")
+    else:
+        keep_freed_memory()
 
 
 def make_callbacks(config: TrainConfig, run_folder: Path) -> list[Callback]:
