@@ -32,19 +32,19 @@ class Stretch:
 class Block:
     """Some recordings in memory and a shuffled list of which of their samples to hand out.
 
-    mel [N, U, M, T] and, of each window, its recording [W]; order [draws] numbers the samples of the block.
+    mel [N, U, M, T]; order [draws] numbers its samples; recording [draws] is that of each, in this order.
     """
 
-    def __init__(self, mel: np.ndarray, owner: np.ndarray, per_window: int, order: np.ndarray) -> None:
-        self.mel, self.owner, self.per_window, self.order, self.at = mel, owner, per_window, order, 0
+    def __init__(self, mel: np.ndarray, order: np.ndarray, recording: np.ndarray) -> None:
+        self.mel, self.order, self.recording, self.at = mel, order, recording, 0
 
     def fill(self, mel: np.ndarray, recording: np.ndarray) -> int:
         """Hand out as many samples as are left, or as there is room for; returns how many."""
         index = self.order[self.at : self.at + len(recording)]
-        self.at += len(index)
         # "clip", because numpy checks the bounds in a second copy otherwise
         np.take(self.mel, index, axis=0, out=mel[: len(index)], mode="clip")
-        recording[: len(index)] = self.owner[index // self.per_window]
+        recording[: len(index)] = self.recording[self.at : self.at + len(index)]
+        self.at += len(index)
         return len(index)
 
 
@@ -142,7 +142,9 @@ class BlockReader:
         mel = buffer[:filled]
         if samples.unit == "segment":
             mel = mel.reshape(-1, 1, *mel.shape[2:])
-        return Block(mel, np.concatenate(owners), samples.per_window, rng.permutation(np.concatenate(orders)))
+        order = np.concatenate(orders)
+        rng.shuffle(order)
+        return Block(mel, order, np.concatenate(owners)[order // samples.per_window])
 
     def _drawn(self, stretch: Stretch, draws: Draws) -> np.ndarray:
         """Which samples of the stretch are drawn, counted from its first; one that is drawn twice is there twice."""

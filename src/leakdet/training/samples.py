@@ -59,7 +59,9 @@ def at_once(samples: "SplitSamples", batch_size: int) -> int:
 
 def divided(several: Batch, sizes: list[int]) -> Iterator[Batch]:
     """Batches of these sizes, each a part of `several`."""
-    return map(Batch, *(torch.split(column, sizes) for column in several))
+    if len(sizes) == 1:
+        return iter([several])
+    return map(Batch, *(torch.split_with_sizes(column, sizes) for column in several))
 
 
 @dataclass(frozen=True)
@@ -95,29 +97,32 @@ class SplitSamples:
         """Samples of each class, int64 [classes], or as many as occur."""
         return np.bincount(self.class_of_recording, np.diff(self.offsets), classes).astype(np.int64)
 
+    def mean_weights(self, classes: int = 0) -> np.ndarray:
+        """Mean training weight of each class's samples, float64 [classes]; 1 where there are none."""
+        size = np.diff(self.offsets)
+        total = np.bincount(self.class_of_recording, size * self.weight_of_recording, classes)
+        count = self.class_counts(classes)
+        return np.where(count > 0, total / np.maximum(1, count), 1.0)
+
     def read(self, start: int, stop: int) -> Tensor:
         """mel of samples [start, stop) from the files, [stop - start, U, M, T], in memory of its own."""
         first, last = start // self.per_window, -(-stop // self.per_window)
         samples = as_samples(torch.from_numpy(self.split.read(first, last)), self.unit)
         return samples[start - first * self.per_window : stop - first * self.per_window]
 
-    def described(self, mel: Tensor, recording: Tensor) -> Batch:
+    def room(self, size: int) -> Tensor:
+        """Memory for the mel of so many samples."""
+        return batch_memory((size, *self.shape), np.dtype(np.float16))
+
+    def described(self, mel: Tensor, recording: np.ndarray) -> Batch:
         """A batch of samples, in the host's memory, that belong to these recordings, int64 [B]."""
-        return Batch(
-            mel, gathered(self._class_table, recording), gathered(self._weight_table, recording), recording
-        )
-
-    @cached_property
-    def _class_table(self) -> Tensor:
-        return torch.from_numpy(self.class_of_recording)
-
-    @cached_property
-    def _weight_table(self) -> Tensor:
-        return torch.from_numpy(self.weight_of_recording)
+        row = torch.from_numpy(recording)
+        classes, weights = map(torch.from_numpy, (self.class_of_recording, self.weight_of_recording))
+        return Batch(mel, gathered(classes, row), gathered(weights, row), row)
 
     def batch(self, start: int, stop: int) -> Batch:
         """Samples [start, stop), read from the files."""
-        return self.described(self.read(start, stop), torch.from_numpy(self.recording_of(start, stop)))
+        return self.described(self.read(start, stop), self.recording_of(start, stop))
 
     def recording_of(self, start: int, stop: int) -> np.ndarray:
         """Recording of each of the samples [start, stop), int64."""

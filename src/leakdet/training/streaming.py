@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from leakdet.config import DataConfig
 from leakdet.training.blocks import Block, BlockReader
 from leakdet.training.draws import Draws
-from leakdet.training.samples import Batch, SplitSamples, at_once, batch_memory, divided
+from leakdet.training.samples import Batch, SplitSamples, at_once, divided
 from leakdet.training.sampling import batch_bounds, epoch_draws, share_sizes
 
 
@@ -84,11 +84,10 @@ class StreamEpochs(IterableDataset[Batch]):
         block: Block | None = None
         for first in range(0, len(sizes), together):
             several = sizes[first : first + together]
-            mel = batch_memory((sum(several), *self.samples.shape), np.dtype(np.float16))
-            recording = np.empty(sum(several), np.int64)
+            mel, recording = self.samples.room(sum(several)), np.empty(sum(several), np.int64)
             done = 0
             while done < len(recording):
                 if block is None or block.at == len(block.order):
                     block = next(blocks)
                 done += block.fill(mel.numpy()[done:], recording[done:])
-            yield from divided(self.samples.described(mel, torch.from_numpy(recording)), several)
+            yield from divided(self.samples.described(mel, recording), several)
