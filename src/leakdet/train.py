@@ -79,6 +79,23 @@ def _shares(names: Sequence[str], shares: Iterable[float]) -> str:
     return ", ".join(f"{name} {share:.0%}" for name, share in zip(names, shares, strict=True))
 
 
+def _stops(config: TrainConfig) -> str:
+    """When the run ends: patience counts validation checks, and how many epochs those are depends on the trainer."""
+    interval = config.trainer.get("val_check_interval") or 1.0
+    every = config.trainer.get("check_val_every_n_epoch") or 1
+
+    def checks(count: int) -> str:
+        of_epochs = isinstance(interval, float)  # an integer counts batches
+        return f"{count} validation checks" + (f" ({count * every * interval:g} epochs)" if of_epochs else "")
+
+    most = config.trainer.get("max_epochs") or 0
+    parts = [f"after epoch {most} at the latest"] if most > 0 else []
+    parts += [f"after {checks(config.patience)} without a better recording F1"]
+    if config.loss_patience:
+        parts += [f"after {checks(config.loss_patience)} with a risen loss"]
+    return ", or ".join(parts)
+
+
 def _introduction(config: TrainConfig, data: "LeakDataModule") -> str:
     """What is trained on what, and with which class balance: the first thing to look at when a run goes wrong."""
     import torch
@@ -92,8 +109,8 @@ def _introduction(config: TrainConfig, data: "LeakDataModule") -> str:
     train, val = data.train_split, data.val_split
     shape = " x ".join(map(str, data.sample_shape))
     weights = class_weights(config.loss, torch.from_numpy(data.train_mix).float(), data.labels.leak_index)
-    pull = effective_balance(torch.from_numpy(data.train_mix).float(), weights).tolist()
-    weighed = _shares(data.labels.names, pull)
+    drawn = torch.from_numpy(data.train_mix * data.train_weights).float()
+    weighed = _shares(data.labels.names, effective_balance(drawn, weights).tolist())
     made = f" and {data.surrogates} surrogates" if data.surrogates else ""
     lines = [
         f"store    {data.store}",
@@ -103,6 +120,7 @@ def _introduction(config: TrainConfig, data: "LeakDataModule") -> str:
         f"balance  weighs in the loss as {weighed}",
         f"data     {data.residency.kind}: {data.residency.reason}",
         f"network  {config.network.name} on {config.data.unit}s of {shape} (segments, mels, frames)",
+        f"stops    {_stops(config)}",
     ]
     if train.signal_unknown:
         lines.append(

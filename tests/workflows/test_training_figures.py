@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from leakdet.reporting.training_figures import gradient_norms, learning_curve
+from leakdet.reporting.training_figures import gradient_norms, learning_curve, read_history
 from leakdet.storage.bundle import load_detector
 from leakdet.train import train_in
 from leakdet.training import names
 
-FIGURES = ("learning_curve", "confusion", "leak_prob", "gradient_norms")
+FIGURES = ("learning_curve", "confusion", "leak_prob", "leak_prob_checks", "gradient_norms")
 
 
 def test_tensorboard_and_the_folder_show_the_run(
@@ -33,11 +33,23 @@ def test_tensorboard_and_the_folder_show_the_run(
         f"data.store={demo_store}",
     )
     train_in(tmp_path, config)
-    events = EventAccumulator(str(tmp_path / "logs"))
+    events = EventAccumulator(str(tmp_path / "logs"), size_guidance={"histograms": 0})
     events.Reload()
     found = events.Tags()
     assert {f"{names.FIGURES}{name}" for name in FIGURES} <= set(found["images"])
-    assert names.VAL_PROB_HISTOGRAM in found["histograms"]
+    assert set(found["histograms"]) == {names.VAL_PROB_HISTOGRAM, names.VAL_SCORE_HISTOGRAM}
+    history = read_history(tmp_path / names.HISTORY)
+    for check, event in enumerate(events.Histograms(names.VAL_PROB_HISTOGRAM)):
+        shares = [history[name][check] for name in names.VAL_PROB_BINS]
+        assert sum(shares) == pytest.approx(1.0)
+        # TensorBoard leaves out empty buckets at the ends
+        counted = dict(zip(event.histogram_value.bucket_limit, event.histogram_value.bucket, strict=True))
+        told = {(number + 1) / 10: event.histogram_value.num * share for number, share in enumerate(shares)}
+        assert all(counted.get(limit, 0.0) == pytest.approx(count) for limit, count in told.items())
+    (chance,) = events.Scalars(names.FIRST_CHANCE_LOSS)
+    assert chance.value == pytest.approx(np.log(2))
+    assert events.Scalars(names.FIRST_LOGITS[0])[0].value < events.Scalars(names.FIRST_LOGITS[1])[0].value
+    assert 0 < events.Scalars(names.FIRST_LEAK_SHARE)[0].value < 1
     assert len(events.Scalars(names.VAL_F1)) == len(events.Scalars(names.VAL_LOSS)) == 2
     assert all(event.value > 0 for event in events.Scalars(names.GRADIENT_NORM))
     assert any(name.startswith(names.GRADIENT_LAYER) for name in found["scalars"])

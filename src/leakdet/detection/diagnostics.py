@@ -73,10 +73,12 @@ def collapse(
     negatives: int,
     class_loss: float,
     aux_loss: float,
+    score_range: tuple[float, float],
 ) -> list[Finding]:
     """A network that says the same of everything, ranks the wrong way round, or listens to its auxiliary head only.
 
-    `aux_loss` is weighted as it enters the total. Of several findings with one cause only the cause is named.
+    `aux_loss` is weighted as it enters the total, `score_range` the lowest and highest score of a recording.
+    Of several findings with one cause only the cause is named.
     """
     if samples.std < CONSTANT_STD:
         return [
@@ -109,8 +111,9 @@ def collapse(
         found.append(
             (
                 "one_class",
-                f"every sample is predicted as {which} (leak_prob {samples.mean:.3f} +- {samples.std:.3f}). Look at the class "
-                "balance that the run prints; data.sampling=balanced evens it.",
+                f"every sample is predicted as {which} (leak_prob {samples.mean:.3f} +- {samples.std:.3f}, recordings "
+                f"from {score_range[0]:.3f} to {score_range[1]:.3f}). Look at the class balance that the run prints; "
+                "data.sampling=balanced evens it.",
             )
         )
     elif f1 < LOW_F1 and positives > 0:

@@ -102,7 +102,9 @@ def chance_loss(class_id: Int[Tensor, " B"], weights: Float[Tensor, " C"], confi
 
 
 def effective_balance(mix: Float[Tensor, " C"], weights: Float[Tensor, " C"]) -> Float[Tensor, " C"]:
-    """Share of each class in the class loss: what the sampler draws times what a sample of it weighs."""
+    """Share of each class in the class loss: what the sampler draws of it (`mix`, or that times the samples' own weights)
+    times what the loss makes of it.
+    """
     pull = mix * weights
     return pull / pull.sum()
 

@@ -81,6 +81,31 @@ def probabilities(
     return figure
 
 
+def probability_bins(history: Mapping[str, np.ndarray]) -> Figure:
+    """How the leak probabilities of the validation samples spread, check after check: a network that says the same of
+    everything has all of them in one row.
+    """
+    shares = np.stack([history[f"val/leak_prob_bin{number}"] for number in range(10)])
+    figure = Figure(SIZE_IN, layout="constrained")
+    axes = figure.subplots()
+    checks = shares.shape[1]
+    extent = (0.5, checks + 0.5, 0.0, 1.0)
+    image = axes.imshow(
+        shares,
+        cmap="Blues",
+        vmin=0,
+        vmax=1,
+        origin="lower",
+        aspect="auto",
+        interpolation="nearest",
+        extent=extent,
+    )
+    figure.colorbar(image, ax=axes, label="share of the samples")
+    axes.set(xlabel="validation check", ylabel="leak_prob of the sample")
+    _whole_epochs(axes)
+    return figure
+
+
 def gradient_norms(history: Mapping[str, Sequence[float] | np.ndarray]) -> Figure:
     """Mean and largest norm of each epoch's steps, before clipping."""
     figure = Figure(SIZE_IN, layout="constrained")
@@ -136,6 +161,8 @@ def write_training_figures(
         "confusion": confusion(*cells),
         "leak_prob": probabilities(scores, is_leak, threshold),
     }
+    if "val/leak_prob_bin0" in history:  # a run that an earlier version began has none
+        figures["leak_prob_checks"] = probability_bins(history)
     if np.isfinite(history.get("gradient/norm_mean", np.array([np.nan]))).any():
         figures["gradient_norms"] = gradient_norms(history)
     for name, draw in (("lr_finder", rate_finder), ("batch_size_finder", batch_size_finder)):

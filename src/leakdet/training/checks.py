@@ -1,10 +1,11 @@
 """What a validation check found: the numbers that are logged, and what the diagnoses look at."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from leakdet.detection.diagnostics import SampleSummary
+from leakdet.detection.diagnostics import SampleSummary, tpr_at_least_fpr
 from leakdet.training import names
 
 Losses = tuple[float, ...]  # total, class, leak
@@ -26,6 +27,17 @@ class Check:
     is_leak: np.ndarray  # bool [R]
     samples: SampleSummary
 
+    @cached_property
+    def tpr_at_least_fpr(self) -> float | None:
+        return tpr_at_least_fpr(self.scores, self.is_leak)
+
+    def bins(self) -> dict[str, float]:
+        """Name -> share of the samples' leak probabilities in each of ten equal bins."""
+        return {
+            name: found / self.samples.count
+            for name, found in zip(names.VAL_PROB_BINS, self.samples.histogram, strict=True)
+        }
+
     def logged(self) -> dict[str, float]:
         """Name -> number of all that is logged besides F1, which is logged as a metric object."""
         values = dict(zip(names.VAL_LOSSES, self.val_loss, strict=True))
@@ -38,6 +50,8 @@ class Check:
         }
         if self.samples.head_correlation is not None:
             values[names.VAL_HEADS] = self.samples.head_correlation
+        if self.tpr_at_least_fpr is not None:
+            values[names.VAL_TPR_LEAST_FPR] = self.tpr_at_least_fpr
         if self.auroc is not None:
             values[names.VAL_AUROC] = self.auroc
         return values

@@ -143,6 +143,11 @@ class LeakDataModule(pl.LightningDataModule):
         return self.train_samples.class_counts(len(self.labels.names))
 
     @property
+    def train_weights(self) -> np.ndarray:
+        """Mean weight that the manifest gives the training samples of each class, float64 [classes]."""
+        return self.train_samples.mean_weights(len(self.labels.names))
+
+    @property
     def train_mix(self) -> np.ndarray:
         """Share of each class among the samples that the sampler draws, float64 [classes]; a curriculum's later epochs."""
         return self.mix_of_epoch(self.config.data.curriculum_epochs)

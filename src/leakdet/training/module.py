@@ -188,6 +188,7 @@ class LeakModule(pl.LightningModule):
                 "step": float(self.global_step),
                 names.VAL_F1: f1,
                 **values,
+                **self.check.bins(),
                 **self.measured,
             }
         )

@@ -24,7 +24,12 @@ HEALTHY = SampleSummary(100, 0.5, 0.3, 0.5, 0.9, (10,) * 10)
 def kinds(
     samples: SampleSummary = HEALTHY, f1: float = 0.9, auroc: float = 0.95, aux: float = 0.2
 ) -> list[str]:
-    return [kind for kind, _ in collapse(samples, f1, auroc, 20, 20, class_loss=0.5, aux_loss=aux)]
+    return [
+        kind
+        for kind, _ in collapse(
+            samples, f1, auroc, 20, 20, class_loss=0.5, aux_loss=aux, score_range=(0.1, 0.4)
+        )
+    ]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import lightning.pytorch as pl
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.loggers import TensorBoardLogger
 
-from leakdet.detection.diagnostics import collapse
+from leakdet.detection.diagnostics import BINS, SampleSummary, collapse
 from leakdet.training import names
 from leakdet.training.callbacks.findings import Findings
 from leakdet.training.module import LeakModule
@@ -15,7 +15,9 @@ CHECKS = 3  # in a row before it is said: the first checks of a good run may loo
 
 
 class Collapse(Callback):
-    """Says what `detection.diagnostics.collapse` finds in three checks in a row; draws the scores' histogram."""
+    """Says what `detection.diagnostics.collapse` finds in three checks in a row. TensorBoard is given the histograms of
+    samples and of recordings.
+    """
 
     def __init__(self, findings: Findings) -> None:
         self.findings = findings
@@ -38,16 +40,33 @@ class Collapse(Callback):
             len(check.is_leak) - positives,
             class_loss=check.val_loss[1],
             aux_loss=pl_module.config.loss.aux_weight * check.val_loss[2],
+            score_range=(float(check.scores.min()), float(check.scores.max())),
         )
         self.streak = {kind: self.streak.get(kind, 0) + 1 for kind, _ in found}
         self.findings.say(trainer, [(kind, text) for kind, text in found if self.streak[kind] >= CHECKS])
         if trainer.is_global_zero:
             for logger in trainer.loggers:
                 if isinstance(logger, TensorBoardLogger):
-                    logger.experiment.add_histogram(names.VAL_PROB_HISTOGRAM, check.scores, check.step)
+                    logger.experiment.add_histogram(names.VAL_SCORE_HISTOGRAM, check.scores, check.step)
+                    _add_samples(logger, check.samples, check.step)
 
     def state_dict(self) -> dict[str, Any]:
         return {"streak": self.streak}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.streak = dict(state_dict["streak"])
+
+
+def _add_samples(logger: TensorBoardLogger, samples: SampleSummary, step: int) -> None:
+    """The samples' histogram from its bins: the probabilities themselves stayed on the device."""
+    logger.experiment.add_histogram_raw(
+        names.VAL_PROB_HISTOGRAM,
+        min=0.0,
+        max=1.0,
+        num=samples.count,
+        sum=samples.count * samples.mean,
+        sum_squares=samples.count * (samples.std**2 + samples.mean**2),
+        bucket_limits=[(number + 1) / BINS for number in range(BINS)],
+        bucket_counts=list(samples.histogram),
+        global_step=step,
+    )

@@ -5,7 +5,7 @@ from typing import Any
 import lightning.pytorch as pl
 from lightning.pytorch.callbacks import Callback
 
-from leakdet.detection.diagnostics import overfit, tpr_at_least_fpr
+from leakdet.detection.diagnostics import overfit
 from leakdet.training.callbacks.findings import Findings
 from leakdet.training.module import LeakModule
 
@@ -23,7 +23,7 @@ class Overfit(Callback):
             return
         check = pl_module.check
         self.train_losses = [*self.train_losses, check.train_loss[0]][-8:]
-        self.tprs = [*self.tprs, tpr_at_least_fpr(check.scores, check.is_leak)][-8:]
+        self.tprs = [*self.tprs, check.tpr_at_least_fpr][-8:]
         self.findings.say(trainer, overfit(self.train_losses, self.tprs))
 
     def state_dict(self) -> dict[str, Any]:

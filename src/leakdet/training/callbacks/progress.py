@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from leakdet.training import names
+from leakdet.training.module import LeakModule
 
 COLUMNS = ("epoch", "train loss", "val loss", "val F1", "val AUROC", "learning rate", "s/epoch")
 WIDTHS = (9, 11, 10, 8, 10, 14, 8)
@@ -59,9 +60,10 @@ class EpochTable(ProgressBar):
 
     def on_train_epoch_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
         self._close_bar()
+        check = pl_module.check if isinstance(pl_module, LeakModule) else None
+        if not self._enabled or check is None or check.epoch != trainer.current_epoch:
+            return  # Lightning goes on showing the numbers of an earlier epoch's check
         found = trainer.callback_metrics
-        if not self._enabled or names.VAL_F1 not in found:
-            return
         f1 = float(found[names.VAL_F1])
         star = "*" if f1 > self._best_f1 else " "
         self._best_f1 = max(self._best_f1, f1)
