@@ -1,4 +1,4 @@
-"""Samples per second of the networks by themselves: kernels that fit one frame, memory formats, bf16, deterministic algorithms.
+"""Samples per second of the networks by themselves: kernels that fit one frame, memory formats, dropout, bf16, determinism.
 
 `python scripts/bench_kernels.py [kernels] [options]`; writes its sections of docs/benchmarks.md.
 """
@@ -15,6 +15,7 @@ from torch import nn
 from benchmarks import run_sections, write_section
 from leakdet.config import NetworkConfig
 from leakdet.detection.networks import Network, make_network
+from leakdet.training.heap import keep_freed_memory
 
 FITTING, THREE = "fitting [samples/s]", "3x3 [samples/s]"
 LAYOUTS = {
@@ -25,6 +26,7 @@ LAYOUTS = {
 
 def kernels() -> None:
     """Kernels that fit one frame against the predecessor's 3x3 ones, in the predecessor's memory format and in ours."""
+    keep_freed_memory()
     mel = torch.randn(512, 1, 64, 1)
     rows: list[dict[str, Any]] = []
     for layout, memory_format in LAYOUTS.items():
@@ -84,7 +86,8 @@ def inference_rate(network: nn.Module, mel: torch.Tensor) -> float:
 
 
 def options() -> None:
-    """What bf16, channels-last and deterministic algorithms cost or give on this machine."""
+    """What bf16, channels-last, our dropout and deterministic algorithms cost or give on this machine."""
+    keep_freed_memory()
     rows = []
     for title, network, shape, size in (
         ("dual_head, segments, batch 512", NetworkConfig("dual_head", time_pool=1), (1, 64, 1), 512),
@@ -95,9 +98,12 @@ def options() -> None:
         plain = make_network(network, shape, 2)
         first = make_network(network, shape, 2)
         first.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
+        drawn_singly = make_network(network, shape, 2)
+        drawn_singly.dropout = nn.Dropout(network.dropout)
         variants: dict[str, Callable[[], float]] = {
             "float32": partial(training_rate, plain, mel),
             "channels first": partial(training_rate, first, mel),
+            "torch's dropout": partial(training_rate, drawn_singly, mel),
             "bf16": partial(in_bf16, plain, mel),
             "deterministic": partial(deterministically, plain, mel),
         }
@@ -109,10 +115,9 @@ def options() -> None:
         rows.append({"what": title, "float32 [samples/s]": rates["float32"], **ratio})
         print(rows[-1], flush=True)
     note = """Samples per second of forward and backward passes, in turn, median of 8; above 1 is faster.
-The networks keep the weights of their convolutions channels-last."""
-    write_section(
-        "train_options", "Channels-last, bf16 and deterministic algorithms on this processor", rows, note
-    )
+The networks keep the weights of their convolutions channels-last and draw what dropout drops four at a time."""
+    title = "Channels-last, dropout, bf16 and deterministic algorithms on this processor"
+    write_section("train_options", title, rows, note)
 
 
 def in_bf16(network: nn.Module, mel: torch.Tensor) -> float:

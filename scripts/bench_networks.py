@@ -32,6 +32,7 @@ from leakdet.storage.demo import demo_store
 from leakdet.storage.opening import open_any_split, splits_there
 from leakdet.storage.scoring import score_split
 from leakdet.train import train_in
+from leakdet.training.heap import keep_freed_memory
 from results import RIG, cell, cross_validate, leakdet
 
 NETWORKS = ("linear", "compact", "paper", "dual_head")
@@ -100,6 +101,7 @@ def on_rig(name: str, repeats: int, work: Path) -> dict[str, Any]:
 
 def costs() -> dict[str, dict[str, float]]:
     """Parameters, multiply-adds and samples per second of each network; their timings in turn."""
+    keep_freed_memory()
     mel = torch.randn(512, *SHAPE) * 9 - 60
     networks = {name: make_network(settings(name), SHAPE, 2) for name in NETWORKS}
     training: dict[str, list[float]] = {name: [] for name in NETWORKS}

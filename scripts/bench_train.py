@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ import lightning.pytorch as pl
 import torch
 from torch import nn
 
+from bench_networks import settings as network_settings
 from benchmarks import run_sections, write_section
 from leakdet.acoustics.augment import augmented
 from leakdet.config import DataConfig, DemoConfig, NetworkConfig, OptimizerConfig, SignalConfig, TrainConfig
@@ -35,7 +37,7 @@ from stores import write_store
 
 # title, network, unit, batch size, training recordings x windows, epochs; the first epoch warms up and is left out
 RUNS = (
-    ("dual_head, 10,800 segments", NetworkConfig("dual_head", time_pool=1), "segment", 512, 40, 9, 12),
+    ("dual_head, 43,200 segments", NetworkConfig("dual_head", time_pool=1), "segment", 512, 160, 9, 8),
     ("default recipe, 8,000 windows", NetworkConfig(), "window", 512, 400, 20, 24),
     ("default recipe, 40,000 windows", NetworkConfig(), "window", 512, 500, 80, 12),
 )
@@ -145,8 +147,8 @@ def overhead() -> None:
         print(rows[-1], shares[-1], sep="\n", flush=True)
     note = """`steps`: the training part of an epoch, every callback and the CSV log on; `epoch`: with validation, its metrics
 and the checkpoints, against a bare loop that computes the validation loss. The bare loop has the same network, data, gather,
-batches of 512, augmentation and loss. Epochs of both in turn in one process; medians over all but the first of 12 (24 of
-the smallest)."""
+batches of 512, augmentation and loss. Epochs of both in turn in one process; medians over all but the first of 12 (8 of
+`dual_head`, 24 of the smallest)."""
     write_section("train_overhead", "Training against a bare PyTorch loop", rows, note)
     note = """Percent of the same epochs that the hooks of each callback take; less than 0.01 is left out. Checkpoints cost the
 same whatever an epoch's length."""
@@ -215,7 +217,7 @@ def heap() -> None:
     """A training step where the C library keeps what is freed, against one where it gives it back to the system."""
     rows = []
     for name, unit in (("paper", "window"), ("compact", "window"), ("dual_head", "segment")):
-        pairs = [[_steps(kept, name, unit) for kept in (True, False)] for _ in range(5)]
+        pairs = [[_steps(kept, name, unit) for kept in (True, False)] for _ in range(3)]
         kept, plain = (
             {key: statistics.median(p[i][key] for p in pairs) for key in pairs[0][0]} for i in (0, 1)
         )
@@ -230,7 +232,7 @@ def heap() -> None:
             }
         )
         print(rows[-1], flush=True)
-    note = """A forward and a backward pass and the optimiser's step, batch 512, with glibc; medians of 40 steps and of 5
+    note = """A forward and a backward pass and the optimiser's step, batch 512, with glibc; medians of 40 steps and of 3
 processes each, in turn. Training on a CPU keeps what it frees (leakdet.training.heap)."""
     write_section("train_heap", "Memory of a step that stays with the process", rows, note)
 
@@ -248,8 +250,9 @@ def print_steps(kept: bool, name: str, unit: str) -> None:
     """Milliseconds and page faults of a step, in a process of its own: what malloc has been told holds for ever."""
     if kept:
         keep_freed_memory()
-    shape = (30, 64, 1) if unit == "window" else (1, 64, 1)
-    network = make_network(NetworkConfig(name, time_pool=4 if unit == "window" else 1), shape, 2)
+    windows = unit == "window"
+    shape = (30 if windows else 1, 64, 1)
+    network = make_network(replace(network_settings(name), time_pool=4 if windows else 1), shape, 2)
     optimizer, mel = adamw(network, OptimizerConfig()), torch.randn(512, *shape)
     seconds, faults = [], []
     for _ in range(50):

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from leakdet.config import NetworkConfig
+from leakdet.detection.dropout import Dropout
 
 
 class Output(NamedTuple):
@@ -132,7 +133,7 @@ class Paper(Network):
         self.conv = _conv(1, config.conv_channels, columns)
         self.pool = nn.MaxPool2d((min(2, mels), min(2, columns)))
         pooled = (mels // min(2, mels)) * (columns // min(2, columns))
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.dense = nn.Linear(config.conv_channels * pooled, config.dense)
         self._heads(config.dense, classes)
 
@@ -149,7 +150,7 @@ class DualHead(Network):
         self.conv1 = _conv(1, 32, columns)
         self.conv2 = _conv(32, 64, columns)
         self.conv3 = _conv(64, 128, columns)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.fc1 = nn.Linear(2048, 256)
         self._heads(256, classes)
 
@@ -157,7 +158,8 @@ class DualHead(Network):
         x = self.conv1(x).relu()
         x = functional.max_pool2d(self.conv2(x), (2, 1)).relu()
         x = functional.max_pool2d(self.conv3(x), (2, 1)).relu()
-        x = functional.adaptive_avg_pool2d(x, (16, 1))
+        if x.shape[2:] != (16, 1):  # else it would be averaged over single places, at length
+            x = functional.adaptive_avg_pool2d(x, (16, 1))
         return functional.relu(self.fc1(self.dropout(x.flatten(1))))
 
 
@@ -179,7 +181,7 @@ class Compact(Network):
         self.pointwise = nn.Conv2d(channels, 2 * channels, 1)
         self.norm2 = nn.BatchNorm2d(2 * channels)
         self.pool = nn.AvgPool1d(min(2, height))
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.dense = nn.Linear(2 * channels * (height // min(2, height)), config.dense)
         self._heads(config.dense, classes)
 

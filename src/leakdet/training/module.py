@@ -44,6 +44,7 @@ class LeakModule(pl.LightningModule):
         super().__init__()
         self.save_hyperparameters(asdict(config))
         self.config, self.data = config, data
+        self.fingerprint = store_fingerprint(data)  # once: its files may be gone when a checkpoint is written
         self.network = make_network(config.network, data.sample_shape, len(data.labels.names))
         self.blend = 0.5 if config.loss.aux_weight > 0 else 1.0
         self.rule = DecisionRule(pooling=config.decision.pooling, vote_fraction=config.decision.vote_fraction)
@@ -256,7 +257,7 @@ class LeakModule(pl.LightningModule):
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint[CARD_KEY] = json.dumps(self.card())
         checkpoint[RESUME_KEY] = {
-            "store": store_fingerprint(self.data),
+            "store": self.fingerprint,
             "history": self.history,
             "trained": self._sum_trained().tolist(),
         }

@@ -18,10 +18,12 @@ class GradientMonitor(Callback):
 
     def __init__(self, findings: Findings) -> None:
         self.findings = findings
+        self.parameters: dict[str, Tensor] = {}
         self.norms: list[Tensor] = []
         self.of_layers: dict[str, Tensor] = {}
 
     def on_train_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
+        self.parameters = dict(pl_module.named_parameters())
         self.norms = [norm.to(pl_module.device) for norm in self.norms]  # of a resumed epoch
 
     def on_train_epoch_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
@@ -30,17 +32,14 @@ class GradientMonitor(Callback):
     def on_before_optimizer_step(
         self, trainer: "pl.Trainer", pl_module: "pl.LightningModule", optimizer: torch.optim.Optimizer
     ) -> None:
-        of_parameters = {n: p.grad for n, p in pl_module.named_parameters() if p.grad is not None}
+        of_parameters = {n: p.grad for n, p in self.parameters.items() if p.grad is not None}
         norms = torch._foreach_norm(list(of_parameters.values()))
         self.norms.append(torch.stack(norms).norm())
         if not self.of_layers:
             self.of_layers = dict(zip(of_parameters, norms, strict=True))
         every = trainer.log_every_n_steps  # type: ignore[attr-defined]
         if trainer.loggers and every and (trainer.global_step + 1) % every == 0:
-            # past `pl_module.log`, as Lightning's LearningRateMonitor does: its bookkeeping costs more than the norm
-            norm = {names.GRADIENT_NORM: float(self.norms[-1])}
-            for logger in trainer.loggers:
-                logger.log_metrics(norm, trainer.global_step)
+            _log(trainer, {names.GRADIENT_NORM: float(self.norms[-1])})
 
     def on_validation_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
         """The check's row in the history tells the norms too."""
@@ -54,9 +53,7 @@ class GradientMonitor(Callback):
             return
         norms = torch.stack(self.norms).cpu().double().numpy()
         self.findings.say(trainer, gradients(norms, trainer.gradient_clip_val))
-        layers = {f"{names.GRADIENT_LAYER}{name}": norm for name, norm in self.of_layers.items()}
-        if trainer.logger is not None:
-            pl_module.log_dict(layers, rank_zero_only=True)
+        _log(trainer, {f"{names.GRADIENT_LAYER}{name}": float(norm) for name, norm in self.of_layers.items()})
         self.norms = []
 
     def on_exception(
@@ -72,3 +69,9 @@ class GradientMonitor(Callback):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.norms = list(torch.tensor(state_dict["norms"]))
+
+
+def _log(trainer: "pl.Trainer", numbers: dict[str, float]) -> None:
+    """Past `pl_module.log`, as Lightning's LearningRateMonitor does: its bookkeeping costs more than the norms."""
+    for logger in trainer.loggers:
+        logger.log_metrics(numbers, trainer.global_step)
