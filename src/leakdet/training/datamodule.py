@@ -19,7 +19,7 @@ from leakdet.storage.opening import leak_label_of, open_any_split, splits_there
 from leakdet.storage.store import StoreSplit
 from leakdet.storage.surrogate_split import with_surrogates
 from leakdet.training.loaders import Epochs, EvalLoader, TrainLoader
-from leakdet.training.residency import choose_residency
+from leakdet.training.residency import choose_residency, uses_cuda
 from leakdet.training.resident import ResidentEpochs, ResidentSamples
 from leakdet.training.samples import Batch, SplitSamples
 from leakdet.training.sampling import drawn_mix
@@ -128,7 +128,9 @@ class LeakDataModule(pl.LightningDataModule):
             )
         if self.config.data.shuffle_labels:
             class_of_recording = np.random.default_rng(self.config.seed).permutation(class_of_recording)
-        return SplitSamples(split, class_of_recording, self.config.data.unit)
+        return SplitSamples(
+            split, class_of_recording, self.config.data.unit, for_accelerator=uses_cuda(self.config.trainer)
+        )
 
     # ------------------------------------------------------------------------------------------ what a run asks
 

@@ -50,9 +50,13 @@ def _measured(size: str, data_bytes: int, trainer: dict[str, Any]) -> Residency:
     return Residency("stream", f"{size} do not fit in half of the {host / 1e9:.1f} GB of free memory")
 
 
+def uses_cuda(trainer: dict[str, Any]) -> bool:
+    return trainer.get("accelerator", "auto") in ("gpu", "cuda", "auto") and torch.cuda.is_available()
+
+
 def accelerator_free_bytes(trainer: dict[str, Any]) -> int | None:
     """Free memory of the fullest CUDA device that training will use; None where it will use none."""
-    if trainer.get("accelerator", "auto") not in ("gpu", "cuda", "auto") or not torch.cuda.is_available():
+    if not uses_cuda(trainer):
         return None
     there, wanted = range(torch.cuda.device_count()), trainer.get("devices", "auto")
     if isinstance(wanted, int) and wanted > 0:

@@ -50,7 +50,7 @@ class ResidentSamples:
     def take(self, index: Tensor) -> Batch:
         """Samples `index` [B], any order, duplicates allowed. `index` lies on the device of the samples."""
         about = self._about(index)  # first: the mel drives these small tables out of the processor's cache
-        return Batch(gathered(self.mel, index), *about)
+        return Batch(gathered(self.mel, index, self.samples.pins), *about)
 
     def cut(self, start: int, stop: int) -> Batch:
         """Samples [start, stop) as they lie, without a copy."""
@@ -58,10 +58,10 @@ class ResidentSamples:
 
     def _about(self, index: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """class_id, weight and recording of samples."""
-        each = self.samples.per_window
+        each, pin = self.samples.per_window, self.samples.pins
         window = torch.div(index, each, rounding_mode="trunc") if each > 1 else index
-        recording = gathered(self._recording, window).long()
-        return gathered(self._class, recording), gathered(self._weight, recording), recording
+        recording = gathered(self._recording, window, pin).long()
+        return gathered(self._class, recording, pin), gathered(self._weight, recording, pin), recording
 
 
 def _in_memory(samples: SplitSamples) -> Tensor:

@@ -25,29 +25,26 @@ class Batch(NamedTuple):
     recording: Tensor
 
 
-def pinned() -> bool:
-    """Whether batches belong where an accelerator can copy from while it computes."""
-    return torch.cuda.is_available() and get_worker_info() is None
-
-
-def batch_memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
-    """Room for a batch."""
-    if pinned():
+def batch_memory(shape: tuple[int, ...], dtype: np.dtype[Any], pin: bool) -> Tensor:
+    """Room for a batch; pinned, where an accelerator is to copy from it while it computes."""
+    if pin:
         return torch.empty(shape, dtype=torch.from_numpy(np.empty(0, dtype)).dtype, pin_memory=True)
     return torch.from_numpy(np.empty(shape, dtype))  # numpy's, because it asks for large pages
 
 
-def gathered(table: Tensor, index: Tensor) -> Tensor:
-    """table[index] along the first axis. On a CPU by one thread: copying waits for memory, and torch's threads wait for each
-    other while another one reads ahead or another process has the core (measured: six times slower on two busy cores).
+def gathered(table: Tensor, index: Tensor, pin: bool) -> Tensor:
+    """table[index] along the first axis, in pinned memory where asked.
+
+    On a CPU by one thread: copying waits for memory, and torch's threads wait for each other while another one reads ahead or
+    another process has the core (measured: six times slower on two busy cores).
     """
     if table.device.type != "cpu":
         return table.index_select(0, index)
     rows, chosen = table.numpy(), index.numpy()
     # "clip", because numpy checks the bounds in a second copy otherwise
-    if not pinned():
+    if not pin:
         return torch.from_numpy(rows.take(chosen, 0, mode="clip"))
-    out = batch_memory((len(chosen), *rows.shape[1:]), rows.dtype)
+    out = batch_memory((len(chosen), *rows.shape[1:]), rows.dtype, pin)
     rows.take(chosen, 0, out=out.numpy(), mode="clip")
     return out
 
@@ -71,6 +68,12 @@ class SplitSamples:
     split: StoreSplit
     class_of_recording: np.ndarray  # int64 [R]
     unit: str  # window | segment
+    for_accelerator: bool = False  # whether batches go on to one
+
+    @property
+    def pins(self) -> bool:
+        """Whether batches belong in pinned memory: not in a worker process, which sends them to the training process."""
+        return self.for_accelerator and get_worker_info() is None
 
     @property
     def per_window(self) -> int:
@@ -112,13 +115,13 @@ class SplitSamples:
 
     def room(self, size: int) -> Tensor:
         """Memory for the mel of so many samples."""
-        return batch_memory((size, *self.shape), np.dtype(np.float16))
+        return batch_memory((size, *self.shape), np.dtype(np.float16), self.pins)
 
     def described(self, mel: Tensor, recording: np.ndarray) -> Batch:
         """A batch of samples, in the host's memory, that belong to these recordings, int64 [B]."""
         row = torch.from_numpy(recording)
         classes, weights = map(torch.from_numpy, (self.class_of_recording, self.weight_of_recording))
-        return Batch(mel, gathered(classes, row), gathered(weights, row), row)
+        return Batch(mel, gathered(classes, row, self.pins), gathered(weights, row, self.pins), row)
 
     def batch(self, start: int, stop: int) -> Batch:
         """Samples [start, stop), read from the files."""
@@ -132,4 +135,6 @@ class SplitSamples:
         return np.repeat(np.arange(first, last), np.diff(inner))
 
     def __getstate__(self) -> dict[str, object]:
-        return {name: self.__dict__[name] for name in ("split", "class_of_recording", "unit")}
+        return {
+            name: self.__dict__[name] for name in ("split", "class_of_recording", "unit", "for_accelerator")
+        }

@@ -58,7 +58,7 @@ class StreamEpochs(IterableDataset[Batch]):
                 num_workers=self.data.workers,
                 persistent_workers=True,
                 multiprocessing_context=self.data.worker_start,
-                pin_memory=torch.cuda.is_available(),
+                pin_memory=self.samples.for_accelerator,
             )
         return iter(self._loader)
 

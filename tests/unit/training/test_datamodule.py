@@ -9,6 +9,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+import torch
 
 from leakdet.config import DataConfig, TrainConfig
 from leakdet.errors import InputError
@@ -208,6 +209,16 @@ def test_auto_takes_the_fastest_place_that_is_large_enough(monkeypatch: pytest.M
     assert chosen.kind == "device"
     assert "0.40 GB" in chosen.reason
     assert "1.0 GB free" in chosen.reason
+
+
+@pytest.mark.parametrize(("accelerator", "goes"), [("cpu", False), ("gpu", True), ("auto", True)])
+def test_memory_is_pinned_only_where_an_accelerator_reads_it(
+    accelerator: str, goes: bool, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    config = TrainConfig(data=DataConfig(residency="stream"), trainer={"accelerator": accelerator})
+    data = LeakDataModule(config, store)
+    assert data.train_samples.pins == data.val_samples.pins == goes
 
 
 def test_one_process_chooses_for_all_of_its_machine(monkeypatch: pytest.MonkeyPatch) -> None:
