@@ -37,7 +37,7 @@ from stores import write_store
 
 # title, network, unit, batch size, training recordings x windows, epochs; the first epoch warms up and is left out
 RUNS = (
-    ("dual_head, 43,200 segments", NetworkConfig("dual_head", time_pool=1), "segment", 512, 160, 9, 8),
+    ("dual_head, 21,600 segments", NetworkConfig("dual_head", time_pool=1), "segment", 512, 80, 9, 22),
     ("default recipe, 8,000 windows", NetworkConfig(), "window", 512, 400, 20, 24),
     ("default recipe, 40,000 windows", NetworkConfig(), "window", 512, 500, 80, 12),
 )
@@ -147,8 +147,8 @@ def overhead() -> None:
         print(rows[-1], shares[-1], sep="\n", flush=True)
     note = """`steps`: the training part of an epoch, every callback and the CSV log on; `epoch`: with validation, its metrics
 and the checkpoints, against a bare loop that computes the validation loss. The bare loop has the same network, data, gather,
-batches of 512, augmentation and loss. Epochs of both in turn in one process; medians over all but the first of 12 (8 of
-`dual_head`, 24 of the smallest)."""
+batches of 512, augmentation and loss. Epochs of both in turn in one process; medians over all but the first of 22, 24
+and 12."""
     write_section("train_overhead", "Training against a bare PyTorch loop", rows, note)
     note = """Percent of the same epochs that the hooks of each callback take; less than 0.01 is left out. Checkpoints cost the
 same whatever an epoch's length."""
