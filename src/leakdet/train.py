@@ -79,7 +79,7 @@ def _shares(names: Sequence[str], shares: Iterable[float]) -> str:
     return ", ".join(f"{name} {share:.0%}" for name, share in zip(names, shares, strict=True))
 
 
-def _stops(config: TrainConfig) -> str:
+def stops_when(config: TrainConfig) -> str:
     """When the run ends: patience counts validation checks, and how many epochs those are depends on the trainer."""
     interval = config.trainer.get("val_check_interval") or 1.0
     every = config.trainer.get("check_val_every_n_epoch") or 1
@@ -120,7 +120,7 @@ def _introduction(config: TrainConfig, data: "LeakDataModule") -> str:
         f"balance  weighs in the loss as {weighed}",
         f"data     {data.residency.kind}: {data.residency.reason}",
         f"network  {config.network.name} on {config.data.unit}s of {shape} (segments, mels, frames)",
-        f"stops    {_stops(config)}",
+        f"stops    {stops_when(config)}",
     ]
     if train.signal_unknown:
         lines.append(

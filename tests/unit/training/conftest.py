@@ -95,6 +95,12 @@ Configured = Callable[..., TrainConfig]
 Fitted = Callable[..., pl.Trainer]
 
 
+@pytest.fixture(scope="session")
+def quiet() -> tuple[str, ...]:
+    """The overrides of `configured`, for a run in a process of its own."""
+    return QUIET
+
+
 @pytest.fixture
 def configured(compose: Callable[..., Any], demo_store: Path) -> Configured:
     """`configured("seed=1", …)`: the smoke settings on the demo store with these on top."""

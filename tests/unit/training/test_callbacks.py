@@ -12,7 +12,9 @@ import pytest
 import torch
 from lightning.pytorch.loggers import Logger
 
+from leakdet.config import TrainConfig
 from leakdet.errors import LeakdetError
+from leakdet.train import stops_when
 from leakdet.training import fitting, names
 from leakdet.training.callbacks.findings import Findings
 from leakdet.training.callbacks.loader_wait import LoaderWait, wait_numbers, waits
@@ -202,6 +204,30 @@ def test_the_loss_stop_waits_while_f1_rises_or_the_loss_stands() -> None:
     resumed = LossStop(patience=2)
     resumed.load_state_dict({"waited": 1, "lowest": 1.0, "best_f1": 0.5})
     assert resumed.heard(1.5, 0.5)
+
+
+def test_the_table_has_a_row_for_each_check_and_none_for_the_epochs_between(
+    fitted: Fitted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fitted(tmp_path, *FOUR, "trainer.check_val_every_n_epoch=2", "trainer.enable_progress_bar=true")
+    rows = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert rows == ["epoch", "2/4", "4/4"]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "told"),
+    [
+        (("trainer.max_epochs=2",), "after epoch 2 at the latest, or after 15 validation checks (15 epochs)"),
+        (("trainer.check_val_every_n_epoch=10", "patience=3"), "after 3 validation checks (30 epochs)"),
+        (("+trainer.val_check_interval=0.25", "patience=3"), "after 3 validation checks (0.75 epochs)"),
+        (("+trainer.val_check_interval=100", "patience=3"), "after 3 validation checks without"),
+        (("trainer.max_epochs=-1", "loss_patience=0"), "after 15 validation checks (15 epochs) without a better recording F1"),
+    ],
+)  # fmt: skip
+def test_a_run_says_in_epochs_when_it_will_stop(
+    overrides: tuple[str, ...], told: str, configured: Callable[..., TrainConfig]
+) -> None:
+    assert told in stops_when(configured(*overrides))
 
 
 class Weights(pl.Callback):

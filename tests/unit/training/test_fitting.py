@@ -25,7 +25,6 @@ from leakdet.training.fitting import TRAINERS, make_trainer, suit_device
 
 Configured = Callable[..., TrainConfig]
 Fitted = Callable[..., pl.Trainer]
-QUIET = ("experiment=smoke", "logger=none", "trainer.enable_progress_bar=false", "data.batch_size=16")
 CONF = Path(__file__).parents[3] / "conf"
 
 
@@ -172,7 +171,7 @@ main()
 
 
 def test_a_compiled_network_learns_the_same_and_its_checkpoints_are_plain(
-    configured: Configured, fitted: Fitted, tmp_path: Path
+    configured: Configured, fitted: Fitted, quiet: tuple[str, ...], tmp_path: Path
 ) -> None:
     """In a process of its own: these tests check the shapes of every call, which the compiler cannot follow. Its last stage,
     which writes and builds C++ for half a minute, is left out.
@@ -180,7 +179,7 @@ def test_a_compiled_network_learns_the_same_and_its_checkpoints_are_plain(
     recipe = ("network=linear", "trainer.max_epochs=1", "optimizer.warmup_epochs=0", "augment.eq_db=0")
     fitted(tmp_path / "plain", *recipe)
     store = f"data.store={configured().data.store}"
-    command = [sys.executable, "-c", WITHOUT_A_COMPILER, *QUIET, *recipe, store, "compile=true"]
+    command = [sys.executable, "-c", WITHOUT_A_COMPILER, *quiet, *recipe, store, "compile=true"]
     done = subprocess.run(
         [*command, "hydra.run.dir=compiled"],
         cwd=tmp_path,
