@@ -207,12 +207,6 @@ def ratios(found: Interleaved) -> dict[str, float]:
     }
 
 
-STEPS = """
-import bench_train
-bench_train.print_steps({kept}, {name!r}, {unit!r})
-"""
-
-
 def heap() -> None:
     """A training step where the C library keeps what is freed, against one where it gives it back to the system."""
     rows = []
@@ -238,7 +232,7 @@ processes each, in turn. Training on a CPU keeps what it frees (leakdet.training
 
 
 def _steps(kept: bool, name: str, unit: str) -> dict[str, float]:
-    script = STEPS.format(kept=kept, name=name, unit=unit)
+    script = f"import bench_train; bench_train.print_steps({kept}, {name!r}, {unit!r})"
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=Path(__file__).parent, capture_output=True, text=True, check=True
     )

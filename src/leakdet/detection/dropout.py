@@ -18,8 +18,7 @@ class Dropout(nn.Dropout):
         if not self.training or input.device.type != "cpu" or dropped in (0, STEPS):
             return super().forward(input)
         words = torch.empty(-(-input.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
-        fates = words.view(torch.int16)[: input.numel()].view(
-            input.shape
-        )  # even from -STEPS / 2 to STEPS / 2 - 1
+        # evenly from -STEPS / 2 to STEPS / 2 - 1
+        fates = words.view(torch.int16)[: input.numel()].view(input.shape)
         kept = (fates >= dropped - STEPS // 2).to(input.dtype)
         return input * kept.mul_(STEPS / (STEPS - dropped))

@@ -58,9 +58,8 @@ class MelPart:
         wanted = out.data.cast("B") if out.size else memoryview(b"")
         at = self.offset + start * math.prod(self.shape[1:]) * out.itemsize
         try:
-            with self.path.open(
-                "rb", buffering=0
-            ) as file:  # opened anew: nothing to close, to pickle or to share with a fork
+            # opened anew: nothing to close, to pickle or to share with a fork
+            with self.path.open("rb", buffering=0) as file:
                 file.seek(at)
                 done = 0
                 while done < len(wanted):

@@ -36,9 +36,8 @@ class _Comparison:
         if self.split.has("surrogate_of"):
             change = Surrogate(str(self.split.recording_ids[row]), self.log_mel.signal.sample_rate_hz)
         largest = 0.0
-        for block in MelStream(
-            self.paths[row], self.log_mel, change
-        ):  # a day of sound is never in memory whole
+        # block by block: a day of sound is never in memory whole
+        for block in MelStream(self.paths[row], self.log_mel, change):
             fresh = block.mel.float().numpy()
             if at + len(fresh) > end:
                 return math.inf

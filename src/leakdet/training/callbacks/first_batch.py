@@ -10,6 +10,7 @@ from leakdet.detection.diagnostics import first_batch
 from leakdet.detection.losses import chance_loss, loss_parts
 from leakdet.training import names
 from leakdet.training.callbacks.findings import Findings
+from leakdet.training.callbacks.log_numbers import log_numbers
 from leakdet.training.datamodule import Batch
 from leakdet.training.module import LeakModule
 
@@ -35,14 +36,14 @@ class FirstBatch(Callback):
         weight = torch.ones_like(batch.weight)
         parts = loss_parts(output, batch.class_id, weight, config, pl_module.weights, leak_index)
         chance = chance_loss(batch.class_id, pl_module.weights, config)
-        logits = output.class_logits
+        lowest, highest = map(float, output.class_logits.aminmax())
         numbers = {
             names.FIRST_CLASS_LOSS: float(parts.class_loss),
             names.FIRST_LEAK_LOSS: float(parts.leak_loss),
             names.FIRST_CHANCE_LOSS: chance,
             names.FIRST_LEAK_SHARE: float((batch.class_id == leak_index).float().mean()),
-            **dict(zip(names.FIRST_LOGITS, map(float, logits.aminmax()), strict=True)),
+            **dict(zip(names.FIRST_LOGITS, (lowest, highest), strict=True)),
         }
-        for logger in trainer.loggers:
-            logger.log_metrics(numbers, trainer.global_step)
-        self.findings.say(trainer, first_batch(float(parts.class_loss), chance, float(logits.abs().max())))
+        log_numbers(trainer, numbers)
+        largest = max(abs(lowest), abs(highest))
+        self.findings.say(trainer, first_batch(numbers[names.FIRST_CLASS_LOSS], chance, largest))

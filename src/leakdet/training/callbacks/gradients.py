@@ -10,6 +10,7 @@ from torch import Tensor
 from leakdet.detection.diagnostics import gradients
 from leakdet.training import names
 from leakdet.training.callbacks.findings import Findings
+from leakdet.training.callbacks.log_numbers import log_numbers
 from leakdet.training.module import LeakModule
 
 
@@ -39,7 +40,7 @@ class GradientMonitor(Callback):
             self.of_layers = dict(zip(of_parameters, norms, strict=True))
         every = trainer.log_every_n_steps  # type: ignore[attr-defined]
         if trainer.loggers and every and (trainer.global_step + 1) % every == 0:
-            _log(trainer, {names.GRADIENT_NORM: float(self.norms[-1])})
+            log_numbers(trainer, {names.GRADIENT_NORM: float(self.norms[-1])})
 
     def on_validation_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
         """The check's row in the history tells the norms too."""
@@ -53,7 +54,8 @@ class GradientMonitor(Callback):
             return
         norms = torch.stack(self.norms).cpu().double().numpy()
         self.findings.say(trainer, gradients(norms, trainer.gradient_clip_val))
-        _log(trainer, {f"{names.GRADIENT_LAYER}{name}": float(norm) for name, norm in self.of_layers.items()})
+        layers = {f"{names.GRADIENT_LAYER}{name}": float(norm) for name, norm in self.of_layers.items()}
+        log_numbers(trainer, layers)
         self.norms = []
 
     def on_exception(
@@ -69,9 +71,3 @@ class GradientMonitor(Callback):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.norms = list(torch.tensor(state_dict["norms"]))
-
-
-def _log(trainer: "pl.Trainer", numbers: dict[str, float]) -> None:
-    """Past `pl_module.log`, as Lightning's LearningRateMonitor does: its bookkeeping costs more than the norms."""
-    for logger in trainer.loggers:
-        logger.log_metrics(numbers, trainer.global_step)

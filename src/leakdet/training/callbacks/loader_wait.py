@@ -11,6 +11,7 @@ from lightning.pytorch.callbacks import Callback
 from leakdet.detection.diagnostics import Finding
 from leakdet.training import names
 from leakdet.training.callbacks.findings import Findings
+from leakdet.training.callbacks.log_numbers import log_numbers
 
 SPIKE_S = 0.05
 SPIKES_SHARE = 0.05
@@ -34,9 +35,8 @@ class LoaderWait(Callback):
     def on_train_epoch_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
         if not self.waits_s:
             self._begin()
-        self._ended = (
-            time.monotonic()
-        )  # an epoch's first batch takes the longest: its order is drawn, its files are opened
+        # an epoch's first batch takes the longest: its order is drawn, its files are opened
+        self._ended = time.monotonic()
 
     def on_train_batch_start(
         self, trainer: "pl.Trainer", pl_module: "pl.LightningModule", batch: Any, batch_idx: int
@@ -53,16 +53,13 @@ class LoaderWait(Callback):
         if self.waits_s and not trainer.sanity_checking:
             period_s = time.monotonic() - self._since
             self.findings.say(trainer, waits(self.waits_s, period_s))
-            numbers = wait_numbers(self.waits_s, period_s)
-            for logger in trainer.loggers:
-                logger.log_metrics(numbers, trainer.global_step)
+            log_numbers(trainer, wait_numbers(self.waits_s, period_s))
         self.waits_s = []
 
     def on_validation_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
         self._begin()
-        self._ended = (
-            None  # the checkpoints that are written now, before the next batch, are no waiting for data
-        )
+        # the checkpoints that are written now, before the next batch, are no waiting for data
+        self._ended = None
 
     def _begin(self) -> None:
         self._since = self._ended = time.monotonic()

@@ -12,6 +12,7 @@ from lightning.pytorch.callbacks import Callback
 from leakdet.detection.diagnostics import Finding
 from leakdet.training import names
 from leakdet.training.callbacks.findings import Findings
+from leakdet.training.callbacks.log_numbers import log_numbers
 
 EVERY_S = 1.0
 IDLE_GPU = 0.30
@@ -46,8 +47,7 @@ class SystemUse(Callback):
             name: statistics.fmean(row[name] for row in taken if name in row)
             for name in dict.fromkeys(name for row in taken for name in row)
         }
-        for logger in trainer.loggers:
-            logger.log_metrics(means, trainer.global_step)
+        log_numbers(trainer, means)
         if sum(names.GPU_USE in row for row in taken) >= LEAST_SAMPLES:
             self.findings.say(trainer, idle_gpu(means[names.GPU_USE]))
 
