@@ -14,6 +14,7 @@ import numpy as np
 
 import leakdet
 from leakdet.config import SignalConfig
+from leakdet.storage.hdf5 import PAGE_BYTES
 from leakdet.storage.store import GROUP, SCHEMA_VERSION, offsets_of
 
 COPY_BYTES = 8 << 20
@@ -112,7 +113,8 @@ class SplitWriter:
     ) -> None:
         """Write the HDF5 file and remove the spool."""
         names = list(label_names)
-        with h5py.File(path, "w") as file:
+        # what is mapped into memory begins at a page
+        with h5py.File(path, "w", alignment_threshold=PAGE_BYTES, alignment_interval=PAGE_BYTES) as file:
             file.attrs["schema_version"] = SCHEMA_VERSION
             file.attrs["signal"] = json.dumps(asdict(self.signal))
             file.attrs["signal_hash"] = self.signal.hash

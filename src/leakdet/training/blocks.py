@@ -13,6 +13,7 @@ import numpy as np
 
 from leakdet.config import DataConfig
 from leakdet.storage.checking import check_recordings
+from leakdet.storage.mel_array import page_aligned
 from leakdet.training.draws import Draws
 from leakdet.training.samples import SplitSamples
 
@@ -64,9 +65,10 @@ class BlockReader:
     def blocks(self, draws: Draws, epoch: int, low: int, high: int) -> Iterator[Block]:
         """Blocks that together hold the draws [low, high) of the epoch; each is good until the next one is asked for."""
         groups = self._groups(list(self._stretches(draws, epoch, low, high)))
-        rng = np.random.default_rng([self.seed, epoch, 2, low])
         windows = max((sum(self._windows(s) for s in group) for group in groups), default=0)
         buffers = [self._buffer(windows) for _ in range(2)]
+        most = max((sum(s.stop - s.skip for s in group) for group in groups), default=0)
+        shuffled = np.random.default_rng([self.seed, epoch, 2, low]).permutation(most).astype(np.int32)
         self._checked = epoch if self._checked is None else self._checked
         coming: deque[Future[Block]] = deque()
         try:
@@ -74,9 +76,8 @@ class BlockReader:
                 for number, group in enumerate(groups):
                     # into the buffer of the block before the last: all of it was handed out
                     buffer = buffers[number % 2]
-                    coming.append(
-                        reader.submit(self._load, group, draws, buffer, rng, epoch == self._checked)
-                    )
+                    check = epoch == self._checked
+                    coming.append(reader.submit(self._load, group, draws, buffer, shuffled, check))
                     if len(coming) == 2:
                         yield coming.popleft().result()
                 while coming:
@@ -89,7 +90,7 @@ class BlockReader:
         buffer = self._spare.pop() if self._spare else None
         if buffer is not None and len(buffer) >= windows:
             return buffer
-        return np.empty((windows, *self.samples.split.mel.shape[1:]), np.float16)
+        return page_aligned((windows, *self.samples.split.mel.shape[1:]))
 
     def _stretches(self, draws: Draws, epoch: int, low: int, high: int) -> Iterator[Stretch]:
         chunks = self._chunks
@@ -124,9 +125,13 @@ class BlockReader:
         return groups
 
     def _load(
-        self, group: list[Stretch], draws: Draws, buffer: np.ndarray, rng: np.random.Generator, check: bool
+        self, group: list[Stretch], draws: Draws, buffer: np.ndarray, shuffled: np.ndarray, check: bool
     ) -> Block:
-        """Read the recordings of a group into `buffer` and shuffle what is drawn from them."""
+        """Read the recordings of a group into `buffer` and shuffle what is drawn from them.
+
+        `shuffled` is a permutation of as many numbers as the largest group draws; those below n, in its order, are one of n, as
+        random as it is. An epoch draws it once: drawing takes as long as reading what it shuffles.
+        """
         samples, split = self.samples, self.samples.split
         filled = 0  # windows
         owners, orders = [], []
@@ -135,26 +140,26 @@ class BlockReader:
             rows = split.read(start, stop, out=buffer[filled : filled + stop - start])
             if check:
                 check_recordings(split, stretch.first, stretch.last, rows)
-            orders.append(filled * samples.per_window + self._drawn(stretch, draws))
+            orders.append(self._drawn(stretch, draws) + np.int32(filled * samples.per_window))
             counts = np.diff(split.recording_offsets[stretch.first : stretch.last + 1])
             owners.append(np.repeat(np.arange(stretch.first, stretch.last, dtype=np.int32), counts))
             filled += stop - start
         mel = buffer[:filled]
         if samples.unit == "segment":
             mel = mel.reshape(-1, 1, *mel.shape[2:])
-        order = np.concatenate(orders)
-        rng.shuffle(order)
+        drawn = np.concatenate(orders)
+        order = drawn[shuffled[shuffled < len(drawn)]]
         return Block(mel, order, np.concatenate(owners)[order // samples.per_window])
 
     def _drawn(self, stretch: Stretch, draws: Draws) -> np.ndarray:
         """Which samples of the stretch are drawn, counted from its first; one that is drawn twice is there twice."""
         if draws.once:
-            return np.arange(stretch.skip, stretch.stop)
+            return np.arange(stretch.skip, stretch.stop, dtype=np.int32)
         offsets = self.samples.offsets[stretch.first : stretch.last + 1]
         owner = np.repeat(np.arange(stretch.first, stretch.last), np.diff(offsets))
         within = np.arange(len(owner)) + int(offsets[0]) - self.samples.offsets[owner]
         times = draws.of_samples(owner, within)
-        return np.repeat(np.arange(len(owner)), times)[stretch.skip : stretch.stop]
+        return np.repeat(np.arange(len(owner), dtype=np.int32), times)[stretch.skip : stretch.stop]
 
 
 def chunk_bounds(bytes_per_recording: np.ndarray, chunk_bytes: int) -> np.ndarray:

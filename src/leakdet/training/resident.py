@@ -58,10 +58,15 @@ class ResidentSamples:
 
     def _about(self, index: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """class_id, weight and recording of samples."""
-        each, pin = self.samples.per_window, self.samples.pins
-        window = torch.div(index, each, rounding_mode="trunc") if each > 1 else index
-        recording = gathered(self._recording, window, pin).long()
+        pin = self.samples.pins
+        recording = gathered(self._recording, self._window_of(index), pin).long()
         return gathered(self._class, recording, pin), gathered(self._weight, recording, pin), recording
+
+    def _window_of(self, index: Tensor) -> Tensor:
+        each = self.samples.per_window
+        if index.device.type == "cpu":
+            return torch.from_numpy(index.numpy() // each)  # torch divides each number by itself
+        return torch.div(index, each, rounding_mode="floor")
 
 
 def _in_memory(samples: SplitSamples) -> Tensor:

@@ -13,7 +13,7 @@ from torch.utils.data import get_worker_info
 from leakdet.detection.detector import as_samples, sample_shape
 from leakdet.storage.store import StoreSplit
 
-GATHER_BYTES = 2 << 20  # of mel gathered at once, at least: a gather of a few kilobytes costs mostly its call
+GATHER_BYTES = 4 << 20  # of mel gathered at once, at least: a gather of a few kilobytes costs mostly its call
 
 
 class Batch(NamedTuple):

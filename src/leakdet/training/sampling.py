@@ -41,31 +41,32 @@ def epoch_order(
     counts = np.bincount(class_id)
     draws = epoch_draws(counts, sampling, epoch, curriculum_epochs)
     if (draws == counts).all():
-        return shuffled(np.arange(len(class_id)), rng)
+        return permutation(len(class_id), rng)
     picked = [
         _repeated(np.flatnonzero(class_id == number), count, rng)
         for number, count in enumerate(draws.tolist())
         if count
     ]
-    return shuffled(np.concatenate(picked), rng)
+    drawn = np.concatenate(picked)
+    return np.asarray(drawn[permutation(len(drawn), rng)])
 
 
-def shuffled(values: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """`values` [N] in random order.
+def permutation(count: int, rng: np.random.Generator) -> np.ndarray:
+    """0, …, count - 1 in random order, int64.
 
-    Many are sorted by random keys, each of which shares a number with its value's place: a shuffle that jumps all over the
-    memory takes twice as long and disturbs whoever gathers a batch meanwhile. Keys of 64 - log2 N bits hardly ever agree;
-    where two do, the earlier value stays first.
+    Many are sorted by random keys, each of which shares a number with its place: a shuffle that jumps all over the memory takes
+    four times as long and disturbs whoever gathers a batch meanwhile. Keys of 64 - log2 N bits hardly ever agree; where two do,
+    the smaller place stays first.
     """
-    if len(values) < KEYS_FROM:
-        return rng.permutation(values)
-    place_bits = np.uint64((len(values) - 1).bit_length())
-    keys = rng.integers(0, 2**64 - 1, len(values), dtype=np.uint64, endpoint=True)
+    if count < KEYS_FROM:
+        return rng.permutation(count)
+    place_bits = np.uint64((count - 1).bit_length())
+    keys = rng.integers(0, 2**64 - 1, count, dtype=np.uint64, endpoint=True)
     keys <<= place_bits
-    keys |= np.arange(len(values), dtype=np.uint64)
+    keys |= np.arange(count, dtype=np.uint64)
     keys.sort()
     keys &= np.uint64((1 << int(place_bits)) - 1)
-    return np.asarray(values[keys.view(np.int64)])
+    return keys.view(np.int64)
 
 
 def _repeated(members: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:

@@ -11,6 +11,7 @@ import pytest
 
 from leakdet.errors import InputError
 from leakdet.storage import mel_array
+from leakdet.storage.hdf5 import PAGE_BYTES
 from leakdet.storage.mel_array import MelArray, MelPart
 from leakdet.storage.views import PickedMel
 
@@ -62,6 +63,13 @@ def test_a_split_is_in_memory_once_while_it_is_read(
         assert peak_bytes(reading) < 1.25 * expected.nbytes - ready
     assert np.array_equal(mel.read(0, WINDOWS), expected)
     assert np.array_equal(picked.read(0, WINDOWS), expected[::-1])
+
+
+def test_windows_in_memory_begin_at_a_page(tmp_path: Path) -> None:
+    mel, expected = array_of(tmp_path / "x.h5", (WINDOWS, 4, 64, 32))
+    for windows in (1, 7, WINDOWS):  # numpy alone does so for small arrays at times, for large ones never
+        assert mel.read(0, windows).ctypes.data % PAGE_BYTES == 0
+        assert np.array_equal(mel.read(0, windows), expected[:windows])
 
 
 def test_any_stretch_of_packed_recordings_is_read(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 from leakdet.config import SignalConfig
 from leakdet.errors import InputError, LeakdetError
 from leakdet.storage.checking import check_apart
+from leakdet.storage.hdf5 import PAGE_BYTES
 from leakdet.storage.store import open_split, split_files
 from leakdet.storage.store_writer import RecordingRow, SplitWriter
 
@@ -66,6 +67,18 @@ def test_what_is_written_is_read(tmp_path: Path, compression: str):
     assert np.array_equal(split.mel.rows(2, 5), expected[2:5])
     assert (split.mel.parts[0].mapped is None) == (compression != "none")
     assert not [path for path in tmp_path.iterdir() if path.suffix != ".h5"]  # the spool is gone
+
+
+def test_mel_begins_at_a_page_of_the_file(tmp_path: Path):
+    """All but what is smaller than one."""
+    windows = 50
+    writer = SplitWriter(tmp_path, "train", SIGNAL)
+    mel = mel_of(0, windows)
+    writer.add(row(0, windows), np.zeros(windows, np.float32), io.BytesIO(mel.tobytes()), None)
+    writer.write(tmp_path / "train.h5", ["LEAK", "NOLEAK"], "LEAK")
+    split = open_split(tmp_path, "train")
+    assert split.mel.parts[0].offset % PAGE_BYTES == 0
+    assert np.array_equal(split.mel.mapped, mel)
 
 
 def test_gather_keeps_order_and_duplicates(tmp_path: Path):

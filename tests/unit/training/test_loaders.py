@@ -175,6 +175,22 @@ def test_order_is_a_function_of_seed_and_epoch(
     assert order(0, 0) != order(1, 0)
 
 
+def test_every_order_of_a_streamed_block_is_equally_likely(stores: SimpleNamespace, tmp_path: Path) -> None:
+    """Of the largest block, whose permutation an epoch draws, and of a smaller one, which takes its own from that."""
+    samples = stores.samples_of(tmp_path, [4, 3], [0, 1], "window")
+    data = DataConfig(batch_size=7)
+    data.buffer_mb = 2 * 4 * samples.split.mel.window_bytes / 1e6  # two blocks, one for each recording
+    stream = StreamEpochs(samples, data, seed=0)
+    found: list[Counter[tuple[int, ...]]] = [Counter(), Counter()]
+    for epoch in range(1200):
+        (batch,) = stream.batches(epoch)
+        for recording, orders in enumerate(found):
+            orders[tuple(numbers([batch])[at] for at in np.flatnonzero(batch.recording == recording))] += 1
+    for orders, count, limit in zip(found, (24, 6), (60, 30), strict=True):  # chances of less than 5e-5
+        assert len(orders) == count
+        assert sum((times - 1200 / count) ** 2 for times in orders.values()) / (1200 / count) < limit
+
+
 @pytest.mark.parametrize("residency", ["ram", "stream"])
 @pytest.mark.parametrize("stop", [1, 3])
 def test_resuming_goes_on_with_the_samples_not_yet_seen(
