@@ -39,11 +39,9 @@ def train_in(
     """One training in `folder`, with callbacks of the caller's. Returns what metrics.json tells, on rank 0 only.
 
     `finish=False` ends after fitting: no split is scored, no model file is written, test stays unseen. `parts` train and
-    validate in place of the store's own splits.
+    validate in place of the store's own splits, where nothing is to be finished.
     """
     from leakdet.storage.bundle import load_detector
-    from leakdet.storage.checking import check_contents
-    from leakdet.storage.opening import open_any_split, splits_there
     from leakdet.training.datamodule import LeakDataModule
     from leakdet.training.fitting import best_checkpoint, fit
     from leakdet.training.resuming import refuse_overwriting
@@ -53,9 +51,7 @@ def train_in(
     store = _store(config)
     data = LeakDataModule(config, store, *parts, read=False)
     print(_introduction(config, data), flush=True)
-    data.read_in()
-    if finish and "test" in splits_there(store):  # it is scored at the end: a damaged one is found now
-        check_contents(open_any_split(store, "test"))
+    data.read_in(test=finish)
     trainer = fit(config, data, folder, extra)
     if not trainer.is_global_zero or not finish:  # the other ranks have done their part
         return None
@@ -142,7 +138,7 @@ def _evaluate(
     """Fit the rule on val with the best weights, score val and, once, test; and audit the last of them for shortcuts."""
     from leakdet.detection.decision import fit_rule
     from leakdet.storage.auditing import audit
-    from leakdet.storage.opening import open_any_split, splits_there
+    from leakdet.storage.opening import open_any_split
     from leakdet.storage.scoring import score_split, scored_recordings
     from leakdet.training.choosing import decision_arguments
 
@@ -157,8 +153,8 @@ def _evaluate(
         **decision_arguments(config),
     )
     scored = {"val": val}
-    if "test" in splits_there(data.store):
-        scored["test"] = score_split(best, open_any_split(data.store, "test"), data.leak_label)
+    if data.test_split:
+        scored["test"] = score_split(best, data.test_split, data.leak_label)
     judged = list(scored.values())[-1]
     audited = audit(
         open_any_split(data.store, "train"),  # without surrogates, which are no recordings

@@ -4,7 +4,7 @@ import json
 import zlib
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -139,11 +139,10 @@ def check_apart(splits: Sequence[StoreSplit]) -> None:
     """
     if not all(split.has("recording_id") for split in splits):
         return
-    hashed = all(split.has("content_sha256") for split in splits)
     group_by = list(dict.fromkeys(column for split in splits for column in grouped_by(split)))
     for what, columns in (
         ("the recording", ["recording_id"]),
-        ("the sound of", ["content_sha256"] if hashed else []),
+        ("the sound of", ["content_sha256"] if sounds_are_hashed(splits) else []),
         (f"the group ({'/'.join(group_by)})", [f"{GROUP}{column}" for column in group_by]),
     ):
         held: list[tuple[StoreSplit, np.ndarray]] = []
@@ -156,6 +155,11 @@ def check_apart(splits: Sequence[StoreSplit]) -> None:
             held.append((split, keys))
     for split in splits:
         _check_unique(split)
+
+
+def sounds_are_hashed(splits: Sequence[StoreSplit]) -> bool:
+    """Whether `check_apart` finds a sound that lies in two of them; otherwise `check_no_copies` has to."""
+    return all(split.has("content_sha256") for split in splits)
 
 
 def grouped_by(split: StoreSplit) -> list[str]:
@@ -209,26 +213,31 @@ def _check_unique(split: StoreSplit) -> None:
         )
 
 
-def check_no_copies(split: StoreSplit, sums: np.ndarray, other: StoreSplit, other_sums: np.ndarray) -> None:
-    """No mel lies in both splits: for stores that keep no hashes of the sound, by the checksums that `check_contents` found.
+def check_no_copies(read: Sequence[tuple[StoreSplit, np.ndarray]]) -> None:
+    """No mel lies in two of these splits, each with the checksums [R] that `check_contents` found.
 
     Raises:
         InputError: with the names of some that do.
     """
-    if split.has("content_sha256") and other.has("content_sha256"):
-        return  # `check_apart` compared them
-    _, mine, theirs = np.intersect1d(sums, other_sums, return_indices=True)
-    # Among millions of pairs, 32 bits agree by chance.
-    same = [(a, b) for a, b in zip(mine.tolist(), theirs.tolist(), strict=True) if _equal(split, a, other, b)]
-    if same:
-        way_out = "Build the store again"
-        if is_legacy(split.files[0].parent):
-            way_out = f"{_converting(split)} keeps one of each"
-        raise InputError(
-            f"{split.files[0].parent}: the same mel lies in {other.files[0].name} and in {split.files[0].name}, "
-            f"{len(same)} times ({_ids(other, [b for _, b in same])} and {_ids(split, [a for a, _ in same])}): a score on "
-            f"{split.name} would be of what the network knows by heart. {way_out}."
-        )
+    for (other, other_sums), (split, sums) in combinations(read, 2):
+        _, mine, theirs = np.intersect1d(sums, other_sums, return_indices=True)
+        # Among millions of pairs, 32 bits agree by chance.
+        same = [
+            (a, b) for a, b in zip(mine.tolist(), theirs.tolist(), strict=True) if _equal(split, a, other, b)
+        ]
+        if same:
+            raise InputError(_copied(split, other, same))
+
+
+def _copied(split: StoreSplit, other: StoreSplit, same: Sequence[tuple[int, int]]) -> str:
+    way_out = "Build the store again"
+    if is_legacy(split.files[0].parent):
+        way_out = f"{_converting(split)} keeps one of each"
+    return (
+        f"{split.files[0].parent}: the same mel lies in {other.files[0].name} and in {split.files[0].name}, "
+        f"{len(same)} times ({_ids(other, [b for _, b in same])} and {_ids(split, [a for a, _ in same])}): a score on "
+        f"{split.name} would be of what the network knows by heart. {way_out}."
+    )
 
 
 def _equal(split: StoreSplit, row: int, other: StoreSplit, its_row: int) -> bool:

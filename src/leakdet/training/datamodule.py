@@ -14,7 +14,7 @@ from leakdet.config import TrainConfig
 from leakdet.detection.detector import sample_shape
 from leakdet.detection.labels import LabelMap
 from leakdet.errors import InputError, SettingsError
-from leakdet.storage.checking import check_apart, check_contents, check_no_copies
+from leakdet.storage.checking import check_apart, check_contents, check_no_copies, sounds_are_hashed
 from leakdet.storage.opening import leak_label_of, open_any_split, splits_there
 from leakdet.storage.store import StoreSplit
 from leakdet.storage.surrogate_split import with_surrogates
@@ -58,6 +58,7 @@ class LeakDataModule(pl.LightningDataModule):
         self._check_agreement(self.val_split)
         # Who hands over parts of a store, as a fold is, divides them by rules of its own.
         self._whole_store = train_split is None
+        self.test_split: StoreSplit | None = None
         if self._whole_store:
             self._check_whole_store()
         self.leak_label = leak_label_of(self.train_split, config.labels.leak)
@@ -75,14 +76,24 @@ class LeakDataModule(pl.LightningDataModule):
     def __deepcopy__(self, memo: dict[int, Any]) -> "LeakDataModule":
         return self  # a copy of a network, as for averaged weights, is trained on the same recordings
 
-    def read_in(self) -> None:
-        """A damaged file is found now, not after an epoch. What is streamed for training is checked while epoch 0 reads it."""
-        if self.residency.kind == "stream":
-            check_contents(self.val_split)
-            return
-        train, val = (self._in_memory(samples) for samples in (self.train_samples, self.val_samples))
-        if self._whole_store:
-            check_no_copies(self.val_split, val.checksums, self.train_split, train.checksums)
+    @property
+    def _splits(self) -> list[StoreSplit]:
+        return [self.train_split, self.val_split, *([self.test_split] if self.test_split else [])]
+
+    def read_in(self, test: bool = False) -> None:
+        """A damaged file is found now, not after an epoch. What is streamed for training is checked while epoch 0 reads it,
+        but where only the mel can tell whether a recording lies in another split too. `test`: that split will be scored.
+        """
+        by_mel = self._whole_store and not sounds_are_hashed(self._splits)
+        samples = [self.train_samples, self.val_samples]
+        if self.residency.kind != "stream":
+            read = [(each.split, self._in_memory(each).checksums) for each in samples]
+        else:
+            read = [(each.split, check_contents(each.split)) for each in samples[0 if by_mel else 1 :]]
+        if test and self.test_split:
+            read.append((self.test_split, check_contents(self.test_split)))
+        if by_mel:
+            check_no_copies(read)
 
     def _open(self, name: str) -> StoreSplit:
         there = splits_there(self.store) if self.store.is_dir() else []
@@ -110,10 +121,10 @@ class LeakDataModule(pl.LightningDataModule):
 
     def _check_whole_store(self) -> None:
         """What training never reads is looked at as well: better now than when the night is over."""
-        others = [open_any_split(self.store, "test")] if "test" in splits_there(self.store) else []
-        for other in others:
-            self._check_agreement(other)
-        check_apart([self.train_split, self.val_split, *others])
+        if "test" in splits_there(self.store):
+            self.test_split = self._open("test")
+            self._check_agreement(self.test_split)
+        check_apart(self._splits)
 
     def _samples(self, split: StoreSplit) -> SplitSamples:
         class_of_label = np.array(

@@ -94,15 +94,28 @@ def test_a_faulty_store_is_refused_before_epoch_0(
         module(store, residency="ram")
 
 
-def test_a_store_without_hashes_of_its_sounds_is_compared_by_its_mel(store: Path) -> None:
+@pytest.mark.parametrize("residency", ["ram", "stream"])
+@pytest.mark.parametrize("lacking", [("train", "val", "test"), ("test",)])
+def test_a_store_without_hashes_of_its_sounds_is_compared_by_its_mel(
+    store: Path, residency: str, lacking: tuple[str, ...]
+) -> None:
     """The stores of these tests have the same mel in all their splits."""
-    for name in ("train", "val", "test"):
+    for name in lacking:
         with h5py.File(store / f"{name}.h5", "r+") as file:
             del file["content_sha256"]
     with pytest.raises(
         InputError, match=r"the same mel lies in train\.h5 and in val\.h5, 4 times .*Build the"
     ):
-        module(store, residency="ram")
+        module(store, residency=residency)
+
+
+@pytest.mark.parametrize("residency", ["ram", "stream"])
+def test_the_test_split_is_read_where_it_will_be_scored(store: Path, residency: str) -> None:
+    damage(store / "test.h5", "mel", _set((4, 0, 0, 0), 7))
+    data = LeakDataModule(TrainConfig(data=DataConfig(residency=residency)), store, read=False)
+    data.read_in()
+    with pytest.raises(InputError, match=r"test\.h5: recording test-1 is damaged"):
+        data.read_in(test=True)
 
 
 def test_a_group_column_that_a_split_lacks_is_blank_there(store: Path) -> None:
