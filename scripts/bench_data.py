@@ -183,8 +183,8 @@ def _limits(epochs: Epochs) -> dict[str, Callable[[], float]]:
     if isinstance(epochs, ResidentEpochs):
         return {"of index_select": lambda: index_select_rate(epochs)}
     assert isinstance(epochs, StreamEpochs)
-    part = epochs.samples.split.mel.parts[0]
-    size = epochs.samples.split.mel.window_bytes // epochs.samples.per_window
+    part = epochs.reader.samples.split.mel.parts[0]
+    size = epochs.reader.samples.split.mel.window_bytes // epochs.reader.samples.per_window
     return {
         "of sequential": lambda: sequential_rate(part.path, part.dataset, size, LARGE_SLAB),
         "of cached": lambda: sequential_rate(part.path, part.dataset, size, SMALL_SLAB),

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -25,11 +25,9 @@ class Batch(NamedTuple):
     recording: Tensor
 
 
-def batch_memory(shape: tuple[int, ...], dtype: np.dtype[Any], pin: bool) -> Tensor:
+def batch_memory(shape: tuple[int, ...], dtype: torch.dtype, pin: bool) -> Tensor:
     """Room for a batch; pinned, where an accelerator is to copy from it while it computes."""
-    if pin:
-        return torch.empty(shape, dtype=torch.from_numpy(np.empty(0, dtype)).dtype, pin_memory=True)
-    return torch.from_numpy(np.empty(shape, dtype))  # numpy's, because it asks for large pages
+    return torch.empty(shape, dtype=dtype, pin_memory=pin)
 
 
 def gathered(table: Tensor, index: Tensor, pin: bool) -> Tensor:
@@ -40,12 +38,9 @@ def gathered(table: Tensor, index: Tensor, pin: bool) -> Tensor:
     """
     if table.device.type != "cpu":
         return table.index_select(0, index)
-    rows, chosen = table.numpy(), index.numpy()
+    rows, out = table.numpy(), batch_memory((len(index), *table.shape[1:]), table.dtype, pin)
     # "clip", because numpy checks the bounds in a second copy otherwise
-    if not pin:
-        return torch.from_numpy(rows.take(chosen, 0, mode="clip"))
-    out = batch_memory((len(chosen), *rows.shape[1:]), rows.dtype, pin)
-    rows.take(chosen, 0, out=out.numpy(), mode="clip")
+    rows.take(index.numpy(), 0, out=out.numpy(), mode="clip")
     return out
 
 
@@ -115,7 +110,7 @@ class SplitSamples:
 
     def room(self, size: int) -> Tensor:
         """Memory for the mel of so many samples."""
-        return batch_memory((size, *self.shape), np.dtype(np.float16), self.pins)
+        return batch_memory((size, *self.shape), torch.float16, self.pins)
 
     def described(self, mel: Tensor, recording: np.ndarray) -> Batch:
         """A batch of samples, in the host's memory, that belong to these recordings, int64 [B]."""

@@ -8,6 +8,8 @@ Nothing here imports Lightning: worker processes start with this module.
 """
 
 import itertools
+import multiprocessing
+import weakref
 from collections.abc import Iterator
 
 import numpy as np
@@ -22,8 +24,8 @@ from leakdet.training.samples import Batch, SplitSamples, at_once, divided
 from leakdet.training.sampling import batch_bounds, epoch_draws, share_sizes
 
 
-class StreamEpochs(IterableDataset[Batch]):
-    """The batches of one rank, read from the files. With `workers` each worker process reads every workers-th batch."""
+class StreamReader(IterableDataset[Batch]):
+    """What one process reads of an epoch: a rank, or one of its worker processes, each every workers-th batch of the rank."""
 
     def __init__(
         self, samples: SplitSamples, data: DataConfig, seed: int, rank: int = 0, world: int = 1
@@ -31,41 +33,17 @@ class StreamEpochs(IterableDataset[Batch]):
         self.samples, self.data, self.seed = samples, data, seed
         self.rank, self.world = rank, world
         # in shared memory, because workers that persist never see the loader's own attributes again
-        self._epoch: Tensor = torch.zeros(2, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
-        self._reader = BlockReader(samples, data, seed)
+        self._turn: Tensor = torch.zeros(2, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
+        self._blocks = BlockReader(samples, data, seed)
         draws = epoch_draws(samples.class_counts(), data.sampling, 0, data.curriculum_epochs)
         self.bounds = batch_bounds(int(draws.sum()), data.batch_size, world)
-        self.order = f"streamed (data.residency=stream) by {world} processes"
-        self._loader: DataLoader[Batch] | None = None
 
-    def __len__(self) -> int:
-        return len(self.bounds) - 1
-
-    def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_loader": None}
-
-    # ------------------------------------------------------------------------------------------ in the training process
-
-    def batches(self, epoch: int, start: int = 0) -> Iterator[Batch]:
-        """Batches `start`, start + 1, … of the epoch."""
-        self._epoch[0], self._epoch[1] = epoch, start
-        if self.data.workers == 0:
-            return iter(self)
-        if self._loader is None:
-            self._loader = DataLoader(
-                self,
-                batch_size=None,
-                num_workers=self.data.workers,
-                persistent_workers=True,
-                multiprocessing_context=self.data.worker_start,
-                pin_memory=self.samples.for_accelerator,
-            )
-        return iter(self._loader)
-
-    # ------------------------------------------------------------------------------------------ in the reading process
+    def turn_to(self, epoch: int, start: int = 0) -> None:
+        """What is read next, by this process and by all workers that were given this reader: batches `start`, … of `epoch`."""
+        self._turn[0], self._turn[1] = epoch, start
 
     def __iter__(self) -> Iterator[Batch]:
-        epoch, start = self._epoch.tolist()
+        epoch, start = self._turn.tolist()
         info = get_worker_info()
         worker, workers = (info.id, info.num_workers) if info else (0, 1)
         draws = Draws(self.samples, self.data, self.seed, epoch)
@@ -73,7 +51,7 @@ class StreamEpochs(IterableDataset[Batch]):
         shards = [size[other::workers] for size in sizes for other in range(workers)]
         shard = self.rank * workers + worker
         low = sum(int(shards[before].sum()) for before in range(shard))
-        blocks = self._reader.blocks(draws, epoch, low, low + int(shards[shard].sum()))
+        blocks = self._blocks.blocks(draws, epoch, low, low + int(shards[shard].sum()))
         done = len(range(worker, start, workers))
         # A worker sends each batch to another process: one that shares its memory with others would send them all.
         together = 1 if info else at_once(self.samples, self.data.batch_size)
@@ -91,3 +69,46 @@ class StreamEpochs(IterableDataset[Batch]):
                     block = next(blocks)
                 done += block.fill(mel.numpy()[done:], recording[done:])
             yield from divided(self.samples.described(mel, recording), several)
+
+
+class StreamEpochs:
+    """The batches of every epoch of this rank, read from the files by this process or by `data.workers` others."""
+
+    def __init__(
+        self, samples: SplitSamples, data: DataConfig, seed: int, rank: int = 0, world: int = 1
+    ) -> None:
+        self.reader = StreamReader(samples, data, seed, rank, world)
+        self.bounds = self.reader.bounds
+        self.order = f"streamed (data.residency=stream) by {world} processes"
+        self._loader = self._with_workers() if data.workers else None
+
+    def __len__(self) -> int:
+        return len(self.bounds) - 1
+
+    def batches(self, epoch: int, start: int = 0) -> Iterator[Batch]:
+        """Batches `start`, start + 1, … of the epoch."""
+        self.reader.turn_to(epoch, start)
+        return iter(self.reader if self._loader is None else self._loader)
+
+    def _with_workers(self) -> DataLoader[Batch]:
+        """The loader starts its workers with the first epoch; they end with this object."""
+        data = self.reader.data
+        context = multiprocessing.get_context(data.worker_start)
+        if data.worker_start == "forkserver":  # it imports once what all workers need, and shares that memory
+            context.set_forkserver_preload([__name__])
+        loader = DataLoader(
+            self.reader,
+            batch_size=None,
+            num_workers=data.workers,
+            persistent_workers=True,
+            multiprocessing_context=context,
+            pin_memory=self.reader.samples.for_accelerator,
+        )
+        # Held here, the loader is no part of what the garbage collector finds in a circle, as it finds a trainer and its data:
+        # there it closes the queues first, and then waits five seconds for each worker, which was never told to end.
+        weakref.finalize(self, _let_go, loader)
+        return loader
+
+
+def _let_go(loader: DataLoader[Batch]) -> None:
+    """The last reference to a loader ends here, and with it its workers."""

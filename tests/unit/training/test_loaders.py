@@ -1,6 +1,8 @@
 """Every sample exactly once, or as often as the sampling says, whatever the residency, the processes and the workers."""
 
+import gc
 import itertools
+import multiprocessing
 import tempfile
 from collections import Counter
 from multiprocessing.reduction import ForkingPickler
@@ -48,15 +50,15 @@ def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("leakdet.training.samples.GATHER_BYTES", 200)
 
 
-def worker_loader_steps(stream: StreamEpochs, workers: int, epoch: int) -> list[Batch]:
+def worker_loader_steps(stream: StreamEpochs, workers: int, epoch: int, start: int = 0) -> list[Batch]:
     """What the worker processes would yield, without starting any: in turn, as DataLoader takes them."""
     per_worker = []
     for number in range(workers):
         info = SimpleNamespace(id=number, num_workers=workers)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(streaming, "get_worker_info", lambda info=info: info)
-            stream._epoch[0] = epoch
-            per_worker.append(list(stream))
+            stream.reader.turn_to(epoch, start)
+            per_worker.append(list(stream.reader))
     turns = itertools.zip_longest(*per_worker)
     return [batch for turn in turns for batch in turn if batch is not None]
 
@@ -182,13 +184,13 @@ def test_every_order_of_a_streamed_block_is_equally_likely(stores: SimpleNamespa
     data.buffer_mb = 2 * 4 * samples.split.mel.window_bytes / 1e6  # two blocks, one for each recording
     stream = StreamEpochs(samples, data, seed=0)
     found: list[Counter[tuple[int, ...]]] = [Counter(), Counter()]
-    for epoch in range(1200):
+    for epoch in range(480):
         (batch,) = stream.batches(epoch)
         for recording, orders in enumerate(found):
             orders[tuple(numbers([batch])[at] for at in np.flatnonzero(batch.recording == recording))] += 1
     for orders, count, limit in zip(found, (24, 6), (60, 30), strict=True):  # chances of less than 5e-5
         assert len(orders) == count
-        assert sum((times - 1200 / count) ** 2 for times in orders.values()) / (1200 / count) < limit
+        assert sum((times - 480 / count) ** 2 for times in orders.values()) / (480 / count) < limit
 
 
 @pytest.mark.parametrize("residency", ["ram", "stream"])
@@ -250,6 +252,25 @@ def test_persistent_workers_change_the_order_each_epoch_and_cover_everything(
     assert orders[0] != orders[1]
 
 
+def test_workers_are_told_to_end(
+    stores: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not waited for, as those of a loader are that the garbage collector finds in a circle, and terminated."""
+    monkeypatch.setattr("torch.utils.data._utils.worker.MP_STATUS_CHECK_INTERVAL", 1000)  # none looks for itself
+    samples = stores.samples_of(tmp_path, WINDOWS, LABELS, "window")
+    stream = StreamEpochs(samples, DataConfig(batch_size=4, workers=2, worker_start="fork"), seed=0)
+    list(stream.batches(0))
+    terminated: list[object] = []
+    monkeypatch.setattr(multiprocessing.process.BaseProcess, "terminate", terminated.append)
+    workers = list(stream._loader._iterator._workers)
+    circle: list[object] = [stream]
+    circle.append(circle)
+    del stream, circle
+    gc.collect()
+    assert terminated == []
+    assert [worker.exitcode for worker in workers] == [0, 0]
+
+
 @pytest.mark.parametrize("workers", [1, 3])
 def test_workers_resume_with_what_is_left(
     stores: SimpleNamespace, tmp_path: Path, workers: int, monkeypatch: pytest.MonkeyPatch
@@ -257,8 +278,7 @@ def test_workers_resume_with_what_is_left(
     samples = stores.samples_of(tmp_path, WINDOWS, LABELS, "window")
     stream = StreamEpochs(samples, DataConfig(batch_size=4), seed=0)
     whole = worker_loader_steps(stream, workers, 0)
-    stream._epoch[1] = 2
-    rest = worker_loader_steps(stream, workers, 0)
+    rest = worker_loader_steps(stream, workers, 0, start=2)
     assert Counter(numbers(whole[:2] + rest)) == Counter(numbers(whole))
 
 
