@@ -42,6 +42,7 @@ def train_in(
     validate in place of the store's own splits, where nothing is to be finished.
     """
     from leakdet.storage.bundle import load_detector
+    from leakdet.training.company import is_child
     from leakdet.training.datamodule import LeakDataModule
     from leakdet.training.fitting import best_checkpoint, fit
     from leakdet.training.resuming import refuse_overwriting
@@ -50,7 +51,8 @@ def train_in(
         refuse_overwriting(folder)
     store = _store(config)
     data = LeakDataModule(config, store, *parts, read=False)
-    print(_introduction(config, data), flush=True)
+    if not is_child():
+        print(_introduction(config, data), flush=True)
     data.read_in(test=finish)
     trainer = fit(config, data, folder, extra)
     if not trainer.is_global_zero or not finish:  # the other ranks have done their part
@@ -64,9 +66,10 @@ def train_in(
 
 def _store(config: TrainConfig) -> Path:
     from leakdet.storage.demo import store_or_demo
+    from leakdet.training.company import is_child
 
     store = store_or_demo(config.data, config.demo, config.signal)
-    if config.data.store is None:
+    if config.data.store is None and not is_child():
         print(f"No data.store was given: training on the demo, synthetic recordings in {store}")
     return store
 

@@ -14,12 +14,15 @@ RUN = ("experiment=smoke", "logger=none", "augment.eq_db=0", "network.dropout=0"
 
 @pytest.mark.slow
 def test_two_processes_have_the_curve_of_one(
-    demo_store: Path, tmp_path: Path, process: Callable[..., Any]
+    demo_store: Path, tmp_path: Path, process: Callable[..., Any], door: Callable[..., Any]
 ) -> None:
     settings = (*RUN, f"data.store={demo_store}", "data.batch_size=17", "trainer.accumulate_grad_batches=2")
-    for name, more in (("one", ("trainer=cpu",)), ("two", ("trainer=ddp",))):
-        done = process("train", *more, *settings, f"hydra.run.dir={name}", cwd=tmp_path)
+    for name, start, trainer in (("one", door, "trainer=cpu"), ("two", process, "trainer=ddp")):
+        done = start("train", trainer, *settings, f"hydra.run.dir={name}", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
+        assert done.stdout.count("classes  drawn as") == 1  # told once, not by each process
+        assert "Warning" not in done.stderr
+        assert ".py:" not in done.stderr, done.stderr  # a warning names the line it comes from
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "one",
         "two",

@@ -84,7 +84,9 @@ def trains(found: optuna.Study) -> bool:
 
 
 @pytest.mark.slow
-def test_two_workers_share_a_study_and_end_in_a_model_that_train_reproduces(folder: Path) -> None:
+def test_two_workers_share_a_study_and_end_in_a_model_that_train_reproduces(
+    folder: Path, door: Callable[..., Any]
+) -> None:
     pytest.importorskip("plotly", reason="plotly draws tune.html")
     # Near guessing, for an F1 of 1 would be reproduced by anything.
     hard = ("demo.sites=16", "demo.recordings_per_site=12", "demo.difficulty=3")
@@ -114,15 +116,7 @@ def test_two_workers_share_a_study_and_end_in_a_model_that_train_reproduces(fold
     assert "trials/h" in out
     assert (place / "tune.html").stat().st_size > 1e6
     best = place / "best.yaml"
-    command = [
-        sys.executable,
-        "-m",
-        "leakdet.train",
-        f"+experiment={best}",
-        "logger=none",
-        "hydra.run.dir=again",
-    ]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+    done = door("train", f"+experiment={best}", "logger=none", "hydra.run.dir=again", cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
     again = json.loads((folder / "again" / "metrics.json").read_text())
     assert same_f1(again["val"]["recording"]["f1"], result["best"]["value"])

@@ -85,27 +85,32 @@ def test_two_processes_validate_what_one_does(
 WATCH = """
 import json, sys
 from pathlib import Path
-import lightning.pytorch as pl
-from leakdet.config import DataConfig, TrainConfig
-from leakdet.training.datamodule import LeakDataModule
-from leakdet.training.fitting import fit
 
-class Watch(pl.Callback):
-    seen = []
-    def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx):
-        heads = batch.mel.flatten(1)[:, :8].tolist()
-        self.seen += [[row, *head] for row, head in zip(batch.recording.tolist(), heads)]
-    def on_train_epoch_end(self, trainer, module):
-        name = f"{trainer.current_epoch}-{trainer.global_rank}.json"
-        Path(name).write_text(json.dumps(self.seen))
-        self.seen.clear()
+def main():  # a worker process imports this file as well, and needs none of what follows
+    import lightning.pytorch as pl
+    from leakdet.config import DataConfig, TrainConfig
+    from leakdet.training.datamodule import LeakDataModule
+    from leakdet.training.fitting import fit
 
-if __name__ == "__main__":
+    class Watch(pl.Callback):
+        seen = []
+        def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx):
+            heads = batch.mel.flatten(1)[:, :8].tolist()
+            self.seen += [[row, *head] for row, head in zip(batch.recording.tolist(), heads)]
+        def on_train_epoch_end(self, trainer, module):
+            name = f"{trainer.current_epoch}-{trainer.global_rank}.json"
+            Path(name).write_text(json.dumps(self.seen))
+            self.seen.clear()
+
     store, residency, workers = sys.argv[1:]
+    data = DataConfig(store=store, residency=residency, workers=int(workers), batch_size=7)
     trainer = {"accelerator": "cpu", "devices": 2, "strategy": "ddp", "max_epochs": 2, "enable_progress_bar": False,
                "enable_model_summary": False, "log_every_n_steps": 1}
-    config = TrainConfig(data=DataConfig(store=store, residency=residency, workers=int(workers), batch_size=7), trainer=trainer)
+    config = TrainConfig(data=data, trainer=trainer)
     fit(config, LeakDataModule(config, Path(store)), Path("run"), [Watch()])
+
+if __name__ == "__main__":
+    main()
 """
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Shaped
 
+from leakdet.detection.groups import pairs_in_order, wilson
 from leakdet.detection.intervals import FEW_GROUPS, bootstrap_intervals
 from leakdet.detection.metrics import auroc
 
@@ -55,7 +56,11 @@ def ranked(
     drawn = bootstrap_intervals(
         scores, is_leak, 0.0, units, replicates=1000, probabilities=False, only=("auroc",)
     )
-    return {"auroc": area, "interval": drawn["auroc"]}
+    interval = drawn["auroc"]
+    if area in (0.0, 1.0) and interval is not None:  # every replicate agrees, however few the recordings are
+        leaks = int(is_leak.sum())
+        interval = wilson(*pairs_in_order(area, leaks, len(is_leak) - leaks))
+    return {"auroc": area, "interval": interval}
 
 
 def alarms(network: Mapping[str, Any] | None, baselines: Mapping[str, Mapping[str, Any]]) -> list[str]:

@@ -30,6 +30,18 @@ def wilson(hits: int, n: int, level: float = 0.95) -> list[float] | None:
     return [low, 1.0 if hits == n else min(1.0, centre + half)]
 
 
+def pairs_in_order(area: float, positives: int, negatives: int) -> tuple[int, int]:
+    """An AUROC of 0 or 1 as the share that `wilson` takes: so many pairs are in order, of so many that are independent.
+
+    As many pairs of a leak and another recording have no recording in common as the smaller class has.
+
+    >>> pairs_in_order(1.0, 3, 40)
+    (3, 3)
+    """
+    pairs = min(positives, negatives)
+    return round(area * pairs), pairs
+
+
 def f1_interval(tp: int, errors: int, level: float = 0.95) -> list[float] | None:
     """Interval of F1 from `tp` and `errors` = FP + FN: F1 = 2 J / (1 + J) rises with J = TP / (TP + FP + FN), a share."""
     share = wilson(tp, tp + errors, level)

@@ -11,7 +11,7 @@ import numpy as np
 import leakdet
 from leakdet.detection.curves import curves
 from leakdet.detection.decision import DecisionRule
-from leakdet.detection.groups import f1_interval, group_tables, wilson
+from leakdet.detection.groups import f1_interval, group_tables, pairs_in_order, wilson
 from leakdet.detection.intervals import bootstrap_intervals
 from leakdet.detection.metrics import COUNTS, binary_metrics
 from leakdet.storage.scored import ScoredRecordings
@@ -94,10 +94,9 @@ def metric_table(
 def widen_degenerate(table: dict[str, Any]) -> None:
     """Replace bootstrap intervals without width: no replicate of "0 of 12" has a hit, yet the rate need not be 0.
 
-    Shares get Wilson's interval. An AUROC of 1 or 0 gets that of m of m right, m being the size of the smaller class:
-    so many pairs of a leak and another recording are disjoint, hence independent.
+    Shares get Wilson's interval, an AUROC of 1 or 0 that of its independent pairs.
     """
-    intervals, pairs = table["intervals"], min(table["positives"], table["negatives"])
+    intervals = table["intervals"]
     right = table["tp"] + table["tn"]
     shares = {
         "recall": (table["tp"], table["positives"]),
@@ -105,7 +104,7 @@ def widen_degenerate(table: dict[str, Any]) -> None:
         "fpr": (table["fp"], table["negatives"]),
         "precision": (table["tp"], table["predicted_positives"]),
         "accuracy": (right, table["n"]),
-        "auroc": (round((table["auroc"] or 0.0) * pairs), pairs),
+        "auroc": pairs_in_order(table["auroc"] or 0.0, table["positives"], table["negatives"]),
     }
     widened = []
     for key, (hits, n) in shares.items():

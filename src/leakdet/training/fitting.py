@@ -109,6 +109,9 @@ def _quieten_lightning() -> None:
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
     warnings.filterwarnings("ignore", message=r"Checkpoint directory .* exists and is not empty")  # resuming
     warnings.filterwarnings("ignore", message=r"`isinstance\(treespec, LeafSpec\)` is deprecated")
+    # what is logged on several processes is already of all of them
+    warnings.filterwarnings("ignore", message=r"It is recommended to use `self\.log\(.*sync_dist=True\)`")
+    warnings.filterwarnings("ignore", message=r"torch\.distributed\.nn\.functional\.all_gather is deprecated")
 
 
 def make_trainer(config: TrainConfig, run_folder: Path, extra: Sequence[Callback] = ()) -> pl.Trainer:

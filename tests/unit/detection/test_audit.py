@@ -67,7 +67,17 @@ def test_a_null_run_is_an_alarm_only_beyond_chance() -> None:
 
 def test_ranking_says_none_without_both_classes() -> None:
     assert ranked(np.array([1.0, -3.0]), np.array([True, True]), None) == {"auroc": None, "interval": None}
-    assert ranked(np.array([1.0, -3.0, 2.0, 0.0]), np.array([True, False, True, False]), None)["auroc"] == 1.0
+
+
+def test_a_ranking_of_few_without_a_mistake_may_be_chance() -> None:
+    few = ranked(np.array([1.0, -3.0, 2.0, 0.0]), np.array([True, False, True, False]), None)
+    assert few["auroc"] == 1.0
+    assert few["interval"] == [pytest.approx(0.342, abs=1e-3), 1.0]  # Wilson's of 2 of 2
+    assert alarms(row(0.9), {"loudness": few}) == []
+    is_leak = np.arange(20) < 10
+    many = ranked(is_leak.astype(float), is_leak, None)
+    assert many["interval"][0] > 0.7
+    assert "loudness (1.00)" in alarms(row(0.9), {"loudness": many})[0]
 
 
 def test_groups_are_resampled_where_there_are_enough_of_them() -> None:

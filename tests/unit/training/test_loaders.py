@@ -256,7 +256,9 @@ def test_workers_are_told_to_end(
     stores: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not waited for, as those of a loader are that the garbage collector finds in a circle, and terminated."""
-    monkeypatch.setattr("torch.utils.data._utils.worker.MP_STATUS_CHECK_INTERVAL", 1000)  # none looks for itself
+    monkeypatch.setattr(
+        "torch.utils.data._utils.worker.MP_STATUS_CHECK_INTERVAL", 1000
+    )  # none looks for itself
     samples = stores.samples_of(tmp_path, WINDOWS, LABELS, "window")
     stream = StreamEpochs(samples, DataConfig(batch_size=4, workers=2, worker_start="fork"), seed=0)
     list(stream.batches(0))
