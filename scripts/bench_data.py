@@ -26,16 +26,15 @@ from leakdet.training.samples import SplitSamples
 from leakdet.training.streaming import StreamEpochs
 from stores import FIELD, write_predecessors_store, write_store
 
-SMALL_SLAB, LARGE_SLAB = (
-    4 << 20,
-    32 << 20,
-)  # one stays in the processor's cache, one is as large as the stream's buffer
+# one stays in the processor's cache, one is as large as the stream's buffer
+SMALL_SLAB, LARGE_SLAB = 4 << 20, 32 << 20
 ROUNDS = 9
 NOTE = """Data path alone, batch after batch into the training process, file in the page cache, second epoch; each rate is
 the median of nine rounds in which all quantities of a row are measured in turn. `times` compares the samples per second with
 the baseline of the same run: a map-style `Dataset` that opens the file once per worker and reads an item with h5py, in a
-`DataLoader` with 2 workers. `of index_select`: share of a bare `torch.index_select` of batches of the same size, in random
-order, from the same tensor, by as many threads as the loader has (one); it carries no labels and draws no order.
+`DataLoader` with 2 workers, measured before and after.
+`of index_select`: share of a bare `torch.index_select` of batches of the same size, in random order, from the same tensor,
+by as many threads as the loader has (one); it carries no labels and draws no order.
 `of sequential`: share of a plain sequential read of the whole file with h5py, slab after slab of 32 MB, the size of the
 stream's buffer; `of cached`: the same in slabs of 4 MB, which never leave the processor's cache; `of read()`: those with a
 bare `readinto`. None of them shuffles; a streamed sample is copied twice, the second time from a random place of the buffer.
@@ -142,38 +141,44 @@ def sequential_rate(path: Path, dataset: str, sample_bytes: int, slab_bytes: int
 
 def compared(folder: Path, unit: str, batch_size: int) -> Iterator[dict[str, Any]]:
     samples = samples_of(folder, unit)
-    per_item = baseline(folder, samples, batch_size)
-    head = {"samples": unit, "batch": batch_size}
-    yield {**head, "residency": "per item, 2 workers", "samples/s": per_item, "times": 1.0}
-    data = DataConfig(batch_size=batch_size, unit=unit)
-    for residency in ("ram", "stream"):
-        yield {**head, "residency": residency, **measured(epochs_of(samples, data, residency), per_item)}
+    yield from _against_per_item(folder, dict.fromkeys(("ram", "stream"), samples), unit, batch_size)
 
 
 def predecessor(folder: Path, old: Path, unit: str, batch_size: int) -> Iterator[dict[str, Any]]:
-    """Its file, unconverted, against the per-item loader of `compared`."""
-    per_item = baseline(folder, samples_of(folder, unit), batch_size)
-    data = DataConfig(batch_size=batch_size, unit=unit)
-    for residency in ("ram", "stream"):
-        row = measured(epochs_of(samples_of(old, unit), data, residency), per_item)
-        yield {"samples": unit, "batch": batch_size, "residency": f"{residency}, predecessor", **row}
+    """Its file, unconverted, against the per-item loader on ours."""
+    samples = samples_of(old, unit)
+    named = dict.fromkeys(("ram, predecessor", "stream, predecessor"), samples)
+    yield from list(_against_per_item(folder, named, unit, batch_size))[1:]
+
+
+def _against_per_item(
+    folder: Path, loaders: dict[str, SplitSamples], unit: str, batch_size: int
+) -> Iterator[dict[str, Any]]:
+    """The baseline before and after everything else: the machine may be another one by then."""
+    items, data = samples_of(folder, unit), DataConfig(batch_size=batch_size, unit=unit)
+    before = baseline(folder, items, batch_size)
+    rows = {name: measured(epochs_of(samples, data, name)) for name, samples in loaders.items()}
+    per_item = (before + baseline(folder, items, batch_size)) / 2
+    rows = {"per item, 2 workers": {"samples/s": per_item}, **rows}
+    for name, row in rows.items():
+        head = {"samples": unit, "batch": batch_size, "residency": name, "samples/s": row["samples/s"]}
+        yield {**head, "times": row["samples/s"] / per_item, **row}
 
 
 def epochs_of(samples: SplitSamples, data: DataConfig, residency: str) -> Epochs:
-    if residency == "ram":
+    if residency.startswith("ram"):
         return ResidentEpochs(ResidentSamples(samples), data, 0)
     return StreamEpochs(samples, data, 0)
 
 
-def measured(epochs: Epochs, per_item: float) -> dict[str, Any]:
+def measured(epochs: Epochs) -> dict[str, Any]:
     """A row of an epoch that follows another, as all but the first do."""
     loaded(epochs, 0)
     rounds, shares = [], []
     for number in range(ROUNDS):
         rounds.append(loaded(epochs, number + 1))
         shares.append({name: rounds[-1].rate / rate() for name, rate in _limits(epochs).items()})
-    found = float(np.median([pace.rate for pace in rounds]))
-    row: dict[str, Any] = {"samples/s": found, "times": found / per_item}
+    row: dict[str, Any] = {"samples/s": float(np.median([pace.rate for pace in rounds]))}
     row |= {name: float(np.median([share[name] for share in shares])) for name in shares[0]}
     return row | _batch_times([time for pace in rounds for time in pace.times])
 
