@@ -34,7 +34,7 @@ the median of nine rounds in which all quantities of a row are measured in turn.
 the baseline of the same run: a map-style `Dataset` that opens the file once per worker and reads an item with h5py, in a
 `DataLoader` with 2 workers, measured before and after.
 `of index_select`: share of a bare `torch.index_select` of batches of the same size, in random order, from the same tensor,
-by as many threads as the loader has (one); it carries no labels and draws no order.
+by as many threads as the loader has (two); it carries no labels and draws no order.
 `of sequential`: share of a plain sequential read of the whole file with h5py, slab after slab of 32 MB, the size of the
 stream's buffer; `of cached`: the same in slabs of 4 MB, which never leave the processor's cache; `of read()`: those with a
 bare `readinto`. None of them shuffles; a streamed sample is copied twice, the second time from a random place of the buffer.
@@ -107,7 +107,7 @@ def index_select_rate(epochs: ResidentEpochs) -> float:
     order = torch.randperm(len(mel))
     pieces = (order[a:b] for a, b in pairwise(epochs.bounds.tolist()))
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+    torch.set_num_threads(min(2, threads))
     try:
         return paced((mel.index_select(0, piece) for piece in pieces), len, 3.0).rate
     finally:

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -12,7 +13,16 @@ from torch import Tensor
 from leakdet.config import DataConfig
 from leakdet.detection.detector import as_samples
 from leakdet.storage.checking import check_contents
-from leakdet.training.samples import Batch, SplitSamples, at_once, divided, gathered
+from leakdet.training.samples import (
+    PIECE_BYTES,
+    Batch,
+    SplitSamples,
+    at_once,
+    batch_memory,
+    by_two,
+    divided,
+    gathered,
+)
 from leakdet.training.sampling import batch_bounds, epoch_draws, epoch_order, share_sizes
 
 
@@ -36,6 +46,7 @@ class ResidentSamples:
         self._recording = torch.from_numpy(owner)
         self._class = torch.from_numpy(samples.class_of_recording)
         self._weight = torch.from_numpy(samples.weight_of_recording)
+        self._second = ThreadPoolExecutor(1, thread_name_prefix="gather")
 
     @property
     def device(self) -> torch.device:
@@ -49,8 +60,19 @@ class ResidentSamples:
 
     def take(self, index: Tensor) -> Batch:
         """Samples `index` [B], any order, duplicates allowed. `index` lies on the device of the samples."""
-        about = self._about(index)  # first: the mel drives these small tables out of the processor's cache
-        return Batch(gathered(self.mel, index, self.samples.pins), *about)
+        if self.device.type != "cpu":
+            return Batch(gathered(self.mel, index, False), *self._about(index))
+        about: list[tuple[Tensor, Tensor, Tensor]] = []
+        mel = batch_memory((len(index), *self.mel.shape[1:]), self.mel.dtype, self.samples.pins)
+        rows, chosen, into = self.mel.numpy(), index.numpy(), mel.numpy()
+
+        def gather(piece: slice) -> None:
+            rows.take(chosen[piece], 0, out=into[piece], mode="clip")
+
+        step = max(1, PIECE_BYTES * self.samples.per_window // self.samples.split.mel.window_bytes)
+        pieces = [partial(gather, slice(start, start + step)) for start in range(0, len(chosen), step)]
+        by_two([lambda: about.append(self._about(index)), *pieces], self._second)
+        return Batch(mel, *about[0])
 
     def cut(self, start: int, stop: int) -> Batch:
         """Samples [start, stop) as they lie, without a copy."""

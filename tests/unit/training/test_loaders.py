@@ -4,7 +4,10 @@ import gc
 import itertools
 import multiprocessing
 import tempfile
+import threading
+import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,7 +24,7 @@ from leakdet.training import blocks, streaming
 from leakdet.training.blocks import chunk_bounds
 from leakdet.training.loaders import Epochs, EvalLoader, TrainLoader, recording_shares
 from leakdet.training.resident import ResidentEpochs, ResidentSamples
-from leakdet.training.samples import Batch, SplitSamples
+from leakdet.training.samples import Batch, SplitSamples, by_two
 from leakdet.training.sampling import epoch_draws
 from leakdet.training.streaming import StreamEpochs
 
@@ -148,6 +151,49 @@ def test_balanced_batches_are_balanced_on_each_rank(
     for rank in (0, 1):
         drawn = torch.cat([b.class_id for b in epochs_of(samples, residency, data, rank, 2).batches(0)])
         assert drawn.float().mean().item() == pytest.approx(0.5, abs=0.1)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("busy", [False, True])
+def test_two_threads_share_tasks_and_neither_waits_for_a_core(threads: int, busy: bool) -> None:
+    before, done, free = torch.get_num_threads(), [], threading.Event()
+    torch.set_num_threads(threads)
+    try:
+        with ThreadPoolExecutor(1) as second:
+            if busy:
+                second.submit(free.wait)
+            by_two([lambda number=number: done.append(number) for number in range(100)], second)
+            assert sorted(done) == list(range(100))  # each once, and all of them by now
+            free.set()
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_the_second_threads_error_is_raised() -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with ThreadPoolExecutor(1) as second, pytest.raises(ZeroDivisionError):
+            by_two([lambda: time.sleep(0.01), *[lambda: 1 // 0] * 2], second)
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("unit", ["window", "segment"])
+def test_batches_are_the_same_by_one_thread_and_by_two(
+    stores: SimpleNamespace, tmp_path: Path, unit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("leakdet.training.resident.PIECE_BYTES", 20)
+    samples = stores.samples_of(tmp_path, WINDOWS, LABELS, unit)
+    before, found = torch.get_num_threads(), []
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        try:
+            found.append(list(epochs_of(samples, "ram", DataConfig(batch_size=5)).batches(0)))
+        finally:
+            torch.set_num_threads(before)
+    for one, two in zip(*found, strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(one, two, strict=True))
 
 
 def test_all_residencies_have_the_same_batch_sizes(stores: SimpleNamespace, tmp_path: Path) -> None:
