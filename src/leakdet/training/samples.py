@@ -14,8 +14,8 @@ from torch.utils.data import get_worker_info
 from leakdet.detection.detector import as_samples, sample_shape
 from leakdet.storage.store import StoreSplit
 
-GATHER_BYTES = 4 << 20  # of mel gathered at once, at least: a gather of a few kilobytes costs mostly its call
-
+# of mel gathered at once, at least: calls, threads that meet and new memory cost less by the sample
+GATHER_BYTES = 16 << 20
 PIECE_BYTES = 256 << 10  # of mel that one of two threads gathers before it looks for more
 
 
@@ -69,7 +69,7 @@ def by_two(tasks: Iterable[Callable[[], None]], second: ThreadPoolExecutor) -> N
 
 def at_once(samples: "SplitSamples", batch_size: int) -> int:
     """How many batches are best gathered as one."""
-    return max(1, GATHER_BYTES * samples.per_window // (samples.split.mel.window_bytes * batch_size))
+    return -(-GATHER_BYTES * samples.per_window // (samples.split.mel.window_bytes * batch_size))
 
 
 def divided(several: Batch, sizes: list[int]) -> Iterator[Batch]:
