@@ -25,6 +25,8 @@ from leakdet.training.samples import (
 )
 from leakdet.training.sampling import batch_bounds, epoch_draws, epoch_order, share_sizes
 
+GATHER_BYTES = 16 << 20  # of mel gathered at once: threads that meet and new memory cost less by the sample
+
 
 class ResidentSamples:
     """A split's mel [N, U, M, T] in memory, with the recording, class and weight of each sample.
@@ -118,7 +120,7 @@ class ResidentEpochs:
         draws = epoch_draws(samples.class_counts(), data.sampling, 0, data.curriculum_epochs)
         self.bounds = batch_bounds(int(draws.sum()), data.batch_size, world)
         self._sizes = share_sizes(self.bounds, rank, world)
-        self._at_once = at_once(samples, data.batch_size)
+        self._at_once = at_once(samples, data.batch_size, GATHER_BYTES)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="next-epoch")
         self._ahead: tuple[int, Future[Tensor]] | None = None
 

@@ -14,8 +14,6 @@ from torch.utils.data import get_worker_info
 from leakdet.detection.detector import as_samples, sample_shape
 from leakdet.storage.store import StoreSplit
 
-# of mel gathered at once, at least: calls, threads that meet and new memory cost less by the sample
-GATHER_BYTES = 16 << 20
 PIECE_BYTES = 256 << 10  # of mel that one of two threads gathers before it looks for more
 
 
@@ -67,9 +65,9 @@ def by_two(tasks: Iterable[Callable[[], None]], second: ThreadPoolExecutor) -> N
         helping.result()
 
 
-def at_once(samples: "SplitSamples", batch_size: int) -> int:
-    """How many batches are best gathered as one."""
-    return -(-GATHER_BYTES * samples.per_window // (samples.split.mel.window_bytes * batch_size))
+def at_once(samples: "SplitSamples", batch_size: int, gather_bytes: int) -> int:
+    """How many batches are gathered as one, so that they hold `gather_bytes` of mel: a small gather costs mostly its call."""
+    return -(-gather_bytes * samples.per_window // (samples.split.mel.window_bytes * batch_size))
 
 
 def divided(several: Batch, sizes: list[int]) -> Iterator[Batch]:

@@ -23,6 +23,8 @@ from leakdet.training.draws import Draws
 from leakdet.training.samples import Batch, SplitSamples, at_once, divided
 from leakdet.training.sampling import batch_bounds, epoch_draws, share_sizes
 
+GATHER_BYTES = 4 << 20  # of mel gathered at once: beside the buffers, two of these are in memory
+
 
 class StreamReader(IterableDataset[Batch]):
     """What one process reads of an epoch: a rank, or one of its worker processes, each every workers-th batch of the rank."""
@@ -54,7 +56,7 @@ class StreamReader(IterableDataset[Batch]):
         blocks = self._blocks.blocks(draws, epoch, low, low + int(shards[shard].sum()))
         done = len(range(worker, start, workers))
         # A worker sends each batch to another process: one that shares its memory with others would send them all.
-        together = 1 if info else at_once(self.samples, self.data.batch_size)
+        together = 1 if info else at_once(self.samples, self.data.batch_size, GATHER_BYTES)
         return itertools.islice(self._cut(blocks, shards[shard].tolist(), together), done, None)
 
     def _cut(self, blocks: Iterator[Block], sizes: list[int], together: int) -> Iterator[Batch]:

@@ -50,7 +50,8 @@ def numbers(batches: list[Batch]) -> list[int]:
 def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chunks of some recordings, gathers of some batches: as many borders as in a large split."""
     monkeypatch.setattr(blocks, "CHUNK_BYTES", 32)
-    monkeypatch.setattr("leakdet.training.samples.GATHER_BYTES", 200)
+    monkeypatch.setattr("leakdet.training.resident.GATHER_BYTES", 200)
+    monkeypatch.setattr("leakdet.training.streaming.GATHER_BYTES", 200)
 
 
 def worker_loader_steps(stream: StreamEpochs, workers: int, epoch: int, start: int = 0) -> list[Batch]:
