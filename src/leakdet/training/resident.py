@@ -88,6 +88,8 @@ class ResidentSamples:
 
     def _window_of(self, index: Tensor) -> Tensor:
         each = self.samples.per_window
+        if each == 1:
+            return index
         if index.device.type == "cpu":
             return torch.from_numpy(index.numpy() // each)  # torch divides each number by itself
         return torch.div(index, each, rounding_mode="floor")
