@@ -1,9 +1,11 @@
 """How fast windows reach the network, against a Dataset read item by item: the section `data` of docs/benchmarks.md."""
 
 import argparse
+import multiprocessing
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -28,16 +30,18 @@ from stores import FIELD, write_predecessors_store, write_store
 
 # one stays in the processor's cache, one is as large as the stream's buffer
 SMALL_SLAB, LARGE_SLAB = 4 << 20, 32 << 20
-ROUNDS = 9
+ROUNDS = 15
 NOTE = """Data path alone, batch after batch into the training process, file in the page cache, second epoch; each rate is
-the median of nine rounds in which all quantities of a row are measured in turn. `times` compares the samples per second with
-the baseline of the same run: a map-style `Dataset` that opens the file once per worker and reads an item with h5py, in a
-`DataLoader` with 2 workers, measured before and after.
+the median of fifteen rounds in which all quantities of a row are measured in turn, in a process of its own. `times` compares
+the samples per second with the baseline of the same run: a map-style `Dataset` that opens the file once per worker and reads
+an item with h5py, in a `DataLoader` with 2 workers, measured before and after.
 `of index_select`: share of a bare `torch.index_select` of batches of the same size, in random order, from the same tensor,
-by as many threads as the loader has (two); it carries no labels and draws no order.
+by as many threads as the loader has (two); it carries no labels and draws no order. Both have the memory that a training on
+a CPU keeps (training/heap.py).
 `of sequential`: share of a plain sequential read of the whole file with h5py, slab after slab of 32 MB, the size of the
 stream's buffer; `of cached`: the same in slabs of 4 MB, which never leave the processor's cache; `of read()`: those with a
-bare `readinto`. None of them shuffles; a streamed sample is copied twice, the second time from a random place of the buffer.
+bare `readinto`; `of kept`: `of sequential` once more, where freed memory is kept, which spares the plain read its new
+pages. None of them shuffles; a streamed sample is copied twice, the second time from a random place of the buffer.
 `wait`: share of a whole epoch of the default network that passes waiting for data; median, p99 and worst time of a batch in
 ms. `predecessor`: the same windows as its `segments_mel`, contiguous, read as they are. `memory`: resident memory of two
 worker processes after the fifth streamed epoch, against that after the first."""
@@ -139,40 +143,46 @@ def sequential_rate(path: Path, dataset: str, sample_bytes: int, slab_bytes: int
 # ------------------------------------------------------------------------------------------------ rows
 
 
-def compared(folder: Path, unit: str, batch_size: int) -> Iterator[dict[str, Any]]:
-    samples = samples_of(folder, unit)
-    yield from _against_per_item(folder, dict.fromkeys(("ram", "stream"), samples), unit, batch_size)
-
-
-def predecessor(folder: Path, old: Path, unit: str, batch_size: int) -> Iterator[dict[str, Any]]:
-    """Its file, unconverted, against the per-item loader on ours."""
-    samples = samples_of(old, unit)
-    named = dict.fromkeys(("ram, predecessor", "stream, predecessor"), samples)
-    yield from list(_against_per_item(folder, named, unit, batch_size))[1:]
-
-
-def _against_per_item(
-    folder: Path, loaders: dict[str, SplitSamples], unit: str, batch_size: int
-) -> Iterator[dict[str, Any]]:
-    """The baseline before and after everything else: the machine may be another one by then."""
-    items, data = samples_of(folder, unit), DataConfig(batch_size=batch_size, unit=unit)
+def compared(folder: Path, store: Path, unit: str, batch_size: int) -> Iterator[dict[str, Any]]:
+    """The loaders on `store` against one item by item on `folder`, which is measured before and after everything else:
+    the machine may be another one by then.
+    """
+    items = samples_of(folder, unit)
     before = baseline(folder, items, batch_size)
-    rows = {name: measured(epochs_of(samples, data, name)) for name, samples in loaders.items()}
+    rows = {name: alone(measured, store, unit, batch_size, name) for name in ("ram", "stream")}
     per_item = (before + baseline(folder, items, batch_size)) / 2
-    rows = {"per item, 2 workers": {"samples/s": per_item}, **rows}
+    if store == folder:
+        rows = {"per item, 2 workers": {"samples/s": per_item}, **rows}
     for name, row in rows.items():
         head = {"samples": unit, "batch": batch_size, "residency": name, "samples/s": row["samples/s"]}
         yield {**head, "times": row["samples/s"] / per_item, **row}
 
 
+def alone(measure: Callable[..., Any], *arguments: Any) -> Any:
+    """In a process of its own: how it keeps freed memory is nobody else's."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+        return process.submit(measure, *arguments).result()
+
+
 def epochs_of(samples: SplitSamples, data: DataConfig, residency: str) -> Epochs:
-    if residency.startswith("ram"):
+    if residency == "ram":
         return ResidentEpochs(ResidentSamples(samples), data, 0)
     return StreamEpochs(samples, data, 0)
 
 
-def measured(epochs: Epochs) -> dict[str, Any]:
+def measured(store: Path, unit: str, batch_size: int, residency: str) -> dict[str, Any]:
     """A row of an epoch that follows another, as all but the first do."""
+    data = DataConfig(batch_size=batch_size, unit=unit)
+    epochs = epochs_of(samples_of(store, unit), data, residency)
+    if residency == "ram":
+        keep_freed_memory()
+        return _row(epochs)
+    row = _row(epochs)
+    keep_freed_memory()
+    return row | {"of kept": _row(epochs)["of sequential"]}
+
+
+def _row(epochs: Epochs) -> dict[str, Any]:
     loaded(epochs, 0)
     rounds, shares = [], []
     for number in range(ROUNDS):
@@ -264,10 +274,11 @@ def main() -> None:
 def _all_rows(folder: Path, old: Path) -> Iterator[dict[str, Any]]:
     for unit in ("segment", "window"):
         for batch_size in (512, 8192):
-            yield from compared(folder, unit, batch_size)
-    yield from predecessor(folder, old, "segment", 8192)
+            yield from compared(folder, folder, unit, batch_size)
+    for row in compared(folder, old, "segment", 8192):
+        yield {**row, "residency": f"{row['residency']}, predecessor"}
     for residency in ("ram", "stream"):
-        yield waiting(folder, residency)
+        yield alone(waiting, folder, residency)
     yield worker_memory(folder)
 
 

@@ -1,10 +1,11 @@
 """Samples that stay in memory, the host's or the accelerator's: a batch is one gather, and no process is needed to load it."""
 
 import warnings
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,19 +14,11 @@ from torch import Tensor
 from leakdet.config import DataConfig
 from leakdet.detection.detector import as_samples
 from leakdet.storage.checking import check_contents
-from leakdet.training.samples import (
-    PIECE_BYTES,
-    Batch,
-    SplitSamples,
-    at_once,
-    batch_memory,
-    by_two,
-    divided,
-    gathered,
-)
-from leakdet.training.sampling import batch_bounds, epoch_draws, epoch_order, share_sizes
+from leakdet.training.samples import Batch, SplitSamples, at_once, divided, gathered
+from leakdet.training.sampling import EpochOrder, batch_bounds, epoch_draws, share_sizes
 
-GATHER_BYTES = 16 << 20  # of mel gathered at once: threads that meet and new memory cost less by the sample
+GATHER_BYTES = 32 << 20  # of mel gathered at once: two threads that meet cost less by the sample
+PIECE_BYTES = 1 << 20  # of mel that one of two threads gathers before it looks for more
 
 
 class ResidentSamples:
@@ -42,9 +35,7 @@ class ResidentSamples:
         self.checksums = check_contents(samples.split)
         self.mel = as_samples(_in_memory(samples), samples.unit)
         # by window, not by sample: the table stays in the processor's cache while samples are drawn at random
-        owner = np.repeat(
-            np.arange(samples.split.recordings, dtype=np.int32), samples.split.windows_per_recording
-        )
+        owner = np.repeat(np.arange(samples.split.recordings), samples.split.windows_per_recording)
         self._recording = torch.from_numpy(owner)
         self._class = torch.from_numpy(samples.class_of_recording)
         self._weight = torch.from_numpy(samples.weight_of_recording)
@@ -60,21 +51,25 @@ class ResidentSamples:
             setattr(self, name, getattr(self, name).to(device))
         return self
 
-    def take(self, index: Tensor) -> Batch:
-        """Samples `index` [B], any order, duplicates allowed. `index` lies on the device of the samples."""
+    def take(self, index: np.ndarray, meanwhile: Callable[[], np.ndarray]) -> tuple[Batch, np.ndarray]:
+        """Samples `index`, int64 [B], any order, duplicates allowed; and what `meanwhile` makes beside them."""
+        rows = torch.from_numpy(index)
         if self.device.type != "cpu":
-            return Batch(gathered(self.mel, index, False), *self._about(index))
-        about: list[tuple[Tensor, Tensor, Tensor]] = []
-        mel = batch_memory((len(index), *self.mel.shape[1:]), self.mel.dtype, self.samples.pins)
-        rows, chosen, into = self.mel.numpy(), index.numpy(), mel.numpy()
+            if self.samples.pins:  # or the copy would wait for all that the accelerator has to do before it
+                rows = rows.pin_memory()
+            rows = rows.to(self.device, non_blocking=True)
+            return Batch(gathered(self.mel, rows, False), *self._about(rows)), meanwhile()
+        batch = self.samples.room(len(index))
+        mel, out = self.mel.numpy(), batch.numpy()
 
-        def gather(piece: slice) -> None:
-            rows.take(chosen[piece], 0, out=into[piece], mode="clip")
+        def gather(start: int) -> None:
+            stop = start + step
+            mel.take(index[start:stop], 0, out=out[start:stop], mode="clip")
 
         step = max(1, PIECE_BYTES * self.samples.per_window // self.samples.split.mel.window_bytes)
-        pieces = [partial(gather, slice(start, start + step)) for start in range(0, len(chosen), step)]
-        by_two([lambda: about.append(self._about(index)), *pieces], self._second)
-        return Batch(mel, *about[0])
+        pieces = [partial(gather, start) for start in range(0, len(index), step)]
+        made, about, *_ = by_two([meanwhile, partial(self._about, rows), *pieces], self._second)
+        return Batch(batch, *about), made
 
     def cut(self, start: int, stop: int) -> Batch:
         """Samples [start, stop) as they lie, without a copy."""
@@ -83,7 +78,7 @@ class ResidentSamples:
     def _about(self, index: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """class_id, weight and recording of samples."""
         pin = self.samples.pins
-        recording = gathered(self._recording, self._window_of(index), pin).long()
+        recording = gathered(self._recording, self._window_of(index), pin)
         return gathered(self._class, recording, pin), gathered(self._weight, recording, pin), recording
 
     def _window_of(self, index: Tensor) -> Tensor:
@@ -93,6 +88,25 @@ class ResidentSamples:
         if index.device.type == "cpu":
             return torch.from_numpy(index.numpy() // each)  # torch divides each number by itself
         return torch.div(index, each, rounding_mode="floor")
+
+
+def by_two(tasks: Sequence[Callable[[], Any]], second: ThreadPoolExecutor) -> list[Any]:
+    """What the tasks return, each run by this thread or by the second one, whichever is free.
+
+    Where torch may use one thread only, or the second has no core, this one runs them all and waits for nobody.
+    """
+    results = [None] * len(tasks)
+    waiting = iter(range(len(tasks)))
+
+    def work() -> None:
+        for number in waiting:
+            results[number] = tasks[number]()
+
+    helping = second.submit(work) if torch.get_num_threads() > 1 else None
+    work()
+    if helping is not None and not helping.cancel():
+        helping.result()
+    return results
 
 
 def _in_memory(samples: SplitSamples) -> Tensor:
@@ -116,38 +130,31 @@ class ResidentEpochs:
         self.resident, self.data, self.seed = resident, data, seed
         self.rank, self.world = rank, world
         samples = resident.samples
-        self._class_of_sample = np.repeat(
-            samples.class_of_recording.astype(np.int16), np.diff(samples.offsets)
-        )
-        draws = epoch_draws(samples.class_counts(), data.sampling, 0, data.curriculum_epochs)
+        class_of_window = np.repeat(samples.class_of_recording, samples.split.windows_per_recording)
+        counts = samples.class_counts()
+        self._windows_of_class = [np.flatnonzero(class_of_window == number) for number in range(len(counts))]
+        draws = epoch_draws(counts, data.sampling, 0, data.curriculum_epochs)
         self.bounds = batch_bounds(int(draws.sum()), data.batch_size, world)
-        self._sizes = share_sizes(self.bounds, rank, world)
         self._at_once = at_once(samples, data.batch_size, GATHER_BYTES)
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="next-epoch")
-        self._ahead: tuple[int, Future[Tensor]] | None = None
 
     def __len__(self) -> int:
         return len(self.bounds) - 1
 
-    def _order(self, epoch: int) -> Tensor:
-        """This rank's samples in the order of the epoch."""
-        data = self.data
-        order = epoch_order(self._class_of_sample, data.sampling, self.seed, epoch, data.curriculum_epochs)
-        if self.world > 1:
-            order = np.concatenate([order[a + self.rank : b : self.world] for a, b in pairwise(self.bounds)])
-        return torch.from_numpy(order)
-
-    def _order_in_time(self, epoch: int) -> Tensor:
-        """The order of the epoch, drawn while the epoch before it ran."""
-        ready = self._ahead[1].result() if self._ahead and self._ahead[0] == epoch else self._order(epoch)
-        self._ahead = epoch + 1, self._thread.submit(self._order, epoch + 1)
-        return ready
-
     def batches(self, epoch: int, start: int = 0) -> Iterator[Batch]:
-        """Batches `start`, start + 1, … of the epoch. The order goes to the device once; small batches are gathered as one."""
-        order = self._order_in_time(epoch).to(self.resident.device)
-        ends = np.cumsum(self._sizes)
+        """Batches `start`, start + 1, … of the epoch. Small ones are gathered as one."""
+        data, per_window = self.data, self.resident.samples.per_window
+        order = EpochOrder(
+            self._windows_of_class, per_window, data.sampling, self.seed, epoch, data.curriculum_epochs
+        )
+        index = order.at(self._places(start))
         for first in range(start, len(self), self._at_once):
-            sizes = self._sizes[first : first + self._at_once].tolist()
-            stop = int(ends[first + len(sizes) - 1])
-            yield from divided(self.resident.take(order[stop - sum(sizes) : stop]), sizes)
+            coming = partial(order.at, self._places(first + self._at_once))
+            several, index = self.resident.take(index, coming)
+            bounds = self.bounds[first : first + self._at_once + 1]
+            yield from divided(several, share_sizes(bounds, self.rank, self.world).tolist())
+
+    def _places(self, first: int) -> np.ndarray:
+        """Where in the epoch the samples of this rank stand that are gathered as one from batch `first` on, int64 [n]."""
+        bounds = self.bounds[first : first + self._at_once + 1].tolist()
+        of_batch = (np.arange(a + self.rank, b, self.world) for a, b in pairwise(bounds))
+        return np.concatenate([np.arange(0), *of_batch])

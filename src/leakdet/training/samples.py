@@ -1,7 +1,6 @@
 """A split as the samples of the network: which belongs to which recording, of what class and weight, and where it lies."""
 
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -13,8 +12,6 @@ from torch.utils.data import get_worker_info
 
 from leakdet.detection.detector import as_samples, sample_shape
 from leakdet.storage.store import StoreSplit
-
-PIECE_BYTES = 256 << 10  # of mel that one of two threads gathers before it looks for more
 
 
 class Batch(NamedTuple):
@@ -46,23 +43,6 @@ def gathered(table: Tensor, index: Tensor, pin: bool) -> Tensor:
     # "clip", because numpy checks the bounds in a second copy otherwise
     rows.take(index.numpy(), 0, out=out.numpy(), mode="clip")
     return out
-
-
-def by_two(tasks: Iterable[Callable[[], None]], second: ThreadPoolExecutor) -> None:
-    """Run all tasks, each by this thread or by the second one, whichever is free.
-
-    Where torch may use one thread only, or the second has no core, this one runs them all and waits for nobody.
-    """
-    waiting = iter(list(tasks))
-
-    def work() -> None:
-        for task in waiting:
-            task()
-
-    helping = second.submit(work) if torch.get_num_threads() > 1 else None
-    work()
-    if helping is not None and not helping.cancel():
-        helping.result()
 
 
 def at_once(samples: "SplitSamples", batch_size: int, gather_bytes: int) -> int:

@@ -1,9 +1,12 @@
 """Which samples an epoch visits, how often, in which batches: a pure function of (seed, epoch), the same on every process."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from leakdet.training.shuffling import Shuffle
+
 SAMPLINGS = ("natural", "balanced", "oversampled", "curriculum")
-KEYS_FROM = 1 << 20  # numbers that fill a processor's cache: more are sorted by random keys
 
 
 def epoch_draws(counts: np.ndarray, sampling: str, epoch: int = 0, curriculum_epochs: int = 1) -> np.ndarray:
@@ -33,46 +36,45 @@ def drawn_mix(counts: np.ndarray, sampling: str, epoch: int = 0, curriculum_epoc
     return np.asarray(draws / max(1, draws.sum()))
 
 
-def epoch_order(
-    class_id: np.ndarray, sampling: str, seed: int, epoch: int, curriculum_epochs: int = 1
-) -> np.ndarray:
-    """Samples in the order of this epoch, int64 [draws]; no sample of a class again before all others of it were drawn."""
-    rng = np.random.default_rng([seed, epoch])
-    counts = np.bincount(class_id)
-    draws = epoch_draws(counts, sampling, epoch, curriculum_epochs)
-    if (draws == counts).all():
-        return permutation(len(class_id), rng)
-    picked = [
-        _repeated(np.flatnonzero(class_id == number), count, rng)
-        for number, count in enumerate(draws.tolist())
-        if count
-    ]
-    drawn = np.concatenate(picked)
-    return np.asarray(drawn[permutation(len(drawn), rng)])
+class EpochOrder:
+    """The samples of an epoch in its order, a pure function of (seed, epoch); each is computed from its place.
 
-
-def permutation(count: int, rng: np.random.Generator) -> np.ndarray:
-    """0, …, count - 1 in random order, int64.
-
-    Many are sorted by random keys, each of which shares a number with its place: a shuffle that jumps all over the memory takes
-    four times as long and disturbs whoever gathers a batch meanwhile. Keys of 64 - log2 N bits hardly ever agree; where two do,
-    the smaller place stays first.
+    No sample of a class comes again before all others of it have come. `windows_of_class` has the windows of each class,
+    int64 [w] each; a window is `per_window` samples.
     """
-    if count < KEYS_FROM:
-        return rng.permutation(count)
-    place_bits = np.uint64((count - 1).bit_length())
-    keys = rng.integers(0, 2**64 - 1, count, dtype=np.uint64, endpoint=True)
-    keys <<= place_bits
-    keys |= np.arange(count, dtype=np.uint64)
-    keys.sort()
-    keys &= np.uint64((1 << int(place_bits)) - 1)
-    return keys.view(np.int64)
 
+    def __init__(
+        self,
+        windows_of_class: Sequence[np.ndarray],
+        per_window: int,
+        sampling: str,
+        seed: int,
+        epoch: int,
+        curriculum_epochs: int = 1,
+    ) -> None:
+        rng = np.random.default_rng([seed, epoch])
+        counts = np.array([len(windows) for windows in windows_of_class], np.int64) * per_window
+        draws = epoch_draws(counts, sampling, epoch, curriculum_epochs)
+        self._shuffle = Shuffle(int(draws.sum()), rng)
+        self._ends = np.cumsum(draws)
+        self._begins = self._ends - draws
+        self._windows, self._per_window = windows_of_class, per_window
+        # where each sample comes once, the number of a draw is the sample
+        self._of_class = [] if (draws == counts).all() else [Shuffle(int(count), rng) for count in counts]
 
-def _repeated(members: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-    """`count` draws from `members`: whole shuffled rounds, then part of one."""
-    rounds = -(-count // len(members))
-    return np.concatenate([rng.permutation(members) for _ in range(rounds)])[:count]
+    def at(self, places: np.ndarray) -> np.ndarray:
+        """The samples at these places of the epoch, int64 [n] each."""
+        draw = self._shuffle.at(places)
+        if not self._of_class:
+            return draw
+        samples = np.empty_like(draw)
+        for number, members in enumerate(self._of_class):
+            chosen = np.flatnonzero((self._begins[number] <= draw) & (draw < self._ends[number]))
+            if len(chosen):
+                member = members.at((draw[chosen] - self._begins[number]) % members.count)
+                window, within = np.divmod(member, self._per_window)
+                samples[chosen] = self._windows[number][window] * self._per_window + within
+        return samples
 
 
 def batch_bounds(samples: int, batch_size: int, world: int = 1) -> np.ndarray:

@@ -23,8 +23,8 @@ from leakdet.errors import InputError, SettingsError
 from leakdet.training import blocks, streaming
 from leakdet.training.blocks import chunk_bounds
 from leakdet.training.loaders import Epochs, EvalLoader, TrainLoader, recording_shares
-from leakdet.training.resident import ResidentEpochs, ResidentSamples
-from leakdet.training.samples import Batch, SplitSamples, by_two
+from leakdet.training.resident import ResidentEpochs, ResidentSamples, by_two
+from leakdet.training.samples import Batch, SplitSamples
 from leakdet.training.sampling import epoch_draws
 from leakdet.training.streaming import StreamEpochs
 
@@ -163,8 +163,11 @@ def test_two_threads_share_tasks_and_neither_waits_for_a_core(threads: int, busy
         with ThreadPoolExecutor(1) as second:
             if busy:
                 second.submit(free.wait)
-            by_two([lambda number=number: done.append(number) for number in range(100)], second)
+            made = by_two(
+                [lambda number=number: done.append(number) or -number for number in range(100)], second
+            )
             assert sorted(done) == list(range(100))  # each once, and all of them by now
+            assert made == [-number for number in range(100)]
             free.set()
     finally:
         torch.set_num_threads(before)

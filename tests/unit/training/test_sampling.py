@@ -5,10 +5,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leakdet.training import sampling
-from leakdet.training.sampling import SAMPLINGS, batch_bounds, drawn_mix, epoch_order, permutation
+from leakdet.training import shuffling
+from leakdet.training.sampling import SAMPLINGS, EpochOrder, batch_bounds, drawn_mix
 
 CLASSES = st.lists(st.integers(0, 3), min_size=1, max_size=80).map(np.array)
+
+
+def epoch_order(
+    class_of_window: np.ndarray,
+    sampling: str,
+    seed: int,
+    epoch: int,
+    curriculum_epochs: int = 1,
+    per_window: int = 1,
+) -> np.ndarray:
+    """All samples of the epoch, in its order."""
+    windows = [np.flatnonzero(class_of_window == number) for number in range(class_of_window.max() + 1)]
+    order = EpochOrder(windows, per_window, sampling, seed, epoch, curriculum_epochs)
+    drawn = len(class_of_window) * per_window
+    if sampling == "oversampled":
+        drawn = max(map(len, windows)) * per_window * sum(1 for found in windows if len(found))
+    return order.at(np.arange(drawn))
 
 
 @given(CLASSES, st.sampled_from(SAMPLINGS), st.integers(0, 9), st.integers(0, 30))
@@ -40,6 +57,27 @@ def test_balanced_draws_alike_and_spreads_over_the_members(class_id):
         assert max(visited) - min(visited) <= 1
 
 
+@given(CLASSES, st.sampled_from(SAMPLINGS), st.integers(1, 4), st.booleans())
+def test_each_place_has_its_sample_whatever_else_is_asked_for(
+    class_id, sampling: str, per_window: int, listed: bool
+):
+    with pytest.MonkeyPatch.context() as patch:
+        if not listed:
+            patch.setattr(shuffling, "LISTED_UP_TO", 0)
+        order = epoch_order(class_id, sampling, 5, 1, 3, per_window)
+        windows = [np.flatnonzero(class_id == number) for number in range(class_id.max() + 1)]
+        some = np.arange(len(order))[::-3]
+        np.testing.assert_array_equal(
+            EpochOrder(windows, per_window, sampling, 5, 1, 3).at(some), order[some]
+        )
+    visits = np.bincount(order, minlength=len(class_id) * per_window)
+    class_of_sample = np.repeat(class_id, per_window)
+    for number in set(class_id.tolist()):
+        assert np.ptp(visits[class_of_sample == number]) <= 1
+    if sampling == "natural":
+        assert set(visits) == {1}
+
+
 @given(CLASSES)
 def test_oversampled_visits_the_most_frequent_class_once(class_id):
     order = epoch_order(class_id, "oversampled", 0, 0)
@@ -69,17 +107,3 @@ def test_batches_are_few_and_alike(samples: int, batch_size: int):
     assert sizes.min() >= 1
     assert sizes.max() <= batch_size
     assert sizes.max() - sizes.min() <= 1
-
-
-def test_many_numbers_are_sorted_by_random_keys_with_every_order_equally_likely(
-    monkeypatch: pytest.MonkeyPatch,
-):
-    monkeypatch.setattr(sampling, "KEYS_FROM", 1)
-    rng = np.random.default_rng(0)
-    orders = Counter(tuple(permutation(4, rng).tolist()) for _ in range(4800))
-    assert len(orders) == 24
-    chi_square = sum((count - 200) ** 2 / 200 for count in orders.values())
-    assert chi_square < 60  # 23 degrees of freedom: p = 4e-5
-    many = permutation(5000, rng)
-    assert sorted(many.tolist()) == list(range(5000))
-    assert abs(np.corrcoef(many, np.arange(5000))[0, 1]) < 0.06
