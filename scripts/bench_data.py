@@ -1,6 +1,7 @@
 """How fast windows reach the network, against a Dataset read item by item: the section `data` of docs/benchmarks.md."""
 
 import argparse
+import gc
 import multiprocessing
 import tempfile
 import time
@@ -159,7 +160,7 @@ def compared(folder: Path, store: Path, unit: str, batch_size: int) -> Iterator[
 
 
 def alone(measure: Callable[..., Any], *arguments: Any) -> Any:
-    """In a process of its own: how it keeps freed memory is nobody else's."""
+    """In a process of its own: how it keeps memory is nobody else's."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
         return process.submit(measure, *arguments).result()
 
@@ -174,6 +175,7 @@ def measured(store: Path, unit: str, batch_size: int, residency: str) -> dict[st
     """A row of an epoch that follows another, as all but the first do."""
     data = DataConfig(batch_size=batch_size, unit=unit)
     epochs = epochs_of(samples_of(store, unit), data, residency)
+    gc.freeze()  # as a training does
     if residency == "ram":
         keep_freed_memory()
         return _row(epochs)
@@ -216,7 +218,8 @@ def waiting(folder: Path, residency: str) -> dict[str, Any]:
     """Share of the second epoch of the default network that passes before a batch is there."""
     epochs = epochs_of(samples_of(folder, "window"), DataConfig(batch_size=512), residency)
     loaded(epochs, 0)
-    keep_freed_memory()  # as a training on a CPU does
+    gc.freeze()  # as a training does; on a CPU it does this, too:
+    keep_freed_memory()
     network = make_network(NetworkConfig(), FIELD.mel_shape, 2)
     waits, began = [], time.perf_counter()
     batches = epochs.batches(1)

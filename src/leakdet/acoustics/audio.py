@@ -44,9 +44,8 @@ class WaveformFacts:
     peak: float = 0.0
     mains_hum_db: tuple[float, ...] = ()  # for each of hum.MAINS_HZ, before any high-pass
     flags: list[str] = field(default_factory=list)
-    content_sha256: str = (
-        ""  # of the decoded mono samples: the same sound as WAV and as FLAC is the same content
-    )
+    # of the decoded mono samples: the same sound as WAV and as FLAC is the same content
+    content_sha256: str = ""
 
     @property
     def duration_s(self) -> float:

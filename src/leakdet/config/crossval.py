@@ -35,9 +35,8 @@ class CrossvalSettings(ProtocolConfig):
 
     protocols: Any = None  # name -> group_by, where, folds
     repeats: int = 1  # over seeds: seed, seed + 1, ...; each divides and trains anew
-    val_fraction: float = (
-        0.25  # of what is not held out: early stopping and threshold use it, and nothing else
-    )
+    # of what is not held out: early stopping and threshold use it, and nothing else
+    val_fraction: float = 0.25
     out: str | None = None  # null: the run's folder; a folder with finished folds is gone on with
     parts: int = 1  # jobs that share the folds: -m crossval.parts=4 crossval.part=0,1,2,3
     part: int = 0

@@ -22,9 +22,8 @@ class SignalConfig:
     frame_hop_samples: int = 0  # 0: half of n_fft; matters only where n_fft is shorter than the segment
     n_mels: int = 64
     fmin_hz: float = 300.0
-    fmax_hz: int | float | str = (
-        "auto"  # auto: the lowest Nyquist frequency among the sources, found by `build`
-    )
+    # auto: the lowest Nyquist frequency among the sources, found by `build`
+    fmax_hz: int | float | str = "auto"
     floor: float = 1e-5  # smallest magnitude, 1e-5 = -100 dB
     channels: str = "mean"  # mean | first
     detrend: str = "none"  # none | mean | linear, within each window

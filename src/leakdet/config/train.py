@@ -22,9 +22,8 @@ class DataConfig:
     workers: int = 0  # stream only: processes that read, beside the one that trains; 0: a thread reads ahead
     worker_start: str = "forkserver"  # fork | forkserver | spawn: how worker processes are started
     buffer_mb: float = 64.0  # stream only: windows that are shuffled together, in each reading process
-    shuffle_labels: bool = (
-        False  # null test: permute the training and validation labels over recordings; nothing can be learnt
-    )
+    # null test: permute the training and validation labels over recordings; nothing can be learnt
+    shuffle_labels: bool = False
 
     def __post_init__(self) -> None:
         one_of("data.unit", self.unit, ("window", "segment"))
@@ -68,9 +67,8 @@ class LossConfig:
     alpha: float = 0.75  # focal: weight of the leak class, 1 - alpha for the rest
     label_smoothing: float = 0.0  # share of the target that is spread evenly over the classes, in both losses
     pos_weight: float = 1.0  # of leaks in the auxiliary loss
-    allow_several_balances: bool = (
-        False  # class weights, boost, focal alpha and sampling multiply: one is allowed unless told
-    )
+    # class weights, boost, focal alpha and sampling multiply: one is allowed unless told
+    allow_several_balances: bool = False
 
     def __post_init__(self) -> None:
         one_of("loss.name", self.name, ("ce", "weighted_ce", "focal"))
@@ -190,12 +188,10 @@ class TrainConfig:
     augment: AugmentConfig = field(default_factory=AugmentConfig)
     decision: DecisionConfig = field(default_factory=DecisionConfig)
     averaging: AveragingConfig = field(default_factory=AveragingConfig)
-    patience: int = (
-        15  # validation checks without a better recording F1, ties broken by the loss, before training stops
-    )
-    loss_patience: int = (
-        10  # validation checks with a risen loss and no better F1 before training stops; 0: off
-    )
+    # validation checks without a better recording F1, ties broken by the loss, before training stops
+    patience: int = 15
+    # validation checks with a risen loss and no better F1 before training stops; 0: off
+    loss_patience: int = 10
     resume: str | None = None  # auto | a run's folder | a .ckpt: go on exactly where that run was
     init_from: str | None = None  # a model file or checkpoint whose weights are the start of a new training
     init_reset: list[str] = field(default_factory=lambda: list(INIT_PARTS))  # what starts anew with init_from

@@ -36,9 +36,8 @@ class TuneSettings:
 
     study: str = "default"  # its name; the same name goes on with the same study
     folder: str = "runs/tune/default"
-    storage: str | None = (
-        None  # null: a journal file in the folder; or sqlite:///..., postgresql://..., grpc://host:port
-    )
+    # null: a journal file in the folder; or sqlite:///..., postgresql://..., grpc://host:port
+    storage: str | None = None
     n_trials: int = 20  # of the study in total, whoever runs them
     workers: int = 1
     worker: int = 0  # which of them this process is; -m counts it
@@ -53,9 +52,8 @@ class TuneSettings:
     percentile: float = 25.0  # percentile: the share of trials that are let through
     reduction_factor: int = 3  # hyperband, asha
     repeats: int = 1  # trainings of a trial, with seeds seed, seed+1, ...; its value is their mean
-    folds: int = (
-        1  # of train and val together, each validated once in each repeat; 1: val as the store has it
-    )
+    # of train and val together, each validated once in each repeat; 1: val as the store has it
+    folds: int = 1
     skip_duplicates: bool = True  # parameters that a finished trial had are not trained again
     max_retries: int = 2  # of a trial whose process was killed or interrupted
     keep: str = "best"  # best | all | none: whose checkpoints stay

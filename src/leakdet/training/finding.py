@@ -21,9 +21,8 @@ from leakdet.training.module import LeakModule
 from leakdet.training.optimising import adamw
 
 LOW, HIGH, STEPS = 1e-6, 1.0, 100
-WINDOW = (
-    9  # losses in the moving mean; an odd number, half of them on either side, or the choice would come late
-)
+# losses in the moving mean; an odd number, half of them on either side, or the choice would come late
+WINDOW = 9
 STRIDE = 5
 BLOWN_UP = 4.0  # times the lowest mean of the latest losses: the test ends there
 BATCH_SIZES = tuple(2**power for power in range(5, 16))

@@ -20,6 +20,7 @@ from leakdet.training.callbacks.averaging import averaging
 from leakdet.training.callbacks.collapse import Collapse
 from leakdet.training.callbacks.findings import Findings
 from leakdet.training.callbacks.first_batch import FirstBatch
+from leakdet.training.callbacks.garbage import GarbageSearch
 from leakdet.training.callbacks.gradients import GradientMonitor
 from leakdet.training.callbacks.history import History
 from leakdet.training.callbacks.interruption import Interrupted, Interruption
@@ -164,6 +165,7 @@ def make_callbacks(config: TrainConfig, run_folder: Path) -> list[Callback]:
         SystemUse(findings),
     ]
     return [
+        GarbageSearch(),
         stop,
         *loss_stop,
         *averaging(config),

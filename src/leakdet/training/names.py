@@ -4,9 +4,8 @@ TRAIN_LOSS = "train/loss"
 TRAIN_CLASS_LOSS = "train/class_loss"
 TRAIN_LEAK_LOSS = "train/leak_loss"
 TRAIN_LOSSES = (TRAIN_LOSS, TRAIN_CLASS_LOSS, TRAIN_LEAK_LOSS)
-TRAIN_DRAWN = (
-    "train/leaks_drawn"  # share of leaks among the samples that the epoch draws: it moves under a curriculum
-)
+# share of leaks among the samples that the epoch draws: it moves under a curriculum
+TRAIN_DRAWN = "train/leaks_drawn"
 VAL_LOSS = "val/loss"
 VAL_CLASS_LOSS = "val/class_loss"
 VAL_LEAK_LOSS = "val/leak_loss"

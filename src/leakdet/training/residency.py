@@ -10,9 +10,8 @@ import torch
 from leakdet.training.company import decide, decided
 
 DECIDED = "LEAKDET_RESIDENCY"  # environment variable by which a run tells its child processes
-SHARE = (
-    0.5  # of the free memory that data may take; the rest is the network's, its gradients' and other people's
-)
+# of the free memory that data may take; the rest is the network's, its gradients' and other people's
+SHARE = 0.5
 
 
 @dataclass(frozen=True)

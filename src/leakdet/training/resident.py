@@ -17,7 +17,7 @@ from leakdet.storage.checking import check_contents
 from leakdet.training.samples import Batch, SplitSamples, at_once, divided, gathered
 from leakdet.training.sampling import EpochOrder, batch_bounds, epoch_draws, share_sizes
 
-GATHER_BYTES = 32 << 20  # of mel gathered at once: two threads that meet cost less by the sample
+GATHER_BYTES = 16 << 20  # of mel gathered at once: two threads that meet cost less by the sample
 PIECE_BYTES = 1 << 20  # of mel that one of two threads gathers before it looks for more
 
 

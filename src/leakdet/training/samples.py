@@ -46,8 +46,9 @@ def gathered(table: Tensor, index: Tensor, pin: bool) -> Tensor:
 
 
 def at_once(samples: "SplitSamples", batch_size: int, gather_bytes: int) -> int:
-    """How many batches are gathered as one, so that they hold `gather_bytes` of mel: a small gather costs mostly its call."""
-    return -(-gather_bytes * samples.per_window // (samples.split.mel.window_bytes * batch_size))
+    """How many batches are gathered as one, to hold about `gather_bytes` of mel: a small gather costs mostly its call."""
+    batch_bytes = samples.split.mel.window_bytes * batch_size / samples.per_window
+    return max(1, round(gather_bytes / batch_bytes))
 
 
 def divided(several: Batch, sizes: list[int]) -> Iterator[Batch]:
