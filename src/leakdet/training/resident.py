@@ -17,8 +17,9 @@ from leakdet.storage.checking import check_contents
 from leakdet.training.samples import Batch, SplitSamples, at_once, divided, gathered
 from leakdet.training.sampling import EpochOrder, batch_bounds, epoch_draws, share_sizes
 
-GATHER_BYTES = 16 << 20  # of mel gathered at once: two threads that meet cost less by the sample
-PIECE_BYTES = 1 << 20  # of mel that one of two threads gathers before it looks for more
+# of mel gathered at once: between two gathers, both threads wait for code and tables that the mel drove out of the cache
+GATHER_BYTES = 32 << 20
+PIECE_BYTES = 512 << 10  # of mel that one of two threads gathers before it looks for more
 
 
 class ResidentSamples:
@@ -135,6 +136,7 @@ class ResidentEpochs:
         self._windows_of_class = [np.flatnonzero(class_of_window == number) for number in range(len(counts))]
         draws = epoch_draws(counts, data.sampling, 0, data.curriculum_epochs)
         self.bounds = batch_bounds(int(draws.sum()), data.batch_size, world)
+        self._sizes = share_sizes(self.bounds, rank, world)
         self._at_once = at_once(samples, data.batch_size, GATHER_BYTES)
 
     def __len__(self) -> int:
@@ -146,15 +148,14 @@ class ResidentEpochs:
         order = EpochOrder(
             self._windows_of_class, per_window, data.sampling, self.seed, epoch, data.curriculum_epochs
         )
-        index = order.at(self._places(start))
+        index = self._drawn(order, start)
         for first in range(start, len(self), self._at_once):
-            coming = partial(order.at, self._places(first + self._at_once))
+            coming = partial(self._drawn, order, first + self._at_once)
             several, index = self.resident.take(index, coming)
-            bounds = self.bounds[first : first + self._at_once + 1]
-            yield from divided(several, share_sizes(bounds, self.rank, self.world).tolist())
+            yield from divided(several, self._sizes[first : first + self._at_once].tolist())
 
-    def _places(self, first: int) -> np.ndarray:
-        """Where in the epoch the samples of this rank stand that are gathered as one from batch `first` on, int64 [n]."""
+    def _drawn(self, order: EpochOrder, first: int) -> np.ndarray:
+        """This rank's samples of the batches that are gathered as one from `first` on, int64 [n]; none after the last."""
         bounds = self.bounds[first : first + self._at_once + 1].tolist()
-        of_batch = (np.arange(a + self.rank, b, self.world) for a, b in pairwise(bounds))
-        return np.concatenate([np.arange(0), *of_batch])
+        places = (np.arange(a + self.rank, b, self.world) for a, b in pairwise(bounds))
+        return order.at(np.concatenate([np.arange(0), *places]))
