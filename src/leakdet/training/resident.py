@@ -77,7 +77,11 @@ class ResidentSamples:
         return Batch(self.mel[start:stop], *self._about(torch.arange(start, stop, device=self.device)))
 
     def _about(self, index: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """class_id, weight and recording of samples."""
+        """class_id, weight and recording of samples.
+
+        By numpy in the host's memory: each thread that calls torch for many numbers gets threads of its own from it, which then
+        wait spinning, on the cores that the other one needs.
+        """
         pin = self.samples.pins
         recording = gathered(self._recording, self._window_of(index), pin)
         return gathered(self._class, recording, pin), gathered(self._weight, recording, pin), recording
@@ -87,7 +91,7 @@ class ResidentSamples:
         if each == 1:
             return index
         if index.device.type == "cpu":
-            return torch.from_numpy(index.numpy() // each)  # torch divides each number by itself
+            return torch.from_numpy(index.numpy() // each)
         return torch.div(index, each, rounding_mode="floor")
 
 
