@@ -18,7 +18,7 @@ from leakdet.training.samples import Batch, SplitSamples, at_once, divided, gath
 from leakdet.training.sampling import EpochOrder, batch_bounds, epoch_draws, share_sizes
 
 # of mel gathered at once: between two gathers, both threads wait for code and tables that the mel drove out of the cache
-GATHER_BYTES = 32 << 20
+GATHER_BYTES = 24 << 20
 PIECE_BYTES = 512 << 10  # of mel that one of two threads gathers before it looks for more
 
 
@@ -52,25 +52,35 @@ class ResidentSamples:
             setattr(self, name, getattr(self, name).to(device))
         return self
 
-    def take(self, index: np.ndarray, meanwhile: Callable[[], np.ndarray]) -> tuple[Batch, np.ndarray]:
-        """Samples `index`, int64 [B], any order, duplicates allowed; and what `meanwhile` makes beside them."""
+    def gather(
+        self, index: np.ndarray, beside: Callable[[], np.ndarray]
+    ) -> Callable[[], tuple[Batch, np.ndarray]]:
+        """Begin to gather samples `index`, int64 [B], any order, duplicates allowed. What it returns finishes it: the samples,
+        and what `beside` returns.
+        """
         rows = torch.from_numpy(index)
         if self.device.type != "cpu":
             if self.samples.pins:  # or the copy would wait for all that the accelerator has to do before it
                 rows = rows.pin_memory()
             rows = rows.to(self.device, non_blocking=True)
-            return Batch(gathered(self.mel, rows, False), *self._about(rows)), meanwhile()
-        batch = self.samples.room(len(index))
-        mel, out = self.mel.numpy(), batch.numpy()
+            batch = Batch(gathered(self.mel, rows, False), *self._about(rows))
+            return lambda: (batch, beside())
+        room = self.samples.room(len(index))
+        mel, out = self.mel.numpy(), room.numpy()
 
-        def gather(start: int) -> None:
+        def piece(start: int) -> None:
             stop = start + step
             mel.take(index[start:stop], 0, out=out[start:stop], mode="clip")
 
         step = max(1, PIECE_BYTES * self.samples.per_window // self.samples.split.mel.window_bytes)
-        pieces = [partial(gather, start) for start in range(0, len(index), step)]
-        made, about, *_ = by_two([meanwhile, partial(self._about, rows), *pieces], self._second)
-        return Batch(batch, *about), made
+        pieces = [partial(piece, start) for start in range(0, len(index), step)]
+        work = SharedWork([beside, partial(self._about, rows), *pieces], self._second)
+
+        def finish() -> tuple[Batch, np.ndarray]:
+            made, about, *_ = work.results()
+            return Batch(room, *about), made
+
+        return finish
 
     def cut(self, start: int, stop: int) -> Batch:
         """Samples [start, stop) as they lie, without a copy."""
@@ -95,23 +105,28 @@ class ResidentSamples:
         return torch.div(index, each, rounding_mode="floor")
 
 
-def by_two(tasks: Sequence[Callable[[], Any]], second: ThreadPoolExecutor) -> list[Any]:
-    """What the tasks return, each run by this thread or by the second one, whichever is free.
+class SharedWork:
+    """Tasks that a second thread begins at once, and that the thread which asks for the results helps to finish.
 
-    Where torch may use one thread only, or the second has no core, this one runs them all and waits for nobody.
+    Where torch may use one thread only, or the second has no core, the one that asks does them all and waits for nobody.
     """
-    results = [None] * len(tasks)
-    waiting = iter(range(len(tasks)))
 
-    def work() -> None:
-        for number in waiting:
-            results[number] = tasks[number]()
+    def __init__(self, tasks: Sequence[Callable[[], Any]], second: ThreadPoolExecutor) -> None:
+        self._tasks = tasks
+        self._waiting = iter(range(len(tasks)))
+        self._results: list[Any] = [None] * len(tasks)
+        self._helping = second.submit(self._work) if torch.get_num_threads() > 1 else None
 
-    helping = second.submit(work) if torch.get_num_threads() > 1 else None
-    work()
-    if helping is not None and not helping.cancel():
-        helping.result()
-    return results
+    def _work(self) -> None:
+        for number in self._waiting:
+            self._results[number] = self._tasks[number]()
+
+    def results(self) -> list[Any]:
+        """What the tasks returned, in their order. Raises what one of them raised."""
+        self._work()
+        if self._helping is not None and not self._helping.cancel():
+            self._helping.result()
+        return self._results
 
 
 def _in_memory(samples: SplitSamples) -> Tensor:
@@ -152,11 +167,13 @@ class ResidentEpochs:
         order = EpochOrder(
             self._windows_of_class, per_window, data.sampling, self.seed, epoch, data.curriculum_epochs
         )
-        index = self._drawn(order, start)
-        for first in range(start, len(self), self._at_once):
-            coming = partial(self._drawn, order, first + self._at_once)
-            several, index = self.resident.take(index, coming)
-            yield from divided(several, self._sizes[first : first + self._at_once].tolist())
+        step = self._at_once
+        finish = self.resident.gather(self._drawn(order, start), partial(self._drawn, order, start + step))
+        for first in range(start, len(self), step):
+            several, index = finish()
+            # the next ones are gathered while the network learns from these
+            finish = self.resident.gather(index, partial(self._drawn, order, first + 2 * step))
+            yield from divided(several, self._sizes[first : first + step].tolist())
 
     def _drawn(self, order: EpochOrder, first: int) -> np.ndarray:
         """This rank's samples of the batches that are gathered as one from `first` on, int64 [n]; none after the last."""

@@ -23,7 +23,7 @@ from leakdet.errors import InputError, SettingsError
 from leakdet.training import blocks, streaming
 from leakdet.training.blocks import chunk_bounds
 from leakdet.training.loaders import Epochs, EvalLoader, TrainLoader, recording_shares
-from leakdet.training.resident import ResidentEpochs, ResidentSamples, by_two
+from leakdet.training.resident import ResidentEpochs, ResidentSamples, SharedWork
 from leakdet.training.samples import Batch, SplitSamples
 from leakdet.training.sampling import epoch_draws
 from leakdet.training.streaming import StreamEpochs
@@ -163,12 +163,24 @@ def test_two_threads_share_tasks_and_neither_waits_for_a_core(threads: int, busy
         with ThreadPoolExecutor(1) as second:
             if busy:
                 second.submit(free.wait)
-            made = by_two(
-                [lambda number=number: done.append(number) or -number for number in range(100)], second
-            )
+            tasks = [lambda number=number: done.append(number) or -number for number in range(100)]
+            made = SharedWork(tasks, second).results()
             assert sorted(done) == list(range(100))  # each once, and all of them by now
             assert made == [-number for number in range(100)]
             free.set()
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_the_second_thread_begins_before_anybody_asks() -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    begun = threading.Event()
+    try:
+        with ThreadPoolExecutor(1) as second:
+            work = SharedWork([begun.set], second)
+            assert begun.wait(10)
+            assert work.results() == [None]
     finally:
         torch.set_num_threads(before)
 
@@ -178,7 +190,7 @@ def test_the_second_threads_error_is_raised() -> None:
     torch.set_num_threads(2)
     try:
         with ThreadPoolExecutor(1) as second, pytest.raises(ZeroDivisionError):
-            by_two([lambda: time.sleep(0.01), *[lambda: 1 // 0] * 2], second)
+            SharedWork([lambda: time.sleep(0.01), *[lambda: 1 // 0] * 2], second).results()
     finally:
         torch.set_num_threads(before)
 
