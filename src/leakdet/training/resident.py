@@ -19,7 +19,7 @@ from leakdet.training.sampling import EpochOrder, batch_bounds, epoch_draws, sha
 
 # of mel gathered at once: between two gathers, both threads wait for code and tables that the mel drove out of the cache
 GATHER_BYTES = 24 << 20
-PIECE_BYTES = 512 << 10  # of mel that one of two threads gathers before it looks for more
+PIECE_BYTES = 1 << 20  # of mel that one of two threads gathers before it looks for more
 
 
 class ResidentSamples:
