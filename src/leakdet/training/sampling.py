@@ -39,8 +39,8 @@ def drawn_mix(counts: np.ndarray, sampling: str, epoch: int = 0, curriculum_epoc
 class EpochOrder:
     """The samples of an epoch in its order, a pure function of (seed, epoch); each is computed from its place.
 
-    No sample of a class comes again before all others of it have come. `windows_of_class` has the windows of each class,
-    int64 [w] each; a window is `per_window` samples.
+    The samples of a class come equally often, or differ by one. `windows_of_class` has the windows of each class, int64 [w]
+    each; a window is `per_window` samples.
     """
 
     def __init__(
