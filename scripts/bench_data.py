@@ -172,10 +172,10 @@ def epochs_of(samples: SplitSamples, data: DataConfig, residency: str) -> Epochs
 
 
 def measured(store: Path, unit: str, batch_size: int, residency: str) -> dict[str, Any]:
-    """A row of an epoch that follows another, as all but the first do."""
+    """A row, under what a training does to its process; a stream against a read that is spared it, and one that is not."""
     data = DataConfig(batch_size=batch_size, unit=unit)
     epochs = epochs_of(samples_of(store, unit), data, residency)
-    gc.freeze()  # as a training does
+    gc.freeze()
     if residency == "ram":
         keep_freed_memory()
         return _row(epochs)
@@ -185,6 +185,7 @@ def measured(store: Path, unit: str, batch_size: int, residency: str) -> dict[st
 
 
 def _row(epochs: Epochs) -> dict[str, Any]:
+    """Of epochs that follow another, as all but the first do."""
     loaded(epochs, 0)
     rounds, shares = [], []
     for number in range(ROUNDS):
@@ -218,7 +219,7 @@ def waiting(folder: Path, residency: str) -> dict[str, Any]:
     """Share of the second epoch of the default network that passes before a batch is there."""
     epochs = epochs_of(samples_of(folder, "window"), DataConfig(batch_size=512), residency)
     loaded(epochs, 0)
-    gc.freeze()  # as a training does; on a CPU it does this, too:
+    gc.freeze()  # as a training on a CPU does, both
     keep_freed_memory()
     network = make_network(NetworkConfig(), FIELD.mel_shape, 2)
     waits, began = [], time.perf_counter()

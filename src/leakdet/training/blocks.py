@@ -15,7 +15,7 @@ from leakdet.config import DataConfig
 from leakdet.storage.checking import check_recordings
 from leakdet.storage.mel_array import page_aligned
 from leakdet.training.draws import Draws
-from leakdet.training.samples import SplitSamples
+from leakdet.training.samples import SplitSamples, take_into
 
 CHUNK_BYTES = 1 << 20  # read at once where recordings are smaller: a disk's seek costs less than its transfer
 
@@ -42,8 +42,7 @@ class Block:
     def fill(self, mel: np.ndarray, recording: np.ndarray) -> int:
         """Hand out as many samples as are left, or as there is room for; returns how many."""
         index = self.order[self.at : self.at + len(recording)]
-        # "clip", because numpy checks the bounds in a second copy otherwise
-        np.take(self.mel, index, axis=0, out=mel[: len(index)], mode="clip")
+        take_into(mel[: len(index)], self.mel, index)
         recording[: len(index)] = self.recording[self.at : self.at + len(index)]
         self.at += len(index)
         return len(index)

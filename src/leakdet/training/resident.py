@@ -14,7 +14,7 @@ from torch import Tensor
 from leakdet.config import DataConfig
 from leakdet.detection.detector import as_samples
 from leakdet.storage.checking import check_contents
-from leakdet.training.samples import Batch, SplitSamples, at_once, divided, gathered
+from leakdet.training.samples import Batch, SplitSamples, at_once, divided, gathered, take_into
 from leakdet.training.sampling import EpochOrder, batch_bounds, epoch_draws, share_sizes
 
 # of mel gathered at once: between two gathers, both threads wait for code and tables that the mel drove out of the cache
@@ -70,7 +70,7 @@ class ResidentSamples:
 
         def piece(start: int) -> None:
             stop = start + step
-            mel.take(index[start:stop], 0, out=out[start:stop], mode="clip")
+            take_into(out[start:stop], mel, index[start:stop])
 
         step = max(1, PIECE_BYTES * self.samples.per_window // self.samples.split.mel.window_bytes)
         pieces = [partial(piece, start) for start in range(0, len(index), step)]

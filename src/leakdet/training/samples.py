@@ -39,10 +39,15 @@ def gathered(table: Tensor, index: Tensor, pin: bool) -> Tensor:
     """
     if table.device.type != "cpu":
         return table.index_select(0, index)
-    rows, out = table.numpy(), batch_memory((len(index), *table.shape[1:]), table.dtype, pin)
-    # "clip", because numpy checks the bounds in a second copy otherwise
-    rows.take(index.numpy(), 0, out=out.numpy(), mode="clip")
+    out = batch_memory((len(index), *table.shape[1:]), table.dtype, pin)
+    take_into(out.numpy(), table.numpy(), index.numpy())
     return out
+
+
+def take_into(out: np.ndarray, table: np.ndarray, index: np.ndarray) -> None:
+    """out[:] = table[index], along the first axis; every index must be there."""
+    # "clip", because numpy checks the bounds in a second copy otherwise
+    table.take(index, 0, out=out, mode="clip")
 
 
 def at_once(samples: "SplitSamples", batch_size: int, gather_bytes: int) -> int:

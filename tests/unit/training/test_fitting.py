@@ -156,9 +156,8 @@ def test_modules_are_not_searched_for_garbage_while_training_runs(
         except SettingsError:
             assert last_step == 3
         assert min(frozen.counts) > 50_000
-        assert frozen.counts == sorted(
-            frozen.counts, reverse=True
-        )  # what later steps leave behind is searched
+        # what later steps leave behind is searched
+        assert frozen.counts == sorted(frozen.counts, reverse=True)
         assert gc.get_freeze_count() == outside
 
 

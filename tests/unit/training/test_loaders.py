@@ -7,7 +7,9 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from types import SimpleNamespace
@@ -154,45 +156,41 @@ def test_balanced_batches_are_balanced_on_each_rank(
         assert drawn.float().mean().item() == pytest.approx(0.5, abs=0.1)
 
 
+@contextmanager
+def torch_threads(count: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("busy", [False, True])
 def test_two_threads_share_tasks_and_neither_waits_for_a_core(threads: int, busy: bool) -> None:
-    before, done, free = torch.get_num_threads(), [], threading.Event()
-    torch.set_num_threads(threads)
-    try:
-        with ThreadPoolExecutor(1) as second:
-            if busy:
-                second.submit(free.wait)
-            tasks = [lambda number=number: done.append(number) or -number for number in range(100)]
-            made = SharedWork(tasks, second).results()
-            assert sorted(done) == list(range(100))  # each once, and all of them by now
-            assert made == [-number for number in range(100)]
-            free.set()
-    finally:
-        torch.set_num_threads(before)
+    done, free = [], threading.Event()
+    with torch_threads(threads), ThreadPoolExecutor(1) as second:
+        if busy:
+            second.submit(free.wait)
+        tasks = [lambda number=number: done.append(number) or -number for number in range(100)]
+        made = SharedWork(tasks, second).results()
+        assert sorted(done) == list(range(100))  # each once, and all of them by now
+        assert made == [-number for number in range(100)]
+        free.set()
 
 
 def test_the_second_thread_begins_before_anybody_asks() -> None:
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
     begun = threading.Event()
-    try:
-        with ThreadPoolExecutor(1) as second:
-            work = SharedWork([begun.set], second)
-            assert begun.wait(10)
-            assert work.results() == [None]
-    finally:
-        torch.set_num_threads(before)
+    with torch_threads(2), ThreadPoolExecutor(1) as second:
+        work = SharedWork([begun.set], second)
+        assert begun.wait(10)
+        assert work.results() == [None]
 
 
 def test_the_second_threads_error_is_raised() -> None:
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        with ThreadPoolExecutor(1) as second, pytest.raises(ZeroDivisionError):
-            SharedWork([lambda: time.sleep(0.01), *[lambda: 1 // 0] * 2], second).results()
-    finally:
-        torch.set_num_threads(before)
+    with torch_threads(2), ThreadPoolExecutor(1) as second, pytest.raises(ZeroDivisionError):
+        SharedWork([lambda: time.sleep(0.01), *[lambda: 1 // 0] * 2], second).results()
 
 
 @pytest.mark.parametrize("unit", ["window", "segment"])
@@ -201,13 +199,10 @@ def test_batches_are_the_same_by_one_thread_and_by_two(
 ) -> None:
     monkeypatch.setattr("leakdet.training.resident.PIECE_BYTES", 20)
     samples = stores.samples_of(tmp_path, WINDOWS, LABELS, unit)
-    before, found = torch.get_num_threads(), []
+    found = []
     for threads in (1, 2):
-        torch.set_num_threads(threads)
-        try:
+        with torch_threads(threads):
             found.append(list(epochs_of(samples, "ram", DataConfig(batch_size=5)).batches(0)))
-        finally:
-            torch.set_num_threads(before)
     for one, two in zip(*found, strict=True):
         assert all(torch.equal(a, b) for a, b in zip(one, two, strict=True))
 

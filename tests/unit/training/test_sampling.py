@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leakdet.training import shuffling
-from leakdet.training.sampling import SAMPLINGS, EpochOrder, batch_bounds, drawn_mix
+from leakdet.training.sampling import SAMPLINGS, EpochOrder, batch_bounds, drawn_mix, epoch_draws
 
 CLASSES = st.lists(st.integers(0, 3), min_size=1, max_size=80).map(np.array)
 
@@ -20,12 +20,14 @@ def epoch_order(
     per_window: int = 1,
 ) -> np.ndarray:
     """All samples of the epoch, in its order."""
-    windows = [np.flatnonzero(class_of_window == number) for number in range(class_of_window.max() + 1)]
+    windows = windows_of_class(class_of_window)
     order = EpochOrder(windows, per_window, sampling, seed, epoch, curriculum_epochs)
-    drawn = len(class_of_window) * per_window
-    if sampling == "oversampled":
-        drawn = max(map(len, windows)) * per_window * sum(1 for found in windows if len(found))
-    return order.at(np.arange(drawn))
+    counts = np.array([len(found) * per_window for found in windows])
+    return order.at(np.arange(epoch_draws(counts, sampling, epoch, curriculum_epochs).sum()))
+
+
+def windows_of_class(class_of_window: np.ndarray) -> list[np.ndarray]:
+    return [np.flatnonzero(class_of_window == number) for number in range(class_of_window.max() + 1)]
 
 
 @given(CLASSES, st.sampled_from(SAMPLINGS), st.integers(0, 9), st.integers(0, 30))
@@ -65,11 +67,9 @@ def test_each_place_has_its_sample_whatever_else_is_asked_for(
         if not listed:
             patch.setattr(shuffling, "LISTED_UP_TO", 0)
         order = epoch_order(class_id, sampling, 5, 1, 3, per_window)
-        windows = [np.flatnonzero(class_id == number) for number in range(class_id.max() + 1)]
+        again = EpochOrder(windows_of_class(class_id), per_window, sampling, 5, 1, 3)
         some = np.arange(len(order))[::-3]
-        np.testing.assert_array_equal(
-            EpochOrder(windows, per_window, sampling, 5, 1, 3).at(some), order[some]
-        )
+        np.testing.assert_array_equal(again.at(some), order[some])
     visits = np.bincount(order, minlength=len(class_id) * per_window)
     class_of_sample = np.repeat(class_id, per_window)
     for number in set(class_id.tolist()):

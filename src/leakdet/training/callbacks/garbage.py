@@ -15,12 +15,12 @@ class GarbageSearch(Callback):
     """
 
     def __init__(self) -> None:
-        self._waits = True
+        self._frozen = False
 
     def on_train_batch_end(self, *_: Any) -> None:
-        if self._waits:  # not before: the first step imports what it compiles with
+        if not self._frozen:  # no earlier: the first step imports what it compiles with
             gc.freeze()
-            self._waits = False
+            self._frozen = True
 
     def on_train_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
         self._end()
@@ -31,6 +31,6 @@ class GarbageSearch(Callback):
         self._end()
 
     def _end(self) -> None:
-        if not self._waits:
+        if self._frozen:
             gc.unfreeze()
-            self._waits = True
+            self._frozen = False
