@@ -31,11 +31,15 @@ window `librosa.feature.melspectrogram`, which makes its filters anew each time;
 `librosa.stft`."""
 
 
-def write_sounds(folder: Path, rate_hz: int, suffix: str, durations_s: Sequence[float]) -> list[Path]:
+def write_sounds(
+    folder: Path, rate_hz: int, suffix: str, durations_s: Sequence[float]
+) -> list[Path]:
     rng = np.random.default_rng(0)
     paths = []
     for number, seconds in enumerate(durations_s):
-        sound = 0.1 * np.convolve(rng.standard_normal(int(rate_hz * seconds)), np.ones(8) / 8, "same")
+        sound = 0.1 * np.convolve(
+            rng.standard_normal(int(rate_hz * seconds)), np.ones(8) / 8, "same"
+        )
         path = folder / ("LEAK" if number % 2 else "NORMAL") / f"{number:04d}.{suffix}"
         path.parent.mkdir(parents=True, exist_ok=True)
         soundfile.write(path, sound, rate_hz, subtype="PCM_16")
@@ -78,7 +82,9 @@ def librosa_loop(paths: list[Path], tuned: bool) -> float:
     def mel_of(path: Path) -> np.ndarray:
         sound, _ = librosa.load(path, sr=16000)
         windows = [sound[start : start + 16000] for start in range(0, len(sound) - 16000 + 1, 8000)]
-        decibels = [librosa.amplitude_to_db(amplitudes(w), ref=1.0, amin=1e-5, top_db=None) for w in windows]
+        decibels = [
+            librosa.amplitude_to_db(amplitudes(w), ref=1.0, amin=1e-5, top_db=None) for w in windows
+        ]
         return np.stack(decibels).transpose(0, 2, 1)[..., None]
 
     ours = torch.cat([block.mel for block in MelStream(paths[0], LogMel(SIGNAL))]).float().numpy()
@@ -101,7 +107,12 @@ def speed() -> None:
             hear(paths[:5])
             sound_s = 10.0 * len(paths)
             rounds = [
-                (hear(paths), build(Path(folder)), librosa_loop(paths, False), librosa_loop(paths, True))
+                (
+                    hear(paths),
+                    build(Path(folder)),
+                    librosa_loop(paths, False),
+                    librosa_loop(paths, True),
+                )
                 for _ in range(7)
             ]
             found, built, plain, tuned = (min(seconds) for seconds in zip(*rounds, strict=True))
@@ -130,9 +141,7 @@ def memory() -> None:
         row = {"recordings": title, "their mel [MiB]": 2 * numbers / 2**20, "peak [MiB]": peak}
         rows.append(row | {"times": peak / first})
         print(rows[-1], flush=True)
-    note = (
-        "Resident memory of the whole process at its peak, verification of a sample included, on all cores."
-    )
+    note = "Resident memory of the whole process at its peak, verification of a sample included, on all cores."
     write_section("build_memory", "Memory of a build", rows, note)
 
 

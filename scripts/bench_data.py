@@ -52,7 +52,12 @@ class PerItem(Dataset[tuple[torch.Tensor, int]]):
     """The baseline: one sample at a time, straight from HDF5."""
 
     def __init__(self, path: Path, segments: bool, samples: int, per_window: int) -> None:
-        self.path, self.segments, self.samples, self.per_window = path, segments, samples, per_window
+        self.path, self.segments, self.samples, self.per_window = (
+            path,
+            segments,
+            samples,
+            per_window,
+        )
         self.mel: h5py.Dataset | None = None
 
     def __len__(self) -> int:
@@ -155,7 +160,12 @@ def compared(folder: Path, store: Path, unit: str, batch_size: int) -> Iterator[
     if store == folder:
         rows = {"per item, 2 workers": {"samples/s": per_item}, **rows}
     for name, row in rows.items():
-        head = {"samples": unit, "batch": batch_size, "residency": name, "samples/s": row["samples/s"]}
+        head = {
+            "samples": unit,
+            "batch": batch_size,
+            "residency": name,
+            "samples/s": row["samples/s"],
+        }
         yield {**head, "times": row["samples/s"] / per_item, **row}
 
 
@@ -231,7 +241,12 @@ def waiting(folder: Path, residency: str) -> dict[str, Any]:
         output = network(batch.mel.float())
         torch.nn.functional.cross_entropy(output.class_logits, batch.class_id).backward()  # type: ignore[no-untyped-call]
     share = sum(waits) / (time.perf_counter() - began)
-    row = {"samples": "window", "batch": 512, "residency": f"{residency}, default network", "wait": share}
+    row = {
+        "samples": "window",
+        "batch": 512,
+        "residency": f"{residency}, default network",
+        "wait": share,
+    }
     return row | _batch_times(waits)
 
 
@@ -251,7 +266,12 @@ def worker_memory(folder: Path) -> dict[str, Any]:
                 if "multiprocessing" in " ".join(child.cmdline())
             )
         )
-    return {"samples": "window", "batch": 512, "residency": "stream, 2 workers", "memory": held[-1] / held[0]}
+    return {
+        "samples": "window",
+        "batch": 512,
+        "residency": "stream, 2 workers",
+        "memory": held[-1] / held[0],
+    }
 
 
 def main() -> None:

@@ -110,7 +110,9 @@ def row_of(store: Path, unit: str, residency: str, cpu: bool) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cpu", action="store_true", help="try it without a GPU, small; writes nothing")
+    parser.add_argument(
+        "--cpu", action="store_true", help="try it without a GPU, small; writes nothing"
+    )
     arguments = parser.parse_args()
     if not arguments.cpu and not torch.cuda.is_available():
         print(

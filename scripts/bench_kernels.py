@@ -90,7 +90,12 @@ def options() -> None:
     keep_freed_memory()
     rows = []
     for title, network, shape, size in (
-        ("dual_head, segments, batch 512", NetworkConfig("dual_head", time_pool=1), (1, 64, 1), 512),
+        (
+            "dual_head, segments, batch 512",
+            NetworkConfig("dual_head", time_pool=1),
+            (1, 64, 1),
+            512,
+        ),
         ("dual_head, windows, batch 64", NetworkConfig("dual_head"), (30, 64, 1), 64),
         ("paper, windows, batch 512", NetworkConfig(), (30, 64, 1), 512),
     ):
@@ -110,7 +115,9 @@ def options() -> None:
         found = [{name: timed() for name, timed in variants.items()} for _ in range(10)][2:]
         rates = {name: statistics.median(row[name] for row in found) for name in variants}
         ratio = {
-            f"{name}, times": rate / rates["float32"] for name, rate in rates.items() if name != "float32"
+            f"{name}, times": rate / rates["float32"]
+            for name, rate in rates.items()
+            if name != "float32"
         }
         rows.append({"what": title, "float32 [samples/s]": rates["float32"], **ratio})
         print(rows[-1], flush=True)

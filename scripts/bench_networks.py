@@ -58,7 +58,12 @@ def on_demo(name: str, seed: int, work: Path) -> dict[str, float]:
     if path.exists():
         kept: dict[str, float] = json.loads(path.read_text(encoding="utf-8"))
         return kept
-    trainer = {"accelerator": "cpu", "max_epochs": EPOCHS, "gradient_clip_val": 1.0, "log_every_n_steps": 50}
+    trainer = {
+        "accelerator": "cpu",
+        "max_epochs": EPOCHS,
+        "gradient_clip_val": 1.0,
+        "log_every_n_steps": 50,
+    }
     config = TrainConfig(
         seed=seed,
         data=DataConfig(sampling="balanced"),
@@ -76,7 +81,9 @@ def on_demo(name: str, seed: int, work: Path) -> dict[str, float]:
         detector = load_detector(Path(folder) / "checkpoints" / "best_f1.ckpt")
     store = demo_store(UNHEARD, SignalConfig())
     scored = [score_split(detector, open_any_split(store, split)) for split in splits_there(store)]
-    score = np.concatenate([detector.rule.score(s.window_prob, s.split.recording_offsets) for s in scored])
+    score = np.concatenate(
+        [detector.rule.score(s.window_prob, s.split.recording_offsets) for s in scored]
+    )
     is_leak = np.concatenate([s.is_leak for s in scored])
     called = detector.rule.decide(score)
     f1 = 2 * (called & is_leak).sum() / (called.sum() + is_leak.sum())
@@ -94,7 +101,9 @@ def on_rig(name: str, repeats: int, work: Path) -> dict[str, Any]:
     store = work / "rig-store"
     if not store.exists():
         leakdet("build", f"source={RIG / 'recordings.csv'}", f"out={store}")
-    found = cross_validate(store, work / f"rig-{name}", repeats, 2, set(RIG_PROTOCOLS), f"network={name}")
+    found = cross_validate(
+        store, work / f"rig-{name}", repeats, 2, set(RIG_PROTOCOLS), f"network={name}"
+    )
     of_protocols: dict[str, Any] = found["crossval"]
     return of_protocols
 
@@ -157,7 +166,8 @@ def rig_table(repeats: int, work: Path) -> None:
         of_protocols = on_rig(name, repeats, work)
         recording = [of_protocols[protocol]["recording"] for protocol in RIG_PROTOCOLS]
         areas = [
-            cell({"auroc": table["auroc"], "interval": table["intervals"]["auroc"]}) for table in recording
+            cell({"auroc": table["auroc"], "interval": table["intervals"]["auroc"]})
+            for table in recording
         ]
         row = {"network": name, **dict(zip(RIG_PROTOCOLS, areas, strict=True))}
         row["mean AUROC"] = statistics.mean(table["auroc"] for table in recording)
@@ -186,7 +196,9 @@ def main() -> None:
     if arguments.only in ("train", "demo"):
         return
     if not RIG.is_dir():
-        print("The rig's recordings are missing: its table stays as it is. RIG=DIR says where they are.")
+        print(
+            "The rig's recordings are missing: its table stays as it is. RIG=DIR says where they are."
+        )
     else:
         rig_table(arguments.repeats, arguments.work)
 

@@ -25,7 +25,14 @@ from torch import nn
 from bench_networks import settings as network_settings
 from benchmarks import run_sections, write_section
 from leakdet.acoustics.augment import augmented
-from leakdet.config import DataConfig, DemoConfig, NetworkConfig, OptimizerConfig, SignalConfig, TrainConfig
+from leakdet.config import (
+    DataConfig,
+    DemoConfig,
+    NetworkConfig,
+    OptimizerConfig,
+    SignalConfig,
+    TrainConfig,
+)
 from leakdet.detection.losses import loss_parts
 from leakdet.detection.networks import Output, make_network
 from leakdet.storage.demo import demo_store
@@ -37,7 +44,15 @@ from stores import write_store
 
 # title, network, unit, batch size, training recordings x windows, epochs; the first epoch warms up and is left out
 RUNS = (
-    ("dual_head, 21,600 segments", NetworkConfig("dual_head", time_pool=1), "segment", 512, 80, 9, 22),
+    (
+        "dual_head, 21,600 segments",
+        NetworkConfig("dual_head", time_pool=1),
+        "segment",
+        512,
+        80,
+        9,
+        22,
+    ),
     ("default recipe, 8,000 windows", NetworkConfig(), "window", 512, 400, 20, 24),
     ("default recipe, 40,000 windows", NetworkConfig(), "window", 512, 500, 80, 12),
 )
@@ -78,7 +93,9 @@ class Bare:
         """Seconds of the loss over the validation split."""
         started = time.perf_counter()
         self.network.eval()
-        losses = [self.loss(self.network.infer(batch.mel), batch) for batch in self.data.val_dataloader()]
+        losses = [
+            self.loss(self.network.infer(batch.mel), batch) for batch in self.data.val_dataloader()
+        ]
         float(torch.stack(losses).mean())
         return time.perf_counter() - started
 
@@ -110,7 +127,9 @@ class Interleaved(pl.Callback):
             try:
                 return plain(*arguments, **named)
             finally:
-                self.of_callbacks[name] = self.of_callbacks.get(name, 0.0) + time.perf_counter() - started
+                self.of_callbacks[name] = (
+                    self.of_callbacks.get(name, 0.0) + time.perf_counter() - started
+                )
 
         return hook
 
@@ -163,7 +182,12 @@ def shares_of_callbacks(found: Interleaved) -> dict[str, float]:
 
 
 def settings(network: NetworkConfig, unit: str, batch_size: int, epochs: int) -> TrainConfig:
-    trainer = {"max_epochs": epochs, "accelerator": "cpu", "gradient_clip_val": 1.0, "log_every_n_steps": 1}
+    trainer = {
+        "max_epochs": epochs,
+        "accelerator": "cpu",
+        "gradient_clip_val": 1.0,
+        "log_every_n_steps": 1,
+    }
     return TrainConfig(
         data=DataConfig(unit=unit, batch_size=batch_size, sampling="balanced"),
         network=network,
@@ -213,7 +237,8 @@ def heap() -> None:
     for name, unit in (("paper", "window"), ("compact", "window"), ("dual_head", "segment")):
         pairs = [[_steps(kept, name, unit) for kept in (True, False)] for _ in range(3)]
         kept, plain = (
-            {key: statistics.median(p[i][key] for p in pairs) for key in pairs[0][0]} for i in (0, 1)
+            {key: statistics.median(p[i][key] for p in pairs) for key in pairs[0][0]}
+            for i in (0, 1)
         )
         rows.append(
             {
@@ -234,7 +259,11 @@ processes each, in turn. Training on a CPU keeps what it frees (leakdet.training
 def _steps(kept: bool, name: str, unit: str) -> dict[str, float]:
     script = f"import bench_train; bench_train.print_steps({kept}, {name!r}, {unit!r})"
     done = subprocess.run(
-        [sys.executable, "-c", script], cwd=Path(__file__).parent, capture_output=True, text=True, check=True
+        [sys.executable, "-c", script],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     found: dict[str, float] = json.loads(done.stdout)
     return found
@@ -257,7 +286,11 @@ def print_steps(kept: bool, name: str, unit: str) -> None:
         optimizer.step()
         seconds.append(time.perf_counter() - started)
         faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
-    print(json.dumps({"ms": 1e3 * statistics.median(seconds[10:]), "faults": statistics.median(faults[10:])}))
+    print(
+        json.dumps(
+            {"ms": 1e3 * statistics.median(seconds[10:]), "faults": statistics.median(faults[10:])}
+        )
+    )
 
 
 def start() -> None:
@@ -265,11 +298,17 @@ def start() -> None:
     store = demo_store(DemoConfig(), SignalConfig())
     found = [first_step(store) for _ in range(4)][1:]  # the first fills the page cache
     total = {"part": "all", "seconds": statistics.median(sum(parts.values()) for parts in found)}
-    rows = [{"part": part, "seconds": statistics.median(parts[part] for parts in found)} for part in found[0]]
+    rows = [
+        {"part": part, "seconds": statistics.median(parts[part] for parts in found)}
+        for part in found[0]
+    ]
     print(total, *rows, sep="\n", flush=True)
     note = "`python -m leakdet.train data.store=DIR` with the default recipe and logs. Median of 3 processes."
     write_section(
-        "train_start", "From the start of a process to the first optimiser step", [total, *rows], note
+        "train_start",
+        "From the start of a process to the first optimiser step",
+        [total, *rows],
+        note,
     )
 
 

@@ -84,7 +84,9 @@ def measured(folder: Path, study: optuna.Study) -> dict[str, Any]:
         "pruned": sum(trial.state.name == "PRUNED" for trial in trials),
         "checks": sum(int(trial.user_attrs.get(CHECKS, 0)) for trial in trials),
         "f1": best.value,
-        "interval": f1_interval(inside / "checkpoints" / "best_f1.ckpt", store_of(inside / "log.txt")),
+        "interval": f1_interval(
+            inside / "checkpoints" / "best_f1.ckpt", store_of(inside / "log.txt")
+        ),
     }
 
 
@@ -97,7 +99,9 @@ def store_of(log: Path) -> Path:
 def f1_interval(checkpoint: Path, store: Path) -> list[float]:
     """95 % bootstrap over the validation recordings."""
     detector = load_detector(checkpoint)
-    recording = evaluation(score_split(detector, open_any_split(store, "val")), detector.rule)["recording"]
+    recording = evaluation(score_split(detector, open_any_split(store, "val")), detector.rule)[
+        "recording"
+    ]
     found: list[float] = recording["intervals"]["f1"]
     return found
 
@@ -117,12 +121,16 @@ def workers_seconds(folder: Path, count: int) -> float:
     name = f"workers-{count}"
     shutil.rmtree(folder / name, ignore_errors=True)
     started = time.monotonic()
-    tune(folder, name, *ARMS[RANDOM], "-m", f"tune.workers={count}", f"tune.n_trials={WORKER_TRIALS}")
+    tune(
+        folder, name, *ARMS[RANDOM], "-m", f"tune.workers={count}", f"tune.n_trials={WORKER_TRIALS}"
+    )
     seconds = time.monotonic() - started
     trials = loaded(folder, name).get_trials(deepcopy=False)
     drawn = {str(trial.params) for trial in trials}
     if len(trials) != WORKER_TRIALS or len(drawn) != WORKER_TRIALS:
-        sys.exit(f"{count} workers: {len(trials)} trials, {len(drawn)} different ones, not {WORKER_TRIALS}")
+        sys.exit(
+            f"{count} workers: {len(trials)} trials, {len(drawn)} different ones, not {WORKER_TRIALS}"
+        )
     return seconds
 
 
@@ -130,7 +138,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1, 2])
     parser.add_argument("--workers", action=argparse.BooleanOptionalAction, default=True)
-    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "leakdet-bench-tune")
+    parser.add_argument(
+        "--folder", type=Path, default=Path(tempfile.gettempdir()) / "leakdet-bench-tune"
+    )
     arguments = parser.parse_args()
     found = [run_seed(arguments.folder, seed) for seed in arguments.seeds]
     if len(found) > 1:
@@ -143,7 +153,9 @@ def write_arms(found: Sequence[dict[str, dict[str, Any]]]) -> None:
     rows = [arm_row(arm, [of_seed[arm] for of_seed in found]) for arm in ARMS]
     checks = [mean(of_seed[arm]["checks"] for of_seed in found) for arm in ARMS]
     within = sum(
-        of_seed[UNPRUNED]["interval"][0] <= of_seed[PRUNED]["f1"] <= of_seed[UNPRUNED]["interval"][1]
+        of_seed[UNPRUNED]["interval"][0]
+        <= of_seed[PRUNED]["f1"]
+        <= of_seed[UNPRUNED]["interval"][1]
         for of_seed in found
     )
     gains = [of_seed[PRUNED]["f1"] - of_seed[RANDOM]["f1"] for of_seed in found]

@@ -88,7 +88,10 @@ def _rendered(section: Mapping[str, Any]) -> str:
     place = section["machine"]
     where = [place["processor"], f"{place['cores']} cores", f"{place['memory_gib']} GiB"]
     where += [place["accelerator"]] if "accelerator" in place else []
-    where += [f"Python {place['python']}", *(f"{name} {found}" for name, found in place["libraries"].items())]
+    where += [
+        f"Python {place['python']}",
+        *(f"{name} {found}" for name, found in place["libraries"].items()),
+    ]
     parts = [f"## {section['title']}", section["note"], "\n".join(table), f"*{', '.join(where)}*"]
     return "\n\n".join(part for part in parts if part) + "\n"
 

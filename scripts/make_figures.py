@@ -12,7 +12,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from leakdet.acoustics.augment import mask, mix_interference, mixup_draw, random_gain, smooth_random_eq
+from leakdet.acoustics.augment import (
+    mask,
+    mix_interference,
+    mixup_draw,
+    random_gain,
+    smooth_random_eq,
+)
 from leakdet.acoustics.clip import read_sound
 from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.surrogates import Surrogate
@@ -49,7 +55,10 @@ def changes(sound: np.ndarray, other: np.ndarray) -> dict[str, tuple[str, Callab
             "SpecAugment, filled with the mean (augment.mask_mels=16 mask_columns=8)",
             lambda: mask(own, 16, 8),
         ),
-        "mixup": ("mixup with a recording without a leak (augment.mixup_alpha=1)", lambda: mixed(own, rest)),
+        "mixup": (
+            "mixup with a recording without a leak (augment.mixup_alpha=1)",
+            lambda: mixed(own, rest),
+        ),
         "interference": (
             "interference (augment.interference=FOLDER, here at the sample's own level)",
             lambda: mix_interference(own, rest, 1.0, 0.0, 0.0),
@@ -66,7 +75,9 @@ def mixed(own: Tensor, rest: Tensor) -> Tensor:
 
 def mel(sound: np.ndarray) -> Tensor:
     """Log-mel [1, segments, mels, frames] of the first window."""
-    found: Tensor = LogMel(SIGNAL)(torch.from_numpy(sound[: SIGNAL.window_samples].astype(np.float32))[None])
+    found: Tensor = LogMel(SIGNAL)(
+        torch.from_numpy(sound[: SIGNAL.window_samples].astype(np.float32))[None]
+    )
     return found
 
 

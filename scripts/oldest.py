@@ -18,7 +18,9 @@ def lower_bounds(project: dict[str, Any]) -> list[str]:
     extras = project.get("optional-dependencies", {}).values()
     lines = [*project["dependencies"], *(line for extra in extras for line in extra)]
     asked = [Requirement(line) for line in lines]
-    return sorted({_pin(requirement) for requirement in asked if requirement.name != project["name"]})
+    return sorted(
+        {_pin(requirement) for requirement in asked if requirement.name != project["name"]}
+    )
 
 
 def _pin(requirement: Requirement) -> str:

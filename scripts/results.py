@@ -80,7 +80,8 @@ def cross_validate(
         *more,
     ]
     workers = [
-        start("crossval", *common, f"crossval.parts={jobs}", f"crossval.part={job}") for job in range(jobs)
+        start("crossval", *common, f"crossval.parts={jobs}", f"crossval.part={job}")
+        for job in range(jobs)
     ]
     codes = [worker.wait() for worker in workers]
     if any(codes):
@@ -163,7 +164,9 @@ def page(run: Mapping[str, Any], null: Mapping[str, Any]) -> str:
 def table(found: Mapping[str, Any]) -> list[str]:
     """Rows are the network and every baseline, columns the protocols."""
     network = {name: result["audit"]["network"] for name, result in found.items()}
-    baselines = {name: {row["key"]: row for row in result["audit"]["rows"]} for name, result in found.items()}
+    baselines = {
+        name: {row["key"]: row for row in result["audit"]["rows"]} for name, result in found.items()
+    }
     rows = dict.fromkeys(key for audit in baselines.values() for key in audit)
     lines = ["| | " + " | ".join(found) + " |", "|---|" + "---|" * len(found)]
     counts = [f"{r['recording']['n'] // len(r['auroc_of_repeats'])}" for r in found.values()]
@@ -196,7 +199,10 @@ def decisions(found: Mapping[str, Any]) -> list[str]:
     for name, result in found.items():
         shown = [result["recording"][key] for key in ("f1", "recall", "fpr")]
         spans = [result["recording"]["intervals"][key] for key in ("f1", "recall", "fpr")]
-        cells = [cell({"auroc": value, "interval": span}) for value, span in zip(shown, spans, strict=True)]
+        cells = [
+            cell({"auroc": value, "interval": span})
+            for value, span in zip(shown, spans, strict=True)
+        ]
         repeats = ", ".join(f"{value:.2f}" for value in result["auroc_of_repeats"].values())
         within = [fold["auroc"] for fold in result["folds"] if fold["auroc"] is not None]
         mean = f"{sum(within) / len(within):.2f}" if within else "-"

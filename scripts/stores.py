@@ -30,7 +30,9 @@ def write_store(folder: Path, recordings: int, windows: int, name: str = "train"
 def write_predecessors_store(folder: Path, recordings: int, windows: int) -> None:
     """The same windows in the predecessor's layout."""
     with h5py.File(folder / "TRAINING_DATASET.H5", "w") as file:
-        mel = file.create_dataset("segments_mel", (recordings, windows, *FIELD.mel_shape), np.float16)
+        mel = file.create_dataset(
+            "segments_mel", (recordings, windows, *FIELD.mel_shape), np.float16
+        )
         for number, recording in enumerate(_recordings(recordings, windows)):
             mel[number] = recording
         file["labels"] = (np.arange(recordings) % 2).astype(np.int16)

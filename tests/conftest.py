@@ -27,7 +27,8 @@ from leakdet.storage.store_writer import RecordingRow, SplitWriter
 REPOSITORY = Path(__file__).parents[1]
 REAL_DATA = REPOSITORY.parent / "shared" / "data"
 
-hypothesis.settings.register_profile("leakdet", deadline=None)  # a busy machine is no fault of the code
+# a busy machine is no fault of the code
+hypothesis.settings.register_profile("leakdet", deadline=None)
 hypothesis.settings.load_profile("leakdet")
 
 Compose = Callable[..., Any]
@@ -69,7 +70,9 @@ def write_sound(tmp_path: Path) -> WriteSound:
 
 
 def noise(seconds: float, rate_hz: int = 16000, seed: int = 0) -> np.ndarray:
-    return (0.1 * np.random.default_rng(seed).standard_normal(int(seconds * rate_hz))).astype(np.float32)
+    return (0.1 * np.random.default_rng(seed).standard_normal(int(seconds * rate_hz))).astype(
+        np.float32
+    )
 
 
 @pytest.fixture(scope="session")
@@ -82,10 +85,17 @@ def compose() -> Compose:
     from leakdet._door import conf_folder, typed
     from leakdet.config import BuildConfig, CrossvalConfig, TrainConfig, TuneConfig
 
-    schemas = {"build": BuildConfig, "train": TrainConfig, "crossval": CrossvalConfig, "tune": TuneConfig}
+    schemas = {
+        "build": BuildConfig,
+        "train": TrainConfig,
+        "crossval": CrossvalConfig,
+        "tune": TuneConfig,
+    }
 
     def composed(door: str, *overrides: str) -> Any:
-        ConfigStore.instance().store(group="schema", name=door, node=schemas[door], package="_global_")
+        ConfigStore.instance().store(
+            group="schema", name=door, node=schemas[door], package="_global_"
+        )
         with initialize_config_dir(str(conf_folder()), version_base="1.3"):
             return typed(hydra_compose(door, list(overrides)), schemas[door])
 
@@ -148,7 +158,11 @@ def run_door(verb: str, *arguments: str | Path, cwd: Path) -> Done:
     module = importlib.import_module(f"leakdet.{verb}")
     argv, sys.argv = sys.argv, [f"leakdet {verb}", *map(str, arguments)]
     try:
-        with contextlib.chdir(cwd), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        with (
+            contextlib.chdir(cwd),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+        ):
             code = module.main()
     except SystemExit as stop:
         code = stop.code
@@ -162,7 +176,9 @@ def run_process(verb: str, *arguments: str | Path, cwd: Path) -> subprocess.Comp
     """The same in a process of its own, as a user starts it."""
     command: Sequence[str] = [sys.executable, "-m", f"leakdet.{verb}", *map(str, arguments)]
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "src"), "COLUMNS": "200"}
-    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        command, cwd=cwd, env=environment, capture_output=True, text=True, check=False
+    )
 
 
 @pytest.fixture(scope="session")
@@ -203,7 +219,11 @@ class Planted:
     def mel(self) -> np.ndarray:
         rng = np.random.default_rng(self.seed)
         colour = rng.normal(0.0, 3.0, PLANTED_SIGNAL.n_mels)
-        mel = -50.0 + colour[:, None] + rng.normal(0.0, 2.0, (self.windows, *PLANTED_SIGNAL.mel_shape))
+        mel = (
+            -50.0
+            + colour[:, None]
+            + rng.normal(0.0, 2.0, (self.windows, *PLANTED_SIGNAL.mel_shape))
+        )
         mel[:, :, PLANTED_SIGNAL.n_mels // 2 :] += self.bump_db
         return (mel + self.level_db).astype(np.float16)
 
@@ -263,7 +283,11 @@ def _faults(
     if "$ref" in schema:
         return _faults(value, root["$defs"][schema["$ref"].rsplit("/", 1)[1]], root, where)
     if "enum" in schema:
-        return [] if value in schema["enum"] else [f"{where}: {value!r} is not one of {schema['enum']}"]
+        return (
+            []
+            if value in schema["enum"]
+            else [f"{where}: {value!r} is not one of {schema['enum']}"]
+        )
     types = {
         "object": dict,
         "array": list,

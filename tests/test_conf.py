@@ -33,7 +33,9 @@ def test_every_search_space_fits_the_training_settings(search: str, compose):
 
 
 def test_a_search_is_changed_from_the_shell(compose):
-    config = compose("tune", "search.lr.high=3e-3", "~search.gamma", "search.batch_size.choices=[64]")
+    config = compose(
+        "tune", "search.lr.high=3e-3", "~search.gamma", "search.batch_size.choices=[64]"
+    )
     assert config.search["lr"].high == 3e-3
     assert "gamma" not in config.search
     assert config.search["batch_size"].choices == [64]
@@ -64,7 +66,11 @@ def test_the_default_recipe_is_field(compose):
         4,
         6.0,
     )
-    assert (config.data.sampling, config.decision.pooling, config.optimizer.lr) == ("balanced", "mean", 1e-3)
+    assert (config.data.sampling, config.decision.pooling, config.optimizer.lr) == (
+        "balanced",
+        "mean",
+        1e-3,
+    )
 
 
 def test_the_faithful_recipes(compose):
@@ -74,18 +80,32 @@ def test_the_faithful_recipes(compose):
         "paper",
         "vote",
     )
-    assert (ailh.data.unit, ailh.network.name, ailh.loss.leak_weight_boost) == ("segment", "dual_head", 2.5)
+    assert (ailh.data.unit, ailh.network.name, ailh.loss.leak_weight_boost) == (
+        "segment",
+        "dual_head",
+        2.5,
+    )
 
 
 def test_the_command_line_has_the_last_word(compose):
     config = compose(
-        "train", "experiment=paper", "network.time_pool=2", "data.batch_size=64", "trainer.max_epochs=7"
+        "train",
+        "experiment=paper",
+        "network.time_pool=2",
+        "data.batch_size=64",
+        "trainer.max_epochs=7",
     )
-    assert (config.network.time_pool, config.data.batch_size, config.trainer["max_epochs"]) == (2, 64, 7)
+    assert (config.network.time_pool, config.data.batch_size, config.trainer["max_epochs"]) == (
+        2,
+        64,
+        7,
+    )
 
 
 def test_trainers_set_their_batch_size(compose):
-    sizes = {name: compose("train", f"trainer={name}").data.batch_size for name in GROUPS["trainer"]}
+    sizes = {
+        name: compose("train", f"trainer={name}").data.batch_size for name in GROUPS["trainer"]
+    }
     assert sizes["cpu"] == sizes["ddp"] == 512
     assert sizes["gpu"] == 8192
 
@@ -97,7 +117,13 @@ def test_what_must_be_given_is_named(compose):
 
 @pytest.mark.parametrize(
     "override",
-    ["network.dropuot=0.1", "network=transformer", "network.dropout=much", "trainer.max_epoch=3", "sed=1"],
+    [
+        "network.dropuot=0.1",
+        "network=transformer",
+        "network.dropout=much",
+        "trainer.max_epoch=3",
+        "sed=1",
+    ],
 )
 def test_misspelt_keys_types_and_options_fail(override: str, compose):
     with pytest.raises(Exception, match=override.split("=", maxsplit=1)[0].split(".")[-1]):

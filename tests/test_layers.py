@@ -31,7 +31,10 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
     "_parallel": (set(), {"torch"}),
     "acoustics": ({"config"} | TOOLS, ARRAYS | {"scipy", "soundfile", "soxr"}),
     "detection": ({"config", "errors"}, ARRAYS),
-    "storage": (ROOMS - {"training", "tuning", "reporting"}, ARRAYS | {"h5py", "safetensors", "psutil"}),
+    "storage": (
+        ROOMS - {"training", "tuning", "reporting"},
+        ARRAYS | {"h5py", "safetensors", "psutil"},
+    ),
     "training": (ROOMS - {"tuning", "reporting"}, ARRAYS | FITTING | {"psutil", "rich"}),
     "tuning": (ROOMS - {"reporting"}, ARRAYS | FITTING | SEARCH | {"psutil"}),
     "reporting": ({"config", "errors", "detection", "storage"}, ARRAYS | FIGURES),
@@ -43,7 +46,9 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
 # A door may use all that the rooms use, but neither Hydra nor figures in person.
 LIBRARIES = {library for _, theirs in MAY.values() for library in theirs} - HYDRA - FIGURES - SEARCH
 MAY |= dict.fromkeys(DOORS, (ROOMS - {"tuning"} | DOOR_TOOLS, LIBRARIES))
-MAY |= {door: (ROOMS - {"tuning"} | DOOR_TOOLS | {"train"}, LIBRARIES) for door in ("crossval", "learn")}
+MAY |= {
+    door: (ROOMS - {"tuning"} | DOOR_TOOLS | {"train"}, LIBRARIES) for door in ("crossval", "learn")
+}
 MAY["tune"] = (ROOMS | DOOR_TOOLS | {"train"}, LIBRARIES | SEARCH)
 # Small deployments have neither Lightning nor matplotlib.
 LEAN_ROOMS = ROOMS - {"training", "tuning", "reporting"} | DOOR_TOOLS - {"_door"}
@@ -86,7 +91,9 @@ def faults(module: str, source: str) -> list[str]:
         if name.split(".")[0] == "leakdet":
             target = room_of(name)
             # What no room holds is an attribute of the package, such as __version__.
-            allowed = target not in MAY or bool({target, target.split(".")[0]} & (ours | {room, "leakdet"}))
+            allowed = target not in MAY or bool(
+                {target, target.split(".")[0]} & (ours | {room, "leakdet"})
+            )
         else:
             allowed = name.split(".")[0] in theirs | sys.stdlib_module_names
         bad += [] if allowed else [f"{module} imports {name}"]
@@ -96,7 +103,9 @@ def faults(module: str, source: str) -> list[str]:
     return bad
 
 
-@pytest.mark.parametrize("path", sorted(SRC.rglob("*.py")), ids=lambda path: str(path.relative_to(SRC)))
+@pytest.mark.parametrize(
+    "path", sorted(SRC.rglob("*.py")), ids=lambda path: str(path.relative_to(SRC))
+)
 def test_module_keeps_to_its_layer(path: Path) -> None:
     parts = ("leakdet", *path.relative_to(SRC).with_suffix("").parts)
     module = ".".join(part for part in parts if part != "__init__")
@@ -114,7 +123,10 @@ def test_module_keeps_to_its_layer(path: Path) -> None:
         ("leakdet.acoustics.mel", "def f():\n    from lightning.pytorch import Trainer"),
         ("leakdet.acoustics.mel", "from leakdet import storage"),
         ("leakdet.storage.store", "from omegaconf import DictConfig"),
-        ("leakdet.storage.store", "import importlib\nimportlib.import_module('leakdet.training.module')"),
+        (
+            "leakdet.storage.store",
+            "import importlib\nimportlib.import_module('leakdet.training.module')",
+        ),
         ("leakdet.training.module", "import matplotlib.pyplot as plt"),
         ("leakdet.training.module", "import optuna"),
         ("leakdet.training.module", "from leakdet.tuning.space import grid"),

@@ -23,7 +23,9 @@ def test_the_first_screen_holds_the_two_commands():
     ]
 
 
-@pytest.mark.parametrize("command", [command for command in COMMANDS if command.startswith("make ")])
+@pytest.mark.parametrize(
+    "command", [command for command in COMMANDS if command.startswith("make ")]
+)
 def test_make_targets_exist(command: str):
     target = command.split()[1]
     makefile = (Path(__file__).parents[1] / "Makefile").read_text(encoding="utf-8")
@@ -39,7 +41,9 @@ def test_the_options_named_are_those_that_ship():
     conf = Path(__file__).parents[1] / "conf"
     table = re.findall(r"^\| `(\w+)` \| (.*) \|$", README, flags=re.MULTILINE)
     named = {
-        group: set(re.findall(r"`(\w+)`", options)) for group, options in table if (conf / group).is_dir()
+        group: set(re.findall(r"`(\w+)`", options))
+        for group, options in table
+        if (conf / group).is_dir()
     }
     for group, options in named.items():
         shipped = {path.stem for path in (conf / group).glob("*.yaml")}

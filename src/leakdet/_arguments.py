@@ -30,7 +30,9 @@ def run(work: Callable[[], int]) -> int:
 
 
 def add_device(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:N or mps (default: auto)")
+    parser.add_argument(
+        "--device", default="auto", help="auto, cpu, cuda, cuda:N or mps (default: auto)"
+    )
 
 
 def chosen_device(name: str) -> str:

@@ -64,7 +64,8 @@ def open_door(
     started = hydra.main(version_base="1.3", config_path=str(conf_folder()), config_name=door)(job)
     try:
         started()
-    except SystemExit as stop:  # Hydra's own: --help gives 0; a configuration that does not compose gives 1
+    # Hydra's own: --help gives 0; a configuration that does not compose gives 1
+    except SystemExit as stop:
         sys.exit(WRONG if stop.code not in (0, None) else DONE)
     sys.exit(max(code, default=DONE))
 
@@ -151,7 +152,9 @@ def typed(config: DictConfig, schema: type[ConfigT]) -> ConfigT:
         )
     found: Any = OmegaConf.to_object(config)
     if not isinstance(found, schema):
-        raise LeakdetError(f"the configuration composed to {type(found).__name__}, not {schema.__name__}")
+        raise LeakdetError(
+            f"the configuration composed to {type(found).__name__}, not {schema.__name__}"
+        )
     return found
 
 

@@ -39,12 +39,15 @@ def show_metrics(splits: Mapping[str, Mapping[str, Any]], rule: DecisionRule) ->
 def show_comparison(comparison: Mapping[str, Any]) -> None:
     """Two models on the same recordings: their metrics, the paired differences and what follows."""
     table = Table(
-        title="Recordings: B against A (95 % interval of the paired difference)", title_justify="left"
+        title="Recordings: B against A (95 % interval of the paired difference)",
+        title_justify="left",
     )
     for heading in ("", "A", "B", "B - A", "interval"):
         table.add_column(heading, justify="right" if heading else "left")
     for row in comparison["differences"]:
-        values = ["n/a" if row[key] is None else f"{row[key]:.4f}" for key in ("a", "b", "difference")]
+        values = [
+            "n/a" if row[key] is None else f"{row[key]:.4f}" for key in ("a", "b", "difference")
+        ]
         interval = row["interval"]
         ends = f"[{interval[0]:+.3f}, {interval[1]:+.3f}]" if interval else (row["note"] or "n/a")
         table.add_row(row["metric"], *values, ends)
@@ -68,14 +71,20 @@ def show_protocols(results: Mapping[str, Mapping[str, Any]]) -> None:
         table.add_column(name, justify="right")
     tables = [found["recording"] for found in results.values()]
     table.add_row("recordings (leaks)", *(f"{t['n']} ({t['positives']})" for t in tables))
-    table.add_row("AUROC of the network", *(_below(t["auroc"], t["intervals"]["auroc"]) for t in tables))
+    table.add_row(
+        "AUROC of the network", *(_below(t["auroc"], t["intervals"]["auroc"]) for t in tables)
+    )
     for key in ("f1", "recall", "fpr"):
-        table.add_row(f"{key} of its decisions", *(_below(t[key], t["intervals"][key]) for t in tables))
+        table.add_row(
+            f"{key} of its decisions", *(_below(t[key], t["intervals"][key]) for t in tables)
+        )
     table.add_section()
     audits = [{row["key"]: row for row in found["audit"]["rows"]} for found in results.values()]
     for key, row in {key: row for audit in audits for key, row in audit.items()}.items():
         found_rows = (audit.get(key, {"auroc": None, "interval": None}) for audit in audits)
-        table.add_row(f"AUROC of {row['name']}", *(_below(r["auroc"], r["interval"]) for r in found_rows))
+        table.add_row(
+            f"AUROC of {row['name']}", *(_below(r["auroc"], r["interval"]) for r in found_rows)
+        )
     console = Console(highlight=False, soft_wrap=True)
     for name, found in results.items():
         for sentence in found["audit"]["findings"]:

@@ -52,9 +52,13 @@ def show(report: "BuildReport") -> None:
         console.print(f"group {column}: {count}")
     flags = Counter(flag for row in report.rows for flag in row["flags"].split(",") if flag)
     if flags:
-        console.print("flags: " + ", ".join(f"{count} {flag}" for flag, count in flags.most_common()))
+        console.print(
+            "flags: " + ", ".join(f"{count} {flag}" for flag, count in flags.most_common())
+        )
     if report.surrogates:
-        console.print(f"surrogates of leak recordings of train, for training alone: {report.surrogates}")
+        console.print(
+            f"surrogates of leak recordings of train, for training alone: {report.surrogates}"
+        )
     for remark in report.remarks:
         console.print(remark)
     if report.left_out:
@@ -70,14 +74,18 @@ def _order(key: tuple[str, str]) -> tuple[int, str]:
 def _group_counts(report: "BuildReport") -> dict[str, str]:
     from leakdet.storage.sources import RESERVED
 
-    columns = dict.fromkeys(column for row in report.rows for column in row if column not in RESERVED)
+    columns = dict.fromkeys(
+        column for row in report.rows for column in row if column not in RESERVED
+    )
     counts = {}
     for column in columns:
         where = {
             split: {row.get(column, "") for row in report.rows if row["split"] == split}
             for split in ("train", "val", "test")
         }
-        counts[column] = ", ".join(f"{len(values)} in {split}" for split, values in where.items() if values)
+        counts[column] = ", ".join(
+            f"{len(values)} in {split}" for split, values in where.items() if values
+        )
     return counts
 
 

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from leakdet.storage.views import SplitView
     from leakdet.training.crossvalidation import Task
 
-HELD_OUT = "held_out"  # what the recordings of a page are called, where a store's split has its name
+# what the recordings of a page are called, where a store's split has its name
+HELD_OUT = "held_out"
 
 
 def crossval(config: CrossvalConfig, run: Run) -> int:
@@ -28,7 +29,9 @@ def crossval(config: CrossvalConfig, run: Run) -> int:
     folder = Path(config.crossval.out) if config.crossval.out else run.folder
     folder.mkdir(parents=True, exist_ok=True)
     claim(folder, _claimed(config, store, view))
-    print(f"store    {store}: {view.recordings} recordings", *described(config), sep="\n", flush=True)
+    print(
+        f"store    {store}: {view.recordings} recordings", *described(config), sep="\n", flush=True
+    )
     _run_folds(config, store, tasks, folder)
     missing = [task for task in tasks if not _file(folder, task).exists()]
     if missing:
@@ -96,12 +99,18 @@ def _conclude(config: CrossvalConfig, view: "SplitView", tasks: list["Task"], fo
     outcomes: dict[str, list[Outcome]] = {}
     for task in tasks:
         found = read_fold(_file(folder, task))
-        outcomes.setdefault(task.protocol, []).append(Outcome(task.fold, task.groups, task.is_leak, found))
+        outcomes.setdefault(task.protocol, []).append(
+            Outcome(task.fold, task.groups, task.is_leak, found)
+        )
     traits = traits_of(view)
     shuffled = config.data.shuffle_labels
-    results = {name: protocol_result(found, view, traits, shuffled) for name, found in outcomes.items()}
+    results = {
+        name: protocol_result(found, view, traits, shuffled) for name, found in outcomes.items()
+    }
     rows = [
-        row for name, found in outcomes.items() for row in prediction_rows(name, Pooled.of(found, view), view)
+        row
+        for name, found in outcomes.items()
+        for row in prediction_rows(name, Pooled.of(found, view), view)
     ]
     content = write_tables(folder, results, rows, asdict(config))
     show_protocols(results)
@@ -140,13 +149,18 @@ def _report(
     tables = {HELD_OUT: tables_of(scored, group_by=drawn)}
     metrics = metrics_content(tables, None, columns, audit=found["audit"], settings=settings)
     repeats = settings["crossval"]["repeats"]
-    title = f"cross-validation, {protocol}" + (f", the first of {repeats} repeats" if repeats > 1 else "")
+    title = f"cross-validation, {protocol}" + (
+        f", the first of {repeats} repeats" if repeats > 1 else ""
+    )
     print(f"{protocol}:")
     write_results(folder / protocol, ReportInput(title, {HELD_OUT: scored}, metrics))
 
 
 def main() -> None:
-    paths, free_keys = ("data.store", "data.cache", "crossval.out"), ("crossval.where", "crossval.protocols")
+    paths, free_keys = (
+        ("data.store", "data.cache", "crossval.out"),
+        ("crossval.where", "crossval.protocols"),
+    )
     open_door("crossval", CrossvalConfig, crossval, paths, free_keys)
 
 

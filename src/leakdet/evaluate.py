@@ -33,10 +33,15 @@ def parser() -> argparse.ArgumentParser:
         "store", type=Path, help="a store's directory, or a predecessor's directory of .H5 files"
     )
     made.add_argument(
-        "--split", default="test", choices=("train", "val", "test"), help="which recordings (default: test)"
+        "--split",
+        default="test",
+        choices=("train", "val", "test"),
+        help="which recordings (default: test)",
     )
     made.add_argument(
-        "--leak", default=None, help="the store's leak class, where the store does not say it (default: LEAK)"
+        "--leak",
+        default=None,
+        help="the store's leak class, where the store does not say it (default: LEAK)",
     )
     made.add_argument(
         "--group-by",
@@ -89,7 +94,9 @@ def evaluate(arguments: argparse.Namespace) -> int:
     return DONE
 
 
-def _scored(arguments: argparse.Namespace, model: Path) -> tuple["ScoredRecordings", "DecisionRule"]:
+def _scored(
+    arguments: argparse.Namespace, model: Path
+) -> tuple["ScoredRecordings", "DecisionRule"]:
     from leakdet.storage.bundle import load_detector
     from leakdet.storage.opening import open_any_split, splits_there
     from leakdet.storage.scoring import score_split, scored_recordings
@@ -100,7 +107,9 @@ def _scored(arguments: argparse.Namespace, model: Path) -> tuple["ScoredRecordin
             f"{arguments.store}: there is no {arguments.split} split; it has {splits_there(arguments.store)}."
         )
     split = open_any_split(arguments.store, arguments.split)
-    return scored_recordings(score_split(detector, split, arguments.leak), detector.rule), detector.rule
+    return scored_recordings(
+        score_split(detector, split, arguments.leak), detector.rule
+    ), detector.rule
 
 
 def _audited(arguments: argparse.Namespace, recordings: "ScoredRecordings") -> dict[str, Any]:
@@ -130,7 +139,9 @@ def _group_by(arguments: argparse.Namespace, recordings: "ScoredRecordings") -> 
     return list(arguments.group_by)
 
 
-def _shown(recordings: "ScoredRecordings", rule: "DecisionRule", group_by: Sequence[str]) -> dict[str, Any]:
+def _shown(
+    recordings: "ScoredRecordings", rule: "DecisionRule", group_by: Sequence[str]
+) -> dict[str, Any]:
     from leakdet._screen import show_metrics
     from leakdet.storage.results import tables_of
 

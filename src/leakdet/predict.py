@@ -32,21 +32,29 @@ def parser() -> argparse.ArgumentParser:
         description="Give every recording a verdict, leak or no_leak, with its evidence. Folders are searched for audio.",
         epilog=EXIT_CODES,
     )
-    made.add_argument("model", type=Path, help="a model file (.safetensors) or a training checkpoint (.ckpt)")
+    made.add_argument(
+        "model", type=Path, help="a model file (.safetensors) or a training checkpoint (.ckpt)"
+    )
     made.add_argument(
         "paths",
         nargs="+",
         metavar="PATH",
         help="audio files, folders or quoted globs; after -- any name is a path",
     )
-    made.add_argument("--out", type=Path, default=None, help="write to this file (default: standard output)")
-    made.add_argument("--format", choices=("csv", "jsonl"), default="csv", help="csv or jsonl (default: csv)")
+    made.add_argument(
+        "--out", type=Path, default=None, help="write to this file (default: standard output)"
+    )
+    made.add_argument(
+        "--format", choices=("csv", "jsonl"), default="csv", help="csv or jsonl (default: csv)"
+    )
     made.add_argument(
         "--windows",
         action="store_true",
         help="the timeline too: leak_prob of every window, in jsonl as `timeline`, with csv in OUT's name + .windows.csv",
     )
-    made.add_argument("--workers", type=int, default=0, help="files scored at a time (default: one per core)")
+    made.add_argument(
+        "--workers", type=int, default=0, help="files scored at a time (default: one per core)"
+    )
     add_device(made)
     return made
 
@@ -67,7 +75,8 @@ def score_file(path: Path, detector: "Detector", log_mel: "LogMel") -> Predictio
         return _scored(path, detector, log_mel)
     except InputError as error:
         reason = str(error)
-    except Exception as error:  # one file must never stop the others, whatever a decoder does with it
+    # one file must never stop the others, whatever a decoder does with it
+    except Exception as error:
         reason = f"{type(error).__name__}: {error}"
     blank = dict.fromkeys(COLUMNS, "")
     return Prediction(
@@ -186,7 +195,9 @@ class Writer:
         if self.kind == "csv":
             self._rows.writerow(prediction.row)
             if self.windows:
-                self._timeline.writerows((prediction.row["path"], *entry) for entry in prediction.timeline)
+                self._timeline.writerows(
+                    (prediction.row["path"], *entry) for entry in prediction.timeline
+                )
         else:
             row = {
                 key: value if value != "" or key in ("flags", "error") else None
@@ -233,7 +244,10 @@ def predict(arguments: argparse.Namespace) -> int:
             done += 1
             leaks += prediction.row["decision"] == "leak"
             failed += bool(prediction.row["error"])
-    print(f"{done} files: {leaks} leak, {done - leaks - failed} no_leak, {failed} failed", file=sys.stderr)
+    print(
+        f"{done} files: {leaks} leak, {done - leaks - failed} no_leak, {failed} failed",
+        file=sys.stderr,
+    )
     return PARTLY if failed else DONE
 
 

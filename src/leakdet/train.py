@@ -85,7 +85,9 @@ def stops_when(config: TrainConfig) -> str:
 
     def checks(count: int) -> str:
         of_epochs = isinstance(interval, float)  # an integer counts batches
-        return f"{count} validation checks" + (f" ({count * every * interval:g} epochs)" if of_epochs else "")
+        return f"{count} validation checks" + (
+            f" ({count * every * interval:g} epochs)" if of_epochs else ""
+        )
 
     most = config.trainer.get("max_epochs") or 0
     parts = [f"after epoch {most} at the latest"] if most > 0 else []
@@ -107,7 +109,9 @@ def _introduction(config: TrainConfig, data: "LeakDataModule") -> str:
         mix = f"{first} at first, {mix} from epoch {config.data.curriculum_epochs + 1}"
     train, val = data.train_split, data.val_split
     shape = " x ".join(map(str, data.sample_shape))
-    weights = class_weights(config.loss, torch.from_numpy(data.train_mix).float(), data.labels.leak_index)
+    weights = class_weights(
+        config.loss, torch.from_numpy(data.train_mix).float(), data.labels.leak_index
+    )
     drawn = torch.from_numpy(data.train_mix * data.train_weights).float()
     weighed = _shares(data.labels.names, effective_balance(drawn, weights).tolist())
     made = f" and {data.surrogates} surrogates" if data.surrogates else ""
@@ -131,7 +135,9 @@ def _introduction(config: TrainConfig, data: "LeakDataModule") -> str:
             "note     the store names no sites or sensors, so whether the splits share them cannot be checked"
         )
     if config.data.shuffle_labels:
-        lines.append("note     LABELS ARE SHUFFLED: this is a null test, its model is worth nothing")
+        lines.append(
+            "note     LABELS ARE SHUFFLED: this is a null test, its model is worth nothing"
+        )
     return "\n".join(lines)
 
 
@@ -210,7 +216,8 @@ def _save(
         "model": model.name,
         # the settings too: the learning rate and batch size that were found are in the checkpoint's alone
         **{
-            key: training[key] for key in ("settings", "store", "store_signal_hash", "recordings", "versions")
+            key: training[key]
+            for key in ("settings", "store", "store_signal_hash", "recordings", "versions")
         },
     }
     print(f"model    {model}")

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from leakdet.tuning.objective import Train
 
 ARGUMENTS: list[str] = []  # as the user gave them, for the other workers
-LOCAL = "basic"  # Hydra's own launcher runs jobs one after the other: there the first job starts its siblings
+# Hydra's own launcher runs jobs one after the other: there the first job starts its siblings
+LOCAL = "basic"
 
 
 def tune(config: TuneConfig, run: Run) -> int:
@@ -69,7 +70,10 @@ def tune(config: TuneConfig, run: Run) -> int:
 
 def _checked(config: TuneConfig, run: Run) -> TuneConfig:
     """One device a trial; as many threads as leave each worker its share. Raises `SettingsError`."""
-    strategy, nodes = str(config.trainer.get("strategy", "auto")), int(config.trainer.get("num_nodes") or 1)
+    strategy, nodes = (
+        str(config.trainer.get("strategy", "auto")),
+        int(config.trainer.get("num_nodes") or 1),
+    )
     several = isinstance(devices := config.trainer.get("devices", 1), int) and devices > 1
     if strategy not in ("auto", "single_device") or nodes > 1 or several:
         raise SettingsError(
@@ -145,7 +149,9 @@ def _finish(config: TuneConfig, study: "optuna.Study") -> int:
         known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
         if known.get("trials") == stamp and (not config.tune.finish or "verdict" in known):
             if config.tune.worker == 0 and config.tune.workers == 1:
-                print(f"The study is finished; its result is in {folder}. More trials: tune.n_trials=N")
+                print(
+                    f"The study is finished; its result is in {folder}. More trials: tune.n_trials=N"
+                )
             return DONE
         write_trials(study, folder / "trials.csv")
         result = _result(config, study, best, stamp)
@@ -184,9 +190,14 @@ def _result(
     if tune_.finish:
         result |= _final_models(config, tuned, best.value)
     told = {"trials": stamp, "best": best.params}
-    lists = {name: ", ".join(f"{key} {value}" for key, value in of.items()) for name, of in told.items()}
+    lists = {
+        name: ", ".join(f"{key} {value}" for key, value in of.items()) for name, of in told.items()
+    }
     facts = {"Objective": f"{tune_.objective} on val, {study.direction.name.lower()}"}
-    facts |= {"Trials": lists["trials"], "Best": f"trial {best.number}, {best.value}: {lists['best']}"}
+    facts |= {
+        "Trials": lists["trials"],
+        "Best": f"trial {best.number}, {best.value}: {lists['best']}",
+    }
     facts |= {"Did tuning help?": result["verdict"]} if "verdict" in result else {}
     write_page(study, folder / "tune.html", tune_.objective, facts)
     print(f"result   {folder / 'best.yaml'}, {folder / 'trials.csv'}, {folder / 'tune.html'}")

@@ -62,7 +62,9 @@ def test_the_hash_tells_settings_apart_and_survives_json():
 
 def test_stored_settings_of_another_version_are_refused():
     stored = asdict(SignalConfig())
-    with pytest.raises(SettingsError, match=r"model.x: its SignalConfig has unknown fields \['colour'\]"):
+    with pytest.raises(
+        SettingsError, match=r"model.x: its SignalConfig has unknown fields \['colour'\]"
+    ):
         SignalConfig.from_dict({**stored, "colour": 1}, "model.x")
     del stored["n_mels"]
     with pytest.raises(SettingsError, match=r"lacks \['n_mels'\]"):

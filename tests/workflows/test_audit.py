@@ -15,7 +15,8 @@ def test_a_training_is_audited(trained: Any) -> None:
         "logistic_regression",
         "class_prior",
     } < found.keys()
-    assert "mains_hum" in found  # build measures it, though the mel starts at 300 Hz and keeps no sound
+    # build measures it, though the mel starts at 300 Hz and keeps no sound
+    assert "mains_hum" in found
     assert "group site" in found
     assert (
         found["group site"]["auroc"] == 0.5

@@ -17,7 +17,14 @@ import torch
 
 from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.windows import MelStream
-from leakdet.config import BuildConfig, DemoConfig, LabelsConfig, SignalConfig, SplitConfig, TrainConfig
+from leakdet.config import (
+    BuildConfig,
+    DemoConfig,
+    LabelsConfig,
+    SignalConfig,
+    SplitConfig,
+    TrainConfig,
+)
 from leakdet.errors import InputError
 from leakdet.storage import builder, verifying
 from leakdet.storage.builder import build_store
@@ -33,7 +40,9 @@ SIGNAL = SignalConfig(2000, 400, 200, 100, 50, n_mels=8, fmin_hz=0.0)
 
 def sound(path: Path, seed: int, seconds: float = 1.0, rate_hz: int = 2000) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    soundfile.write(path, 0.1 * np.random.default_rng(seed).standard_normal(int(seconds * rate_hz)), rate_hz)
+    soundfile.write(
+        path, 0.1 * np.random.default_rng(seed).standard_normal(int(seconds * rate_hz)), rate_hz
+    )
     return path
 
 
@@ -59,11 +68,15 @@ def test_every_recording_is_in_one_split_with_the_mel_of_its_audio(source: Path,
         assert set(split.label_id.tolist()) == {0, 1}
         for number, identity in enumerate(split.recording_ids):
             low, high = split.recording_offsets[number : number + 2].tolist()
-            fresh = torch.cat([block.mel for block in MelStream(source / identity, LogMel(report.signal))])
+            fresh = torch.cat(
+                [block.mel for block in MelStream(source / identity, LogMel(report.signal))]
+            )
             assert np.array_equal(split.mel.rows(low, high), fresh.numpy())
             assert split.texts("path")[number] == str(source / identity)
         seen += split.recording_ids.tolist()
-    assert sorted(seen) == sorted(path.relative_to(source).as_posix() for path in source.rglob("*.wav"))
+    assert sorted(seen) == sorted(
+        path.relative_to(source).as_posix() for path in source.rglob("*.wav")
+    )
     described = json.loads((tmp_path / "store" / "build.json").read_text())
     assert (described["recordings"], described["left_out"]) == (24, [])
     assert described["signal"]["fmax_hz"] == 1000.0
@@ -82,7 +95,8 @@ def test_what_cannot_be_used_is_named_and_never_a_row(source: Path, tmp_path: Pa
     (source / "LEAK" / "text.wav").write_text("no sound")
     soundfile.write(source / "NOLEAK" / "header.wav", np.zeros(0), 2000)
     sound(source / "LEAK" / "copy of 0.wav", 0, 0.5)  # the same sound, the same label: kept once
-    sound(source / "NOLEAK" / "contradiction.wav", 2, 0.7)  # the sound of LEAK/2.wav: neither can be trusted
+    # the sound of LEAK/2.wav: neither can be trusted
+    sound(source / "NOLEAK" / "contradiction.wav", 2, 0.7)
     report = build_store(config(source, tmp_path / "store"))
     reasons = {Path(item.path).name: item.reason for item in report.left_out}
     assert set(reasons) == {
@@ -129,7 +143,10 @@ def test_a_store_is_replaced_only_when_told(source: Path, tmp_path: Path):
     with pytest.raises(InputError, match="overwrite=true"):
         build_store(config(source, tmp_path / "store"))
     build_store(config(source, tmp_path / "store", overwrite=True, split=SplitConfig(seed=5)))
-    assert json.loads((tmp_path / "store" / "build.json").read_text())["settings"]["split"]["seed"] == 5
+    assert (
+        json.loads((tmp_path / "store" / "build.json").read_text())["settings"]["split"]["seed"]
+        == 5
+    )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["audio", "store"]
     with pytest.raises(InputError, match="is no store"):
         build_store(config(source, source, overwrite=True))
@@ -148,7 +165,8 @@ def test_verification_finds_another_recordings_mel(
         shared.append(heard.mel.read())
         if recording.path.name == "4.wav":
             heard.mel.close()
-            heard.mel = io.BytesIO(shared[1][: len(shared[-1])])  # that of a longer recording heard before
+            # that of a longer recording heard before
+            heard.mel = io.BytesIO(shared[1][: len(shared[-1])])
         return heard
 
     monkeypatch.setattr(builder.Hearing, "__call__", faulty)
@@ -184,7 +202,9 @@ def test_mains_hum_is_measured_before_the_high_pass_takes_it_away(tmp_path: Path
     import h5py
 
     for number in range(8):
-        path = sound(tmp_path / "audio" / ["LEAK", "NOLEAK"][number % 2] / f"{number}.wav", number, 3.0)
+        path = sound(
+            tmp_path / "audio" / ["LEAK", "NOLEAK"][number % 2] / f"{number}.wav", number, 3.0
+        )
         if number % 2 == 0:
             samples, rate_hz = soundfile.read(path)
             hum = 0.05 * np.sin(2 * np.pi * mains_hz * np.arange(len(samples)) / rate_hz)
@@ -205,7 +225,9 @@ def test_mains_hum_is_measured_before_the_high_pass_takes_it_away(tmp_path: Path
 def test_the_leak_may_have_any_name(tmp_path: Path):
     for number in range(20):
         sound(tmp_path / "audio" / ["burst", "quiet"][number % 2] / f"{number}.wav", number)
-    report = build_store(config(tmp_path / "audio", tmp_path / "store", labels=LabelsConfig(leak="BURST")))
+    report = build_store(
+        config(tmp_path / "audio", tmp_path / "store", labels=LabelsConfig(leak="BURST"))
+    )
     assert report.leak_label == "burst"
     assert open_any_split(tmp_path / "store", "train").leak_label == "burst"
 
@@ -216,7 +238,8 @@ def test_the_demo_is_split_by_site_and_keeps_its_audio(tmp_path: Path):
         config(Path("demo"), tmp_path / "store", demo=demo, signal=SignalConfig(), verify="full")
     )
     sites = [
-        set(open_any_split(tmp_path / "store", name).groups["site"]) for name in ("train", "val", "test")
+        set(open_any_split(tmp_path / "store", name).groups["site"])
+        for name in ("train", "val", "test")
     ]
     assert sum(map(len, sites)) == len(set.union(*sites)) == 6
     assert all(Path(row["path"]).is_file() for row in report.rows)
@@ -248,9 +271,13 @@ def test_a_build_killed_at_any_moment_leaves_nothing_half_done(source: Path, tmp
     assert sorted(path.name for path in tmp_path.iterdir()) == ["audio", "store"]
 
 
-def test_surrogates_are_of_training_leaks_and_only_training_reads_them(source: Path, tmp_path: Path):
+def test_surrogates_are_of_training_leaks_and_only_training_reads_them(
+    source: Path, tmp_path: Path
+):
     plain = build_store(config(source, tmp_path / "plain"))
-    report = build_store(config(source, tmp_path / "store", surrogates=2, verify="full", waveform="float32"))
+    report = build_store(
+        config(source, tmp_path / "store", surrogates=2, verify="full", waveform="float32")
+    )
     assert report.rows == plain.rows  # no count of recordings knows of them
     train, val = (open_any_split(tmp_path / "store", name) for name in ("train", "val"))
     made = open_split(tmp_path / "store", "surrogates")
@@ -267,7 +294,9 @@ def test_surrogates_are_of_training_leaks_and_only_training_reads_them(source: P
     assert json.loads((tmp_path / "store" / "build.json").read_text())["surrogates"] == count
 
 
-def test_a_copy_of_a_training_leak_in_val_is_still_found_beside_surrogates(source: Path, tmp_path: Path):
+def test_a_copy_of_a_training_leak_in_val_is_still_found_beside_surrogates(
+    source: Path, tmp_path: Path
+):
     """A surrogate carries its recording's groups, so that a group in two splits is refused with it too."""
     rows = ["path,label,split,site"]
     for number in range(12):

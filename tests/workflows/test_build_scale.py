@@ -58,7 +58,9 @@ def test_shards_built_apart_and_merged_are_the_same_store(audio: Path, tmp_path:
     assert len(list((tmp_path / "spread").glob("train-*-of-00003.h5"))) == 3
 
 
-def test_a_merge_refuses_missing_shards_other_settings_and_shared_sounds(audio: Path, tmp_path: Path) -> None:
+def test_a_merge_refuses_missing_shards_other_settings_and_shared_sounds(
+    audio: Path, tmp_path: Path
+) -> None:
     merge = config(audio, tmp_path / "store", shard="merge")
     with pytest.raises(InputError, match="no shards to merge"):
         merge_shards(merge)
@@ -100,14 +102,18 @@ def grouped(audio: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     split = SplitConfig(ratios=[0.6, 0.2, 0.2], group_by=["site"])
     for number in (0, 1):
         changes = {"shard": f"{number}/2", "waveform": "int16", "surrogates": 1, "verify": "off"}
-        build_store(BuildConfig(str(folder / "list.csv"), str(folder / "store"), split=split, **changes))
+        build_store(
+            BuildConfig(str(folder / "list.csv"), str(folder / "store"), split=split, **changes)
+        )
     return folder
 
 
 def shards_in(grouped: Path, folder: Path) -> BuildConfig:
     """Copies of the shards in `folder`, and the settings to merge them there."""
     for number in (0, 1):
-        shutil.copytree(grouped / f"store.shard-{number}-of-2", folder / f"store.shard-{number}-of-2")
+        shutil.copytree(
+            grouped / f"store.shard-{number}-of-2", folder / f"store.shard-{number}-of-2"
+        )
     return BuildConfig(source="any", out=str(folder / "store"), shard="merge")
 
 
@@ -115,7 +121,9 @@ def test_a_shard_may_lack_all_recordings_of_a_split(grouped: Path, tmp_path: Pat
     merge_shards(shards_in(grouped, tmp_path))
     test = open_split(tmp_path / "store", "test")
     assert [part.shape[0] > 0 for part in test.mel.parts] == [False, True]
-    assert test.groups["site"].tolist() == [f"s{Path(name).stem}" for name in test.recording_ids.tolist()]
+    assert test.groups["site"].tolist() == [
+        f"s{Path(name).stem}" for name in test.recording_ids.tolist()
+    ]
     assert open_split(tmp_path / "store", "surrogates").recordings == 6
 
 
@@ -124,7 +132,11 @@ def test_a_merged_store_tells_the_settings_that_its_shards_were_built_with(
 ) -> None:
     merge_shards(shards_in(grouped, tmp_path))
     told = json.loads((tmp_path / "store" / "build.json").read_text())["settings"]
-    assert (told["waveform"], told["surrogates"], told["source"]) == ("int16", 1, str(grouped / "list.csv"))
+    assert (told["waveform"], told["surrogates"], told["source"]) == (
+        "int16",
+        1,
+        str(grouped / "list.csv"),
+    )
     assert told["split"]["ratios"] == [0.6, 0.2, 0.2]
     assert (told["shard"], told["out"]) == ("merge", str(tmp_path / "store"))
 
@@ -140,11 +152,14 @@ def test_a_merge_that_was_killed_while_it_cleared_up_can_be_run_again(
     shutil.copytree(grouped / "store.shard-1-of-2", tmp_path / "store.shard-1-of-2")
     again = merge_shards(merge)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["store"]
-    assert [row["recording_id"] for row in again.rows] == [row["recording_id"] for row in first.rows]
+    assert [row["recording_id"] for row in again.rows] == [
+        row["recording_id"] for row in first.rows
+    ]
     assert (again.remarks, again.surrogates) == (first.remarks, first.surrogates)
     shutil.copytree(grouped / "store.shard-1-of-2", tmp_path / "store.shard-1-of-2")
     (tmp_path / "store.shard-1-of-2" / "test-00001-of-00002.h5").write_bytes(b"another")
-    with pytest.raises(InputError, match="there is a store already"):  # a shard that was built anew stays
+    # a shard that was built anew stays
+    with pytest.raises(InputError, match="there is a store already"):
         merge_shards(merge)
 
 

@@ -47,7 +47,9 @@ def store(write_store: Any, planted: Any) -> Path:
 
 def config(store: Path, out: Path, shuffle: bool = False, **settings: Any) -> CrossvalConfig:
     return CrossvalConfig(
-        data=DataConfig(store=str(store), batch_size=32, sampling="balanced", shuffle_labels=shuffle),
+        data=DataConfig(
+            store=str(store), batch_size=32, sampling="balanced", shuffle_labels=shuffle
+        ),
         network=NetworkConfig(name="linear", time_pool=1),
         augment=AugmentConfig(eq_db=0.0),
         optimizer=OptimizerConfig(lr=0.05, warmup_epochs=0.0),
@@ -84,17 +86,20 @@ def test_every_recording_is_scored_once_by_a_network_that_never_heard_its_site(
     result = metrics["leave-out-site"]
     assert len(rows) == 24
     assert len({row["recording_id"] for row in rows}) == 24
-    assert all(row["fold"] == row["site"] for row in rows)  # a fold is named after the site that it holds out
+    # a fold is named after the site that it holds out
+    assert all(row["fold"] == row["site"] for row in rows)
     assert result["recording"]["auroc"] > 0.9
     tp = sum(row["is_leak"] == "1" and row["decision"] == "leak" for row in rows)
     assert result["recording"]["tp"] == tp
     assert all(
-        (row["decision"] == "leak") == (float(row["leak_prob"]) >= float(row["threshold"])) for row in rows
+        (row["decision"] == "leak") == (float(row["leak_prob"]) >= float(row["threshold"]))
+        for row in rows
     )
     for fold in result["folds"]:
         assert fold["recordings"]["train"] + fold["recordings"]["val"] == 16
         assert fold["recordings"]["test"] == 8
-    assert len(list((tmp_path / "out" / "folds").iterdir())) == 3  # nothing is left of the trainings
+    # nothing is left of the trainings
+    assert len(list((tmp_path / "out" / "folds").iterdir())) == 3
     assert "AUROC of the network" in printed
     assert "AUROC of logistic regression" in printed
     assert "AUROC of loudness" in printed
@@ -103,7 +108,9 @@ def test_every_recording_is_scored_once_by_a_network_that_never_heard_its_site(
     assert schema_faults(of_page) == []
     assert of_page["held_out"]["recording"]["tp"] == tp
     with (beside / "recordings.csv").open(newline="", encoding="utf-8") as file:
-        assert {row["recording_id"] for row in csv.DictReader(file)} == {row["recording_id"] for row in rows}
+        assert {row["recording_id"] for row in csv.DictReader(file)} == {
+            row["recording_id"] for row in rows
+        }
     page = (beside / "report.html").read_text(encoding="utf-8")
     assert "Judged on recordings that were held out of training: 12 recordings with a leak" in page
     assert "Training and judging never share a site" in page
@@ -122,7 +129,9 @@ def test_a_fold_that_is_done_is_not_run_again(held: Any, tmp_path: Path) -> None
     files[0].unlink()
     third, _, printed = held(group_by="sensor")
     assert "1 of 2 folds are done already" in printed
-    without_times = [[{**f, "seconds": 0} for f in r["leave-out-sensor"]["folds"]] for r in (first, third)]
+    without_times = [
+        [{**f, "seconds": 0} for f in r["leave-out-sensor"]["folds"]] for r in (first, third)
+    ]
     assert without_times[0] == without_times[1]  # a fold run again gives the same numbers
     files[1].write_text("{", encoding="utf-8")
     with pytest.raises(InputError, match="Remove it, and it is run again"):
@@ -169,10 +178,14 @@ def test_a_held_out_group_with_a_copy_in_training_is_reported(
     def make(number: int) -> Any:
         bump = 8.0 * (number % 2)
         groups = {"site": f"s{number // 6}"}
-        return planted("leak" if number % 2 else "other", seed=number % 7, bump_db=bump, groups=groups)
+        return planted(
+            "leak" if number % 2 else "other", seed=number % 7, bump_db=bump, groups=groups
+        )
 
     folder = tmp_path / "out"
-    found = config(write_store(train=[make(number) for number in range(18)]), folder, group_by="site")
+    found = config(
+        write_store(train=[make(number) for number in range(18)]), folder, group_by="site"
+    )
     crossval(found, Run(tmp_path))
     result = json.loads((folder / "metrics.json").read_text())["crossval"]["leave-out-site"]
     assert result["audit"]["duplicates"] > 0
@@ -256,7 +269,9 @@ def test_a_sweep_shares_the_folds_and_its_last_job_pools_them(
     assert np.isfinite([value for found in scores for value in found.values()]).all()
 
 
-def test_a_part_leaves_the_pooling_to_the_last(held: Any, tmp_path: Path, capsys: Any, store: Path) -> None:
+def test_a_part_leaves_the_pooling_to_the_last(
+    held: Any, tmp_path: Path, capsys: Any, store: Path
+) -> None:
     folder = tmp_path / "parts"
     settings = {"group_by": "sensor", "parts": 2}
     assert crossval(config(store, folder, part=0, **settings), Run(tmp_path)) == 0

@@ -9,14 +9,25 @@ import pytest
 
 from leakdet.training.checkpoint_io import read_checkpoint
 
-RUN = ("experiment=smoke", "logger=none", "augment.eq_db=0", "network.dropout=0", "trainer.max_epochs=2")
+RUN = (
+    "experiment=smoke",
+    "logger=none",
+    "augment.eq_db=0",
+    "network.dropout=0",
+    "trainer.max_epochs=2",
+)
 
 
 @pytest.mark.slow
 def test_two_processes_have_the_curve_of_one(
     demo_store: Path, tmp_path: Path, process: Callable[..., Any], door: Callable[..., Any]
 ) -> None:
-    settings = (*RUN, f"data.store={demo_store}", "data.batch_size=17", "trainer.accumulate_grad_batches=2")
+    settings = (
+        *RUN,
+        f"data.store={demo_store}",
+        "data.batch_size=17",
+        "trainer.accumulate_grad_batches=2",
+    )
     for name, start, trainer in (("one", door, "trainer=cpu"), ("two", process, "trainer=ddp")):
         done = start("train", trainer, *settings, f"hydra.run.dir={name}", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
@@ -32,7 +43,9 @@ def test_two_processes_have_the_curve_of_one(
     for single, double in zip(one, two, strict=True):
         for column, value in single.items():
             if not column.startswith("gradient"):
-                assert float(double[column]) == pytest.approx(float(value), rel=1e-3, abs=1e-4), column
+                assert float(double[column]) == pytest.approx(float(value), rel=1e-3, abs=1e-4), (
+                    column
+                )
     steps = [
         read_checkpoint(tmp_path / name / "checkpoints" / "last.ckpt")["global_step"]
         for name in ("one", "two")

@@ -22,7 +22,14 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 def test_a_run_leaves_everything_in_its_folder(trained):
     names = {path.name for path in trained.folder.iterdir()}
-    assert {"model.safetensors", "metrics.json", "recordings.csv", "checkpoints", "logs", ".hydra"} <= names
+    assert {
+        "model.safetensors",
+        "metrics.json",
+        "recordings.csv",
+        "checkpoints",
+        "logs",
+        ".hydra",
+    } <= names
     kept = {path.name for path in (trained.folder / "checkpoints").iterdir()}
     assert {"best_f1.ckpt", "best_loss.ckpt", "last.ckpt"} <= kept
     assert [path.name for path in trained.folder.parent.iterdir()] == ["run"]
@@ -44,7 +51,9 @@ def test_the_run_says_in_one_line_where_its_windows_are_and_why(trained):
 
 def test_trains_number_is_evaluates_and_predicts_number(trained, door, tmp_path: Path):
     metrics = json.loads((trained.folder / "metrics.json").read_text())
-    done = door("evaluate", trained.model, trained.store, "--split", "val", "--out", "eval", cwd=tmp_path)
+    done = door(
+        "evaluate", trained.model, trained.store, "--split", "val", "--out", "eval", cwd=tmp_path
+    )
     assert done.returncode == 0, done.stderr
     evaluated = json.loads((tmp_path / "eval" / "metrics.json").read_text())
     assert evaluated["val"] == metrics["val"]
@@ -91,17 +100,30 @@ def test_the_model_remembers_where_it_comes_from(trained):
     detector = load_detector(trained.model)
     card = detector.card
     assert detector.signal is not None
-    assert card["signal_hash"] == detector.signal.hash == open_any_split(trained.store, "train").signal.hash
+    assert (
+        card["signal_hash"]
+        == detector.signal.hash
+        == open_any_split(trained.store, "train").signal.hash
+    )
     assert card["training"]["settings"]["demo"]["sites"] == 10
-    assert card["training"]["recordings"]["train"] == open_any_split(trained.store, "train").recordings
+    assert (
+        card["training"]["recordings"]["train"] == open_any_split(trained.store, "train").recordings
+    )
     metrics = json.loads((trained.folder / "metrics.json").read_text())
-    assert card["metrics"]["val"] == {unit: metrics["val"][unit] for unit in ("recording", "window")}
+    assert card["metrics"]["val"] == {
+        unit: metrics["val"][unit] for unit in ("recording", "window")
+    }
 
 
 def test_another_signal_is_refused_with_the_fields(trained, door, tmp_path: Path):
     audio = trained.store / "manifest.csv"
     built = door(
-        "build", f"source={audio}", "out=other", "signal.n_mels=32", "split.group_by=[site]", cwd=tmp_path
+        "build",
+        f"source={audio}",
+        "out=other",
+        "signal.n_mels=32",
+        "split.group_by=[site]",
+        cwd=tmp_path,
     )
     assert built.returncode == 0, built.stderr
     done = door("evaluate", trained.model, "other", cwd=tmp_path)
@@ -114,8 +136,15 @@ def test_shuffled_labels_teach_nothing(demo_store: Path, door, tmp_path: Path):
     """Averaged over seeds, each with its own shuffle: a dozen recordings alone could be right by luck."""
     areas = []
     for seed in range(5):
-        arguments = (f"seed={seed}", "data.shuffle_labels=true", "logger=none", f"hydra.run.dir=null-{seed}")
-        done = door("train", "experiment=smoke", *arguments, f"data.store={demo_store}", cwd=tmp_path)
+        arguments = (
+            f"seed={seed}",
+            "data.shuffle_labels=true",
+            "logger=none",
+            f"hydra.run.dir=null-{seed}",
+        )
+        done = door(
+            "train", "experiment=smoke", *arguments, f"data.store={demo_store}", cwd=tmp_path
+        )
         assert done.returncode == 0, done.stderr
         assert "LABELS ARE SHUFFLED" in done.stdout
         metrics = json.loads((tmp_path / f"null-{seed}" / "metrics.json").read_text())
@@ -138,7 +167,9 @@ def few_files(trained, tmp_path: Path) -> Path:
     return folder
 
 
-def test_bad_files_are_rows_with_a_reason_and_stop_nothing(trained, door, tmp_path: Path, few_files: Path):
+def test_bad_files_are_rows_with_a_reason_and_stop_nothing(
+    trained, door, tmp_path: Path, few_files: Path
+):
     done = door("predict", trained.model, "in", "--out", "p.csv", "--windows", cwd=tmp_path)
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
@@ -162,7 +193,9 @@ def test_bad_files_are_rows_with_a_reason_and_stop_nothing(trained, door, tmp_pa
     )
 
 
-def test_scores_do_not_depend_on_order_workers_or_format(trained, door, tmp_path: Path, few_files: Path):
+def test_scores_do_not_depend_on_order_workers_or_format(
+    trained, door, tmp_path: Path, few_files: Path
+):
     good = [few_files / "a good one.wav", few_files / "e[1],=~'é\n.wav"]
     first = door("predict", trained.model, *good, "--workers", "1", cwd=tmp_path)
     second = door(
@@ -178,7 +211,8 @@ def test_scores_do_not_depend_on_order_workers_or_format(trained, door, tmp_path
     )
     assert (first.returncode, second.returncode) == (0, 0)
     one = {
-        row["path"]: float(row["leak_prob"]) for row in csv.DictReader(first.stdout.splitlines(keepends=True))
+        row["path"]: float(row["leak_prob"])
+        for row in csv.DictReader(first.stdout.splitlines(keepends=True))
     }
     two = {row["path"]: row for row in map(json.loads, second.stdout.splitlines())}
     assert {path: row["leak_prob"] for path, row in two.items()} == one
@@ -190,7 +224,11 @@ def test_wrong_usage_is_a_sentence_and_exit_code_2(trained, door, tmp_path: Path
     cases = [
         ("predict", (trained.model, "nothing"), "no audio found"),
         ("predict", ("absent.safetensors", trained.store / "audio"), "no such model file"),
-        ("predict", (trained.model, trained.store / "audio", "--device", "cuda:7"), "not available here"),
+        (
+            "predict",
+            (trained.model, trained.store / "audio", "--device", "cuda:7"),
+            "not available here",
+        ),
         ("predict", (trained.model, trained.store / "audio", "--windows"), "needs --out"),
         ("evaluate", (trained.model, tmp_path / "nowhere"), "no such store"),
         ("evaluate", (trained.model, tmp_path / "nothing"), "no test split"),

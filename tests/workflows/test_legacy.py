@@ -57,7 +57,12 @@ def test_it_trains_and_evaluates(tmp_path: Path, door, names: list[str], axes: i
         "logger=none",
     )
     done = door(
-        "train", *arguments, f"data.store={store}", "hydra.run.dir=run", "optimizer.lr=3e-3", cwd=tmp_path
+        "train",
+        *arguments,
+        f"data.store={store}",
+        "hydra.run.dir=run",
+        "optimizer.lr=3e-3",
+        cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
     assert "whether the splits share them cannot be checked" in done.stdout

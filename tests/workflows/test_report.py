@@ -89,7 +89,9 @@ def answers() -> Iterator[tuple[str, queue.Queue[dict[str, Any]]]]:
 def probed(page: Path, address: str) -> str:
     """The page with the probe at its end, which alone may speak to `address`."""
     html = page.read_text(encoding="utf-8")
-    faults = "<script>window.faults = []; window.onerror = (text) => window.faults.push(text);</script>"
+    faults = (
+        "<script>window.faults = []; window.onerror = (text) => window.faults.push(text);</script>"
+    )
     for old, new in (
         ("<script>\n// Sorting", faults + "\n<script>\n// Sorting"),
         ("default-src 'none'", f"default-src 'none'; connect-src {address}"),
@@ -165,7 +167,9 @@ def test_metrics_json_keeps_to_its_schema(trained, schema_faults: Any):
         (("unknown",), 1),
     ],
 )
-def test_the_schema_refuses_what_is_wrong(trained, path: tuple[str, ...], value: object, schema_faults: Any):
+def test_the_schema_refuses_what_is_wrong(
+    trained, path: tuple[str, ...], value: object, schema_faults: Any
+):
     content = json.loads((trained.folder / "metrics.json").read_text())
     inner = content
     for key in path[:-1]:
@@ -174,14 +178,28 @@ def test_the_schema_refuses_what_is_wrong(trained, path: tuple[str, ...], value:
     assert len(schema_faults(content)) == 1
 
 
-def test_two_models_are_compared_on_the_same_recordings(trained, door, tmp_path: Path, schema_faults: Any):
+def test_two_models_are_compared_on_the_same_recordings(
+    trained, door, tmp_path: Path, schema_faults: Any
+):
     last = trained.folder / "checkpoints" / "last.ckpt"
     done = door(
-        "evaluate", trained.model, last, trained.store, "--split", "val", "--out", "both", cwd=tmp_path
+        "evaluate",
+        trained.model,
+        last,
+        trained.store,
+        "--split",
+        "val",
+        "--out",
+        "both",
+        cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
     comparison = json.loads((tmp_path / "both" / "comparison.json").read_text())
-    assert (comparison["a"], comparison["b"], comparison["n"]) == (str(trained.model), str(last), 12)
+    assert (comparison["a"], comparison["b"], comparison["n"]) == (
+        str(trained.model),
+        str(last),
+        12,
+    )
     assert comparison["unit"] == "site"
     for index, name in enumerate("ab"):
         content = json.loads((tmp_path / "both" / name / "metrics.json").read_text())

@@ -43,12 +43,20 @@ def test_tensorboard_and_the_folder_show_the_run(
         shares = [history[name][check] for name in names.VAL_PROB_BINS]
         assert sum(shares) == pytest.approx(1.0)
         # TensorBoard leaves out empty buckets at the ends
-        counted = dict(zip(event.histogram_value.bucket_limit, event.histogram_value.bucket, strict=True))
-        told = {(number + 1) / 10: event.histogram_value.num * share for number, share in enumerate(shares)}
+        counted = dict(
+            zip(event.histogram_value.bucket_limit, event.histogram_value.bucket, strict=True)
+        )
+        told = {
+            (number + 1) / 10: event.histogram_value.num * share
+            for number, share in enumerate(shares)
+        }
         assert all(counted.get(limit, 0.0) == pytest.approx(count) for limit, count in told.items())
     (chance,) = events.Scalars(names.FIRST_CHANCE_LOSS)
     assert chance.value == pytest.approx(np.log(2))
-    assert events.Scalars(names.FIRST_LOGITS[0])[0].value < events.Scalars(names.FIRST_LOGITS[1])[0].value
+    assert (
+        events.Scalars(names.FIRST_LOGITS[0])[0].value
+        < events.Scalars(names.FIRST_LOGITS[1])[0].value
+    )
     assert 0 < events.Scalars(names.FIRST_LEAK_SHARE)[0].value < 1
     assert len(events.Scalars(names.VAL_F1)) == len(events.Scalars(names.VAL_LOSS)) == 2
     assert all(event.value > 0 for event in events.Scalars(names.GRADIENT_NORM))
@@ -63,7 +71,9 @@ def test_epochs_are_marked_by_whole_numbers(epochs: int) -> None:
     column = np.linspace(1.0, 0.5, epochs)
     history = {
         "epoch": np.arange(epochs, dtype=float),
-        **dict.fromkeys(("train/loss", "val/loss", "val/recording_f1", "val/recording_auroc"), column),
+        **dict.fromkeys(
+            ("train/loss", "val/loss", "val/recording_f1", "val/recording_auroc"), column
+        ),
         **dict.fromkeys(("gradient/norm_mean", "gradient/norm_max"), column),
     }
     for figure in (learning_curve(history), gradient_norms(history)):
@@ -74,7 +84,9 @@ def test_epochs_are_marked_by_whole_numbers(epochs: int) -> None:
         assert all(tick == round(tick) for tick in shown)
 
 
-def test_one_command_draws_every_augmentation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_command_draws_every_augmentation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place = Path(__file__).parents[2] / "scripts" / "make_figures.py"
     spec = importlib.util.spec_from_file_location("make_figures", place)
     assert spec is not None
@@ -106,7 +118,9 @@ def test_what_the_finders_choose_is_drawn_trained_with_and_told(
     assert done.returncode == 0, done.stderr
     chosen = {}
     for name, column in (("lr_finder", "lr"), ("batch_size_finder", "batch_size")):
-        tried = np.atleast_1d(np.genfromtxt(tmp_path / "run" / f"{name}.csv", delimiter=",", names=True))
+        tried = np.atleast_1d(
+            np.genfromtxt(tmp_path / "run" / f"{name}.csv", delimiter=",", names=True)
+        )
         (chosen[column],) = tried[column][tried["chosen"] == 1]
         assert imread(tmp_path / "run" / "figures" / f"{name}.png")[..., :3].std() > 0.02
     card = load_detector(tmp_path / "run" / "model.safetensors").card

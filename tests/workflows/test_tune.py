@@ -33,7 +33,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def start(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-m", "leakdet.tune", *TINY, f"data.cache={folder / 'cache'}", *arguments]
+    command = [
+        sys.executable,
+        "-m",
+        "leakdet.tune",
+        *TINY,
+        f"data.cache={folder / 'cache'}",
+        *arguments,
+    ]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(
         command,
@@ -108,7 +115,9 @@ def test_two_workers_share_a_study_and_end_in_a_model_that_train_reproduces(
     assert [t.state for t in found.trials] == [TrialState.COMPLETE] * 6
     assert len({str(t.params) for t in found.trials}) == 6
     assert len({t.user_attrs["owner"]["pid"] for t in found.trials}) == 2
-    assert all(sorted(t.intermediate_values) == list(range(t.user_attrs[CHECKS])) for t in found.trials)
+    assert all(
+        sorted(t.intermediate_values) == list(range(t.user_attrs[CHECKS])) for t in found.trials
+    )
     result = json.loads((place / "result.json").read_text())
     assert result["best"]["value"] < 1
     assert result["reproduced"] is True
@@ -124,7 +133,12 @@ def test_two_workers_share_a_study_and_end_in_a_model_that_train_reproduces(
 
 @pytest.mark.slow
 def test_kill_9_loses_no_trial(folder: Path) -> None:
-    arguments = ("tune.study=killed", "tune.n_trials=8", "tune.finish=false", "tune.n_startup_trials=2")
+    arguments = (
+        "tune.study=killed",
+        "tune.n_trials=8",
+        "tune.finish=false",
+        "tune.n_startup_trials=2",
+    )
     process = start(folder, *arguments)
     wait_for(folder, "killed", lambda s: len(finished(s.trials)) >= 3 and trains(s), process)
     os.killpg(process.pid, signal.SIGKILL)
@@ -143,14 +157,26 @@ def test_kill_9_loses_no_trial(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_when_a_worker_is_killed_the_other_does_its_trial_too(folder: Path) -> None:
-    arguments = ("-m", "tune.workers=2", "tune.study=one-killed", "tune.n_trials=4", "tune.finish=false")
+    arguments = (
+        "-m",
+        "tune.workers=2",
+        "tune.study=one-killed",
+        "tune.n_trials=4",
+        "tune.finish=false",
+    )
     process = start(folder, *arguments, "trainer.max_epochs=12", "tune.pruner=none")
 
     def both_train(found: optuna.Study) -> bool:
-        return sum(t.state == TrialState.RUNNING and OWNER in t.user_attrs for t in found.trials) == 2
+        return (
+            sum(t.state == TrialState.RUNNING and OWNER in t.user_attrs for t in found.trials) == 2
+        )
 
     wait_for(folder, "one-killed", both_train, process)
-    owners = [t.user_attrs[OWNER]["pid"] for t in study(folder, "one-killed").trials if OWNER in t.user_attrs]
+    owners = [
+        t.user_attrs[OWNER]["pid"]
+        for t in study(folder, "one-killed").trials
+        if OWNER in t.user_attrs
+    ]
     sibling = next(pid for pid in owners if pid != process.pid)
     os.kill(sibling, signal.SIGKILL)
     out, _ = process.communicate(timeout=120)
@@ -159,7 +185,9 @@ def test_when_a_worker_is_killed_the_other_does_its_trial_too(folder: Path) -> N
     found = study(folder, "one-killed")
     assert len(finished(found.trials)) == 4
     assert [t.state for t in finished(found.trials)] == [TrialState.COMPLETE] * 4
-    assert [t.user_attrs[OWNER]["pid"] for t in found.trials if t.state == TrialState.FAIL] == [sibling]
+    assert [t.user_attrs[OWNER]["pid"] for t in found.trials if t.state == TrialState.FAIL] == [
+        sibling
+    ]
 
 
 @pytest.mark.slow
@@ -167,7 +195,12 @@ def test_when_a_worker_is_killed_the_other_does_its_trial_too(folder: Path) -> N
 def test_a_signal_ends_the_trial_and_is_told(folder: Path, number: int, code: int) -> None:
     name = f"signal-{int(number)}"
     process = start(
-        folder, f"tune.study={name}", "tune.n_trials=2", "tune.finish=false", ENDLESS, "patience=2000"
+        folder,
+        f"tune.study={name}",
+        "tune.n_trials=2",
+        "tune.finish=false",
+        ENDLESS,
+        "patience=2000",
     )
     wait_for(folder, name, trains, process)
     process.send_signal(number)

@@ -44,11 +44,22 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         data, control = folder / "data", str(programs / "pg_ctl")
         options = f"-p {PORT} -k {folder} -h ''"
         commands = (
-            [str(programs / "initdb"), "-D", str(data), "-A", "trust", "-U", "leakdet", "--no-sync"],
+            [
+                str(programs / "initdb"),
+                "-D",
+                str(data),
+                "-A",
+                "trust",
+                "-U",
+                "leakdet",
+                "--no-sync",
+            ],
             [control, "-D", str(data), "-o", options, "-l", str(folder / "log"), "-w", "start"],
         )
         for command in commands:
-            subprocess.run(as_nobody(command), check=True, cwd=folder, stdout=subprocess.DEVNULL, timeout=120)
+            subprocess.run(
+                as_nobody(command), check=True, cwd=folder, stdout=subprocess.DEVNULL, timeout=120
+            )
         yield f"postgresql://leakdet@/postgres?host={folder}&port={PORT}"
         subprocess.run(
             as_nobody([control, "-D", str(data), "-m", "fast", "stop"]),

@@ -38,7 +38,11 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
         sound = 0.1 * rng.standard_normal(int(16000 * (1 + 0.9 * number)))
         soundfile.write(folder / "audio" / label / f"{number}.wav", sound, 16000)
     split = SplitConfig(ratios=[0.5, 0.5, 0.0])
-    build_store(BuildConfig(str(folder / "audio"), str(folder / "store"), signal=SignalConfig(), split=split))
+    build_store(
+        BuildConfig(
+            str(folder / "audio"), str(folder / "store"), signal=SignalConfig(), split=split
+        )
+    )
     return folder / "store"
 
 
@@ -47,7 +51,9 @@ def _checked(folder: Path) -> dict[str, float]:
     with (folder / "run" / "history.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 1
-    return {name: float(value) for name, value in rows[0].items() if name.startswith("val/") and value}
+    return {
+        name: float(value) for name, value in rows[0].items() if name.startswith("val/") and value
+    }
 
 
 def _recounted(folder: Path) -> dict[str, float]:
@@ -57,7 +63,11 @@ def _recounted(folder: Path) -> dict[str, float]:
     is_leak = [int(row["is_leak"]) for row in rows]
     called = [int(row["decision"] == "leak") for row in rows]
     found = dict(
-        zip(("val/tn", "val/fp", "val/fn", "val/tp"), confusion_matrix(is_leak, called).ravel(), strict=True)
+        zip(
+            ("val/tn", "val/fp", "val/fn", "val/tp"),
+            confusion_matrix(is_leak, called).ravel(),
+            strict=True,
+        )
     )
     area = roc_auc_score(is_leak, [float(row["leak_prob"]) for row in rows])
     return {**found, "val/recording_f1": f1_score(is_leak, called), "val/recording_auroc": area}
@@ -123,7 +133,13 @@ def test_two_processes_train_on_every_window_once_an_epoch(
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
     command = [sys.executable, str(script), str(store), residency, str(workers)]
     done = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240, check=False
+        command,
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     split = open_split(store, "train")

@@ -123,7 +123,9 @@ class SoundStream:
     def _decoded(self, file: soundfile.SoundFile) -> Iterator[np.ndarray]:
         size = int(BLOCK_S * file.samplerate)
         # libsndfile takes twice as long to make the same numbers itself
-        kind, scale = ("int16", np.float32(2.0**-15)) if file.subtype == "PCM_16" else ("float32", None)
+        kind, scale = (
+            ("int16", np.float32(2.0**-15)) if file.subtype == "PCM_16" else ("float32", None)
+        )
         while True:
             try:
                 block = file.read(size, dtype=kind, always_2d=True)
@@ -136,7 +138,11 @@ class SoundStream:
                 return
             if scale is not None:
                 block = block.astype(np.float32) * scale
-            one = block[:, 0] if file.channels == 1 or self.signal.channels == "first" else block.mean(axis=1)
+            one = (
+                block[:, 0]
+                if file.channels == 1 or self.signal.channels == "first"
+                else block.mean(axis=1)
+            )
             yield np.ascontiguousarray(one)
 
     def _take_note(self, block: np.ndarray, digest: "hashlib._Hash") -> None:
@@ -193,7 +199,11 @@ class _HighPass:
             )  # scipy.signal takes half a second to import: only who filters pays
 
             self._sections = butter(
-                signal.highpass_order, signal.highpass_hz, "highpass", fs=signal.sample_rate_hz, output="sos"
+                signal.highpass_order,
+                signal.highpass_hz,
+                "highpass",
+                fs=signal.sample_rate_hz,
+                output="sos",
             )
 
     def __call__(self, block: np.ndarray) -> np.ndarray:

@@ -26,7 +26,9 @@ def augmented(
     return mel
 
 
-def smooth_random_eq(mel: Float[Tensor, "B S M T"], eq_db: float, terms: int) -> Float[Tensor, "B S M T"]:
+def smooth_random_eq(
+    mel: Float[Tensor, "B S M T"], eq_db: float, terms: int
+) -> Float[Tensor, "B S M T"]:
     """Add to each sample's log-mel, along the mel axis, a sum of cosines with random phase: the colouring of pipes and sensors.
 
     Term k of 1..terms has k half-periods over the mel axis and an amplitude of eq_db * 0.6 * N(0, 1) / sqrt(k) dB.
@@ -34,7 +36,9 @@ def smooth_random_eq(mel: Float[Tensor, "B S M T"], eq_db: float, terms: int) ->
     samples, _, mels, _ = mel.shape
     k = torch.arange(1, terms + 1, device=mel.device, dtype=mel.dtype)
     position = torch.arange(mels, device=mel.device, dtype=mel.dtype) / mels
-    amplitude = eq_db * 0.6 * torch.randn(samples, terms, device=mel.device, dtype=mel.dtype) / k.sqrt()
+    amplitude = (
+        eq_db * 0.6 * torch.randn(samples, terms, device=mel.device, dtype=mel.dtype) / k.sqrt()
+    )
     phase = 2 * math.pi * torch.rand(samples, terms, device=mel.device, dtype=mel.dtype)
     angle = math.pi * k[:, None] * position + phase[:, :, None]
     curve = (amplitude[:, :, None] * angle.cos()).sum(1)
@@ -53,7 +57,9 @@ def mask(mel: Float[Tensor, "B S M T"], mels: int, columns: int) -> Float[Tensor
     """
     samples, segments, bands, frames = mel.shape
     band = _masked(samples, bands, mels, mel.device)[:, None, :, None]
-    column = _masked(samples, segments * frames, columns, mel.device).view(samples, segments, 1, frames)
+    column = _masked(samples, segments * frames, columns, mel.device).view(
+        samples, segments, 1, frames
+    )
     return torch.where(band | column, mel.mean((1, 2, 3), keepdim=True), mel)
 
 
@@ -88,6 +94,7 @@ def mixup_draw(
     samples: int, alpha: float, device: torch.device
 ) -> tuple[Int[Tensor, " B"], Float[Tensor, " B"]]:
     """Each sample's partner, and the share of itself that it keeps, from Beta(alpha, alpha) (Zhang et al. 2018)."""
-    both = torch.full((), alpha, device=device)  # on the device, and unchecked: nothing waits for it
+    # on the device, and unchecked: nothing waits for it
+    both = torch.full((), alpha, device=device)
     share = torch.distributions.Beta(both, both, validate_args=False).sample((samples,))
     return torch.randperm(samples, device=device), share

@@ -45,5 +45,8 @@ def make_clip(sound: np.ndarray, sample_rate_hz: int, start_s: float, most_s: fl
     file = io.BytesIO()
     soundfile.write(file, pcm, sample_rate_hz, format="FLAC", subtype="PCM_16")
     return Clip(
-        file.getvalue(), start / sample_rate_hz, length / sample_rate_hz, float(20.0 * np.log10(gain))
+        file.getvalue(),
+        start / sample_rate_hz,
+        length / sample_rate_hz,
+        float(20.0 * np.log10(gain)),
     )

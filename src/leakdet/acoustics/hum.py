@@ -10,7 +10,8 @@ MAINS_HZ = (50.0, 60.0)
 HARMONICS = 4
 PIECE_S = 4.0  # of sound under one window, which tells tones of a quarter of a hertz apart
 ON_HZ, BESIDE_HZ = 1.0, (3.0, 8.0)  # distance from a harmonic: hum, and what it is compared with
-MEAN_RATE_HZ = 4000  # the mean over neighbours down to here keeps what folds onto a harmonic 24 dB down
+# the mean over neighbours down to here keeps what folds onto a harmonic 24 dB down
+MEAN_RATE_HZ = 4000
 COARSE_RATE_HZ = 1000  # binomial means of five, every second one, down to here: 33 dB
 
 
@@ -50,7 +51,10 @@ class _Plan:
     def coarse(self, sound: Float[np.ndarray, " N"]) -> Float[np.ndarray, " M"]:
         count = len(sound) // self.step
         means = np.full(self.step, 1.0 / self.step, np.float32)
-        thin = sound[: count * self.step].reshape(count, self.step).astype(np.float32, copy=False) @ means
+        thin = (
+            sound[: count * self.step].reshape(count, self.step).astype(np.float32, copy=False)
+            @ means
+        )
         for _ in range(self.halvings):
             even, odd = thin[0::2], thin[1::2]
             most = max(0, min(len(even) - 2, len(odd) - 1))
@@ -78,7 +82,8 @@ def _plan(rate_hz: int) -> _Plan:
     return _Plan(step, halvings, size, len(hz), gain, places)
 
 
-@lru_cache(maxsize=16)  # recordings of a set have few lengths, and a window costs more than its spectrum
+# recordings of a set have few lengths, and a window costs more than its spectrum
+@lru_cache(maxsize=16)
 def _hann(size: int) -> Float[np.ndarray, " size"]:
     return np.hanning(size).astype(np.float32)
 

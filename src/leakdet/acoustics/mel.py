@@ -67,8 +67,12 @@ class LogMel(nn.Module):
     def __init__(self, signal: SignalConfig) -> None:
         super().__init__()
         self.signal = signal
-        self.register_buffer("hann", torch.hann_window(signal.fft_samples, periodic=True), persistent=False)
-        self.register_buffer("filters", torch.from_numpy(mel_filterbank(signal)).float(), persistent=False)
+        self.register_buffer(
+            "hann", torch.hann_window(signal.fft_samples, periodic=True), persistent=False
+        )
+        self.register_buffer(
+            "filters", torch.from_numpy(mel_filterbank(signal)).float(), persistent=False
+        )
 
     def forward(self, windows: Float[Tensor, "W N"]) -> Float[Tensor, "W S M T"]:
         signal = self.signal
@@ -80,7 +84,9 @@ class LogMel(nn.Module):
     def of_segments(self, segments: Float[Tensor, "... N"]) -> Float[Tensor, "... M T"]:
         """Log-mel of segments of sound; what windows that overlap share may be computed once through this."""
         frames = segments.unfold(-1, self.signal.fft_samples, self.signal.fft_hop_samples)
-        mel = (magnitude(torch.fft.rfft(frames * self.hann)) @ self.filters).clamp_(min=self.signal.floor)
+        mel = (magnitude(torch.fft.rfft(frames * self.hann)) @ self.filters).clamp_(
+            min=self.signal.floor
+        )
         decibels: Tensor = mel.log10_().mul_(20.0)
         return decibels.transpose(-1, -2)
 

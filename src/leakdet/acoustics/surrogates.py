@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-PIECE_S = 30.0  # a longer recording is changed piece by piece: memory stays bounded, and slow changes stay in their place
+# a longer recording is changed piece by piece: memory stays bounded, and slow changes stay in their place
+PIECE_S = 30.0
 
 
 def iaaft(

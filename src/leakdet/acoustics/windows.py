@@ -42,7 +42,8 @@ def stretches(blocks: Iterable[np.ndarray], signal: SignalConfig) -> Iterator[St
     A recording shorter than a window comes as one stretch of its own length.
     """
     window, hop = signal.window_samples, signal.window_hop_samples
-    held = np.empty(0, np.float32)  # sound from `origin` on: the last window already cut, and what follows
+    # sound from `origin` on: the last window already cut, and what follows
+    held = np.empty(0, np.float32)
     origin = next_start = 0
     for block in blocks:
         held = np.concatenate([held, block])
@@ -116,7 +117,9 @@ def stretch_mel(stretch: Stretch, log_mel: LogMel) -> Tensor:
     per_hop, uneven = divmod(signal.window_hop_samples, signal.segment_hop_samples)
     if uneven or signal.detrend != "none" or stretch.windows == 1:
         return log_mel.forward(sound.unfold(0, signal.window_samples, signal.window_hop_samples))
-    shared = log_mel.of_segments(sound.unfold(0, signal.segment_samples, signal.segment_hop_samples))
+    shared = log_mel.of_segments(
+        sound.unfold(0, signal.segment_samples, signal.segment_hop_samples)
+    )
     index = torch.arange(stretch.windows)[:, None] * per_hop + torch.arange(signal.segments)
     return shared[index]
 
@@ -130,5 +133,7 @@ def _short_mel(sound: Tensor, log_mel: LogMel) -> Tensor:
     if missing > 0:
         sound = torch.nn.functional.pad(sound, (0, missing))
     detrended_sound = sound - sound.mean() if signal.detrend != "none" else sound
-    heard = log_mel.of_segments(detrended_sound.unfold(0, signal.segment_samples, signal.segment_hop_samples))
+    heard = log_mel.of_segments(
+        detrended_sound.unfold(0, signal.segment_samples, signal.segment_hop_samples)
+    )
     return heard[torch.arange(signal.segments) % len(heard)][None]

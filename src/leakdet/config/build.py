@@ -54,7 +54,8 @@ class LabelsConfig:
     """Which class is the leak, and whether the network sees it against the rest or sees every class."""
 
     mode: str = "binary"  # binary | multiclass
-    leak: str | None = None  # in any case; null: the store's own leak label, or the class called LEAK
+    # in any case; null: the store's own leak label, or the class called LEAK
+    leak: str | None = None
 
     def __post_init__(self) -> None:
         one_of("labels.mode", self.mode, ("binary", "multiclass"))
@@ -64,7 +65,8 @@ class LabelsConfig:
 class BuildConfig:
     """`python -m leakdet.build`: from audio to a store."""
 
-    source: str = MISSING  # label folders, split folders with label folders, a CSV manifest, or demo
+    # label folders, split folders with label folders, a CSV manifest, or demo
+    source: str = MISSING
     out: str = MISSING
     signal: SignalConfig = field(default_factory=SignalConfig)
     split: SplitConfig = field(default_factory=SplitConfig)
@@ -72,10 +74,12 @@ class BuildConfig:
     demo: DemoConfig = field(default_factory=DemoConfig)
     verify: str = "sample"  # off | sample | full: recompute the mel from the audio and compare
     waveform: str = "none"  # none | int16 | float32: keep the sound in the store too
-    surrogates: int = 0  # IAAFT surrogates of each leak recording of train, which training alone reads
+    # IAAFT surrogates of each leak recording of train, which training alone reads
+    surrogates: int = 0
     compression: str = "none"  # none | gzip | lzf: smaller, but then it cannot be memory-mapped
     workers: int = 0  # 0: one per core
-    shard: str = ""  # i/n: only the i-th of n parts, 0/n to n-1/n, on a machine each; merge: join them
+    # i/n: only the i-th of n parts, 0/n to n-1/n, on a machine each; merge: join them
+    shard: str = ""
     overwrite: bool = False
 
     def __post_init__(self) -> None:
@@ -92,4 +96,8 @@ class BuildConfig:
     def shard_part(self) -> tuple[int, int] | None:
         """(i, n) of `shard=i/n`."""
         number, slash, count = self.shard.partition("/")
-        return (int(number), int(count)) if slash and number.isdecimal() and count.isdecimal() else None
+        return (
+            (int(number), int(count))
+            if slash and number.isdecimal() and count.isdecimal()
+            else None
+        )

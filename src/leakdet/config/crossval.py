@@ -11,9 +11,11 @@ from leakdet.config.train import TrainConfig
 class ProtocolConfig:
     """What one cross-validation holds out, and of which recordings."""
 
-    group_by: Any = "recording"  # a group column, or several; recording: each recording is a group of its own
+    # a group column, or several; recording: each recording is a group of its own
+    group_by: Any = "recording"
     where: Any = None  # column (or label) -> value or values: only these recordings
-    folds: int | None = None  # 0: leave one group out; null: that for up to 20 groups, 10 folds beyond
+    # 0: leave one group out; null: that for up to 20 groups, 10 folds beyond
+    folds: int | None = None
 
     def __post_init__(self) -> None:
         self.group_by = _texts("crossval.group_by", self.group_by)
@@ -24,7 +26,9 @@ class ProtocolConfig:
             where,
             "a group such as {pipe:[1,3],label:[leak,no_leak]}",
         )
-        self.where = {str(name): _texts(f"crossval.where.{name}", values) for name, values in where.items()}
+        self.where = {
+            str(name): _texts(f"crossval.where.{name}", values) for name, values in where.items()
+        }
         ok = self.folds is None or self.folds == 0 or self.folds >= 2
         require(ok, "crossval.folds", self.folds, "null, 0 (leave one group out), or at least 2")
 
@@ -44,19 +48,29 @@ class CrossvalSettings(ProtocolConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         at_least("crossval.repeats", self.repeats, 1)
-        require(0 < self.val_fraction < 1, "crossval.val_fraction", self.val_fraction, "between 0 and 1")
+        require(
+            0 < self.val_fraction < 1, "crossval.val_fraction", self.val_fraction, "between 0 and 1"
+        )
         at_least("crossval.parts", self.parts, 1)
         require(
-            0 <= self.part < self.parts, "crossval.part", self.part, f"from 0 to below parts={self.parts}"
+            0 <= self.part < self.parts,
+            "crossval.part",
+            self.part,
+            f"from 0 to below parts={self.parts}",
         )
         self.protocols = {} if self.protocols is None else self.protocols
         require(
-            isinstance(self.protocols, dict), "crossval.protocols", self.protocols, "a group of protocols"
+            isinstance(self.protocols, dict),
+            "crossval.protocols",
+            self.protocols,
+            "a group of protocols",
         )
         for name, values in self.protocols.items():
             known = {f.name for f in fields(ProtocolConfig)}
             ok = isinstance(values, dict) and values.keys() <= known
-            require(ok, f"crossval.protocols.{name}", values, f"a group of {', '.join(sorted(known))}")
+            require(
+                ok, f"crossval.protocols.{name}", values, f"a group of {', '.join(sorted(known))}"
+            )
 
     def by_name(self) -> dict[str, ProtocolConfig]:
         """Every protocol that is asked for."""

@@ -19,7 +19,8 @@ class SignalConfig:
     segment_samples: int = 1024
     segment_hop_samples: int = 512
     n_fft: int = 0  # 0: the segment, hence one frame per segment
-    frame_hop_samples: int = 0  # 0: half of n_fft; matters only where n_fft is shorter than the segment
+    # 0: half of n_fft; matters only where n_fft is shorter than the segment
+    frame_hop_samples: int = 0
     n_mels: int = 64
     fmin_hz: float = 300.0
     # auto: the lowest Nyquist frequency among the sources, found by `build`
@@ -64,7 +65,10 @@ class SignalConfig:
         top_hz = nyquist_hz if self.fmax_hz == "auto" else self.fmax_hz
         ok = isinstance(top_hz, int | float) and 0 < top_hz <= nyquist_hz
         require(
-            ok, "signal.fmax_hz", self.fmax_hz, f"auto, or at most half the sample rate, {nyquist_hz:g} Hz"
+            ok,
+            "signal.fmax_hz",
+            self.fmax_hz,
+            f"auto, or at most half the sample rate, {nyquist_hz:g} Hz",
         )
         self.fmax_hz = "auto" if self.fmax_hz == "auto" else float(top_hz)  # one spelling, one hash
         require(
@@ -81,7 +85,12 @@ class SignalConfig:
             self.highpass_hz,
             f"from 0 to below {nyquist_hz:g} Hz",
         )
-        require(1 <= self.highpass_order <= 12, "signal.highpass_order", self.highpass_order, "from 1 to 12")
+        require(
+            1 <= self.highpass_order <= 12,
+            "signal.highpass_order",
+            self.highpass_order,
+            "from 1 to 12",
+        )
 
     @property
     def fft_samples(self) -> int:
@@ -124,7 +133,9 @@ class SignalConfig:
     def differences(self, other: "SignalConfig") -> list[str]:
         """`name: mine / theirs` of every field that differs."""
         mine, theirs = asdict(self), asdict(other)
-        return [f"{name}: {mine[name]} / {theirs[name]}" for name in mine if mine[name] != theirs[name]]
+        return [
+            f"{name}: {mine[name]} / {theirs[name]}" for name in mine if mine[name] != theirs[name]
+        ]
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], where: str) -> "SignalConfig":

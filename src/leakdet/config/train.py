@@ -19,9 +19,11 @@ class DataConfig:
     curriculum_epochs: int = 10  # curriculum: epochs from a balanced draw to the natural mix
     batch_size: int = 512  # of all processes together
     residency: str = "auto"  # auto | device | ram | stream: where the windows are during training
-    workers: int = 0  # stream only: processes that read, beside the one that trains; 0: a thread reads ahead
+    # stream only: processes that read, beside the one that trains; 0: a thread reads ahead
+    workers: int = 0
     worker_start: str = "forkserver"  # fork | forkserver | spawn: how worker processes are started
-    buffer_mb: float = 64.0  # stream only: windows that are shuffled together, in each reading process
+    # stream only: windows that are shuffled together, in each reading process
+    buffer_mb: float = 64.0
     # null test: permute the training and validation labels over recordings; nothing can be learnt
     shuffle_labels: bool = False
 
@@ -65,7 +67,8 @@ class LossConfig:
     leak_weight_boost: float = 1.0  # weighted_ce, binary: multiplies the weight of the leak class
     gamma: float = 2.0  # focal
     alpha: float = 0.75  # focal: weight of the leak class, 1 - alpha for the rest
-    label_smoothing: float = 0.0  # share of the target that is spread evenly over the classes, in both losses
+    # share of the target that is spread evenly over the classes, in both losses
+    label_smoothing: float = 0.0
     pos_weight: float = 1.0  # of leaks in the auxiliary loss
     # class weights, boost, focal alpha and sampling multiply: one is allowed unless told
     allow_several_balances: bool = False
@@ -73,11 +76,16 @@ class LossConfig:
     def __post_init__(self) -> None:
         one_of("loss.name", self.name, ("ce", "weighted_ce", "focal"))
         at_least("loss.aux_weight", self.aux_weight, 0)
-        require(self.leak_weight_boost > 0, "loss.leak_weight_boost", self.leak_weight_boost, "above 0")
+        require(
+            self.leak_weight_boost > 0, "loss.leak_weight_boost", self.leak_weight_boost, "above 0"
+        )
         at_least("loss.gamma", self.gamma, 0)
         share("loss.alpha", self.alpha)
         require(
-            0 <= self.label_smoothing < 1, "loss.label_smoothing", self.label_smoothing, "from 0 to below 1"
+            0 <= self.label_smoothing < 1,
+            "loss.label_smoothing",
+            self.label_smoothing,
+            "from 0 to below 1",
         )
         require(self.pos_weight > 0, "loss.pos_weight", self.pos_weight, "above 0")
 
@@ -104,8 +112,10 @@ class AugmentConfig:
 
     eq_db: float = 6.0  # smooth random EQ; 0: off
     eq_terms: int = 3
-    gain_db: float = 0.0  # deviation of a random gain; without effect under input_norm=level_free; 0: off
-    mask_mels: int = 0  # SpecAugment: widest mask along the mel axis, filled with the sample's mean; 0: off
+    # deviation of a random gain; without effect under input_norm=level_free; 0: off
+    gain_db: float = 0.0
+    # SpecAugment: widest mask along the mel axis, filled with the sample's mean; 0: off
+    mask_mels: int = 0
     mask_columns: int = 0  # the same along time
     mixup_alpha: float = 0.0  # mixup of two samples, share drawn from Beta(alpha, alpha); 0: off
     interference: str | None = None  # folder of sounds to mix in (rain, taps, machines); null: off
@@ -133,7 +143,8 @@ class AugmentConfig:
 class AveragingConfig:
     """Weights averaged over steps, in validation and in the model file; training itself goes on with its own."""
 
-    name: str = "none"  # none | ema: exponential, over steps | swa: plain, over the ends of the later epochs
+    # none | ema: exponential, over steps | swa: plain, over the ends of the later epochs
+    name: str = "none"
     ema_decay: float = 0.999
     swa_start: float = 0.75  # share of trainer.max_epochs after which swa begins
 
@@ -155,14 +166,20 @@ class DecisionConfig:
     min_tpr: float = 0.95
     cost_miss: float = 10.0  # min_cost: of a leak that is missed, in units of
     cost_false_dig: float = 1.0  # a dig that finds none
-    calibration: str = "none"  # none | platt | temperature: of the shown probability; verdicts use the score
+    # none | platt | temperature: of the shown probability; verdicts use the score
+    calibration: str = "none"
 
     def __post_init__(self) -> None:
         one_of("decision.pooling", self.pooling, ("mean", "vote", "logit_mean"))
         require(
-            0 < self.vote_fraction <= 1, "decision.vote_fraction", self.vote_fraction, "above 0 and at most 1"
+            0 < self.vote_fraction <= 1,
+            "decision.vote_fraction",
+            self.vote_fraction,
+            "above 0 and at most 1",
         )
-        one_of("decision.policy", self.policy, ("max_f1", "max_fpr", "min_tpr", "min_cost", "fixed"))
+        one_of(
+            "decision.policy", self.policy, ("max_f1", "max_fpr", "min_tpr", "min_cost", "fixed")
+        )
         one_of("decision.calibration", self.calibration, ("none", "platt", "temperature"))
         for name in ("cost_miss", "cost_false_dig"):
             at_least(f"decision.{name}", getattr(self, name), 0)
@@ -179,7 +196,8 @@ class TrainConfig:
 
     seed: int = 0
     data: DataConfig = field(default_factory=DataConfig)
-    signal: SignalConfig = field(default_factory=SignalConfig)  # of the demo; a store brings its own
+    # of the demo; a store brings its own
+    signal: SignalConfig = field(default_factory=SignalConfig)
     demo: DemoConfig = field(default_factory=DemoConfig)
     labels: LabelsConfig = field(default_factory=LabelsConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)
@@ -193,12 +211,15 @@ class TrainConfig:
     # validation checks with a risen loss and no better F1 before training stops; 0: off
     loss_patience: int = 10
     resume: str | None = None  # auto | a run's folder | a .ckpt: go on exactly where that run was
-    init_from: str | None = None  # a model file or checkpoint whose weights are the start of a new training
-    init_reset: list[str] = field(default_factory=lambda: list(INIT_PARTS))  # what starts anew with init_from
+    # a model file or checkpoint whose weights are the start of a new training
+    init_from: str | None = None
+    # what starts anew with init_from
+    init_reset: list[str] = field(default_factory=lambda: list(INIT_PARTS))
     find_lr: bool = False  # range test before training; its choice replaces optimizer.lr
     find_batch_size: bool = False  # grow data.batch_size while it gets faster and fits the memory
     compile: bool = False
-    threads: int = 0  # of torch on a CPU, 0: its own choice; another number changes sums in their last digits
+    # of torch on a CPU, 0: its own choice; another number changes sums in their last digits
+    threads: int = 0
     trainer: dict[str, Any] = field(default_factory=dict)  # handed to lightning.Trainer as it is
     logger: dict[str, Any] = field(default_factory=dict)  # logger name -> its own arguments
 

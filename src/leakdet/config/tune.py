@@ -14,7 +14,8 @@ WILCOXON_TRAININGS = 5
 class SearchParam:
     """One parameter of the search space. What it says is checked against the training settings before the first trial."""
 
-    setting: str | None = None  # dotted training setting; null: a switch that only others depend on (`when`)
+    # dotted training setting; null: a switch that only others depend on (`when`)
+    setting: str | None = None
     kind: str = "float"  # float | int | categorical
     low: float | None = None
     high: float | None = None
@@ -24,7 +25,8 @@ class SearchParam:
     when: dict[str, Any] = field(
         default_factory=dict
     )  # other parameter -> its values under which this exists
-    otherwise: Any = None  # value of the setting where `when` does not hold; null: the configuration's own
+    # value of the setting where `when` does not hold; null: the configuration's own
+    otherwise: Any = None
 
     def __post_init__(self) -> None:
         one_of("search.*.kind", self.kind, ("float", "int", "categorical"))
@@ -47,7 +49,8 @@ class TuneSettings:
     seed: int = 0  # of the sampler; the seed of training is `seed`
     n_startup_trials: int = 8  # drawn at random before the sampler learns
     pruner: str = "asha"  # asha | median | percentile | hyperband | wilcoxon | none
-    n_warmup: int = 5  # checks before which nothing is pruned; the space's longest warm-up of the rate
+    # checks before which nothing is pruned; the space's longest warm-up of the rate
+    n_warmup: int = 5
     n_min_trials: int = 4  # with fewer trials at that check nothing is pruned
     percentile: float = 25.0  # percentile: the share of trials that are let through
     reduction_factor: int = 3  # hyperband, asha
@@ -57,17 +60,24 @@ class TuneSettings:
     skip_duplicates: bool = True  # parameters that a finished trial had are not trained again
     max_retries: int = 2  # of a trial whose process was killed or interrupted
     keep: str = "best"  # best | all | none: whose checkpoints stay
-    finish: bool = True  # train the winner and the untuned configuration, compare them, write the page
+    # train the winner and the untuned configuration, compare them, write the page
+    finish: bool = True
 
     def __post_init__(self) -> None:
         name_ok = (
-            self.study.strip() != "" and not set(self.study) & set("/\\") and self.study not in (".", "..")
+            self.study.strip() != ""
+            and not set(self.study) & set("/\\")
+            and self.study not in (".", "..")
         )
         require(name_ok, "tune.study", self.study, "a name that can be a folder's")
         one_of("tune.objective", self.objective, ("recording_f1", "recording_auroc", "loss"))
         one_of("tune.direction", self.direction, ("auto", "maximize", "minimize"))
         one_of("tune.sampler", self.sampler, ("tpe", "gp", "cmaes", "random", "grid"))
-        one_of("tune.pruner", self.pruner, ("median", "percentile", "hyperband", "asha", "wilcoxon", "none"))
+        one_of(
+            "tune.pruner",
+            self.pruner,
+            ("median", "percentile", "hyperband", "asha", "wilcoxon", "none"),
+        )
         one_of("tune.keep", self.keep, ("best", "all", "none"))
         for name in ("n_trials", "workers", "n_min_trials", "repeats", "folds"):
             at_least(f"tune.{name}", getattr(self, name), 1)
@@ -90,7 +100,9 @@ class TuneSettings:
 
     @property
     def maximises(self) -> bool:
-        return self.objective != "loss" if self.direction == "auto" else self.direction == "maximize"
+        return (
+            self.objective != "loss" if self.direction == "auto" else self.direction == "maximize"
+        )
 
 
 def _search_param(name: str, given: Any) -> SearchParam:
@@ -106,11 +118,19 @@ def _search_param(name: str, given: Any) -> SearchParam:
             require(number, f"search.{name}.{key}", value, "a number")
         if key in ("choices", "when"):
             wanted = list if key == "choices" else dict
-            require(isinstance(value, wanted), f"search.{name}.{key}", value, f"a {wanted.__name__}")
+            require(
+                isinstance(value, wanted), f"search.{name}.{key}", value, f"a {wanted.__name__}"
+            )
         if key in ("setting", "kind"):
-            require(value is None or isinstance(value, str), f"search.{name}.{key}", value, "a word")
-        require(key != "log" or isinstance(value, bool), f"search.{name}.log", value, "true or false")
-    numbers = {k: float(v) for k, v in given.items() if k in ("low", "high", "step") and v is not None}
+            require(
+                value is None or isinstance(value, str), f"search.{name}.{key}", value, "a word"
+            )
+        require(
+            key != "log" or isinstance(value, bool), f"search.{name}.log", value, "true or false"
+        )
+    numbers = {
+        k: float(v) for k, v in given.items() if k in ("low", "high", "step") and v is not None
+    }
     return SearchParam(**{**given, **numbers})
 
 

@@ -13,7 +13,8 @@ from leakdet.detection.metrics import auroc
 NEARLY = 0.05  # AUROC by which the network must beat a trivial trait, or the reader is told
 STRONG = 0.8  # AUROC at which a trivial trait is worth a sentence whatever the network does
 LOGISTIC, PRIOR, GROUP = "logistic_regression", "class_prior", "group "
-OF_LEAKS = ("spectral_centroid",)  # a leak moves it: suspicious only where it is all there is to be heard
+# a leak moves it: suspicious only where it is all there is to be heard
+OF_LEAKS = ("spectral_centroid",)
 NAMES = {
     "loudness": "loudness",
     "duration": "the duration of the recording",
@@ -24,7 +25,8 @@ NAMES = {
     "mains_hum": "mains hum",
     "recording_order": "the order of recording",
 }
-SAME_DB = 0.05  # spectra closer than this, root mean square over bands, come from one sound at two levels
+# spectra closer than this, root mean square over bands, come from one sound at two levels
+SAME_DB = 0.05
 
 
 def is_trivial(name: str) -> bool:
@@ -47,7 +49,9 @@ def resampling_groups(groups: Shaped[np.ndarray, " N"] | None, rows: np.ndarray)
 
 
 def ranked(
-    scores: Float[np.ndarray, " N"], is_leak: Bool[np.ndarray, " N"], units: Shaped[np.ndarray, " N"] | None
+    scores: Float[np.ndarray, " N"],
+    is_leak: Bool[np.ndarray, " N"],
+    units: Shaped[np.ndarray, " N"] | None,
 ) -> dict[str, Any]:
     """`{"auroc", "interval"}` of any finite scores, resampled by `units`; None where a class is missing."""
     area = auroc(scores, is_leak)
@@ -57,19 +61,28 @@ def ranked(
         scores, is_leak, 0.0, units, replicates=1000, probabilities=False, only=("auroc",)
     )
     interval = drawn["auroc"]
-    if area in (0.0, 1.0) and interval is not None:  # every replicate agrees, however few the recordings are
+    # every replicate agrees, however few the recordings are
+    if area in (0.0, 1.0) and interval is not None:
         leaks = int(is_leak.sum())
         interval = wilson(*pairs_in_order(area, leaks, len(is_leak) - leaks))
     return {"auroc": area, "interval": interval}
 
 
-def alarms(network: Mapping[str, Any] | None, baselines: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def alarms(
+    network: Mapping[str, Any] | None, baselines: Mapping[str, Mapping[str, Any]]
+) -> list[str]:
     """Sentences that cast doubt on a score, the gravest first; `network` and each baseline as `ranked` gives them."""
     score = None if network is None else network["auroc"]
-    trivial = {name: row for name, row in baselines.items() if is_trivial(name) and _beyond_chance(row)}
+    trivial = {
+        name: row for name, row in baselines.items() if is_trivial(name) and _beyond_chance(row)
+    }
     best = sorted(trivial, key=lambda name: -trivial[name]["auroc"])
-    rivals = [name for name in best if score is not None and trivial[name]["auroc"] >= score - NEARLY]
-    strong = [n for n in best if trivial[n]["auroc"] >= STRONG and n not in rivals and n not in OF_LEAKS]
+    rivals = [
+        name for name in best if score is not None and trivial[name]["auroc"] >= score - NEARLY
+    ]
+    strong = [
+        n for n in best if trivial[n]["auroc"] >= STRONG and n not in rivals and n not in OF_LEAKS
+    ]
     said = []
     if rivals:
         said.append(
@@ -93,13 +106,17 @@ def _listed(names: list[str], rows: Mapping[str, Mapping[str, Any]]) -> str:
     return " and ".join(f"{spoken(name)} ({rows[name]['auroc']:.2f})" for name in names[:3])
 
 
-def remarks(network: Mapping[str, Any] | None, baselines: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def remarks(
+    network: Mapping[str, Any] | None, baselines: Mapping[str, Mapping[str, Any]]
+) -> list[str]:
     """Sentences about a network that does no better than chance or than a simple honest model."""
     if network is None or network["auroc"] is None:
         return []
     said = []
     if network["interval"] is not None and network["interval"][0] <= 0.5:
-        said.append(f"The network cannot be told from chance on these recordings: {_shown(network)}.")
+        said.append(
+            f"The network cannot be told from chance on these recordings: {_shown(network)}."
+        )
     simple = baselines.get(LOGISTIC)
     if simple is not None and _beyond_chance(simple) and simple["auroc"] >= network["auroc"]:
         said.append(
@@ -134,7 +151,8 @@ def same_spectrum(
     found = np.zeros(len(others), bool)
     order = np.argsort(reference[:, 0], kind="stable")
     first = reference[order, 0]
-    reach = SAME_DB * np.sqrt(reference.shape[1])  # no single band of an equal spectrum is further off
+    # no single band of an equal spectrum is further off
+    reach = SAME_DB * np.sqrt(reference.shape[1])
     for row, spectrum in enumerate(others):
         low, high = np.searchsorted(first, [spectrum[0] - reach, spectrum[0] + reach])
         near = reference[order[low:high]] - spectrum

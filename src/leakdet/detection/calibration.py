@@ -47,7 +47,9 @@ class Calibration:
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise SettingsError(f"calibration.kind is {self.kind!r}; allowed are {', '.join(KINDS)}.")
+            raise SettingsError(
+                f"calibration.kind is {self.kind!r}; allowed are {', '.join(KINDS)}."
+            )
         if not (math.isfinite(self.offset) and math.isfinite(self.slope) and self.slope > 0.0):
             raise SettingsError(
                 f"calibration.slope={self.slope}, offset={self.offset}: both must be finite and the slope "
@@ -118,7 +120,9 @@ def fit_calibration(
 
 
 def _logistic_fit(
-    columns: Float[np.ndarray, "R K"], target: Float[np.ndarray, " R"], base: Float[np.ndarray, " R"]
+    columns: Float[np.ndarray, "R K"],
+    target: Float[np.ndarray, " R"],
+    base: Float[np.ndarray, " R"],
 ) -> Float[np.ndarray, " K"]:
     """Coefficients of `sigmoid(base + columns @ coef)` of least cross-entropy, by damped Newton steps."""
 

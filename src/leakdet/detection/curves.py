@@ -14,7 +14,9 @@ RELIABILITY_BINS = 10
 
 
 def curves(
-    scores: Float[np.ndarray, " R"], probability: Float[np.ndarray, " R"], is_leak: Bool[np.ndarray, " R"]
+    scores: Float[np.ndarray, " R"],
+    probability: Float[np.ndarray, " R"],
+    is_leak: Bool[np.ndarray, " R"],
 ) -> dict[str, Any]:
     """`roc` and `precision_recall` (None where a class is missing), `histogram` of the scores and `reliability`.
 

@@ -56,12 +56,16 @@ class DecisionRule:
 
     def probability(self, scores: Float[np.ndarray, " R"]) -> Float[np.ndarray, " R"]:
         """Calibrated leak probabilities of scores in 0..1; the scores themselves without a calibration."""
-        return checked_scores(scores) if self.calibration is None else self.calibration.apply(scores)
+        return (
+            checked_scores(scores) if self.calibration is None else self.calibration.apply(scores)
+        )
 
     def to_json(self) -> dict[str, Any]:
         """A plain dict of str, float, None and the calibration's dict."""
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
-        return plain | {"calibration": None if self.calibration is None else self.calibration.to_json()}
+        return plain | {
+            "calibration": None if self.calibration is None else self.calibration.to_json()
+        }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "DecisionRule":
@@ -138,7 +142,9 @@ def rule_for_scores(
         scores, is_leak, policy, budget=budget, cost_miss=cost_miss, cost_false_dig=cost_false_dig
     )
     calibrated = fit_calibration(scores, is_leak, calibration)
-    costs = {"cost_miss": cost_miss, "cost_false_dig": cost_false_dig} if policy == "min_cost" else {}
+    costs = (
+        {"cost_miss": cost_miss, "cost_false_dig": cost_false_dig} if policy == "min_cost" else {}
+    )
     return DecisionRule(
         pooling=pooling,
         vote_fraction=vote_fraction,

@@ -30,7 +30,9 @@ class Detector:
     def window_prob(self, mel: Float[Tensor, "W S M T"]) -> Float[Tensor, " W"]:
         """Leak probability of each window, float32."""
         output = self.network.eval().infer(as_samples(mel, self.unit))
-        return window_mean(leak_probability(output, self.labels.leak_index, self.blend), len(mel)).cpu()
+        return window_mean(
+            leak_probability(output, self.labels.leak_index, self.blend), len(mel)
+        ).cpu()
 
 
 def as_samples(mel: Float[Tensor, "W S M T"], unit: str) -> Float[Tensor, "B U M T"]:

@@ -46,14 +46,17 @@ class SampleSummary:
     mean: float
     std: float
     predicted_leak_share: float  # by the class head alone
-    head_correlation: float | None  # of the two heads; None with one head, or where one of them is constant
+    # of the two heads; None with one head, or where one of them is constant
+    head_correlation: float | None
     histogram: tuple[int, ...]  # of ten equal bins from 0 to 1
 
     @classmethod
     def of(cls, sums: Float[Tensor, " K"], blend: float) -> "SampleSummary":
         count, prob, squares, predicted, a, b, aa, bb, ab, *histogram = sums.double().tolist()
         mean = prob / count
-        spread = math.sqrt(max(0.0, aa / count - (a / count) ** 2) * max(0.0, bb / count - (b / count) ** 2))
+        spread = math.sqrt(
+            max(0.0, aa / count - (a / count) ** 2) * max(0.0, bb / count - (b / count) ** 2)
+        )
         together = ab / count - a * b / count**2
         return cls(
             count=int(count),
@@ -203,7 +206,9 @@ def overfit(train_losses: list[float], tprs: list[float | None], checks: int = 3
     ]
 
 
-def tpr_at_least_fpr(scores: Float[np.ndarray, " R"], is_leak: Bool[np.ndarray, " R"]) -> float | None:
+def tpr_at_least_fpr(
+    scores: Float[np.ndarray, " R"], is_leak: Bool[np.ndarray, " R"]
+) -> float | None:
     """TPR at the smallest FPR of FPR_BUDGETS that so many negatives can resolve; None where there is none."""
     negatives = np.sort(scores[~is_leak])[::-1]
     budgets = [budget for budget in FPR_BUDGETS if budget * len(negatives) >= 1]

@@ -36,7 +36,9 @@ class _Resampling:
             block = min(size, replicates - start)
             drawn = rng.integers(0, self.units, size=(block, self.units))
             drawn += self.units * np.arange(block)[:, None]
-            times = np.bincount(drawn.ravel(), minlength=block * self.units).reshape(block, self.units)
+            times = np.bincount(drawn.ravel(), minlength=block * self.units).reshape(
+                block, self.units
+            )
             yield times if self.unit_of_row is None else np.take(times, self.unit_of_row, axis=1)
 
 
@@ -169,10 +171,16 @@ def paired_difference(
     values = np.concatenate(blocks)
     lost = [f"{metric} in {int(np.isnan(values).sum())}"] if np.isnan(values).any() else []
     interval = _percentile_interval(values, level)
-    return result | {"difference": b - a, "interval": interval, "note": _note(plan, lost, replicates)}
+    return result | {
+        "difference": b - a,
+        "interval": interval,
+        "note": _note(plan, lost, replicates),
+    }
 
 
-def mcnemar(correct_a: Bool[np.ndarray, " N"], correct_b: Bool[np.ndarray, " N"]) -> dict[str, int | float]:
+def mcnemar(
+    correct_a: Bool[np.ndarray, " N"], correct_b: Bool[np.ndarray, " N"]
+) -> dict[str, int | float]:
     """McNemar's exact test whether two models err equally often on the same recordings.
 
     Returns {"only_a", "only_b", "p_value"}: recordings that only one model gets right, and the two-sided

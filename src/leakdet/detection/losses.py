@@ -19,7 +19,9 @@ class LossParts(NamedTuple):
     leak_loss: Tensor
 
 
-def class_weights(config: LossConfig, mix: Float[Tensor, " C"], leak_index: int) -> Float[Tensor, " C"]:
+def class_weights(
+    config: LossConfig, mix: Float[Tensor, " C"], leak_index: int
+) -> Float[Tensor, " C"]:
     """Weight of each class, mean 1 before the leak's boost.
 
     weighted_ce: proportional to 1 / n_c, where `mix` counts what the sampler really draws (a class that is never drawn gets 0);
@@ -94,14 +96,18 @@ def loss_parts(
     return LossParts(class_part + config.aux_weight * leak_part, class_part, leak_part)
 
 
-def chance_loss(class_id: Int[Tensor, " B"], weights: Float[Tensor, " C"], config: LossConfig) -> float:
+def chance_loss(
+    class_id: Int[Tensor, " B"], weights: Float[Tensor, " C"], config: LossConfig
+) -> float:
     """The class loss of a network that gives every class the same probability: ln C, weighted and focused as configured."""
     logits = torch.zeros(len(class_id), len(weights), device=class_id.device)
     gamma = config.gamma if config.name == "focal" else 0.0
     return float(class_loss(logits, class_id, weights, gamma, config.label_smoothing).mean())
 
 
-def effective_balance(mix: Float[Tensor, " C"], weights: Float[Tensor, " C"]) -> Float[Tensor, " C"]:
+def effective_balance(
+    mix: Float[Tensor, " C"], weights: Float[Tensor, " C"]
+) -> Float[Tensor, " C"]:
     """Share of each class in the class loss: what the sampler draws of it (`mix`, or that times the samples' own weights)
     times what the loss makes of it.
     """

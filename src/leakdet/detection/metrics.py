@@ -54,7 +54,9 @@ class Sample:
 Metric = Callable[[Sample], np.ndarray]
 
 
-def sample(ranking: Ranking, threshold: float, weights: Int[np.ndarray, "B N"] | None = None) -> Sample:
+def sample(
+    ranking: Ranking, threshold: float, weights: Int[np.ndarray, "B N"] | None = None
+) -> Sample:
     """The rows of a ranking cut at `score >= threshold`; weights in sorted order, None: each row once."""
     if weights is None:
         weights = np.ones((1, len(ranking.scores)), np.int64)
@@ -99,12 +101,16 @@ def _f1(s: Sample) -> np.ndarray:
 def _auroc(s: Sample) -> np.ndarray:
     """Mann-Whitney: the share of pairs in which the leak scores higher, ties counting half."""
     higher = s.cuts.tp[:, :-1] + s.cuts.tp[:, 1:]
-    return _ratio(0.5 * np.einsum("bc,bc->b", np.diff(s.cuts.fp, axis=1), higher), s.positives * s.negatives)
+    return _ratio(
+        0.5 * np.einsum("bc,bc->b", np.diff(s.cuts.fp, axis=1), higher), s.positives * s.negatives
+    )
 
 
 def _average_precision(s: Sample) -> np.ndarray:
     """Precision averaged over the steps of recall, without interpolation."""
-    found, false = (np.take(counts, s.ranking.leak_cuts, axis=1) for counts in (s.cuts.tp, s.cuts.fp))
+    found, false = (
+        np.take(counts, s.ranking.leak_cuts, axis=1) for counts in (s.cuts.tp, s.cuts.fp)
+    )
     # Nothing is called before the first row of weight: 0 / 1 there, and recall makes no step.
     precision = found / np.maximum(found + false, 1)
     first = found[:, :1] * precision[:, :1]
@@ -115,7 +121,10 @@ def _average_precision(s: Sample) -> np.ndarray:
 def _tpr_at_fpr(s: Sample, limit: float) -> np.ndarray:
     """The highest TPR of any threshold with FPR <= limit, not interpolated."""
     allowed = np.floor(limit * s.negatives + COUNT_SLACK).astype(np.int64)
-    cut = [np.searchsorted(row, most, side="right") - 1 for row, most in zip(s.cuts.fp, allowed, strict=True)]
+    cut = [
+        np.searchsorted(row, most, side="right") - 1
+        for row, most in zip(s.cuts.fp, allowed, strict=True)
+    ]
     rate = _ratio(s.cuts.tp[np.arange(len(cut)), cut], s.positives)
     return np.where(s.negatives > 0, rate, np.nan)
 
@@ -123,14 +132,19 @@ def _tpr_at_fpr(s: Sample, limit: float) -> np.ndarray:
 def _fpr_at_tpr(s: Sample, limit: float) -> np.ndarray:
     """The lowest FPR of any threshold with TPR >= limit, not interpolated."""
     wanted = np.ceil(limit * s.positives - COUNT_SLACK).astype(np.int64)
-    cut = [np.searchsorted(row, least, side="left") for row, least in zip(s.cuts.tp, wanted, strict=True)]
+    cut = [
+        np.searchsorted(row, least, side="left")
+        for row, least in zip(s.cuts.tp, wanted, strict=True)
+    ]
     rate = _ratio(s.cuts.fp[np.arange(len(cut)), cut], s.negatives)
     return np.where(s.positives > 0, rate, np.nan)
 
 
 def _brier(s: Sample) -> np.ndarray:
     """Mean squared difference of score and label."""
-    return _ratio(s.weights.astype(np.float64) @ np.square(s.ranking.error), s.positives + s.negatives)
+    return _ratio(
+        s.weights.astype(np.float64) @ np.square(s.ranking.error), s.positives + s.negatives
+    )
 
 
 def _ece(s: Sample) -> np.ndarray:
@@ -201,7 +215,16 @@ def binary_metrics(
 def _counts(rows: Sample) -> dict[str, Any]:
     tp, fp = int(rows.tp[0]), int(rows.fp[0])
     positives, negatives = int(rows.positives[0]), int(rows.negatives[0])
-    values = (positives + negatives, positives, negatives, tp + fp, tp, fp, positives - tp, negatives - fp)
+    values = (
+        positives + negatives,
+        positives,
+        negatives,
+        tp + fp,
+        tp,
+        fp,
+        positives - tp,
+        negatives - fp,
+    )
     return dict(zip(COUNTS, values, strict=True))
 
 
@@ -224,7 +247,9 @@ def undefined_reasons(table: dict[str, Any], *, probabilities: bool = True) -> d
         reasons |= dict.fromkeys((*_OF_BOTH, *_OF_REST, *curve), f"all {positives} rows are leaks")
         reasons["smallest_resolvable_fpr"] = f"all {positives} rows are leaks"
     if positives == 0:
-        reasons |= dict.fromkeys((*_OF_BOTH, *_OF_LEAKS, *curve), f"none of {negatives} rows is a leak")
+        reasons |= dict.fromkeys(
+            (*_OF_BOTH, *_OF_LEAKS, *curve), f"none of {negatives} rows is a leak"
+        )
     return reasons
 
 

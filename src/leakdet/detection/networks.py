@@ -54,7 +54,9 @@ class InputLayer(nn.Module):
         """What is standardised: everything before the per-band mean and deviation."""
         columns = mel.permute(0, 2, 1, 3).flatten(2)
         if self.time_pool > 1:
-            columns = functional.avg_pool1d(columns, self.time_pool, ceil_mode=True, count_include_pad=False)
+            columns = functional.avg_pool1d(
+                columns, self.time_pool, ceil_mode=True, count_include_pad=False
+            )
         if self.level_free:
             columns = columns - columns.mean((1, 2), keepdim=True)
         return columns
@@ -195,7 +197,9 @@ class Compact(Network):
 def _conv(inputs: int, outputs: int, columns: int, height: int = 3, groups: int = 1) -> nn.Conv2d:
     """`height` mels high and 3 columns wide where there are as many: outer ones would only ever meet padding otherwise."""
     width = 3 if columns >= 3 else 1
-    conv = nn.Conv2d(inputs, outputs, (height, width), padding=(height // 2, width // 2), groups=groups)
+    conv = nn.Conv2d(
+        inputs, outputs, (height, width), padding=(height // 2, width // 2), groups=groups
+    )
     # The values of all channels side by side are read faster, also on a CPU (docs/benchmarks.md).
     return conv.to(memory_format=torch.channels_last) if groups == 1 else conv  # type: ignore[call-overload]
 
@@ -226,7 +230,9 @@ def leak_probability(output: Output, leak_index: int, blend: float) -> Float[Ten
     `blend` is 1 when the auxiliary head was not trained: its weights are random then and must not count.
     """
     prob = output.class_logits.float().softmax(-1)[:, leak_index]
-    return prob if blend == 1.0 else blend * prob + (1.0 - blend) * output.leak_logit.float().sigmoid()
+    return (
+        prob if blend == 1.0 else blend * prob + (1.0 - blend) * output.leak_logit.float().sigmoid()
+    )
 
 
 @torch.no_grad()

@@ -24,7 +24,9 @@ def votes_needed(windows: Int[np.ndarray, " R"], vote_fraction: float) -> Int[np
     array([1, 1, 3])
     """
     share = Fraction(vote_fraction).limit_denominator(1_000_000)
-    return np.asarray(np.maximum(1, -(-share.numerator * windows.astype(np.int64) // share.denominator)))
+    return np.asarray(
+        np.maximum(1, -(-share.numerator * windows.astype(np.int64) // share.denominator))
+    )
 
 
 def pool(
@@ -74,7 +76,9 @@ def check_pooling(pooling: str, vote_fraction: float) -> None:
 def _window_counts(offsets: np.ndarray, total: int) -> np.ndarray:
     if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != total:
         ends = f"{offsets[0]} to {offsets[-1]}" if len(offsets) else "nothing"
-        raise ValueError(f"recording_offsets must run from 0 to {total}, the number of windows; found {ends}")
+        raise ValueError(
+            f"recording_offsets must run from 0 to {total}, the number of windows; found {ends}"
+        )
     windows = np.diff(offsets.astype(np.int64))
     if (windows < 0).any():
         raise ValueError(
@@ -87,7 +91,9 @@ def _window_counts(offsets: np.ndarray, total: int) -> np.ndarray:
     return windows
 
 
-def _kth_largest(prob: np.ndarray, starts: np.ndarray, windows: np.ndarray, k: np.ndarray) -> np.ndarray:
+def _kth_largest(
+    prob: np.ndarray, starts: np.ndarray, windows: np.ndarray, k: np.ndarray
+) -> np.ndarray:
     """The k-th largest of each recording's windows [R]; recordings of equal length share one partition."""
     scores = np.empty(len(starts))
     for rows in _equal_length_blocks(windows):

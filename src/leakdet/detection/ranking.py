@@ -18,13 +18,17 @@ from leakdet.errors import InputError
 COUNT_SLACK = 1e-6
 
 
-def checked_scores(scores: Float[np.ndarray, " N"], *, probabilities: bool = True) -> Float[np.ndarray, " N"]:
+def checked_scores(
+    scores: Float[np.ndarray, " N"], *, probabilities: bool = True
+) -> Float[np.ndarray, " N"]:
     """Scores in float64. Raises `InputError` on NaN or infinity and, for probabilities, outside [0, 1]."""
     checked = scores.astype(np.float64, copy=False)
     bad = ~((checked >= 0.0) & (checked <= 1.0)) if probabilities else ~np.isfinite(checked)
     if bad.any():
         row = int(np.argmax(bad))
-        allowed = "a probability in [0, 1] (were logits passed?)" if probabilities else "a finite number"
+        allowed = (
+            "a probability in [0, 1] (were logits passed?)" if probabilities else "a finite number"
+        )
         raise InputError(
             f"The score in row {row} is {checked[row]}, not {allowed}; "
             f"{int(bad.sum())} of {len(checked)} rows are at fault."
@@ -82,7 +86,9 @@ class Ranking:
 
     def cut(self, threshold: float) -> int:
         """The cut that `score >= threshold` makes."""
-        return len(self.distinct) - int(np.searchsorted(self.distinct[::-1], threshold, side="left"))
+        return len(self.distinct) - int(
+            np.searchsorted(self.distinct[::-1], threshold, side="left")
+        )
 
     def cuts(self, weights: Int[np.ndarray, "B N"] | None = None) -> Cuts:
         """Weighted counts at every cut; weights are in sorted order, None means each row once."""

@@ -29,7 +29,9 @@ class ThresholdFit:
 def checked_budget(policy: str, budget: float | None) -> float | None:
     """The number of a policy, `budget` or its default. Raises `SettingsError` on a bad policy or number."""
     if policy not in POLICIES:
-        raise SettingsError(f"The threshold policy is {policy!r}; allowed are {', '.join(POLICIES)}.")
+        raise SettingsError(
+            f"The threshold policy is {policy!r}; allowed are {', '.join(POLICIES)}."
+        )
     if policy not in BUDGETS:
         if budget is not None:
             raise SettingsError(f"The policy {policy} takes no budget; found {budget}.")
@@ -72,7 +74,9 @@ def fit_threshold(
     """
     number = checked_budget(policy, budget)
     if not (
-        0.0 <= cost_miss < np.inf and 0.0 <= cost_false_dig < np.inf and cost_miss + cost_false_dig > 0.0
+        0.0 <= cost_miss < np.inf
+        and 0.0 <= cost_false_dig < np.inf
+        and cost_miss + cost_false_dig > 0.0
     ):
         raise SettingsError(
             f"The costs are cost_miss={cost_miss}, cost_false_dig={cost_false_dig}; "
@@ -102,7 +106,9 @@ def _unfittable(policy: str, cuts: Cuts) -> str | None:
     return None
 
 
-def _best_cut(cuts: Cuts, policy: str, budget: float | None, cost_miss: float, cost_false_dig: float) -> int:
+def _best_cut(
+    cuts: Cuts, policy: str, budget: float | None, cost_miss: float, cost_false_dig: float
+) -> int:
     tp, fp = cuts.tp[0], cuts.fp[0]
     positives, negatives = tp[-1], fp[-1]
     match policy, budget:
@@ -114,7 +120,10 @@ def _best_cut(cuts: Cuts, policy: str, budget: float | None, cost_miss: float, c
             cost = cost_miss * (positives - tp) + cost_false_dig * fp
             return int(np.argmax(cost <= cost.min() * (1.0 + 1e-12)))
         case "max_fpr", float():
-            return int(np.searchsorted(fp, np.floor(budget * negatives + COUNT_SLACK), side="right")) - 1
+            return (
+                int(np.searchsorted(fp, np.floor(budget * negatives + COUNT_SLACK), side="right"))
+                - 1
+            )
         case "min_tpr", float():
             return int(np.searchsorted(tp, np.ceil(budget * positives - COUNT_SLACK), side="left"))
     raise ValueError(f"policy {policy} cannot be fitted with budget {budget}")

@@ -19,7 +19,11 @@ def before_after(
     low, high = np.percentile(np.concatenate([before, after], axis=1), [1, 99.5])
     change = after - before
     most = max(1.0, float(np.percentile(np.abs(change), 99.5)))
-    looks = [(before, "cividis", low, high), (after, "cividis", low, high), (change, "RdBu_r", -most, most)]
+    looks = [
+        (before, "cividis", low, high),
+        (after, "cividis", low, high),
+        (change, "RdBu_r", -most, most),
+    ]
     extent = (0.0, seconds, 0.0, float(len(before)))
     for panel, name, (picture, colours, least, greatest) in zip(axes, COLUMNS, looks, strict=True):
         image = panel.imshow(

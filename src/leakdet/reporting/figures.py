@@ -51,7 +51,9 @@ def _axes(width: float = 4.6, height: float = 3.6) -> tuple[Figure, Axes]:
     return figure, figure.add_subplot()
 
 
-def roc_figure(points: Sequence[Sequence[float]], table: Mapping[str, Any], one_threshold: bool) -> str:
+def roc_figure(
+    points: Sequence[Sequence[float]], table: Mapping[str, Any], one_threshold: bool
+) -> str:
     """ROC with the operating point, which lies off the curve where folds have their own thresholds. Axes run from 0 to 1."""
     with mpl.rc_context(STYLE):
         figure, axes = _axes()
@@ -74,17 +76,27 @@ def precision_recall_figure(
         base = table["positives"] / table["n"]
         axes.axhline(base, color=GREY, linewidth=1, linestyle=(0, (4, 4)), label="guessing")
         x, y = zip(*points, strict=True)
-        axes.plot(x, y, color=QUIET, linewidth=2, label=f"average precision {table['average_precision']:.3f}")
+        axes.plot(
+            x,
+            y,
+            color=QUIET,
+            linewidth=2,
+            label=f"average precision {table['average_precision']:.3f}",
+        )
         if table["precision"] is not None:
             _operating_point(axes, table["recall"], table["precision"], one_threshold)
         axes.set(xlabel="leaks found (recall)", ylabel="digs that find a leak (precision)")
         _unit_square(axes, "lower left")
-        return svg(figure, f"Precision over recall. Average precision {table['average_precision']:.2f}.")
+        return svg(
+            figure, f"Precision over recall. Average precision {table['average_precision']:.2f}."
+        )
 
 
 def _operating_point(axes: Axes, x: float, y: float, one_threshold: bool) -> None:
     name = "at the threshold" if one_threshold else "at each fold's own threshold"
-    axes.plot([x], [y], marker="o", markersize=9, color=LEAK, linestyle="none", label=name, zorder=5)
+    axes.plot(
+        [x], [y], marker="o", markersize=9, color=LEAK, linestyle="none", label=name, zorder=5
+    )
 
 
 def _unit_square(axes: Axes, place: LegendPlace) -> None:
@@ -103,7 +115,9 @@ def histogram_figure(histogram: Mapping[str, Sequence[float]], threshold: float 
             (upper, "leak", LEAK, "with a leak"),
             (lower, "no_leak", QUIET, "without"),
         ):
-            bars = axes.bar(edges[:-1], histogram[key], width, align="edge", color=colour, edgecolor="white")
+            bars = axes.bar(
+                edges[:-1], histogram[key], width, align="edge", color=colour, edgecolor="white"
+            )
             axes.set_ylabel(name)
             axes.yaxis.get_major_locator().set_params(integer=True)
             if threshold is None:
@@ -115,7 +129,9 @@ def histogram_figure(histogram: Mapping[str, Sequence[float]], threshold: float 
                     bar.set(facecolor="white", edgecolor=colour, hatch="////")
         lower.set(xlabel="score of a recording", xlim=(0, 1))
         if threshold is not None:
-            upper.set_title(f"threshold {threshold:.2f}; hatched: on the wrong side", fontsize=11, color=INK)
+            upper.set_title(
+                f"threshold {threshold:.2f}; hatched: on the wrong side", fontsize=11, color=INK
+            )
         return svg(figure, "Histograms of the scores of recordings with and without a leak.")
 
 
@@ -124,7 +140,12 @@ def reliability_figure(bins: Sequence[Mapping[str, Any]]) -> str:
     with mpl.rc_context(STYLE):
         figure, axes = _axes()
         axes.plot(
-            [0, 1], [0, 1], color=GREY, linewidth=1, linestyle=(0, (4, 4)), label="what it says is true"
+            [0, 1],
+            [0, 1],
+            color=GREY,
+            linewidth=1,
+            linestyle=(0, (4, 4)),
+            label="what it says is true",
         )
         x = [row["mean_prob"] for row in bins]
         y = [row["leak_share"] for row in bins]
@@ -132,13 +153,19 @@ def reliability_figure(bins: Sequence[Mapping[str, Any]]) -> str:
             [row["leak_share"] - row["interval"][0] for row in bins],
             [row["interval"][1] - row["leak_share"] for row in bins],
         ]
-        axes.errorbar(x, y, yerr=spread, fmt="o-", color=QUIET, ecolor=GREY, capsize=3, label="recordings")
+        axes.errorbar(
+            x, y, yerr=spread, fmt="o-", color=QUIET, ecolor=GREY, capsize=3, label="recordings"
+        )
         axes.set(xlabel="leak probability said", ylabel="share that has a leak")
         _unit_square(axes, "upper left")
         return svg(figure, "Reliability: share of leaks over the leak probability said.")
 
 
-CURVES = {"train/loss": "train loss", "val/loss": "val loss", "val/recording_f1": "val F1 of recordings"}
+CURVES = {
+    "train/loss": "train loss",
+    "val/loss": "val loss",
+    "val/recording_f1": "val F1 of recordings",
+}
 
 
 def learning_curves(path: Path | None) -> dict[str, list[tuple[int, float]]]:
@@ -150,11 +177,15 @@ def learning_curves(path: Path | None) -> dict[str, list[tuple[int, float]]]:
         for row in csv.DictReader(file):
             for key, name in CURVES.items():
                 if row.get(key) and row.get("epoch"):
-                    found.setdefault(name, []).append((int(float(row["epoch"])) + 1, float(row[key])))
+                    found.setdefault(name, []).append(
+                        (int(float(row["epoch"])) + 1, float(row[key]))
+                    )
     return found
 
 
-def learning_figure(curves: Mapping[str, Sequence[tuple[int, float]]], best_epoch: int | None) -> str:
+def learning_figure(
+    curves: Mapping[str, Sequence[tuple[int, float]]], best_epoch: int | None
+) -> str:
     """Losses above, F1 below, over epochs; the epoch whose weights were kept is marked."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(4.6, 3.6), layout="constrained")

@@ -32,7 +32,8 @@ def palette_png(index: UInt8[np.ndarray, "rows columns"]) -> bytes:
     """A PNG of one byte a pixel with a palette that is read alike with any colour vision and in grey."""
     colours = (mpl.colormaps["cividis"](np.linspace(0, 1, LEVELS))[:, :3] * 255).astype(np.uint8)
     rows, columns = index.shape
-    raw = np.concatenate([np.zeros((rows, 1), np.uint8), index], axis=1).tobytes()  # filter type 0 a row
+    # filter type 0 a row
+    raw = np.concatenate([np.zeros((rows, 1), np.uint8), index], axis=1).tobytes()
     header = struct.pack(">IIBBBBB", columns, rows, 8, 3, 0, 0, 0)
     parts = [
         (b"IHDR", header),

@@ -42,7 +42,9 @@ def write_results(folder: Path, material: ReportInput) -> None:
     write_metrics(folder / "metrics.json", material.metrics)
     report = write_report(folder / "report.html", material)
     said = verdict(material.tables["recording"], material.metrics.get("audit"))
-    print(f"metrics  {folder / 'metrics.json'}\nreport   {report}\nverdict  {said.label}. {said.sentence}")
+    print(
+        f"metrics  {folder / 'metrics.json'}\nreport   {report}\nverdict  {said.label}. {said.sentence}"
+    )
 
 
 def render(material: ReportInput) -> str:
@@ -55,7 +57,9 @@ def render(material: ReportInput) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals["include_raw"] = lambda name: (here / "page" / name).read_text(encoding="utf-8")
+    environment.globals["include_raw"] = lambda name: (here / "page" / name).read_text(
+        encoding="utf-8"
+    )
     return environment.get_template("report.html.j2").render(_context(material))
 
 
@@ -80,7 +84,8 @@ def _context(material: ReportInput) -> dict[str, Any]:
         "digs": digs(table),
         "figures": _figures(material),
         "groups": {
-            column: [group_cells(row) for row in found] for column, found in groups["columns"].items()
+            column: [group_cells(row) for row in found]
+            for column, found in groups["columns"].items()
         },
         "groups_left_out": groups["left_out"],
         "group_sentence": worst_sentence(groups),

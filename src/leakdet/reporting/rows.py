@@ -58,7 +58,14 @@ class Row:
     @property
     def search(self) -> str:
         return " ".join(
-            [self.recording, self.label, self.split, self.outcome_name, *self.groups.values(), self.flags]
+            [
+                self.recording,
+                self.label,
+                self.split,
+                self.outcome_name,
+                *self.groups.values(),
+                self.flags,
+            ]
         ).lower()
 
 
@@ -68,11 +75,15 @@ def severity_order(scored: ScoredRecordings) -> np.ndarray:
     return np.lexsort((np.where(scored.wrong, -margin, margin), ~scored.wrong))
 
 
-def informative(scored: ScoredRecordings, order: np.ndarray, most: int = MOST_EVIDENCE) -> list[int]:
+def informative(
+    scored: ScoredRecordings, order: np.ndarray, most: int = MOST_EVIDENCE
+) -> list[int]:
     """Rows worth a look: up to two thirds mistakes, the two surest of each kind that is right, then the least sure."""
     mistakes = [int(row) for row in order if scored.wrong[row]]
     right = order[~scored.wrong[order]][::-1]
-    surest = [int(row) for leak in (True, False) for row in right[scored.is_leak[right] == leak][:2]]
+    surest = [
+        int(row) for leak in (True, False) for row in right[scored.is_leak[right] == leak][:2]
+    ]
     chosen = mistakes[: 2 * most // 3] + surest
     rest = [int(row) for row in order[: 2 * most] if int(row) not in set(chosen)]
     return (chosen + rest)[:most]
@@ -85,7 +96,9 @@ def report_rows(recordings: Mapping[str, ScoredRecordings]) -> list[Row]:
         order = severity_order(scored)
         looks = _looks(scored, informative(scored, order)) if not rows else {}
         listed = _listed(order, list(looks), MOST_ROWS - len(rows))
-        rows += [_row(scored, row, len(rows) + place, looks.get(row)) for place, row in enumerate(listed)]
+        rows += [
+            _row(scored, row, len(rows) + place, looks.get(row)) for place, row in enumerate(listed)
+        ]
     return rows
 
 
@@ -119,7 +132,9 @@ def _row(scored: ScoredRecordings, row: int, rank: int, look: Look | None) -> Ro
         bars=len(timeline),
         below=below,
         above=above,
-        groups={column: str(values[row]) for column, values in scored.groups.items() if values[row]},
+        groups={
+            column: str(values[row]) for column, values in scored.groups.items() if values[row]
+        },
         flags=str(scored.flags[row]) if scored.flags is not None else "",
         look=look,
     )
@@ -144,7 +159,9 @@ def _each_look(scored: ScoredRecordings, rows: list[int]) -> Iterator[tuple[int,
             look.audio = data_uri(clip.content, clip.media_type)
             budget -= len(clip.content)
             stop_s = clip.start_s + clip.duration_s
-            look.heard = f"seconds {clip.start_s:.1f} to {stop_s:.1f}, played {clip.gain_db:+.0f} dB"
+            look.heard = (
+                f"seconds {clip.start_s:.1f} to {stop_s:.1f}, played {clip.gain_db:+.0f} dB"
+            )
         if look.mel or look.audio:
             yield row, look
 

@@ -74,7 +74,10 @@ def digs(table: Mapping[str, Any]) -> list[dict[str, str]]:
     rows = []
     here = table["positives"] / table["n"]
     for share in (here, *(rarer for rarer in FIELD_SHARES if rarer < here)):
-        low, high = _precision(of_recall[0], of_fpr[1], share), _precision(of_recall[1], of_fpr[0], share)
+        low, high = (
+            _precision(of_recall[0], of_fpr[1], share),
+            _precision(of_recall[1], of_fpr[0], share),
+        )
         best = _precision(recall, fpr, share)
         name = (
             f"as among these recordings ({percent(share)})"
@@ -85,7 +88,9 @@ def digs(table: Mapping[str, Any]) -> list[dict[str, str]]:
             {
                 "share": name,
                 "hits": "none raised" if best is None else f"{100 * best:.0f}",
-                "range": "" if low is None or high is None else f"{100 * low:.0f} to {100 * high:.0f}",
+                "range": ""
+                if low is None or high is None
+                else f"{100 * low:.0f} to {100 * high:.0f}",
             }
         )
     return rows
@@ -100,9 +105,15 @@ def all_numbers(metrics: Mapping[str, Any], splits: Sequence[str]) -> dict[str, 
     """Every metric of every split, of recordings and of windows, as a table of texts."""
     columns = [(name, unit) for unit in ("recording", "window") for name in reversed(splits)]
     tables = [metrics[name][unit] for name, unit in columns]
-    rows = [(key, meaning, [str(table[key]) for table in tables]) for key, meaning in COUNTED.items()]
-    rows += [(key, meaning, [_cell(table, key) for table in tables]) for key, meaning in MEANINGS.items()]
-    notes = [f"{name}: {metrics[name]['recording']['intervals']['note']}" for name in reversed(splits)]
+    rows = [
+        (key, meaning, [str(table[key]) for table in tables]) for key, meaning in COUNTED.items()
+    ]
+    rows += [
+        (key, meaning, [_cell(table, key) for table in tables]) for key, meaning in MEANINGS.items()
+    ]
+    notes = [
+        f"{name}: {metrics[name]['recording']['intervals']['note']}" for name in reversed(splits)
+    ]
     notes = [note for note in notes if not note.endswith(": None")]
     return {"notes": notes, "columns": [f"{name}, {unit}s" for name, unit in columns], "rows": rows}
 

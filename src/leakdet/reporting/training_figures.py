@@ -19,7 +19,10 @@ def read_history(path: Path) -> dict[str, np.ndarray]:
     """Column -> [checks] of a run's history.csv; what a check did not measure is NaN."""
     with path.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    return {name: np.array([float(row[name] or "nan") for row in rows]) for name in (rows[0] if rows else {})}
+    return {
+        name: np.array([float(row[name] or "nan") for row in rows])
+        for name in (rows[0] if rows else {})
+    }
 
 
 def learning_curve(history: Mapping[str, Sequence[float] | np.ndarray]) -> Figure:
@@ -33,7 +36,9 @@ def learning_curve(history: Mapping[str, Sequence[float] | np.ndarray]) -> Figur
     upper.legend()
     lower.plot(epoch, history["val/recording_f1"], color=VAL, marker=".", label="recording F1")
     if "val/recording_auroc" in history:
-        lower.plot(epoch, history["val/recording_auroc"], color=REST, marker=".", label="recording AUROC")
+        lower.plot(
+            epoch, history["val/recording_auroc"], color=REST, marker=".", label="recording AUROC"
+        )
     lower.set(xlabel="epoch", ylabel="val", ylim=(-0.02, 1.02))
     _whole_epochs(lower)
     lower.legend(loc="lower right")
@@ -56,11 +61,22 @@ def confusion(tn: int, fp: int, fn: int, tp: int) -> Figure:
     for (row, column), count in np.ndenumerate(cells):
         dark = count > cells.max() / 2
         axes.text(
-            column, row, str(count), ha="center", va="center", fontsize=16, color="white" if dark else "black"
+            column,
+            row,
+            str(count),
+            ha="center",
+            va="center",
+            fontsize=16,
+            color="white" if dark else "black",
         )
     names = ["no leak", "leak"]
     axes.set(
-        xticks=[0, 1], yticks=[0, 1], xticklabels=names, yticklabels=names, xlabel="predicted", ylabel="true"
+        xticks=[0, 1],
+        yticks=[0, 1],
+        xticklabels=names,
+        yticklabels=names,
+        xlabel="predicted",
+        ylabel="true",
     )
     return figure
 
@@ -73,9 +89,15 @@ def probabilities(
     axes = figure.subplots()
     bins = np.linspace(0, 1, 21).tolist()
     axes.hist(
-        [scores[~is_leak], scores[is_leak]], bins, label=["no leak", "leak"], color=[REST, LEAK], stacked=True
+        [scores[~is_leak], scores[is_leak]],
+        bins,
+        label=["no leak", "leak"],
+        color=[REST, LEAK],
+        stacked=True,
     )
-    axes.axvline(threshold, color="black", linestyle="--", linewidth=1, label=f"threshold {threshold:.3f}")
+    axes.axvline(
+        threshold, color="black", linestyle="--", linewidth=1, label=f"threshold {threshold:.3f}"
+    )
     axes.set(xlabel="leak_prob of the recording", ylabel="recordings", xlim=(0, 1))
     axes.legend()
     return figure

@@ -28,9 +28,7 @@ def verdict(table: Mapping[str, Any], audit: Mapping[str, Any] | None = None) ->
     """
     positives, negatives = table["positives"], table["negatives"]
     found = f"it found {table['tp']} of {counted(positives, 'leak')}"
-    alarms = (
-        f"raised {counted(table['fp'], 'false alarm')} on {counted(negatives, 'recording')} without a leak"
-    )
+    alarms = f"raised {counted(table['fp'], 'false alarm')} on {counted(negatives, 'recording')} without a leak"
     if positives == 0 or negatives == 0:
         lacking = "a leak" if positives == 0 else "no leak"
         fact = alarms if positives == 0 else found.removeprefix("it ")
@@ -41,7 +39,10 @@ def verdict(table: Mapping[str, Any], audit: Mapping[str, Any] | None = None) ->
     facts = f"{found} and {alarms}."
     if low is None:
         return Verdict(
-            "unknown", "Cannot be judged", f"Too few recordings: {facts}", "Judge it on more of them."
+            "unknown",
+            "Cannot be judged",
+            f"Too few recordings: {facts}",
+            "Judge it on more of them.",
         )
     if low <= 0.5:
         return Verdict(
@@ -57,7 +58,9 @@ def verdict(table: Mapping[str, Any], audit: Mapping[str, Any] | None = None) ->
         )
     if low <= WEAK_AUROC:
         sentence = f"Better than guessing, by how much is uncertain: {facts}"
-        return Verdict("weak", "Use with care", sentence, "Dig only where other evidence agrees with it.")
+        return Verdict(
+            "weak", "Use with care", sentence, "Dig only where other evidence agrees with it."
+        )
     advice = "Use it to choose where to look first; below is how many digs would pay off."
     return Verdict("good", "Tells leaks apart", facts[0].upper() + facts[1:], advice)
 

@@ -22,7 +22,8 @@ from leakdet.storage.store import StoreSplit
 from leakdet.storage.traits import Traits, traits_of
 from leakdet.storage.views import pooled
 
-PARTS = 10  # baselines of a store with one split are fitted on nine tenths of it and score the tenth
+# baselines of a store with one split are fitted on nine tenths of it and score the tenth
+PARTS = 10
 
 
 def baseline_scores(
@@ -33,7 +34,10 @@ def baseline_scores(
 ) -> dict[str, Float[np.ndarray, " B"]]:
     """Every baseline, fitted on the recordings `train` and scored on the recordings `test`; higher means leak."""
     truth = is_leak[train]
-    scores = {name: trait_scores(found[train], truth, found[test]) for name, found in traits.values.items()}
+    scores = {
+        name: trait_scores(found[train], truth, found[test])
+        for name, found in traits.values.items()
+    }
     for column, found in traits.groups.items():
         scores[GROUP + column] = group_scores(found[train], truth, found[test])
     scores[LOGISTIC] = _logistic_scores(traits, is_leak, train, test)
@@ -41,7 +45,9 @@ def baseline_scores(
     return scores
 
 
-def _logistic_scores(traits: Traits, is_leak: np.ndarray, train: np.ndarray, test: np.ndarray) -> np.ndarray:
+def _logistic_scores(
+    traits: Traits, is_leak: np.ndarray, train: np.ndarray, test: np.ndarray
+) -> np.ndarray:
     heard = np.isin(traits.band_recording, train)
     model = fit_logistic(traits.bands[heard], is_leak[traits.band_recording[heard]])
     place = np.full(len(is_leak), -1)
@@ -102,7 +108,9 @@ def audit(
     return audit_table(network, table, traits, copies, len(asked), shuffled)
 
 
-def _fittings(truth: np.ndarray, asked: np.ndarray, within: bool) -> list[tuple[np.ndarray, np.ndarray]]:
+def _fittings(
+    truth: np.ndarray, asked: np.ndarray, within: bool
+) -> list[tuple[np.ndarray, np.ndarray]]:
     """Rows to fit on and rows to score, each recording scored once."""
     everyone = np.arange(len(truth))
     if not within:
@@ -110,7 +118,10 @@ def _fittings(truth: np.ndarray, asked: np.ndarray, within: bool) -> list[tuple[
     dealt = np.lexsort((np.random.default_rng(0).permutation(len(truth)), truth))
     part = np.empty(len(truth), np.int64)
     part[dealt] = everyone % PARTS
-    return [(np.flatnonzero(part != number), np.flatnonzero(part == number)) for number in np.unique(part)]
+    return [
+        (np.flatnonzero(part != number), np.flatnonzero(part == number))
+        for number in np.unique(part)
+    ]
 
 
 def audit_table(
@@ -126,9 +137,14 @@ def audit_table(
     `{"sentence": the alarms or None, "findings": [every sentence], "network": {"auroc", "interval"} or None, "rows": [{"key",
     "name", "explanation", "auroc", "interval"}], the best baseline first, "not_computed": {key: reason}, "duplicates": int}`.
     """
-    grave, mild = null_run(network) if shuffled else (alarms(network, table), remarks(network, table))
+    grave, mild = (
+        null_run(network) if shuffled else (alarms(network, table), remarks(network, table))
+    )
     grave = duplicate_finding(copies, recordings) + grave
-    sources = {LOGISTIC: "level-free band energies of the mel", PRIOR: "the share of leaks"} | traits.source
+    sources = {
+        LOGISTIC: "level-free band energies of the mel",
+        PRIOR: "the share of leaks",
+    } | traits.source
     by_group = "the share of leaks in the group, among the recordings trained on"
     rows = [
         {"key": key, "name": spoken(key), "explanation": sources.get(key, by_group), **table[key]}

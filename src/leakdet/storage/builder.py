@@ -44,16 +44,21 @@ def build_store(config: BuildConfig) -> BuildReport:
         names = sorted({recording.label for recording in readable})
         leak = leak_name(names, config.labels.leak, config.source)
         splits = assign_splits(readable, config.split, leak)
-        report = BuildReport(out, signal, names, leak, left_out=left_out, remarks=remarks + header_remarks)
+        report = BuildReport(
+            out, signal, names, leak, left_out=left_out, remarks=remarks + header_remarks
+        )
         columns = _columns(readable, splits)
         writers = {
-            name: SplitWriter(folder, name, signal, config.waveform, config.split.group_by, columns[name])
+            name: SplitWriter(
+                folder, name, signal, config.waveform, config.split.group_by, columns[name]
+            )
             for name in sorted(set(splits), key=SPLITS.index)
         }
         for writer in writers.values():
             stack.callback(writer.discard)
         given = readable[0].split is not None
-        if part:  # splits, vocabulary and fmax are those of the whole source; only the hearing is shared out
+        # splits, vocabulary and fmax are those of the whole source; only the hearing is shared out
+        if part:
             readable, splits = readable[part[0] :: part[1]], splits[part[0] :: part[1]]
         work = Hearing(log_mel, config.waveform, folder, Path(config.out).absolute())
         _hear_all(readable, splits, writers, work, config, report)
@@ -81,7 +86,9 @@ def _source(config: BuildConfig, folder: Path) -> tuple[Source, list[str]]:
         raise InputError("source=demo: it is synthesised whole; build it without shard=.")
     count = config.demo.sites * config.demo.recordings_per_site
     with Advance("synthesising", count, "recordings") as progress:
-        manifest = write_demo(folder, config.demo, lambda done, total: progress.step(done - progress.done))
+        manifest = write_demo(
+            folder, config.demo, lambda done, total: progress.step(done - progress.done)
+        )
     remarks = []
     if not config.split.group_by:
         config.split = replace(config.split, group_by=["site"])
@@ -106,7 +113,9 @@ def _hear_all(
     report: BuildReport,
 ) -> None:
     """Fill the writers in the source's order."""
-    split_of = {recording.recording_id: split for recording, split in zip(recordings, splits, strict=True)}
+    split_of = {
+        recording.recording_id: split for recording, split in zip(recordings, splits, strict=True)
+    }
     known = KnownContent(writers, report)
     with Advance("building", len(recordings), "recordings") as progress:
         for recording, heard in in_order(work, recordings, config.workers):
@@ -133,7 +142,12 @@ def _write_surrogates(
     leaks = {row.recording_id for row in train.rows if row.label == report.leak_label}
     heard = [recording for recording in recordings if recording.recording_id in leaks]
     writer = SplitWriter(
-        work.folder, SURROGATES, report.signal, config.waveform, config.split.group_by, train.columns
+        work.folder,
+        SURROGATES,
+        report.signal,
+        config.waveform,
+        config.split.group_by,
+        train.columns,
     )
     stack.callback(writer.discard)
     hear_surrogates(heard, writer, work, config.surrogates, config.workers)

@@ -49,7 +49,11 @@ def make_card(
         "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "signal": asdict(signal) if signal else None,
         "signal_hash": signal.hash if signal else None,
-        "labels": {"mode": labels.mode, "names": list(labels.names), "leak_index": labels.leak_index},
+        "labels": {
+            "mode": labels.mode,
+            "names": list(labels.names),
+            "leak_index": labels.leak_index,
+        },
         "network": asdict(network),
         "mel_shape": list(mel_shape),
         "unit": unit,
@@ -94,7 +98,9 @@ def detector_of(
     """Raises `InputError` on a newer format, a lacking field, or weights that do not fit."""
     version = card.get("format_version")
     if version != FORMAT_VERSION:
-        raise InputError(f"{where}: its format version is {version}, this leakdet reads {FORMAT_VERSION}.")
+        raise InputError(
+            f"{where}: its format version is {version}, this leakdet reads {FORMAT_VERSION}."
+        )
     lacking = [name for name in _NEEDED if name not in card]
     if lacking:
         raise InputError(f"{where}: its description lacks {lacking}.")
@@ -103,7 +109,9 @@ def detector_of(
     )
     segments, mels, frames = (int(size) for size in card["mel_shape"])
     config = from_dict(NetworkConfig, card["network"], where)
-    network = make_network(config, sample_shape((segments, mels, frames), card["unit"]), len(labels.names))
+    network = make_network(
+        config, sample_shape((segments, mels, frames), card["unit"]), len(labels.names)
+    )
     _load_weights(network, weights, where)
     return Detector(
         network=network.to(device).eval(),
@@ -151,7 +159,11 @@ def _read_checkpoint(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     if not isinstance(checkpoint, dict) or CARD_KEY not in checkpoint:
         raise InputError(f"{path}: a checkpoint, but not one of leakdet.")
     prefix = "network."
-    weights = {n.removeprefix(prefix): t for n, t in checkpoint["state_dict"].items() if n.startswith(prefix)}
+    weights = {
+        n.removeprefix(prefix): t
+        for n, t in checkpoint["state_dict"].items()
+        if n.startswith(prefix)
+    }
     return _card(path, checkpoint[CARD_KEY]), weights
 
 

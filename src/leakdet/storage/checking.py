@@ -170,14 +170,20 @@ def grouped_by(split: StoreSplit) -> list[str]:
 
 def _keys(split: StoreSplit, columns: Sequence[str]) -> np.ndarray:
     """A 64-bit digest of each recording's texts, int64 [R]: eight bytes where a million texts would be 250 MB."""
-    return np.concatenate([np.empty(0, np.int64), *(_digests(path, columns) for path in split.files)])
+    return np.concatenate(
+        [np.empty(0, np.int64), *(_digests(path, columns) for path in split.files)]
+    )
 
 
 def _digests(path: Path, columns: Sequence[str], block: int = 65536) -> np.ndarray:
     with open_h5(path) as file:
-        lacking = [column for column in columns if column not in file and not lacks_group(file, column)]
+        lacking = [
+            column for column in columns if column not in file and not lacks_group(file, column)
+        ]
         if lacking:
-            raise InputError(f"{path}: lacks {shown(lacking)}, which its splits were kept apart by. {AGAIN}")
+            raise InputError(
+                f"{path}: lacks {shown(lacking)}, which its splits were kept apart by. {AGAIN}"
+            )
         blank = np.full(len(file["label_id"]), b"", object)
         found = [blank if lacks_group(file, column) else file[column] for column in columns]
         digests = np.full(len(blank), BLANK, np.int64)
@@ -223,7 +229,9 @@ def check_no_copies(read: Sequence[tuple[StoreSplit, np.ndarray]]) -> None:
         _, mine, theirs = np.intersect1d(sums, other_sums, return_indices=True)
         # Among millions of pairs, 32 bits agree by chance.
         same = [
-            (a, b) for a, b in zip(mine.tolist(), theirs.tolist(), strict=True) if _equal(split, a, other, b)
+            (a, b)
+            for a, b in zip(mine.tolist(), theirs.tolist(), strict=True)
+            if _equal(split, a, other, b)
         ]
         if same:
             raise InputError(_copied(split, other, same))

@@ -87,7 +87,9 @@ def _signal(splits: list[StoreSplit], wanted: SignalConfig) -> tuple[SignalConfi
 def _vocabulary(splits: list[StoreSplit]) -> list[str]:
     first = splits[0]
     for split in splits[1:]:
-        if [name.casefold() for name in split.label_names] != [name.casefold() for name in first.label_names]:
+        if [name.casefold() for name in split.label_names] != [
+            name.casefold() for name in first.label_names
+        ]:
             raise InputError(
                 f"{split.files[0]}: its labels {split.label_names} are not those of {first.files[0].name}: "
                 f"{first.label_names}."
@@ -96,7 +98,11 @@ def _vocabulary(splits: list[StoreSplit]) -> list[str]:
 
 
 def _convert(
-    split: StoreSplit, signal: SignalConfig, writer: SplitWriter, known: KnownContent, report: BuildReport
+    split: StoreSplit,
+    signal: SignalConfig,
+    writer: SplitWriter,
+    known: KnownContent,
+    report: BuildReport,
 ) -> None:
     names = report.label_names
     with Advance(f"converting {split.name}", split.recordings, "recordings") as progress:
@@ -108,7 +114,9 @@ def _convert(
             if reason := _fault(mel):
                 report.left_out.append(LeftOut(identity, reason))
                 continue
-            recording = SourceRecording(identity, split.files[0], names[split.label_id[row]], split.name)
+            recording = SourceRecording(
+                identity, split.files[0], names[split.label_id[row]], split.name
+            )
             content = hashlib.sha256(mel.tobytes()).hexdigest()
             if known.is_new(recording, content, split.name):
                 starts = np.arange(len(mel)) * (signal.window_hop_samples / signal.sample_rate_hz)
@@ -125,7 +133,9 @@ def _fault(mel: np.ndarray) -> str | None:
     return None
 
 
-def _row(recording: SourceRecording, signal: SignalConfig, content: str, windows: int) -> RecordingRow:
+def _row(
+    recording: SourceRecording, signal: SignalConfig, content: str, windows: int
+) -> RecordingRow:
     """What the old file says of a recording; what only the audio could tell is NaN."""
     samples = signal.window_samples + (windows - 1) * signal.window_hop_samples
     return RecordingRow(

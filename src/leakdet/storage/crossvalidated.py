@@ -16,7 +16,16 @@ from leakdet.storage.traits import Traits
 from leakdet.storage.views import SplitView
 
 HIDDEN = ("scores", "windows", "decision_rule", "protocol")  # of a fold file, in the list of folds
-DECIDED = (*COUNTS, "accuracy", "balanced_accuracy", "precision", "recall", "specificity", "fpr", "f1")
+DECIDED = (
+    *COUNTS,
+    "accuracy",
+    "balanced_accuracy",
+    "precision",
+    "recall",
+    "specificity",
+    "fpr",
+    "f1",
+)
 
 
 @dataclass(frozen=True)
@@ -31,11 +40,15 @@ class Outcome:
     def window_prob(self, view: SplitView) -> Float[np.ndarray, " W"]:
         """Leak probability of every window of the held-out recordings, in the order of `fold.test`."""
         names = view.recording_ids[self.fold.test].tolist()
-        return np.concatenate([np.asarray(self.found["windows"][name], np.float64) for name in names])
+        return np.concatenate(
+            [np.asarray(self.found["windows"][name], np.float64) for name in names]
+        )
 
     def scores(self, view: SplitView) -> Float[np.ndarray, " C"]:
         """Scores of the held-out recordings, in the order of `fold.test`."""
-        return np.array([self.found["scores"][name] for name in view.recording_ids[self.fold.test].tolist()])
+        return np.array(
+            [self.found["scores"][name] for name in view.recording_ids[self.fold.test].tolist()]
+        )
 
 
 @dataclass(frozen=True)
@@ -59,11 +72,15 @@ class Pooled:
             row=rows,
             seed=np.repeat([outcome.found["seed"] for outcome in outcomes], counts),
             fold=[
-                str(o.found["fold"]) for o, count in zip(outcomes, counts, strict=True) for _ in range(count)
+                str(o.found["fold"])
+                for o, count in zip(outcomes, counts, strict=True)
+                for _ in range(count)
             ],
             group=outcomes[0].groups[rows],
             score=np.concatenate([outcome.scores(view) for outcome in outcomes]),
-            threshold=np.repeat([float(o.found["decision_rule"]["threshold"]) for o in outcomes], counts),
+            threshold=np.repeat(
+                [float(o.found["decision_rule"]["threshold"]) for o in outcomes], counts
+            ),
             is_leak=np.concatenate([outcome.is_leak[outcome.fold.test] for outcome in outcomes]),
         )
 
@@ -82,7 +99,9 @@ def protocol_result(
     }
     network = ranked(pooled.score, pooled.is_leak, units)
     table = pooled_metrics(pooled, units)
-    table["intervals"]["unit"] = "group" if len(np.unique(pooled.group)) >= FEW_GROUPS else "recording"
+    table["intervals"]["unit"] = (
+        "group" if len(np.unique(pooled.group)) >= FEW_GROUPS else "recording"
+    )
     return {
         "recording": table,
         "auroc_of_repeats": {
@@ -105,17 +124,24 @@ def _fold_row(outcome: Outcome, view: SplitView) -> dict[str, Any]:
     plain = {key: value for key, value in outcome.found.items() if key not in HIDDEN}
     scores, truth = outcome.scores(view), outcome.is_leak[outcome.fold.test]
     threshold = float(outcome.found["decision_rule"]["threshold"])
-    return plain | {"leaks": int(truth.sum()), "threshold": threshold, "auroc": auroc(scores, truth)}
+    return plain | {
+        "leaks": int(truth.sum()),
+        "threshold": threshold,
+        "auroc": auroc(scores, truth),
+    }
 
 
 def pooled_metrics(pooled: Pooled, units: np.ndarray) -> dict[str, Any]:
     """`binary_metrics` with intervals: what ranks is read off the scores, what decides off each fold's own threshold."""
-    margin = pooled.score - pooled.threshold  # at least 0 exactly where the score reaches the threshold
+    # at least 0 exactly where the score reaches the threshold
+    margin = pooled.score - pooled.threshold
     ranks = binary_metrics(pooled.score, pooled.is_leak, 0.5)
     decides = binary_metrics(margin, pooled.is_leak, 0.0, probabilities=False)
     table = ranks | {key: decides[key] for key in DECIDED}
     reasons = {k: why for k, why in ranks["undefined"].items() if k not in DECIDED}
-    table["undefined"] = reasons | {k: why for k, why in decides["undefined"].items() if k in DECIDED}
+    table["undefined"] = reasons | {
+        k: why for k, why in decides["undefined"].items() if k in DECIDED
+    }
     decided, ranking = [k for k in RATES if k in DECIDED], [k for k in RATES if k not in DECIDED]
     table["intervals"] = bootstrap_intervals(
         pooled.score, pooled.is_leak, 0.5, units, replicates=1000, only=ranking

@@ -15,12 +15,16 @@ RATIOS = [0.6, 0.2, 0.2]  # of the sites: enough held-out ones for a meaningful 
 
 def demo_store(demo: DemoConfig, signal: SignalConfig, cache: Path | None = None) -> Path:
     """The store of these settings, built if it is not in the cache. Its audio lies in its folder `audio`, to be listened to."""
-    settings = json.dumps([leakdet.__version__, asdict(demo), asdict(signal), RATIOS], sort_keys=True)
+    settings = json.dumps(
+        [leakdet.__version__, asdict(demo), asdict(signal), RATIOS], sort_keys=True
+    )
     name = f"demo-{hashlib.sha256(settings.encode()).hexdigest()[:12]}"
     store = (cache or default_cache()) / name
     if not (store / "build.json").exists():
         split = SplitConfig(ratios=RATIOS, group_by=["site"])
-        build_store(BuildConfig(source="demo", out=str(store), signal=signal, split=split, demo=demo))
+        build_store(
+            BuildConfig(source="demo", out=str(store), signal=signal, split=split, demo=demo)
+        )
     return store
 
 

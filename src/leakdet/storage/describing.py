@@ -28,7 +28,11 @@ class BuildReport:
 
 
 def write_splits(
-    writers: dict[str, SplitWriter], folder: Path, config: BuildConfig, report: BuildReport, suffix: str = ""
+    writers: dict[str, SplitWriter],
+    folder: Path,
+    config: BuildConfig,
+    report: BuildReport,
+    suffix: str = "",
 ) -> None:
     """Write the HDF5 files and add their rows to the report."""
     for name, writer in writers.items():

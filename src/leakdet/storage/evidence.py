@@ -32,10 +32,15 @@ def window_starts_s(split: StoreSplit, durations_s: np.ndarray) -> np.ndarray | 
         return None
     hop_s = signal.window_hop_samples / signal.sample_rate_hz
     starts = []
-    for count, duration_s in zip(split.windows_per_recording.tolist(), durations_s.tolist(), strict=True):
+    for count, duration_s in zip(
+        split.windows_per_recording.tolist(), durations_s.tolist(), strict=True
+    ):
         exact = np.arange(count) * hop_s
         if np.isfinite(duration_s):
-            cut = window_starts(round(duration_s * signal.sample_rate_hz), signal) / signal.sample_rate_hz
+            cut = (
+                window_starts(round(duration_s * signal.sample_rate_hz), signal)
+                / signal.sample_rate_hz
+            )
             exact = cut if len(cut) == count else exact
         starts.append(exact)
     return np.concatenate([np.empty(0), *starts]).astype(np.float32)
@@ -61,7 +66,9 @@ class StoreEvidence:
             return MelColumns(columns.reshape(-1, columns.shape[2]).T, None, None, None)
         starts_s = self._starts_s[first:stop]
         picture = _in_time_order(columns, starts_s, signal.window_s)
-        return MelColumns(picture, float(starts_s[-1]) + signal.window_s, signal.fmin_hz, signal.top_hz)
+        return MelColumns(
+            picture, float(starts_s[-1]) + signal.window_s, signal.fmin_hz, signal.top_hz
+        )
 
     def clip(self, row: int, start_s: float, most_s: float) -> Clip | None:
         """Sound kept in the store, or the file that it was built from, if that is still there and still the same sound."""
@@ -73,7 +80,9 @@ class StoreEvidence:
             sound = self._file_sound(str(self._paths[row]), str(self._content[row]), row, signal)
         return None if sound is None else make_clip(sound, signal.sample_rate_hz, start_s, most_s)
 
-    def _file_sound(self, name: str, sha256: str, row: int, signal: SignalConfig) -> np.ndarray | None:
+    def _file_sound(
+        self, name: str, sha256: str, row: int, signal: SignalConfig
+    ) -> np.ndarray | None:
         store = self._split.files[0].parent
         # A store that was moved still holds the demo's audio, under the recording's id.
         candidates = (Path(name), store / str(self._split.recording_ids[row]))
@@ -105,7 +114,8 @@ class StoreEvidence:
                     offsets = file["waveform_offsets"][...].tolist()
                     names = file["recording_id"].asstr()[...]
                     found |= {
-                        str(name): (path, *ends) for name, ends in zip(names, pairwise(offsets), strict=True)
+                        str(name): (path, *ends)
+                        for name, ends in zip(names, pairwise(offsets), strict=True)
                     }
         return found
 

@@ -59,7 +59,10 @@ def _differences(before: Any, now: Any, at: str = "") -> list[str]:
 
 
 def write_tables(
-    folder: Path, results: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]
+    folder: Path,
+    results: Mapping[str, Any],
+    rows: Sequence[Mapping[str, Any]],
+    settings: Mapping[str, Any],
 ) -> dict[str, Any]:
     """predictions.csv and metrics.json (docs/metrics.md) of all protocols; returns the content of the latter.
 

@@ -6,7 +6,8 @@ import h5py
 
 from leakdet.errors import InputError
 
-PAGE_BYTES = 4096  # where mel begins at a page, in a file as in memory, its rows share no line of the processor's cache
+# where mel begins at a page, in a file as in memory, its rows share no line of the processor's cache
+PAGE_BYTES = 4096
 
 
 def open_h5(path: Path) -> h5py.File:

@@ -76,7 +76,8 @@ class Hearing:
     def _row(self, recording: SourceRecording, stream: MelStream, windows: int) -> RecordingRow:
         facts = stream.facts
         path = recording.path.absolute()
-        if path.is_relative_to(self.folder):  # the demo's audio, which is published together with the store
+        # the demo's audio, which is published together with the store
+        if path.is_relative_to(self.folder):
             path = self.out / path.relative_to(self.folder)
         content, flags = facts.content_sha256, facts.flags
         if recording.surrogate_of:

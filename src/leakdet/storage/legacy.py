@@ -13,7 +13,11 @@ from leakdet.storage.hdf5 import open_h5
 from leakdet.storage.mel_array import MelArray, MelPart
 from leakdet.storage.store import StoreSplit
 
-FILES = {"train": "TRAINING_DATASET.H5", "val": "VALIDATION_DATASET.H5", "test": "TESTING_DATASET.H5"}
+FILES = {
+    "train": "TRAINING_DATASET.H5",
+    "val": "VALIDATION_DATASET.H5",
+    "test": "TESTING_DATASET.H5",
+}
 
 
 def is_legacy(store: Path) -> bool:
@@ -112,12 +116,17 @@ def _signal(path: Path, file: h5py.File, mel: MelPart) -> tuple[SignalConfig | N
         return None, f"{path.name} has no config_json"
     config = _attribute(path, file, "config_json")
     try:
-        rate, window, segment = (int(config[key]) for key in ("sample_rate", "long_window", "short_window"))
+        rate, window, segment = (
+            int(config[key]) for key in ("sample_rate", "long_window", "short_window")
+        )
         samples = int(rate * float(config["duration_sec"]))
         n_fft = int(config.get("n_fft", segment))
         long, (short, mels, frames) = mel.shape[0] // max(1, mel.stored_shape[0]), mel.shape[1:]
         if float(config.get("power", 1.0)) != 1.0 or config.get("center", False):
-            return None, f"{path.name} was made with power or centring that leakdet's mel does not have"
+            return (
+                None,
+                f"{path.name} was made with power or centring that leakdet's mel does not have",
+            )
         signal = SignalConfig(
             sample_rate_hz=rate,
             window_samples=window,
@@ -146,4 +155,6 @@ def _hop(samples: int, window: int, count: int) -> int:
     for hop in (window, window // 2):
         if hop and 1 + (samples - window) // hop == count:
             return hop
-    raise ValueError(f"{count} windows of {window} in {samples} samples fit neither no overlap nor half")
+    raise ValueError(
+        f"{count} windows of {window} in {samples} samples fit neither no overlap nor half"
+    )

@@ -31,12 +31,16 @@ class MelPart:
     chunk_bytes: int = 0  # of one HDF5 chunk, unpacked; 0 where the data set is contiguous
 
     @classmethod
-    def of(cls, path: Path, dataset: h5py.Dataset, shape: tuple[int, ...] | None = None) -> "MelPart":
+    def of(
+        cls, path: Path, dataset: h5py.Dataset, shape: tuple[int, ...] | None = None
+    ) -> "MelPart":
         """Raises `InputError` where the file is shorter than its own description."""
         offset = dataset.id.get_offset()
         end = (offset or 0) + dataset.size * dataset.dtype.itemsize
         if offset is not None and path.stat().st_size < end:
-            raise InputError(f"{path}: it is cut off ({path.stat().st_size} of {end} bytes). Build it again.")
+            raise InputError(
+                f"{path}: it is cut off ({path.stat().st_size} of {end} bytes). Build it again."
+            )
         return cls(
             path=path,
             dataset=dataset.name,
@@ -65,7 +69,9 @@ class MelPart:
                 while done < len(wanted):
                     count = file.readinto(wanted[done:])
                     if not count:
-                        raise InputError(f"{self.path}: it ends at byte {at + done}. Build it again.")
+                        raise InputError(
+                            f"{self.path}: it ends at byte {at + done}. Build it again."
+                        )
                     done += count
         except OSError as error:
             raise InputError(
@@ -82,7 +88,8 @@ class MelPart:
         out[tail - start :] = self.rows(tail, stop)
         if head < tail:
             inner = out[head - start : tail - start]
-            inner = inner.reshape(-1, *self.stored_shape[1:])  # a view: windows lie one after another
+            # a view: windows lie one after another
+            inner = inner.reshape(-1, *self.stored_shape[1:])
             with self._unpacking(head, tail) as dataset:
                 dataset.read_direct(inner, np.s_[head // per_row : tail // per_row])
 
@@ -106,7 +113,9 @@ class MelPart:
         """The whole part as a memory map, or None where it is compressed."""
         if self.offset is None:
             return None
-        return np.memmap(self.path, dtype=self.dtype, mode="r", offset=self.offset, shape=self.shape)
+        return np.memmap(
+            self.path, dtype=self.dtype, mode="r", offset=self.offset, shape=self.shape
+        )
 
     def rows(self, start: int, stop: int) -> np.ndarray:
         """Windows [start, stop) as they lie in the file."""
@@ -155,7 +164,9 @@ class MelArray:
 
     def __init__(self, parts: list[MelPart]) -> None:
         self.parts = parts
-        self._starts = np.concatenate([[0], np.cumsum([part.shape[0] for part in parts])]).astype(np.int64)
+        self._starts = np.concatenate([[0], np.cumsum([part.shape[0] for part in parts])]).astype(
+            np.int64
+        )
 
     @property
     def shape(self) -> tuple[int, int, int, int]:

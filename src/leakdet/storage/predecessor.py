@@ -55,7 +55,9 @@ def read_state(path: Path) -> dict[str, Tensor]:
     for key in WRAPPED_IN:
         if isinstance(found, Mapping) and isinstance(found.get(key), Mapping):
             found = found[key]
-    if not isinstance(found, Mapping) or not all(isinstance(value, Tensor) for value in found.values()):
+    if not isinstance(found, Mapping) or not all(
+        isinstance(value, Tensor) for value in found.values()
+    ):
         raise InputError(f"{path}: holds no weights of a network.")
     return dict(found)
 

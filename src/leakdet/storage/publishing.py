@@ -88,7 +88,8 @@ def _is_taken(out: Path) -> bool:
 def _locked(bench: Path) -> Iterator[None]:
     fresh = bench / f"{LOCK}.new"
     with fresh.open("w") as file:
-        with suppress(OSError):  # a file system without locks: then no bench on it is ever taken for stale
+        # a file system without locks: then no bench on it is ever taken for stale
+        with suppress(OSError):
             flock(file, LOCK_EX | LOCK_NB)
         fresh.rename(bench / LOCK)  # nobody finds it unlocked
         yield

@@ -45,7 +45,9 @@ def tables_of(
     windows = np.diff(scored.recording_offsets)
     unit_of_window = np.repeat(np.arange(len(scored)) if units is None else units, windows)
     recording = metric_table(scored.score, scored.is_leak, scored.threshold, units, replicates)
-    window_replicates = max(FEWEST_REPLICATES, min(replicates, MOST_DRAWS // max(1, len(scored.window_prob))))
+    window_replicates = max(
+        FEWEST_REPLICATES, min(replicates, MOST_DRAWS // max(1, len(scored.window_prob)))
+    )
     window = metric_table(
         scored.window_prob,
         np.repeat(scored.is_leak, windows),
@@ -67,7 +69,11 @@ def tables_of(
 
 
 def metric_table(
-    scores: np.ndarray, is_leak: np.ndarray, threshold: np.ndarray, units: np.ndarray | None, replicates: int
+    scores: np.ndarray,
+    is_leak: np.ndarray,
+    threshold: np.ndarray,
+    units: np.ndarray | None,
+    replicates: int,
 ) -> dict[str, Any]:
     """`binary_metrics` with `bootstrap_intervals`. Where folds brought several thresholds, verdicts give what is of them."""
 
@@ -139,7 +145,10 @@ def metrics_content(
 
 def for_model_file(tables: Mapping[str, Any]) -> dict[str, Any]:
     """The metrics that travel with a model: those of recordings and windows, without groups and curves."""
-    return {name: {unit: table[unit] for unit in ("recording", "window")} for name, table in tables.items()}
+    return {
+        name: {unit: table[unit] for unit in ("recording", "window")}
+        for name, table in tables.items()
+    }
 
 
 def write_metrics(path: Path, content: Mapping[str, Any]) -> None:

@@ -86,7 +86,10 @@ class ScoredRecordings:
         if not columns or any(column not in self.groups for column in columns):
             return None
         return np.array(
-            ["/".join(row) for row in zip(*(self.groups[column] for column in columns), strict=True)]
+            [
+                "/".join(row)
+                for row in zip(*(self.groups[column] for column in columns), strict=True)
+            ]
         )
 
 
@@ -123,11 +126,15 @@ def csv_rows(scored: ScoredRecordings) -> Iterator[dict[str, Any]]:
         yield row | {"timeline": " ".join(f"{value:.3f}" for value in scored.timeline(index))}
 
 
-def write_csv(path: Path, tables: Mapping[str, ScoredRecordings] | Sequence[ScoredRecordings]) -> None:
+def write_csv(
+    path: Path, tables: Mapping[str, ScoredRecordings] | Sequence[ScoredRecordings]
+) -> None:
     """recordings.csv of several splits, with the columns of all of them."""
     parts = list(tables.values()) if isinstance(tables, Mapping) else list(tables)
     firsts = [next(csv_rows(part), {}) for part in parts]
-    columns = list(dict.fromkeys(column for row in firsts for column in row if column != "timeline"))
+    columns = list(
+        dict.fromkeys(column for row in firsts for column in row if column != "timeline")
+    )
     with path.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file:
         writer = csv.DictWriter(file, [*columns, "timeline"], restval="")
         writer.writeheader()

@@ -58,7 +58,9 @@ def check_same_signal(detector: Detector, split: StoreSplit) -> None:
             f"{where}: the model was trained on another signal (model / store): {differing}. Build the store with it."
         )
     if tuple(split.mel.shape[1:]) != detector.mel_shape:
-        raise InputError(f"{where}: windows are {split.mel.shape[1:]}, the model takes {detector.mel_shape}.")
+        raise InputError(
+            f"{where}: windows are {split.mel.shape[1:]}, the model takes {detector.mel_shape}."
+        )
 
 
 def scored_recordings(scores: SplitScores, rule: DecisionRule) -> ScoredRecordings:

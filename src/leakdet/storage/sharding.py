@@ -24,7 +24,8 @@ from leakdet.storage.sources import LeftOut, shown
 from leakdet.storage.splits import check_both_classes
 from leakdet.storage.store import SPLITS, open_split, split_files
 
-OWN_SETTINGS = ("shard", "workers", "verify", "overwrite", "out")  # what machines may do differently
+# what machines may do differently
+OWN_SETTINGS = ("shard", "workers", "verify", "overwrite", "out")
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,11 @@ class _Built:
 
     @property
     def settings(self) -> dict[str, Any]:
-        return {name: value for name, value in self.about["settings"].items() if name not in OWN_SETTINGS}
+        return {
+            name: value
+            for name, value in self.about["settings"].items()
+            if name not in OWN_SETTINGS
+        }
 
 
 def merge_shards(config: BuildConfig) -> BuildReport:
@@ -104,7 +109,9 @@ def _merged_already(out: Path) -> list[Path]:
 
     def is_merged(folder: Path) -> bool:
         pairs = [(file, out / file.name) for file in folder.glob("*.h5")]
-        return bool(pairs) and all(copy.exists() and filecmp.cmp(file, copy) for file, copy in pairs)
+        return bool(pairs) and all(
+            copy.exists() and filecmp.cmp(file, copy) for file, copy in pairs
+        )
 
     folders = _shard_folders(out)
     return folders if all(is_merged(folder) for folder in folders) else []
@@ -137,7 +144,9 @@ def _check_alike(shards: Sequence[_Built]) -> None:
                     f"{shard.folder}: its {what} is {shard.about[what]}, that of {first.folder.name} {first.about[what]}. "
                     "Build all shards from the same source with the same leakdet."
                 )
-        differing = [name for name, value in shard.settings.items() if value != first.settings.get(name)]
+        differing = [
+            name for name, value in shard.settings.items() if value != first.settings.get(name)
+        ]
         if differing:
             raise InputError(
                 f"{shard.folder}: {', '.join(differing)} differ from {first.folder.name}; build it with the same settings."

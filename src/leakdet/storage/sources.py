@@ -76,7 +76,9 @@ def shown(items: list[str]) -> str:
 
 
 def _from_folders(root: Path) -> Source:
-    folders = sorted(child for child in root.iterdir() if child.is_dir() and not child.name.startswith("."))
+    folders = sorted(
+        child for child in root.iterdir() if child.is_dir() and not child.name.startswith(".")
+    )
     pre_split = bool(folders) and all(folder.name.casefold() in _SPLIT_NAMES for folder in folders)
     recordings: list[SourceRecording] = []
     left_out = [LeftOut(str(stray), "not in a label folder") for stray in _audio_directly_in(root)]
@@ -84,7 +86,9 @@ def _from_folders(root: Path) -> Source:
         if not pre_split:
             recordings += _label_folder(root, folder, None)
             continue
-        left_out += [LeftOut(str(stray), "not in a label folder") for stray in _audio_directly_in(folder)]
+        left_out += [
+            LeftOut(str(stray), "not in a label folder") for stray in _audio_directly_in(folder)
+        ]
         for label_folder in sorted(child for child in folder.iterdir() if child.is_dir()):
             recordings += _label_folder(root, label_folder, _SPLIT_NAMES[folder.name.casefold()])
     return Source(recordings, left_out)

@@ -11,7 +11,9 @@ from leakdet.storage.sources import SourceRecording, shown
 from leakdet.storage.store import SPLITS
 
 
-def assign_splits(recordings: Sequence[SourceRecording], settings: SplitConfig, leak_label: str) -> list[str]:
+def assign_splits(
+    recordings: Sequence[SourceRecording], settings: SplitConfig, leak_label: str
+) -> list[str]:
     """A split for each recording. Splits that the source gives are kept and checked; otherwise whole groups are dealt out.
 
     Raises:
@@ -43,7 +45,9 @@ def leak_name(label_names: Sequence[str], wanted: str | None, where: str) -> str
     return matches[0]
 
 
-def group_keys(recordings: Sequence[SourceRecording], group_by: Sequence[str]) -> list[tuple[str, ...]]:
+def group_keys(
+    recordings: Sequence[SourceRecording], group_by: Sequence[str]
+) -> list[tuple[str, ...]]:
     """The group of each recording. Without columns, or where every column is blank, a recording is a group of its own."""
     known = sorted({column for recording in recordings for column in recording.groups})
     unknown = [column for column in group_by if column not in known]
@@ -58,7 +62,9 @@ def group_keys(recordings: Sequence[SourceRecording], group_by: Sequence[str]) -
     return keys
 
 
-def _deal_out(recordings: Sequence[SourceRecording], settings: SplitConfig, leak_label: str) -> list[str]:
+def _deal_out(
+    recordings: Sequence[SourceRecording], settings: SplitConfig, leak_label: str
+) -> list[str]:
     members: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for index, key in enumerate(group_keys(recordings, settings.group_by)):
         members[key].append(index)
@@ -108,7 +114,9 @@ def give_both_classes(
         for kind in (0, 1):
             if has[chosen == split, kind].any():
                 continue
-            donors = [g for g in np.flatnonzero(has[:, kind]).tolist() if _can_spare(g, chosen, has)]
+            donors = [
+                g for g in np.flatnonzero(has[:, kind]).tolist() if _can_spare(g, chosen, has)
+            ]
             if donors:
                 chosen[min(donors, key=lambda g: (counts[g].sum(), g))] = split
     return chosen
@@ -128,7 +136,9 @@ def _check_groups(
     for key, split in zip(group_keys(recordings, settings.group_by), splits, strict=True):
         where[key].add(split)
     torn = [
-        f"{'/'.join(key)} in {' and '.join(sorted(found))}" for key, found in where.items() if len(found) > 1
+        f"{'/'.join(key)} in {' and '.join(sorted(found))}"
+        for key, found in where.items()
+        if len(found) > 1
     ]
     if torn:
         raise InputError(
@@ -156,7 +166,8 @@ def check_both_classes(
             faulty.append(f"{split} has {leaks} leak and {rest} other")
     if faulty:
         table = "; ".join(
-            f"{s}: " + ", ".join(f"{counts[(s, label)]} {label}" for label in labels) for s in SPLITS
+            f"{s}: " + ", ".join(f"{counts[(s, label)]} {label}" for label in labels)
+            for s in SPLITS
         )
         raise InputError(
             f"Every split needs leak and other recordings, but {' and '.join(faulty)}. Counts: {table}. "

@@ -70,7 +70,9 @@ class StoreSplit:
         try:
             self.mel.read(low, high)
         except InputError as error:
-            raise InputError(f"recording {self.recording_ids[row]} ({self.name}): {error}") from error
+            raise InputError(
+                f"recording {self.recording_ids[row]} ({self.name}): {error}"
+            ) from error
 
     @cached_property
     def recording_ids(self) -> np.ndarray:
@@ -198,7 +200,9 @@ def _open_part(path: Path) -> _Part:
             )
         check_layout(path, file)
         signal, label_names, leak_label = read_attributes(path, file)
-        offsets, label_id = (file[name][...].astype(np.int64) for name in ("recording_offsets", "label_id"))
+        offsets, label_id = (
+            file[name][...].astype(np.int64) for name in ("recording_offsets", "label_id")
+        )
         check_values(path, file, offsets, label_id, label_names, signal)
         return _Part(
             mel=MelPart.of(path, file["mel"]),

@@ -34,7 +34,12 @@ def check_layout(path: Path, file: h5py.File) -> None:
         raise InputError(f"{path}: lacks {', '.join(lacking)}; it has {there}. {AGAIN}")
     mel, offsets, labels = file["mel"], file["recording_offsets"], file["label_id"]
     # Its bytes are read as they lie: other numbers would be read as noise.
-    _allow(path, mel, mel.dtype == np.float16 and mel.ndim == 4, "float16 [windows, segments, mels, frames]")
+    _allow(
+        path,
+        mel,
+        mel.dtype == np.float16 and mel.ndim == 4,
+        "float16 [windows, segments, mels, frames]",
+    )
     whole = offsets.dtype.kind in "iu" and offsets.ndim == 1 and len(offsets) > 0
     _allow(path, offsets, whole, "whole numbers [recordings + 1]")
     _allow(path, labels, labels.dtype.kind in "iu", "whole numbers [recordings]")

@@ -82,17 +82,24 @@ class SplitWriter:
     signal: SignalConfig
     waveform: str = "none"
     group_by: Sequence[str] = ()  # the group columns that no other split shares
-    columns: Sequence[str] = ()  # those of the whole split, written even where no recording here has them
+    # those of the whole split, written even where no recording here has them
+    columns: Sequence[str] = ()
     rows: list[RecordingRow] = field(default_factory=list)
     _starts: list[np.ndarray] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._mel = _Spool(self.folder / f".{self.name}.mel", (*self.signal.mel_shape,), np.dtype(np.float16))
+        self._mel = _Spool(
+            self.folder / f".{self.name}.mel", (*self.signal.mel_shape,), np.dtype(np.float16)
+        )
         kind = np.dtype(np.int16 if self.waveform == "none" else self.waveform)
         self._sound = _Spool(self.folder / f".{self.name}.sound", (), kind)
 
     def add(
-        self, row: RecordingRow, window_start_s: np.ndarray, mel: ByteSource, sound: ByteSource | None
+        self,
+        row: RecordingRow,
+        window_start_s: np.ndarray,
+        mel: ByteSource,
+        sound: ByteSource | None,
     ) -> None:
         """Append a recording: `mel` and `sound` are read from their start and hold raw little-endian numbers."""
         row.mel_crc32 = self._mel.append(mel)
@@ -114,7 +121,9 @@ class SplitWriter:
         """Write the HDF5 file and remove the spool."""
         names = list(label_names)
         # what is mapped into memory begins at a page
-        with h5py.File(path, "w", alignment_threshold=PAGE_BYTES, alignment_interval=PAGE_BYTES) as file:
+        with h5py.File(
+            path, "w", alignment_threshold=PAGE_BYTES, alignment_interval=PAGE_BYTES
+        ) as file:
             file.attrs["schema_version"] = SCHEMA_VERSION
             file.attrs["signal"] = json.dumps(asdict(self.signal))
             file.attrs["signal_hash"] = self.signal.hash
@@ -136,10 +145,14 @@ class SplitWriter:
             if any(row.surrogate_of for row in self.rows):
                 made_from = [row.surrogate_of for row in self.rows]
                 file.create_dataset("surrogate_of", data=made_from, dtype=h5py.string_dtype())
-            for column in sorted({*self.columns, *(column for row in self.rows for column in row.groups)}):
+            for column in sorted(
+                {*self.columns, *(column for row in self.rows for column in row.groups)}
+            ):
                 values = [row.groups.get(column, "") for row in self.rows]
                 file.create_dataset(f"{GROUP}{column}", data=values, dtype=h5py.string_dtype())
-            file.create_dataset("recording_offsets", data=offsets_of([row.windows for row in self.rows]))
+            file.create_dataset(
+                "recording_offsets", data=offsets_of([row.windows for row in self.rows])
+            )
             file.create_dataset(
                 "window_start_s", data=np.concatenate([np.empty(0, np.float32), *self._starts])
             )

@@ -19,7 +19,11 @@ SURROGATES = "surrogates"
 
 
 def hear_surrogates(
-    recordings: Sequence[SourceRecording], writer: SplitWriter, work: Hearing, each: int, workers: int
+    recordings: Sequence[SourceRecording],
+    writer: SplitWriter,
+    work: Hearing,
+    each: int,
+    workers: int,
 ) -> None:
     """Fill the writer with `each` surrogates of every one of `recordings`, which were heard before and are in train."""
     made = [

@@ -60,7 +60,10 @@ def traits_of(split: StoreSplit) -> Traits:
         made.source["duration"] = "the number of windows, since the store has no duration_s"
         del made.missing["duration"]
     centroid, unit = _centroid(made.spectrum, split.signal)
-    made.values["spectral_centroid"], made.source["spectral_centroid"] = centroid, f"the mel, in {unit}"
+    made.values["spectral_centroid"], made.source["spectral_centroid"] = (
+        centroid,
+        f"the mel, in {unit}",
+    )
     _mains_hum(made, split)
     _order(made, split)
     return made
@@ -121,7 +124,9 @@ def band_centres_hz(signal: SignalConfig) -> np.ndarray:
 
 
 def _centroid(spectrum_db: np.ndarray, signal: SignalConfig | None) -> tuple[np.ndarray, str]:
-    centres = band_centres_hz(signal) if signal else np.arange(spectrum_db.shape[1], dtype=np.float64)
+    centres = (
+        band_centres_hz(signal) if signal else np.arange(spectrum_db.shape[1], dtype=np.float64)
+    )
     power = 10.0 ** (spectrum_db / 10.0)
     return (power * centres).sum(1) / power.sum(1), "Hz" if signal else "mel bands"
 
@@ -131,7 +136,9 @@ def _centroid(spectrum_db: np.ndarray, signal: SignalConfig | None) -> tuple[np.
 
 def _mains_hum(made: Traits, split: StoreSplit) -> None:
     """How far the mains frequency and its harmonics stand out, in dB; which of 50 and 60 Hz, the sound itself says."""
-    measured = np.stack([split.numbers(f"mains_hum_{hz:.0f}_db", default=np.nan) for hz in MAINS_HZ])
+    measured = np.stack(
+        [split.numbers(f"mains_hum_{hz:.0f}_db", default=np.nan) for hz in MAINS_HZ]
+    )
     if np.isfinite(measured).all():
         made.values["mains_hum"] = measured.max(axis=0).astype(np.float64)
         made.source["mains_hum"] = "measured on the audio when the store was built"
@@ -144,9 +151,15 @@ def _mains_hum(made: Traits, split: StoreSplit) -> None:
     if signal is not None and signal.fmin_hz < MAINS_HZ[0]:
         low = np.abs(band_centres_hz(signal) - MAINS_HZ[1]).argmin()
         made.values["mains_hum"] = made.spectrum[:, low]
-        made.source["mains_hum"] = "the level of the mel band that holds 50 and 60 Hz, over the mean of all"
+        made.source["mains_hum"] = (
+            "the level of the mel band that holds 50 and 60 Hz, over the mean of all"
+        )
         return
-    start = f"the mel starts at {signal.fmin_hz:g} Hz" if signal else "the mel's bands are not described"
+    start = (
+        f"the mel starts at {signal.fmin_hz:g} Hz"
+        if signal
+        else "the mel's bands are not described"
+    )
     made.missing["mains_hum"] = (
         f"the store has no mains_hum_50_db, {start}, and no sound is stored: build it again from the audio"
     )
@@ -173,7 +186,10 @@ def _order(made: Traits, split: StoreSplit) -> None:
     """When a recording was made: from a column of times, or the numbers in its file's name; overall and within its visit."""
     column = next((name for name in TIME_COLUMNS if name in made.groups), None)
     if column is not None:
-        keys, source = [_natural(text) for text in made.groups[column].tolist()], f"the column {column}"
+        keys, source = (
+            [_natural(text) for text in made.groups[column].tolist()],
+            f"the column {column}",
+        )
     else:
         names = [str(name).replace("\\", "/").rsplit("/", 1)[-1] for name in split.recording_ids]
         keys, source = [_natural(name) for name in names], "the numbers in the file names"

@@ -34,7 +34,9 @@ class _Comparison:
         at, end = self.split.recording_offsets[row : row + 2].tolist()
         change = None
         if self.split.has("surrogate_of"):
-            change = Surrogate(str(self.split.recording_ids[row]), self.log_mel.signal.sample_rate_hz)
+            change = Surrogate(
+                str(self.split.recording_ids[row]), self.log_mel.signal.sample_rate_hz
+            )
         largest = 0.0
         # block by block: a day of sound is never in memory whole
         for block in MelStream(self.paths[row], self.log_mel, change):
@@ -47,7 +49,9 @@ class _Comparison:
         return largest if at == end else math.inf
 
 
-def verify(folder: Path, out: Path, log_mel: LogMel, every: bool, workers: int = 0, suffix: str = "") -> None:
+def verify(
+    folder: Path, out: Path, log_mel: LogMel, every: bool, workers: int = 0, suffix: str = ""
+) -> None:
     """Recompute the mel of a sample of each split in `folder`, or of `every` recording. `out` is where it will be published.
 
     Raises:
@@ -58,7 +62,9 @@ def verify(folder: Path, out: Path, log_mel: LogMel, every: bool, workers: int =
         if file.exists():
             split = open_split(folder, name, [file])
             count = split.recordings if every else max(SAMPLE, split.recordings // 50)
-            chosen = np.sort(np.random.default_rng(0).permutation(split.recordings)[:count]).tolist()
+            chosen = np.sort(
+                np.random.default_rng(0).permutation(split.recordings)[:count]
+            ).tolist()
             _verify_split(split, chosen, folder, out, log_mel, workers)
 
 

@@ -55,7 +55,9 @@ class SplitView(StoreSplit):
 
     def take(self, recordings: Int[np.ndarray, " N"], name: str) -> "SplitView":
         """Recordings `recordings` of this view, in that order, as a view called `name`."""
-        return replace(_view(name, self.bases, self.picked[recordings]), label_id=self.label_id[recordings])
+        return replace(
+            _view(name, self.bases, self.picked[recordings]), label_id=self.label_id[recordings]
+        )
 
     def with_shuffled_labels(self, seed: int) -> "SplitView":
         """The same recordings under each other's labels: for a null run, from which nothing can be learnt."""
@@ -73,7 +75,10 @@ class SplitView(StoreSplit):
         blank = [np.full(base.recordings, "") for base in self.bases]
         return {
             column: np.concatenate(
-                [base.groups.get(column, none) for base, none in zip(self.bases, blank, strict=True)]
+                [
+                    base.groups.get(column, none)
+                    for base, none in zip(self.bases, blank, strict=True)
+                ]
             )[self.picked]
             for column in columns
         }

@@ -17,7 +17,8 @@ from leakdet.storage.mel_array import page_aligned
 from leakdet.training.draws import Draws
 from leakdet.training.samples import SplitSamples, take_into
 
-CHUNK_BYTES = 1 << 20  # read at once where recordings are smaller: a disk's seek costs less than its transfer
+# read at once where recordings are smaller: a disk's seek costs less than its transfer
+CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -53,10 +54,13 @@ class BlockReader:
 
     def __init__(self, samples: SplitSamples, data: DataConfig, seed: int) -> None:
         self.samples, self.data, self.seed = samples, data, seed
-        bytes_per_recording = np.diff(samples.split.recording_offsets) * samples.split.mel.window_bytes
+        bytes_per_recording = (
+            np.diff(samples.split.recording_offsets) * samples.split.mel.window_bytes
+        )
         self._chunks = chunk_bounds(bytes_per_recording, CHUNK_BYTES)
         self._spare: list[np.ndarray] = []
-        self._checked: int | None = None  # the epoch in which this process looks at what it reads: its first
+        # the epoch in which this process looks at what it reads: its first
+        self._checked: int | None = None
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_spare": [], "_checked": None}
@@ -67,7 +71,9 @@ class BlockReader:
         windows = max((sum(self._windows(s) for s in group) for group in groups), default=0)
         buffers = [self._buffer(windows) for _ in range(2)]
         most = max((sum(s.stop - s.skip for s in group) for group in groups), default=0)
-        shuffled = np.random.default_rng([self.seed, epoch, 2, low]).permutation(most).astype(np.int32)
+        shuffled = (
+            np.random.default_rng([self.seed, epoch, 2, low]).permutation(most).astype(np.int32)
+        )
         self._checked = epoch if self._checked is None else self._checked
         coming: deque[Future[Block]] = deque()
         try:
@@ -124,7 +130,12 @@ class BlockReader:
         return groups
 
     def _load(
-        self, group: list[Stretch], draws: Draws, buffer: np.ndarray, shuffled: np.ndarray, check: bool
+        self,
+        group: list[Stretch],
+        draws: Draws,
+        buffer: np.ndarray,
+        shuffled: np.ndarray,
+        check: bool,
     ) -> Block:
         """Read the recordings of a group into `buffer` and shuffle what is drawn from them.
 

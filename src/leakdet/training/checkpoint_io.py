@@ -16,7 +16,10 @@ class AtomicCheckpointIO(TorchCheckpointIO):
     """Lightning's own writes go through the system's temporary folder, which is atomic on one file system only."""
 
     def save_checkpoint(
-        self, checkpoint: dict[str, Any], path: str | os.PathLike[str], storage_options: Any | None = None
+        self,
+        checkpoint: dict[str, Any],
+        path: str | os.PathLike[str],
+        storage_options: Any | None = None,
     ) -> None:
         write_whole(Path(path), lambda beside: torch.save(checkpoint, beside))
 
@@ -56,7 +59,8 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
         raise InputError(f"{path}: there is no such checkpoint.")
     try:
         found = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch raises many kinds for a cut-off file and for pickles that it refuses
+    # torch raises many kinds for a cut-off file and for pickles that it refuses
+    except Exception as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(f"{path}: not a whole training checkpoint ({reason}).") from error
     if not isinstance(found, dict) or "state_dict" not in found or "loops" not in found:

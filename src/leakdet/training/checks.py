@@ -42,7 +42,10 @@ class Check:
         """Name -> number of all that is logged besides F1, which is logged as a metric object."""
         values = dict(zip(names.VAL_LOSSES, self.val_loss, strict=True))
         values |= dict(zip(names.TRAIN_LOSSES, self.train_loss, strict=True))
-        values |= {name: float(cell) for name, cell in zip(names.VAL_CONFUSION, self.confusion, strict=True)}
+        values |= {
+            name: float(cell)
+            for name, cell in zip(names.VAL_CONFUSION, self.confusion, strict=True)
+        }
         values |= {names.VAL_THRESHOLD: self.threshold, names.VAL_PROB_MEAN: self.samples.mean}
         values |= {
             names.VAL_PROB_STD: self.samples.std,

@@ -28,9 +28,11 @@ def selection_rank(f1: float, loss: float) -> float:
 def decision_arguments(config: TrainConfig) -> dict[str, Any]:
     """The configured decision as keyword arguments of `rule_for_scores`."""
     decision = config.decision
-    budget = {"max_fpr": decision.max_fpr, "min_tpr": decision.min_tpr, "fixed": decision.threshold}.get(
-        decision.policy
-    )
+    budget = {
+        "max_fpr": decision.max_fpr,
+        "min_tpr": decision.min_tpr,
+        "fixed": decision.threshold,
+    }.get(decision.policy)
     return {
         "pooling": decision.pooling,
         "vote_fraction": decision.vote_fraction,

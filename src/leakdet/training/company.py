@@ -9,7 +9,12 @@ import lightning.pytorch as pl
 
 from leakdet.errors import LeakdetError
 
-LOST = ("connection closed by peer", "connection reset by peer", "broken pipe", "remote process exited")
+LOST = (
+    "connection closed by peer",
+    "connection reset by peer",
+    "broken pipe",
+    "remote process exited",
+)
 
 
 def is_child() -> bool:

@@ -32,7 +32,8 @@ class Task:
     seed: int
     number: int
     fold: Fold
-    groups: np.ndarray  # [R] of str over the whole view; blank where the protocol leaves a recording out
+    # [R] of str over the whole view; blank where the protocol leaves a recording out
+    groups: np.ndarray
     view: SplitView
     is_leak: np.ndarray  # bool [R]
 
@@ -58,7 +59,8 @@ def all_tasks(config: CrossvalConfig, view: SplitView, leak_label: str) -> list[
             count = _folds(protocol, groups)
             made = make_folds(groups, is_leak, count, config.crossval.val_fraction, seed)
             tasks += [
-                Task(name, seed, number, fold, groups, seen, is_leak) for number, fold in enumerate(made)
+                Task(name, seed, number, fold, groups, seen, is_leak)
+                for number, fold in enumerate(made)
             ]
     return tasks
 
@@ -66,7 +68,9 @@ def all_tasks(config: CrossvalConfig, view: SplitView, leak_label: str) -> list[
 def protocol_groups(protocol: ProtocolConfig, view: SplitView, name: str) -> np.ndarray:
     """The group of every recording, [R] of str; blank where the protocol leaves it out."""
     columns = {**view.groups, LABEL: np.array(view.label_names)[view.label_id]}
-    keys = group_keys_of(columns, protocol.group_by, view.recording_ids, f"{name}: crossval.group_by")
+    keys = group_keys_of(
+        columns, protocol.group_by, view.recording_ids, f"{name}: crossval.group_by"
+    )
     if protocol.where:
         kept = chosen_rows(columns, protocol.where, f"{name}: crossval.where")
         left_out = np.ones(len(keys), bool)
@@ -121,7 +125,8 @@ def run_fold(config: CrossvalConfig, store: Path, task: Task, folder: Path) -> d
         "seconds": round(time.monotonic() - started, 2),
         "scores": dict(zip(test.recording_ids.tolist(), scores.tolist(), strict=True)),
         "windows": {
-            name: part.tolist() for name, part in zip(test.recording_ids.tolist(), windows, strict=True)
+            name: part.tolist()
+            for name, part in zip(test.recording_ids.tolist(), windows, strict=True)
         },
     }
 
@@ -130,12 +135,16 @@ def _fold_settings(config: CrossvalConfig, seed: int) -> TrainConfig:
     """A training without anything to look at; shuffled labels are in the view already."""
     plain = config.training(seed)
     trainer = {**plain.trainer, "enable_progress_bar": False, "num_sanity_val_steps": 0}
-    return replace(plain, trainer=trainer, logger={}, data=replace(plain.data, shuffle_labels=False))
+    return replace(
+        plain, trainer=trainer, logger={}, data=replace(plain.data, shuffle_labels=False)
+    )
 
 
 def described(config: CrossvalConfig) -> Iterator[str]:
     """One line a protocol: what it holds out."""
     for name, protocol in config.crossval.by_name().items():
         what = "recordings" if protocol.group_by == [RECORDING] else " x ".join(protocol.group_by)
-        where = "".join(f", {column} {'|'.join(values)}" for column, values in protocol.where.items())
+        where = "".join(
+            f", {column} {'|'.join(values)}" for column, values in protocol.where.items()
+        )
         yield f"{name}: holds out {what}{where}"

@@ -27,7 +27,8 @@ from leakdet.training.streaming import StreamEpochs
 
 __all__ = ["Batch", "EvalLoader", "LeakDataModule", "TrainLoader"]
 
-RUN = 64  # samples that follow each other, where a few thousand stand for the whole split: a disk reads them at once
+# samples that follow each other, where a few thousand stand for the whole split: a disk reads them at once
+RUN = 64
 
 
 class LeakDataModule(pl.LightningDataModule):
@@ -50,7 +51,8 @@ class LeakDataModule(pl.LightningDataModule):
         """`read=False` leaves reading the windows to `read_in`, so that a caller can say before what will be read."""
         super().__init__()
         self.config, self.store = config, store
-        self.resumed_at: dict[str, int] | None = None  # the loader's state in the run that is gone on with
+        # the loader's state in the run that is gone on with
+        self.resumed_at: dict[str, int] | None = None
         # surrogates: rows at the end of train that were made, not recorded
         opened = (train_split, 0) if train_split else with_surrogates(self._open("train"), store)
         self.train_split, self.surrogates = opened
@@ -62,7 +64,9 @@ class LeakDataModule(pl.LightningDataModule):
         if self._whole_store:
             self._check_whole_store()
         self.leak_label = leak_label_of(self.train_split, config.labels.leak)
-        self.labels = LabelMap.of_store(self.train_split.label_names, self.leak_label, config.labels.mode)
+        self.labels = LabelMap.of_store(
+            self.train_split.label_names, self.leak_label, config.labels.mode
+        )
         self.mel_shape: tuple[int, int, int] = self.train_split.mel.shape[1:]
         self.sample_shape = sample_shape(self.mel_shape, config.data.unit)
         self.train_samples = self._samples(self.train_split)
@@ -74,7 +78,8 @@ class LeakDataModule(pl.LightningDataModule):
             self.read_in()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "LeakDataModule":
-        return self  # a copy of a network, as for averaged weights, is trained on the same recordings
+        # a copy of a network, as for averaged weights, is trained on the same recordings
+        return self
 
     @property
     def _splits(self) -> list[StoreSplit]:
@@ -89,7 +94,9 @@ class LeakDataModule(pl.LightningDataModule):
         if self.residency.kind != "stream":
             read = [(each.split, self._in_memory(each).checksums) for each in samples]
         else:
-            read = [(each.split, check_contents(each.split)) for each in samples[0 if by_mel else 1 :]]
+            read = [
+                (each.split, check_contents(each.split)) for each in samples[0 if by_mel else 1 :]
+            ]
         if test and self.test_split:
             read.append((self.test_split, check_contents(self.test_split)))
         if by_mel:
@@ -112,7 +119,9 @@ class LeakDataModule(pl.LightningDataModule):
                 f"{other.label_names}. Build both with the same vocabulary."
             )
         if train.signal != other.signal or train.mel.shape[1:] != other.mel.shape[1:]:
-            differing = train.signal.differences(other.signal) if train.signal and other.signal else []
+            differing = (
+                train.signal.differences(other.signal) if train.signal and other.signal else []
+            )
             shapes = f"windows of {train.mel.shape[1:]} and {other.mel.shape[1:]}"
             raise InputError(
                 f"{self.store}: {train.files[0].name} and {other.files[0].name} were built with different signal settings "
@@ -128,7 +137,9 @@ class LeakDataModule(pl.LightningDataModule):
 
     def _samples(self, split: StoreSplit) -> SplitSamples:
         class_of_label = np.array(
-            self.labels.class_ids(split.label_names, leak_label_of(split, self.leak_label), str(self.store))
+            self.labels.class_ids(
+                split.label_names, leak_label_of(split, self.leak_label), str(self.store)
+            )
         )
         class_of_recording = class_of_label[split.label_id]
         leaks = int((class_of_recording == self.labels.leak_index).sum())
@@ -138,9 +149,14 @@ class LeakDataModule(pl.LightningDataModule):
                 "leak); both kinds are needed. Name the leak class with labels.leak=, or build with other split.ratios."
             )
         if self.config.data.shuffle_labels:
-            class_of_recording = np.random.default_rng(self.config.seed).permutation(class_of_recording)
+            class_of_recording = np.random.default_rng(self.config.seed).permutation(
+                class_of_recording
+            )
         return SplitSamples(
-            split, class_of_recording, self.config.data.unit, for_accelerator=uses_cuda(self.config.trainer)
+            split,
+            class_of_recording,
+            self.config.data.unit,
+            for_accelerator=uses_cuda(self.config.trainer),
         )
 
     # ------------------------------------------------------------------------------------------ what a run asks
@@ -198,7 +214,9 @@ class LeakDataModule(pl.LightningDataModule):
         """The batches of every epoch, from where the residency keeps the samples."""
         samples, data, seed = self.train_samples, self.config.data, self.config.seed
         if len(samples) < world:
-            raise InputError(f"{self.store}: train has {len(samples)} samples for {world} processes.")
+            raise InputError(
+                f"{self.store}: train has {len(samples)} samples for {world} processes."
+            )
         if self.residency.kind == "stream":
             return StreamEpochs(samples, data, seed, rank, world)
         return ResidentEpochs(self._in_memory(samples), data, seed, rank, world)
@@ -208,7 +226,9 @@ class LeakDataModule(pl.LightningDataModule):
         trainer = self.trainer
         if trainer is None or trainer.world_size == 1:
             return
-        streams = torch.tensor(float(self.residency.kind == "stream"), device=trainer.strategy.root_device)
+        streams = torch.tensor(
+            float(self.residency.kind == "stream"), device=trainer.strategy.root_device
+        )
         everywhere: Tensor = trainer.strategy.all_gather(streams)
         if bool((everywhere != streams).any()):
             raise SettingsError(
@@ -218,7 +238,8 @@ class LeakDataModule(pl.LightningDataModule):
     def train_dataloader(self) -> Any:
         self._require_agreement_of_processes()
         loader = TrainLoader(self.train_epochs(*self._place()))
-        if self.resumed_at is not None:  # Lightning restores a loader's state in some of its restarts only
+        # Lightning restores a loader's state in some of its restarts only
+        if self.resumed_at is not None:
             loader.load_state_dict(self.resumed_at)
             self.resumed_at = None
         return loader

@@ -21,11 +21,14 @@ class Draws:
         self._drawn = epoch_draws(self._count, data.sampling, epoch, data.curriculum_epochs)
         rng = np.random.default_rng([seed, epoch, 1])
         self._shift = rng.integers(0, np.maximum(1, self._count))
-        self._within_class = np.zeros(len(size), np.int64)  # samples of the class before this recording
+        # samples of the class before this recording
+        self._within_class = np.zeros(len(size), np.int64)
         for number in range(len(self._count)):
             members = np.flatnonzero(self._class == number)
             self._within_class[members] = np.cumsum(size[members]) - size[members]
-        self.of_recording = self._up_to(size, np.arange(len(size))) - self._up_to(0, np.arange(len(size)))
+        self.of_recording = self._up_to(size, np.arange(len(size))) - self._up_to(
+            0, np.arange(len(size))
+        )
 
     def _up_to(self, sample: np.ndarray | int, recording: np.ndarray) -> np.ndarray:
         """Draws of the recording's class before its `sample`-th one, up to a constant of the class."""

@@ -31,7 +31,9 @@ TIMED_STEPS, TIMED_S = 3, 0.3  # whichever is longer
 FASTER = 1.1  # a larger batch must give so many times the samples per second
 
 
-def find_rate(module: LeakModule, data: LeakDataModule, folder: Path, device: torch.device) -> float:
+def find_rate(
+    module: LeakModule, data: LeakDataModule, folder: Path, device: torch.device
+) -> float:
     """Range test (Smith 2017): the rate rises from LOW to HIGH in equal factors; chosen is where the loss falls fastest.
 
     Writes lr_finder.csv (rate, loss, smoothed loss, whether chosen) into `folder`.
@@ -44,7 +46,8 @@ def find_rate(module: LeakModule, data: LeakDataModule, folder: Path, device: to
     smooth = smoothed(losses)
     chosen = steepest(smooth)
     rows = [
-        (r, x, s, int(i == chosen)) for i, (r, x, s) in enumerate(zip(rates, losses, smooth, strict=True))
+        (r, x, s, int(i == chosen))
+        for i, (r, x, s) in enumerate(zip(rates, losses, smooth, strict=True))
     ]
     _write(path, [("lr", "loss", "smoothed", "chosen"), *rows])
     if chosen is None:
@@ -55,7 +58,9 @@ def find_rate(module: LeakModule, data: LeakDataModule, folder: Path, device: to
     return rates[chosen]
 
 
-def range_test(step: Callable[[float], float], steps: int = STEPS) -> tuple[list[float], list[float]]:
+def range_test(
+    step: Callable[[float], float], steps: int = STEPS
+) -> tuple[list[float], list[float]]:
     """Rising rates and the loss before the step at each; `step` trains once. Ends where the loss blows up."""
     rates: list[float] = []
     losses: list[float] = []
@@ -93,7 +98,9 @@ def steepest(smooth: Sequence[float]) -> int | None:
     return index if fall < 0 else None
 
 
-def _stepper(module: LeakModule, data: LeakDataModule, device: torch.device) -> Callable[[float], float]:
+def _stepper(
+    module: LeakModule, data: LeakDataModule, device: torch.device
+) -> Callable[[float], float]:
     """Trains a copy of the module's network by one batch at the given rate, on `device`."""
     config, leak_index = module.config, data.labels.leak_index
     network, weights = copy.deepcopy(module.network).to(device), module.weights.to(device)
@@ -112,7 +119,9 @@ def _stepper(module: LeakModule, data: LeakDataModule, device: torch.device) -> 
         for group in optimizer.param_groups:
             group["lr"] = rate
         output = network(augmented(batch.mel.float(), config.augment))
-        loss = loss_parts(output, batch.class_id, batch.weight, config.loss, weights, leak_index).total
+        loss = loss_parts(
+            output, batch.class_id, batch.weight, config.loss, weights, leak_index
+        ).total
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(
@@ -125,7 +134,9 @@ def _stepper(module: LeakModule, data: LeakDataModule, device: torch.device) -> 
     return step
 
 
-def find_batch_size(module: LeakModule, data: LeakDataModule, folder: Path, device: torch.device) -> int:
+def find_batch_size(
+    module: LeakModule, data: LeakDataModule, folder: Path, device: torch.device
+) -> int:
     """Doubles the batch size while each doubling gives 10 % more samples per second, fits the memory and leaves an epoch steps.
 
     Writes batch_size_finder.csv (batch size, samples per second, whether chosen) into `folder`.
@@ -198,7 +209,11 @@ def _now(device: torch.device) -> float:
 
 
 def found_settings(
-    config: TrainConfig, module: LeakModule, data: LeakDataModule, folder: Path, trainer: "pl.Trainer"
+    config: TrainConfig,
+    module: LeakModule,
+    data: LeakDataModule,
+    folder: Path,
+    trainer: "pl.Trainer",
 ) -> TrainConfig:
     """The settings with what the finders chose, on the device that training will use.
 
@@ -216,7 +231,8 @@ def found_settings(
     device = trainer.strategy.root_device
     if config.find_batch_size:
         config = replace(
-            config, data=replace(config.data, batch_size=find_batch_size(module, data, folder, device))
+            config,
+            data=replace(config.data, batch_size=find_batch_size(module, data, folder, device)),
         )
         data.config = config
     if config.find_lr:

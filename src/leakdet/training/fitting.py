@@ -10,7 +10,12 @@ import lightning.pytorch as pl
 import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.accelerators import CPUAccelerator
-from lightning.pytorch.callbacks import Callback, EarlyStopping, LearningRateMonitor, ModelCheckpoint
+from lightning.pytorch.callbacks import (
+    Callback,
+    EarlyStopping,
+    LearningRateMonitor,
+    ModelCheckpoint,
+)
 from lightning.pytorch.loggers import Logger, TensorBoardLogger
 
 from leakdet.config import TrainConfig
@@ -78,7 +83,8 @@ def fit(
     prepare(module, config, data)
     if started is None and (config.find_lr or config.find_batch_size):
         config = found_settings(config, module, data, run_folder, trainer)
-        pl.seed_everything(config.seed, workers=True, verbose=False)  # how long they looked must not tell
+        # how long they looked must not tell
+        pl.seed_everything(config.seed, workers=True, verbose=False)
         module = LeakModule(config, data)
         prepare(module, config, data)
     if "best_score" in module.inherited:
@@ -108,14 +114,21 @@ def prepare(module: LeakModule, config: TrainConfig, data: LeakDataModule) -> No
 def _quieten_lightning() -> None:
     """Lightning's advice on devices and other products says nothing about the run; its warnings stay."""
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
-    warnings.filterwarnings("ignore", message=r"Checkpoint directory .* exists and is not empty")  # resuming
+    # resuming
+    warnings.filterwarnings("ignore", message=r"Checkpoint directory .* exists and is not empty")
     warnings.filterwarnings("ignore", message=r"`isinstance\(treespec, LeafSpec\)` is deprecated")
     # what is logged on several processes is already of all of them
-    warnings.filterwarnings("ignore", message=r"It is recommended to use `self\.log\(.*sync_dist=True\)`")
-    warnings.filterwarnings("ignore", message=r"torch\.distributed\.nn\.functional\.all_gather is deprecated")
+    warnings.filterwarnings(
+        "ignore", message=r"It is recommended to use `self\.log\(.*sync_dist=True\)`"
+    )
+    warnings.filterwarnings(
+        "ignore", message=r"torch\.distributed\.nn\.functional\.all_gather is deprecated"
+    )
 
 
-def make_trainer(config: TrainConfig, run_folder: Path, extra: Sequence[Callback] = ()) -> pl.Trainer:
+def make_trainer(
+    config: TrainConfig, run_folder: Path, extra: Sequence[Callback] = ()
+) -> pl.Trainer:
     loggers = make_loggers(config.logger, run_folder)
     callbacks = [*make_callbacks(config, run_folder), *extra]
     try:
@@ -124,7 +137,8 @@ def make_trainer(config: TrainConfig, run_folder: Path, extra: Sequence[Callback
             logger=loggers,
             callbacks=callbacks,
             plugins=[AtomicCheckpointIO()],
-            use_distributed_sampler=False,  # our loaders shard by rank themselves: exactly once, no padding
+            # our loaders shard by rank themselves: exactly once, no padding
+            use_distributed_sampler=False,
             **config.trainer,
         )
     except (TypeError, ValueError, MisconfigurationException) as error:
@@ -150,7 +164,9 @@ def suit_device(trainer: "pl.Trainer") -> None:
 
 def make_callbacks(config: TrainConfig, run_folder: Path) -> list[Callback]:
     findings = Findings(run_folder)
-    stop = F1Stop(names.VAL_RANK, patience=config.patience, mode="max", check_finite=True, strict=True)
+    stop = F1Stop(
+        names.VAL_RANK, patience=config.patience, mode="max", check_finite=True, strict=True
+    )
     loss_stop = [LossStop(config.loss_patience)] if config.loss_patience else []
     rates = [LearningRateMonitor("step")] if config.logger else []
     shown = [EpochTable()] if config.trainer.get("enable_progress_bar", True) else []
@@ -210,7 +226,9 @@ def _logger(name: str, arguments: dict[str, Any], run_folder: Path) -> Logger:
             return TensorBoardLogger(run_folder, name="", version=names.LOGS, **arguments)
         case "wandb" | "mlflow":
             return _foreign_logger(name, arguments, run_folder)
-    raise SettingsError(f"logger.{name}: there is no such logger; allowed are {', '.join(LOGGERS)}.")
+    raise SettingsError(
+        f"logger.{name}: there is no such logger; allowed are {', '.join(LOGGERS)}."
+    )
 
 
 def _foreign_logger(name: str, arguments: dict[str, Any], run_folder: Path) -> Logger:

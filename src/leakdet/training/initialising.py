@@ -116,7 +116,9 @@ def inherit_best(callbacks: Iterable[Any], source: Path, folder: Path) -> None:
             )
         states = read_checkpoint(best)["callbacks"].values()
         score = next(
-            state["best_model_score"] for state in states if state.get("monitor") == callback.monitor
+            state["best_model_score"]
+            for state in states
+            if state.get("monitor") == callback.monitor
         )
         target = folder.resolve() / best.name
         write_whole(target, lambda beside, best=best: shutil.copyfile(best, beside))  # type: ignore[misc]

@@ -96,7 +96,9 @@ class EvalLoader:
         windows = np.diff(samples.split.recording_offsets[shares])
         batches = min(-(-int(windows.max()) // EVAL_WINDOWS), int(windows.min()))
         start = int(samples.split.recording_offsets[shares[rank]])
-        self.bounds = (start + np.arange(batches + 1) * int(windows[rank]) // batches) * samples.per_window
+        self.bounds = (
+            start + np.arange(batches + 1) * int(windows[rank]) // batches
+        ) * samples.per_window
 
     def __len__(self) -> int:
         return len(self.bounds) - 1

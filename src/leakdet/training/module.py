@@ -44,10 +44,13 @@ class LeakModule(pl.LightningModule):
         super().__init__()
         self.save_hyperparameters(asdict(config))
         self.config, self.data = config, data
-        self.fingerprint = store_fingerprint(data)  # once: its files may be gone when a checkpoint is written
+        # once: its files may be gone when a checkpoint is written
+        self.fingerprint = store_fingerprint(data)
         self.network = make_network(config.network, data.sample_shape, len(data.labels.names))
         self.blend = 0.5 if config.loss.aux_weight > 0 else 1.0
-        self.rule = DecisionRule(pooling=config.decision.pooling, vote_fraction=config.decision.vote_fraction)
+        self.rule = DecisionRule(
+            pooling=config.decision.pooling, vote_fraction=config.decision.vote_fraction
+        )
         mix = torch.from_numpy(data.train_mix).float()
         self.register_buffer(
             "weights", class_weights(config.loss, mix, data.labels.leak_index), persistent=False
@@ -55,9 +58,11 @@ class LeakModule(pl.LightningModule):
         self.f1 = BinaryF1Score()
         self.confusion = BinaryConfusionMatrix()
         self.interference: Tensor | None = None  # [K, S, M, T] log-mel to mix in, set by `fit`
-        self.inherited: dict[str, Any] = {}  # optimiser and schedule state of init_from, set by `fit`
+        # optimiser and schedule state of init_from, set by `fit`
+        self.inherited: dict[str, Any] = {}
         self.check: Check | None = None  # the latest validation check
-        self.measured: dict[str, float] = {}  # what callbacks add to the next check's row of the history
+        # what callbacks add to the next check's row of the history
+        self.measured: dict[str, float] = {}
         self.history: list[dict[str, float]] = []  # a row of numbers per check
         self._epoch_weights: tuple[int, Tensor] | None = None
         self._heard: list[tuple[Tensor, Tensor]] = []
@@ -115,7 +120,9 @@ class LeakModule(pl.LightningModule):
         self._seen.append(torch.cat([sums, sums.new_full((1,), float(len(batch.class_id)))]))
         return parts.total
 
-    def _loss(self, output: Any, batch: Batch, weights: Tensor, count: float | None = None) -> LossParts:
+    def _loss(
+        self, output: Any, batch: Batch, weights: Tensor, count: float | None = None
+    ) -> LossParts:
         return loss_parts(
             output,
             batch.class_id,
@@ -140,7 +147,9 @@ class LeakModule(pl.LightningModule):
 
     def validation_step(self, batch: Batch, batch_index: int) -> None:
         output = self.network.infer(batch.mel)
-        parts = self._loss(output, batch._replace(weight=torch.ones_like(batch.weight)), self.weights)
+        parts = self._loss(
+            output, batch._replace(weight=torch.ones_like(batch.weight)), self.weights
+        )
         self._losses.append(torch.stack([*parts, parts.total.new_ones(())]) * len(batch.class_id))
         leak_index = self.data.labels.leak_index
         self._heard.append((leak_probability(output, leak_index, self.blend), batch.recording))
@@ -156,7 +165,9 @@ class LeakModule(pl.LightningModule):
         self._trained = torch.zeros_like(self._trained)
         require_finite(float(val[0]), self.current_epoch, self.config)
         scores, is_leak, here = self._recording_scores()
-        self.rule = rule_for_scores(scores, is_leak, fitted_on="val", **decision_arguments(self.config))
+        self.rule = rule_for_scores(
+            scores, is_leak, fitted_on="val", **decision_arguments(self.config)
+        )
         decisions = torch.from_numpy(self.rule.decide(scores)[here]).long().to(self.device)
         truth = torch.from_numpy(is_leak[here]).long().to(self.device)
         self.f1(decisions, truth)
@@ -176,7 +187,9 @@ class LeakModule(pl.LightningModule):
             val_loss=tuple((val[:3] / val[3]).tolist()),
             scores=scores,
             is_leak=is_leak,
-            samples=SampleSummary.of(self._sum_over_ranks(torch.stack(self._samples).sum(0)), self.blend),
+            samples=SampleSummary.of(
+                self._sum_over_ranks(torch.stack(self._samples).sum(0)), self.blend
+            ),
         )
         values = self.check.logged()
         values[names.TRAIN_DRAWN] = float(
@@ -229,12 +242,18 @@ class LeakModule(pl.LightningModule):
                 "trainer.max_epochs=-1: the learning rate falls towards the end of a run, and this one has none. Give "
                 "trainer.max_epochs, or +trainer.max_steps."
             )
-        self.trainer.fit_loop.setup_data()  # which the estimate leaves out where +trainer.max_steps alone ends the run
-        per_epoch = float(math.ceil(self.trainer.num_training_batches / self.trainer.accumulate_grad_batches))
+        # which the estimate leaves out where +trainer.max_steps alone ends the run
+        self.trainer.fit_loop.setup_data()
+        per_epoch = float(
+            math.ceil(self.trainer.num_training_batches / self.trainer.accumulate_grad_batches)
+        )
         scheduler = warmup_cosine(optimizer, settings, int(total), per_epoch)
         if "schedule" in self.inherited:
             inherit_schedule(optimizer, scheduler, self.inherited["schedule"][0])
-        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
+        return {
+            "optimizer": optimizer,
+            "lr_scheduler": {"scheduler": scheduler, "interval": "step"},
+        }
 
     # ------------------------------------------------------------------------------------------ what is kept
 
@@ -250,7 +269,11 @@ class LeakModule(pl.LightningModule):
             unit=self.config.data.unit,
             blend=self.blend,
             rule=self.rule,
-            training={"settings": asdict(self.config), "epoch": self.current_epoch, **(training or {})},
+            training={
+                "settings": asdict(self.config),
+                "epoch": self.current_epoch,
+                **(training or {}),
+            },
             metrics=metrics,
         )
 

@@ -55,7 +55,9 @@ def _bring(source: Path, target: Path) -> None:
 
 def _state_of(checkpoint: Mapping[str, Any], name: str) -> dict[str, Any] | None:
     """The state of the ModelCheckpoint that writes `name`, told by what it monitors."""
-    monitor = {names.BEST_F1: names.VAL_RANK, names.BEST_LOSS: names.VAL_LOSS, names.LAST: None}[name]
+    monitor = {names.BEST_F1: names.VAL_RANK, names.BEST_LOSS: names.VAL_LOSS, names.LAST: None}[
+        name
+    ]
     for key, state in checkpoint["callbacks"].items():
         if key.startswith("ModelCheckpoint") and state["monitor"] == monitor:
             found: dict[str, Any] = state
@@ -86,5 +88,10 @@ def _remember(state: dict[str, Any], path: Path, score: torch.Tensor) -> None:
 
 def _forget(state: dict[str, Any], folder: Path) -> None:
     worst = torch.tensor(float("inf") if state["monitor"] == names.VAL_LOSS else float("-inf"))
-    state |= {"dirpath": str(folder), "best_model_path": "", "best_model_score": None, "best_k_models": {}}
+    state |= {
+        "dirpath": str(folder),
+        "best_model_path": "",
+        "best_model_score": None,
+        "best_k_models": {},
+    }
     state |= {"kth_best_model_path": "", "kth_value": worst, "last_model_path": ""}

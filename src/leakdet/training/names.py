@@ -41,7 +41,12 @@ WAIT_MEAN = "loader/wait_mean_s"
 WAIT_MEDIAN = "loader/wait_median_s"
 WAIT_P95 = "loader/wait_p95_s"
 WAIT_MAX = "loader/wait_max_s"
-WAIT_WORST = ("loader/wait_worst2_s", "loader/wait_worst3_s", "loader/wait_worst4_s", "loader/wait_worst5_s")
+WAIT_WORST = (
+    "loader/wait_worst2_s",
+    "loader/wait_worst3_s",
+    "loader/wait_worst4_s",
+    "loader/wait_worst5_s",
+)
 WAIT_SHARE = "loader/wait_share"
 CPU_USE = "system/cpu_share"
 RAM_USE = "system/ram_share"

@@ -40,7 +40,9 @@ def rate_share(step: int, warmup: int, total: int, floor: float) -> float:
     return floor + (1 - floor) * 0.5 * (1 + math.cos(math.pi * done))
 
 
-def warmup_cosine(optimizer: Optimizer, settings: OptimizerConfig, total: int, per_epoch: float) -> LambdaLR:
+def warmup_cosine(
+    optimizer: Optimizer, settings: OptimizerConfig, total: int, per_epoch: float
+) -> LambdaLR:
     """`rate_share` over `total` optimiser steps. A warm-up that would fill the run is cut to its first half."""
     warmup = min(round(settings.warmup_epochs * per_epoch), total // 2)
     floor = min(1.0, settings.min_lr / settings.lr) if settings.lr > 0 else 1.0

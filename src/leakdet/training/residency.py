@@ -41,16 +41,21 @@ def _measured(size: str, data_bytes: int, trainer: dict[str, Any]) -> Residency:
     accelerator = accelerator_free_bytes(trainer)
     if accelerator is not None and data_bytes <= SHARE * accelerator:
         return Residency(
-            "device", f"{size} fit in half of the {accelerator / 1e9:.1f} GB free on the accelerator"
+            "device",
+            f"{size} fit in half of the {accelerator / 1e9:.1f} GB free on the accelerator",
         )
     host = host_free_bytes()
     if data_bytes <= SHARE * host:
         return Residency("ram", f"{size} fit in half of the {host / 1e9:.1f} GB of free memory")
-    return Residency("stream", f"{size} do not fit in half of the {host / 1e9:.1f} GB of free memory")
+    return Residency(
+        "stream", f"{size} do not fit in half of the {host / 1e9:.1f} GB of free memory"
+    )
 
 
 def uses_cuda(trainer: dict[str, Any]) -> bool:
-    return trainer.get("accelerator", "auto") in ("gpu", "cuda", "auto") and torch.cuda.is_available()
+    return (
+        trainer.get("accelerator", "auto") in ("gpu", "cuda", "auto") and torch.cuda.is_available()
+    )
 
 
 def accelerator_free_bytes(trainer: dict[str, Any]) -> int | None:

@@ -60,7 +60,8 @@ class ResidentSamples:
         """
         rows = torch.from_numpy(index)
         if self.device.type != "cpu":
-            if self.samples.pins:  # or the copy would wait for all that the accelerator has to do before it
+            # or the copy would wait for all that the accelerator has to do before it
+            if self.samples.pins:
                 rows = rows.pin_memory()
             rows = rows.to(self.device, non_blocking=True)
             batch = Batch(gathered(self.mel, rows, False), *self._about(rows))
@@ -84,7 +85,9 @@ class ResidentSamples:
 
     def cut(self, start: int, stop: int) -> Batch:
         """Samples [start, stop) as they lie, without a copy."""
-        return Batch(self.mel[start:stop], *self._about(torch.arange(start, stop, device=self.device)))
+        return Batch(
+            self.mel[start:stop], *self._about(torch.arange(start, stop, device=self.device))
+        )
 
     def _about(self, index: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """class_id, weight and recording of samples.
@@ -94,7 +97,11 @@ class ResidentSamples:
         """
         pin = self.samples.pins
         recording = gathered(self._recording, self._window_of(index), pin)
-        return gathered(self._class, recording, pin), gathered(self._weight, recording, pin), recording
+        return (
+            gathered(self._class, recording, pin),
+            gathered(self._weight, recording, pin),
+            recording,
+        )
 
     def _window_of(self, index: Tensor) -> Tensor:
         each = self.samples.per_window
@@ -142,7 +149,8 @@ def _in_memory(samples: SplitSamples) -> Tensor:
 class ResidentEpochs:
     """The batches of every epoch of this rank, gathered from samples in memory."""
 
-    order = "in memory (data.residency=ram or device)"  # the same batches on any number of processes
+    # the same batches on any number of processes
+    order = "in memory (data.residency=ram or device)"
 
     def __init__(
         self, resident: ResidentSamples, data: DataConfig, seed: int, rank: int = 0, world: int = 1
@@ -152,7 +160,9 @@ class ResidentEpochs:
         samples = resident.samples
         class_of_window = np.repeat(samples.class_of_recording, samples.split.windows_per_recording)
         counts = samples.class_counts()
-        self._windows_of_class = [np.flatnonzero(class_of_window == number) for number in range(len(counts))]
+        self._windows_of_class = [
+            np.flatnonzero(class_of_window == number) for number in range(len(counts))
+        ]
         draws = epoch_draws(counts, data.sampling, 0, data.curriculum_epochs)
         self.bounds = batch_bounds(int(draws.sum()), data.batch_size, world)
         self._sizes = share_sizes(self.bounds, rank, world)
@@ -165,10 +175,17 @@ class ResidentEpochs:
         """Batches `start`, start + 1, … of the epoch. Small ones are gathered as one."""
         data, per_window = self.data, self.resident.samples.per_window
         order = EpochOrder(
-            self._windows_of_class, per_window, data.sampling, self.seed, epoch, data.curriculum_epochs
+            self._windows_of_class,
+            per_window,
+            data.sampling,
+            self.seed,
+            epoch,
+            data.curriculum_epochs,
         )
         step = self._at_once
-        finish = self.resident.gather(self._drawn(order, start), partial(self._drawn, order, start + step))
+        finish = self.resident.gather(
+            self._drawn(order, start), partial(self._drawn, order, start + step)
+        )
         for first in range(start, len(self), step):
             several, index = finish()
             # the next ones are gathered while the network learns from these

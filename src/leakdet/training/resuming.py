@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 DECIDED = "LEAKDET_RESUME_FROM"  # environment variable by which a run tells its child processes
 
 
-def starting_checkpoint(config: TrainConfig, data: "LeakDataModule", run_folder: Path) -> Path | None:
+def starting_checkpoint(
+    config: TrainConfig, data: "LeakDataModule", run_folder: Path
+) -> Path | None:
     """The checkpoint from which to go on, moved into `run_folder` together with the best ones; None to begin anew.
 
     Raises:
@@ -30,7 +32,8 @@ def starting_checkpoint(config: TrainConfig, data: "LeakDataModule", run_folder:
     told = decided(DECIDED)
     if told is not None:
         return Path(told) if told else None
-    if is_child():  # of a launcher such as torchrun: the first process moves the files, this one only reads
+    # of a launcher such as torchrun: the first process moves the files, this one only reads
+    if is_child():
         if config.resume == "auto":
             raise SettingsError(
                 "resume=auto: another program has started these processes, and each would look for itself. Name the "
@@ -64,7 +67,8 @@ def _require_fitting(found: Path, config: TrainConfig, data: "LeakDataModule") -
 
 def refuse_overwriting(run_folder: Path) -> None:
     """Raises `SettingsError` where a new run would write over another run's checkpoints."""
-    if is_child():  # the checkpoint there may be one that this run's first process has just inherited
+    # the checkpoint there may be one that this run's first process has just inherited
+    if is_child():
         return
     kept = sorted((run_folder / names.CHECKPOINTS).glob(f"*{names.ENDING}"))
     if kept:
@@ -100,7 +104,10 @@ def newest_whole(folder: Path) -> Path | None:
     if not whole:
         return None
     found = max(whole)[1]
-    print(f"note     {last} is damaged or missing; the newest whole checkpoint is {found.name}", flush=True)
+    print(
+        f"note     {last} is damaged or missing; the newest whole checkpoint is {found.name}",
+        flush=True,
+    )
     return found
 
 
@@ -123,7 +130,10 @@ def _newest_fitting(config: TrainConfig, data: "LeakDataModule", run_folder: Pat
         differing = differences(read_checkpoint(found), config, data)
         if not differing:
             return found
-        refused = refused or f"; {found} differs in (there / now) {'; '.join(differing)}{_said_then(found)}"
+        refused = (
+            refused
+            or f"; {found} differs in (there / now) {'; '.join(differing)}{_said_then(found)}"
+        )
     print(f"resume   nothing to go on with{refused}: beginning anew", flush=True)
     return None
 

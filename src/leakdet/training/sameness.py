@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from leakdet.training.datamodule import LeakDataModule
 
 RESUME_KEY = "leakdet_resume"  # of the checkpoint: what resuming needs beyond Lightning's own state
-FREE = frozenset("resume init_from init_reset find_lr find_batch_size patience loss_patience compile".split())
+FREE = frozenset(
+    "resume init_from init_reset find_lr find_batch_size patience loss_patience compile".split()
+)
 FREE_PREFIXES = ("logger", "data.store", "data.cache", "demo")
 FREE_TRAINER = frozenset(
     "max_epochs max_steps max_time min_epochs min_steps accelerator devices strategy num_nodes enable_progress_bar "
@@ -44,7 +46,9 @@ def store_fingerprint(data: "LeakDataModule") -> str:
     return digest.hexdigest()[:12]
 
 
-def differences(checkpoint: Mapping[str, Any], config: TrainConfig, data: "LeakDataModule") -> list[str]:
+def differences(
+    checkpoint: Mapping[str, Any], config: TrainConfig, data: "LeakDataModule"
+) -> list[str]:
     """`name: there / now` of all that would make the continuation another run."""
     there, now = _flat(checkpoint.get("hyper_parameters", {})), _flat(asdict(config))
     found = [name for name, sought in FOUND.items() if now[sought]]
@@ -78,5 +82,9 @@ def _is_free(name: str) -> bool:
 def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for name, value in values.items():
-        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
+        flat |= (
+            _flat(value, f"{prefix}{name}.")
+            if isinstance(value, Mapping)
+            else {f"{prefix}{name}": value}
+        )
     return flat

@@ -122,7 +122,9 @@ class SplitSamples:
     def described(self, mel: Tensor, recording: np.ndarray) -> Batch:
         """A batch of samples, in the host's memory, that belong to these recordings, int64 [B]."""
         row = torch.from_numpy(recording)
-        classes, weights = map(torch.from_numpy, (self.class_of_recording, self.weight_of_recording))
+        classes, weights = map(
+            torch.from_numpy, (self.class_of_recording, self.weight_of_recording)
+        )
         return Batch(mel, gathered(classes, row, self.pins), gathered(weights, row, self.pins), row)
 
     def batch(self, start: int, stop: int) -> Batch:
@@ -138,5 +140,6 @@ class SplitSamples:
 
     def __getstate__(self) -> dict[str, object]:
         return {
-            name: self.__dict__[name] for name in ("split", "class_of_recording", "unit", "for_accelerator")
+            name: self.__dict__[name]
+            for name in ("split", "class_of_recording", "unit", "for_accelerator")
         }

@@ -9,7 +9,9 @@ from leakdet.training.shuffling import Shuffle
 SAMPLINGS = ("natural", "balanced", "oversampled", "curriculum")
 
 
-def epoch_draws(counts: np.ndarray, sampling: str, epoch: int = 0, curriculum_epochs: int = 1) -> np.ndarray:
+def epoch_draws(
+    counts: np.ndarray, sampling: str, epoch: int = 0, curriculum_epochs: int = 1
+) -> np.ndarray:
     """How many samples of each class the epoch draws, int64 [classes]. `counts` [classes] are those that there are.
 
     natural: every sample once. balanced: as many draws as there are samples, the same number of each class.
@@ -19,7 +21,9 @@ def epoch_draws(counts: np.ndarray, sampling: str, epoch: int = 0, curriculum_ep
     present = counts > 0
     if sampling == "oversampled":
         return np.where(present, counts.max(), 0)
-    toward_natural = {"natural": 1.0, "balanced": 0.0}.get(sampling, min(1.0, epoch / curriculum_epochs))
+    toward_natural = {"natural": 1.0, "balanced": 0.0}.get(
+        sampling, min(1.0, epoch / curriculum_epochs)
+    )
     if toward_natural == 1.0:
         return counts
     even = counts.sum() / present.sum()
@@ -30,7 +34,9 @@ def epoch_draws(counts: np.ndarray, sampling: str, epoch: int = 0, curriculum_ep
     return draws
 
 
-def drawn_mix(counts: np.ndarray, sampling: str, epoch: int = 0, curriculum_epochs: int = 1) -> np.ndarray:
+def drawn_mix(
+    counts: np.ndarray, sampling: str, epoch: int = 0, curriculum_epochs: int = 1
+) -> np.ndarray:
     """Share of each class among what the epoch draws, float64 [classes]."""
     draws = epoch_draws(counts, sampling, epoch, curriculum_epochs)
     return np.asarray(draws / max(1, draws.sum()))
@@ -60,7 +66,9 @@ class EpochOrder:
         self._begins = self._ends - draws
         self._windows, self._per_window = windows_of_class, per_window
         # where each sample comes once, the number of a draw is the sample
-        self._of_class = [] if (draws == counts).all() else [Shuffle(int(count), rng) for count in counts]
+        self._of_class = (
+            [] if (draws == counts).all() else [Shuffle(int(count), rng) for count in counts]
+        )
 
     def at(self, places: np.ndarray) -> np.ndarray:
         """The samples at these places of the epoch, int64 [n] each."""

@@ -96,7 +96,8 @@ class StreamEpochs:
         """The loader starts its workers with the first epoch; they end with this object."""
         data = self.reader.data
         context = multiprocessing.get_context(data.worker_start)
-        if data.worker_start == "forkserver":  # it imports once what all workers need, and shares that memory
+        # it imports once what all workers need, and shares that memory
+        if data.worker_start == "forkserver":
             context.set_forkserver_preload([__name__])
         loader = DataLoader(
             self.reader,

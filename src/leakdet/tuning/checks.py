@@ -9,7 +9,11 @@ from optuna_integration import PyTorchLightningPruningCallback
 from leakdet.errors import LeakdetError, SettingsError
 from leakdet.training import names
 
-MONITORED = {"recording_f1": names.VAL_F1, "recording_auroc": names.VAL_AUROC, "loss": names.VAL_LOSS}
+MONITORED = {
+    "recording_f1": names.VAL_F1,
+    "recording_auroc": names.VAL_AUROC,
+    "loss": names.VAL_LOSS,
+}
 
 
 class CheckReporter(PyTorchLightningPruningCallback):  # type: ignore[misc]  # optuna_integration exports untyped names
@@ -23,7 +27,9 @@ class CheckReporter(PyTorchLightningPruningCallback):  # type: ignore[misc]  # o
     not there; and it prunes at a NaN. Here the first is an error, and a NaN is reported but never prunes.
     """
 
-    def __init__(self, trial: optuna.Trial, objective: str, maximises: bool, prunes: bool = True) -> None:
+    def __init__(
+        self, trial: optuna.Trial, objective: str, maximises: bool, prunes: bool = True
+    ) -> None:
         super().__init__(trial, MONITORED[objective])
         self.maximises, self.prunes = maximises, prunes
         self.checks: list[float] = []

@@ -21,7 +21,9 @@ def trial_folds(
         InputError: too few groups, or a fold without both classes in either part; with the counts.
     """
     view = pooled([open_any_split(store, name) for name in ("train", "val")])
-    groups = group_keys_of(view.groups, split_by(store) or [RECORDING], view.recording_ids, "tune.folds")
+    groups = group_keys_of(
+        view.groups, split_by(store) or [RECORDING], view.recording_ids, "tune.folds"
+    )
     is_leak = view.label_id == view.label_names.index(leak_label_of(view, leak))
     found = []
     for _, rest, held_out in dealt(groups, is_leak, folds, seed):

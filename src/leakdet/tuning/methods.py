@@ -69,12 +69,16 @@ def make_pruner(config: TuneConfig) -> BasePruner:
                 return optuna.pruners.PercentilePruner(tune.percentile, **common)
             case "asha":
                 return Patient(
-                    optuna.pruners.SuccessiveHalvingPruner(least, reduction_factor=tune.reduction_factor),
+                    optuna.pruners.SuccessiveHalvingPruner(
+                        least, reduction_factor=tune.reduction_factor
+                    ),
                     tune,
                 )
             case "hyperband":
                 most = max(least + 1, int(config.trainer.get("max_epochs") or 100))
-                return Patient(optuna.pruners.HyperbandPruner(least, most, tune.reduction_factor), tune)
+                return Patient(
+                    optuna.pruners.HyperbandPruner(least, most, tune.reduction_factor), tune
+                )
             case "wilcoxon":
                 return optuna.pruners.WilcoxonPruner(n_startup_steps=1)
             case _:

@@ -36,7 +36,9 @@ class Objective:
     def __call__(self, trial: Trial) -> float:
         """Raises `optuna.TrialPruned`, and whatever ends a training."""
         drawn = draw(trial, self.search)
-        twin = same_parameters(self.study, drawn, trial.number) if self.tune.skip_duplicates else None
+        twin = (
+            same_parameters(self.study, drawn, trial.number) if self.tune.skip_duplicates else None
+        )
         if twin is not None and twin.value is not None:
             trial.set_user_attr("duplicate_of", twin.number)
             trial.set_user_attr(AUROC, twin.user_attrs.get(AUROC))
@@ -60,14 +62,18 @@ class Objective:
         between = self.tune.pruner == "wilcoxon"
         for number in range(self.tune.trainings):
             by_check = number == 0 and not between
-            reporters.append(CheckReporter(trial, self.tune.objective, self.tune.maximises, by_check))
+            reporters.append(
+                CheckReporter(trial, self.tune.objective, self.tune.maximises, by_check)
+            )
             self._train_once(config, folder, number, reporters[-1])
             if between:
                 trial.report(reporters[-1].checks[reporters[-1].best_check], number)
                 if trial.should_prune():
                     raise optuna.TrialPruned
 
-    def _train_once(self, config: TrainConfig, folder: Path, number: int, reporter: CheckReporter) -> None:
+    def _train_once(
+        self, config: TrainConfig, folder: Path, number: int, reporter: CheckReporter
+    ) -> None:
         repeat, fold = divmod(number, self.tune.folds)
         inside = folder
         if self.tune.repeats > 1:
@@ -85,7 +91,8 @@ class Objective:
 
 def _judged(trial: Trial, reporters: Sequence[CheckReporter]) -> float:
     best: list[tuple[float, float]] = [
-        (reporter.checks[reporter.best_check], reporter.aurocs[reporter.best_check]) for reporter in reporters
+        (reporter.checks[reporter.best_check], reporter.aurocs[reporter.best_check])
+        for reporter in reporters
     ]
     trial.set_user_attr("trainings", [value for value, _ in best])
     auroc = mean(area for _, area in best)

@@ -23,15 +23,16 @@ def write_page(study: optuna.Study, path: Path, objective: str, facts: Mapping[s
         content = _drawn(study, make, script)
         script = script and "plotly-graph-div" not in content
         parts.append(f"<section><h2>{title}</h2>\n{content}</section>")
-    head = (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{html.escape(study.study_name)}</title>'
+    head = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{html.escape(study.study_name)}</title>'
+    path.write_text(
+        f"{head}<style>{STYLE}</style>\n" + "\n".join(parts) + "</html>\n", encoding="utf-8"
     )
-    path.write_text(f"{head}<style>{STYLE}</style>\n" + "\n".join(parts) + "</html>\n", encoding="utf-8")
 
 
 def _facts(facts: Mapping[str, str]) -> str:
     rows = (
-        f"<tr><th>{html.escape(key)}</th><td>{html.escape(value)}</td></tr>" for key, value in facts.items()
+        f"<tr><th>{html.escape(key)}</th><td>{html.escape(value)}</td></tr>"
+        for key, value in facts.items()
     )
     return f"<table>{''.join(rows)}</table>"
 
@@ -49,7 +50,9 @@ def _plots(objective: str) -> dict[str, Callable[[optuna.Study], Any]]:
         "History": lambda study: show.plot_optimization_history(study, target_name=objective),
         "Best so far at every validation check, pruned trials included": show.plot_intermediate_values,
         "Importances (PED-ANOVA)": importances,
-        "Parallel coordinates": lambda study: show.plot_parallel_coordinate(study, target_name=objective),
+        "Parallel coordinates": lambda study: show.plot_parallel_coordinate(
+            study, target_name=objective
+        ),
         "Slices": lambda study: show.plot_slice(study, target_name=objective),
         "Timeline of the workers": show.plot_timeline,
     }
@@ -61,7 +64,9 @@ def _drawn(study: optuna.Study, make: Callable[[optuna.Study], Any], script: boo
             warnings.simplefilter("ignore")
             figure = make(study)
     except ImportError as error:
-        raise LeakdetError("tune.html needs plotly, which is not installed: pip install plotly.") from error
+        raise LeakdetError(
+            "tune.html needs plotly, which is not installed: pip install plotly."
+        ) from error
     except (
         ValueError,
         RuntimeError,

@@ -55,7 +55,12 @@ def counts(study: optuna.Study) -> dict[str, int]:
     }
     retried = sum(t.state == TrialState.FAIL for t in trials) - by_state["fail"]
     checks = sum(int(t.user_attrs.get(CHECKS, 0)) for t in trials)
-    return {**by_state, "interrupted": retried, "checks": checks, "checks_saved": checks_saved(trials)}
+    return {
+        **by_state,
+        "interrupted": retried,
+        "checks": checks,
+        "checks_saved": checks_saved(trials),
+    }
 
 
 def tied_with_best(study: optuna.Study, maximises: bool) -> int:
@@ -77,11 +82,19 @@ def write_trials(study: optuna.Study, path: Path) -> None:
             kept = [attributes.get(name, "") for name in (AUROC, CHECKS, "seconds", REASON)]
             drawn = [trial.params.get(name, "") for name in parameters]
             rows.writerow(
-                [trial.number, trial.state.name, "" if trial.value is None else trial.value, *kept, *drawn]
+                [
+                    trial.number,
+                    trial.state.name,
+                    "" if trial.value is None else trial.value,
+                    *kept,
+                    *drawn,
+                ]
             )
 
 
-def compared(untuned: Path, tuned: Path, leak: str | None = None, replicates: int = 2000) -> dict[str, Any]:
+def compared(
+    untuned: Path, tuned: Path, leak: str | None = None, replicates: int = 2000
+) -> dict[str, Any]:
     """F1 and AUROC of the tuned model minus those of the untuned on the same recordings of val and, where there is one, test.
 
     Intervals resample the groups by which the store was split, where it names them.
@@ -101,7 +114,10 @@ def _difference(
 ) -> dict[str, Any]:
     offsets, is_leak = scored[0].split.recording_offsets, scored[0].is_leak
     scores = [d.rule.score(s.window_prob, offsets) for d, s in zip(detectors, scored, strict=True)]
-    thresholds = {"threshold_a": detectors[0].rule.threshold, "threshold_b": detectors[1].rule.threshold}
+    thresholds = {
+        "threshold_a": detectors[0].rule.threshold,
+        "threshold_b": detectors[1].rule.threshold,
+    }
     metrics = {
         metric: paired_difference(
             np.asarray(scores[0], np.float64),
@@ -119,7 +135,9 @@ def _difference(
 
 
 def _groups(store: Path, scores: SplitScores) -> np.ndarray | None:
-    there = [scores.split.groups[column] for column in split_by(store) if column in scores.split.groups]
+    there = [
+        scores.split.groups[column] for column in split_by(store) if column in scores.split.groups
+    ]
     if not there:
         return None
     return np.array(["/".join(map(str, key)) for key in zip(*there, strict=True)])
@@ -147,5 +165,7 @@ def verdict(comparison: Mapping[str, Any]) -> str:
         judged = f"Tuning made it WORSE beyond the noise {where}, keep the untuned configuration"
     else:
         judged = f"No gain beyond the noise {where}"
-    chosen = "" if name == "test" else "; trials were chosen on these very recordings, so this flatters"
+    chosen = (
+        "" if name == "test" else "; trials were chosen on these very recordings, so this flatters"
+    )
     return f"{judged}: {numbers}{chosen}."

@@ -26,8 +26,16 @@ def _environment(config: TuneConfig, number: int) -> dict[str, str]:
     import torch
 
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-    devices = visible.split(",") if visible else [str(index) for index in range(torch.cuda.device_count())]
-    return {**environment, "CUDA_VISIBLE_DEVICES": devices[number % len(devices)]} if devices else environment
+    devices = (
+        visible.split(",")
+        if visible
+        else [str(index) for index in range(torch.cuda.device_count())]
+    )
+    return (
+        {**environment, "CUDA_VISIBLE_DEVICES": devices[number % len(devices)]}
+        if devices
+        else environment
+    )
 
 
 def end_siblings(siblings: Sequence["subprocess.Popen[bytes]"]) -> None:

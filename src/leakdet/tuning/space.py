@@ -23,13 +23,17 @@ NOT_SEARCHED_DATA = ("data.store", "data.cache", "data.shuffle_labels", "data.un
 def check_space(space: Space, base: TrainConfig) -> None:
     """Raises `SettingsError` on the first parameter that could not be drawn or set, with its dotted name."""
     if not space:
-        raise SettingsError("search: the space is empty; choose one of conf/search, such as search=default.")
+        raise SettingsError(
+            "search: the space is empty; choose one of conf/search, such as search=default."
+        )
     settings = [param.setting for param in space.values() if param.setting]
     for name, param in space.items():
         _check_numbers(name, param)
         _check_condition(name, param, space)
         if param.setting and settings.count(param.setting) > 1:
-            raise SettingsError(f"search.{name}: {param.setting} is searched by another parameter too.")
+            raise SettingsError(
+                f"search.{name}: {param.setting} is searched by another parameter too."
+            )
         _check_values(name, param, base)
     ordered(space)
 
@@ -41,7 +45,8 @@ def _refuse(name: str, problem: str) -> None:
 def _check_numbers(name: str, param: SearchParam) -> None:
     if param.kind == "categorical":
         plain = all(
-            choice is None or isinstance(choice, bool | int | float | str) for choice in param.choices
+            choice is None or isinstance(choice, bool | int | float | str)
+            for choice in param.choices
         )
         if not param.choices or not plain:
             _refuse(
@@ -52,7 +57,11 @@ def _check_numbers(name: str, param: SearchParam) -> None:
             _refuse(name, f"choices={param.choices} names a value twice")
         return
     low, high = param.low, param.high
-    if low is None or high is None or not (math.isfinite(low) and math.isfinite(high) and low < high):
+    if (
+        low is None
+        or high is None
+        or not (math.isfinite(low) and math.isfinite(high) and low < high)
+    ):
         _refuse(name, f"low={low} and high={high} must be two numbers, low below high")
         return
     if param.log and low <= 0:
@@ -77,7 +86,10 @@ def _check_condition(name: str, param: SearchParam, space: Space) -> None:
             else values
         )
         if unknown or not values:
-            _refuse(name, f"when.{parent}={values} must list some of its choices, {space[parent].choices}")
+            _refuse(
+                name,
+                f"when.{parent}={values} must list some of its choices, {space[parent].choices}",
+            )
 
 
 def _categorical(space: Space) -> list[str]:
@@ -103,11 +115,15 @@ def _check_values(name: str, param: SearchParam, base: TrainConfig) -> None:
     )
     if param.kind == "float" and kind is not Any and not _fits(0.5, kind):
         _refuse(
-            name, f"{param.setting} takes {_type_name(kind)}, not a float; say kind: int or kind: categorical"
+            name,
+            f"{param.setting} takes {_type_name(kind)}, not a float; say kind: int or kind: categorical",
         )
     for value in [*values, *([param.otherwise] if param.otherwise is not None else [])]:
         if not _fits(value, kind):
-            _refuse(name, f"{value!r} is not allowed for {param.setting}, which takes {_type_name(kind)}")
+            _refuse(
+                name,
+                f"{value!r} is not allowed for {param.setting}, which takes {_type_name(kind)}",
+            )
         try:
             with_settings(base, {param.setting: value})
         except SettingsError as error:
@@ -178,9 +194,15 @@ def ordered(space: Space) -> list[str]:
     """Names such that every parameter comes after those that it depends on. Raises `SettingsError` on a circle."""
     done: list[str] = []
     while len(done) < len(space):
-        ready = [name for name, param in space.items() if name not in done and set(param.when) <= set(done)]
+        ready = [
+            name
+            for name, param in space.items()
+            if name not in done and set(param.when) <= set(done)
+        ]
         if not ready:
-            raise SettingsError(f"search: {sorted(set(space) - set(done))} depend on each other in a circle.")
+            raise SettingsError(
+                f"search: {sorted(set(space) - set(done))} depend on each other in a circle."
+            )
         done += ready
     return done
 
@@ -204,7 +226,9 @@ def _suggest(trial: BaseTrial, name: str, param: SearchParam) -> Any:
         case "categorical":
             return trial.suggest_categorical(name, param.choices)
         case "int":
-            return trial.suggest_int(name, int(low), int(high), step=int(param.step or 1), log=param.log)
+            return trial.suggest_int(
+                name, int(low), int(high), step=int(param.step or 1), log=param.log
+            )
         case _:
             return trial.suggest_float(name, low, high, step=param.step, log=param.log)
 
@@ -234,7 +258,9 @@ def grid(space: Space) -> list[dict[str, Any]]:
     for name in ordered(space):
         values = _grid_values(name, space[name])
         branches = (
-            [{**drawn, name: value} for value in values] if is_active(space[name], drawn) else [drawn]
+            [{**drawn, name: value} for value in values]
+            if is_active(space[name], drawn)
+            else [drawn]
             for drawn in found
         )
         found = list(itertools.chain.from_iterable(branches))

@@ -96,7 +96,8 @@ def _database(url: str, retries: int) -> BaseStorage:
         requeue(study, trial, "its heartbeat stopped", tell=False, most=retries)
 
     shown = (
-        f"{urlparse(url).scheme}://{urlparse(url).hostname or ''}{urlparse(url).path}"  # without its password
+        # without its password
+        f"{urlparse(url).scheme}://{urlparse(url).hostname or ''}{urlparse(url).path}"
     )
     arguments = (
         {"connect_args": {"timeout": DATABASE_WAIT_S}}

@@ -45,11 +45,17 @@ def _keep_promise(study: optuna.Study, config: TuneConfig, direction: str) -> No
         "repeats": config.tune.repeats,
         "folds": config.tune.folds,
         "space": described(config.search),
-        "training": {k: v for k, v in asdict(config.training()).items() if k not in ("logger", "threads")},
+        "training": {
+            k: v for k, v in asdict(config.training()).items() if k not in ("logger", "threads")
+        },
     }
     promise = json.loads(json.dumps(promise))
     kept = study.user_attrs.get(PROMISE)
-    if kept is None and study.direction.name.lower() == direction and not study.get_trials(deepcopy=False):
+    if (
+        kept is None
+        and study.direction.name.lower() == direction
+        and not study.get_trials(deepcopy=False)
+    ):
         study.set_user_attr(PROMISE, promise)
         if config.tune.sampler == "grid":
             _enqueue_grid(study, config)
@@ -74,6 +80,7 @@ def _differences(kept: Any, now: Any, path: str = "") -> Iterator[str]:
 
 def _enqueue_grid(study: optuna.Study, config: TuneConfig) -> None:
     combinations = grid(config.search)
-    random.Random(config.tune.seed).shuffle(combinations)  # a part of a grid is then no corner of it
+    # a part of a grid is then no corner of it
+    random.Random(config.tune.seed).shuffle(combinations)
     for drawn in combinations[: config.tune.n_trials]:
         study.enqueue_trial(drawn)

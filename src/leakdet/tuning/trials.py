@@ -22,7 +22,11 @@ AUROC, CHECKS = "auroc", "checks"
 
 def this_process() -> dict[str, Any]:
     """Host, process and its start: process numbers are used again."""
-    return {"host": socket.gethostname(), "pid": os.getpid(), "started_s": psutil.Process().create_time()}
+    return {
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "started_s": psutil.Process().create_time(),
+    }
 
 
 def is_dead(owner: Mapping[str, Any]) -> bool:
@@ -50,13 +54,18 @@ def running(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
 def ranked(trials: Sequence[FrozenTrial], maximises: bool) -> list[FrozenTrial]:
     """Complete trials, best first: by value, ties by AUROC, then the earlier."""
     sign = 1.0 if maximises else -1.0
-    done = [trial for trial in trials if trial.state == TrialState.COMPLETE and trial.value is not None]
+    done = [
+        trial for trial in trials if trial.state == TrialState.COMPLETE and trial.value is not None
+    ]
     return sorted(
-        done, key=lambda t: (-sign * (t.value or 0.0), -float(t.user_attrs.get(AUROC) or 0.0), t.number)
+        done,
+        key=lambda t: (-sign * (t.value or 0.0), -float(t.user_attrs.get(AUROC) or 0.0), t.number),
     )
 
 
-def requeue(study: optuna.Study, trial: FrozenTrial, reason: str, tell: bool = True, most: int = 2) -> bool:
+def requeue(
+    study: optuna.Study, trial: FrozenTrial, reason: str, tell: bool = True, most: int = 2
+) -> bool:
     """End a trial that its process will not end as FAIL, and queue its parameters again, up to `most` times."""
     retries = int(trial.user_attrs.get(RETRIES, 0))
     again = retries < most
@@ -97,7 +106,9 @@ def _age_s(trial: FrozenTrial) -> float:
     return (datetime.now() - trial.datetime_start).total_seconds() if trial.datetime_start else 0.0  # noqa: DTZ005  as Optuna
 
 
-def same_parameters(study: optuna.Study, drawn: Mapping[str, Any], number: int) -> FrozenTrial | None:
+def same_parameters(
+    study: optuna.Study, drawn: Mapping[str, Any], number: int
+) -> FrozenTrial | None:
     """An earlier complete trial with exactly these parameters."""
     for trial in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)):
         if trial.number != number and trial.params == dict(drawn):

@@ -43,7 +43,9 @@ POLL_S = 0.5
 class Worker:
     """`objective(trial)` trains and gives the trial's value."""
 
-    def __init__(self, config: TuneConfig, study: optuna.Study, objective: Callable[[Trial], float]) -> None:
+    def __init__(
+        self, config: TuneConfig, study: optuna.Study, objective: Callable[[Trial], float]
+    ) -> None:
         self.tune, self.study, self.objective = config.tune, study, objective
         self.folder = Path(config.tune.folder)
         self.table = TrialTable(config.tune)
@@ -79,7 +81,10 @@ class Worker:
 
     def _others_here(self) -> bool:
         host = this_process()["host"]
-        owners = [trial.user_attrs.get(OWNER, {}) for trial in running(self.study.get_trials(deepcopy=False))]
+        owners = [
+            trial.user_attrs.get(OWNER, {})
+            for trial in running(self.study.get_trials(deepcopy=False))
+        ]
         return any(owner.get("host") == host for owner in owners)
 
     def _run(self, trial: Trial) -> None:
@@ -133,7 +138,9 @@ class Worker:
 def reason_of(error: BaseException) -> str:
     """The kind of fault, and its first line."""
     text = (str(error).strip().splitlines() or [""])[0]
-    out_of_memory = isinstance(error, torch.OutOfMemoryError | MemoryError) or "out of memory" in text.lower()
+    out_of_memory = (
+        isinstance(error, torch.OutOfMemoryError | MemoryError) or "out of memory" in text.lower()
+    )
     if out_of_memory:
         return f"out of memory: {text or type(error).__name__}; a smaller data.batch_size may fit"
     return text if isinstance(error, LeakdetError) and text else f"{type(error).__name__}: {text}"

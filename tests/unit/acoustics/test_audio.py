@@ -36,9 +36,13 @@ def sine(seconds: float, rate_hz: int, hz: float = 440.0, amplitude: float = 0.5
         ("PCM_16", "AIFF", 2**-15),
     ],
 )
-def test_every_bit_depth_is_heard_at_its_level(subtype: str, kind: str, quantum: float, write_sound):
+def test_every_bit_depth_is_heard_at_its_level(
+    subtype: str, kind: str, quantum: float, write_sound
+):
     wave = sine(1.0, 16000)
-    path = write_sound(f"x.{'flac' if kind == 'FLAC' else 'wav'}", samples=wave, subtype=subtype, format=kind)
+    path = write_sound(
+        f"x.{'flac' if kind == 'FLAC' else 'wav'}", samples=wave, subtype=subtype, format=kind
+    )
     sound, stream = heard(path)
     np.testing.assert_allclose(sound, wave, atol=quantum)
     assert stream.facts.rms_dbfs == pytest.approx(-9.03, abs=0.05)
@@ -64,7 +68,9 @@ def test_another_rate_is_resampled_not_reinterpreted(rate_hz: int, write_sound):
 
 
 def test_what_lies_above_half_the_rate_does_not_fold_back(write_sound):
-    sound, _ = heard(write_sound("x.wav", samples=sine(2.0, 48000, 13000.0), rate_hz=48000, subtype="FLOAT"))
+    sound, _ = heard(
+        write_sound("x.wav", samples=sine(2.0, 48000, 13000.0), rate_hz=48000, subtype="FLOAT")
+    )
     assert np.abs(sound[2000:-2000]).max() < 1e-3
 
 
@@ -89,7 +95,9 @@ def test_the_same_sound_is_the_same_content_in_another_format(write_sound):
         heard(write_sound(name, samples=samples, subtype="PCM_16"))[1].facts.content_sha256
         for name in ("a.wav", "b.flac", "c.aiff")
     }
-    other = heard(write_sound("d.wav", samples=samples[:-1], subtype="PCM_16"))[1].facts.content_sha256
+    other = heard(write_sound("d.wav", samples=samples[:-1], subtype="PCM_16"))[
+        1
+    ].facts.content_sha256
     assert len(hashes) == 1
     assert other not in hashes
 

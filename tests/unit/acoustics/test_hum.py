@@ -18,7 +18,9 @@ def tone(hz: float, rate_hz: int, seconds: float, amplitude: float = 0.05) -> np
     ("hz", "at_50", "at_60"),
     [(50.0, True, False), (60.0, False, True), (180.0, False, True), (333.0, False, False)],
 )
-def test_hum_is_heard_at_the_frequency_that_it_has(rate_hz: int, hz: float, at_50: bool, at_60: bool) -> None:
+def test_hum_is_heard_at_the_frequency_that_it_has(
+    rate_hz: int, hz: float, at_50: bool, at_60: bool
+) -> None:
     found = mains_hum_db(tone(hz, rate_hz, 10.0, amplitude=0.05 * np.sqrt(rate_hz / 4000)), rate_hz)
     assert [value > 6.0 for value in found] == [at_50, at_60]
     assert all(value < 3.0 for value, there in zip(found, (at_50, at_60), strict=True) if not there)
@@ -38,7 +40,9 @@ def test_it_is_the_ratio_that_the_whole_spectrum_gives(rate_hz: int) -> None:
 
 def test_a_short_end_hardly_matters_and_silence_has_none() -> None:
     sound = tone(50.0, 8000, 8.0)
-    assert mains_hum_db(np.append(sound, 0.01), 8000) == pytest.approx(mains_hum_db(sound, 8000), abs=0.01)
+    assert mains_hum_db(np.append(sound, 0.01), 8000) == pytest.approx(
+        mains_hum_db(sound, 8000), abs=0.01
+    )
     assert mains_hum_db(np.zeros(9000), 8000) == (0.0, 0.0)
     assert all(np.isfinite(mains_hum_db(np.ones(1), 8000)))
     assert MainsHum(80).over_neighbours_db(50.0) == 0.0  # a rate that cannot hold it

@@ -44,7 +44,9 @@ def reference(window: np.ndarray, signal: SignalConfig) -> np.ndarray:
 
 @pytest.mark.parametrize("signal", PRESETS.values(), ids=PRESETS)
 def test_mel_is_the_formula(signal: SignalConfig):
-    window = (0.2 * np.random.default_rng(3).standard_normal(signal.window_samples)).astype(np.float32)
+    window = (0.2 * np.random.default_rng(3).standard_normal(signal.window_samples)).astype(
+        np.float32
+    )
     found = LogMel(signal)(torch.from_numpy(window)[None])[0].numpy()
     np.testing.assert_allclose(found, reference(window, signal), atol=2e-3)
 
@@ -72,7 +74,9 @@ def test_twice_as_loud_is_6_db():
         (SignalConfig(8192, 2048, 1024, 128, 64, n_mels=64, fmin_hz=0.0), None),
     ],
 )
-def test_filters_without_a_bin_are_refused_with_a_remedy_that_works(signal: SignalConfig, empty: int | None):
+def test_filters_without_a_bin_are_refused_with_a_remedy_that_works(
+    signal: SignalConfig, empty: int | None
+):
     with pytest.raises(SettingsError, match="hold no FFT bin") as caught:
         mel_filterbank(signal)
     message = str(caught.value)

@@ -45,7 +45,9 @@ class Corpus:
 def corpus() -> Corpus:
     demo = DemoConfig(duration_s=1.3)
     recordings = [
-        demo_recording(demo, site, i) for site in range(demo.sites) for i in range(demo.recordings_per_site)
+        demo_recording(demo, site, i)
+        for site in range(demo.sites)
+        for i in range(demo.recordings_per_site)
     ]
     leak = np.array([recording.label == LEAK for recording in recordings])
     return Corpus(recordings, leak, np.array([recording.site_id for recording in recordings]))
@@ -54,7 +56,9 @@ def corpus() -> Corpus:
 @pytest.fixture(scope="module")
 def spectra(corpus: Corpus) -> np.ndarray:
     """Level-free log-mel of the first second, averaged over time, [R, mels]."""
-    seconds = torch.from_numpy(np.stack([recording.samples[:RATE_HZ] for recording in corpus.recordings]))
+    seconds = torch.from_numpy(
+        np.stack([recording.samples[:RATE_HZ] for recording in corpus.recordings])
+    )
     mel = LogMel(SignalConfig())(seconds).mean(dim=(1, 3))
     return (mel - mel.mean(dim=1, keepdim=True)).numpy()
 
@@ -105,7 +109,9 @@ def test_difficulty_moves_the_leak_and_nothing_else() -> None:
             assert one.leak_distance_m == other.leak_distance_m
 
 
-@given(share=st.floats(0, 1), site=st.integers(0, 50), count=st.integers(1, 60), seed=st.integers(0, 9))
+@given(
+    share=st.floats(0, 1), site=st.integers(0, 50), count=st.integers(1, 60), seed=st.integers(0, 9)
+)
 def test_every_prefix_of_a_site_holds_its_share_of_leaks(
     share: float, site: int, count: int, seed: int
 ) -> None:
@@ -151,18 +157,26 @@ def test_the_jet_peaks_where_strouhal_says_and_falls_like_turbulence() -> None:
     )
 
 
-@given(distance_m=st.floats(0, 100), farther_m=st.floats(0.1, 100), material=st.sampled_from(MATERIALS))
-def test_distance_takes_level_and_highs(distance_m: float, farther_m: float, material: Material) -> None:
+@given(
+    distance_m=st.floats(0, 100), farther_m=st.floats(0.1, 100), material=st.sampled_from(MATERIALS)
+)
+def test_distance_takes_level_and_highs(
+    distance_m: float, farther_m: float, material: Material
+) -> None:
     freqs_hz = grid_hz(RATE_HZ)
     near, far = (
-        attenuation_db(freqs_hz, material, distance) for distance in (distance_m, distance_m + farther_m)
+        attenuation_db(freqs_hz, material, distance)
+        for distance in (distance_m, distance_m + farther_m)
     )
     assert (far > near).all()
     assert far[-1] - far[0] > near[-1] - near[0]
 
 
 def test_plastic_attenuates_more_than_metal() -> None:
-    losses = {material.name: attenuation_db(np.array([1000.0]), material, 10.0)[0] for material in MATERIALS}
+    losses = {
+        material.name: attenuation_db(np.array([1000.0]), material, 10.0)[0]
+        for material in MATERIALS
+    }
     assert losses["steel"] < losses["cast-iron"] < losses["pvc"] < losses["pe"]
 
 
@@ -173,9 +187,13 @@ def test_a_far_leak_sounds_duller(site: int) -> None:
         place = replace(drawn, leak_distance_m=share_of_reach * drawn.material.reach_m)
         density_db, _ = leak_db(np.random.default_rng(1), place, difficulty=1.0)
         freqs_hz, power = welch(
-            leak_sound(np.random.default_rng(2), place, density_db, 4 * RATE_HZ), RATE_HZ, nperseg=1024
+            leak_sound(np.random.default_rng(2), place, density_db, 4 * RATE_HZ),
+            RATE_HZ,
+            nperseg=1024,
         )
-        high, low = (power[(freqs_hz > a) & (freqs_hz < b)].mean() for a, b in ((3000, 5000), (400, 1000)))
+        high, low = (
+            power[(freqs_hz > a) & (freqs_hz < b)].mean() for a, b in ((3000, 5000), (400, 1000))
+        )
         return float(10 * np.log10(high / low))
 
     near, middle, far = (brightness_db(share) for share in (0.02, 0.4, 0.8))
@@ -209,7 +227,8 @@ def test_unknown_events_are_refused() -> None:
 
 def test_sites_share_loggers_and_materials_evenly(corpus: Corpus) -> None:
     sensor_of, material_of = (
-        {r.site_id: getattr(r, name) for r in corpus.recordings} for name in ("sensor_id", "material")
+        {r.site_id: getattr(r, name) for r in corpus.recordings}
+        for name in ("sensor_id", "material")
     )
     assert sorted(Counter(sensor_of.values()).values()) == [4] * 6
     assert sorted(Counter(material_of.values()).values()) == [6] * 4
@@ -225,7 +244,8 @@ def test_no_easy_trait_gives_the_label_away(corpus: Corpus, trait: str) -> None:
         "length": lambda: [float(sound.size) for sound in sounds],
         "offset": lambda: [float(sound.mean()) for sound in sounds],
         "hum": lambda: [
-            abs(sound[:RATE_HZ] @ np.exp(2j * np.pi * 50 / RATE_HZ * np.arange(RATE_HZ))) for sound in sounds
+            abs(sound[:RATE_HZ] @ np.exp(2j * np.pi * 50 / RATE_HZ * np.arange(RATE_HZ)))
+            for sound in sounds
         ],
         "order": lambda: [float(i % 20) for i in range(len(sounds))],
     }
@@ -239,7 +259,8 @@ def test_interference_and_other_background_fall_on_both_classes_alike(corpus: Co
         lambda r: "pump" in r.background,
     ):
         shares = [
-            np.mean([present(r) for r in corpus.recordings if r.label == label]) for label in (LEAK, NOLEAK)
+            np.mean([present(r) for r in corpus.recordings if r.label == label])
+            for label in (LEAK, NOLEAK)
         ]
         assert min(shares) > 0.15
         assert abs(shares[0] - shares[1]) < 0.12
@@ -256,7 +277,9 @@ def test_sound_keeps_headroom_and_is_never_silent(corpus: Corpus) -> None:
 
 
 def test_leaks_range_from_faint_to_clear(corpus: Corpus) -> None:
-    ratios = np.array([r.leak_to_noise_db for r in corpus.recordings if r.leak_to_noise_db is not None])
+    ratios = np.array(
+        [r.leak_to_noise_db for r in corpus.recordings if r.leak_to_noise_db is not None]
+    )
     assert np.percentile(ratios, 5) < 5
     assert np.percentile(ratios, 95) > 14
 
@@ -273,7 +296,9 @@ def test_solvable_not_trivial_and_harder_at_new_sites(corpus: Corpus, spectra: n
 
     def score(splitter: GroupKFold | StratifiedKFold) -> float:
         folds = list(
-            splitter.split(spectra, corpus.leak, corpus.site if isinstance(splitter, GroupKFold) else None)
+            splitter.split(
+                spectra, corpus.leak, corpus.site if isinstance(splitter, GroupKFold) else None
+            )
         )
         return corpus.auroc(
             cross_val_predict(model, spectra, corpus.leak, cv=folds, method="predict_proba")[:, 1]

@@ -100,7 +100,9 @@ def test_the_mel_of_a_stream_is_that_of_its_windows(write_sound):
     stream = MelStream(path, LogMel(signal))
     blocks = list(stream)
     starts = np.concatenate([block.window_start_s for block in blocks])
-    assert starts.tolist() == (window_starts(len(sound), signal) / 16000).astype(np.float32).tolist()
+    assert (
+        starts.tolist() == (window_starts(len(sound), signal) / 16000).astype(np.float32).tolist()
+    )
     windows = torch.stack([sound[int(s * 16000) :][:16000] for s in starts])
     expected = LogMel(signal)(windows).half().float()
     torch.testing.assert_close(
@@ -108,7 +110,9 @@ def test_the_mel_of_a_stream_is_that_of_its_windows(write_sound):
     )
 
 
-def test_a_recording_of_an_hour_takes_no_more_memory_than_one_of_a_minute(tmp_path: Path, write_sound):
+def test_a_recording_of_an_hour_takes_no_more_memory_than_one_of_a_minute(
+    tmp_path: Path, write_sound
+):
     import tracemalloc
 
     import soundfile

@@ -19,7 +19,9 @@ def row(auroc: float | None, low: float = 0.6) -> dict[str, Any]:
 
 
 def test_a_trivial_rival_is_named_with_both_numbers() -> None:
-    (said,) = alarms(row(0.9), {"loudness": row(0.86), "duration": row(0.7), "class_prior": row(0.5)})
+    (said,) = alarms(
+        row(0.9), {"loudness": row(0.86), "duration": row(0.7), "class_prior": row(0.5)}
+    )
     assert said.startswith(
         "A trivial trait tells leaks from the rest nearly as well as the network (AUROC 0.90), or better: "
     )
@@ -66,7 +68,10 @@ def test_a_null_run_is_an_alarm_only_beyond_chance() -> None:
 
 
 def test_ranking_says_none_without_both_classes() -> None:
-    assert ranked(np.array([1.0, -3.0]), np.array([True, True]), None) == {"auroc": None, "interval": None}
+    assert ranked(np.array([1.0, -3.0]), np.array([True, True]), None) == {
+        "auroc": None,
+        "interval": None,
+    }
 
 
 def test_a_ranking_of_few_without_a_mistake_may_be_chance() -> None:
@@ -91,7 +96,11 @@ def test_one_sound_is_known_again_at_another_level_and_another_sound_is_not() ->
     rng = np.random.default_rng(0)
     reference = rng.normal(0.0, 3.0, (50, 16))
     others = np.stack(
-        [reference[7] + rng.normal(0, 0.01, 16), reference[7] + rng.normal(0, 0.3, 16), -reference[3]]
+        [
+            reference[7] + rng.normal(0, 0.01, 16),
+            reference[7] + rng.normal(0, 0.3, 16),
+            -reference[3],
+        ]
     )
     assert same_spectrum(reference, others).tolist() == [True, False, False]
 

@@ -9,7 +9,8 @@ from leakdet.detection.baselines import fit_logistic, group_scores, mean_by, tra
 @pytest.mark.parametrize("separable", [False, True])
 def test_logistic_regression_equals_scikit_learns(c: float, separable: bool) -> None:
     rng = np.random.default_rng(3)
-    features = rng.normal(size=(80, 6)) * [1, 10, 0.1, 1, 1, 0] + [0, 5, -2, 0, 0, 7]  # the last is constant
+    # the last is constant
+    features = rng.normal(size=(80, 6)) * [1, 10, 0.1, 1, 1, 0] + [0, 5, -2, 0, 0, 7]
     value = features[:, 0] - 0.2 * features[:, 1]
     is_leak = value > -1.0 if separable else value + rng.normal(size=80) > -1.0
     ours = fit_logistic(features, is_leak, c)
@@ -17,7 +18,9 @@ def test_logistic_regression_equals_scikit_learns(c: float, separable: bool) -> 
     scaled = (features - features.mean(0)) / deviation
     reference = LogisticRegression(C=c, tol=1e-10, max_iter=10_000).fit(scaled, is_leak)
     np.testing.assert_allclose(ours.coef, reference.coef_[0], atol=1e-5)
-    np.testing.assert_allclose(ours.prob(features), reference.predict_proba(scaled)[:, 1], atol=1e-6)
+    np.testing.assert_allclose(
+        ours.prob(features), reference.predict_proba(scaled)[:, 1], atol=1e-6
+    )
 
 
 def test_a_trait_is_turned_by_the_training_recordings_and_never_by_those_it_scores() -> None:

@@ -19,7 +19,9 @@ def test_fit_is_the_maximum_likelihood_under_platts_targets(kind):
     fit = fit_calibration(scores, is_leak, kind).calibration
     p, n = is_leak.sum(), (~is_leak).sum()
     target = np.where(is_leak, (p + 1) / (p + 2), 1 / (n + 2))
-    columns = np.stack([logit(scores), np.ones(len(scores))], axis=1)[:, : 2 if kind == "platt" else 1]
+    columns = np.stack([logit(scores), np.ones(len(scores))], axis=1)[
+        :, : 2 if kind == "platt" else 1
+    ]
 
     def loss(coef):
         value = columns @ coef
@@ -37,7 +39,10 @@ def test_platt_recovers_the_curve_that_drew_the_labels():
 
 @pytest.mark.parametrize("kind", ["platt", "temperature"])
 def test_perfectly_separated_and_saturated_scores_give_a_finite_fit(kind):
-    scores, is_leak = np.array([0.0, 0.0, 1e-9, 1.0, 1.0]), np.array([False, False, False, True, True])
+    scores, is_leak = (
+        np.array([0.0, 0.0, 1e-9, 1.0, 1.0]),
+        np.array([False, False, False, True, True]),
+    )
     fit = fit_calibration(scores, is_leak, kind).calibration
     assert np.isfinite([fit.slope, fit.offset]).all()
     assert ((fit.apply(scores) > 0.5) == is_leak).all()

@@ -34,7 +34,9 @@ def offsets_of(lengths):
 @st.composite
 def ragged(draw):
     lengths = draw(st.lists(st.integers(1, 9), min_size=1, max_size=6))
-    elements = st.sampled_from([0.0, 0.25, 0.5, 1.0]) if draw(st.booleans()) else st.floats(0, 1, width=32)
+    elements = (
+        st.sampled_from([0.0, 0.25, 0.5, 1.0]) if draw(st.booleans()) else st.floats(0, 1, width=32)
+    )
     prob = draw(hnp.arrays(np.float32, sum(lengths), elements=elements))
     return prob, offsets_of(lengths)
 
@@ -78,7 +80,9 @@ def test_mean_and_logit_mean_are_the_means_of_each_recording(recordings):
     np.testing.assert_allclose(pool(prob, offsets, "mean"), [p.mean() for p in parts], atol=1e-15)
     inside = [p.clip(2.0**-25, 1 - 2.0**-25) for p in parts]
     odds = [math.exp(np.mean(np.log(p / (1 - p)))) for p in inside]
-    np.testing.assert_allclose(pool(prob, offsets, "logit_mean"), [o / (1 + o) for o in odds], rtol=1e-9)
+    np.testing.assert_allclose(
+        pool(prob, offsets, "logit_mean"), [o / (1 + o) for o in odds], rtol=1e-9
+    )
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)
@@ -130,7 +134,10 @@ def test_pool_refuses_unknown_settings(pooling, fraction):
 def test_a_score_at_the_threshold_is_a_leak_in_float32_and_float64():
     rule = DecisionRule(threshold=0.5)
     for kind in (np.float32, np.float64):
-        assert rule.decide(np.array([0.5, np.nextafter(kind(0.5), kind(0))], kind)).tolist() == [True, False]
+        assert rule.decide(np.array([0.5, np.nextafter(kind(0.5), kind(0))], kind)).tolist() == [
+            True,
+            False,
+        ]
 
 
 def test_no_probability_reaches_never():
@@ -158,9 +165,17 @@ def test_rule_survives_json_and_decides_as_before():
         ({"policy": "max_f1"}, SettingsError, "max_f1 takes no budget"),
         ({"pooling": 3}, InputError, "pooling must be text"),
         ({"vote_fraction": 0}, SettingsError, "vote_fraction is 0"),
-        ({"calibration": {"kind": "platt", "slope": 1.0}}, InputError, "calibration must be an object"),
+        (
+            {"calibration": {"kind": "platt", "slope": 1.0}},
+            InputError,
+            "calibration must be an object",
+        ),
         ({"calibration": {"kind": "platt", "slope": -1.0, "offset": 0.0}}, SettingsError, "slope"),
-        ({"calibration": {"kind": "isotonic", "slope": 1.0, "offset": 0.0}}, SettingsError, "isotonic"),
+        (
+            {"calibration": {"kind": "isotonic", "slope": 1.0, "offset": 0.0}},
+            SettingsError,
+            "isotonic",
+        ),
         ({"note": 1}, InputError, "note must be text or null"),
     ],
 )

@@ -36,7 +36,10 @@ def kinds(
     ("expected", "found"),
     [
         ([], kinds()),
-        (["constant"], kinds(SampleSummary(100, 0.5, 0.001, 1.0, None, (0,) * 10), f1=0.0, auroc=0.5)),
+        (
+            ["constant"],
+            kinds(SampleSummary(100, 0.5, 0.001, 1.0, None, (0,) * 10), f1=0.0, auroc=0.5),
+        ),
         (["inverted"], kinds(auroc=0.1, f1=0.67)),
         (["auxiliary"], kinds(aux=1.6)),
         (["one_class"], kinds(SampleSummary(100, 0.2, 0.1, 0.0, 0.9, (0,) * 10), f1=0.05)),
@@ -53,7 +56,10 @@ def test_a_fault_is_told_by_its_own_finding(expected: list[str], found: list[str
 def test_sums_of_pieces_give_the_moments_of_the_whole(blend: float) -> None:
     generator = torch.Generator().manual_seed(1)
     output = Output(torch.randn(50, 2, generator=generator), torch.randn(50, generator=generator))
-    pieces = [Output(output.class_logits[cut], output.leak_logit[cut]) for cut in (slice(0, 7), slice(7, 50))]
+    pieces = [
+        Output(output.class_logits[cut], output.leak_logit[cut])
+        for cut in (slice(0, 7), slice(7, 50))
+    ]
     found = SampleSummary.of(sum(sample_sums(piece, 1, blend) for piece in pieces), blend)
     classes = output.class_logits.softmax(1)[:, 1].double().numpy()
     leaks = output.leak_logit.sigmoid().double().numpy()
@@ -62,17 +68,26 @@ def test_sums_of_pieces_give_the_moments_of_the_whole(blend: float) -> None:
     assert found.std == pytest.approx(prob.std(), abs=1e-6)
     assert found.histogram == tuple(np.histogram(prob, 10, (0, 1))[0].tolist())
     expected = np.corrcoef(classes, leaks)[0, 1] if blend == 0.5 else None
-    assert found.head_correlation == (pytest.approx(expected, abs=1e-5) if expected is not None else None)
+    assert found.head_correlation == (
+        pytest.approx(expected, abs=1e-5) if expected is not None else None
+    )
 
 
-@pytest.mark.parametrize(("loss", "said"), [(math.log(2), False), (1.2, False), (1.5, True), (0.2, True)])
+@pytest.mark.parametrize(
+    ("loss", "said"), [(math.log(2), False), (1.2, False), (1.5, True), (0.2, True)]
+)
 def test_the_first_loss_is_within_a_factor_of_two_of_chance(loss: float, said: bool) -> None:
     assert bool(first_batch(loss, math.log(2), 3.0)) == said
 
 
 @pytest.mark.parametrize(
     ("norms", "said"),
-    [([1.0, 2.0], ""), ([1.0, math.nan], "not finite"), ([1e6, 1e5], "explode"), ([1e-9, 0.0], "vanish")],
+    [
+        ([1.0, 2.0], ""),
+        ([1.0, math.nan], "not finite"),
+        ([1e6, 1e5], "explode"),
+        ([1e-9, 0.0], "vanish"),
+    ],
 )
 def test_gradients(norms: list[float], said: str) -> None:
     found = gradients(np.array(norms), clipped_at=1.0)

@@ -16,7 +16,9 @@ def test_the_share_that_is_dropped_and_the_scale_of_the_rest(p: float) -> None:
     share = float((dropped == 0).double().mean())
     assert share == pytest.approx(p, abs=5 * math.sqrt(p * (1 - p) / numbers.numel()))
     kept = dropped[dropped != 0]
-    torch.testing.assert_close(kept, torch.full_like(kept, 2.0 / (1 - p)), rtol=2 / STEPS / (1 - p), atol=0.0)
+    torch.testing.assert_close(
+        kept, torch.full_like(kept, 2.0 / (1 - p)), rtol=2 / STEPS / (1 - p), atol=0.0
+    )
 
 
 def test_fates_are_independent_of_their_neighbours_and_of_each_place() -> None:

@@ -63,7 +63,9 @@ def test_chance_alone_seldom_stands_out():
         rng = np.random.default_rng(seed)
         is_leak = rng.random(120) < 0.5
         decision = is_leak ^ (rng.random(120) < 0.2)
-        worst = group_tables({"site": rng.integers(0, 6, 120).astype(str)}, is_leak, decision)["worst"]
+        worst = group_tables({"site": rng.integers(0, 6, 120).astype(str)}, is_leak, decision)[
+            "worst"
+        ]
         called += worst is not None and worst["stands_out"]
     assert called <= 5
 
@@ -92,7 +94,13 @@ def test_columns_that_are_no_groups_are_left_out_with_the_reason():
 
 def test_a_group_without_leaks_has_no_recall_and_one_without_others_no_fpr():
     is_leak = np.array([True, True, False, False])
-    rows = group_tables({"site": np.array(["a", "a", "b", "b"])}, is_leak, is_leak)["columns"]["site"]
+    rows = group_tables({"site": np.array(["a", "a", "b", "b"])}, is_leak, is_leak)["columns"][
+        "site"
+    ]
     found = {row["value"]: row for row in rows}
-    assert (found["a"]["fpr"], found["a"]["recall"], found["a"]["intervals"]["fpr"]) == (None, 1.0, None)
+    assert (found["a"]["fpr"], found["a"]["recall"], found["a"]["intervals"]["fpr"]) == (
+        None,
+        1.0,
+        None,
+    )
     assert (found["b"]["f1"], found["b"]["recall"], found["b"]["fpr"]) == (None, None, 0.0)

@@ -51,9 +51,9 @@ def test_the_interval_holds_the_truth_about_as_often_as_it_says():
     truth, held = 0.5, 0
     for seed in range(120):
         scores = np.random.default_rng(seed).random(80)
-        low, high = bootstrap_intervals(scores, np.ones(80, np.bool_), truth, replicates=200, seed=seed)[
-            "recall"
-        ]
+        low, high = bootstrap_intervals(
+            scores, np.ones(80, np.bool_), truth, replicates=200, seed=seed
+        )["recall"]
         held += low <= truth <= high
     assert 0.89 <= held / 120 <= 0.99
 
@@ -66,7 +66,8 @@ def test_rows_that_stand_or_fall_together_widen_the_interval():
     naive = bootstrap_intervals(*tenfold, 0.5)
     by_site = bootstrap_intervals(*tenfold, 0.5, groups)
     width = {
-        name: np.diff(found["auroc"])[0] for name, found in [("1", single), ("10", naive), ("site", by_site)]
+        name: np.diff(found["auroc"])[0]
+        for name, found in [("1", single), ("10", naive), ("site", by_site)]
     }
     assert width["site"] == pytest.approx(width["1"], rel=0.1)
     assert width["10"] < width["1"] / 2.5
@@ -84,7 +85,9 @@ def test_neither_order_nor_block_size_changes_an_interval(monkeypatch):
         small_blocks = bootstrap_intervals(scores, is_leak, 0.5, by, replicates=300)
         monkeypatch.undo()
         for key in RATES:
-            assert moved[key] == (found[key] if found[key] is None else pytest.approx(found[key], abs=1e-12))
+            assert moved[key] == (
+                found[key] if found[key] is None else pytest.approx(found[key], abs=1e-12)
+            )
             assert small_blocks[key] == (
                 found[key] if found[key] is None else pytest.approx(found[key], abs=1e-12)
             )
@@ -127,7 +130,9 @@ def test_paired_difference_is_sharper_than_two_intervals():
     assert (found["a"], found["b"], found["difference"]) == (a, b, b - a)
     low, high = found["interval"]
     assert 0 < low < b - a < high
-    alone = [np.diff(bootstrap_intervals(scores, is_leak, 0.6)["auroc"])[0] for scores in (worse, good)]
+    alone = [
+        np.diff(bootstrap_intervals(scores, is_leak, 0.6)["auroc"])[0] for scores in (worse, good)
+    ]
     assert high - low < 0.95 * np.hypot(*alone)
 
 
@@ -156,7 +161,9 @@ def test_paired_difference_of_an_unknown_metric_or_one_group():
     thresholds = {"threshold_a": 0.5, "threshold_b": 0.5}
     with pytest.raises(SettingsError, match="f2"):
         paired_difference(scores, scores, is_leak, "f2", **thresholds)
-    found = paired_difference(scores, scores, is_leak, "f1", **thresholds, groups=np.zeros(20, np.int64))
+    found = paired_difference(
+        scores, scores, is_leak, "f1", **thresholds, groups=np.zeros(20, np.int64)
+    )
     assert (found["difference"], found["interval"]) == (0.0, None)
 
 

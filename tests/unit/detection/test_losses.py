@@ -7,7 +7,13 @@ from torch import nn
 from torch.nn import functional
 
 from leakdet.config import LossConfig
-from leakdet.detection.losses import balance_levers, class_loss, class_weights, leak_loss, loss_parts
+from leakdet.detection.losses import (
+    balance_levers,
+    class_loss,
+    class_weights,
+    leak_loss,
+    loss_parts,
+)
 from leakdet.detection.networks import Output
 
 GENERATOR = torch.Generator().manual_seed(0)
@@ -18,7 +24,8 @@ ONES = torch.ones(3)
 
 def test_focal_without_focus_is_cross_entropy():
     torch.testing.assert_close(
-        class_loss(LOGITS, CLASS_ID, ONES, 0.0), functional.cross_entropy(LOGITS, CLASS_ID, reduction="none")
+        class_loss(LOGITS, CLASS_ID, ONES, 0.0),
+        functional.cross_entropy(LOGITS, CLASS_ID, reduction="none"),
     )
 
 
@@ -26,7 +33,9 @@ def test_focal_is_its_formula():
     prob = LOGITS.double().softmax(1)[torch.arange(40), CLASS_ID].numpy()
     weights = torch.tensor([0.25, 0.25, 0.75])
     expected = -weights.numpy()[CLASS_ID.numpy()] * (1 - prob) ** 2 * np.log(prob)
-    np.testing.assert_allclose(class_loss(LOGITS, CLASS_ID, weights, 2.0).numpy(), expected, rtol=1e-4)
+    np.testing.assert_allclose(
+        class_loss(LOGITS, CLASS_ID, weights, 2.0).numpy(), expected, rtol=1e-4
+    )
 
 
 @pytest.mark.parametrize("smoothing", [0.05, 0.3])
@@ -56,14 +65,17 @@ def test_the_leak_loss_is_that_of_torch_on_smoothed_targets(pos_weight: float, s
     reference = nn.BCEWithLogitsLoss(pos_weight=torch.tensor(pos_weight), reduction="none")
     # the two classes' own smoothing: a leak becomes 1 - s + s / 2, the rest s / 2
     target = torch.where(truth == 1, 1 - smoothing + smoothing / 2, smoothing / 2)
-    torch.testing.assert_close(leak_loss(logit, truth, pos_weight, smoothing), reference(logit, target))
+    torch.testing.assert_close(
+        leak_loss(logit, truth, pos_weight, smoothing), reference(logit, target)
+    )
 
 
 def test_two_classes_smoothed_alike_give_both_heads_the_same_loss():
     logit, truth = LOGITS[:, 0], (CLASS_ID == 2).long()
     two = torch.stack([torch.zeros_like(logit), logit], 1)
     torch.testing.assert_close(
-        leak_loss(logit, truth.float(), label_smoothing=0.2), class_loss(two, truth, torch.ones(2), 0.0, 0.2)
+        leak_loss(logit, truth.float(), label_smoothing=0.2),
+        class_loss(two, truth, torch.ones(2), 0.0, 0.2),
     )
 
 
@@ -74,7 +86,9 @@ def test_the_settings_reach_the_parts(name: str):
     weights = class_weights(config, torch.tensor([0.5, 0.3, 0.2]), 2)
     parts = loss_parts(output, CLASS_ID, torch.ones(40), config, weights, leak_index=2)
     gamma = 1.5 if name == "focal" else 0.0
-    torch.testing.assert_close(parts.class_loss, class_loss(LOGITS, CLASS_ID, weights, gamma, 0.1).mean())
+    torch.testing.assert_close(
+        parts.class_loss, class_loss(LOGITS, CLASS_ID, weights, gamma, 0.1).mean()
+    )
     truth = (CLASS_ID == 2).float()
     torch.testing.assert_close(parts.leak_loss, leak_loss(LOGITS[:, 1], truth, 3.0, 0.1).mean())
 
@@ -90,7 +104,8 @@ def test_weighted_ce_makes_every_class_count_alike(counts: list[int]):
 def test_weights_of_boost_focal_and_ce():
     mix = torch.tensor([0.75, 0.25])
     torch.testing.assert_close(
-        class_weights(LossConfig("weighted_ce", leak_weight_boost=2.5), mix, 1), torch.tensor([0.5, 3.75])
+        class_weights(LossConfig("weighted_ce", leak_weight_boost=2.5), mix, 1),
+        torch.tensor([0.5, 3.75]),
     )
     torch.testing.assert_close(
         class_weights(LossConfig("focal", alpha=0.8), mix, 1), torch.tensor([0.2, 0.8])
@@ -123,7 +138,8 @@ def test_the_parts_add_up_and_weights_scale_samples(aux_weight: float):
         (LossConfig("ce"), "natural", 0),
         (LossConfig("ce"), "balanced", 1),
         (LossConfig("weighted_ce"), "natural", 1),
-        (LossConfig("weighted_ce"), "balanced", 1),  # what is drawn is balanced: the weights are all 1
+        # what is drawn is balanced: the weights are all 1
+        (LossConfig("weighted_ce"), "balanced", 1),
         (LossConfig("weighted_ce", leak_weight_boost=2.5), "natural", 2),
         (LossConfig("focal"), "oversampled", 2),
         (LossConfig("focal", alpha=0.5), "balanced", 1),

@@ -15,7 +15,9 @@ from leakdet.errors import InputError
 @st.composite
 def labelled(draw):
     elements = draw(st.sampled_from([st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.floats(0, 1)]))
-    rows = draw(st.lists(st.tuples(elements, st.booleans(), st.integers(0, 3)), min_size=1, max_size=40))
+    rows = draw(
+        st.lists(st.tuples(elements, st.booleans(), st.integers(0, 3)), min_size=1, max_size=40)
+    )
     return tuple(np.array(column) for column in zip(*rows, strict=True))
 
 
@@ -27,7 +29,9 @@ def drawn(n, leak_share=0.3, seed=0, decimals=9):
 
 def by_scikit_learn(scores, is_leak, threshold):
     called = scores >= threshold
-    tn, fp, fn, tp = (int(v) for v in sk.confusion_matrix(is_leak, called, labels=[False, True]).ravel())
+    tn, fp, fn, tp = (
+        int(v) for v in sk.confusion_matrix(is_leak, called, labels=[False, True]).ravel()
+    )
     p, n = tp + fn, tn + fp
     expected = {
         "n": p + n,
@@ -109,7 +113,9 @@ def test_counts_are_repeated_rows(data, threshold):
 def test_order_of_rows_changes_nothing(data, random):
     scores, is_leak, _ = data
     order = np.array(random.sample(range(len(scores)), len(scores)), np.int64)
-    assert binary_metrics(scores[order], is_leak[order], 0.3) == binary_metrics(scores, is_leak, 0.3)
+    assert binary_metrics(scores[order], is_leak[order], 0.3) == binary_metrics(
+        scores, is_leak, 0.3
+    )
 
 
 def test_calibration_error_equals_torchmetrics_and_a_plain_loop():
@@ -122,12 +128,16 @@ def test_calibration_error_equals_torchmetrics_and_a_plain_loop():
         torch.tensor(scores), torch.tensor(is_leak).long(), n_bins=15, norm="l1"
     )
     assert found == pytest.approx(float(theirs), abs=1e-4)
-    assert binary_metrics(np.array([1.0, 0.0, 0.0]), np.array([True, False, False]), 0.5)["ece"] == 0.0
+    assert (
+        binary_metrics(np.array([1.0, 0.0, 0.0]), np.array([True, False, False]), 0.5)["ece"] == 0.0
+    )
     assert binary_metrics(np.full(4, 0.9), np.arange(4) < 1, 0.5)["ece"] == pytest.approx(0.65)
 
 
 def test_f1_is_that_of_leak():
-    found = binary_metrics(np.array([0.0, 0.0, 0.0, 1.0]), np.array([False, False, True, True]), 0.5)
+    found = binary_metrics(
+        np.array([0.0, 0.0, 0.0, 1.0]), np.array([False, False, True, True]), 0.5
+    )
     assert found["f1"] == pytest.approx(2 / 3)
     assert (found["fn"], found["fp"], found["predicted_positives"]) == (1, 0, 1)
 

@@ -4,7 +4,13 @@ from torch import nn
 from torch.nn import functional
 
 from leakdet.config import NetworkConfig
-from leakdet.detection.networks import InputLayer, Output, leak_probability, make_network, multiply_adds
+from leakdet.detection.networks import (
+    InputLayer,
+    Output,
+    leak_probability,
+    make_network,
+    multiply_adds,
+)
 
 NAMES = ("paper", "dual_head", "linear", "compact")
 RAW = {"input_norm": "none", "standardise": False, "time_pool": 1}
@@ -70,7 +76,9 @@ def test_inference_piece_by_piece_is_the_network_on_all_samples(
         (NetworkConfig("dual_head"), 28_984_064, 1_710_848),
     ],
 )
-def test_multiply_adds_are_half_of_what_torch_counts(config: NetworkConfig, window: int, segment: int):
+def test_multiply_adds_are_half_of_what_torch_counts(
+    config: NetworkConfig, window: int, segment: int
+):
     """The numbers are half of those of torch.utils.flop_counter.FlopCounterMode, for two classes."""
     for shape, expected in (((30, 64, 1), window), ((1, 64, 1), segment)):
         assert multiply_adds(make_network(config, shape, 2), shape) == expected
@@ -109,7 +117,9 @@ def test_a_silent_band_stays_finite():
 def test_leak_probability_blends_both_heads_or_ignores_the_untrained_one():
     output = Output(torch.tensor([[0.0, 2.0], [3.0, 0.0]]), torch.tensor([-1.0, 4.0]))
     softmax, sigmoid = output.class_logits.softmax(1), output.leak_logit.sigmoid()
-    torch.testing.assert_close(leak_probability(output, 1, 0.5), 0.5 * softmax[:, 1] + 0.5 * sigmoid)
+    torch.testing.assert_close(
+        leak_probability(output, 1, 0.5), 0.5 * softmax[:, 1] + 0.5 * sigmoid
+    )
     torch.testing.assert_close(leak_probability(output, 0, 1.0), softmax[:, 0])
     random = output._replace(leak_logit=torch.full((2,), float("nan")))
     torch.testing.assert_close(leak_probability(random, 1, 1.0), softmax[:, 1])

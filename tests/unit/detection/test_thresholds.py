@@ -17,7 +17,9 @@ def labelled(draw, min_size=1):
     few = st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0])
     elements = draw(st.sampled_from([few, st.floats(0, 1, width=width)]))
     rows = draw(st.lists(st.tuples(elements, st.booleans()), min_size=min_size, max_size=14))
-    return np.array([score for score, _ in rows], np.float64), np.array([leak for _, leak in rows], np.bool_)
+    return np.array([score for score, _ in rows], np.float64), np.array(
+        [leak for _, leak in rows], np.bool_
+    )
 
 
 def counts(scores, is_leak, threshold):
@@ -124,7 +126,10 @@ def test_degenerate_sets_give_a_threshold_and_say_so(scores, leaks, policy, thre
 
 
 def test_an_ordinary_fit_has_no_note():
-    assert fit_threshold(np.array([0.1, 0.2, 0.8]), np.array([False, False, True]), "max_f1").note is None
+    assert (
+        fit_threshold(np.array([0.1, 0.2, 0.8]), np.array([False, False, True]), "max_f1").note
+        is None
+    )
 
 
 def test_fixed_is_the_number_given():

@@ -12,7 +12,13 @@ from leakdet.acoustics.clip import make_clip
 from leakdet.reporting.material import ReportInput
 from leakdet.reporting.pictures import LEVELS, mel_png, palette_png, timeline_paths
 from leakdet.reporting.report import render, write_report
-from leakdet.reporting.rows import MOST_EVIDENCE, MOST_ROWS, informative, report_rows, severity_order
+from leakdet.reporting.rows import (
+    MOST_EVIDENCE,
+    MOST_ROWS,
+    informative,
+    report_rows,
+    severity_order,
+)
 from leakdet.reporting.tables import digs
 from leakdet.reporting.verdict import cautions, verdict
 from leakdet.storage.results import metrics_content, tables_of
@@ -202,7 +208,8 @@ def test_one_site_is_no_evidence_for_others():
     assert "never share a street" in said[0]
     assert "too few values of street here to resample those" in said[1]
     assert not any(
-        "too few values" in text for text in cautions("test", made.tables["recording"], made.metrics)
+        "too few values" in text
+        for text in cautions("test", made.tables["recording"], made.metrics)
     )
 
 

@@ -17,12 +17,17 @@ def audited(write_store: Any, planted: Any) -> Callable[..., dict[str, Any]]:
 
     def run(make: Callable[[int, bool], dict[str, Any]], network: bool = True) -> dict[str, Any]:
         recordings = [
-            planted("leak" if number % 2 else "other", **{"seed": number, **make(number, bool(number % 2))})
+            planted(
+                "leak" if number % 2 else "other",
+                **{"seed": number, **make(number, bool(number % 2))},
+            )
             for number in range(80)
         ]
         store = write_store(train=recordings[:40], val=recordings[40:])
         train, val = (open_any_split(store, name) for name in ("train", "val"))
-        scores = np.clip(0.5 + (val.label_id == 0) * 0.3 + np.random.default_rng(0).normal(0, 0.1, 40), 0, 1)
+        scores = np.clip(
+            0.5 + (val.label_id == 0) * 0.3 + np.random.default_rng(0).normal(0, 0.1, 40), 0, 1
+        )
         return audit(train, val, scores if network else None)
 
     return run
@@ -76,7 +81,10 @@ def test_leaks_that_were_all_recorded_last_are_found(audited: Any) -> None:
 def test_order_within_a_day_is_found_where_the_days_hide_it(audited: Any) -> None:
     def make(number: int, is_leak: bool) -> dict[str, Any]:
         day = number // 2 % 4
-        return {"name": f"{day}_{100 * is_leak + number:04}.wav", "groups": {"session": f"day{day}"}}
+        return {
+            "name": f"{day}_{100 * is_leak + number:04}.wav",
+            "groups": {"session": f"day{day}"},
+        }
 
     rows = by_key(audited(make))
     assert rows["recording_order_in_session"]["auroc"] == 1.0
@@ -93,8 +101,14 @@ def test_the_same_sound_in_both_splits_is_found(audited: Any, level_db: float) -
     def make(number: int, is_leak: bool) -> dict[str, Any]:
         copy = number in (41, 43, 46)
         seed = number - 40 if copy else number
-        content = None if level_db == 0.0 else f"{number:064}"  # a copy at another level has another hash
-        return {"bump_db": 3.0 * is_leak, "seed": seed, "content": content, "level_db": level_db * copy}
+        # a copy at another level has another hash
+        content = None if level_db == 0.0 else f"{number:064}"
+        return {
+            "bump_db": 3.0 * is_leak,
+            "seed": seed,
+            "content": content,
+            "level_db": level_db * copy,
+        }
 
     found = audited(make)
     assert found["duplicates"] == 3
@@ -117,7 +131,9 @@ def test_a_network_at_chance_is_said(write_store: Any, planted: Any) -> None:
 
 
 def test_a_store_with_one_split_is_audited_within_itself(write_store: Any, planted: Any) -> None:
-    recordings = [planted("leak" if n % 2 else "other", seed=n, level_db=8.0 * (n % 2)) for n in range(40)]
+    recordings = [
+        planted("leak" if n % 2 else "other", seed=n, level_db=8.0 * (n % 2)) for n in range(40)
+    ]
     split = open_any_split(write_store(test=recordings), "test")
     found = audit(None, split)
     assert by_key(found)["loudness"]["auroc"] > 0.8

@@ -52,8 +52,12 @@ def test_scores_do_not_depend_on_the_company_of_a_window(tmp_path: Path):
     detector = load_detector(path)
     mel = (torch.randn(2100, *SIGNAL.mel_shape) - 40).half()
     together = detector.window_prob(mel)
-    torch.testing.assert_close(together[1500:1503], detector.window_prob(mel[1500:1503]), atol=1e-5, rtol=0)
-    segments: Detector = replace(detector, unit="segment", network=make_network(CONFIG, (1, 64, 1), 2))
+    torch.testing.assert_close(
+        together[1500:1503], detector.window_prob(mel[1500:1503]), atol=1e-5, rtol=0
+    )
+    segments: Detector = replace(
+        detector, unit="segment", network=make_network(CONFIG, (1, 64, 1), 2)
+    )
     prob = segments.window_prob(mel[:4])
     one = segments.window_prob(mel[2:3])
     torch.testing.assert_close(prob[2:3], one, atol=1e-5, rtol=0)
@@ -98,7 +102,9 @@ def test_what_is_no_model_says_so(tmp_path: Path):
         ({"mel_shape": [30, 32, 1]}, "weights do not fit"),
     ],
 )
-def test_a_description_that_does_not_fit_is_refused(tmp_path: Path, changes: dict[str, object], message: str):
+def test_a_description_that_does_not_fit_is_refused(
+    tmp_path: Path, changes: dict[str, object], message: str
+):
     saved(tmp_path / "m.safetensors", **changes)
     with pytest.raises(Exception, match=message):
         load_detector(tmp_path / "m.safetensors")

@@ -25,7 +25,9 @@ def test_a_damaged_recording_of_a_fold_is_reported_in_its_own_file(
     name, at = ("train", [0, 2]) if row < 2 else ("val", [0, 4])
     with h5py.File(store / f"{name}.h5", "r+") as file:
         file["mel"][at[row % 2], 0, 0, 0] = 7
-    view = pooled([open_any_split(store, split) for split in ("train", "val")]).take(np.array(picked), "fold")
+    view = pooled([open_any_split(store, split) for split in ("train", "val")]).take(
+        np.array(picked), "fold"
+    )
     with pytest.raises(InputError, match=rf"{name}\.h5: recording 000{row}\.wav is damaged"):
         check_contents(view)
 
@@ -60,7 +62,9 @@ def test_recordings_that_a_predecessor_never_read_are_all_named(tmp_path: Path) 
         check_recordings(train, 6, 8, train.read(24, 32))
 
 
-def test_a_silent_recording_of_our_own_was_heard(write_store: Any, planted: Any, monkeypatch: Any) -> None:
+def test_a_silent_recording_of_our_own_was_heard(
+    write_store: Any, planted: Any, monkeypatch: Any
+) -> None:
     monkeypatch.setattr(planted, "mel", lambda self: np.full((4, 5, 12, 1), -100, np.float16))
     check_contents(open_any_split(write_store(train=[planted("leak", 1)]), "train"))
 

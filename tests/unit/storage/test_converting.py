@@ -34,14 +34,18 @@ def old(tmp_path: Path) -> Path:
         with h5py.File(folder / FILES[name], "w") as file:
             file["segments_mel"] = mel
             file["labels"] = (
-                np.array([0, 1, 2, 1, 2, 0], np.int16) if name != "test" else np.array([1, 1, 2, 1, 2, 0])
+                np.array([0, 1, 2, 1, 2, 0], np.int16)
+                if name != "test"
+                else np.array([1, 1, 2, 1, 2, 0])
             )
             file.attrs["labels_json"] = json.dumps(NAMES)
             file.attrs["config_json"] = json.dumps(CONFIG)
     return folder
 
 
-def test_converting_keeps_every_bit_and_leaves_out_what_was_never_read(old: Path, tmp_path: Path) -> None:
+def test_converting_keeps_every_bit_and_leaves_out_what_was_never_read(
+    old: Path, tmp_path: Path
+) -> None:
     report = convert_store(BuildConfig(source=str(old), out=str(tmp_path / "new")))
     before, after = open_any_split(old, "train"), open_any_split(tmp_path / "new", "train")
     kept = [0, 1, 3, 4, 5]
@@ -50,7 +54,9 @@ def test_converting_keeps_every_bit_and_leaves_out_what_was_never_read(old: Path
     assert after.label_names == NAMES
     assert after.signal == before.signal
     for new, row in enumerate(kept):
-        assert np.array_equal(after.mel.rows(new * 8, new * 8 + 8), before.mel.rows(row * 8, row * 8 + 8))
+        assert np.array_equal(
+            after.mel.rows(new * 8, new * 8 + 8), before.mel.rows(row * 8, row * 8 + 8)
+        )
     reasons = {item.path: item.reason for item in report.left_out}
     assert "never read" in reasons["TRAINING_DATASET#2"]
     assert "the same sound as TRAINING_DATASET#1" in reasons["TESTING_DATASET#0"]
@@ -74,7 +80,9 @@ def test_files_that_do_not_say_how_their_mel_was_made_need_a_fitting_signal(
     assert open_any_split(tmp_path / "new", "val").signal == signal
 
 
-def test_what_is_not_finite_is_left_out_and_the_new_store_is_whole(old: Path, tmp_path: Path, door) -> None:
+def test_what_is_not_finite_is_left_out_and_the_new_store_is_whole(
+    old: Path, tmp_path: Path, door
+) -> None:
     for name, row, value in (("train", 3, np.nan), ("val", 1, -np.inf)):
         with h5py.File(old / FILES[name], "r+") as file:
             file["segments_mel"][row, 5, 1, 2, 0] = value

@@ -33,7 +33,10 @@ def test_the_picture_is_the_recording_in_time_order_without_repeats(split):
     windows = split.mel.rows(0, int(split.recording_offsets[1])).astype(np.float32)
     first = windows[0].transpose(0, 2, 1).reshape(-1, signal.n_mels).T
     assert mel.level_db[:, : first.shape[1]] == pytest.approx(first)
-    assert mel.level_db.shape == (signal.n_mels, round(mel.duration_s / signal.window_s * first.shape[1]))
+    assert mel.level_db.shape == (
+        signal.n_mels,
+        round(mel.duration_s / signal.window_s * first.shape[1]),
+    )
     assert (mel.low_hz, mel.high_hz) == (signal.fmin_hz, signal.top_hz)
 
 
@@ -61,7 +64,9 @@ def test_sound_kept_in_the_store_is_played_without_the_file(tmp_path: Path, writ
 
     for label in ("LEAK", "NOLEAK"):
         for index in range(3):
-            write_sound(f"audio/{label}/{index}.wav", seconds=1.5, seed=index + 10 * (label == "LEAK"))
+            write_sound(
+                f"audio/{label}/{index}.wav", seconds=1.5, seed=index + 10 * (label == "LEAK")
+            )
     build_store(
         BuildConfig(
             source=str(tmp_path / "audio"),

@@ -18,7 +18,9 @@ def recordings(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
     return np.array(groups + [""] * unknown)[order], np.array(is_leak + [True] * unknown)[order]
 
 
-@given(recordings(), st.sampled_from([0, 2, 3]), st.sampled_from([0.2, 0.25, 0.4]), st.integers(0, 3))
+@given(
+    recordings(), st.sampled_from([0, 2, 3]), st.sampled_from([0.2, 0.25, 0.4]), st.integers(0, 3)
+)
 def test_every_known_recording_is_held_out_once_and_its_group_is_heard_nowhere_else(
     found: tuple[np.ndarray, np.ndarray], count: int, val_fraction: float, seed: int
 ) -> None:
@@ -60,7 +62,10 @@ def test_folds_are_stratified_and_follow_the_seed() -> None:
     assert [int(is_leak[fold.test].sum()) for fold in folds] == [2] * 10
     assert {len(fold.test) for fold in folds} == {6}
     again, other = (make_folds(groups, is_leak, 10, 0.2, seed) for seed in (0, 1))
-    assert all((a.test == b.test).all() and (a.val == b.val).all() for a, b in zip(folds, again, strict=True))
+    assert all(
+        (a.test == b.test).all() and (a.val == b.val).all()
+        for a, b in zip(folds, again, strict=True)
+    )
     assert any(set(a.test) != set(b.test) for a, b in zip(folds, other, strict=True))
 
 
@@ -88,13 +93,20 @@ IDS = np.array(["a.wav", "b.wav", "c.wav", "d.wav"])
 def test_folds_that_would_stay_empty_are_refused() -> None:
     groups = np.repeat(np.arange(8).astype(str), [8, 6, 3, 4, 1, 1, 1, 2])
     is_leak = np.isin(np.arange(26), [6, 8, 10, 13, 14, 15, 16, 20])
-    with pytest.raises(InputError, match="8 groups of such sizes and labels fill only 7 of 8 folds"):
+    with pytest.raises(
+        InputError, match="8 groups of such sizes and labels fill only 7 of 8 folds"
+    ):
         make_folds(groups, is_leak, folds=8, val_fraction=0.2, seed=0)
 
 
 def test_groups_of_one_or_more_columns_are_blank_where_a_column_is() -> None:
     assert group_keys_of(COLUMNS, ["pipe"], IDS, "x").tolist() == ["1", "1", "3", ""]
-    assert group_keys_of(COLUMNS, ["pipe", "day"], IDS, "x").tolist() == ["1 / mon", "1 / tue", "3 / mon", ""]
+    assert group_keys_of(COLUMNS, ["pipe", "day"], IDS, "x").tolist() == [
+        "1 / mon",
+        "1 / tue",
+        "3 / mon",
+        "",
+    ]
     assert group_keys_of(COLUMNS, ["recording"], IDS, "x").tolist() == IDS.tolist()
 
 

@@ -25,7 +25,9 @@ def test_a_reader_works_while_a_writer_has_the_file_open(write_store: Any, plant
     """The writer holds HDF5's lock; readers ask for none."""
     store = write_store(train=[planted("leak", 1), planted("other", 2)])
     command = [sys.executable, "-c", WRITING, str(store / "train.h5")]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as writer:
         assert writer.stdout is not None
         assert writer.stdout.readline() == "open\n"
         split = open_any_split(store, "train")
@@ -38,7 +40,9 @@ def test_a_reader_works_while_a_writer_has_the_file_open(write_store: Any, plant
     ("error", "message"),
     [
         (
-            BlockingIOError(11, "Unable to synchronously open file (unable to lock file, errno = 11)"),
+            BlockingIOError(
+                11, "Unable to synchronously open file (unable to lock file, errno = 11)"
+            ),
             r"x\.h5: cannot be read as HDF5 \(it is locked\)\. .*wait.*HDF5_USE_FILE_LOCKING=FALSE",
         ),
         (
@@ -47,7 +51,10 @@ def test_a_reader_works_while_a_writer_has_the_file_open(write_store: Any, plant
         ),
         (PermissionError(13, "Permission denied"), r"you may not read it\)\. Have its owner"),
         (OSError("truncated file: eof = 1"), r"it is cut off\)\. Build it again"),
-        (OSError("file signature not found\nmore"), r"\(file signature not found\)\. Build it again"),
+        (
+            OSError("file signature not found\nmore"),
+            r"\(file signature not found\)\. Build it again",
+        ),
     ],
 )
 def test_what_stands_in_the_way_is_said(

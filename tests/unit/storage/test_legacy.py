@@ -45,7 +45,9 @@ def test_it_reads_like_a_store(tmp_path: Path, axes: int, how: dict[str, Any]):
     assert split.recording_offsets.tolist() == [0, 8, 16, 24]
     assert np.array_equal(split.mel.rows(0, 24), mel.reshape(24, 2, 16, 1))
     assert np.array_equal(split.mel.rows(7, 18), mel.reshape(24, 2, 16, 1)[7:18])
-    assert np.array_equal(split.mel.gather(np.array([23, 0, 9, 9])), mel.reshape(24, 2, 16, 1)[[23, 0, 9, 9]])
+    assert np.array_equal(
+        split.mel.gather(np.array([23, 0, 9, 9])), mel.reshape(24, 2, 16, 1)[[23, 0, 9, 9]]
+    )
     assert split.recording_ids.tolist() == [f"TRAINING_DATASET#{n}" for n in range(3)]
     assert split.groups == {}
     assert split.numbers("weight", 1.0).tolist() == [1.0, 1.0, 1.0]
@@ -79,7 +81,8 @@ def test_labels_outside_the_vocabulary_are_listed(tmp_path: Path, stored: np.nda
 
 @pytest.mark.parametrize(
     ("changes", "hops"),
-    [({}, (1024, 512)), ({"duration_sec": 1.125}, (512, 512))],  # 8 windows: without overlap, or with half
+    # 8 windows: without overlap, or with half
+    [({}, (1024, 512)), ({"duration_sec": 1.125}, (512, 512))],
 )
 def test_its_signal_is_recovered(tmp_path: Path, changes: dict[str, float], hops: tuple[int, int]):
     write(tmp_path, np.array([0, 2]), config=CONFIG | changes)
@@ -100,7 +103,9 @@ def test_its_signal_is_recovered(tmp_path: Path, changes: dict[str, float], hops
         ({"sample_rate": 4096}, "does not describe its mel"),
     ],
 )
-def test_an_unknown_signal_is_unknown_not_guessed(tmp_path: Path, config: dict[str, Any] | None, reason: str):
+def test_an_unknown_signal_is_unknown_not_guessed(
+    tmp_path: Path, config: dict[str, Any] | None, reason: str
+):
     write(tmp_path, np.array([0, 2]), config=config)
     split = open_legacy_split(tmp_path, "train")
     assert split.signal is None
@@ -125,7 +130,11 @@ def test_faulty_files_are_named(tmp_path: Path):
 @pytest.mark.parametrize(("rows", "slow"), [(None, False), (1, False), (300, True)])
 def test_large_chunks_are_named_with_the_way_out(tmp_path: Path, rows: int | None, slow: bool):
     """A random window of a chunk that was laid out for writing costs the whole chunk."""
-    write(tmp_path, np.arange(3000) % 5, **({} if rows is None else {"chunks": (rows * 10, 8, 2, 16, 1)}))
+    write(
+        tmp_path,
+        np.arange(3000) % 5,
+        **({} if rows is None else {"chunks": (rows * 10, 8, 2, 16, 1)}),
+    )
     found = open_legacy_split(tmp_path, "train").mel.slow_chunks
     assert (found is not None) == slow
     if found is not None:

@@ -67,7 +67,8 @@ def test_a_split_is_in_memory_once_while_it_is_read(
 
 def test_windows_in_memory_begin_at_a_page(tmp_path: Path) -> None:
     mel, expected = array_of(tmp_path / "x.h5", (WINDOWS, 4, 64, 32))
-    for windows in (1, 7, WINDOWS):  # numpy alone does so for small arrays at times, for large ones never
+    # numpy alone does so for small arrays at times, for large ones never
+    for windows in (1, 7, WINDOWS):
         assert mel.read(0, windows).ctypes.data % PAGE_BYTES == 0
         assert np.array_equal(mel.read(0, windows), expected[:windows])
 

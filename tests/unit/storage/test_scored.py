@@ -15,7 +15,9 @@ from leakdet.storage.scored import TIMELINE_POINTS, ScoredRecordings, csv_rows, 
 def scored(n=60, windows=5, seed=0, gap=0.25, threshold=0.5, name="test"):
     rng = np.random.default_rng(seed)
     is_leak = np.arange(n) % 2 == 0
-    prob = np.clip(rng.normal(0.4 + gap * np.repeat(is_leak, windows), 0.15), 0, 1).astype(np.float32)
+    prob = np.clip(rng.normal(0.4 + gap * np.repeat(is_leak, windows), 0.15), 0, 1).astype(
+        np.float32
+    )
     offsets = np.arange(n + 1) * windows
     return ScoredRecordings(
         name=name,
@@ -43,7 +45,9 @@ def test_recordings_csv_says_what_was_decided_and_why(tmp_path: Path):
         prob = found.window_prob[5 * index : 5 * index + 5]
         assert (row["decision"] == "leak") == (found.score[index] >= 0.5)
         assert int(row["leak_windows"]) == (prob >= 0.5).sum()
-        assert [float(value) for value in row["timeline"].split()] == pytest.approx(prob.tolist(), abs=5e-4)
+        assert [float(value) for value in row["timeline"].split()] == pytest.approx(
+            prob.tolist(), abs=5e-4
+        )
         assert row["site"] == f"s{index % 6}"
 
 

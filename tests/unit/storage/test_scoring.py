@@ -38,7 +38,9 @@ def damage_chunk(path: Path, window: int) -> None:
 
 
 @pytest.mark.parametrize("view", [False, True], ids=["split", "fold"])
-def test_scoring_names_the_recording_of_a_damaged_chunk(write_store: Any, planted: Any, view: bool) -> None:
+def test_scoring_names_the_recording_of_a_damaged_chunk(
+    write_store: Any, planted: Any, view: bool
+) -> None:
     store = write_store(test=[planted("leak", number, windows=4) for number in range(4)])
     damage_chunk(store / "test.h5", window=9)
     split = open_any_split(store, "test")

@@ -44,7 +44,9 @@ def test_label_folders(tmp_path: Path):
 
 
 def test_split_folders(tmp_path: Path):
-    touch(tmp_path, "train/LEAK/a.wav", "Validation/NOLEAK/b.wav", "test/LEAK/c.wav", "test/stray.wav")
+    touch(
+        tmp_path, "train/LEAK/a.wav", "Validation/NOLEAK/b.wav", "test/LEAK/c.wav", "test/stray.wav"
+    )
     source = read_source(tmp_path)
     assert sorted((r.recording_id, r.label, r.split) for r in source.recordings) == [
         ("Validation/NOLEAK/b.wav", "NOLEAK", "val"),
@@ -57,7 +59,12 @@ def test_split_folders(tmp_path: Path):
 def test_a_predecessors_file_names_carry_groups(tmp_path: Path):
     touch(tmp_path, "LEAK/s7~r1~2024-05-01~12.wav", "NOLEAK/plain.wav")
     first, second = read_source(tmp_path).recordings
-    assert first.groups == {"sensor": "s7", "recording": "r1", "timestamp": "2024-05-01", "gain_db": "12"}
+    assert first.groups == {
+        "sensor": "s7",
+        "recording": "r1",
+        "timestamp": "2024-05-01",
+        "gain_db": "12",
+    }
     assert second.groups == {}
 
 

@@ -19,7 +19,9 @@ def recordings(*of: tuple[str, str], split: str | None = None) -> list[SourceRec
 
 
 MADE = st.lists(
-    st.tuples(st.sampled_from(["leak", "no", "other"]), st.integers(0, 8).map(str)), min_size=1, max_size=60
+    st.tuples(st.sampled_from(["leak", "no", "other"]), st.integers(0, 8).map(str)),
+    min_size=1,
+    max_size=60,
 )
 
 
@@ -46,7 +48,9 @@ def test_every_split_gets_both_classes_where_that_is_possible(leaks: int, rest: 
 
 def test_shares_are_kept_in_every_label():
     made = recordings(*[("leak", "")] * 100, *[("no", "")] * 300)
-    counts = Counter(zip(assign_splits(made, SplitConfig(), "leak"), (r.label for r in made), strict=True))
+    counts = Counter(
+        zip(assign_splits(made, SplitConfig(), "leak"), (r.label for r in made), strict=True)
+    )
     assert counts == {
         ("train", "leak"): 70, ("val", "leak"): 20, ("test", "leak"): 10,
         ("train", "no"): 210, ("val", "no"): 60, ("test", "no"): 30,
@@ -61,7 +65,9 @@ def test_seeds_differ():
 
 def test_too_few_leaks_are_refused_with_the_counts():
     made = recordings(("leak", ""), ("no", ""), ("no", ""))
-    rows = list(zip(assign_splits(made, SplitConfig(), "leak"), (r.label for r in made), strict=True))
+    rows = list(
+        zip(assign_splits(made, SplitConfig(), "leak"), (r.label for r in made), strict=True)
+    )
     with pytest.raises(InputError, match=r"has 0 leak and .*Counts: train: .*val: .*test: "):
         check_both_classes(rows, SplitConfig(), "leak", given=False)
 
@@ -70,7 +76,12 @@ def test_given_splits_are_kept_and_checked():
     made = recordings(("leak", "a"), ("no", "a"), split="train") + recordings(
         ("leak", "b"), ("no", "b"), split="test"
     )
-    assert assign_splits(made, SplitConfig(group_by=["site"]), "leak") == ["train", "train", "test", "test"]
+    assert assign_splits(made, SplitConfig(group_by=["site"]), "leak") == [
+        "train",
+        "train",
+        "test",
+        "test",
+    ]
     torn = recordings(("leak", "a"), split="train") + recordings(("no", "a"), split="test")
     with pytest.raises(InputError, match=r"1 of 1 groups .* a in test and train"):
         assign_splits(torn, SplitConfig(group_by=["site"]), "leak")
@@ -85,16 +96,24 @@ def test_blank_groups_are_groups_of_their_own():
 
 
 def test_unknown_columns_are_named():
-    with pytest.raises(InputError, match=r"\['pipe'\] are no group columns of the source; it has \['site'\]"):
-        assign_splits(recordings(("leak", "a"), ("no", "b")), SplitConfig(group_by=["pipe"]), "leak")
+    with pytest.raises(
+        InputError, match=r"\['pipe'\] are no group columns of the source; it has \['site'\]"
+    ):
+        assign_splits(
+            recordings(("leak", "a"), ("no", "b")), SplitConfig(group_by=["pipe"]), "leak"
+        )
 
 
-@pytest.mark.parametrize("names", [["LEAK", "NOLEAK"], ["no_leak", "leak"], ["BACKGROUND", "Leak", "NORMAL"]])
+@pytest.mark.parametrize(
+    "names", [["LEAK", "NOLEAK"], ["no_leak", "leak"], ["BACKGROUND", "Leak", "NORMAL"]]
+)
 def test_the_leak_is_found_in_any_case_and_place(names: list[str]):
     assert leak_name(names, None, "x").casefold() == "leak"
 
 
 def test_no_leak_class_lists_what_is_there():
-    with pytest.raises(InputError, match=r"names 0 of the labels \['burst', 'quiet'\].*labels.leak=NAME"):
+    with pytest.raises(
+        InputError, match=r"names 0 of the labels \['burst', 'quiet'\].*labels.leak=NAME"
+    ):
         leak_name(["burst", "quiet"], None, "x")
     assert leak_name(["burst", "quiet"], "BURST", "x") == "burst"

@@ -32,7 +32,11 @@ def row(number: int, windows: int, **changes: object) -> RecordingRow:
 
 
 def mel_of(number: int, windows: int) -> np.ndarray:
-    return np.random.default_rng(number).normal(-40, 10, (windows, *SIGNAL.mel_shape)).astype(np.float16)
+    return (
+        np.random.default_rng(number)
+        .normal(-40, 10, (windows, *SIGNAL.mel_shape))
+        .astype(np.float16)
+    )
 
 
 def write(folder: Path, name: str = "train", numbers: range = range(4), **how: str) -> Path:
@@ -46,7 +50,9 @@ def write(folder: Path, name: str = "train", numbers: range = range(4), **how: s
             else None
         )
         starts = np.arange(windows, dtype=np.float32) * 0.05
-        writer.add(row(number, windows), starts, io.BytesIO(mel_of(number, windows).tobytes()), sound)
+        writer.add(
+            row(number, windows), starts, io.BytesIO(mel_of(number, windows).tobytes()), sound
+        )
     writer.write(folder / f"{name}.h5", ["LEAK", "NOLEAK"], "LEAK", **how)
     return folder
 
@@ -116,7 +122,9 @@ def test_a_group_column_that_one_file_lacks_is_blank_there(tmp_path: Path, witho
             if number == without:
                 del file["group"]
     split = open_split(tmp_path, "train")
-    assert split.groups["site"].tolist() == (["", "", "s1", "s1"] if without == 0 else ["s0", "s0", "", ""])
+    assert split.groups["site"].tolist() == (
+        ["", "", "s1", "s1"] if without == 0 else ["s0", "s0", "", ""]
+    )
     check_apart([split])
 
 
@@ -151,7 +159,9 @@ def test_a_cut_off_file_is_named(tmp_path: Path):
         open_split(tmp_path, "train")
 
 
-def _exchange(name: str, change: Callable[[np.ndarray], Any], **how: Any) -> Callable[[h5py.File], None]:
+def _exchange(
+    name: str, change: Callable[[np.ndarray], Any], **how: Any
+) -> Callable[[h5py.File], None]:
     """Puts `change` of a data set in its place."""
 
     def exchanged(file: h5py.File) -> None:

@@ -64,7 +64,9 @@ def test_a_window_too_few_or_too_many_is_found(tmp_path: Path, write_sound, wind
 
 
 @pytest.mark.parametrize(("wrong", "shown"), [(np.nan, "nan"), (0.0, r"\d+\.\d\d")])
-def test_one_wrong_number_in_the_last_window_is_found(tmp_path: Path, write_sound, wrong: float, shown: str):
+def test_one_wrong_number_in_the_last_window_is_found(
+    tmp_path: Path, write_sound, wrong: float, shown: str
+):
     audio = write_sound("short.wav", 9.0, 2000)
     mel = heard(audio)
     mel[-1, -1, -1] = wrong

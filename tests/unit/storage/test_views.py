@@ -29,13 +29,17 @@ def test_a_pool_holds_every_recording_of_every_split(bases: list[StoreSplit]) ->
     view = pooled(bases)
     assert view.recordings == 4
     assert view.windows_per_recording.tolist() == [3, 5, 2, 4]
-    assert (view.mel.rows(0, 14) == np.concatenate([base.mel.rows(0, base.windows) for base in bases])).all()
+    assert (
+        view.mel.rows(0, 14) == np.concatenate([base.mel.rows(0, base.windows) for base in bases])
+    ).all()
     assert view.recording_ids.tolist() == ["0000.wav", "0001.wav", "0002.wav", "0003.wav"]
     assert view.groups["site"].tolist() == ["a", "b", "a", "c"]
     assert view.groups["pipe"].tolist() == ["", "", "7", ""]
 
 
-def test_picked_recordings_keep_their_own_windows_labels_and_numbers(bases: list[StoreSplit]) -> None:
+def test_picked_recordings_keep_their_own_windows_labels_and_numbers(
+    bases: list[StoreSplit],
+) -> None:
     everything = pooled(bases)
     view = everything.take(np.array([3, 0, 1]), "fold").take(np.array([1, 0]), "again")
     assert view.name == "again"
@@ -70,5 +74,7 @@ def test_shuffled_labels_are_the_same_labels_and_survive_picking(bases: list[Sto
 
 def test_splits_that_disagree_are_not_pooled(bases: list[StoreSplit], tmp_path: Path) -> None:
     bases[1].label_names = ["leak", "noise"]
-    with pytest.raises(InputError, match=r"val\.h5: its label_names differs from that of train\.h5"):
+    with pytest.raises(
+        InputError, match=r"val\.h5: its label_names differs from that of train\.h5"
+    ):
         pooled(bases)

@@ -89,7 +89,12 @@ def stores() -> SimpleNamespace:
     return SimpleNamespace(write_split=write_split, samples_of=samples_of, signal=SIGNAL)
 
 
-QUIET = ("experiment=smoke", "logger=none", "trainer.enable_progress_bar=false", "data.batch_size=16")
+QUIET = (
+    "experiment=smoke",
+    "logger=none",
+    "trainer.enable_progress_bar=false",
+    "data.batch_size=16",
+)
 
 Configured = Callable[..., TrainConfig]
 Fitted = Callable[..., pl.Trainer]

@@ -31,9 +31,13 @@ class EpochEnds(pl.Callback):
         self.trained: list[dict[str, torch.Tensor]] = []
         self.kept: list[dict[str, torch.Tensor]] = []
 
-    def on_train_batch_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule", *_: Any) -> None:
+    def on_train_batch_end(
+        self, trainer: "pl.Trainer", pl_module: "pl.LightningModule", *_: Any
+    ) -> None:
         if trainer.fit_loop.epoch_loop.batch_progress.is_last_batch:
-            self.trained.append({name: p.detach().clone() for name, p in pl_module.named_parameters()})
+            self.trained.append(
+                {name: p.detach().clone() for name, p in pl_module.named_parameters()}
+            )
 
     def on_train_epoch_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
         if trainer.current_epoch:

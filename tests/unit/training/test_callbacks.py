@@ -52,7 +52,9 @@ def test_a_broken_run_gives_its_own_warning(kind: str, fitted: Fitted, tmp_path:
     assert said(tmp_path) == [kind]
 
 
-def test_a_badly_scaled_input(fitted: Fitted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_badly_scaled_input(
+    fitted: Fitted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from leakdet.detection.networks import InputLayer
 
     plain = InputLayer.forward
@@ -61,7 +63,9 @@ def test_a_badly_scaled_input(fitted: Fitted, tmp_path: Path, monkeypatch: pytes
     assert said(tmp_path) == ["first_batch"]
 
 
-def test_a_constant_network(fitted: Fitted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_constant_network(
+    fitted: Fitted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from leakdet.detection.networks import Paper
 
     plain = Paper.features
@@ -198,9 +202,9 @@ def test_the_loss_stop_waits_while_f1_rises_or_the_loss_stands() -> None:
     stop = LossStop(patience=2)
     assert [stop.heard(loss, 0.5) for loss in (1.0, 1.005, 1.2, 1.3)] == [False, False, False, True]
     stop = LossStop(patience=2)
-    assert [stop.heard(*pair) for pair in ((1.0, 0.5), (1.2, 0.5), (1.3, 0.6), (1.4, 0.6), (0.9, 0.6))] == [
-        False
-    ] * 5
+    assert [
+        stop.heard(*pair) for pair in ((1.0, 0.5), (1.2, 0.5), (1.3, 0.6), (1.4, 0.6), (0.9, 0.6))
+    ] == [False] * 5
     resumed = LossStop(patience=2)
     resumed.load_state_dict({"waited": 1, "lowest": 1.0, "best_f1": 0.5})
     assert resumed.heard(1.5, 0.5)
@@ -237,7 +241,9 @@ class Weights(pl.Callback):
         self.of_steps: list[dict[str, torch.Tensor]] = []
         self.epoch_ends: list[int] = []
 
-    def on_train_batch_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule", *_: Any) -> None:
+    def on_train_batch_end(
+        self, trainer: "pl.Trainer", pl_module: "pl.LightningModule", *_: Any
+    ) -> None:
         self.of_steps.append({name: p.detach().clone() for name, p in pl_module.named_parameters()})
         if trainer.fit_loop.epoch_loop.batch_progress.is_last_batch:
             self.epoch_ends.append(len(self.of_steps) - 1)
@@ -265,7 +271,9 @@ def test_averaged_weights_are_what_is_kept(
         assert not torch.equal(kept[parameter], seen.of_steps[-1][parameter]) or "bias" in parameter
 
 
-def test_the_settings_that_would_validate_on_a_part_are_refused(fitted: Fitted, tmp_path: Path) -> None:
+def test_the_settings_that_would_validate_on_a_part_are_refused(
+    fitted: Fitted, tmp_path: Path
+) -> None:
     with pytest.raises(LeakdetError, match="limit_val_batches"):
         fitted(tmp_path, "trainer.limit_val_batches=2")
     assert fitting.LOGGERS

@@ -22,7 +22,12 @@ TRAINER = {
 @pytest.fixture
 def store(write_store: Any, planted: Any) -> Path:
     recordings = [
-        planted("leak" if n % 2 else "other", seed=n, bump_db=4.0 * (n % 2), groups={"pipe": "AB"[n // 8]})
+        planted(
+            "leak" if n % 2 else "other",
+            seed=n,
+            bump_db=4.0 * (n % 2),
+            groups={"pipe": "AB"[n // 8]},
+        )
         for n in range(16)
     ]
     return Path(write_store(train=recordings))
@@ -49,7 +54,9 @@ def test_the_labels_held_out_change_neither_a_score_nor_the_threshold(
     labels = view.label_id.copy()
     labels[task.fold.test] = 1 - labels[task.fold.test]
     lied = replace(task, view=replace(view, label_id=labels))
-    honest, misled = (run_fold(config(store), store, found, tmp_path / "folds") for found in (task, lied))
+    honest, misled = (
+        run_fold(config(store), store, found, tmp_path / "folds") for found in (task, lied)
+    )
     assert misled["scores"] == honest["scores"]
     assert misled["decision_rule"] == honest["decision_rule"]
     assert list((tmp_path / "folds").iterdir()) == []  # nothing is left of the training

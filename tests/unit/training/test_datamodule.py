@@ -51,7 +51,9 @@ def test_the_mix_is_of_what_is_drawn_and_moves_under_a_curriculum(store: Path) -
 
 def test_standardisation_sees_the_same_samples_whatever_the_residency(store: Path) -> None:
     seen = [
-        np.concatenate([batch.numpy() for batch in module(store, residency=kind).standardisation_batches()])
+        np.concatenate(
+            [batch.numpy() for batch in module(store, residency=kind).standardisation_batches()]
+        )
         for kind in ("ram", "stream")
     ]
     assert np.array_equal(*seen)
@@ -126,7 +128,9 @@ def test_a_group_column_that_a_split_lacks_is_blank_there(store: Path) -> None:
 
 @pytest.mark.parametrize("residency", ["ram", "stream"])
 @pytest.mark.parametrize("split", ["TRAINING", "VALIDATION"])
-def test_what_a_predecessor_never_read_is_not_trained_on(tmp_path: Path, residency: str, split: str) -> None:
+def test_what_a_predecessor_never_read_is_not_trained_on(
+    tmp_path: Path, residency: str, split: str
+) -> None:
     for seed, name in enumerate(("TRAINING", "VALIDATION")):
         mel = np.random.default_rng(seed).normal(-60, 9, (6, 4, 2, 8, 1)).astype(np.float16)
         if name == split:
@@ -140,7 +144,9 @@ def test_what_a_predecessor_never_read_is_not_trained_on(tmp_path: Path, residen
 
 def test_blank_groups_belong_to_nobody(stores: SimpleNamespace, tmp_path: Path) -> None:
     for name in ("train", "val"):
-        stores.write_split(tmp_path / f"{name}.h5", WINDOWS, LABELS, groups={"site": ["", "", "", name]})
+        stores.write_split(
+            tmp_path / f"{name}.h5", WINDOWS, LABELS, groups={"site": ["", "", "", name]}
+        )
     module(tmp_path)
 
 
@@ -237,10 +243,12 @@ def test_memory_is_pinned_only_where_an_accelerator_reads_it(
 def test_one_process_chooses_for_all_of_its_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("leakdet.training.residency.host_free_bytes", lambda: 10**9)
     monkeypatch.delenv("LOCAL_RANK", raising=False)
-    monkeypatch.setenv("LEAKDET_RESIDENCY", "stream")  # left by an earlier run: not for a first process
+    # left by an earlier run: not for a first process
+    monkeypatch.setenv("LEAKDET_RESIDENCY", "stream")
     cpu = {"accelerator": "cpu"}
     assert choose_residency("auto", 4 * 10**8, cpu).kind == "ram"
-    monkeypatch.setattr("leakdet.training.residency.host_free_bytes", lambda: 10**8)  # the first one took it
+    # the first one took it
+    monkeypatch.setattr("leakdet.training.residency.host_free_bytes", lambda: 10**8)
     monkeypatch.setenv("LOCAL_RANK", "1")
     assert choose_residency("auto", 4 * 10**8, cpu).kind == "ram"
     monkeypatch.delenv("LEAKDET_RESIDENCY")  # started by another program
@@ -254,9 +262,13 @@ def test_one_process_chooses_for_all_of_its_machine(monkeypatch: pytest.MonkeyPa
         (("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat"), "total_inactive_file"),
     ],
 )  # fmt: skip
-def test_files_read_lately_do_not_count_as_used(tmp_path: Path, names: tuple[str, ...], cached: str) -> None:
+def test_files_read_lately_do_not_count_as_used(
+    tmp_path: Path, names: tuple[str, ...], cached: str
+) -> None:
     (tmp_path / "memory").mkdir()
-    for name, text in zip(names, ("5000", "4500", f"anon 100\n{cached} 3000\nother 9\n"), strict=True):
+    for name, text in zip(
+        names, ("5000", "4500", f"anon 100\n{cached} 3000\nother 9\n"), strict=True
+    ):
         (tmp_path / name).write_text(text)
     assert host_free_bytes(tmp_path) == 3500
 

@@ -72,7 +72,12 @@ def test_a_loss_that_never_falls_proposes_nothing(losses: list[float]):
 
 def test_sizes_grow_while_it_pays():
     speeds = {32: 100.0, 64: 190.0, 128: 350.0, 256: 360.0, 512: 1000.0}
-    assert growing(speeds.get, list(speeds)) == [(32, 100.0), (64, 190.0), (128, 350.0), (256, 360.0)]
+    assert growing(speeds.get, list(speeds)) == [
+        (32, 100.0),
+        (64, 190.0),
+        (128, 350.0),
+        (256, 360.0),
+    ]
     assert growing({32: 100.0}.get, [32, 64]) == [(32, 100.0)]  # 64 does not fit
     with pytest.raises(LeakdetError, match="not even 32"):
         growing({}.get, [32, 64])
@@ -83,9 +88,15 @@ def test_both_finders_write_what_they_saw_and_chose(configured, demo_store, tmp_
     data = LeakDataModule(config, demo_store)
     module = LeakModule(config, data)
     before = {name: value.clone() for name, value in module.state_dict().items()}
-    rate, size = find_rate(module, data, tmp_path, CPU), find_batch_size(module, data, tmp_path, CPU)
+    rate, size = (
+        find_rate(module, data, tmp_path, CPU),
+        find_batch_size(module, data, tmp_path, CPU),
+    )
     assert all((module.state_dict()[name] == value).all() for name, value in before.items())
-    for name, column, found in (("lr_finder", "lr", rate), ("batch_size_finder", "batch_size", size)):
+    for name, column, found in (
+        ("lr_finder", "lr", rate),
+        ("batch_size_finder", "batch_size", size),
+    ):
         rows = np.atleast_1d(np.genfromtxt(tmp_path / f"{name}.csv", delimiter=",", names=True))
         assert rows[column][rows["chosen"] == 1].tolist() == [found]
     assert size * EPOCH_STEPS <= max(len(data.train_samples), 32 * EPOCH_STEPS)
@@ -123,8 +134,12 @@ def test_both_try_on_the_device_of_the_training_and_a_network_without_room_there
 
 def test_the_finders_are_handed_the_trainers_device(fitted, tmp_path, monkeypatch):
     asked: list[torch.device] = []
-    monkeypatch.setattr("leakdet.training.finding.find_batch_size", lambda *a: asked.append(a[-1]) or 16)
-    monkeypatch.setattr("leakdet.training.finding.find_rate", lambda *a: asked.append(a[-1]) or 1e-3)
+    monkeypatch.setattr(
+        "leakdet.training.finding.find_batch_size", lambda *a: asked.append(a[-1]) or 16
+    )
+    monkeypatch.setattr(
+        "leakdet.training.finding.find_rate", lambda *a: asked.append(a[-1]) or 1e-3
+    )
     fitted(tmp_path, "find_lr=true", "find_batch_size=true", "trainer.max_epochs=1")
     assert asked == [CPU, CPU]
 

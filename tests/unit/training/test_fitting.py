@@ -44,7 +44,9 @@ CONF = Path(__file__).parents[3] / "conf"
 def test_a_part_of_the_validation_recordings_is_refused_by_name(
     override: str, configured: Configured
 ) -> None:
-    with pytest.raises(SettingsError, match="a part of the validation recordings gives no result") as refused:
+    with pytest.raises(
+        SettingsError, match="a part of the validation recordings gives no result"
+    ) as refused:
         check_settings(configured(override))
     name, value = override.lstrip("+").split("=")
     assert f"{name}={value}".lower() in str(refused.value).lower()
@@ -70,7 +72,9 @@ def test_all_validation_recordings_are_allowed(configured: Configured) -> None:
 def test_a_trainer_that_cannot_be_is_told_with_the_ones_that_can(
     override: str, what: str, configured: Configured, tmp_path: Path
 ) -> None:
-    with pytest.raises(SettingsError, match=rf"(?s)trainer: .*{what}.*trainer= one of cpu, gpu, ddp, debug"):
+    with pytest.raises(
+        SettingsError, match=rf"(?s)trainer: .*{what}.*trainer= one of cpu, gpu, ddp, debug"
+    ):
         make_trainer(configured(override), tmp_path)
 
 
@@ -78,7 +82,9 @@ def test_the_trainers_that_are_named_are_those_that_ship() -> None:
     assert set(TRAINERS) == {path.stem for path in (CONF / "trainer").glob("*.yaml")}
 
 
-def test_a_logger_argument_that_does_not_exist_is_told(configured: Configured, tmp_path: Path) -> None:
+def test_a_logger_argument_that_does_not_exist_is_told(
+    configured: Configured, tmp_path: Path
+) -> None:
     with pytest.raises(SettingsError, match=r"logger\.csv: .*nonesuch"):
         make_trainer(configured("logger=csv", "+logger.csv.nonesuch=1"), tmp_path)
 
@@ -90,8 +96,12 @@ def precision() -> Iterator[Callable[[], str]]:
     torch.set_float32_matmul_precision(before)
 
 
-@pytest.mark.parametrize(("kind", "expected"), [(CPUAccelerator, "highest"), (CUDAAccelerator, "high")])
-def test_tf32_on_an_accelerator_only(kind: Any, expected: str, precision: Callable[[], str]) -> None:
+@pytest.mark.parametrize(
+    ("kind", "expected"), [(CPUAccelerator, "highest"), (CUDAAccelerator, "high")]
+)
+def test_tf32_on_an_accelerator_only(
+    kind: Any, expected: str, precision: Callable[[], str]
+) -> None:
     suit_device(Mock(spec=pl.Trainer, accelerator=kind()))
     assert precision() == expected
 
@@ -109,12 +119,17 @@ def test_a_batch_larger_than_the_split_is_one_step(fitted: Fitted, tmp_path: Pat
 def test_the_check_before_training_leaves_no_trace(fitted: Fitted, tmp_path: Path) -> None:
     """Its batches are no validation set: no best score, stop or number may know of them."""
     for batches in (0, 2):
-        fitted(tmp_path / str(batches), "trainer.max_epochs=2", f"trainer.num_sanity_val_steps={batches}")
+        fitted(
+            tmp_path / str(batches),
+            "trainer.max_epochs=2",
+            f"trainer.num_sanity_val_steps={batches}",
+        )
     without, with_it = (tmp_path / str(batches) for batches in (0, 2))
     assert (without / names.HISTORY).read_bytes() == (with_it / names.HISTORY).read_bytes()
     for name in (names.BEST_F1, names.BEST_LOSS, names.LAST):
         ours, theirs = (
-            read_checkpoint(folder / names.CHECKPOINTS / f"{name}.ckpt") for folder in (without, with_it)
+            read_checkpoint(folder / names.CHECKPOINTS / f"{name}.ckpt")
+            for folder in (without, with_it)
         )
         assert ours["state_dict"].keys() == theirs["state_dict"].keys()
         for key, value in ours["state_dict"].items():
@@ -126,7 +141,8 @@ def _scores(checkpoint: dict[str, Any]) -> list[tuple[str, float]]:
     """What is monitored, and its best value, by each callback that keeps one."""
     states = checkpoint["callbacks"].values()
     kept = [
-        (state.get("monitor"), state.get("best_model_score", state.get("best_score"))) for state in states
+        (state.get("monitor"), state.get("best_model_score", state.get("best_score")))
+        for state in states
     ]
     return [(monitor, float(score)) for monitor, score in kept if monitor and score is not None]
 
@@ -164,7 +180,9 @@ def test_modules_are_not_searched_for_garbage_while_training_runs(
 class Ruined(pl.Callback):
     """Spoils the weights after the last epoch's steps, before its validation check."""
 
-    def on_train_batch_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule", *_: Any) -> None:
+    def on_train_batch_end(
+        self, trainer: "pl.Trainer", pl_module: "pl.LightningModule", *_: Any
+    ) -> None:
         if trainer.current_epoch == 2 and trainer.fit_loop.epoch_loop.batch_progress.is_last_batch:
             with torch.no_grad():
                 for parameter in pl_module.parameters():
@@ -208,7 +226,12 @@ def test_a_compiled_network_learns_the_same_and_its_checkpoints_are_plain(
     """In a process of its own: these tests check the shapes of every call, which the compiler cannot follow. Its last stage,
     which writes and builds C++ for half a minute, is left out.
     """
-    recipe = ("network=linear", "trainer.max_epochs=1", "optimizer.warmup_epochs=0", "augment.eq_db=0")
+    recipe = (
+        "network=linear",
+        "trainer.max_epochs=1",
+        "optimizer.warmup_epochs=0",
+        "augment.eq_db=0",
+    )
     fitted(tmp_path / "plain", *recipe)
     store = f"data.store={configured().data.store}"
     command = [sys.executable, "-c", WITHOUT_A_COMPILER, *quiet, *recipe, store, "compile=true"]

@@ -42,7 +42,9 @@ def test_what_is_not_reset_is_inherited(source: Path, fitted: Fitted, tmp_path: 
     old = read_checkpoint(source)
     fitted(tmp_path / "anew", *STILL, f"init_from={source}")
     fitted(tmp_path / "kept", *STILL, f"init_from={source}", "init_reset=[]")
-    anew, kept = (read_checkpoint(tmp_path / name / "checkpoints" / "last.ckpt") for name in ("anew", "kept"))
+    anew, kept = (
+        read_checkpoint(tmp_path / name / "checkpoints" / "last.ckpt") for name in ("anew", "kept")
+    )
     steps = {
         name: float(found["optimizer_states"][0]["state"][0]["step"])
         for name, found in (("old", old), ("anew", anew), ("kept", kept))
@@ -85,15 +87,23 @@ def test_another_signal_network_or_kind_of_file_is_refused(
 
 @pytest.mark.parametrize("setting", ["input_norm=none", "time_pool=2"])
 def test_weights_that_would_meet_another_input_are_refused(
-    setting: str, configured: Callable[..., TrainConfig], fitted: Fitted, demo_store: Path, tmp_path: Path
+    setting: str,
+    configured: Callable[..., TrainConfig],
+    fitted: Fitted,
+    demo_store: Path,
+    tmp_path: Path,
 ) -> None:
     """Neither changes a shape of the linear network: its weights would load."""
-    fitted(tmp_path, *STILL, "network=linear", "network.time_pool=4", "network.input_norm=level_free")
+    fitted(
+        tmp_path, *STILL, "network=linear", "network.time_pool=4", "network.input_norm=level_free"
+    )
     config = configured("network=linear", "network.time_pool=4", f"network.{setting}")
     name, value = setting.split("=")
     old = {"input_norm": "level_free", "time_pool": 4}[name]
     module = LeakModule(config, LeakDataModule(config, demo_store))
-    with pytest.raises(InputError, match=rf"its network\.{name} is {old}, that of this run {value}"):
+    with pytest.raises(
+        InputError, match=rf"its network\.{name} is {old}, that of this run {value}"
+    ):
         initialise(module, tmp_path / "checkpoints" / "last.ckpt", config)
 
 

@@ -72,7 +72,9 @@ def test_training_hears_it_and_validation_never(
 
     monkeypatch.setattr(module, "augmented", noted)
     still = ("trainer.max_epochs=1", "optimizer.lr=0", "optimizer.min_lr=0", "augment.eq_db=0")
-    heard = fitted(tmp_path / "heard", *still, f"augment.interference={clips}", "augment.interference_prob=1")
+    heard = fitted(
+        tmp_path / "heard", *still, f"augment.interference={clips}", "augment.interference_prob=1"
+    )
     assert min(changed) > 0
     spared = fitted(tmp_path / "spared", *still)
     assert changed[-1] == 0

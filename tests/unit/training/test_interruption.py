@@ -38,11 +38,15 @@ def stopped_after(steps_per_epoch: int, asked_at: int, monkeypatch: pytest.Monke
         except Interrupted as stop:
             return int(trainer.global_step) if stop.exit_code == 143 else -1
         interruption.on_save_checkpoint(trainer, module, {})
-    raise AssertionError(f"{steps_per_epoch} steps an epoch, asked after {asked_at}: it never stopped")
+    raise AssertionError(
+        f"{steps_per_epoch} steps an epoch, asked after {asked_at}: it never stopped"
+    )
 
 
 @pytest.mark.parametrize("steps_per_epoch", range(1, 18))
-def test_processes_agree_within_some_steps(steps_per_epoch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_agree_within_some_steps(
+    steps_per_epoch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for asked_at in range(1, 2 * AGREE_EVERY + 1):
         stopped = stopped_after(steps_per_epoch, asked_at, monkeypatch)
         assert asked_at <= stopped <= asked_at + AGREE_EVERY

@@ -36,7 +36,12 @@ CPU = torch.device("cpu")
 
 
 def epochs_of(
-    samples: SplitSamples, residency: str, data: DataConfig, rank: int = 0, world: int = 1, seed: int = 0
+    samples: SplitSamples,
+    residency: str,
+    data: DataConfig,
+    rank: int = 0,
+    world: int = 1,
+    seed: int = 0,
 ) -> Epochs:
     if residency == "stream":
         return StreamEpochs(samples, data, seed, rank, world)
@@ -56,7 +61,9 @@ def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("leakdet.training.streaming.GATHER_BYTES", 200)
 
 
-def worker_loader_steps(stream: StreamEpochs, workers: int, epoch: int, start: int = 0) -> list[Batch]:
+def worker_loader_steps(
+    stream: StreamEpochs, workers: int, epoch: int, start: int = 0
+) -> list[Batch]:
     """What the worker processes would yield, without starting any: in turn, as DataLoader takes them."""
     per_worker = []
     for number in range(workers):
@@ -113,7 +120,10 @@ def test_natural_epoch_visits_every_sample_exactly_once(
         step = stores.signal.segments // samples.per_window
         assert sorted(numbers(seen)) == [step * number for number in range(len(samples))]
         for batch in seen:
-            own = np.searchsorted(samples.offsets, np.array(numbers([batch])) // step, side="right") - 1
+            own = (
+                np.searchsorted(samples.offsets, np.array(numbers([batch])) // step, side="right")
+                - 1
+            )
             assert batch.recording.tolist() == own.tolist()
             assert batch.class_id.tolist() == samples.class_of_recording[own].tolist()
             assert batch.weight.tolist() == samples.weight_of_recording[own].tolist()
@@ -152,7 +162,9 @@ def test_balanced_batches_are_balanced_on_each_rank(
     samples = stores.samples_of(tmp_path, [2] * 400, labels, "segment")
     data = DataConfig(batch_size=64, sampling="balanced", buffer_mb=1.0)
     for rank in (0, 1):
-        drawn = torch.cat([b.class_id for b in epochs_of(samples, residency, data, rank, 2).batches(0)])
+        drawn = torch.cat(
+            [b.class_id for b in epochs_of(samples, residency, data, rank, 2).batches(0)]
+        )
         assert drawn.float().mean().item() == pytest.approx(0.5, abs=0.1)
 
 
@@ -212,7 +224,10 @@ def test_all_residencies_have_the_same_batch_sizes(stores: SimpleNamespace, tmp_
     data = DataConfig(batch_size=7, buffer_mb=1.0)
     for rank in (0, 1):
         sizes = [
-            [len(batch.class_id) for batch in epochs_of(samples, residency, data, rank, 2).batches(0)]
+            [
+                len(batch.class_id)
+                for batch in epochs_of(samples, residency, data, rank, 2).batches(0)
+            ]
             for residency in ("ram", "stream")
         ]
         assert sizes[0] == sizes[1]
@@ -234,18 +249,24 @@ def test_order_is_a_function_of_seed_and_epoch(
     assert order(0, 0) != order(1, 0)
 
 
-def test_every_order_of_a_streamed_block_is_equally_likely(stores: SimpleNamespace, tmp_path: Path) -> None:
+def test_every_order_of_a_streamed_block_is_equally_likely(
+    stores: SimpleNamespace, tmp_path: Path
+) -> None:
     """Of the largest block, whose permutation an epoch draws, and of a smaller one, which takes its own from that."""
     samples = stores.samples_of(tmp_path, [4, 3], [0, 1], "window")
     data = DataConfig(batch_size=7)
-    data.buffer_mb = 2 * 4 * samples.split.mel.window_bytes / 1e6  # two blocks, one for each recording
+    # two blocks, one for each recording
+    data.buffer_mb = 2 * 4 * samples.split.mel.window_bytes / 1e6
     stream = StreamEpochs(samples, data, seed=0)
     found: list[Counter[tuple[int, ...]]] = [Counter(), Counter()]
     for epoch in range(480):
         (batch,) = stream.batches(epoch)
         for recording, orders in enumerate(found):
-            orders[tuple(numbers([batch])[at] for at in np.flatnonzero(batch.recording == recording))] += 1
-    for orders, count, limit in zip(found, (24, 6), (60, 30), strict=True):  # chances of less than 5e-5
+            orders[
+                tuple(numbers([batch])[at] for at in np.flatnonzero(batch.recording == recording))
+            ] += 1
+    # chances of less than 5e-5
+    for orders, count, limit in zip(found, (24, 6), (60, 30), strict=True):
         assert len(orders) == count
         assert sum((times - 480 / count) ** 2 for times in orders.values()) / (480 / count) < limit
 
@@ -267,7 +288,8 @@ def test_resuming_goes_on_with_the_samples_not_yet_seen(
     again.load_state_dict(first.state_dict())
     again.set_epoch(2)
     assert numbers(seen + list(again)) == expected
-    assert len(numbers(list(again))) == len(samples)  # only the first epoch after resuming is a part
+    # only the first epoch after resuming is a part
+    assert len(numbers(list(again))) == len(samples)
 
 
 def test_the_rest_of_an_epoch_is_not_looked_for_in_another_order(
@@ -354,7 +376,9 @@ def test_evaluation_counts_every_recording_once_on_one_rank(
     world = min(world, len(windows))
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr("leakdet.training.loaders.EVAL_WINDOWS", 7)
-        samples = stores.samples_of(Path(folder), windows, [row % 2 for row in range(len(windows))], unit)
+        samples = stores.samples_of(
+            Path(folder), windows, [row % 2 for row in range(len(windows))], unit
+        )
         held = ResidentSamples(samples) if resident else None
         loaders = [EvalLoader(samples, held, rank, world) for rank in range(world)]
         heard = [list(loader) for loader in loaders]
@@ -363,11 +387,15 @@ def test_evaluation_counts_every_recording_once_on_one_rank(
         everything = [batch for batches in heard for batch in batches]
         step = stores.signal.segments // samples.per_window
         assert numbers(everything) == [step * number for number in range(len(samples))]
-        owners = [set(torch.cat([batch.recording for batch in batches]).tolist()) for batches in heard]
+        owners = [
+            set(torch.cat([batch.recording for batch in batches]).tolist()) for batches in heard
+        ]
         assert sum(map(len, owners)) == len(windows)
 
 
-def test_evaluation_refuses_more_processes_than_recordings(stores: SimpleNamespace, tmp_path: Path) -> None:
+def test_evaluation_refuses_more_processes_than_recordings(
+    stores: SimpleNamespace, tmp_path: Path
+) -> None:
     samples = stores.samples_of(tmp_path, [1, 1], [0, 1], "window")
     with pytest.raises(InputError, match="2 recordings for 3 processes"):
         EvalLoader(samples, None, 0, 3)

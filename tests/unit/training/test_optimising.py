@@ -27,7 +27,9 @@ Configured = Callable[..., TrainConfig]
 Fitted = Callable[..., pl.Trainer]
 
 
-def rates(scheduler_of: Callable[[SGD], torch.optim.lr_scheduler.LRScheduler], steps: int) -> list[float]:
+def rates(
+    scheduler_of: Callable[[SGD], torch.optim.lr_scheduler.LRScheduler], steps: int
+) -> list[float]:
     optimizer = SGD([nn.Parameter(torch.zeros(1))], lr=1e-2)
     scheduler = scheduler_of(optimizer)
     found = []
@@ -62,7 +64,9 @@ def test_the_rate_stays_at_its_floor_beyond_the_end() -> None:
 
 
 @pytest.mark.parametrize("accumulate", [1, 2])
-def test_a_run_ends_at_the_end_of_its_schedule(fitted: Fitted, tmp_path: Path, accumulate: int) -> None:
+def test_a_run_ends_at_the_end_of_its_schedule(
+    fitted: Fitted, tmp_path: Path, accumulate: int
+) -> None:
     fitted(
         tmp_path,
         f"trainer.accumulate_grad_batches={accumulate}",
@@ -82,7 +86,8 @@ def test_biases_are_not_decayed() -> None:
     assert len(free["params"]) == 3
 
 
-@pytest.mark.filterwarnings("ignore:Detected call of")  # the scaler skips a step whose gradients overflow
+# the scaler skips a step whose gradients overflow
+@pytest.mark.filterwarnings("ignore:Detected call of")
 @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed", "16-mixed"])
 def test_a_fused_optimiser_is_clipped_at_every_precision(
     precision: Literal["32-true", "bf16-mixed", "16-mixed"],
@@ -114,7 +119,11 @@ def test_a_fused_optimiser_is_clipped_at_every_precision(
     ],
 )
 def test_warm_up_takes_its_epochs_however_the_run_ends(
-    overrides: tuple[str, ...], warmup: int, configured: Configured, demo_store: Path, tmp_path: Path
+    overrides: tuple[str, ...],
+    warmup: int,
+    configured: Configured,
+    demo_store: Path,
+    tmp_path: Path,
 ) -> None:
     """The smoke run has 6 batches an epoch."""
     config = configured("optimizer.warmup_epochs=2", *overrides)
@@ -122,7 +131,9 @@ def test_warm_up_takes_its_epochs_however_the_run_ends(
     module = LeakModule(config, data)
     rates = []
     watch = pl.Callback()
-    watch.on_train_batch_start = lambda trainer, *_: rates.append(trainer.optimizers[0].param_groups[0]["lr"])  # type: ignore[method-assign]
+    watch.on_train_batch_start = lambda trainer, *_: rates.append(
+        trainer.optimizers[0].param_groups[0]["lr"]
+    )  # type: ignore[method-assign]
     settings = config.trainer | {
         "max_epochs": config.trainer["max_epochs"],
         "limit_val_batches": 0,
@@ -148,16 +159,24 @@ def test_samples_of_a_step_with_a_short_last_one() -> None:
     assert window_samples(sizes, 2, 2, batches=3) == 4  # trainer.limit_train_batches=3
 
 
-NO_CHANCE = ("augment.eq_db=0", "network.dropout=0", "trainer.max_epochs=2", "optimizer.warmup_epochs=0")
+NO_CHANCE = (
+    "augment.eq_db=0",
+    "network.dropout=0",
+    "trainer.max_epochs=2",
+    "optimizer.warmup_epochs=0",
+)
 
 
 def test_accumulated_small_batches_equal_the_large_batch(fitted: Fitted, tmp_path: Path) -> None:
     """Batches of unequal size and a last step of fewer batches included: 3 pieces make 2 steps of 2 and 1."""
     samples = 90
     fitted(tmp_path / "large", *NO_CHANCE, f"data.batch_size={samples}")
-    fitted(tmp_path / "small", *NO_CHANCE, "data.batch_size=13", "trainer.accumulate_grad_batches=7")
+    fitted(
+        tmp_path / "small", *NO_CHANCE, "data.batch_size=13", "trainer.accumulate_grad_batches=7"
+    )
     large, small = (
-        read_checkpoint(tmp_path / name / "checkpoints" / "last.ckpt") for name in ("large", "small")
+        read_checkpoint(tmp_path / name / "checkpoints" / "last.ckpt")
+        for name in ("large", "small")
     )
     assert large["global_step"] == small["global_step"] == 2
     for name, weight in large["state_dict"].items():

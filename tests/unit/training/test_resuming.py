@@ -41,7 +41,9 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, step: int, number: int = signal.S
 
 
 def weights(folder: Path, name: str = names.LAST) -> dict[str, torch.Tensor]:
-    found: dict[str, torch.Tensor] = read_checkpoint(folder / "checkpoints" / f"{name}.ckpt")["state_dict"]
+    found: dict[str, torch.Tensor] = read_checkpoint(folder / "checkpoints" / f"{name}.ckpt")[
+        "state_dict"
+    ]
     return found
 
 
@@ -75,7 +77,12 @@ RECIPES = {
     [("default", 4, "2"), ("accumulated", 4, "2"), ("averaged", 4, "2"), ("default", 6, "2"), ("default", 14, "1")],
 )  # fmt: skip
 def test_an_interrupted_run_ends_with_the_weights_of_an_uninterrupted_one(
-    recipe: str, step: int, again: str, fitted: Fitted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    recipe: str,
+    step: int,
+    again: str,
+    fitted: Fitted,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Cut within the first epoch of 6 steps, at its end and within the third; gone on with beside it or in its own folder."""
     overrides = RECIPES[recipe]
@@ -103,7 +110,9 @@ def test_processes_that_another_program_started_resume_from_a_named_checkpoint(
     last = tmp_path / "1" / "checkpoints" / "last.ckpt"
     monkeypatch.delenv("LEAKDET_RESUME_FROM", raising=False)
     monkeypatch.setenv("LOCAL_RANK", "1")
-    with pytest.raises(SettingsError, match=r"another program has started these processes.*resume=FOLDER"):
+    with pytest.raises(
+        SettingsError, match=r"another program has started these processes.*resume=FOLDER"
+    ):
         fitted(tmp_path / "2", "resume=auto")
     monkeypatch.setenv("LOCAL_RANK", "0")
     again = fitted(tmp_path / "2", "trainer.max_epochs=2", f"resume={last}")
@@ -115,7 +124,9 @@ def test_the_same_seed_gives_the_same_numbers_and_another_seed_does_not(
 ) -> None:
     for name, seed in (("one", 3), ("same", 3), ("other", 4)):
         fitted(tmp_path / name, "trainer.max_epochs=2", f"seed={seed}")
-    one, same, other = ((tmp_path / name / names.HISTORY).read_bytes() for name in ("one", "same", "other"))
+    one, same, other = (
+        (tmp_path / name / names.HISTORY).read_bytes() for name in ("one", "same", "other")
+    )
     assert one == same
     assert one != other
 
@@ -131,7 +142,9 @@ def test_ctrl_c_is_130_and_handlers_are_given_back(
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
 
 
-def test_the_best_moves_along_and_is_kept_when_later_epochs_are_worse(fitted: Fitted, tmp_path: Path) -> None:
+def test_the_best_moves_along_and_is_kept_when_later_epochs_are_worse(
+    fitted: Fitted, tmp_path: Path
+) -> None:
     fitted(tmp_path / "1", "trainer.max_epochs=2")
     best = read_checkpoint(tmp_path / "1" / "checkpoints" / "best_f1.ckpt")
     resumed = fitted(tmp_path / "2", "trainer.max_epochs=3", f"resume={tmp_path / '1'}")
@@ -156,7 +169,9 @@ def test_a_best_that_is_newer_than_last_keeps_its_own_score(fitted: Fitted, tmp_
     moved(last, tmp_path / "checkpoints")
     own = read_checkpoint(tmp_path / "checkpoints" / "best_f1.ckpt")
     expected = next(
-        s["best_model_score"] for s in own["callbacks"].values() if s.get("monitor") == names.VAL_RANK
+        s["best_model_score"]
+        for s in own["callbacks"].values()
+        if s.get("monitor") == names.VAL_RANK
     )
     assert scores(tmp_path)[names.VAL_RANK] == float(expected)
 
@@ -170,12 +185,16 @@ def test_a_damaged_last_falls_back_to_the_newest_whole_one_and_says_so(
     found = newest_whole(last.parent)
     assert found is not None
     assert found.name in ("best_f1.ckpt", "best_loss.ckpt")
-    assert "last.ckpt is damaged or missing; the newest whole checkpoint is" in capsys.readouterr().out
+    assert (
+        "last.ckpt is damaged or missing; the newest whole checkpoint is" in capsys.readouterr().out
+    )
     fitted(tmp_path / "2", "trainer.max_epochs=2", f"resume={tmp_path / '1'}")
     assert read_checkpoint(tmp_path / "2" / "checkpoints" / "last.ckpt")["epoch"] == 1
 
 
-def test_other_settings_or_data_are_refused_with_their_names(fitted: Fitted, tmp_path: Path) -> None:
+def test_other_settings_or_data_are_refused_with_their_names(
+    fitted: Fitted, tmp_path: Path
+) -> None:
     fitted(tmp_path / "1", "trainer.max_epochs=1")
     with pytest.raises(SettingsError, match=r"seed: 0 / 7"):
         fitted(tmp_path / "2", "trainer.max_epochs=1", "seed=7", f"resume={tmp_path / '1'}")
@@ -209,9 +228,16 @@ def test_auto_begins_anew_where_nothing_fits_and_says_why(
 
 
 def test_a_stopped_run_stays_stopped(fitted: Fitted, tmp_path: Path) -> None:
-    trainer = fitted(tmp_path, "trainer.max_epochs=8", "patience=1", "optimizer.lr=0", "optimizer.min_lr=0")
+    trainer = fitted(
+        tmp_path, "trainer.max_epochs=8", "patience=1", "optimizer.lr=0", "optimizer.min_lr=0"
+    )
     resumed = fitted(
-        tmp_path, "trainer.max_epochs=8", "patience=1", "optimizer.lr=0", "optimizer.min_lr=0", "resume=auto"
+        tmp_path,
+        "trainer.max_epochs=8",
+        "patience=1",
+        "optimizer.lr=0",
+        "optimizer.min_lr=0",
+        "resume=auto",
     )
     assert trainer.global_step == resumed.global_step
     assert (trainer.max_epochs or 0) > trainer.current_epoch
@@ -232,10 +258,13 @@ def test_a_stopped_run_goes_on_with_more_patience_and_says_why_it_ends(
     assert said[0].endswith("patience=3")
 
 
-def test_checkpoints_are_whole_plain_and_directly_in_their_folder(fitted: Fitted, tmp_path: Path) -> None:
+def test_checkpoints_are_whole_plain_and_directly_in_their_folder(
+    fitted: Fitted, tmp_path: Path
+) -> None:
     fitted(tmp_path, "trainer.max_epochs=2")
     found = sorted(
-        path.relative_to(tmp_path / "checkpoints").as_posix() for path in tmp_path.glob("checkpoints/**/*")
+        path.relative_to(tmp_path / "checkpoints").as_posix()
+        for path in tmp_path.glob("checkpoints/**/*")
     )
     assert found == ["best_f1.ckpt", "best_loss.ckpt", "last.ckpt"]
     for name in found:
@@ -281,7 +310,10 @@ def test_killed_at_ten_random_moments_it_goes_on_and_the_best_never_gets_worse(
             continue
         found = newest_whole(checkpoints)
         assert found is not None
-        now, step = _best_f1(moved(found, tmp_path / "seen")), int(read_checkpoint(found)["global_step"])
+        now, step = (
+            _best_f1(moved(found, tmp_path / "seen")),
+            int(read_checkpoint(found)["global_step"]),
+        )
         assert now >= best
         assert step >= steps
         best, steps = now, step

@@ -27,7 +27,9 @@ def epoch_order(
 
 
 def windows_of_class(class_of_window: np.ndarray) -> list[np.ndarray]:
-    return [np.flatnonzero(class_of_window == number) for number in range(class_of_window.max() + 1)]
+    return [
+        np.flatnonzero(class_of_window == number) for number in range(class_of_window.max() + 1)
+    ]
 
 
 @given(CLASSES, st.sampled_from(SAMPLINGS), st.integers(0, 9), st.integers(0, 30))
@@ -88,7 +90,9 @@ def test_oversampled_visits_the_most_frequent_class_once(class_id):
 
 def test_curriculum_moves_from_balanced_to_natural():
     class_id = np.array([0] * 90 + [1] * 10)
-    shares = [np.mean(class_id[epoch_order(class_id, "curriculum", 0, epoch, 4)]) for epoch in range(6)]
+    shares = [
+        np.mean(class_id[epoch_order(class_id, "curriculum", 0, epoch, 4)]) for epoch in range(6)
+    ]
     assert shares == pytest.approx([0.5, 0.4, 0.3, 0.2, 0.1, 0.1])
 
 
@@ -96,7 +100,9 @@ def test_curriculum_moves_from_balanced_to_natural():
 def test_the_mix_is_what_is_drawn(class_id, sampling: str):
     drawn = class_id[epoch_order(class_id, sampling, 0, 0)]
     expected = np.bincount(drawn, minlength=5) / len(drawn)
-    np.testing.assert_allclose(drawn_mix(np.bincount(class_id, minlength=5), sampling), expected, atol=1e-12)
+    np.testing.assert_allclose(
+        drawn_mix(np.bincount(class_id, minlength=5), sampling), expected, atol=1e-12
+    )
 
 
 @given(st.integers(1, 1000), st.integers(1, 300))

@@ -27,7 +27,8 @@ def test_each_order_of_few_numbers_is_equally_likely():
     rng = np.random.default_rng(0)
     orders = Counter(tuple(Shuffle(4, rng).at(np.arange(4)).tolist()) for _ in range(4800))
     assert len(orders) == 24
-    assert sum((times - 200) ** 2 / 200 for times in orders.values()) < 60  # 23 degrees of freedom: p = 4e-5
+    # 23 degrees of freedom: p = 4e-5
+    assert sum((times - 200) ** 2 / 200 for times in orders.values()) < 60
 
 
 @pytest.mark.parametrize(("batch", "per_recording"), [(512, 2400), (8192, 30), (80_000, 40_000)])

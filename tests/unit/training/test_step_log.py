@@ -42,7 +42,8 @@ def test_the_curves_of_a_resumed_run_are_those_of_an_uninterrupted_one(
     for column in (names.GRADIENT_NORM, names.VAL_LOSS, names.WAIT_MEAN):
         assert steps(tmp_path / place, column) == steps(tmp_path / "whole", column)
     said = [
-        kinds_said((folder / names.WARNINGS).read_text()) for folder in (tmp_path / "whole", tmp_path / place)
+        kinds_said((folder / names.WARNINGS).read_text())
+        for folder in (tmp_path / "whole", tmp_path / place)
     ]
     assert said == [["learning_rate"]] * 2
 

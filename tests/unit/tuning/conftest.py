@@ -66,7 +66,9 @@ def announce() -> Callable[..., None]:
 def settings(tmp_path: Path) -> Callable[..., TuneConfig]:
     def make(**tune: Any) -> TuneConfig:
         search = tune.pop("search", SPACE)
-        return TuneConfig(tune=TuneSettings(**{"folder": str(tmp_path / "study"), **tune}), search=search)
+        return TuneConfig(
+            tune=TuneSettings(**{"folder": str(tmp_path / "study"), **tune}), search=search
+        )
 
     return make
 
@@ -75,9 +77,13 @@ def settings(tmp_path: Path) -> Callable[..., TuneConfig]:
 def tuned() -> Callable[..., optuna.Study]:
     """Open the study of a configuration, work at it until it is full, and return it."""
 
-    def run(config: TuneConfig, curve: Callable[[TrainConfig], Sequence[float]] = by_lr) -> optuna.Study:
+    def run(
+        config: TuneConfig, curve: Callable[[TrainConfig], Sequence[float]] = by_lr
+    ) -> optuna.Study:
         study = open_study(config)
-        Worker(config, study, Objective(config, study, scripted(curve), lambda _, note: f"# {note}\n")).work()
+        Worker(
+            config, study, Objective(config, study, scripted(curve), lambda _, note: f"# {note}\n")
+        ).work()
         return study
 
     return run

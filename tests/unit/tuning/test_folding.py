@@ -10,7 +10,9 @@ from leakdet.storage.opening import open_any_split
 from leakdet.tuning.folding import trial_folds
 
 
-def test_every_recording_of_train_and_val_validates_once_and_sites_stay_whole(demo_store: Path) -> None:
+def test_every_recording_of_train_and_val_validates_once_and_sites_stay_whole(
+    demo_store: Path,
+) -> None:
     folds = trial_folds(demo_store, 3, seed=0)
     known = [open_any_split(demo_store, name).recording_ids for name in ("train", "val")]
     validated = np.concatenate([val.recording_ids for _, val in folds])
@@ -22,7 +24,8 @@ def test_every_recording_of_train_and_val_validates_once_and_sites_stay_whole(de
 
 def test_trials_are_compared_on_the_same_folds(demo_store: Path) -> None:
     ids = [
-        [val.recording_ids.tolist() for _, val in trial_folds(demo_store, 2, seed=seed)] for seed in (3, 3, 4)
+        [val.recording_ids.tolist() for _, val in trial_folds(demo_store, 2, seed=seed)]
+        for seed in (3, 3, 4)
     ]
     assert ids[0] == ids[1] != ids[2]
 

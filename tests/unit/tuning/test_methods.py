@@ -46,7 +46,9 @@ def test_the_default_prunes_most_trials_of_a_long_study_and_keeps_the_best(
         return [top + float(down) for down in noise]
 
     common = {"n_trials": 20, "sampler": "random"}
-    whole = tuned(settings(**common, pruner="none", folder=settings().tune.folder + "-whole"), curve)
+    whole = tuned(
+        settings(**common, pruner="none", folder=settings().tune.folder + "-whole"), curve
+    )
     study = tuned(settings(**common), curve)
     assert len(states(study)) == 20
     assert states(study).count(TrialState.PRUNED) >= 7
@@ -55,15 +57,21 @@ def test_the_default_prunes_most_trials_of_a_long_study_and_keeps_the_best(
     assert study.best_value == whole.best_value
 
 
-def test_wilcoxon_compares_trainings_and_stops_between_them(settings: Settings, tuned: Tuned) -> None:
+def test_wilcoxon_compares_trainings_and_stops_between_them(
+    settings: Settings, tuned: Tuned
+) -> None:
     def settled(config: TrainConfig) -> list[float]:
         return [1.0 - abs(math.log10(config.optimizer.lr) + 2) / 4 + config.seed / 1000]
 
-    study = tuned(settings(n_trials=12, pruner="wilcoxon", repeats=2, folds=3, sampler="random"), settled)
+    study = tuned(
+        settings(n_trials=12, pruner="wilcoxon", repeats=2, folds=3, sampler="random"), settled
+    )
     pruned = [t for t in study.trials if t.state == TrialState.PRUNED]
     assert pruned
     assert {len(t.intermediate_values) for t in pruned} <= {4, 5}
-    assert all(len(t.intermediate_values) == 6 for t in study.trials if t.state == TrialState.COMPLETE)
+    assert all(
+        len(t.intermediate_values) == 6 for t in study.trials if t.state == TrialState.COMPLETE
+    )
 
 
 @pytest.mark.parametrize("trainings", [{}, {"repeats": 4}, {"repeats": 2, "folds": 2}])
@@ -83,7 +91,11 @@ def test_other_samplers_learn_and_are_seeded(
     studies = [
         tuned(
             settings(
-                n_trials=6, n_startup_trials=4, sampler=sampler, pruner="none", folder=str(tmp_path / name)
+                n_trials=6,
+                n_startup_trials=4,
+                sampler=sampler,
+                pruner="none",
+                folder=str(tmp_path / name),
             )
         )
         for name in ("a", "b")
@@ -94,13 +106,17 @@ def test_other_samplers_learn_and_are_seeded(
 
 
 def test_grid_ends_when_it_is_exhausted(settings: Settings, tuned: Tuned) -> None:
-    space = {"batch": SearchParam(setting="data.batch_size", kind="int", low=8.0, high=24.0, step=8.0)}
+    space = {
+        "batch": SearchParam(setting="data.batch_size", kind="int", low=8.0, high=24.0, step=8.0)
+    }
     study = tuned(settings(n_trials=20, search=space, sampler="grid"), lambda config: [0.5])
     assert sorted(t.params["batch"] for t in study.trials) == [8, 16, 24]
 
 
 @pytest.mark.parametrize("sampler", ["tpe", "random"])
-def test_samplers_are_seeded(settings: Settings, tuned: Tuned, tmp_path: Path, sampler: str) -> None:
+def test_samplers_are_seeded(
+    settings: Settings, tuned: Tuned, tmp_path: Path, sampler: str
+) -> None:
     runs = [
         tuned(
             settings(

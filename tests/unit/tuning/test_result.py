@@ -53,7 +53,10 @@ def test_the_verdict_says_no_more_than_the_interval(
 ) -> None:
     f1 = {"a": 0.8, "b": 0.9, "difference": 0.1, "interval": interval, "note": note}
     assert said in verdict({"val": {}, "test": {"recordings": 40, "f1": f1}})
-    assert "flatters" in verdict({"val": {"recordings": 40, "f1": {**f1, "note": None}}}) or interval is None
+    assert (
+        "flatters" in verdict({"val": {"recordings": 40, "f1": {**f1, "note": None}}})
+        or interval is None
+    )
 
 
 def test_an_f1_is_recognised_in_single_and_double_precision() -> None:

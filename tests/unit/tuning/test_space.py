@@ -32,7 +32,10 @@ SPACE = {"gamma": GAMMA, "loss": LOSS, "clip": CLIP, "clipping": SWITCH}
             "out of the range",
         ),
         (SearchParam(setting="network.name", kind="categorical", choices=[]), "at least one"),
-        (SearchParam(setting="network.name", kind="categorical", choices=["paper", "paper"]), "twice"),
+        (
+            SearchParam(setting="network.name", kind="categorical", choices=["paper", "paper"]),
+            "twice",
+        ),
         (SearchParam(setting="compile", kind="categorical", choices=[0, 1]), "not searched"),
         (SearchParam(setting="patience", kind="categorical", choices=[True, 3]), "not allowed"),
         (SearchParam(setting="decision.threshold", low=0.1, high=0.9), "not searched"),
@@ -45,7 +48,10 @@ SPACE = {"gamma": GAMMA, "loss": LOSS, "clip": CLIP, "clipping": SWITCH}
             SearchParam(setting="loss.gamma", low=1.0, high=2.0, when={"loss": ["foca"]}),
             "some of its choices",
         ),
-        (SearchParam(setting="loss.name", kind="categorical", choices=["ce"]), "by another parameter"),
+        (
+            SearchParam(setting="loss.name", kind="categorical", choices=["ce"]),
+            "by another parameter",
+        ),
         (SearchParam(low=0.1, high=1.0), "switch"),
     ],
 )
@@ -71,10 +77,15 @@ def test_conditions_decide_what_is_drawn_and_set() -> None:
     assert ce == {"loss": "ce", "clipping": False}
     assert settings_of(SPACE, ce) == {"loss.name": "ce", "trainer.gradient_clip_val": 0.0}
     focal = draw(
-        optuna.trial.FixedTrial({"loss": "focal", "gamma": 1.5, "clipping": True, "clip": 0.7}), SPACE
+        optuna.trial.FixedTrial({"loss": "focal", "gamma": 1.5, "clipping": True, "clip": 0.7}),
+        SPACE,
     )
     config = with_settings(TrainConfig(), settings_of(SPACE, focal))
-    assert (config.loss.name, config.loss.gamma, config.trainer["gradient_clip_val"]) == ("focal", 1.5, 0.7)
+    assert (config.loss.name, config.loss.gamma, config.trainer["gradient_clip_val"]) == (
+        "focal",
+        1.5,
+        0.7,
+    )
     assert TrainConfig().loss.name == "ce"
     assert TrainConfig().trainer == {}
 
@@ -82,9 +93,13 @@ def test_conditions_decide_what_is_drawn_and_set() -> None:
 def test_grid_holds_what_can_be_drawn_and_nothing_twice() -> None:
     space = {
         "loss": LOSS,
-        "warmup": SearchParam(setting="optimizer.warmup_epochs", kind="int", low=0.0, high=4.0, step=2.0),
+        "warmup": SearchParam(
+            setting="optimizer.warmup_epochs", kind="int", low=0.0, high=4.0, step=2.0
+        ),
     }
-    space["gamma"] = SearchParam(setting="loss.gamma", low=1.0, high=3.0, step=1.0, when={"loss": ["focal"]})
+    space["gamma"] = SearchParam(
+        setting="loss.gamma", low=1.0, high=3.0, step=1.0, when={"loss": ["focal"]}
+    )
     found = grid(space)
     assert len(found) == 3 + 3 * 3
     assert len({tuple(sorted(one.items())) for one in found}) == len(found)
@@ -111,4 +126,6 @@ def test_a_parameter_from_yaml_is_typed(given: object, said: str) -> None:
 
 
 def test_whole_numbers_in_yaml_are_numbers() -> None:
-    assert TuneConfig(search={"lr": {"low": 0, "high": 1}}).search["lr"] == SearchParam(low=0.0, high=1.0)
+    assert TuneConfig(search={"lr": {"low": 0, "high": 1}}).search["lr"] == SearchParam(
+        low=0.0, high=1.0
+    )

@@ -74,7 +74,9 @@ def proxy(tmp_path: Path) -> Iterator[str]:
         "import optuna as o; from optuna.storages.journal import JournalFileBackend as F; "
         f"o.storages.run_grpc_proxy_server(o.storages.JournalStorage(F('study.journal')), host='127.0.0.1', port={port})"
     )
-    with subprocess.Popen([sys.executable, "-c", serve], cwd=tmp_path, stderr=subprocess.DEVNULL) as server:
+    with subprocess.Popen(
+        [sys.executable, "-c", serve], cwd=tmp_path, stderr=subprocess.DEVNULL
+    ) as server:
         yield f"grpc://127.0.0.1:{port}"
         server.kill()
 
@@ -84,11 +86,15 @@ def test_a_study_runs_through_optunas_proxy(
 ) -> None:
     tuned(settings(n_trials=3, storage=proxy))
     backend = optuna.storages.journal.JournalFileBackend(str(tmp_path / "study.journal"))
-    behind = optuna.load_study(study_name="default", storage=optuna.storages.JournalStorage(backend))
+    behind = optuna.load_study(
+        study_name="default", storage=optuna.storages.JournalStorage(backend)
+    )
     assert [trial.state.name for trial in behind.trials] == ["COMPLETE"] * 3
 
 
-def test_a_proxy_that_is_not_there_is_told(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proxy_that_is_not_there_is_told(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("grpc", reason="grpcio is not installed: pip install grpcio protobuf")
     monkeypatch.setattr(storages, "SERVER_WAIT_S", 1)
     with pytest.raises(SettingsError, match="nothing answered for 1 s"):

@@ -32,7 +32,9 @@ def test_n_trials_is_the_total_over_runs(settings: Settings, tuned: Tuned) -> No
     assert len(tuned(settings(n_trials=5)).trials) == 5
 
 
-def test_out_of_memory_fails_its_trial_only(settings: Settings, tuned: Tuned, rising: Curve) -> None:
+def test_out_of_memory_fails_its_trial_only(
+    settings: Settings, tuned: Tuned, rising: Curve
+) -> None:
     calls: list[int] = []
 
     def curve(config: TrainConfig) -> list[float]:
@@ -106,7 +108,9 @@ def test_a_trial_that_always_kills_its_process_is_given_up(settings: Settings) -
 
 
 @pytest.mark.parametrize(("keep", "left"), [("best", 1), ("all", 4), ("none", 0)])
-def test_checkpoints_are_kept_by_policy(settings: Settings, tuned: Tuned, keep: str, left: int) -> None:
+def test_checkpoints_are_kept_by_policy(
+    settings: Settings, tuned: Tuned, keep: str, left: int
+) -> None:
     config = settings(n_trials=4, keep=keep, pruner="none")
     study = tuned(config)
     kept = sorted(Path(config.tune.folder).rglob("checkpoints"))

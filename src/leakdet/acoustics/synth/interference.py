@@ -31,7 +31,9 @@ def _tap(rng: np.random.Generator, site: Site, samples: int) -> Sound:
     sound = np.zeros(samples, np.float32)
     for _ in range(int(rng.integers(2, 5))):
         start = int(rng.integers(0, max(1, samples // 2)))
-        sound[start:] += _ringing(rng, site, samples - start, decay_s=0.008) * np.float32(rng.uniform(0.4, 1))
+        sound[start:] += _ringing(rng, site, samples - start, decay_s=0.008) * np.float32(
+            rng.uniform(0.4, 1)
+        )
     return sound
 
 
@@ -39,7 +41,9 @@ def _traffic(rng: np.random.Generator, site: Site, samples: int) -> Sound:
     """A passing rumble below some hundred hertz, through the soil rather than the pipe."""
     knee_hz = rng.uniform(80, 400)
     density_db = -20 * np.log10(1 + (site.freqs_hz / knee_hz) ** 2) + site.path_db
-    return coloured_noise(rng, site.freqs_hz, density_db, samples) * np.hanning(samples).astype(np.float32)
+    return coloured_noise(rng, site.freqs_hz, density_db, samples) * np.hanning(samples).astype(
+        np.float32
+    )
 
 
 def _speech(rng: np.random.Generator, site: Site, samples: int) -> Sound:
@@ -71,7 +75,9 @@ def burst(rng: np.random.Generator, site: Site, kind: str, samples: int) -> Soun
     return sound / np.float32(max(np.abs(sound).max(), 1e-12))
 
 
-def interference(rng: np.random.Generator, site: Site, samples: int) -> tuple[Sound, tuple[str, ...]]:
+def interference(
+    rng: np.random.Generator, site: Site, samples: int
+) -> tuple[Sound, tuple[str, ...]]:
     """One to six events for a recording, [samples], and their kinds.
 
     Each has its own peak, 6 to 24 dB above a background of RMS 1.

@@ -79,7 +79,9 @@ def attenuation_db(freqs_hz: Spectrum, material: Material, distance_m: float) ->
     return (material.fixed_db_per_m + material.per_khz_db_per_m * freqs_hz / 1000) * distance_m
 
 
-def resonance_db(freqs_hz: Spectrum, modes_hz: Spectrum, quality: Spectrum, height_db: Spectrum) -> Spectrum:
+def resonance_db(
+    freqs_hz: Spectrum, modes_hz: Spectrum, quality: Spectrum, height_db: Spectrum
+) -> Spectrum:
     """Σ_k h_k / (1 + Q_k²·(f/f_k − f_k/f)²): one bump of h_k dB per mode of the pipe."""
     detune = freqs_hz / modes_hz[:, None] - modes_hz[:, None] / freqs_hz
     return height_db @ (1 / (1 + (quality[:, None] * detune) ** 2))
@@ -98,7 +100,9 @@ def draw_sensor(seed: int, logger: int, freqs_hz: Spectrum) -> Sensor:
     high_pass = -10 * np.log10(1 + (corner_hz / freqs_hz) ** 4)
     low_pass = -10 * np.log10(1 + (freqs_hz / knee_hz) ** 4)
     response = high_pass + low_pass + smooth_curve_db(rng, freqs_hz, size_db=1.1)
-    return Sensor(f"logger-{logger}", response, float(rng.uniform(-66, -56)), float(rng.uniform(-3e-3, 3e-3)))
+    return Sensor(
+        f"logger-{logger}", response, float(rng.uniform(-66, -56)), float(rng.uniform(-3e-3, 3e-3))
+    )
 
 
 def draw_site(seed: int, site: int, rate_hz: int) -> Site:

@@ -58,12 +58,16 @@ def is_leak(demo: DemoConfig, site: int, index: int) -> bool:
     """
     pair, place = divmod(index, 2)
     start = stream(demo.seed, Stream.LABELS, site).uniform()
-    before, after = (int(np.floor(2 * demo.leak_fraction * edge + start)) for edge in (pair, pair + 1))
+    before, after = (
+        int(np.floor(2 * demo.leak_fraction * edge + start)) for edge in (pair, pair + 1)
+    )
     order = stream(demo.seed, Stream.LABELS, site, pair).permutation(2)
     return bool(order[place] < after - before)
 
 
-def _background(rng: np.random.Generator, site: Site, samples: int) -> tuple[Sound, tuple[str, ...]]:
+def _background(
+    rng: np.random.Generator, site: Site, samples: int
+) -> tuple[Sound, tuple[str, ...]]:
     """What the sensor hears without a leak, [samples], and the names of what came on top of ambient noise."""
     sound = ambient_sound(rng, site, samples)
     names = []
@@ -93,12 +97,16 @@ def _visit(seed: int, site: int, index: int) -> _Visit:
     return _Visit(length=float(rng.uniform(-0.17, 0.17)), level_db=float(3 * rng.standard_normal()))
 
 
-def _through_logger(rng: np.random.Generator, site: Site, visit: _Visit, pipe: Sound, events: Sound) -> Sound:
+def _through_logger(
+    rng: np.random.Generator, site: Site, visit: _Visit, pipe: Sound, events: Sound
+) -> Sound:
     """Gain ranged to a level drawn without regard to the label, then the logger's own hum, noise and offset."""
     level_dbfs = site.level_dbfs + visit.level_db + rng.standard_normal()
     gain = float(10 ** (np.clip(level_dbfs, *LEVEL_RANGE_DBFS) / 20))
     loudest = max(float(np.abs(events).max()), 1e-12)
-    sound = pipe * np.float32(gain / rms(pipe)) + events * np.float32(min(gain, EVENT_PEAK / loudest))
+    sound = pipe * np.float32(gain / rms(pipe)) + events * np.float32(
+        min(gain, EVENT_PEAK / loudest)
+    )
     floor = np.float32(10 ** (site.sensor.floor_dbfs / 20))
     sound += floor * rng.standard_normal(pipe.size, dtype=np.float32)
     sound += hum_sound(rng, site, pipe.size)
@@ -130,7 +138,9 @@ def demo_recording(demo: DemoConfig, site: int, index: int) -> DemoRecording:
         ratio_db = band_power_db(place.freqs_hz, density_db)
         pipe = pipe + leak_sound(leak_rng, place, density_db, samples)
     return DemoRecording(
-        samples=_through_logger(stream(demo.seed, Stream.LEVEL, site, index), place, visit, pipe, events),
+        samples=_through_logger(
+            stream(demo.seed, Stream.LEVEL, site, index), place, visit, pipe, events
+        ),
         sample_rate_hz=demo.sample_rate_hz,
         label=LEAK if leak else NOLEAK,
         site_id=place.site_id,

@@ -57,7 +57,9 @@ def normalised_db(freqs_hz: Spectrum, density_db: Spectrum) -> Spectrum:
     return density_db - band_power_db(freqs_hz, density_db)
 
 
-def smooth_curve_db(rng: np.random.Generator, freqs_hz: Spectrum, size_db: float, terms: int = 5) -> Spectrum:
+def smooth_curve_db(
+    rng: np.random.Generator, freqs_hz: Spectrum, size_db: float, terms: int = 5
+) -> Spectrum:
     """A random smooth equaliser: Σ_k a_k·cos(π·k·u + φ_k), a_k ~ size·N(0, 1)/√k, u = log f scaled to 0..1."""
     place = np.log(freqs_hz / freqs_hz[0]) / np.log(freqs_hz[-1] / freqs_hz[0])
     order = np.arange(1, terms + 1)
@@ -67,7 +69,9 @@ def smooth_curve_db(rng: np.random.Generator, freqs_hz: Spectrum, size_db: float
     return curve
 
 
-def coloured_noise(rng: np.random.Generator, freqs_hz: Spectrum, density_db: Spectrum, samples: int) -> Sound:
+def coloured_noise(
+    rng: np.random.Generator, freqs_hz: Spectrum, density_db: Spectrum, samples: int
+) -> Sound:
     """Gaussian noise, [samples], of the given one-sided power density, shaped in the frequency domain."""
     rate_hz = 2 * freqs_hz[-1]
     n_fft = next_fast_len(samples, real=True)
@@ -90,14 +94,22 @@ def slow_curve(rng: np.random.Generator, samples: int, rate_hz: int, step_s: flo
     return curve[start : start + samples]
 
 
-def fluctuation(rng: np.random.Generator, samples: int, rate_hz: int, size_db: float, step_s: float) -> Sound:
+def fluctuation(
+    rng: np.random.Generator, samples: int, rate_hz: int, size_db: float, step_s: float
+) -> Sound:
     """A slowly varying gain around 1, [samples]."""
-    gain: Sound = np.exp(slow_curve(rng, samples, rate_hz, step_s) * np.float32(size_db * np.log(10) / 20))
+    gain: Sound = np.exp(
+        slow_curve(rng, samples, rate_hz, step_s) * np.float32(size_db * np.log(10) / 20)
+    )
     return gain
 
 
 def harmonics(
-    rng: np.random.Generator, pitch_hz: float | Sound, amplitudes: Spectrum, samples: int, rate_hz: int
+    rng: np.random.Generator,
+    pitch_hz: float | Sound,
+    amplitudes: Spectrum,
+    samples: int,
+    rate_hz: int,
 ) -> Sound:
     """Σ_k a_k·cos(k·θ(t) + φ_k), θ' = 2π·pitch, [samples].
 
@@ -105,7 +117,9 @@ def harmonics(
     look-ups instead of K sines.
     """
     bins = np.zeros(TABLE_POINTS // 2 + 1, complex)
-    bins[1 : amplitudes.size + 1] = amplitudes * np.exp(2j * np.pi * rng.uniform(size=amplitudes.size))
+    bins[1 : amplitudes.size + 1] = amplitudes * np.exp(
+        2j * np.pi * rng.uniform(size=amplitudes.size)
+    )
     table = irfft(bins * TABLE_POINTS / 2).astype(np.float32)
     steps = np.asarray(pitch_hz, np.float64) * (TABLE_POINTS / rate_hz)
     position = np.cumsum(np.broadcast_to(steps, samples))

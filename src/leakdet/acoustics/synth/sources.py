@@ -45,7 +45,9 @@ def leak_db(rng: np.random.Generator, site: Site, difficulty: float) -> tuple[Sp
     pressure_bar = site.pressure_bar * float(np.exp(0.1 * rng.standard_normal()))
     source_db = site.leak_source_db + 10 * (1 - difficulty) + 3.5 * rng.standard_normal()
     shape_db = jet_db(site.freqs_hz, site.hole_mm, pressure_bar)
-    return shape_db + source_db - attenuation_db(site.freqs_hz, site.material, distance_m), distance_m
+    return shape_db + source_db - attenuation_db(
+        site.freqs_hz, site.material, distance_m
+    ), distance_m
 
 
 def leak_sound(rng: np.random.Generator, site: Site, density_db: Spectrum, samples: int) -> Sound:
@@ -65,7 +67,9 @@ def ambient_sound(rng: np.random.Generator, site: Site, samples: int) -> Sound:
     """Distant traffic, wind, machines: noise that swells and falls."""
     density_db = ambient_db(rng, site) + SOIL * site.pipe_db + site.path_db
     sound = coloured_noise(rng, site.freqs_hz, density_db, samples)
-    return sound * fluctuation(rng, samples, site.rate_hz, size_db=rng.uniform(0.5, 1.5), step_s=0.4)
+    return sound * fluctuation(
+        rng, samples, site.rate_hz, size_db=rng.uniform(0.5, 1.5), step_s=0.4
+    )
 
 
 def flow_sound(rng: np.random.Generator, site: Site, samples: int) -> Sound:
@@ -95,7 +99,11 @@ def pump_sound(rng: np.random.Generator, site: Site, samples: int) -> Sound:
 
 def hum_sound(rng: np.random.Generator, site: Site, samples: int) -> Sound:
     """Mains pick-up of the electronics, behind the gain: 50 Hz, a little off and drifting, with its harmonics."""
-    pitch_hz = MAINS_HZ + rng.uniform(-0.04, 0.04) + 0.02 * slow_curve(rng, samples, site.rate_hz, step_s=1.0)
+    pitch_hz = (
+        MAINS_HZ
+        + rng.uniform(-0.04, 0.04)
+        + 0.02 * slow_curve(rng, samples, site.rate_hz, step_s=1.0)
+    )
     level_dbfs = site.hum_dbfs + 2 * rng.standard_normal()
     hum = harmonics(rng, pitch_hz, site.hum_amplitudes, samples, site.rate_hz)
     return hum * np.float32(10 ** (level_dbfs / 20))

@@ -32,7 +32,9 @@ def _write_recording(folder: Path, demo: DemoConfig, site: int, index: int) -> d
     return dict(zip(COLUMNS, values, strict=True))
 
 
-def write_demo(folder: Path, demo: DemoConfig, progress: Callable[[int, int], None] | None = None) -> Path:
+def write_demo(
+    folder: Path, demo: DemoConfig, progress: Callable[[int, int], None] | None = None
+) -> Path:
     """Write `sites`·`recordings_per_site` recordings under `folder` and return the manifest's path.
 
     `progress(done, total)` is called on the caller's thread. The manifest comes last and at once, and an older one
@@ -42,7 +44,9 @@ def write_demo(folder: Path, demo: DemoConfig, progress: Callable[[int, int], No
     manifest.unlink(missing_ok=True)
     for site in range(demo.sites):
         (folder / "audio" / site_name(site)).mkdir(parents=True, exist_ok=True)
-    jobs = [(site, index) for site in range(demo.sites) for index in range(demo.recordings_per_site)]
+    jobs = [
+        (site, index) for site in range(demo.sites) for index in range(demo.recordings_per_site)
+    ]
     # threads suffice: FFT, ufuncs and libsndfile all let go of the interpreter lock
     with ThreadPoolExecutor(max_workers=min(8, os.cpu_count() or 1)) as pool:
         futures = [pool.submit(_write_recording, folder, demo, *job) for job in jobs]

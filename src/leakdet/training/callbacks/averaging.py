@@ -24,7 +24,12 @@ class PlainAverage(WeightAveraging):
         return self._average_model is not None and int(self._average_model.n_averaged) > 0
 
     def on_train_batch_end(
-        self, trainer: "pl.Trainer", pl_module: "pl.LightningModule", outputs: Any, batch: Any, batch_idx: int
+        self,
+        trainer: "pl.Trainer",
+        pl_module: "pl.LightningModule",
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
     ) -> None:
         """The epoch's last step, before its validation check."""
         last = batch_idx + 1 >= trainer.num_training_batches
@@ -36,11 +41,15 @@ class PlainAverage(WeightAveraging):
     def on_train_epoch_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
         """Nothing: the check is over, its checkpoint not written yet."""
 
-    def on_validation_epoch_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
+    def on_validation_epoch_start(
+        self, trainer: "pl.Trainer", pl_module: "pl.LightningModule"
+    ) -> None:
         if self.begun:
             super().on_validation_epoch_start(trainer, pl_module)
 
-    def on_validation_epoch_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
+    def on_validation_epoch_end(
+        self, trainer: "pl.Trainer", pl_module: "pl.LightningModule"
+    ) -> None:
         if self.begun:
             super().on_validation_epoch_end(trainer, pl_module)
 

@@ -24,7 +24,11 @@ class Collapse(Callback):
         self.streak: dict[str, int] = {}
 
     def on_validation_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
-        if trainer.sanity_checking or not isinstance(pl_module, LeakModule) or pl_module.check is None:
+        if (
+            trainer.sanity_checking
+            or not isinstance(pl_module, LeakModule)
+            or pl_module.check is None
+        ):
             return
         if (
             "learning_rate" in self.findings.kinds
@@ -43,11 +47,15 @@ class Collapse(Callback):
             score_range=(float(check.scores.min()), float(check.scores.max())),
         )
         self.streak = {kind: self.streak.get(kind, 0) + 1 for kind, _ in found}
-        self.findings.say(trainer, [(kind, text) for kind, text in found if self.streak[kind] >= CHECKS])
+        self.findings.say(
+            trainer, [(kind, text) for kind, text in found if self.streak[kind] >= CHECKS]
+        )
         if trainer.is_global_zero:
             for logger in trainer.loggers:
                 if isinstance(logger, TensorBoardLogger):
-                    logger.experiment.add_histogram(names.VAL_SCORE_HISTOGRAM, check.scores, check.step)
+                    logger.experiment.add_histogram(
+                        names.VAL_SCORE_HISTOGRAM, check.scores, check.step
+                    )
                     _add_samples(logger, check.samples, check.step)
 
     def state_dict(self) -> dict[str, Any]:

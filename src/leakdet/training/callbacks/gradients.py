@@ -31,7 +31,10 @@ class GradientMonitor(Callback):
         self.norms, self.of_layers = [], {}
 
     def on_before_optimizer_step(
-        self, trainer: "pl.Trainer", pl_module: "pl.LightningModule", optimizer: torch.optim.Optimizer
+        self,
+        trainer: "pl.Trainer",
+        pl_module: "pl.LightningModule",
+        optimizer: torch.optim.Optimizer,
     ) -> None:
         of_parameters = {n: p.grad for n, p in self.parameters.items() if p.grad is not None}
         norms = torch._foreach_norm(list(of_parameters.values()))
@@ -47,14 +50,18 @@ class GradientMonitor(Callback):
         if self.norms and isinstance(pl_module, LeakModule):
             norms = torch.stack(self.norms)
             found = torch.stack([norms.mean(), norms.max()]).tolist()
-            pl_module.measured = dict(zip((names.GRADIENT_MEAN, names.GRADIENT_MAX), found, strict=True))
+            pl_module.measured = dict(
+                zip((names.GRADIENT_MEAN, names.GRADIENT_MAX), found, strict=True)
+            )
 
     def on_train_epoch_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
         if not self.norms:
             return
         norms = torch.stack(self.norms).cpu().double().numpy()
         self.findings.say(trainer, gradients(norms, trainer.gradient_clip_val))
-        layers = {f"{names.GRADIENT_LAYER}{name}": float(norm) for name, norm in self.of_layers.items()}
+        layers = {
+            f"{names.GRADIENT_LAYER}{name}": float(norm) for name, norm in self.of_layers.items()
+        }
         log_numbers(trainer, layers)
         self.norms = []
 

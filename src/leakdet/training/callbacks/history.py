@@ -20,7 +20,11 @@ class History(Callback):
         self.path = folder / names.HISTORY
 
     def on_validation_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
-        if trainer.sanity_checking or not trainer.is_global_zero or not isinstance(pl_module, LeakModule):
+        if (
+            trainer.sanity_checking
+            or not trainer.is_global_zero
+            or not isinstance(pl_module, LeakModule)
+        ):
             return
         rows = pl_module.history
         write_whole(self.path, lambda beside: write_rows(beside, rows))

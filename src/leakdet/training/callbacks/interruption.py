@@ -12,7 +12,8 @@ import lightning.pytorch as pl
 import torch
 from lightning.pytorch.callbacks import Callback
 
-AGREE_EVERY = 8  # steps between agreements of several processes within an epoch: each costs a message
+# steps between agreements of several processes within an epoch: each costs a message
+AGREE_EVERY = 8
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -77,7 +78,12 @@ class Interruption(Callback):
             raise Interrupted(self.received, self.checkpoint)
 
     def on_train_batch_end(
-        self, trainer: "pl.Trainer", pl_module: "pl.LightningModule", outputs: Any, batch: Any, batch_idx: int
+        self,
+        trainer: "pl.Trainer",
+        pl_module: "pl.LightningModule",
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
     ) -> None:
         last = batch_idx + 1 >= trainer.num_training_batches
         between_steps = (batch_idx + 1) % trainer.accumulate_grad_batches != 0
@@ -94,7 +100,8 @@ class Interruption(Callback):
             mine = torch.tensor(self.received, device=trainer.strategy.root_device)
             torch.distributed.all_reduce(mine, torch.distributed.ReduceOp.MAX)
             agreed = int(mine)
-            if agreed:  # what was noted meanwhile stays for the next time: the others do not know of it
+            # what was noted meanwhile stays for the next time: the others do not know of it
+            if agreed:
                 self.received = agreed
             return agreed > 0
         return self.received > 0

@@ -45,7 +45,12 @@ class LoaderWait(Callback):
             self.waits_s.append(time.monotonic() - self._ended)
 
     def on_train_batch_end(
-        self, trainer: "pl.Trainer", pl_module: "pl.LightningModule", outputs: Any, batch: Any, batch_idx: int
+        self,
+        trainer: "pl.Trainer",
+        pl_module: "pl.LightningModule",
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
     ) -> None:
         self._ended = time.monotonic()
 

@@ -19,7 +19,11 @@ class Overfit(Callback):
         self.tprs: list[float | None] = []
 
     def on_validation_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
-        if trainer.sanity_checking or not isinstance(pl_module, LeakModule) or pl_module.check is None:
+        if (
+            trainer.sanity_checking
+            or not isinstance(pl_module, LeakModule)
+            or pl_module.check is None
+        ):
             return
         check = pl_module.check
         self.train_losses = [*self.train_losses, check.train_loss[0]][-8:]

@@ -37,7 +37,9 @@ class EpochTable(ProgressBar):
         if self._enabled:
             _print_row(*COLUMNS)
 
-    def on_train_epoch_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule", *_: Any) -> None:
+    def on_train_epoch_start(
+        self, trainer: "pl.Trainer", pl_module: "pl.LightningModule", *_: Any
+    ) -> None:
         self._epoch_started = time.monotonic()
         if self._enabled and self._console.is_terminal:
             columns = (
@@ -53,7 +55,12 @@ class EpochTable(ProgressBar):
             )
 
     def on_train_batch_end(
-        self, trainer: "pl.Trainer", pl_module: "pl.LightningModule", outputs: Any, batch: Any, batch_idx: int
+        self,
+        trainer: "pl.Trainer",
+        pl_module: "pl.LightningModule",
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
     ) -> None:
         if self._bar and (batch_idx + 1) % self._refresh_batches == 0:
             self._bar.update(self._bar.task_ids[0], completed=batch_idx + 1)
@@ -100,4 +107,6 @@ def _number(metrics: Any, name: str) -> str:
 
 
 def _print_row(*cells: str) -> None:
-    print(" ".join(cell.rjust(width) for cell, width in zip(cells, WIDTHS, strict=True)), flush=True)
+    print(
+        " ".join(cell.rjust(width) for cell, width in zip(cells, WIDTHS, strict=True)), flush=True
+    )

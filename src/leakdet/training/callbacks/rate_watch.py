@@ -17,7 +17,9 @@ class RateWatch(Callback):
         self.findings = findings
 
     def on_train_epoch_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
-        rate = max(group["lr"] for optimizer in trainer.optimizers for group in optimizer.param_groups)
+        rate = max(
+            group["lr"] for optimizer in trainer.optimizers for group in optimizer.param_groups
+        )
         done = trainer.global_step / max(1.0, float(trainer.estimated_stepping_batches))
         self.findings.say(trainer, low_rate(rate, done))
 

@@ -31,7 +31,9 @@ class SystemUse(Callback):
     def on_train_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
         self._end.clear()
         device = pl_module.device
-        self._thread = threading.Thread(target=self._sample, args=(device,), name="system use", daemon=True)
+        self._thread = threading.Thread(
+            target=self._sample, args=(device,), name="system use", daemon=True
+        )
         self._thread.start()
 
     def _sample(self, device: torch.device) -> None:
@@ -68,7 +70,10 @@ class SystemUse(Callback):
 
 def measured(device: torch.device) -> dict[str, float]:
     """Shares from 0 to 1. The GPU's is missing where there is none or where its driver does not tell."""
-    found = {names.CPU_USE: psutil.cpu_percent() / 100, names.RAM_USE: psutil.virtual_memory().percent / 100}
+    found = {
+        names.CPU_USE: psutil.cpu_percent() / 100,
+        names.RAM_USE: psutil.virtual_memory().percent / 100,
+    }
     if device.type == "cuda":
         # The driver's own errors (pynvml's, on a part of a GPU as by MIG) have no base class but this one.
         with contextlib.suppress(Exception):
