@@ -19,8 +19,8 @@ import torch
 from benchmarks import run_sections, write_section
 from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.windows import MelStream
+from leakdet.building.builder import build_store
 from leakdet.config import BuildConfig, SignalConfig
-from leakdet.storage.builder import build_store
 
 RECORDINGS = 200
 SIGNAL = SignalConfig(fmax_hz=8000)

@@ -21,12 +21,12 @@ from torch.utils.data import DataLoader, Dataset
 from benchmarks import write_section
 from leakdet.config import DataConfig, NetworkConfig
 from leakdet.detection.networks import make_network
+from leakdet.loading.in_memory import ResidentEpochs, ResidentSamples
+from leakdet.loading.loaders import Epochs
+from leakdet.loading.samples import SplitSamples
+from leakdet.loading.streaming import StreamEpochs
 from leakdet.storage.opening import open_any_split
-from leakdet.training.heap import keep_freed_memory
-from leakdet.training.loaders import Epochs
-from leakdet.training.resident import ResidentEpochs, ResidentSamples
-from leakdet.training.samples import SplitSamples
-from leakdet.training.streaming import StreamEpochs
+from leakdet.training.malloc import keep_freed_memory
 from stores import FIELD, write_predecessors_store, write_store
 
 # one stays in the processor's cache, one is as large as the stream's buffer

@@ -20,8 +20,8 @@ from benchmarks import write_section
 from leakdet.config import DataConfig, TrainConfig
 from leakdet.training.callbacks.system_use import measured
 from leakdet.training.datamodule import LeakDataModule
-from leakdet.training.fitting import fit
-from leakdet.training.names import GPU_USE
+from leakdet.training.fit import fit
+from leakdet.training.log_names import GPU_USE
 from stores import write_store
 
 EPOCHS = 5  # the first compiles and is left out

@@ -24,15 +24,15 @@ from scipy import stats
 from bench_kernels import inference_rate, training_rate
 from benchmarks import write_section
 from leakdet._door import conf_folder
+from leakdet.building.demo_store import demo_store
 from leakdet.config import DataConfig, DemoConfig, NetworkConfig, SignalConfig, TrainConfig
-from leakdet.detection.metrics import auroc
 from leakdet.detection.networks import make_network, multiply_adds
-from leakdet.storage.bundle import load_detector
-from leakdet.storage.demo import demo_store
+from leakdet.evaluation.metrics import auroc
+from leakdet.evaluation.split_scores import score_split
+from leakdet.storage.model_file import load_detector
 from leakdet.storage.opening import open_any_split, splits_there
-from leakdet.storage.scoring import score_split
-from leakdet.train import train_in
-from leakdet.training.heap import keep_freed_memory
+from leakdet.training.malloc import keep_freed_memory
+from leakdet.training_run import train_in
 from results import RIG, cell, cross_validate, leakdet
 
 NETWORKS = ("linear", "compact", "paper", "dual_head")

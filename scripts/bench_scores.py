@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks import write_section
-from leakdet.detection.intervals import bootstrap_intervals
 from leakdet.detection.thresholds import POLICIES, fit_threshold
+from leakdet.evaluation.intervals import bootstrap_intervals
 
 RUNS = 3
 NOTE = (

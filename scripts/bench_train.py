@@ -25,6 +25,7 @@ from torch import nn
 from bench_networks import settings as network_settings
 from benchmarks import run_sections, write_section
 from leakdet.acoustics.augment import augmented
+from leakdet.building.demo_store import demo_store
 from leakdet.config import (
     DataConfig,
     DemoConfig,
@@ -35,11 +36,10 @@ from leakdet.config import (
 )
 from leakdet.detection.losses import loss_parts
 from leakdet.detection.networks import Output, make_network
-from leakdet.storage.demo import demo_store
-from leakdet.training import fitting
+from leakdet.training import fit as fitting
 from leakdet.training.datamodule import Batch, LeakDataModule, TrainLoader
-from leakdet.training.heap import keep_freed_memory
-from leakdet.training.optimising import adamw
+from leakdet.training.malloc import keep_freed_memory
+from leakdet.training.optimizer import adamw
 from stores import write_store
 
 # title, network, unit, batch size, training recordings x windows, epochs; the first epoch warms up and is left out
@@ -252,7 +252,7 @@ def heap() -> None:
         )
         print(rows[-1], flush=True)
     note = """A forward and a backward pass and the optimiser's step, batch 512, with glibc; medians of 40 steps and of 3
-processes each, in turn. Training on a CPU keeps what it frees (leakdet.training.heap)."""
+processes each, in turn. Training on a CPU keeps what it frees (leakdet.training.malloc)."""
     write_section("train_heap", "Memory of a step that stays with the process", rows, note)
 
 

@@ -24,10 +24,10 @@ import optuna
 from optuna.storages.journal import JournalFileBackend
 
 from benchmarks import write_section
-from leakdet.storage.bundle import load_detector
+from leakdet.evaluation.metrics_json import evaluation
+from leakdet.evaluation.split_scores import score_split
+from leakdet.storage.model_file import load_detector
 from leakdet.storage.opening import open_any_split
-from leakdet.storage.results import evaluation
-from leakdet.storage.scoring import score_split
 from leakdet.tuning.trials import CHECKS, finished, ranked, trial_folder
 
 TRIALS, EPOCHS, WORKER_TRIALS = 20, 30, 12

@@ -45,7 +45,8 @@ def main() -> None:
         from torch.optim.optimizer import register_optimizer_step_post_hook
 
         mark("import of torch")
-        from leakdet.training import datamodule, fitting, module
+        from leakdet.training import datamodule, module
+        from leakdet.training import fit as fitting
         from leakdet.training.callbacks import first_batch
 
         mark("import of Lightning, torchmetrics, h5py")

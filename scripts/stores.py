@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 
 from leakdet.config import SignalConfig
-from leakdet.storage.store_writer import RecordingRow, SplitWriter
+from leakdet.storage.writer import RecordingRow, SplitWriter
 
 FIELD = SignalConfig(fmax_hz=8000)
 

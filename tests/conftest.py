@@ -22,7 +22,7 @@ import soundfile
 import torch
 
 from leakdet.config import SignalConfig
-from leakdet.storage.store_writer import RecordingRow, SplitWriter
+from leakdet.storage.writer import RecordingRow, SplitWriter
 
 REPOSITORY = Path(__file__).parents[1]
 REAL_DATA = REPOSITORY.parent / "shared" / "data"
@@ -113,7 +113,7 @@ def demo_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def demo_store(demo_cache: Path, compose: Compose) -> Path:
     """A store of 60 recordings of 2 s at 10 sites; its audio is in its folder `audio`."""
-    from leakdet.storage.demo import demo_store as built
+    from leakdet.building.demo_store import demo_store as built
 
     config = compose("train", *SMOKE)
     return built(config.demo, config.signal, demo_cache)

@@ -1,32 +1,8 @@
-"""What the doors with plain arguments share: how they end, and where they compute."""
+"""What the doors with plain arguments share: the choice of a device."""
 
 import argparse
-import os
-import sys
-from collections.abc import Callable
 
-from leakdet.errors import InputError, LeakdetError
-
-DONE, PARTLY, WRONG, INTERRUPTED = 0, 1, 2, 130
-EXIT_CODES = (
-    "exit codes: 0 all done; 1 some files could not be scored; 2 wrong usage, settings or input; "
-    "130 interrupted (Ctrl-C)"
-)
-
-
-def run(work: Callable[[], int]) -> int:
-    """The exit code of a door; what a user can cause ends in a sentence on stderr."""
-    try:
-        return work()
-    except LeakdetError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return WRONG
-    except BrokenPipeError:  # whoever reads our output has seen enough, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return DONE
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return INTERRUPTED
+from leakdet.errors import InputError
 
 
 def add_device(parser: argparse.ArgumentParser) -> None:

@@ -1,8 +1,4 @@
-"""The only place that knows Hydra and OmegaConf: a composed configuration becomes one typed object; faults become exit codes.
-
-Exit codes of every door: 0 done; 1 done in part (some input could not be used); 2 wrong usage, settings or input;
-130 interrupted (Ctrl-C), 143 terminated.
-"""
+"""Composes a typed configuration with Hydra; the only module that knows Hydra and OmegaConf."""
 
 import atexit
 import os
@@ -22,9 +18,9 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from leakdet.errors import LeakdetError
+from leakdet._exit_codes import DONE, WRONG, guarded
+from leakdet.errors import LeakdetError, SettingsError
 
-DONE, PARTLY, WRONG, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 ConfigT = TypeVar("ConfigT")
 
 
@@ -55,7 +51,7 @@ def open_door(
     code: list[int] = []
 
     def job(config: DictConfig) -> None:
-        found = _guarded(lambda: task(typed(config, schema), _run()))
+        found = guarded(lambda: task(typed(config, schema), _run()))
         code.append(found)
         if found != DONE and os.getpid() != parent:  # a launcher's process: Hydra must hear of it
             raise LeakdetError(f"this job ended with exit code {found}; its reason stands above")
@@ -150,25 +146,13 @@ def typed(config: DictConfig, schema: type[ConfigT]) -> ConfigT:
         raise LeakdetError(
             f"{' and '.join(missing)} must be given: " + " ".join(f"{name}=..." for name in missing)
         )
-    found: Any = OmegaConf.to_object(config)
+    try:
+        found: Any = OmegaConf.to_object(config)
+    except OmegaConfBaseException as error:
+        cause = error.__cause__ if isinstance(error.__cause__, LeakdetError) else error
+        raise SettingsError(str(cause)) from error
     if not isinstance(found, schema):
         raise LeakdetError(
             f"the configuration composed to {type(found).__name__}, not {schema.__name__}"
         )
     return found
-
-
-def _guarded(work: Callable[[], int]) -> int:
-    """A door's exit code; what a user can cause ends in a sentence on stderr, not in a traceback."""
-    try:
-        return work()
-    except OmegaConfBaseException as error:
-        cause = error.__cause__ if isinstance(error.__cause__, LeakdetError) else error
-        print(f"error: {cause}", file=sys.stderr)
-        return WRONG
-    except LeakdetError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return WRONG
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return INTERRUPTED

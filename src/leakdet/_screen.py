@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from leakdet.detection.decision import DecisionRule
-from leakdet.detection.groups import worst_sentence
+from leakdet.evaluation.groups import worst_sentence
 
 SHOWN = ("f1", "auroc", "precision", "recall", "fpr", "accuracy")
 

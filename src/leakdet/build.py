@@ -4,20 +4,21 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from leakdet._door import DONE, PARTLY, Run, open_door
+from leakdet._door import Run, open_door
+from leakdet._exit_codes import DONE, PARTLY
 from leakdet.config import BuildConfig
 
 if TYPE_CHECKING:
-    from leakdet.storage.describing import BuildReport
+    from leakdet.building.build_report import BuildReport
 
 SHOWN = 20
 
 
 def build(config: BuildConfig, run: Run) -> int:
-    from leakdet.storage.builder import build_store
-    from leakdet.storage.converting import convert_store
-    from leakdet.storage.legacy import is_legacy
-    from leakdet.storage.sharding import merge_shards
+    from leakdet.building.ailh_conversion import convert_store
+    from leakdet.building.builder import build_store
+    from leakdet.building.shard_merge import merge_shards
+    from leakdet.storage.ailh_store import is_legacy
 
     if config.shard == "merge":
         report = merge_shards(config)
@@ -72,7 +73,7 @@ def _order(key: tuple[str, str]) -> tuple[int, str]:
 
 
 def _group_counts(report: "BuildReport") -> dict[str, str]:
-    from leakdet.storage.sources import RESERVED
+    from leakdet.building.sources import RESERVED
 
     columns = dict.fromkeys(
         column for row in report.rows for column in row if column not in RESERVED

@@ -4,23 +4,24 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leakdet._door import DONE, Run, open_door
+from leakdet._door import Run, open_door
+from leakdet._exit_codes import DONE
 from leakdet.config import CrossvalConfig
 
 if TYPE_CHECKING:
-    from leakdet.storage.crossvalidated import Outcome
+    from leakdet.crossvalidation.pooled_folds import Outcome
+    from leakdet.crossvalidation.run_fold import Task
     from leakdet.storage.views import SplitView
-    from leakdet.training.crossvalidation import Task
 
 # what the recordings of a page are called, where a store's split has its name
 HELD_OUT = "held_out"
 
 
 def crossval(config: CrossvalConfig, run: Run) -> int:
-    from leakdet.storage.fold_files import claim
+    from leakdet.crossvalidation.fold_files import claim
+    from leakdet.crossvalidation.run_fold import all_tasks, described
     from leakdet.storage.opening import leak_label_of, open_any_split, splits_there
     from leakdet.storage.views import pooled
-    from leakdet.training.crossvalidation import all_tasks, described
 
     store = _store(config)
     there = splits_there(store) or ["train"]  # an empty folder: opening names what is missing
@@ -44,7 +45,7 @@ def crossval(config: CrossvalConfig, run: Run) -> int:
 
 
 def _store(config: CrossvalConfig) -> Path:
-    from leakdet.storage.demo import store_or_demo
+    from leakdet.building.demo_store import store_or_demo
 
     if config.data.store is None:
         print("No data.store was given: cross-validating on the demo, synthetic recordings")
@@ -69,8 +70,8 @@ def _file(folder: Path, task: "Task") -> Path:
 
 def _run_folds(config: CrossvalConfig, store: Path, tasks: list["Task"], folder: Path) -> None:
     """Run this part's folds; one whose file is there is done."""
-    from leakdet.storage.fold_files import write_fold
-    from leakdet.training.crossvalidation import run_fold
+    from leakdet.crossvalidation.fold_files import write_fold
+    from leakdet.crossvalidation.run_fold import run_fold
 
     mine = tasks[config.crossval.part :: config.crossval.parts]
     done = [task for task in mine if _file(folder, task).exists()]
@@ -92,9 +93,14 @@ def _run_folds(config: CrossvalConfig, store: Path, tasks: list["Task"], folder:
 def _conclude(config: CrossvalConfig, view: "SplitView", tasks: list["Task"], folder: Path) -> None:
     """Pool the predictions, write them down, and show the table."""
     from leakdet._screen import show_protocols
-    from leakdet.storage.crossvalidated import Outcome, Pooled, prediction_rows, protocol_result
-    from leakdet.storage.fold_files import read_fold, write_tables
-    from leakdet.storage.traits import traits_of
+    from leakdet.crossvalidation.fold_files import read_fold, write_tables
+    from leakdet.crossvalidation.pooled_folds import (
+        Outcome,
+        Pooled,
+        prediction_rows,
+        protocol_result,
+    )
+    from leakdet.evaluation.traits import traits_of
 
     outcomes: dict[str, list[Outcome]] = {}
     for task in tasks:
@@ -131,12 +137,12 @@ def _report(
     """The held-out recordings of one protocol, of the first seed: a page, and every number of it in files beside."""
     import numpy as np
 
-    from leakdet.reporting.material import ReportInput
+    from leakdet.crossvalidation.folds import RECORDING
+    from leakdet.crossvalidation.pooled_folds import Pooled
+    from leakdet.evaluation.metrics_json import metrics_content, tables_of
+    from leakdet.evaluation.split_scores import scored_of
     from leakdet.reporting.report import write_results
-    from leakdet.storage.crossvalidated import Pooled
-    from leakdet.storage.folds import RECORDING
-    from leakdet.storage.results import metrics_content, tables_of
-    from leakdet.storage.scoring import scored_of
+    from leakdet.reporting.report_input import ReportInput
 
     pooled = Pooled.of(outcomes, view)
     windows = np.concatenate([outcome.window_prob(view) for outcome in outcomes])

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leakdet._arguments import DONE, EXIT_CODES, add_device, chosen_device, run
+from leakdet._arguments import add_device, chosen_device
+from leakdet._exit_codes import DONE, EXPLAINED, guarded
 from leakdet.errors import InputError
 
 if TYPE_CHECKING:
     from leakdet.detection.decision import DecisionRule
-    from leakdet.storage.scored import ScoredRecordings
+    from leakdet.evaluation.scored_recordings import ScoredRecordings
 
 
 def parser() -> argparse.ArgumentParser:
@@ -20,7 +21,7 @@ def parser() -> argparse.ArgumentParser:
         prog="leakdet evaluate",
         description="Score a store's recordings with a model; with two models, compare them on the same recordings. "
         "A model's decision rule is applied as it is, never fitted again.",
-        epilog=EXIT_CODES,
+        epilog=EXPLAINED,
     )
     made.add_argument(
         "models",
@@ -62,7 +63,7 @@ def parser() -> argparse.ArgumentParser:
 
 def evaluate(arguments: argparse.Namespace) -> int:
     from leakdet._screen import show_comparison
-    from leakdet.storage.comparing import compare
+    from leakdet.evaluation.model_comparison import compare
 
     if len(arguments.models) > 2:
         raise InputError(
@@ -97,9 +98,9 @@ def evaluate(arguments: argparse.Namespace) -> int:
 def _scored(
     arguments: argparse.Namespace, model: Path
 ) -> tuple["ScoredRecordings", "DecisionRule"]:
-    from leakdet.storage.bundle import load_detector
+    from leakdet.evaluation.split_scores import score_split, scored_recordings
+    from leakdet.storage.model_file import load_detector
     from leakdet.storage.opening import open_any_split, splits_there
-    from leakdet.storage.scoring import score_split, scored_recordings
 
     detector = load_detector(model, chosen_device(arguments.device))
     if arguments.store.is_dir() and arguments.split not in splits_there(arguments.store):
@@ -114,7 +115,7 @@ def _scored(
 
 def _audited(arguments: argparse.Namespace, recordings: "ScoredRecordings") -> dict[str, Any]:
     """What trivial traits achieve on the same recordings; fitted on the store's train split where that is another one."""
-    from leakdet.storage.auditing import audit
+    from leakdet.evaluation.audit import audit
     from leakdet.storage.opening import open_any_split, splits_there
 
     fitted_on_train = arguments.split != "train" and "train" in splits_there(arguments.store)
@@ -127,7 +128,7 @@ def _audited(arguments: argparse.Namespace, recordings: "ScoredRecordings") -> d
 
 
 def _group_by(arguments: argparse.Namespace, recordings: "ScoredRecordings") -> list[str]:
-    from leakdet.storage.scoring import split_by
+    from leakdet.evaluation.split_scores import split_by
 
     if arguments.group_by is None:
         return split_by(arguments.store)
@@ -143,7 +144,7 @@ def _shown(
     recordings: "ScoredRecordings", rule: "DecisionRule", group_by: Sequence[str]
 ) -> dict[str, Any]:
     from leakdet._screen import show_metrics
-    from leakdet.storage.results import tables_of
+    from leakdet.evaluation.metrics_json import tables_of
 
     tables = {recordings.name: tables_of(recordings, group_by=group_by)}
     show_metrics(tables, rule)
@@ -158,9 +159,9 @@ def _write(
     group_by: Sequence[str],
     more: dict[str, Any],
 ) -> None:
-    from leakdet.reporting.material import ReportInput
+    from leakdet.evaluation.metrics_json import metrics_content
     from leakdet.reporting.report import write_results
-    from leakdet.storage.results import metrics_content
+    from leakdet.reporting.report_input import ReportInput
 
     content = metrics_content(tables, rule, group_by, **more)
     title = f"{Path(more['model']).name} on {Path(more['store']).name}"
@@ -169,7 +170,7 @@ def _write(
 
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser().parse_args(argv)
-    return run(lambda: evaluate(arguments))
+    return guarded(lambda: evaluate(arguments))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from leakdet._arguments import DONE, EXIT_CODES, PARTLY, add_device, chosen_device, run
+from leakdet._arguments import add_device, chosen_device
+from leakdet._exit_codes import DONE, EXPLAINED, PARTLY, guarded
 from leakdet.errors import InputError
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         prog="leakdet predict",
         description="Give every recording a verdict, leak or no_leak, with its evidence. Folders are searched for audio.",
-        epilog=EXIT_CODES,
+        epilog=EXPLAINED,
     )
     made.add_argument(
         "model", type=Path, help="a model file (.safetensors) or a training checkpoint (.ckpt)"
@@ -222,7 +223,7 @@ def predict(arguments: argparse.Namespace) -> int:
     from leakdet._parallel import in_order
     from leakdet._progress import Advance
     from leakdet.acoustics.mel import LogMel
-    from leakdet.storage.bundle import load_detector
+    from leakdet.storage.model_file import load_detector
 
     total = sum(1 for _ in found_files(arguments.paths))
     if not total:
@@ -253,7 +254,7 @@ def predict(arguments: argparse.Namespace) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser().parse_args(argv)
-    return run(lambda: predict(arguments))
+    return guarded(lambda: predict(arguments))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leakdet._door import DONE, PARTLY, Run, as_yaml, open_door
+from leakdet._door import Run, as_yaml, open_door
+from leakdet._exit_codes import DONE, PARTLY
 from leakdet.config import TrainConfig, TuneConfig
 from leakdet.errors import LeakdetError, SettingsError
 
@@ -33,9 +34,9 @@ LOCAL = "basic"
 def tune(config: TuneConfig, run: Run) -> int:
     from optuna.exceptions import StorageInternalError
 
-    from leakdet.tuning.siblings import end_siblings, start_siblings, wait_for_siblings
     from leakdet.tuning.space import check_space
     from leakdet.tuning.study import open_study
+    from leakdet.tuning.worker_processes import end_siblings, start_siblings, wait_for_siblings
 
     config = _checked(config, run)
     check_space(config.search, config.training())
@@ -47,7 +48,7 @@ def tune(config: TuneConfig, run: Run) -> int:
     train = _trainer(config)  # before there are siblings: folds that cannot be made are told once
     siblings = start_siblings(config, ARGUMENTS) if run.multirun and run.launcher == LOCAL else []
     from leakdet.tuning.objective import Objective  # slow: siblings load beside
-    from leakdet.tuning.stopping import Stopped, sigterm_raises, stop_code, stop_name
+    from leakdet.tuning.signals import Stopped, sigterm_raises, stop_code, stop_name
     from leakdet.tuning.worker import Worker
 
     try:
@@ -106,7 +107,7 @@ def _introduction(config: TuneConfig, study: "optuna.Study") -> str:
 
 def _trainer(config: TuneConfig) -> "Train":
     """What `leakdet.train` does, on a fold where there are some; nothing is scored on test and no model file is written."""
-    from leakdet.train import train_in
+    from leakdet.training_run import train_in
 
     parts: Sequence[Sequence[StoreSplit]] = _folds(config) if config.tune.folds > 1 else [()]
 
@@ -117,8 +118,8 @@ def _trainer(config: TuneConfig) -> "Train":
 
 
 def _folds(config: TuneConfig) -> "Sequence[Sequence[StoreSplit]]":
-    from leakdet.storage.demo import store_or_demo
-    from leakdet.tuning.folding import trial_folds
+    from leakdet.building.demo_store import store_or_demo
+    from leakdet.tuning.trial_folds import trial_folds
 
     store = store_or_demo(config.data, config.demo, config.signal)
     return trial_folds(store, config.tune.folds, config.seed, config.labels.leak)
@@ -132,8 +133,8 @@ def experiment_yaml(config: TrainConfig, note: str) -> str:
 
 def _finish(config: TuneConfig, study: "optuna.Study") -> int:
     """The last worker to end writes the result; the others find it written."""
-    from leakdet.tuning.result import RESULT, counts, winner, write_trials
     from leakdet.tuning.storages import locked
+    from leakdet.tuning.study_result import RESULT, counts, winner, write_trials
     from leakdet.tuning.trials import running
 
     folder = Path(config.tune.folder)
@@ -162,8 +163,8 @@ def _finish(config: TuneConfig, study: "optuna.Study") -> int:
 def _result(
     config: TuneConfig, study: "optuna.Study", best: "FrozenTrial", stamp: dict[str, int]
 ) -> dict[str, Any]:
-    from leakdet.tuning.page import write_page
-    from leakdet.tuning.result import config_of, tied_with_best
+    from leakdet.tuning.html_page import write_page
+    from leakdet.tuning.study_result import config_of, tied_with_best
 
     tune_, folder = config.tune, Path(config.tune.folder)
     tuned = config_of(best, config)
@@ -206,8 +207,8 @@ def _result(
 
 def _final_models(config: TuneConfig, tuned: TrainConfig, value: float | None) -> dict[str, Any]:
     """Train the winner and the untuned configuration as `leakdet.train` does, and compare them recording by recording."""
-    from leakdet.train import train_in
-    from leakdet.tuning.result import compared, same_f1, verdict
+    from leakdet.training_run import train_in
+    from leakdet.tuning.study_result import compared, same_f1, verdict
 
     folder = Path(config.tune.folder)
     metrics: dict[str, dict[str, Any]] = {}

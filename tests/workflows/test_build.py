@@ -17,6 +17,9 @@ import torch
 
 from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.windows import MelStream
+from leakdet.building import builder
+from leakdet.building import mel_verification as verifying
+from leakdet.building.builder import build_store
 from leakdet.config import (
     BuildConfig,
     DemoConfig,
@@ -26,13 +29,10 @@ from leakdet.config import (
     TrainConfig,
 )
 from leakdet.errors import InputError
-from leakdet.storage import builder, verifying
-from leakdet.storage.builder import build_store
-from leakdet.storage.checking import check_apart
-from leakdet.storage.opening import open_any_split
+from leakdet.evaluation.traits import traits_of
+from leakdet.storage.integrity import check_apart
+from leakdet.storage.opening import open_any_split, with_surrogates
 from leakdet.storage.store import open_split
-from leakdet.storage.surrogate_split import with_surrogates
-from leakdet.storage.traits import traits_of
 from leakdet.training.datamodule import LeakDataModule
 
 SIGNAL = SignalConfig(2000, 400, 200, 100, 50, n_mels=8, fmin_hz=0.0)

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import soundfile
 
+from leakdet.building.builder import build_store
+from leakdet.building.shard_merge import merge_shards
 from leakdet.config import BuildConfig, SplitConfig
 from leakdet.errors import InputError
-from leakdet.storage.builder import build_store
-from leakdet.storage.sharding import merge_shards
 from leakdet.storage.store import SPLITS, open_split
 
 SPLIT = SplitConfig(ratios=[0.5, 0.25, 0.25])
@@ -167,8 +167,8 @@ KILLING = """
 import os, random, signal, sys, time
 from pathlib import Path
 from leakdet.config import BuildConfig, SplitConfig
-from leakdet.storage.builder import build_store
-from leakdet.storage.checking import check_contents
+from leakdet.building.builder import build_store
+from leakdet.storage.integrity import check_contents
 from leakdet.storage.store import SPLITS, open_split
 
 audio, folder = sys.argv[1], Path(sys.argv[2])

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import soundfile
 
-from leakdet.storage.bundle import load_detector
+from leakdet.evaluation.split_scores import score_split
+from leakdet.storage.model_file import load_detector
 from leakdet.storage.opening import open_any_split
-from leakdet.storage.scoring import score_split
 
 
 def rows(path: Path) -> list[dict[str, str]]:

@@ -15,8 +15,8 @@ import h5py, numpy as np
 
 from leakdet.config import DataConfig, SignalConfig
 from leakdet.storage.opening import open_any_split
-from leakdet.training.samples import SplitSamples
-from leakdet.training.streaming import StreamEpochs
+from leakdet.loading.samples import SplitSamples
+from leakdet.loading.streaming import StreamEpochs
 
 folder, recordings = Path(sys.argv[1]), int(sys.argv[2])
 signal, windows = SignalConfig(fmax_hz=8000), 80

@@ -12,9 +12,9 @@ import pytest
 from matplotlib.image import imread
 
 from leakdet.reporting.training_figures import gradient_norms, learning_curve, read_history
-from leakdet.storage.bundle import load_detector
-from leakdet.train import train_in
-from leakdet.training import names
+from leakdet.storage.model_file import load_detector
+from leakdet.training import log_names as names
+from leakdet.training_run import train_in
 
 FIGURES = ("learning_curve", "confusion", "leak_prob", "leak_prob_checks", "gradient_norms")
 

@@ -14,7 +14,7 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
-from leakdet.tuning.result import same_f1
+from leakdet.tuning.study_result import same_f1
 from leakdet.tuning.trials import CHECKS, OWNER, finished
 
 TINY = (

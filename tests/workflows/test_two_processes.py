@@ -17,8 +17,8 @@ import pytest
 import soundfile
 from sklearn.metrics import confusion_matrix, f1_score, roc_auc_score
 
+from leakdet.building.builder import build_store
 from leakdet.config import BuildConfig, SignalConfig, SplitConfig
-from leakdet.storage.builder import build_store
 from leakdet.storage.store import open_split
 from leakdet.training.checkpoint_io import read_checkpoint
 
@@ -100,7 +100,7 @@ def main():  # a worker process imports this file as well, and needs none of wha
     import lightning.pytorch as pl
     from leakdet.config import DataConfig, TrainConfig
     from leakdet.training.datamodule import LeakDataModule
-    from leakdet.training.fitting import fit
+    from leakdet.training.fit import fit
 
     class Watch(pl.Callback):
         seen = []

@@ -6,8 +6,8 @@ Range checks live in `__post_init__`, which runs when a composed configuration b
 """
 
 from leakdet.config.build import BuildConfig, DemoConfig, LabelsConfig, SplitConfig
-from leakdet.config.checks import MISSING, from_dict
 from leakdet.config.crossval import CrossvalConfig, CrossvalSettings, ProtocolConfig
+from leakdet.config.range_checks import MISSING, from_dict
 from leakdet.config.signal import SignalConfig
 from leakdet.config.train import (
     INIT_PARTS,

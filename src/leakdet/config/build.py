@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field
 
-from leakdet.config.checks import MISSING, at_least, one_of, require, share
+from leakdet.config.range_checks import MISSING, at_least, one_of, require, share
 from leakdet.config.signal import SignalConfig
 
 

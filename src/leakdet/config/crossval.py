@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from leakdet.config.checks import at_least, require
+from leakdet.config.range_checks import at_least, require
 from leakdet.config.train import TrainConfig
 
 

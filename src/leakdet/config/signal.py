@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from leakdet.config.checks import at_least, from_dict, one_of, require
+from leakdet.config.range_checks import at_least, from_dict, one_of, require
 
 
 @dataclass

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from leakdet.config.build import DemoConfig, LabelsConfig
-from leakdet.config.checks import at_least, one_of, require, share
+from leakdet.config.range_checks import at_least, one_of, require, share
 from leakdet.config.signal import SignalConfig
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from leakdet.config.checks import at_least, one_of, require
+from leakdet.config.range_checks import at_least, one_of, require
 from leakdet.config.train import TrainConfig
 
 # The signed-rank test of n pairs cannot fall below p = 1 / 2**n, and prunes below 0.1: after four, so that a fifth is saved.

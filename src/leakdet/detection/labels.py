@@ -41,3 +41,14 @@ class LabelMap:
                 f"{where}: labels {unknown} are not among the network's classes {list(self.names)}."
             )
         return [lookup[name.casefold()] for name in label_names]
+
+
+def leak_name(label_names: Sequence[str], wanted: str | None, where: str) -> str:
+    """The vocabulary's own spelling of the leak class. `wanted` in any case; None is LEAK."""
+    matches = [name for name in label_names if name.casefold() == (wanted or "LEAK").casefold()]
+    if len(matches) != 1:
+        raise InputError(
+            f"{where}: the leak class {wanted or 'LEAK'!r} names {len(matches)} of the labels {list(label_names)}. "
+            "Say which one is the leak with labels.leak=NAME."
+        )
+    return matches[0]

@@ -6,16 +6,16 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from leakdet.detection.groups import worst_sentence
+from leakdet.evaluation.groups import worst_sentence
+from leakdet.evaluation.metrics_json import write_metrics
+from leakdet.evaluation.scored_recordings import write_csv
 from leakdet.reporting import figures
-from leakdet.reporting.material import ReportInput
-from leakdet.reporting.rows import MOST_ROWS, OUTCOMES, report_rows
-from leakdet.reporting.tables import all_numbers, audit_cells, cards, digs, group_cells
-from leakdet.reporting.verdict import cautions, expectation, verdict
+from leakdet.reporting.conclusion import cautions, expectation, verdict
+from leakdet.reporting.number_tables import all_numbers, audit_cells, cards, digs, group_cells
+from leakdet.reporting.recording_rows import MOST_ROWS, OUTCOMES, report_rows
+from leakdet.reporting.report_input import ReportInput
 from leakdet.reporting.wording import counted, flattened
-from leakdet.storage.publishing import whole_file
-from leakdet.storage.results import write_metrics
-from leakdet.storage.scored import write_csv
+from leakdet.storage.atomic import whole_file
 from leakdet.storage.store import SPLITS
 
 # Shown in sections of their own, or with the settings.

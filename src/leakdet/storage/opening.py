@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+from leakdet.detection.labels import leak_name
 from leakdet.errors import InputError
-from leakdet.storage.legacy import FILES, is_legacy, open_legacy_split
-from leakdet.storage.splits import leak_name
+from leakdet.storage.ailh_store import FILES, is_legacy, open_legacy_split
 from leakdet.storage.store import SPLITS, StoreSplit, open_split, split_files
+
+SURROGATES = "surrogates"
 
 
 def open_any_split(store: Path, name: str) -> StoreSplit:
@@ -25,3 +27,12 @@ def splits_there(store: Path) -> list[str]:
 def leak_label_of(split: StoreSplit, wanted: str | None) -> str:
     """The store's own name of the leak class; `wanted`, in any case, overrules what the store says."""
     return leak_name(split.label_names, wanted or split.leak_label, str(split.files[0].parent))
+
+
+def with_surrogates(train: StoreSplit, store: Path) -> tuple[StoreSplit, int]:
+    """The train split of `store` with its surrogates after its recordings, and how many of its rows are surrogates."""
+    files = split_files(store, SURROGATES)
+    if not files:
+        return train, 0
+    both = open_split(store, "train", [*train.files, *files])
+    return both, both.recordings - train.recordings

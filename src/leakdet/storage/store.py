@@ -15,8 +15,8 @@ import numpy as np
 from leakdet.config import SignalConfig
 from leakdet.errors import InputError
 from leakdet.storage.hdf5 import open_h5
+from leakdet.storage.layout import COLUMNS, check_layout, check_values, read_attributes
 from leakdet.storage.mel_array import MelArray, MelPart
-from leakdet.storage.store_checks import COLUMNS, check_layout, check_values, read_attributes
 
 SCHEMA_VERSION = 1
 SPLITS = ("train", "val", "test")

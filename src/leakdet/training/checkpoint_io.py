@@ -9,7 +9,7 @@ import torch
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 
 from leakdet.errors import InputError
-from leakdet.storage.publishing import whole_file
+from leakdet.storage.atomic import whole_file
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):

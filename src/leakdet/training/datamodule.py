@@ -14,16 +14,20 @@ from leakdet.config import TrainConfig
 from leakdet.detection.detector import sample_shape
 from leakdet.detection.labels import LabelMap
 from leakdet.errors import InputError, SettingsError
-from leakdet.storage.checking import check_apart, check_contents, check_no_copies, sounds_are_hashed
-from leakdet.storage.opening import leak_label_of, open_any_split, splits_there
+from leakdet.loading.in_memory import ResidentEpochs, ResidentSamples
+from leakdet.loading.loaders import Epochs, EvalLoader, TrainLoader
+from leakdet.loading.placement import choose_residency, uses_cuda
+from leakdet.loading.samples import Batch, SplitSamples
+from leakdet.loading.sampling import drawn_mix
+from leakdet.loading.streaming import StreamEpochs
+from leakdet.storage.integrity import (
+    check_apart,
+    check_contents,
+    check_no_copies,
+    sounds_are_hashed,
+)
+from leakdet.storage.opening import leak_label_of, open_any_split, splits_there, with_surrogates
 from leakdet.storage.store import StoreSplit
-from leakdet.storage.surrogate_split import with_surrogates
-from leakdet.training.loaders import Epochs, EvalLoader, TrainLoader
-from leakdet.training.residency import choose_residency, uses_cuda
-from leakdet.training.resident import ResidentEpochs, ResidentSamples
-from leakdet.training.samples import Batch, SplitSamples
-from leakdet.training.sampling import drawn_mix
-from leakdet.training.streaming import StreamEpochs
 
 __all__ = ["Batch", "EvalLoader", "LeakDataModule", "TrainLoader"]
 

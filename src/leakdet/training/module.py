@@ -15,20 +15,20 @@ from leakdet.acoustics.augment import augmented, mixup_draw
 from leakdet.config import TrainConfig
 from leakdet.detection.decision import DecisionRule, rule_for_scores
 from leakdet.detection.detector import window_mean
-from leakdet.detection.diagnostics import SampleSummary, sample_sums
 from leakdet.detection.losses import LossParts, class_weights, loss_parts
-from leakdet.detection.metrics import auroc
 from leakdet.detection.networks import leak_probability, make_network
 from leakdet.detection.pooling import pool
 from leakdet.errors import SettingsError
-from leakdet.storage.bundle import CARD_KEY, make_card
-from leakdet.training import names
-from leakdet.training.checks import Check
-from leakdet.training.choosing import decision_arguments, require_finite, selection_rank
+from leakdet.evaluation.metrics import auroc
+from leakdet.storage.model_file import CARD_KEY, make_card
+from leakdet.training import log_names as names
 from leakdet.training.datamodule import Batch, LeakDataModule
-from leakdet.training.initialising import inherit_optimizer, inherit_schedule
-from leakdet.training.optimising import adamw, step_divisor, warmup_cosine
-from leakdet.training.sameness import RESUME_KEY, store_fingerprint
+from leakdet.training.diagnostics import SampleSummary, sample_sums
+from leakdet.training.model_selection import decision_arguments, require_finite, selection_rank
+from leakdet.training.optimizer import adamw, step_divisor, warmup_cosine
+from leakdet.training.resume_compatibility import RESUME_KEY, store_fingerprint
+from leakdet.training.validation_result import Check
+from leakdet.training.warm_start import inherit_optimizer, inherit_schedule
 
 
 class LeakModule(pl.LightningModule):

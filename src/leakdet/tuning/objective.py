@@ -12,7 +12,7 @@ from lightning.pytorch.callbacks import Callback
 from optuna.trial import Trial
 
 from leakdet.config import TrainConfig, TuneConfig
-from leakdet.tuning.checks import CheckReporter
+from leakdet.tuning.pruning_callback import CheckReporter
 from leakdet.tuning.space import draw, settings_of, with_settings
 from leakdet.tuning.trials import AUROC, CHECKS, same_parameters, trial_folder
 

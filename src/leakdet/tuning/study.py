@@ -12,7 +12,7 @@ from optuna.study import StudyDirection
 
 from leakdet.config import TuneConfig
 from leakdet.errors import SettingsError
-from leakdet.tuning.methods import make_pruner, make_sampler
+from leakdet.tuning.samplers_pruners import make_pruner, make_sampler
 from leakdet.tuning.space import described, grid
 from leakdet.tuning.storages import locked, open_storage
 

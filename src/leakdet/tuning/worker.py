@@ -18,11 +18,11 @@ from optuna.trial import Trial, TrialState
 
 from leakdet.config import TuneConfig
 from leakdet.errors import LeakdetError
-from leakdet.training import names
-from leakdet.tuning.methods import make_sampler
-from leakdet.tuning.stopping import Stopped, stop_code, stop_name
+from leakdet.training import log_names as names
+from leakdet.tuning.samplers_pruners import make_sampler
+from leakdet.tuning.signals import Stopped, stop_code, stop_name
 from leakdet.tuning.storages import fail_silent, locked
-from leakdet.tuning.table import TrialTable
+from leakdet.tuning.trial_table import TrialTable
 from leakdet.tuning.trials import (
     OWNER,
     REASON,

@@ -18,11 +18,17 @@ from sklearn.preprocessing import StandardScaler
 
 from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.synth import LEAK, NOLEAK, DemoRecording, demo_recording, write_demo
-from leakdet.acoustics.synth.interference import KINDS, burst
+from leakdet.acoustics.synth.interference_sounds import KINDS, burst
 from leakdet.acoustics.synth.places import MATERIALS, Material, attenuation_db, draw_site
 from leakdet.acoustics.synth.recording import is_leak
-from leakdet.acoustics.synth.signals import coloured_noise, grid_hz, harmonics, rms
-from leakdet.acoustics.synth.sources import hum_sound, jet_db, jet_peak_hz, leak_db, leak_sound
+from leakdet.acoustics.synth.steady_sounds import (
+    hum_sound,
+    jet_db,
+    jet_peak_hz,
+    leak_db,
+    leak_sound,
+)
+from leakdet.acoustics.synth.waveforms import coloured_noise, grid_hz, harmonics, rms
 from leakdet.config import DemoConfig, SignalConfig
 
 RATE_HZ = 16000

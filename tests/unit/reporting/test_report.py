@@ -9,20 +9,20 @@ import pytest
 from matplotlib.image import imread
 
 from leakdet.acoustics.clip import make_clip
-from leakdet.reporting.material import ReportInput
-from leakdet.reporting.pictures import LEVELS, mel_png, palette_png, timeline_paths
-from leakdet.reporting.report import render, write_report
-from leakdet.reporting.rows import (
+from leakdet.evaluation.metrics_json import metrics_content, tables_of
+from leakdet.evaluation.scored_recordings import MelColumns, ScoredRecordings
+from leakdet.reporting.conclusion import cautions, verdict
+from leakdet.reporting.number_tables import digs
+from leakdet.reporting.recording_rows import (
     MOST_EVIDENCE,
     MOST_ROWS,
     informative,
     report_rows,
     severity_order,
 )
-from leakdet.reporting.tables import digs
-from leakdet.reporting.verdict import cautions, verdict
-from leakdet.storage.results import metrics_content, tables_of
-from leakdet.storage.scored import MelColumns, ScoredRecordings
+from leakdet.reporting.report import render, write_report
+from leakdet.reporting.report_input import ReportInput
+from leakdet.reporting.small_pictures import LEVELS, mel_png, palette_png, timeline_paths
 
 
 class Sound:

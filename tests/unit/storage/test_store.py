@@ -12,10 +12,10 @@ import pytest
 
 from leakdet.config import SignalConfig
 from leakdet.errors import InputError, LeakdetError
-from leakdet.storage.checking import check_apart
 from leakdet.storage.hdf5 import PAGE_BYTES
+from leakdet.storage.integrity import check_apart
 from leakdet.storage.store import open_split, split_files
-from leakdet.storage.store_writer import RecordingRow, SplitWriter
+from leakdet.storage.writer import RecordingRow, SplitWriter
 
 SIGNAL = SignalConfig(2000, 200, 100, 50, 25, n_mels=8, fmin_hz=0.0)
 LENGTHS = [3, 1, 5, 2]

@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 
 from leakdet.config import SignalConfig, TrainConfig
+from leakdet.loading.samples import SplitSamples
 from leakdet.storage.opening import open_any_split
 from leakdet.storage.store import offsets_of
 from leakdet.training.datamodule import LeakDataModule
-from leakdet.training.fitting import fit
-from leakdet.training.samples import SplitSamples
+from leakdet.training.fit import fit
 
 SIGNAL = SignalConfig(
     sample_rate_hz=1000,

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from leakdet.config import TrainConfig
-from leakdet.training import names
+from leakdet.training import log_names as names
 from leakdet.training.checkpoint_io import read_checkpoint
 from leakdet.training.datamodule import LeakDataModule
-from leakdet.training.fitting import fit
+from leakdet.training.fit import fit
 from leakdet.training.module import LeakModule
 
 Configured = Callable[..., TrainConfig]

@@ -14,15 +14,16 @@ from lightning.pytorch.loggers import Logger
 
 from leakdet.config import TrainConfig
 from leakdet.errors import LeakdetError
-from leakdet.train import stops_when
-from leakdet.training import fitting, names
+from leakdet.training import fit as fitting
+from leakdet.training import log_names as names
+from leakdet.training.callbacks.early_stopping import LossStop
 from leakdet.training.callbacks.findings import Findings
 from leakdet.training.callbacks.loader_wait import LoaderWait, wait_numbers, waits
 from leakdet.training.callbacks.rate_watch import low_rate
-from leakdet.training.callbacks.stopping import LossStop
 from leakdet.training.callbacks.system_use import SystemUse, idle_gpu, measured
 from leakdet.training.checkpoint_io import read_checkpoint
 from leakdet.training.datamodule import TrainLoader
+from leakdet.training_run import stops_when
 
 Fitted = Callable[..., pl.Trainer]
 FOUR = ("trainer.max_epochs=4", "loss_patience=0")

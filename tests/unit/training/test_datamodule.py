@@ -13,9 +13,9 @@ import torch
 
 from leakdet.config import DataConfig, TrainConfig
 from leakdet.errors import InputError
+from leakdet.loading.placement import choose_residency, host_free_bytes
 from leakdet.training.datamodule import LeakDataModule
-from leakdet.training.residency import choose_residency, host_free_bytes
-from leakdet.training.sameness import store_fingerprint
+from leakdet.training.resume_compatibility import store_fingerprint
 
 WINDOWS, LABELS = [3, 2, 4, 1], [0, 1, 1, 1]
 
@@ -218,12 +218,12 @@ def test_other_recordings_of_the_same_lengths_are_other_data(store: Path) -> Non
 
 
 def test_auto_takes_the_fastest_place_that_is_large_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leakdet.training.residency.host_free_bytes", lambda: 10**9)
+    monkeypatch.setattr("leakdet.loading.placement.host_free_bytes", lambda: 10**9)
     cpu = {"accelerator": "cpu"}
     assert choose_residency("auto", 4 * 10**8, cpu).kind == "ram"
     assert choose_residency("auto", 6 * 10**8, cpu).kind == "stream"
     assert choose_residency("ram", 6 * 10**8, cpu).kind == "ram"
-    monkeypatch.setattr("leakdet.training.residency.accelerator_free_bytes", lambda trainer: 10**9)
+    monkeypatch.setattr("leakdet.loading.placement.accelerator_free_bytes", lambda trainer: 10**9)
     chosen = choose_residency("auto", 4 * 10**8, {"accelerator": "gpu"})
     assert chosen.kind == "device"
     assert "0.40 GB" in chosen.reason
@@ -241,14 +241,14 @@ def test_memory_is_pinned_only_where_an_accelerator_reads_it(
 
 
 def test_one_process_chooses_for_all_of_its_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leakdet.training.residency.host_free_bytes", lambda: 10**9)
+    monkeypatch.setattr("leakdet.loading.placement.host_free_bytes", lambda: 10**9)
     monkeypatch.delenv("LOCAL_RANK", raising=False)
     # left by an earlier run: not for a first process
     monkeypatch.setenv("LEAKDET_RESIDENCY", "stream")
     cpu = {"accelerator": "cpu"}
     assert choose_residency("auto", 4 * 10**8, cpu).kind == "ram"
     # the first one took it
-    monkeypatch.setattr("leakdet.training.residency.host_free_bytes", lambda: 10**8)
+    monkeypatch.setattr("leakdet.loading.placement.host_free_bytes", lambda: 10**8)
     monkeypatch.setenv("LOCAL_RANK", "1")
     assert choose_residency("auto", 4 * 10**8, cpu).kind == "ram"
     monkeypatch.delenv("LEAKDET_RESIDENCY")  # started by another program

@@ -11,9 +11,9 @@ import optuna
 import pytest
 
 from leakdet.config import SearchParam, TrainConfig, TuneConfig, TuneSettings
-from leakdet.training import names
-from leakdet.tuning.checks import CheckReporter
+from leakdet.training import log_names as names
 from leakdet.tuning.objective import Objective
+from leakdet.tuning.pruning_callback import CheckReporter
 from leakdet.tuning.study import open_study
 from leakdet.tuning.worker import Worker
 

@@ -5,7 +5,7 @@ import pytest
 from optuna.trial import TrialState
 
 from leakdet.config import SearchParam, TrainConfig, TuneConfig
-from leakdet.tuning.checks import CheckReporter
+from leakdet.tuning.pruning_callback import CheckReporter
 from leakdet.tuning.trials import trial_folder
 
 Settings = Callable[..., TuneConfig]

@@ -12,9 +12,9 @@ from optuna.trial import TrialState
 
 from leakdet.config import TrainConfig, TuneConfig
 from leakdet.errors import LeakdetError
-from leakdet.tuning.result import counts, winner
-from leakdet.tuning.stopping import Stopped, sigterm_raises
+from leakdet.tuning.signals import Stopped, sigterm_raises
 from leakdet.tuning.study import open_study
+from leakdet.tuning.study_result import counts, winner
 from leakdet.tuning.trials import OWNER, REASON, finished, requeue_dead, this_process, trial_folder
 
 Settings = Callable[..., TuneConfig]

@@ -5,7 +5,7 @@ background plus the steady turbulence of a jet. Nothing else depends on the labe
 measured facts: `docs/demo.md`.
 """
 
+from leakdet.acoustics.synth.demo_files import write_demo
 from leakdet.acoustics.synth.recording import LEAK, NOLEAK, DemoRecording, demo_recording
-from leakdet.acoustics.synth.writer import write_demo
 
 __all__ = ["LEAK", "NOLEAK", "DemoRecording", "demo_recording", "write_demo"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leakdet.acoustics.synth.signals import Spectrum, Stream, grid_hz, smooth_curve_db, stream
+from leakdet.acoustics.synth.waveforms import Spectrum, Stream, grid_hz, smooth_curve_db, stream
 
 
 @dataclass(frozen=True)

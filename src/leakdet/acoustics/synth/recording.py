@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leakdet.acoustics.synth.interference import interference
+from leakdet.acoustics.synth.interference_sounds import interference
 from leakdet.acoustics.synth.places import Site, draw_site
-from leakdet.acoustics.synth.signals import Sound, Stream, band_power_db, rms, stream
-from leakdet.acoustics.synth.sources import (
+from leakdet.acoustics.synth.steady_sounds import (
     ambient_sound,
     flow_sound,
     hum_sound,
@@ -19,6 +18,7 @@ from leakdet.acoustics.synth.sources import (
     leak_sound,
     pump_sound,
 )
+from leakdet.acoustics.synth.waveforms import Sound, Stream, band_power_db, rms, stream
 from leakdet.config import DemoConfig
 
 LEAK = "LEAK"

@@ -6,9 +6,9 @@ import lightning.pytorch as pl
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.loggers import TensorBoardLogger
 
-from leakdet.detection.diagnostics import BINS, SampleSummary, collapse
-from leakdet.training import names
+from leakdet.training import log_names as names
 from leakdet.training.callbacks.findings import Findings
+from leakdet.training.diagnostics import BINS, SampleSummary, collapse
 from leakdet.training.module import LeakModule
 
 CHECKS = 3  # in a row before it is said: the first checks of a good run may look the same

@@ -8,8 +8,8 @@ from pathlib import Path
 import lightning.pytorch as pl
 from lightning.pytorch.callbacks import Callback
 
-from leakdet.detection.diagnostics import Finding
-from leakdet.training import names
+from leakdet.training import log_names as names
+from leakdet.training.diagnostics import Finding
 
 
 class Findings(Callback):

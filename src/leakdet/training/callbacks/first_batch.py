@@ -6,12 +6,12 @@ import lightning.pytorch as pl
 import torch
 from lightning.pytorch.callbacks import Callback
 
-from leakdet.detection.diagnostics import first_batch
 from leakdet.detection.losses import chance_loss, loss_parts
-from leakdet.training import names
+from leakdet.training import log_names as names
 from leakdet.training.callbacks.findings import Findings
 from leakdet.training.callbacks.log_numbers import log_numbers
 from leakdet.training.datamodule import Batch
+from leakdet.training.diagnostics import first_batch
 from leakdet.training.module import LeakModule
 
 

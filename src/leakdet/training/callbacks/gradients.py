@@ -7,10 +7,10 @@ import torch
 from lightning.pytorch.callbacks import Callback
 from torch import Tensor
 
-from leakdet.detection.diagnostics import gradients
-from leakdet.training import names
+from leakdet.training import log_names as names
 from leakdet.training.callbacks.findings import Findings
 from leakdet.training.callbacks.log_numbers import log_numbers
+from leakdet.training.diagnostics import gradients
 from leakdet.training.module import LeakModule
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import lightning.pytorch as pl
 from lightning.pytorch.callbacks import Callback
 
-from leakdet.training import names
+from leakdet.training import log_names as names
 from leakdet.training.checkpoint_io import write_whole
 from leakdet.training.module import LeakModule
 

@@ -8,10 +8,10 @@ from typing import Any
 import lightning.pytorch as pl
 from lightning.pytorch.callbacks import Callback
 
-from leakdet.detection.diagnostics import Finding
-from leakdet.training import names
+from leakdet.training import log_names as names
 from leakdet.training.callbacks.findings import Findings
 from leakdet.training.callbacks.log_numbers import log_numbers
+from leakdet.training.diagnostics import Finding
 
 SPIKE_S = 0.05
 SPIKES_SHARE = 0.05

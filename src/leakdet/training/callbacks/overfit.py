@@ -5,8 +5,8 @@ from typing import Any
 import lightning.pytorch as pl
 from lightning.pytorch.callbacks import Callback
 
-from leakdet.detection.diagnostics import overfit
 from leakdet.training.callbacks.findings import Findings
+from leakdet.training.diagnostics import overfit
 from leakdet.training.module import LeakModule
 
 

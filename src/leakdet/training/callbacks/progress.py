@@ -8,7 +8,7 @@ from lightning.pytorch.callbacks import ProgressBar
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from leakdet.training import names
+from leakdet.training import log_names as names
 from leakdet.training.module import LeakModule
 
 COLUMNS = ("epoch", "train loss", "val loss", "val F1", "val AUROC", "learning rate", "s/epoch")

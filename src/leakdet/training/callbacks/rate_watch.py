@@ -3,8 +3,8 @@
 import lightning.pytorch as pl
 from lightning.pytorch.callbacks import Callback
 
-from leakdet.detection.diagnostics import Finding
 from leakdet.training.callbacks.findings import Findings
+from leakdet.training.diagnostics import Finding
 
 LEAST = 1e-6
 LAST_SHARE = 0.9

@@ -9,10 +9,10 @@ import psutil
 import torch
 from lightning.pytorch.callbacks import Callback
 
-from leakdet.detection.diagnostics import Finding
-from leakdet.training import names
+from leakdet.training import log_names as names
 from leakdet.training.callbacks.findings import Findings
 from leakdet.training.callbacks.log_numbers import log_numbers
+from leakdet.training.diagnostics import Finding
 
 EVERY_S = 1.0
 IDLE_GPU = 0.30

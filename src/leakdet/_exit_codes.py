@@ -1,0 +1,28 @@
+"""Exit codes of every verb, and the guard that turns what a user can cause into one sentence."""
+
+import os
+import sys
+from collections.abc import Callable
+
+from leakdet.errors import LeakdetError
+
+DONE, PARTLY, WRONG, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
+EXPLAINED = (
+    "exit codes: 0 done; 1 some input could not be used (it is named); "
+    "2 wrong usage, settings or input; 130 interrupted (Ctrl-C), 143 terminated"
+)
+
+
+def guarded(work: Callable[[], int]) -> int:
+    """Run a verb and return its exit code; what a user can cause ends in a sentence on stderr."""
+    try:
+        return work()
+    except LeakdetError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return WRONG
+    except BrokenPipeError:  # the reader of our output has seen enough, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED

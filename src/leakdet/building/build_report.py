@@ -1,0 +1,86 @@
+"""What a build leaves: the HDF5 file of each split, recordings.csv for people, build.json with how it came about."""
+
+import csv
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import leakdet
+from leakdet.building.sources import LeftOut
+from leakdet.config import BuildConfig, SignalConfig
+from leakdet.storage.writer import RecordingRow, SplitWriter
+
+
+@dataclass
+class BuildReport:
+    """What a build did: rows as they are in recordings.csv, what was left out, and remarks for the reader."""
+
+    out: Path
+    signal: SignalConfig
+    label_names: list[str]
+    leak_label: str
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    surrogates: int = 0  # in a file of their own, beside the recordings
+
+
+def write_splits(
+    writers: dict[str, SplitWriter],
+    folder: Path,
+    config: BuildConfig,
+    report: BuildReport,
+    suffix: str = "",
+) -> None:
+    """Write the HDF5 files and add their rows to the report."""
+    for name, writer in writers.items():
+        report.rows += [_csv_row(name, row) for row in writer.rows]
+        path = folder / f"{name}{suffix}.h5"
+        writer.write(path, report.label_names, report.leak_label, config.compression)
+
+
+def describe(folder: Path, settings: Mapping[str, Any], report: BuildReport) -> None:
+    """Write recordings.csv and build.json; `settings` are those of the build that heard the recordings."""
+    _write_recordings_csv(folder / "recordings.csv", report.rows)
+    _write_build_json(folder / "build.json", settings, report)
+
+
+def _csv_row(split: str, row: RecordingRow) -> dict[str, Any]:
+    values = asdict(row)
+    groups = values.pop("groups")
+    for name in ("mel_crc32", "surrogate_of"):
+        values.pop(name)
+    head = {
+        "recording_id": values.pop("recording_id"),
+        "split": split,
+        "label": values.pop("label"),
+        "path": values.pop("path"),
+    }
+    return {**head, **groups, **values, "flags": ",".join(row.flags)}
+
+
+def _write_recordings_csv(path: Path, rows: Iterable[dict[str, Any]]) -> None:
+    rows = list(rows)
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, columns, restval="")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def _write_build_json(path: Path, settings: Mapping[str, Any], report: BuildReport) -> None:
+    content = {
+        "created_by": f"leakdet {leakdet.__version__}",
+        "settings": dict(settings),
+        "signal": asdict(report.signal),
+        "signal_hash": report.signal.hash,
+        "label_names": report.label_names,
+        "leak_label": report.leak_label,
+        "recordings": len(report.rows),
+        "surrogates": report.surrogates,
+        "left_out": [asdict(item) for item in report.left_out],
+        "remarks": report.remarks,
+    }
+    path.write_text(json.dumps(content, indent=2, default=str) + "\n", encoding="utf-8")

@@ -1,0 +1,39 @@
+"""The demo store: synthesised and built once, then found again by the hash of its settings."""
+
+import hashlib
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+
+import leakdet
+from leakdet.building.builder import build_store
+from leakdet.config import BuildConfig, DataConfig, DemoConfig, SignalConfig, SplitConfig
+
+RATIOS = [0.6, 0.2, 0.2]  # of the sites: enough held-out ones for a meaningful score
+
+
+def demo_store(demo: DemoConfig, signal: SignalConfig, cache: Path | None = None) -> Path:
+    """The store of these settings, built if it is not in the cache. Its audio lies in its folder `audio`, to be listened to."""
+    settings = json.dumps(
+        [leakdet.__version__, asdict(demo), asdict(signal), RATIOS], sort_keys=True
+    )
+    name = f"demo-{hashlib.sha256(settings.encode()).hexdigest()[:12]}"
+    store = (cache or default_cache()) / name
+    if not (store / "build.json").exists():
+        split = SplitConfig(ratios=RATIOS, group_by=["site"])
+        build_store(
+            BuildConfig(source="demo", out=str(store), signal=signal, split=split, demo=demo)
+        )
+    return store
+
+
+def store_or_demo(data: DataConfig, demo: DemoConfig, signal: SignalConfig) -> Path:
+    """The store that `data` names; where it names none, the demo's."""
+    if data.store is not None:
+        return Path(data.store)
+    return demo_store(demo, signal, Path(data.cache) if data.cache else None)
+
+
+def default_cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "leakdet"

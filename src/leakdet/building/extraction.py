@@ -1,0 +1,110 @@
+"""One recording on its way into a store: read once, its log-mel on a spool, its facts in a row."""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import SpooledTemporaryFile
+from typing import IO, cast
+
+import numpy as np
+
+from leakdet.acoustics.mel import LogMel
+from leakdet.acoustics.surrogates import Surrogate
+from leakdet.acoustics.windows import MelStream
+from leakdet.building.sources import LeftOut, SourceRecording, printable
+from leakdet.errors import InputError
+from leakdet.storage.writer import RecordingRow
+
+SPOOL_BYTES = (
+    16 << 20
+)  # a recording's mel beyond this waits on disk, so that memory does not grow with its length
+
+
+@dataclass
+class Heard:
+    """One recording as a worker hands it over."""
+
+    row: RecordingRow
+    window_start_s: np.ndarray
+    mel: IO[bytes]
+    sound: IO[bytes] | None
+
+    def close(self) -> None:
+        """Give the spools back."""
+        for spool in (self.mel, self.sound):
+            if spool is not None:
+                spool.close()
+
+
+@dataclass(frozen=True)
+class Hearing:
+    """The work of one thread on one recording."""
+
+    log_mel: LogMel
+    waveform: str
+    folder: Path
+    out: Path
+
+    def __call__(self, recording: SourceRecording) -> Heard | LeftOut:
+        mel = self._spool()
+        sound = self._spool() if self.waveform != "none" else None
+        starts: list[np.ndarray] = []
+        change = None
+        if recording.surrogate_of:
+            change = Surrogate(recording.recording_id, self.log_mel.signal.sample_rate_hz)
+        stream = MelStream(recording.path, self.log_mel, change)
+        heard_until = 0
+        try:
+            for block in stream:
+                mel.write(block.mel.numpy().data.cast("B"))
+                starts.append(block.window_start_s)
+                if sound is not None:
+                    fresh = block.stretch.sound[max(0, heard_until - block.stretch.start_sample) :]
+                    sound.write(_as_stored(fresh, self.waveform))
+                    heard_until = block.stretch.start_sample + len(block.stretch.sound)
+        except InputError as error:
+            for spool in (mel, sound):
+                if spool is not None:
+                    spool.close()
+            return LeftOut(recording.recording_id, str(error))
+        window_start_s = np.concatenate(starts)
+        return Heard(self._row(recording, stream, len(window_start_s)), window_start_s, mel, sound)
+
+    def _spool(self) -> IO[bytes]:
+        return cast(IO[bytes], SpooledTemporaryFile(max_size=SPOOL_BYTES, dir=str(self.folder)))
+
+    def _row(self, recording: SourceRecording, stream: MelStream, windows: int) -> RecordingRow:
+        facts = stream.facts
+        path = recording.path.absolute()
+        # the demo's audio, which is published together with the store
+        if path.is_relative_to(self.folder):
+            path = self.out / path.relative_to(self.folder)
+        content, flags = facts.content_sha256, facts.flags
+        if recording.surrogate_of:
+            content = hashlib.sha256(f"{content} {recording.recording_id}".encode()).hexdigest()
+            flags = ["surrogate", *flags]
+        return RecordingRow(
+            recording_id=recording.recording_id,
+            path=printable(str(path)),
+            label=recording.label,
+            groups=recording.groups,
+            weight=recording.weight,
+            content_sha256=content,
+            duration_s=facts.duration_s,
+            source_rate_hz=facts.source_rate_hz,
+            rms_dbfs=facts.rms_dbfs,
+            dc_offset=facts.dc_offset,
+            clipped_fraction=facts.clipped_fraction,
+            flags=flags,
+            windows=windows,
+            mel_crc32=0,
+            mains_hum_50_db=facts.mains_hum_db[0],
+            mains_hum_60_db=facts.mains_hum_db[1],
+            surrogate_of=recording.surrogate_of,
+        )
+
+
+def _as_stored(sound: np.ndarray, kind: str) -> bytes:
+    if kind == "float32":
+        return sound.tobytes()
+    return np.clip(np.round(sound * 32768.0), -32768, 32767).astype("<i2").tobytes()

@@ -1,0 +1,92 @@
+"""What every network must beat: a single trait, the group's record, logistic regression on band energies.
+
+All are fitted on training recordings and score others. Pure functions on arrays; higher scores mean leak.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from leakdet.detection.calibration import sigmoid
+from leakdet.evaluation.metrics import auroc
+
+
+def trait_scores(
+    train: Float[np.ndarray, " A"], is_leak: Bool[np.ndarray, " A"], test: Float[np.ndarray, " B"]
+) -> Float[np.ndarray, " B"]:
+    """One trait as a score, turned so that it points to leaks among the training recordings.
+
+    The raw value is kept, so that scores of several folds may be pooled.
+    """
+    area = auroc(train, is_leak)
+    return -test if area is not None and area < 0.5 else test.copy()
+
+
+def group_scores(
+    train: np.ndarray, is_leak: Bool[np.ndarray, " A"], test: np.ndarray
+) -> Float[np.ndarray, " B"]:
+    """How much likelier than on average a leak is in the recording's group, as log-odds; 0 in a group never met.
+
+    Each group's record is joined by one recording of the average leak share.
+    """
+    names, number = np.unique(train, return_inverse=True)
+    share = float(is_leak.mean())
+    leaks = np.bincount(number, is_leak, len(names)) + share
+    others = np.bincount(number, ~is_leak, len(names)) + 1.0 - share
+    evidence = np.log(leaks / others) - np.log(share / (1.0 - share))
+    place = np.clip(np.searchsorted(names, test), 0, len(names) - 1)
+    return np.where(names[place] == test, evidence[place], 0.0)
+
+
+@dataclass(frozen=True)
+class Logistic:
+    """Logistic regression on standardised features."""
+
+    mean: Float[np.ndarray, " M"]
+    deviation: Float[np.ndarray, " M"]
+    coef: Float[np.ndarray, " M"]
+    intercept: float
+
+    def prob(self, features: Float[np.ndarray, "N M"]) -> Float[np.ndarray, " N"]:
+        """Leak probability of each row."""
+        return sigmoid((features - self.mean) / self.deviation @ self.coef + self.intercept)
+
+
+def fit_logistic(
+    features: Float[np.ndarray, "N M"], is_leak: Bool[np.ndarray, " N"], c: float = 1.0
+) -> Logistic:
+    """Minimises sum(cross-entropy) + |coef|^2 / (2 c) on standardised features, the intercept free, by damped Newton steps."""
+    x = features.astype(np.float64)
+    mean, deviation = x.mean(0), x.std(0)
+    deviation = np.where(deviation > 1e-9, deviation, 1.0)
+    x = np.column_stack([(x - mean) / deviation, np.ones(len(x))])
+    ridge = np.append(np.full(x.shape[1] - 1, 1.0 / c), 0.0)
+    target = is_leak.astype(np.float64)
+
+    def loss(coef: np.ndarray) -> float:
+        value = x @ coef
+        return float(np.sum(np.logaddexp(0.0, value) - target * value) + 0.5 * ridge @ coef**2)
+
+    coef = np.zeros(x.shape[1])
+    for _ in range(100):
+        prob = sigmoid(x @ coef)
+        gradient = x.T @ (prob - target) + ridge * coef
+        curvature = (x * (prob * (1.0 - prob))[:, None]).T @ x + np.diag(ridge + 1e-9)
+        step = np.linalg.solve(curvature, gradient)
+        before, scale = loss(coef), 1.0
+        while scale > 1e-6 and loss(coef - scale * step) > before:
+            scale /= 2.0
+        coef -= scale * step
+        if np.max(np.abs(scale * step)) < 1e-8:
+            break
+    return Logistic(mean, deviation, coef[:-1], float(coef[-1]))
+
+
+def mean_by(
+    values: Float[np.ndarray, " N"], owner: Int[np.ndarray, " N"], owners: int
+) -> Float[np.ndarray, " R"]:
+    """Mean of the values of each owner."""
+    return np.asarray(
+        np.bincount(owner, values, owners) / np.maximum(1, np.bincount(owner, minlength=owners))
+    )

@@ -1,0 +1,120 @@
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leakdet.building.sources import SourceRecording
+from leakdet.building.splits import assign_splits, check_both_classes
+from leakdet.config import SplitConfig
+from leakdet.detection.labels import leak_name
+from leakdet.errors import InputError
+
+
+def recordings(*of: tuple[str, str], split: str | None = None) -> list[SourceRecording]:
+    return [
+        SourceRecording(f"{n}.wav", Path(f"{n}.wav"), label, split, groups={"site": site})
+        for n, (label, site) in enumerate(of)
+    ]
+
+
+MADE = st.lists(
+    st.tuples(st.sampled_from(["leak", "no", "other"]), st.integers(0, 8).map(str)),
+    min_size=1,
+    max_size=60,
+)
+
+
+@given(MADE, st.integers(0, 5), st.booleans())
+def test_whole_groups_the_same_each_time(of, seed: int, by_site: bool):
+    settings = SplitConfig(seed=seed, group_by=["site"] if by_site else [])
+    made = recordings(*of)
+    splits = assign_splits(made, settings, "leak")
+    assert splits == assign_splits(made, settings, "leak")
+    if by_site:
+        where = {}
+        for recording, split in zip(made, splits, strict=True):
+            assert where.setdefault(recording.groups["site"], split) == split
+
+
+@given(st.integers(3, 40), st.integers(3, 40), st.integers(0, 5))
+def test_every_split_gets_both_classes_where_that_is_possible(leaks: int, rest: int, seed: int):
+    made = recordings(*[("leak", "")] * leaks, *[("no", "")] * rest)
+    splits = assign_splits(made, SplitConfig(seed=seed), "leak")
+    check_both_classes(
+        list(zip(splits, (r.label for r in made), strict=True)), SplitConfig(), "leak", given=False
+    )
+
+
+def test_shares_are_kept_in_every_label():
+    made = recordings(*[("leak", "")] * 100, *[("no", "")] * 300)
+    counts = Counter(
+        zip(assign_splits(made, SplitConfig(), "leak"), (r.label for r in made), strict=True)
+    )
+    assert counts == {
+        ("train", "leak"): 70, ("val", "leak"): 20, ("test", "leak"): 10,
+        ("train", "no"): 210, ("val", "no"): 60, ("test", "no"): 30,
+    }  # fmt: skip
+
+
+def test_seeds_differ():
+    made = recordings(*[("leak", "")] * 30, *[("no", "")] * 30)
+    first, second = (assign_splits(made, SplitConfig(seed=seed), "leak") for seed in (0, 1))
+    assert first != second
+
+
+def test_too_few_leaks_are_refused_with_the_counts():
+    made = recordings(("leak", ""), ("no", ""), ("no", ""))
+    rows = list(
+        zip(assign_splits(made, SplitConfig(), "leak"), (r.label for r in made), strict=True)
+    )
+    with pytest.raises(InputError, match=r"has 0 leak and .*Counts: train: .*val: .*test: "):
+        check_both_classes(rows, SplitConfig(), "leak", given=False)
+
+
+def test_given_splits_are_kept_and_checked():
+    made = recordings(("leak", "a"), ("no", "a"), split="train") + recordings(
+        ("leak", "b"), ("no", "b"), split="test"
+    )
+    assert assign_splits(made, SplitConfig(group_by=["site"]), "leak") == [
+        "train",
+        "train",
+        "test",
+        "test",
+    ]
+    torn = recordings(("leak", "a"), split="train") + recordings(("no", "a"), split="test")
+    with pytest.raises(InputError, match=r"1 of 1 groups .* a in test and train"):
+        assign_splits(torn, SplitConfig(group_by=["site"]), "leak")
+    mixed = recordings(("leak", "a"), split="train") + recordings(("no", "b"))
+    with pytest.raises(InputError, match="1 of 2 recordings have no split"):
+        assign_splits(mixed, SplitConfig(), "leak")
+
+
+def test_blank_groups_are_groups_of_their_own():
+    made = recordings(*[("leak", "")] * 10, *[("no", "")] * 10)
+    assert len(set(assign_splits(made, SplitConfig(group_by=["site"]), "leak"))) == 3
+
+
+def test_unknown_columns_are_named():
+    with pytest.raises(
+        InputError, match=r"\['pipe'\] are no group columns of the source; it has \['site'\]"
+    ):
+        assign_splits(
+            recordings(("leak", "a"), ("no", "b")), SplitConfig(group_by=["pipe"]), "leak"
+        )
+
+
+@pytest.mark.parametrize(
+    "names", [["LEAK", "NOLEAK"], ["no_leak", "leak"], ["BACKGROUND", "Leak", "NORMAL"]]
+)
+def test_the_leak_is_found_in_any_case_and_place(names: list[str]):
+    assert leak_name(names, None, "x").casefold() == "leak"
+
+
+def test_no_leak_class_lists_what_is_there():
+    with pytest.raises(
+        InputError, match=r"names 0 of the labels \['burst', 'quiet'\].*labels.leak=NAME"
+    ):
+        leak_name(["burst", "quiet"], None, "x")
+    assert leak_name(["burst", "quiet"], "BURST", "x") == "burst"

@@ -1,0 +1,92 @@
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from leakdet.config import CrossvalConfig, CrossvalSettings, DataConfig, NetworkConfig
+from leakdet.crossvalidation.run_fold import all_tasks, run_fold
+from leakdet.storage.opening import open_any_split
+from leakdet.storage.views import SplitView, pooled
+
+TRAINER = {
+    "accelerator": "cpu",
+    "devices": 1,
+    "max_epochs": 3,
+    "log_every_n_steps": 1,
+    "enable_model_summary": False,
+}
+
+
+@pytest.fixture
+def store(write_store: Any, planted: Any) -> Path:
+    recordings = [
+        planted(
+            "leak" if n % 2 else "other",
+            seed=n,
+            bump_db=4.0 * (n % 2),
+            groups={"pipe": "AB"[n // 8]},
+        )
+        for n in range(16)
+    ]
+    return Path(write_store(train=recordings))
+
+
+@pytest.fixture
+def view(store: Path) -> SplitView:
+    return pooled([open_any_split(store, "train")])
+
+
+def config(store: Path, **settings: Any) -> CrossvalConfig:
+    return CrossvalConfig(
+        data=DataConfig(store=str(store), batch_size=32),
+        network=NetworkConfig(name="linear", time_pool=1),
+        trainer=TRAINER,
+        crossval=CrossvalSettings(group_by="pipe", **settings),
+    )
+
+
+def test_the_labels_held_out_change_neither_a_score_nor_the_threshold(
+    store: Path, view: SplitView, tmp_path: Path
+) -> None:
+    task = all_tasks(config(store), view, "leak")[0]
+    labels = view.label_id.copy()
+    labels[task.fold.test] = 1 - labels[task.fold.test]
+    lied = replace(task, view=replace(view, label_id=labels))
+    honest, misled = (
+        run_fold(config(store), store, found, tmp_path / "folds") for found in (task, lied)
+    )
+    assert misled["scores"] == honest["scores"]
+    assert misled["decision_rule"] == honest["decision_rule"]
+    assert list((tmp_path / "folds").iterdir()) == []  # nothing is left of the training
+
+
+def test_a_fold_says_what_it_did(store: Path, view: SplitView, tmp_path: Path) -> None:
+    tasks = all_tasks(config(store), view, "leak")
+    assert [task.file_name for task in tasks] == [
+        "leave-out-pipe.seed0.fold000.json",
+        "leave-out-pipe.seed0.fold001.json",
+    ]
+    found = run_fold(config(store), store, tasks[1], tmp_path)
+    assert found["fold"] == "B"
+    assert found["recordings"] == {"train": 6, "val": 2, "test": 8}
+    assert found["validated_by"] == "recording"
+    assert found["scores"].keys() == set(view.recording_ids[8:].tolist())
+    for name, windows in found["windows"].items():
+        assert len(windows) == 4
+        assert np.isclose(np.mean(windows), found["scores"][name], atol=1e-4)  # pooling is the mean
+
+
+def test_repeats_divide_anew_and_shuffled_labels_hold_for_a_whole_repeat(
+    store: Path, view: SplitView
+) -> None:
+    null = config(store, repeats=2, folds=2)
+    null.data.shuffle_labels = True
+    tasks = all_tasks(null, view, "leak")
+    assert [task.seed for task in tasks] == [0, 0, 1, 1]
+    assert (tasks[0].is_leak == tasks[1].is_leak).all()
+    assert any((tasks[0].is_leak != task.is_leak).any() for task in tasks[2:])
+    for task in tasks:
+        assert (task.is_leak == (task.view.label_id == 0)).all()
+        assert task.is_leak.sum() == 8

@@ -1,0 +1,159 @@
+"""Planted faults: each must be found, and a store without one must stay unsuspected."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from leakdet.evaluation.audit import audit
+from leakdet.evaluation.traits import band_centres_hz, traits_of
+from leakdet.storage.opening import open_any_split
+
+
+@pytest.fixture
+def audited(write_store: Any, planted: Any) -> Callable[..., dict[str, Any]]:
+    """`audited(make)` audits a store of 40 training and 40 validation recordings that `make(number, is_leak)` describes."""
+
+    def run(make: Callable[[int, bool], dict[str, Any]], network: bool = True) -> dict[str, Any]:
+        recordings = [
+            planted(
+                "leak" if number % 2 else "other",
+                **{"seed": number, **make(number, bool(number % 2))},
+            )
+            for number in range(80)
+        ]
+        store = write_store(train=recordings[:40], val=recordings[40:])
+        train, val = (open_any_split(store, name) for name in ("train", "val"))
+        scores = np.clip(
+            0.5 + (val.label_id == 0) * 0.3 + np.random.default_rng(0).normal(0, 0.1, 40), 0, 1
+        )
+        return audit(train, val, scores if network else None)
+
+    return run
+
+
+def by_key(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {row["key"]: row for row in found["rows"]}
+
+
+def test_a_fair_store_raises_no_alarm(audited: Any) -> None:
+    found = audited(
+        lambda number, is_leak: {"bump_db": 3.0 * is_leak, "groups": {"sensor": f"s{number % 3}"}}
+    )
+    assert found["sentence"] is None
+    assert found["duplicates"] == 0
+    rows = by_key(found)
+    assert {"loudness", "duration", "dc_offset", "source_rate_hz", "clipped_fraction"} < rows.keys()
+    assert {"spectral_centroid", "recording_order", "group sensor", "class_prior"} < rows.keys()
+    assert rows["logistic_regression"]["auroc"] > 0.6  # an honest model hears the bump
+    assert rows["class_prior"]["auroc"] == rows["source_rate_hz"]["auroc"] == 0.5
+    assert found["not_computed"] == {
+        "mains_hum": "the store has no mains_hum_50_db, the mel starts at 100 Hz, and no sound is stored: build it again "
+        "from the audio"
+    }
+
+
+def test_leaks_that_are_six_decibels_louder_are_found(audited: Any) -> None:
+    found = audited(lambda _, is_leak: {"bump_db": 3.0 * is_leak, "level_db": 6.0 * is_leak})
+    assert by_key(found)["loudness"]["auroc"] > 0.8
+    assert "loudness" in found["sentence"]
+
+
+def test_leaks_that_all_come_from_one_sensor_are_found(audited: Any) -> None:
+    found = audited(
+        lambda _, is_leak: {"bump_db": 3.0 * is_leak, "groups": {"sensor": "A" if is_leak else "B"}}
+    )
+    assert by_key(found)["group sensor"]["auroc"] == 1.0
+    assert "knowing the sensor alone (1.00)" in found["sentence"]
+
+
+def test_leaks_that_were_all_recorded_last_are_found(audited: Any) -> None:
+    def make(number: int, is_leak: bool) -> dict[str, Any]:
+        name = f"{'leak' if is_leak else 'other'}/20260301_{100 * is_leak + number:04}.wav"
+        return {"bump_db": 3.0 * is_leak, "name": name}
+
+    found = audited(make)
+    assert by_key(found)["recording_order"]["auroc"] == 1.0
+    assert "the order of recording" in found["sentence"]
+
+
+def test_order_within_a_day_is_found_where_the_days_hide_it(audited: Any) -> None:
+    def make(number: int, is_leak: bool) -> dict[str, Any]:
+        day = number // 2 % 4
+        return {
+            "name": f"{day}_{100 * is_leak + number:04}.wav",
+            "groups": {"session": f"day{day}"},
+        }
+
+    rows = by_key(audited(make))
+    assert rows["recording_order_in_session"]["auroc"] == 1.0
+    assert rows["recording_order"]["auroc"] < 0.8
+
+
+def test_names_without_numbers_give_no_order(audited: Any) -> None:
+    found = audited(lambda number, _: {"name": "x" * (number + 1)})
+    assert "file names hold no numbers" in found["not_computed"]["recording_order"]
+
+
+@pytest.mark.parametrize("level_db", [0.0, -4.0], ids=["copies", "quieter copies"])
+def test_the_same_sound_in_both_splits_is_found(audited: Any, level_db: float) -> None:
+    def make(number: int, is_leak: bool) -> dict[str, Any]:
+        copy = number in (41, 43, 46)
+        seed = number - 40 if copy else number
+        # a copy at another level has another hash
+        content = None if level_db == 0.0 else f"{number:064}"
+        return {
+            "bump_db": 3.0 * is_leak,
+            "seed": seed,
+            "content": content,
+            "level_db": level_db * copy,
+        }
+
+    found = audited(make)
+    assert found["duplicates"] == 3
+    assert found["sentence"].startswith(
+        "3 of 40 held-out recordings have the same sound as a recording of the training part"
+    )
+
+
+def test_a_network_at_chance_is_said(write_store: Any, planted: Any) -> None:
+    recordings = [planted("leak" if number % 2 else "other", seed=number) for number in range(60)]
+    store = write_store(train=recordings[:20], val=recordings[20:])
+    train, val = (open_any_split(store, name) for name in ("train", "val"))
+    scores = np.random.default_rng(1).uniform(size=40)
+    assert "cannot be told from chance" in audit(train, val, scores)["findings"][0]
+    shuffled = audit(train, val, scores, shuffled=True)
+    assert shuffled["sentence"] is None
+    assert shuffled["findings"][0].startswith("Null run: with shuffled labels the network scores")
+    cheat = audit(train, val, (val.label_id == 0).astype(float), shuffled=True)
+    assert "held-out labels leak into the training" in cheat["sentence"]
+
+
+def test_a_store_with_one_split_is_audited_within_itself(write_store: Any, planted: Any) -> None:
+    recordings = [
+        planted("leak" if n % 2 else "other", seed=n, level_db=8.0 * (n % 2)) for n in range(40)
+    ]
+    split = open_any_split(write_store(test=recordings), "test")
+    found = audit(None, split)
+    assert by_key(found)["loudness"]["auroc"] > 0.8
+    assert "loudness" in found["sentence"]
+
+
+def test_the_centroid_lies_where_the_energy_is(write_store: Any, planted: Any) -> None:
+    store = write_store(train=[planted("leak", 1, bump_db=bump) for bump in (-60.0, 0.0, 60.0)])
+    split = open_any_split(store, "train")
+    low, middle, high = traits_of(split).values["spectral_centroid"]
+    assert split.signal is not None
+    centres = band_centres_hz(split.signal)
+    assert centres[0] < low < middle < high < centres[-1]
+    assert low < centres[5] < centres[6] < high
+
+
+def test_band_centres_are_those_of_the_htk_scale() -> None:
+    librosa = pytest.importorskip("librosa", reason="librosa is only a reference")
+    from leakdet.config import SignalConfig
+
+    ours = band_centres_hz(SignalConfig(fmax_hz=8000.0))
+    theirs = librosa.mel_frequencies(n_mels=66, fmin=300.0, fmax=8000.0, htk=True)[1:-1]
+    np.testing.assert_allclose(ours, theirs, rtol=1e-9)

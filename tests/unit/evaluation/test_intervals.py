@@ -1,0 +1,179 @@
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+from leakdet.detection.ranking import rank
+from leakdet.errors import SettingsError
+from leakdet.evaluation import intervals
+from leakdet.evaluation.intervals import bootstrap_intervals, mcnemar, paired_difference
+from leakdet.evaluation.metrics import RATES, binary_metrics, metric_values, sample
+
+
+def drawn(n, seed=0, gap=0.2, decimals=9):
+    rng = np.random.default_rng(seed)
+    is_leak = rng.random(n) < 0.4
+    return np.clip(rng.normal(0.4 + gap * is_leak, 0.2), 0, 1).round(decimals), is_leak
+
+
+@pytest.mark.parametrize("decimals", [1, 9])
+def test_weighted_replicates_equal_scoring_the_drawn_rows(decimals):
+    scores, is_leak = drawn(40, decimals=decimals)
+    ranking = rank(scores, is_leak)
+    weights = np.random.default_rng(1).multinomial(40, np.full(40, 1 / 40), size=50)
+    values = metric_values(sample(ranking, 0.5, weights[:, ranking.order]), RATES)
+    for row, counts in enumerate(weights):
+        drawn_again = np.repeat(np.arange(40), counts)
+        expected = binary_metrics(scores[drawn_again], is_leak[drawn_again], 0.5)
+        for key in RATES:
+            if expected[key] is not None:
+                assert values[key][row] == pytest.approx(expected[key], abs=1e-12), key
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_intervals_equal_those_of_naive_resampling(grouped):
+    scores, is_leak = drawn(300)
+    groups = np.arange(300) // 5 if grouped else None
+    found = bootstrap_intervals(scores, is_leak, 0.5, groups, replicates=2000)
+    rng, values = np.random.default_rng(7), []
+    for _ in range(2000):
+        rows = (
+            (5 * rng.integers(0, 60, 60)[:, None] + np.arange(5)).ravel()
+            if grouped
+            else rng.integers(0, 300, 300)
+        )
+        called, leak = scores[rows] >= 0.5, is_leak[rows]
+        values.append(2 * (called & leak).sum() / (called.sum() + leak.sum()))
+    assert found["f1"] == pytest.approx(np.quantile(values, [0.025, 0.975]), abs=0.01)
+    assert found["note"] is None
+
+
+def test_the_interval_holds_the_truth_about_as_often_as_it_says():
+    truth, held = 0.5, 0
+    for seed in range(120):
+        scores = np.random.default_rng(seed).random(80)
+        low, high = bootstrap_intervals(
+            scores, np.ones(80, np.bool_), truth, replicates=200, seed=seed
+        )["recall"]
+        held += low <= truth <= high
+    assert 0.89 <= held / 120 <= 0.99
+
+
+def test_rows_that_stand_or_fall_together_widen_the_interval():
+    scores, is_leak = drawn(60)
+    tenfold = np.repeat(scores, 10), np.repeat(is_leak, 10)
+    groups = np.repeat(np.array([f"site {i}" for i in range(60)]), 10)
+    single = bootstrap_intervals(scores, is_leak, 0.5)
+    naive = bootstrap_intervals(*tenfold, 0.5)
+    by_site = bootstrap_intervals(*tenfold, 0.5, groups)
+    width = {
+        name: np.diff(found["auroc"])[0]
+        for name, found in [("1", single), ("10", naive), ("site", by_site)]
+    }
+    assert width["site"] == pytest.approx(width["1"], rel=0.1)
+    assert width["10"] < width["1"] / 2.5
+
+
+def test_neither_order_nor_block_size_changes_an_interval(monkeypatch):
+    scores, is_leak = drawn(200)
+    groups = np.arange(200) % 20
+    order = np.random.default_rng(3).permutation(200)
+    for by in (None, groups):
+        found = bootstrap_intervals(scores, is_leak, 0.5, by, replicates=300)
+        shuffled = None if by is None else by[order]
+        moved = bootstrap_intervals(scores[order], is_leak[order], 0.5, shuffled, replicates=300)
+        monkeypatch.setattr(intervals, "_BLOCK", 700)
+        small_blocks = bootstrap_intervals(scores, is_leak, 0.5, by, replicates=300)
+        monkeypatch.undo()
+        for key in RATES:
+            assert moved[key] == (
+                found[key] if found[key] is None else pytest.approx(found[key], abs=1e-12)
+            )
+            assert small_blocks[key] == (
+                found[key] if found[key] is None else pytest.approx(found[key], abs=1e-12)
+            )
+
+
+def test_few_groups_one_group_and_no_rows_are_said():
+    scores, is_leak = drawn(50)
+    few = bootstrap_intervals(scores, is_leak, 0.5, np.arange(50) % 4, replicates=50)
+    assert "rest on 4 groups only" in few["note"]
+    one = bootstrap_intervals(scores, is_leak, 0.5, np.zeros(50, np.int64), replicates=50)
+    assert (one["f1"], one["note"]) == (None, "no interval can be drawn from 1 groups")
+    none = bootstrap_intervals(np.zeros(0), np.zeros(0, np.bool_), 0.5)
+    assert (none["f1"], none["note"]) == (None, "no interval can be drawn from 0 recordings")
+
+
+def test_what_is_undefined_has_no_interval_and_lost_replicates_are_counted():
+    scores, _ = drawn(30)
+    found = bootstrap_intervals(scores, np.zeros(30, np.bool_), 0.5, replicates=100)
+    assert (found["auroc"], found["f1"]) == (None, None)
+    assert found["fpr"] is not None
+    one_leak = np.arange(30) == 0
+    found = bootstrap_intervals(scores, one_leak, 0.5, replicates=400)
+    assert found["recall"] is not None
+    assert "recall in 1" in found["note"]
+    assert found["tpr_at_fpr_0.001"] is None
+
+
+def test_bad_bootstrap_settings_are_refused():
+    scores, is_leak = drawn(10)
+    for settings in ({"replicates": 0}, {"level": 1.0}, {"level": 0.0}):
+        with pytest.raises(SettingsError, match="bootstrap"):
+            bootstrap_intervals(scores, is_leak, 0.5, **settings)
+
+
+def test_paired_difference_is_sharper_than_two_intervals():
+    good, is_leak = drawn(400, gap=0.4)
+    worse = np.clip(good + np.random.default_rng(5).normal(0, 0.2, 400), 0, 1)
+    found = paired_difference(worse, good, is_leak, "auroc", threshold_a=0.6, threshold_b=0.6)
+    a, b = (binary_metrics(scores, is_leak, 0.6)["auroc"] for scores in (worse, good))
+    assert (found["a"], found["b"], found["difference"]) == (a, b, b - a)
+    low, high = found["interval"]
+    assert 0 < low < b - a < high
+    alone = [
+        np.diff(bootstrap_intervals(scores, is_leak, 0.6)["auroc"])[0] for scores in (worse, good)
+    ]
+    assert high - low < 0.95 * np.hypot(*alone)
+
+
+def test_a_model_does_not_differ_from_itself_in_any_metric():
+    scores, is_leak = drawn(300)
+    for metric in RATES:
+        found = paired_difference(
+            scores,
+            scores,
+            is_leak,
+            metric,
+            threshold_a=0.5,
+            threshold_b=0.5,
+            groups=np.arange(300) // 3,
+            replicates=50,
+        )
+        if found["a"] is None:
+            assert found["interval"] is None
+            assert "undefined" in found["note"]
+        else:
+            assert found["interval"] == [0.0, 0.0]
+
+
+def test_paired_difference_of_an_unknown_metric_or_one_group():
+    scores, is_leak = drawn(20)
+    thresholds = {"threshold_a": 0.5, "threshold_b": 0.5}
+    with pytest.raises(SettingsError, match="f2"):
+        paired_difference(scores, scores, is_leak, "f2", **thresholds)
+    found = paired_difference(
+        scores, scores, is_leak, "f1", **thresholds, groups=np.zeros(20, np.int64)
+    )
+    assert (found["difference"], found["interval"]) == (0.0, None)
+
+
+@pytest.mark.parametrize(
+    ("only_a", "only_b"), [(0, 0), (1, 0), (3, 9), (9, 3), (50, 50), (0, 40), (700, 820)]
+)
+def test_mcnemar_is_the_exact_binomial_test(only_a, only_b):
+    correct_a = np.array([True] * only_a + [False] * only_b + [True, False])
+    correct_b = np.array([False] * only_a + [True] * only_b + [True, False])
+    found = mcnemar(correct_a, correct_b)
+    expected = binomtest(only_a, only_a + only_b).pvalue if only_a + only_b else 1.0
+    assert (found["only_a"], found["only_b"]) == (only_a, only_b)
+    assert found["p_value"] == pytest.approx(expected, rel=1e-9)

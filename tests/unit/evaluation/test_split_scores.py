@@ -1,0 +1,52 @@
+"""A damaged store is found by scoring too, and the recording is named."""
+
+from pathlib import Path
+from typing import Any
+
+import h5py
+import pytest
+import torch
+
+from leakdet.detection.detector import Detector
+from leakdet.errors import InputError
+from leakdet.evaluation.split_scores import score_split
+from leakdet.storage.opening import open_any_split
+from leakdet.storage.views import pooled
+
+
+class Deaf(Detector):
+    """A detector that hears no leak in anything."""
+
+    def __init__(self, mel_shape: tuple[int, int, int]) -> None:
+        self.signal, self.mel_shape = None, mel_shape
+
+    def window_prob(self, mel: torch.Tensor) -> torch.Tensor:
+        return torch.zeros(len(mel))
+
+
+def damage_chunk(path: Path, window: int) -> None:
+    """Pack the mel a window to a chunk, and spoil that window's."""
+    with h5py.File(path, "r+") as file:
+        mel = file["mel"][...]
+        del file["mel"]
+        file.create_dataset("mel", data=mel, compression="gzip", chunks=(1, *mel.shape[1:]))
+    with h5py.File(path) as file:
+        chunk = file["mel"].id.get_chunk_info(window)
+    with path.open("r+b") as raw:
+        raw.seek(chunk.byte_offset + chunk.size // 2)
+        raw.write(b"\xff" * 8)
+
+
+@pytest.mark.parametrize("view", [False, True], ids=["split", "fold"])
+def test_scoring_names_the_recording_of_a_damaged_chunk(
+    write_store: Any, planted: Any, view: bool
+) -> None:
+    store = write_store(test=[planted("leak", number, windows=4) for number in range(4)])
+    damage_chunk(store / "test.h5", window=9)
+    split = open_any_split(store, "test")
+    if view:
+        split = pooled([split])
+    with pytest.raises(
+        InputError, match=r"recording 0002\.wav .*test\.h5: windows .* cannot be read .*Build"
+    ):
+        score_split(Deaf(split.mel.shape[1:]), split)

@@ -1,0 +1,85 @@
+"""Damage is reported where it lies, and what only a predecessor's files can hide is found in their mel."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from leakdet.errors import InputError
+from leakdet.storage.ailh_store import FILES
+from leakdet.storage.integrity import check_contents, check_no_copies, check_recordings
+from leakdet.storage.opening import open_any_split
+from leakdet.storage.store import StoreSplit
+from leakdet.storage.views import pooled
+
+
+@pytest.mark.parametrize(("picked", "row"), [([3], 3), ([3, 0], 3), ([2, 1], 1), ([0, 2, 3], 2)])
+def test_a_damaged_recording_of_a_fold_is_reported_in_its_own_file(
+    write_store: Any, planted: Any, picked: list[int], row: int
+) -> None:
+    made = [planted("leak", number, windows=2 + number) for number in range(4)]
+    store = write_store(train=made[:2], val=made[2:])
+    name, at = ("train", [0, 2]) if row < 2 else ("val", [0, 4])
+    with h5py.File(store / f"{name}.h5", "r+") as file:
+        file["mel"][at[row % 2], 0, 0, 0] = 7
+    view = pooled([open_any_split(store, split) for split in ("train", "val")]).take(
+        np.array(picked), "fold"
+    )
+    with pytest.raises(InputError, match=rf"{name}\.h5: recording 000{row}\.wav is damaged"):
+        check_contents(view)
+
+
+def predecessors(folder: Path, change: dict[str, dict[int, Any]]) -> list[StoreSplit]:
+    """Twelve recordings of four windows a split, with these rows exchanged."""
+    for number, (name, file_name) in enumerate(FILES.items()):
+        mel = np.random.default_rng(number).normal(-60, 9, (12, 4, 2, 8, 1)).astype(np.float16)
+        for row, values in change.get(name, {}).items():
+            mel[row] = values
+        with h5py.File(folder / file_name, "w") as file:
+            file["segments_mel"], file["labels"] = mel, (np.arange(12) % 2).astype(np.int16)
+            file.attrs["labels_json"] = json.dumps(["LEAK", "NOLEAK"])
+    return [open_any_split(folder, name) for name in FILES]
+
+
+def test_recordings_that_a_predecessor_never_read_are_all_named(tmp_path: Path) -> None:
+    first_window_only = np.random.default_rng(9).normal(-60, 9, (4, 2, 8, 1))
+    first_window_only[0] = 0
+    train, val, _ = predecessors(tmp_path, {"train": {2: 0, 7: -200, 9: first_window_only}})
+    check_contents(val)
+    message = (
+        r"2 of 12 recordings of train is one number .*: TRAINING_DATASET#2, TRAINING_DATASET#7\. .*"
+        rf"python -m leakdet\.build source={tmp_path} out="
+    )
+    with pytest.raises(InputError, match=message):
+        check_contents(train)
+    with pytest.raises(InputError, match=r"1 of 2 recordings of fold is .*: TRAINING_DATASET#7\."):
+        check_contents(pooled([train]).take(np.array([1, 7]), "fold"))
+    check_recordings(train, 3, 5, train.read(12, 20))
+    with pytest.raises(InputError, match="TRAINING_DATASET#7"):
+        check_recordings(train, 6, 8, train.read(24, 32))
+
+
+def test_a_silent_recording_of_our_own_was_heard(
+    write_store: Any, planted: Any, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(planted, "mel", lambda self: np.full((4, 5, 12, 1), -100, np.float16))
+    check_contents(open_any_split(write_store(train=[planted("leak", 1)]), "train"))
+
+
+def test_a_mel_in_two_splits_without_hashes_is_found(tmp_path: Path) -> None:
+    twice = np.random.default_rng(9).normal(-60, 9, (4, 2, 8, 1))
+    train, val, test = predecessors(tmp_path, {"train": {3: twice}, "test": {5: twice}})
+    read = [(split, check_contents(split)) for split in (train, val, test)]
+    check_no_copies(read[:2])
+    message = r"TRAINING_DATASET\.H5 and in TESTING_DATASET\.H5, 1 times \(TRAINING_DATASET#3 and TESTING_DATASET#5\).*keeps"
+    with pytest.raises(InputError, match=message):
+        check_no_copies(read)
+
+
+def test_checksums_that_agree_by_chance_are_no_copies(tmp_path: Path) -> None:
+    train, val, _ = predecessors(tmp_path, {})
+    same = np.arange(12, dtype=np.uint32)
+    check_no_copies([(train, same), (val, same)])

@@ -1,0 +1,126 @@
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from leakdet.config import NetworkConfig, SignalConfig
+from leakdet.detection.decision import DecisionRule
+from leakdet.detection.detector import Detector
+from leakdet.detection.labels import LabelMap
+from leakdet.detection.networks import make_network
+from leakdet.errors import InputError
+from leakdet.storage.model_file import CARD_KEY, load_detector, make_card, save_model
+
+SIGNAL = SignalConfig(fmax_hz=8000.0)
+CONFIG = NetworkConfig()
+
+
+def saved(path: Path, **changes: object) -> torch.nn.Module:
+    network = make_network(CONFIG, SIGNAL.mel_shape, 2)
+    network.input.band_mean.fill_(3.0)
+    card = make_card(
+        signal=SIGNAL,
+        labels=LabelMap.of_store(["a", "LEAK"], "LEAK", "binary"),
+        network=CONFIG,
+        mel_shape=SIGNAL.mel_shape,
+        unit="window",
+        blend=0.5,
+        rule=DecisionRule(threshold=0.37, fitted_on="val", policy="max_f1"),
+        training={"store": "somewhere"},
+    )
+    save_model(path, network.state_dict(), {**card, **changes})
+    return network
+
+
+def test_a_model_comes_back_whole(tmp_path: Path):
+    path = tmp_path / "m.safetensors"
+    network = saved(path).eval()
+    found = load_detector(path)
+    mel = torch.randn(5, *SIGNAL.mel_shape) - 40
+    torch.testing.assert_close(found.network(mel), network(mel))
+    assert (found.signal, found.rule.threshold, found.rule.fitted_on) == (SIGNAL, 0.37, "val")
+    assert (found.labels.names, found.labels.leak_index) == (("NO_LEAK", "LEAK"), 1)
+    assert [left.name for left in tmp_path.iterdir()] == ["m.safetensors"]
+
+
+def test_scores_do_not_depend_on_the_company_of_a_window(tmp_path: Path):
+    path = tmp_path / "m.safetensors"
+    saved(path)
+    detector = load_detector(path)
+    mel = (torch.randn(2100, *SIGNAL.mel_shape) - 40).half()
+    together = detector.window_prob(mel)
+    torch.testing.assert_close(
+        together[1500:1503], detector.window_prob(mel[1500:1503]), atol=1e-5, rtol=0
+    )
+    segments: Detector = replace(
+        detector, unit="segment", network=make_network(CONFIG, (1, 64, 1), 2)
+    )
+    prob = segments.window_prob(mel[:4])
+    one = segments.window_prob(mel[2:3])
+    torch.testing.assert_close(prob[2:3], one, atol=1e-5, rtol=0)
+
+
+def test_the_keys_of_a_compiled_network_load(tmp_path: Path):
+    path = tmp_path / "m.safetensors"
+    network = saved(path)
+    compiled = {f"_orig_mod.{name}": tensor for name, tensor in network.state_dict().items()}
+    save_model(path, compiled, load_detector(path).card)
+    mel = torch.randn(2, *SIGNAL.mel_shape)
+    torch.testing.assert_close(load_detector(path).network(mel), network.eval()(mel))
+
+
+def test_what_is_no_model_says_so(tmp_path: Path):
+    path = tmp_path / "m.safetensors"
+    saved(path)
+    whole = path.read_bytes()
+    cases = {
+        "cut.safetensors": (whole[: len(whole) // 2], "not a whole .safetensors file"),
+        "text.safetensors": (b"hello", "not a whole .safetensors file"),
+        "cut.ckpt": (whole[:5000], "not a whole training checkpoint"),
+    }
+    for name, (content, message) in cases.items():
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(InputError, match=message):
+            load_detector(tmp_path / name)
+    save_file({"x": torch.zeros(1)}, tmp_path / "other.safetensors")
+    with pytest.raises(InputError, match="not a model of leakdet"):
+        load_detector(tmp_path / "other.safetensors")
+    with pytest.raises(InputError, match="no such model file"):
+        load_detector(tmp_path / "absent.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"format_version": 2}, "format version is 2"),
+        ({"network": {"name": "paper"}}, "lacks"),
+        ({"unit": None, "mel_shape": [30]}, "description"),
+        ({"decision_rule": {}}, "decision rule lacks"),
+        ({"mel_shape": [30, 32, 1]}, "weights do not fit"),
+    ],
+)
+def test_a_description_that_does_not_fit_is_refused(
+    tmp_path: Path, changes: dict[str, object], message: str
+):
+    saved(tmp_path / "m.safetensors", **changes)
+    with pytest.raises(Exception, match=message):
+        load_detector(tmp_path / "m.safetensors")
+
+
+class ExecutedError(Exception):
+    pass
+
+
+class Bomb:
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return ExecutedError, ("a model file ran code",)
+
+
+def test_nothing_executable_is_loaded(tmp_path: Path):
+    path = tmp_path / "bomb.ckpt"
+    torch.save({CARD_KEY: json.dumps({}), "state_dict": {}, "bomb": Bomb()}, path)
+    with pytest.raises(InputError, match="not a whole training checkpoint"):
+        load_detector(path)

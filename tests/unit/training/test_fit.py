@@ -1,0 +1,254 @@
+"""Settings that make no trainer are told with their remedy; a run counts by its best check, and only if it trained."""
+
+import gc
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import lightning.pytorch as pl
+import pytest
+import torch
+from lightning.pytorch.accelerators import CPUAccelerator, CUDAAccelerator
+
+from leakdet.config import TrainConfig
+from leakdet.errors import LeakdetError, SettingsError
+from leakdet.reporting.training_figures import read_history
+from leakdet.training import log_names as names
+from leakdet.training.checkpoint_io import read_checkpoint
+from leakdet.training.datamodule import LeakDataModule
+from leakdet.training.fit import TRAINERS, fit, make_trainer, suit_device
+from leakdet.training.settings_conflicts import check_settings
+from leakdet.training_run import train_in
+
+Configured = Callable[..., TrainConfig]
+Fitted = Callable[..., pl.Trainer]
+CONF = Path(__file__).parents[3] / "conf"
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "trainer.limit_val_batches=1",
+        "trainer.limit_val_batches=0",
+        "trainer.limit_val_batches=0.5",
+        "+trainer.overfit_batches=2",
+        "+trainer.overfit_batches=0.1",
+        "+trainer.fast_dev_run=true",
+    ],
+)
+def test_a_part_of_the_validation_recordings_is_refused_by_name(
+    override: str, configured: Configured
+) -> None:
+    with pytest.raises(
+        SettingsError, match="a part of the validation recordings gives no result"
+    ) as refused:
+        check_settings(configured(override))
+    name, value = override.lstrip("+").split("=")
+    assert f"{name}={value}".lower() in str(refused.value).lower()
+
+
+def test_all_validation_recordings_are_allowed(configured: Configured) -> None:
+    check_settings(configured("trainer.limit_val_batches=1.0", "+trainer.overfit_batches=0"))
+
+
+@pytest.mark.parametrize(
+    ("override", "what"),
+    [
+        pytest.param(
+            "trainer=gpu",
+            "gpu",
+            marks=pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here"),
+        ),
+        ("trainer.precision=x", "'x'"),
+        ("+trainer.strategy=nonesuch", "nonesuch"),
+        ("+trainer.max_epoch=3", "max_epoch"),
+    ],
+)
+def test_a_trainer_that_cannot_be_is_told_with_the_ones_that_can(
+    override: str, what: str, configured: Configured, tmp_path: Path
+) -> None:
+    with pytest.raises(
+        SettingsError, match=rf"(?s)trainer: .*{what}.*trainer= one of cpu, gpu, ddp, debug"
+    ):
+        make_trainer(configured(override), tmp_path)
+
+
+def test_the_trainers_that_are_named_are_those_that_ship() -> None:
+    assert set(TRAINERS) == {path.stem for path in (CONF / "trainer").glob("*.yaml")}
+
+
+def test_a_logger_argument_that_does_not_exist_is_told(
+    configured: Configured, tmp_path: Path
+) -> None:
+    with pytest.raises(SettingsError, match=r"logger\.csv: .*nonesuch"):
+        make_trainer(configured("logger=csv", "+logger.csv.nonesuch=1"), tmp_path)
+
+
+@pytest.fixture
+def precision() -> Iterator[Callable[[], str]]:
+    before = torch.get_float32_matmul_precision()
+    yield torch.get_float32_matmul_precision
+    torch.set_float32_matmul_precision(before)
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"), [(CPUAccelerator, "highest"), (CUDAAccelerator, "high")]
+)
+def test_tf32_on_an_accelerator_only(
+    kind: Any, expected: str, precision: Callable[[], str]
+) -> None:
+    suit_device(Mock(spec=pl.Trainer, accelerator=kind()))
+    assert precision() == expected
+
+
+def test_a_run_without_one_step_is_no_success(fitted: Fitted, tmp_path: Path) -> None:
+    for number, override in enumerate(("trainer.max_epochs=0", "+trainer.max_steps=0")):
+        with pytest.raises(LeakdetError, match="without one optimiser step"):
+            fitted(tmp_path / str(number), override)
+
+
+def test_a_batch_larger_than_the_split_is_one_step(fitted: Fitted, tmp_path: Path) -> None:
+    assert fitted(tmp_path, "data.batch_size=1000000", "trainer.max_epochs=1").global_step == 1
+
+
+def test_the_check_before_training_leaves_no_trace(fitted: Fitted, tmp_path: Path) -> None:
+    """Its batches are no validation set: no best score, stop or number may know of them."""
+    for batches in (0, 2):
+        fitted(
+            tmp_path / str(batches),
+            "trainer.max_epochs=2",
+            f"trainer.num_sanity_val_steps={batches}",
+        )
+    without, with_it = (tmp_path / str(batches) for batches in (0, 2))
+    assert (without / names.HISTORY).read_bytes() == (with_it / names.HISTORY).read_bytes()
+    for name in (names.BEST_F1, names.BEST_LOSS, names.LAST):
+        ours, theirs = (
+            read_checkpoint(folder / names.CHECKPOINTS / f"{name}.ckpt")
+            for folder in (without, with_it)
+        )
+        assert ours["state_dict"].keys() == theirs["state_dict"].keys()
+        for key, value in ours["state_dict"].items():
+            assert torch.equal(value, theirs["state_dict"][key])
+        assert _scores(ours) == _scores(theirs)
+
+
+def _scores(checkpoint: dict[str, Any]) -> list[tuple[str, float]]:
+    """What is monitored, and its best value, by each callback that keeps one."""
+    states = checkpoint["callbacks"].values()
+    kept = [
+        (state.get("monitor"), state.get("best_model_score", state.get("best_score")))
+        for state in states
+    ]
+    return [(monitor, float(score)) for monitor, score in kept if monitor and score is not None]
+
+
+class Frozen(pl.Callback):
+    """How many objects the searches for garbage leave out, after each step; may end the run with an error."""
+
+    def __init__(self, last_step: int = 0) -> None:
+        self.counts: list[int] = []
+        self.last_step = last_step
+
+    def on_train_batch_end(self, trainer: "pl.Trainer", *_: Any) -> None:
+        self.counts.append(gc.get_freeze_count())
+        if trainer.global_step == self.last_step:
+            raise SettingsError("enough")
+
+
+def test_modules_are_not_searched_for_garbage_while_training_runs(
+    configured: Configured, demo_store: Path, tmp_path: Path
+) -> None:
+    config = configured("trainer.max_epochs=1")
+    outside = gc.get_freeze_count()
+    for last_step in (0, 3):
+        frozen = Frozen(last_step)
+        try:
+            fit(config, LeakDataModule(config, demo_store), tmp_path / str(last_step), [frozen])
+        except SettingsError:
+            assert last_step == 3
+        assert min(frozen.counts) > 50_000
+        # what later steps leave behind is searched
+        assert frozen.counts == sorted(frozen.counts, reverse=True)
+        assert gc.get_freeze_count() == outside
+
+
+class Ruined(pl.Callback):
+    """Spoils the weights after the last epoch's steps, before its validation check."""
+
+    def on_train_batch_end(
+        self, trainer: "pl.Trainer", pl_module: "pl.LightningModule", *_: Any
+    ) -> None:
+        if trainer.current_epoch == 2 and trainer.fit_loop.epoch_loop.batch_progress.is_last_batch:
+            with torch.no_grad():
+                for parameter in pl_module.parameters():
+                    parameter.neg_()
+
+
+def test_the_result_is_that_of_the_best_check_not_of_the_last(
+    configured: Configured, door: Callable[..., Any], tmp_path: Path
+) -> None:
+    config = configured("trainer.max_epochs=3")
+    told = train_in(tmp_path / "run", config, [Ruined()])
+    assert told is not None
+    history = read_history(tmp_path / "run" / names.HISTORY)
+    f1 = history[names.VAL_F1]
+    assert f1[2] < f1[:2].max()
+    assert told["val"]["recording"]["f1"] == pytest.approx(f1.max())
+    assert told["best_epoch"] in (0, 1)
+    done = door(
+        "evaluate", tmp_path / "run" / "model.safetensors", config.data.store, "--split", "val", "--out", "again",
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    again = json.loads((tmp_path / "again" / "metrics.json").read_text(encoding="utf-8"))
+    assert again["val"]["recording"]["f1"] == told["val"]["recording"]["f1"]
+
+
+WITHOUT_A_COMPILER = """
+import sys
+from torch import nn
+compiled = nn.Module.compile
+nn.Module.compile = lambda self: compiled(self, backend="aot_eager")
+from leakdet.train import main
+sys.argv[0] = "leakdet train"
+main()
+"""
+
+
+def test_a_compiled_network_learns_the_same_and_its_checkpoints_are_plain(
+    configured: Configured, fitted: Fitted, quiet: tuple[str, ...], tmp_path: Path
+) -> None:
+    """In a process of its own: these tests check the shapes of every call, which the compiler cannot follow. Its last stage,
+    which writes and builds C++ for half a minute, is left out.
+    """
+    recipe = (
+        "network=linear",
+        "trainer.max_epochs=1",
+        "optimizer.warmup_epochs=0",
+        "augment.eq_db=0",
+    )
+    fitted(tmp_path / "plain", *recipe)
+    store = f"data.store={configured().data.store}"
+    command = [sys.executable, "-c", WITHOUT_A_COMPILER, *quiet, *recipe, store, "compile=true"]
+    done = subprocess.run(
+        [*command, "hydra.run.dir=compiled"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(CONF.parent / "src"), "TORCH_LOGS": "graph_code"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "TRACED GRAPH" in done.stderr
+    plain, compiled = (
+        read_checkpoint(tmp_path / name / names.CHECKPOINTS / "last.ckpt")["state_dict"]
+        for name in ("plain", "compiled")
+    )
+    assert compiled.keys() == plain.keys()
+    for key, value in plain.items():
+        torch.testing.assert_close(compiled[key], value, rtol=1e-4, atol=1e-5)

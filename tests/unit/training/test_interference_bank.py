@@ -1,0 +1,82 @@
+"""Sounds to mix in: read from a folder, bad files named, validation untouched."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import lightning.pytorch as pl
+import numpy as np
+import pytest
+import soundfile
+import torch
+
+from leakdet.config import TrainConfig
+from leakdet.errors import InputError
+from leakdet.training import module
+from leakdet.training.datamodule import LeakDataModule
+from leakdet.training.interference_bank import interference_bank
+
+Fitted = Callable[..., pl.Trainer]
+
+
+@pytest.fixture
+def clips(tmp_path: Path) -> Path:
+    folder = tmp_path / "clips"
+    (folder / "rain").mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    for number, name in enumerate(("a.wav", "rain/b.WAV", "rain/c.flac")):
+        soundfile.write(folder / name, 0.1 * rng.standard_normal(16000 + 8000 * number), 16000)
+    return folder
+
+
+def test_every_clip_is_there_and_a_bad_one_is_named_and_left_out(
+    clips: Path,
+    configured: Callable[..., TrainConfig],
+    demo_store: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    config = configured(f"augment.interference={clips}")
+    data = LeakDataModule(config, demo_store)
+    whole = interference_bank(config, data)
+    assert whole.shape == (1 + 2 + 3, *data.sample_shape)
+    (clips / "bad.wav").write_text("no sound")
+    (clips / "empty.wav").touch()
+    assert torch.equal(interference_bank(config, data), whole)
+    said = capsys.readouterr().out
+    assert "bad.wav: not readable as audio" in said
+    assert "empty.wav: the file is empty" in said
+
+
+def test_a_folder_without_sound_is_refused(
+    tmp_path: Path, configured: Callable[..., TrainConfig], demo_store: Path
+) -> None:
+    (tmp_path / "none").mkdir()
+    config = configured(f"augment.interference={tmp_path / 'none'}")
+    data = LeakDataModule(config, demo_store)
+    with pytest.raises(InputError, match="no audio files under"):
+        interference_bank(config, data)
+    (tmp_path / "none" / "bad.wav").write_text("no sound")
+    with pytest.raises(InputError, match=r"none of 1 files .* is readable"):
+        interference_bank(config, data)
+
+
+def test_training_hears_it_and_validation_never(
+    clips: Path, fitted: Fitted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed: list[int] = []
+    plain = module.augmented
+
+    def noted(mel: torch.Tensor, *rest: object) -> torch.Tensor:
+        found = plain(mel, *rest)  # type: ignore[arg-type]
+        changed.append(int((found != mel).flatten(1).any(1).sum()))
+        return found
+
+    monkeypatch.setattr(module, "augmented", noted)
+    still = ("trainer.max_epochs=1", "optimizer.lr=0", "optimizer.min_lr=0", "augment.eq_db=0")
+    heard = fitted(
+        tmp_path / "heard", *still, f"augment.interference={clips}", "augment.interference_prob=1"
+    )
+    assert min(changed) > 0
+    spared = fitted(tmp_path / "spared", *still)
+    assert changed[-1] == 0
+    assert heard.callback_metrics["val/loss"] == spared.callback_metrics["val/loss"]
+    assert heard.callback_metrics["train/loss"] != spared.callback_metrics["train/loss"]

@@ -1,0 +1,330 @@
+"""An interrupted run goes on exactly where it was, and the best never gets worse."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+import numpy as np
+import pytest
+import torch
+from lightning.pytorch.callbacks import Callback, ModelCheckpoint
+
+from leakdet.errors import InputError, SettingsError
+from leakdet.training import fit as fitting
+from leakdet.training import log_names as names
+from leakdet.training.callbacks.interruption import Interrupted, Interruption
+from leakdet.training.checkpoint_io import read_checkpoint
+from leakdet.training.checkpoint_transfer import moved
+from leakdet.training.resume import newest_whole, refuse_overwriting
+
+Fitted = Callable[..., pl.Trainer]
+
+
+class SignalAt(Callback):
+    """Sends this process a signal once a given optimiser step is done."""
+
+    def __init__(self, step: int, number: int) -> None:
+        self.step, self.number = step, number
+
+    def on_before_zero_grad(self, trainer: "pl.Trainer", *_: Any) -> None:
+        if trainer.global_step == self.step:
+            self.step = -1
+            os.kill(os.getpid(), self.number)
+
+
+def interrupt(monkeypatch: pytest.MonkeyPatch, step: int, number: int = signal.SIGTERM) -> None:
+    plain = fitting.make_callbacks
+    monkeypatch.setattr(fitting, "make_callbacks", lambda *a: [*plain(*a), SignalAt(step, number)])
+
+
+def weights(folder: Path, name: str = names.LAST) -> dict[str, torch.Tensor]:
+    found: dict[str, torch.Tensor] = read_checkpoint(folder / "checkpoints" / f"{name}.ckpt")[
+        "state_dict"
+    ]
+    return found
+
+
+def scores(folder: Path) -> dict[str, float]:
+    """The best scores as last.ckpt tells them, by what is monitored."""
+    states = read_checkpoint(folder / "checkpoints" / "last.ckpt")["callbacks"]
+    return {
+        s["monitor"]: float(s["best_model_score"])
+        for s in states.values()
+        if s.get("monitor") and "dirpath" in s
+    }
+
+
+ONE_STEP = ("data.batch_size=100000", "patience=100", "loss_patience=0")
+RECIPES = {
+    "default": ("trainer.max_epochs=3",),
+    "accumulated": ("trainer.max_epochs=3", "trainer.accumulate_grad_batches=2"),
+    "averaged": ("trainer.max_epochs=3", "averaging.name=ema", "averaging.ema_decay=0.8"),
+    "one step an epoch": (*ONE_STEP, "trainer.max_epochs=7"),
+    "one step, plain average": (
+        *ONE_STEP,
+        "trainer.max_epochs=8",
+        "averaging.name=swa",
+        "averaging.swa_start=0.25",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("recipe", "step", "again"),
+    [("default", 4, "2"), ("accumulated", 4, "2"), ("averaged", 4, "2"), ("default", 6, "2"), ("default", 14, "1")],
+)  # fmt: skip
+def test_an_interrupted_run_ends_with_the_weights_of_an_uninterrupted_one(
+    recipe: str,
+    step: int,
+    again: str,
+    fitted: Fitted,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Cut within the first epoch of 6 steps, at its end and within the third; gone on with beside it or in its own folder."""
+    overrides = RECIPES[recipe]
+    fitted(tmp_path / "whole", *overrides)
+    with monkeypatch.context() as patched:
+        interrupt(patched, step=step)
+        with pytest.raises(Interrupted) as stop:
+            fitted(tmp_path / "cut" / "1", *overrides)
+    assert stop.value.exit_code == 143
+    assert read_checkpoint(stop.value.checkpoint)["global_step"] in (step, step + 1)
+    fitted(tmp_path / "cut" / again, *overrides, "resume=auto")
+    whole, cut = weights(tmp_path / "whole"), weights(tmp_path / "cut" / again)
+    assert all(torch.equal(whole[name], cut[name]) for name in whole)
+    assert (tmp_path / "whole" / "history.csv").read_text() == (
+        tmp_path / "cut" / again / "history.csv"
+    ).read_text()
+    assert scores(tmp_path / "whole") == scores(tmp_path / "cut" / again)
+
+
+def test_processes_that_another_program_started_resume_from_a_named_checkpoint(
+    fitted: Fitted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As torchrun starts them: each knows its rank, and none was told what the first one decided."""
+    fitted(tmp_path / "1", "trainer.max_epochs=1")
+    last = tmp_path / "1" / "checkpoints" / "last.ckpt"
+    monkeypatch.delenv("LEAKDET_RESUME_FROM", raising=False)
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    with pytest.raises(
+        SettingsError, match=r"another program has started these processes.*resume=FOLDER"
+    ):
+        fitted(tmp_path / "2", "resume=auto")
+    monkeypatch.setenv("LOCAL_RANK", "0")
+    again = fitted(tmp_path / "2", "trainer.max_epochs=2", f"resume={last}")
+    assert again.global_step == 2 * read_checkpoint(last)["global_step"]
+
+
+def test_the_same_seed_gives_the_same_numbers_and_another_seed_does_not(
+    fitted: Fitted, tmp_path: Path
+) -> None:
+    for name, seed in (("one", 3), ("same", 3), ("other", 4)):
+        fitted(tmp_path / name, "trainer.max_epochs=2", f"seed={seed}")
+    one, same, other = (
+        (tmp_path / name / names.HISTORY).read_bytes() for name in ("one", "same", "other")
+    )
+    assert one == same
+    assert one != other
+
+
+def test_ctrl_c_is_130_and_handlers_are_given_back(
+    fitted: Fitted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    interrupt(monkeypatch, step=1, number=signal.SIGINT)
+    with pytest.raises(Interrupted) as stop:
+        fitted(tmp_path)
+    assert stop.value.exit_code == 130
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+def test_the_best_moves_along_and_is_kept_when_later_epochs_are_worse(
+    fitted: Fitted, tmp_path: Path
+) -> None:
+    fitted(tmp_path / "1", "trainer.max_epochs=2")
+    best = read_checkpoint(tmp_path / "1" / "checkpoints" / "best_f1.ckpt")
+    resumed = fitted(tmp_path / "2", "trainer.max_epochs=3", f"resume={tmp_path / '1'}")
+    kept = resumed.checkpoint_callback
+    assert isinstance(kept, ModelCheckpoint)
+    assert Path(kept.best_model_path).parent == tmp_path / "2" / "checkpoints"
+    found = read_checkpoint(Path(kept.best_model_path))
+    if float(kept.best_model_score or 0) == scores(tmp_path / "1")[names.VAL_RANK]:
+        assert found["global_step"] == best["global_step"]
+    assert float(kept.best_model_score or 0) >= scores(tmp_path / "1")[names.VAL_RANK]
+
+
+def test_a_best_that_is_newer_than_last_keeps_its_own_score(fitted: Fitted, tmp_path: Path) -> None:
+    """Killed between the two writes: last does not know of the best yet."""
+    fitted(tmp_path, "trainer.max_epochs=1")
+    last = tmp_path / "checkpoints" / "last.ckpt"
+    stale = read_checkpoint(last)
+    for state in stale["callbacks"].values():
+        if state.get("monitor") == names.VAL_RANK:
+            state["best_model_score"] = torch.tensor(0.01)
+    torch.save(stale, last)
+    moved(last, tmp_path / "checkpoints")
+    own = read_checkpoint(tmp_path / "checkpoints" / "best_f1.ckpt")
+    expected = next(
+        s["best_model_score"]
+        for s in own["callbacks"].values()
+        if s.get("monitor") == names.VAL_RANK
+    )
+    assert scores(tmp_path)[names.VAL_RANK] == float(expected)
+
+
+def test_a_damaged_last_falls_back_to_the_newest_whole_one_and_says_so(
+    fitted: Fitted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fitted(tmp_path / "1", "trainer.max_epochs=1")
+    last = tmp_path / "1" / "checkpoints" / "last.ckpt"
+    last.write_bytes(last.read_bytes()[:1000])
+    found = newest_whole(last.parent)
+    assert found is not None
+    assert found.name in ("best_f1.ckpt", "best_loss.ckpt")
+    assert (
+        "last.ckpt is damaged or missing; the newest whole checkpoint is" in capsys.readouterr().out
+    )
+    fitted(tmp_path / "2", "trainer.max_epochs=2", f"resume={tmp_path / '1'}")
+    assert read_checkpoint(tmp_path / "2" / "checkpoints" / "last.ckpt")["epoch"] == 1
+
+
+def test_other_settings_or_data_are_refused_with_their_names(
+    fitted: Fitted, tmp_path: Path
+) -> None:
+    fitted(tmp_path / "1", "trainer.max_epochs=1")
+    with pytest.raises(SettingsError, match=r"seed: 0 / 7"):
+        fitted(tmp_path / "2", "trainer.max_epochs=1", "seed=7", f"resume={tmp_path / '1'}")
+    with pytest.raises(InputError, match="no whole checkpoint"):
+        fitted(tmp_path / "3", f"resume={tmp_path}")
+    with pytest.raises(SettingsError, match="holds a run already"):
+        refuse_overwriting(tmp_path / "1")
+
+
+def test_what_the_first_process_has_inherited_is_no_other_run_to_its_children(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / "best_f1.ckpt").touch()
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    refuse_overwriting(tmp_path)
+    monkeypatch.setenv("LOCAL_RANK", "0")
+    with pytest.raises(SettingsError, match="holds a run already"):
+        refuse_overwriting(tmp_path)
+
+
+def test_auto_begins_anew_where_nothing_fits_and_says_why(
+    fitted: Fitted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fitted(tmp_path / "1", "trainer.max_epochs=1")
+    fitted(tmp_path / "2", "trainer.max_epochs=1", "seed=7", "resume=auto")
+    said = capsys.readouterr().out
+    assert "seed: 0 / 7" in said
+    assert "beginning anew" in said
+    assert read_checkpoint(tmp_path / "2" / "checkpoints" / "last.ckpt")["epoch"] == 0
+
+
+def test_a_stopped_run_stays_stopped(fitted: Fitted, tmp_path: Path) -> None:
+    trainer = fitted(
+        tmp_path, "trainer.max_epochs=8", "patience=1", "optimizer.lr=0", "optimizer.min_lr=0"
+    )
+    resumed = fitted(
+        tmp_path,
+        "trainer.max_epochs=8",
+        "patience=1",
+        "optimizer.lr=0",
+        "optimizer.min_lr=0",
+        "resume=auto",
+    )
+    assert trainer.global_step == resumed.global_step
+    assert (trainer.max_epochs or 0) > trainer.current_epoch
+
+
+def test_a_stopped_run_goes_on_with_more_patience_and_says_why_it_ends(
+    fitted: Fitted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    still = ("trainer.max_epochs=8", "optimizer.lr=0", "optimizer.min_lr=0", "loss_patience=0")
+    first = fitted(tmp_path, *still, "patience=1")
+    assert "has not risen for 1 checks" in capsys.readouterr().out
+    resumed = fitted(tmp_path, *still, "patience=3", "resume=auto")
+    said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("stopped")]
+    assert resumed.global_step == 2 * first.global_step  # from two epochs to four
+    assert len(said) == 1
+    assert "val/rank" in said[0]
+    assert "has not risen for 3 checks" in said[0]
+    assert said[0].endswith("patience=3")
+
+
+def test_checkpoints_are_whole_plain_and_directly_in_their_folder(
+    fitted: Fitted, tmp_path: Path
+) -> None:
+    fitted(tmp_path, "trainer.max_epochs=2")
+    found = sorted(
+        path.relative_to(tmp_path / "checkpoints").as_posix()
+        for path in tmp_path.glob("checkpoints/**/*")
+    )
+    assert found == ["best_f1.ckpt", "best_loss.ckpt", "last.ckpt"]
+    for name in found:
+        assert read_checkpoint(tmp_path / "checkpoints" / name)["hyper_parameters"]["seed"] == 0
+    last = read_checkpoint(tmp_path / "checkpoints" / "last.ckpt")
+    assert last["epoch"] == 1  # of the last epoch, better or not
+
+
+def test_a_second_signal_ends_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    ended: list[int] = []
+    monkeypatch.setattr("leakdet.training.callbacks.interruption.os._exit", ended.append)
+    interruption = Interruption(tmp_path / "last.ckpt")
+    with interruption.listening():
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert ended == []
+        os.kill(os.getpid(), signal.SIGINT)
+    assert ended == [130]
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_killed_at_ten_random_moments_it_goes_on_and_the_best_never_gets_worse(
+    fitted: Fitted, tmp_path: Path
+) -> None:
+    """A process of its own per life, forked so that nothing is imported anew. Every other life is let live to a new check."""
+    overrides = ("trainer.max_epochs=400", "patience=400", "loss_patience=0", "resume=auto")
+    checkpoints, history = tmp_path / "run" / "checkpoints", tmp_path / "run" / "history.csv"
+    best, steps = -1.0, -1
+    for life, wait_s in enumerate(np.random.default_rng(0).uniform(0.0, 0.5, 10)):
+        before = _changed(history)
+        child = os.fork()
+        if child == 0:
+            try:
+                torch.set_num_threads(1)  # threads of the parent's are not there after a fork
+                fitted(tmp_path / "run", *overrides)
+            finally:
+                os._exit(1)  # reached only by a run that could not go on
+        while life % 2 and _changed(history) == before and os.waitpid(child, os.WNOHANG)[0] == 0:
+            time.sleep(0.01)
+        time.sleep(wait_s)
+        os.kill(child, signal.SIGKILL)
+        assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
+        if not any(checkpoints.glob("*.ckpt")):
+            continue
+        found = newest_whole(checkpoints)
+        assert found is not None
+        now, step = (
+            _best_f1(moved(found, tmp_path / "seen")),
+            int(read_checkpoint(found)["global_step"]),
+        )
+        assert now >= best
+        assert step >= steps
+        best, steps = now, step
+    assert steps > 0
+
+
+def _changed(path: Path) -> int:
+    return path.stat().st_mtime_ns if path.exists() else 0
+
+
+def _best_f1(last: Path) -> float:
+    states = read_checkpoint(last)["callbacks"].values()
+    return next(float(s["best_model_score"]) for s in states if s.get("monitor") == names.VAL_RANK)
