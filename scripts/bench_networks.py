@@ -29,7 +29,7 @@ from leakdet.config import DataConfig, DemoConfig, NetworkConfig, SignalConfig, 
 from leakdet.detection.networks import make_network, multiply_adds
 from leakdet.evaluation.metrics import auroc
 from leakdet.evaluation.split_scores import score_split
-from leakdet.storage.model_file import load_detector
+from leakdet.storage.model_file import load_mel_detector
 from leakdet.storage.opening import open_any_split, splits_there
 from leakdet.training.malloc import keep_freed_memory
 from leakdet.training_run import train_in
@@ -78,7 +78,7 @@ def on_demo(name: str, seed: int, work: Path) -> dict[str, float]:
         contextlib.redirect_stderr(said),
     ):
         train_in(Path(folder), config, finish=False)
-        detector = load_detector(Path(folder) / "checkpoints" / "best_f1.ckpt")
+        detector = load_mel_detector(Path(folder) / "checkpoints" / "best_f1.ckpt")
     store = demo_store(UNHEARD, SignalConfig())
     scored = [score_split(detector, open_any_split(store, split)) for split in splits_there(store)]
     score = np.concatenate(

@@ -26,7 +26,7 @@ from optuna.storages.journal import JournalFileBackend
 from benchmarks import write_section
 from leakdet.evaluation.metrics_json import evaluation
 from leakdet.evaluation.split_scores import score_split
-from leakdet.storage.model_file import load_detector
+from leakdet.storage.model_file import load_mel_detector
 from leakdet.storage.opening import open_any_split
 from leakdet.tuning.trials import CHECKS, finished, ranked, trial_folder
 
@@ -98,7 +98,7 @@ def store_of(log: Path) -> Path:
 
 def f1_interval(checkpoint: Path, store: Path) -> list[float]:
     """95 % bootstrap over the validation recordings."""
-    detector = load_detector(checkpoint)
+    detector = load_mel_detector(checkpoint)
     recording = evaluation(score_split(detector, open_any_split(store, "val")), detector.rule)[
         "recording"
     ]

@@ -99,10 +99,10 @@ def _scored(
     arguments: argparse.Namespace, model: Path
 ) -> tuple["ScoredRecordings", "DecisionRule"]:
     from leakdet.evaluation.split_scores import score_split, scored_recordings
-    from leakdet.storage.model_file import load_detector
+    from leakdet.storage.model_file import load_mel_detector
     from leakdet.storage.opening import open_any_split, splits_there
 
-    detector = load_detector(model, chosen_device(arguments.device))
+    detector = load_mel_detector(model, chosen_device(arguments.device))
     if arguments.store.is_dir() and arguments.split not in splits_there(arguments.store):
         raise InputError(
             f"{arguments.store}: there is no {arguments.split} split; it has {splits_there(arguments.store)}."

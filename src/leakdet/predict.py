@@ -18,7 +18,7 @@ from leakdet.errors import InputError
 
 if TYPE_CHECKING:
     from leakdet.acoustics.mel import LogMel
-    from leakdet.detection.detector import Detector
+    from leakdet.detection.detector import MelDetector
 
 COLUMNS = (
     "path", "decision", "leak_prob", "threshold", "windows", "leak_windows", "duration_s", "source_rate_hz", "flags", "error",
@@ -68,7 +68,7 @@ class Prediction:
     timeline: list[tuple[float, float, float]] = field(default_factory=list)
 
 
-def score_file(path: Path, detector: "Detector", log_mel: "LogMel") -> Prediction:
+def score_file(path: Path, detector: "MelDetector", log_mel: "LogMel") -> Prediction:
     """Score one recording in bounded memory; a file that cannot be scored gives a row with an error."""
     import numpy as np
 
@@ -90,7 +90,7 @@ def score_file(path: Path, detector: "Detector", log_mel: "LogMel") -> Predictio
     )
 
 
-def _scored(path: Path, detector: "Detector", log_mel: "LogMel") -> Prediction:
+def _scored(path: Path, detector: "MelDetector", log_mel: "LogMel") -> Prediction:
     import numpy as np
 
     from leakdet.acoustics.windows import MelStream
@@ -223,12 +223,12 @@ def predict(arguments: argparse.Namespace) -> int:
     from leakdet._parallel import in_order
     from leakdet._progress import Advance
     from leakdet.acoustics.mel import LogMel
-    from leakdet.storage.model_file import load_detector
+    from leakdet.storage.model_file import load_mel_detector
 
     total = sum(1 for _ in found_files(arguments.paths))
     if not total:
         raise InputError(f"no audio found in {' '.join(arguments.paths)}.")
-    detector = load_detector(arguments.model, chosen_device(arguments.device))
+    detector = load_mel_detector(arguments.model, chosen_device(arguments.device))
     if detector.signal is None:
         raise InputError(
             f"{arguments.model}: it was trained on a store that does not say how its mel was made; it cannot score audio."

@@ -10,7 +10,7 @@ from leakdet.config import TrainConfig
 if TYPE_CHECKING:
     from lightning.pytorch.callbacks import Callback
 
-    from leakdet.detection.detector import Detector
+    from leakdet.detection.detector import MelDetector
     from leakdet.evaluation.scored_recordings import ScoredRecordings
     from leakdet.storage.store import StoreSplit
     from leakdet.training.datamodule import LeakDataModule
@@ -29,7 +29,7 @@ def train_in(
     validate in place of the store's own splits, where nothing is to be finished.
     """
     from leakdet._processes import is_child
-    from leakdet.storage.model_file import load_detector
+    from leakdet.storage.model_file import load_mel_detector
     from leakdet.training.datamodule import LeakDataModule
     from leakdet.training.fit import best_checkpoint, fit
     from leakdet.training.resume import refuse_overwriting
@@ -44,7 +44,7 @@ def train_in(
     trainer = fit(config, data, folder, extra)
     if not trainer.is_global_zero or not finish:  # the other ranks have done their part
         return None
-    best = load_detector(best_checkpoint(trainer))
+    best = load_mel_detector(best_checkpoint(trainer))
     recordings, audited = _evaluate(config, data, best)
     content = _save(data, best, recordings, audited, folder)
     _figures(trainer, recordings["val"], content, folder)
@@ -129,7 +129,7 @@ def _introduction(config: TrainConfig, data: "LeakDataModule") -> str:
 
 
 def _evaluate(
-    config: TrainConfig, data: "LeakDataModule", best: "Detector"
+    config: TrainConfig, data: "LeakDataModule", best: "MelDetector"
 ) -> tuple[dict[str, "ScoredRecordings"], dict[str, Any]]:
     """Fit the rule on val with the best weights, score val and, once, test; and audit the last of them for shortcuts."""
     from leakdet.detection.decision import fit_rule
@@ -165,7 +165,7 @@ def _evaluate(
 
 def _save(
     data: "LeakDataModule",
-    best: "Detector",
+    best: "MelDetector",
     recordings: dict[str, "ScoredRecordings"],
     audited: dict[str, Any],
     folder: Path,

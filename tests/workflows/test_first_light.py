@@ -11,7 +11,7 @@ import pytest
 import soundfile
 
 from leakdet.evaluation.split_scores import score_split
-from leakdet.storage.model_file import load_detector
+from leakdet.storage.model_file import load_mel_detector
 from leakdet.storage.opening import open_any_split
 
 
@@ -73,9 +73,9 @@ def test_trains_number_is_evaluates_and_predicts_number(trained, door, tmp_path:
 
 
 def test_evaluating_test_leaves_the_rule_as_val_fitted_it(trained):
-    rule = load_detector(trained.model).rule
+    rule = load_mel_detector(trained.model).rule
     assert rule.fitted_on == "val"
-    val = score_split(load_detector(trained.model), open_any_split(trained.store, "val"))
+    val = score_split(load_mel_detector(trained.model), open_any_split(trained.store, "val"))
     from leakdet.detection.decision import fit_rule
 
     again = fit_rule(
@@ -97,7 +97,7 @@ def test_a_checkpoint_alone_evaluates_and_predicts(trained, door, tmp_path: Path
 
 
 def test_the_model_remembers_where_it_comes_from(trained):
-    detector = load_detector(trained.model)
+    detector = load_mel_detector(trained.model)
     card = detector.card
     assert detector.signal is not None
     assert (

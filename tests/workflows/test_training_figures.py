@@ -12,7 +12,7 @@ import pytest
 from matplotlib.image import imread
 
 from leakdet.reporting.training_figures import gradient_norms, learning_curve, read_history
-from leakdet.storage.model_file import load_detector
+from leakdet.storage.model_file import load_mel_detector
 from leakdet.training import log_names as names
 from leakdet.training_run import train_in
 
@@ -123,7 +123,7 @@ def test_what_the_finders_choose_is_drawn_trained_with_and_told(
         )
         (chosen[column],) = tried[column][tried["chosen"] == 1]
         assert imread(tmp_path / "run" / "figures" / f"{name}.png")[..., :3].std() > 0.02
-    card = load_detector(tmp_path / "run" / "model.safetensors").card
+    card = load_mel_detector(tmp_path / "run" / "model.safetensors").card
     metrics = json.loads((tmp_path / "run" / "metrics.json").read_text(encoding="utf-8"))
     assert metrics["settings"] == card["training"]["settings"]
     assert metrics["settings"]["optimizer"]["lr"] == chosen["lr"]

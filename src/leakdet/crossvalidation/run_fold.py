@@ -22,7 +22,7 @@ from leakdet.crossvalidation.folds import (
 )
 from leakdet.detection.decision import fit_rule
 from leakdet.evaluation.split_scores import score_split
-from leakdet.storage.model_file import load_detector
+from leakdet.storage.model_file import load_mel_detector
 from leakdet.storage.views import SplitView
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.fit import best_checkpoint, fit
@@ -106,7 +106,7 @@ def run_fold(config: CrossvalConfig, store: Path, task: Task, folder: Path) -> d
     try:
         data = LeakDataModule(settings, store, train, val)
         trainer = fit(settings, data, work)
-        best = load_detector(best_checkpoint(trainer))
+        best = load_mel_detector(best_checkpoint(trainer))
     finally:
         shutil.rmtree(work, ignore_errors=True)
     heard = score_split(best, val, data.leak_label)

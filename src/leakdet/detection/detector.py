@@ -14,7 +14,7 @@ from leakdet.detection.networks import Network, leak_probability
 
 
 @dataclass
-class Detector:
+class MelDetector:
     """What the model file holds, ready to score. `signal` is None where the training store did not say how its mel was made."""
 
     network: Network
@@ -33,6 +33,12 @@ class Detector:
         return window_mean(
             leak_probability(output, self.labels.leak_index, self.blend), len(mel)
         ).cpu()
+
+    @torch.inference_mode()
+    def embed(self, mel: Float[Tensor, "W S M T"]) -> Float[Tensor, "W F"]:
+        """Features before the heads, float32; of segments, their mean over the window."""
+        features = self.network.eval().embed(as_samples(mel, self.unit))
+        return features.view(len(mel), -1, features.shape[-1]).mean(1).cpu()
 
 
 def as_samples(mel: Float[Tensor, "W S M T"], unit: str) -> Float[Tensor, "B U M T"]:

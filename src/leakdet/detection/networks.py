@@ -4,8 +4,8 @@ Frequency position is kept in all of them: a leak is told by where its noise lie
 loses just that.
 """
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, TypeVar
 
 import torch
 from jaxtyping import Float
@@ -14,6 +14,8 @@ from torch.nn import functional
 
 from leakdet.config import NetworkConfig
 from leakdet.detection.dropout import Dropout
+
+Result = TypeVar("Result")
 
 
 class Output(NamedTuple):
@@ -109,11 +111,18 @@ class Network(nn.Module):
 
     def infer(self, mel: Float[Tensor, "B S M T"]) -> Output:
         """As `forward`, for any number of samples of any float type on any device, piece by piece."""
+        outputs = self._piecewise(self, mel)
+        return Output(*map(torch.cat, zip(*outputs, strict=True)))
+
+    def embed(self, mel: Float[Tensor, "B S M T"]) -> Float[Tensor, "B F"]:
+        """Features before the heads, for the same inputs as `infer`."""
+        return torch.cat(self._piecewise(lambda piece: self.features(self.input(piece)), mel))
+
+    def _piecewise(self, compute: Callable[[Tensor], Result], mel: Tensor) -> list[Result]:
         device = self.input.band_mean.device
         most = CPU_NUMBERS if device.type == "cpu" else ACCELERATOR_NUMBERS
         pieces = torch.split(mel, max(1, most // self.input.numbers(mel)))
-        outputs = [self(piece.to(device).float()) for piece in pieces]
-        return Output(*map(torch.cat, zip(*outputs, strict=True)))
+        return [compute(piece.to(device).float()) for piece in pieces]
 
 
 class Linear(Network):

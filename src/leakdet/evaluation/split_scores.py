@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from leakdet.detection.decision import DecisionRule
-from leakdet.detection.detector import Detector
+from leakdet.detection.detector import MelDetector
 from leakdet.errors import InputError
 from leakdet.evaluation.recording_media import StoreEvidence, texts_or_none, window_starts_s
 from leakdet.evaluation.scored_recordings import ScoredRecordings
@@ -42,7 +42,7 @@ class SplitScores:
         return np.repeat(np.arange(self.split.recordings), self.split.windows_per_recording)
 
 
-def score_split(detector: Detector, split: StoreSplit, leak: str | None = None) -> SplitScores:
+def score_split(detector: MelDetector, split: StoreSplit, leak: str | None = None) -> SplitScores:
     """Raises `InputError` where the store's mel is not what the detector was trained on."""
     check_same_signal(detector, split)
     leak_id = split.label_names.index(leak_label_of(split, leak))
@@ -50,7 +50,7 @@ def score_split(detector: Detector, split: StoreSplit, leak: str | None = None) 
     return SplitScores(split, np.concatenate(prob), split.label_id == leak_id)
 
 
-def check_same_signal(detector: Detector, split: StoreSplit) -> None:
+def check_same_signal(detector: MelDetector, split: StoreSplit) -> None:
     where = f"{split.files[0].parent} ({split.name})"
     if detector.signal and split.signal and detector.signal != split.signal:
         differing = "; ".join(detector.signal.differences(split.signal))

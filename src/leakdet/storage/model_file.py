@@ -18,7 +18,7 @@ from torch import Tensor
 import leakdet
 from leakdet.config import NetworkConfig, SignalConfig, from_dict
 from leakdet.detection.decision import DecisionRule
-from leakdet.detection.detector import Detector, sample_shape
+from leakdet.detection.detector import MelDetector, sample_shape
 from leakdet.detection.labels import LabelMap
 from leakdet.detection.networks import make_network
 from leakdet.errors import InputError, LeakdetError
@@ -71,7 +71,7 @@ def save_model(path: Path, weights: Mapping[str, Tensor], card: Mapping[str, Any
         save_file(tensors, beside, metadata={CARD_KEY: json.dumps(card)})
 
 
-def load_detector(path: Path, device: str = "cpu") -> Detector:
+def load_mel_detector(path: Path, device: str = "cpu") -> MelDetector:
     """Read a model file, a training checkpoint, or the predecessor's `best.pth`.
 
     Raises:
@@ -94,7 +94,7 @@ def load_detector(path: Path, device: str = "cpu") -> Detector:
 
 def detector_of(
     card: dict[str, Any], weights: Mapping[str, Tensor], where: str, device: str = "cpu"
-) -> Detector:
+) -> MelDetector:
     """Raises `InputError` on a newer format, a lacking field, or weights that do not fit."""
     version = card.get("format_version")
     if version != FORMAT_VERSION:
@@ -113,7 +113,7 @@ def detector_of(
         config, sample_shape((segments, mels, frames), card["unit"]), len(labels.names)
     )
     _load_weights(network, weights, where)
-    return Detector(
+    return MelDetector(
         network=network.to(device).eval(),
         labels=labels,
         mel_shape=(segments, mels, frames),

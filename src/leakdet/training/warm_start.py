@@ -13,7 +13,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from leakdet.config import INIT_PARTS, TrainConfig
 from leakdet.detection.networks import Network
 from leakdet.errors import InputError, SettingsError
-from leakdet.storage.model_file import load_detector
+from leakdet.storage.model_file import load_mel_detector
 from leakdet.training.checkpoint_io import read_checkpoint, write_whole
 from leakdet.training.datamodule import LeakDataModule
 
@@ -27,7 +27,7 @@ def initialise(
         InputError: no model, or one of another signal, network or vocabulary.
         SettingsError: a model file has no optimiser, schedule or best score to keep.
     """
-    model = load_detector(source)
+    model = load_mel_detector(source)
     if model.signal and data.train_split.signal and model.signal != data.train_split.signal:
         differing = "; ".join(model.signal.differences(data.train_split.signal))
         raise InputError(

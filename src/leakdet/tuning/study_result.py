@@ -13,7 +13,7 @@ from leakdet.config import TrainConfig, TuneConfig
 from leakdet.errors import LeakdetError
 from leakdet.evaluation.intervals import mcnemar, paired_difference
 from leakdet.evaluation.split_scores import SplitScores, score_split, split_by
-from leakdet.storage.model_file import load_detector
+from leakdet.storage.model_file import load_mel_detector
 from leakdet.storage.opening import open_any_split, splits_there
 from leakdet.tuning.space import settings_of, with_settings
 from leakdet.tuning.trial_table import checks_saved
@@ -99,7 +99,7 @@ def compared(
 
     Intervals resample the groups by which the store was split, where it names them.
     """
-    detectors = [load_detector(path) for path in (untuned, tuned)]
+    detectors = [load_mel_detector(path) for path in (untuned, tuned)]
     store = Path(detectors[1].card["training"]["store"])
     found: dict[str, Any] = {}
     for name in [name for name in ("val", "test") if name in splits_there(store)]:

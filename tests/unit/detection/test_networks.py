@@ -123,3 +123,13 @@ def test_leak_probability_blends_both_heads_or_ignores_the_untrained_one():
     torch.testing.assert_close(leak_probability(output, 0, 1.0), softmax[:, 0])
     random = output._replace(leak_logit=torch.full((2,), float("nan")))
     torch.testing.assert_close(leak_probability(random, 1, 1.0), softmax[:, 1])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_heads_on_embed_give_what_infer_gives(name: str):
+    network = make_network(NetworkConfig(name), (30, 64, 1), 3).eval()
+    mel = torch.randn(70, 30, 64, 1).half()
+    output = network.infer(mel)
+    features = network.embed(mel)
+    torch.testing.assert_close(network.cls_head(features), output.class_logits)
+    torch.testing.assert_close(network.leak_head(features).squeeze(-1), output.leak_logit)

@@ -7,14 +7,14 @@ import h5py
 import pytest
 import torch
 
-from leakdet.detection.detector import Detector
+from leakdet.detection.detector import MelDetector
 from leakdet.errors import InputError
 from leakdet.evaluation.split_scores import score_split
 from leakdet.storage.opening import open_any_split
 from leakdet.storage.views import pooled
 
 
-class Deaf(Detector):
+class Deaf(MelDetector):
     """A detector that hears no leak in anything."""
 
     def __init__(self, mel_shape: tuple[int, int, int]) -> None:

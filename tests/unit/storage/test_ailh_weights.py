@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from leakdet.errors import InputError
 from leakdet.storage.ailh_weights import AILH_SIGNAL
-from leakdet.storage.model_file import load_detector
+from leakdet.storage.model_file import load_mel_detector
 
 
 class Predecessor(nn.Module):
@@ -39,7 +39,7 @@ def test_outputs_are_equal(tmp_path: Path, classes: int, prefix: str, wrap: bool
     assert sum(p.numel() for p in network.parameters()) == (618758 if classes == 5 else 617987)
     state: Any = {prefix + name: weight for name, weight in network.state_dict().items()}
     torch.save({"model_state_dict": state, "epoch": 3} if wrap else state, tmp_path / "best.pth")
-    detector = load_detector(tmp_path / "best.pth")
+    detector = load_mel_detector(tmp_path / "best.pth")
     mel = 20 * torch.randn(7, 1, 64, 1) - 60
     with torch.no_grad():
         classes_there, leak_there = network(mel)
@@ -52,10 +52,10 @@ def test_outputs_are_equal(tmp_path: Path, classes: int, prefix: str, wrap: bool
 def test_other_weights_are_refused_by_name(tmp_path: Path) -> None:
     torch.save({"conv1.weight": torch.zeros(1)}, tmp_path / "best.pth")
     with pytest.raises(InputError, match=r"not the predecessor's network.*fc1\.weight"):
-        load_detector(tmp_path / "best.pth")
+        load_mel_detector(tmp_path / "best.pth")
     (tmp_path / "cut.pth").write_bytes(b"PK")
     with pytest.raises(InputError, match=r"cut\.pth: not a whole file of weights"):
-        load_detector(tmp_path / "cut.pth")
+        load_mel_detector(tmp_path / "cut.pth")
 
 
 def test_its_signal_is_the_preset(compose: Callable[..., Any]) -> None:

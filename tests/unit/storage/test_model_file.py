@@ -8,11 +8,11 @@ from safetensors.torch import save_file
 
 from leakdet.config import NetworkConfig, SignalConfig
 from leakdet.detection.decision import DecisionRule
-from leakdet.detection.detector import Detector
+from leakdet.detection.detector import MelDetector
 from leakdet.detection.labels import LabelMap
 from leakdet.detection.networks import make_network
 from leakdet.errors import InputError
-from leakdet.storage.model_file import CARD_KEY, load_detector, make_card, save_model
+from leakdet.storage.model_file import CARD_KEY, load_mel_detector, make_card, save_model
 
 SIGNAL = SignalConfig(fmax_hz=8000.0)
 CONFIG = NetworkConfig()
@@ -38,7 +38,7 @@ def saved(path: Path, **changes: object) -> torch.nn.Module:
 def test_a_model_comes_back_whole(tmp_path: Path):
     path = tmp_path / "m.safetensors"
     network = saved(path).eval()
-    found = load_detector(path)
+    found = load_mel_detector(path)
     mel = torch.randn(5, *SIGNAL.mel_shape) - 40
     torch.testing.assert_close(found.network(mel), network(mel))
     assert (found.signal, found.rule.threshold, found.rule.fitted_on) == (SIGNAL, 0.37, "val")
@@ -49,13 +49,13 @@ def test_a_model_comes_back_whole(tmp_path: Path):
 def test_scores_do_not_depend_on_the_company_of_a_window(tmp_path: Path):
     path = tmp_path / "m.safetensors"
     saved(path)
-    detector = load_detector(path)
+    detector = load_mel_detector(path)
     mel = (torch.randn(2100, *SIGNAL.mel_shape) - 40).half()
     together = detector.window_prob(mel)
     torch.testing.assert_close(
         together[1500:1503], detector.window_prob(mel[1500:1503]), atol=1e-5, rtol=0
     )
-    segments: Detector = replace(
+    segments: MelDetector = replace(
         detector, unit="segment", network=make_network(CONFIG, (1, 64, 1), 2)
     )
     prob = segments.window_prob(mel[:4])
@@ -67,9 +67,9 @@ def test_the_keys_of_a_compiled_network_load(tmp_path: Path):
     path = tmp_path / "m.safetensors"
     network = saved(path)
     compiled = {f"_orig_mod.{name}": tensor for name, tensor in network.state_dict().items()}
-    save_model(path, compiled, load_detector(path).card)
+    save_model(path, compiled, load_mel_detector(path).card)
     mel = torch.randn(2, *SIGNAL.mel_shape)
-    torch.testing.assert_close(load_detector(path).network(mel), network.eval()(mel))
+    torch.testing.assert_close(load_mel_detector(path).network(mel), network.eval()(mel))
 
 
 def test_what_is_no_model_says_so(tmp_path: Path):
@@ -84,12 +84,12 @@ def test_what_is_no_model_says_so(tmp_path: Path):
     for name, (content, message) in cases.items():
         (tmp_path / name).write_bytes(content)
         with pytest.raises(InputError, match=message):
-            load_detector(tmp_path / name)
+            load_mel_detector(tmp_path / name)
     save_file({"x": torch.zeros(1)}, tmp_path / "other.safetensors")
     with pytest.raises(InputError, match="not a model of leakdet"):
-        load_detector(tmp_path / "other.safetensors")
+        load_mel_detector(tmp_path / "other.safetensors")
     with pytest.raises(InputError, match="no such model file"):
-        load_detector(tmp_path / "absent.safetensors")
+        load_mel_detector(tmp_path / "absent.safetensors")
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_a_description_that_does_not_fit_is_refused(
 ):
     saved(tmp_path / "m.safetensors", **changes)
     with pytest.raises(Exception, match=message):
-        load_detector(tmp_path / "m.safetensors")
+        load_mel_detector(tmp_path / "m.safetensors")
 
 
 class ExecutedError(Exception):
@@ -123,4 +123,4 @@ def test_nothing_executable_is_loaded(tmp_path: Path):
     path = tmp_path / "bomb.ckpt"
     torch.save({CARD_KEY: json.dumps({}), "state_dict": {}, "bomb": Bomb()}, path)
     with pytest.raises(InputError, match="not a whole training checkpoint"):
-        load_detector(path)
+        load_mel_detector(path)

@@ -76,9 +76,9 @@ def test_another_signal_network_or_kind_of_file_is_refused(
         initialise(LeakModule(config, data), source, config)
     data.train_split.signal.fmin_hz = 300.0
     model = tmp_path / "model.safetensors"
-    from leakdet.storage.model_file import load_detector, save_model
+    from leakdet.storage.model_file import load_mel_detector, save_model
 
-    best = load_detector(source)
+    best = load_mel_detector(source)
     save_model(model, best.network.state_dict(), best.card)
     keeping = configured("init_reset=[schedule,best_score]")
     with pytest.raises(SettingsError, match=r"weights only; to keep optimizer"):
