@@ -136,7 +136,6 @@ def _evaluate(
     from leakdet.evaluation.audit import audit
     from leakdet.evaluation.split_scores import score_split, scored_recordings
     from leakdet.storage.opening import open_any_split
-    from leakdet.training.model_selection import decision_arguments
 
     val = score_split(best, data.val_split, data.leak_label)
     if config.data.shuffle_labels:
@@ -145,8 +144,8 @@ def _evaluate(
         val.window_prob,
         val.split.recording_offsets,
         val.is_leak,
+        config.decision,
         fitted_on="val",
-        **decision_arguments(config),
     )
     scored = {"val": val}
     if data.test_split:

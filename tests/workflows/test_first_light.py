@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import soundfile
 
+from leakdet.config import DecisionConfig
 from leakdet.evaluation.split_scores import score_split
 from leakdet.storage.model_file import load_mel_detector
 from leakdet.storage.opening import open_any_split
@@ -79,7 +80,7 @@ def test_evaluating_test_leaves_the_rule_as_val_fitted_it(trained):
     from leakdet.detection.decision import fit_rule
 
     again = fit_rule(
-        val.window_prob, val.split.recording_offsets, val.is_leak, policy="max_f1", fitted_on="val"
+        val.window_prob, val.split.recording_offsets, val.is_leak, DecisionConfig(), fitted_on="val"
     )
     assert again.threshold == rule.threshold
 

@@ -26,7 +26,6 @@ from leakdet.storage.model_file import load_mel_detector
 from leakdet.storage.views import SplitView
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.fit import best_checkpoint, fit
-from leakdet.training.model_selection import decision_arguments
 
 FEW_GROUPS, FOLDS = 20, 10  # folds=null: leave one out up to so many groups, so many folds beyond
 
@@ -114,8 +113,8 @@ def run_fold(config: CrossvalConfig, store: Path, task: Task, folder: Path) -> d
         heard.window_prob,
         val.recording_offsets,
         data.val_is_leak,
+        settings.decision,
         fitted_on="val",
-        **decision_arguments(settings),
     )
     window_prob = score_split(best, test, data.leak_label).window_prob
     scores = rule.score(window_prob, test.recording_offsets)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from leakdet.config import DecisionConfig
 from leakdet.detection.calibration import Calibration, fit_calibration
 from leakdet.detection.pooling import check_pooling, pool
 from leakdet.detection.ranking import checked_scores
@@ -110,49 +111,49 @@ def fit_rule(
     window_prob: Float[np.ndarray, " W"],
     recording_offsets: Int[np.ndarray, " offsets"],
     is_leak: Bool[np.ndarray, " R"],
-    *,
-    pooling: str = "mean",
-    vote_fraction: float = 0.5,
-    **how: Any,
+    decision: DecisionConfig,
+    fitted_on: str | None = None,
 ) -> DecisionRule:
-    """Pool, then `rule_for_scores`, whose further arguments are `how`; errors are those of both and of `pool`."""
-    scores = pool(window_prob, recording_offsets, pooling, vote_fraction)
-    return rule_for_scores(scores, is_leak, pooling=pooling, vote_fraction=vote_fraction, **how)
+    """Pool, then `rule_for_scores`; errors are those of both and of `pool`."""
+    scores = pool(window_prob, recording_offsets, decision.pooling, decision.vote_fraction)
+    return rule_for_scores(scores, is_leak, decision, fitted_on)
 
 
 def rule_for_scores(
     scores: Float[np.ndarray, " R"],
     is_leak: Bool[np.ndarray, " R"],
-    *,
-    pooling: str,
-    vote_fraction: float,
-    policy: str = "max_f1",
-    budget: float | None = None,
-    cost_miss: float = 1.0,
-    cost_false_dig: float = 1.0,
-    calibration: str = "none",
+    decision: DecisionConfig,
     fitted_on: str | None = None,
 ) -> DecisionRule:
-    """The rule whose threshold and, if asked, calibration fit recordings already pooled, of the split `fitted_on`.
+    """Fit threshold and, if asked, calibration on pooled recordings of the split `fitted_on`.
 
-    Costs that the policy does not use are left out of the rule. Meanings, ranges and errors are those of
-    `thresholds.fit_threshold` and `calibration.fit_calibration`.
+    Costs that the policy does not use are left out of the rule. Meanings, ranges and errors are
+    those of `thresholds.fit_threshold` and `calibration.fit_calibration`.
     """
-    fit = fit_threshold(
-        scores, is_leak, policy, budget=budget, cost_miss=cost_miss, cost_false_dig=cost_false_dig
-    )
-    calibrated = fit_calibration(scores, is_leak, calibration)
-    costs = (
-        {"cost_miss": cost_miss, "cost_false_dig": cost_false_dig} if policy == "min_cost" else {}
-    )
+    budget = _budget(decision)
+    costs = {"cost_miss": decision.cost_miss, "cost_false_dig": decision.cost_false_dig}
+    fit = fit_threshold(scores, is_leak, decision.policy, budget=budget, **costs)
+    calibrated = fit_calibration(scores, is_leak, decision.calibration)
     return DecisionRule(
-        pooling=pooling,
-        vote_fraction=vote_fraction,
+        pooling=decision.pooling,
+        vote_fraction=decision.vote_fraction,
         threshold=fit.threshold,
-        policy=policy,
-        budget=checked_budget(policy, budget),
+        policy=decision.policy,
+        budget=checked_budget(decision.policy, budget),
         fitted_on=fitted_on,
         note="; ".join(part for part in (fit.note, calibrated.note) if part) or None,
         calibration=calibrated.calibration,
-        **costs,
+        **(costs if decision.policy == "min_cost" else {}),
     )
+
+
+def _budget(decision: DecisionConfig) -> float | None:
+    """The number that the policy takes, if it takes one."""
+    match decision.policy:
+        case "max_fpr":
+            return decision.max_fpr
+        case "min_tpr":
+            return decision.min_tpr
+        case "fixed":
+            return decision.threshold
+    return None

@@ -1,7 +1,6 @@
 """What a validation check is chosen by, and when its numbers are worth nothing."""
 
 import math
-from typing import Any
 
 from leakdet.config import TrainConfig
 from leakdet.errors import LeakdetError
@@ -23,22 +22,3 @@ def selection_rank(f1: float, loss: float) -> float:
     be kept and training would stop there.
     """
     return f1 + 1e-3 / (1.0 + loss)
-
-
-def decision_arguments(config: TrainConfig) -> dict[str, Any]:
-    """The configured decision as keyword arguments of `rule_for_scores`."""
-    decision = config.decision
-    budget = {
-        "max_fpr": decision.max_fpr,
-        "min_tpr": decision.min_tpr,
-        "fixed": decision.threshold,
-    }.get(decision.policy)
-    return {
-        "pooling": decision.pooling,
-        "vote_fraction": decision.vote_fraction,
-        "policy": decision.policy,
-        "budget": budget,
-        "cost_miss": decision.cost_miss,
-        "cost_false_dig": decision.cost_false_dig,
-        "calibration": decision.calibration,
-    }

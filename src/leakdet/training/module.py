@@ -24,7 +24,7 @@ from leakdet.storage.model_file import CARD_KEY, make_card
 from leakdet.training import log_names as names
 from leakdet.training.datamodule import Batch, LeakDataModule
 from leakdet.training.diagnostics import SampleSummary, sample_sums
-from leakdet.training.model_selection import decision_arguments, require_finite, selection_rank
+from leakdet.training.model_selection import require_finite, selection_rank
 from leakdet.training.optimizer import adamw, step_divisor, warmup_cosine
 from leakdet.training.resume_compatibility import RESUME_KEY, store_fingerprint
 from leakdet.training.validation_result import Check
@@ -165,9 +165,7 @@ class LeakModule(pl.LightningModule):
         self._trained = torch.zeros_like(self._trained)
         require_finite(float(val[0]), self.current_epoch, self.config)
         scores, is_leak, here = self._recording_scores()
-        self.rule = rule_for_scores(
-            scores, is_leak, fitted_on="val", **decision_arguments(self.config)
-        )
+        self.rule = rule_for_scores(scores, is_leak, self.config.decision, fitted_on="val")
         decisions = torch.from_numpy(self.rule.decide(scores)[here]).long().to(self.device)
         truth = torch.from_numpy(is_leak[here]).long().to(self.device)
         self.f1(decisions, truth)

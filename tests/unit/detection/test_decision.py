@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from leakdet.config import DecisionConfig
 from leakdet.detection.calibration import Calibration
-from leakdet.detection.decision import DecisionRule, fit_rule
+from leakdet.detection.decision import DecisionRule, fit_rule, rule_for_scores
 from leakdet.detection.pooling import POOLINGS, pool, votes_needed
 from leakdet.detection.thresholds import NEVER
 from leakdet.errors import InputError, SettingsError
@@ -194,20 +195,34 @@ def test_fit_rule_stores_what_it_used_and_decides_as_it_was_fitted():
     is_leak = np.arange(60) % 3 == 0
     prob = np.clip(rng.normal(0.3 + 0.4 * np.repeat(is_leak, 10), 0.1), 0, 1).astype(np.float32)
     offsets = offsets_of([10] * 60)
-    rule = fit_rule(
-        prob, offsets, is_leak, policy="max_fpr", budget=0.05, calibration="platt", fitted_on="val"
-    )
+    decision = DecisionConfig(policy="max_fpr", max_fpr=0.05, calibration="platt")
+    rule = fit_rule(prob, offsets, is_leak, decision, fitted_on="val")
     alarms = rule.decide(rule.score(prob, offsets))
     assert (alarms[is_leak].all(), alarms[~is_leak].sum()) == (True, 2)
     assert (rule.budget, rule.cost_miss, rule.fitted_on, rule.note) == (0.05, None, "val", None)
     assert rule.calibration is not None
-    costly = fit_rule(prob, offsets, is_leak, policy="min_cost", cost_miss=20.0)
+    costly = fit_rule(prob, offsets, is_leak, DecisionConfig(policy="min_cost", cost_miss=20.0))
     assert (costly.cost_miss, costly.cost_false_dig, costly.calibration, costly.fitted_on) == (
         20.0,
         1.0,
         None,
         None,
     )
+
+
+@pytest.mark.parametrize(
+    ("decision", "budget"),
+    [
+        (DecisionConfig(policy="max_f1", max_fpr=0.3), None),
+        (DecisionConfig(policy="max_fpr", max_fpr=0.3), 0.3),
+        (DecisionConfig(policy="min_tpr", min_tpr=0.7), 0.7),
+        (DecisionConfig(policy="fixed", threshold=0.2), 0.2),
+        (DecisionConfig(policy="min_cost", threshold=0.2), None),
+    ],
+)
+def test_each_policy_takes_its_own_number_of_the_settings(decision, budget):
+    rule = rule_for_scores(np.array([0.1, 0.4, 0.6]), np.array([False, True, True]), decision)
+    assert (rule.policy, rule.budget) == (decision.policy, budget)
 
 
 def test_calibrated_probabilities_keep_the_order_and_none_keeps_the_scores():
