@@ -1,8 +1,11 @@
-"""Who may know whom: the table of CONTRIBUTING.md, held on the source without running it."""
+"""The layout of the package, checked on its source: who imports whom, names, sizes, and tests that mirror it."""
 
 import ast
+import graphlib
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ import pytest
 import leakdet
 
 SRC = Path(leakdet.__file__).parent
+UNIT_TESTS = Path(__file__).parent / "unit"
 
 TOOLS = {"errors", "_progress", "_parallel", "_processes", "_exit_codes"}
 BUILD = {"building"}
@@ -111,13 +115,19 @@ def faults(module: str, source: str) -> list[str]:
     return bad
 
 
-@pytest.mark.parametrize(
-    "path", sorted(SRC.rglob("*.py")), ids=lambda path: str(path.relative_to(SRC))
-)
-def test_module_keeps_to_its_layer(path: Path) -> None:
-    parts = ("leakdet", *path.relative_to(SRC).with_suffix("").parts)
-    module = ".".join(part for part in parts if part != "__init__")
-    assert faults(module, path.read_text(encoding="utf-8")) == []
+def module_name(path: Path) -> str:
+    """`leakdet.detection.losses` for `detection/losses.py`."""
+    parts = ("leakdet", *path.with_suffix("").parts)
+    return ".".join(part for part in parts if part != "__init__")
+
+
+FILES = sorted(path.relative_to(SRC) for path in SRC.rglob("*.py"))
+SOURCES = {module_name(path): (SRC / path).read_text(encoding="utf-8") for path in FILES}
+
+
+@pytest.mark.parametrize("module", SOURCES)
+def test_module_keeps_to_its_layer(module: str) -> None:
+    assert faults(module, SOURCES[module]) == []
 
 
 @pytest.mark.parametrize(
@@ -178,6 +188,238 @@ def test_the_check_finds_an_offender(module: str, source: str) -> None:
 )
 def test_the_check_passes_a_good_module(module: str, source: str) -> None:
     assert faults(module, source) == []
+
+
+def import_cycle(sources: dict[str, str]) -> list[str]:
+    """A circle of modules that import each other, be it lazily or under TYPE_CHECKING; empty if none.
+
+    The package itself is left out: importing any module runs it, and it names its public modules lazily.
+    """
+    graph: dict[str, set[str]] = {}
+    for module, source in sources.items():
+        graph[module] = set()
+        for name in imported(source):
+            while name and name not in sources:
+                name = name.rpartition(".")[0]
+            graph[module] |= {name} - {"", "leakdet", module}
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    assert import_cycle(SOURCES) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from leakdet.b import name",
+        "from leakdet import b",
+        "def f():\n    import leakdet.b",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from leakdet.b import Type",
+    ],
+)
+def test_the_check_finds_an_import_cycle(source: str) -> None:
+    sources = {"leakdet.a": source, "leakdet.b": "from leakdet import c", "leakdet.c": ""}
+    assert import_cycle(sources) == []
+    sources["leakdet.c"] = "from leakdet.a import name"
+    assert set(import_cycle(sources)) == set(sources)
+
+
+def shared_names(files: Iterable[Path]) -> set[str]:
+    """File names that occur twice, but for `__init__.py` and the doors' settings in `config/`."""
+    doors_settings = {Path("config") / f"{door}.py" for door in DOORS}
+    names = Counter(path.name for path in files if path not in doors_settings)
+    return {name for name, count in names.items() if count > 1} - {"__init__.py"}
+
+
+def test_no_two_modules_have_one_name() -> None:
+    assert shared_names(FILES) == set()
+
+
+def test_the_check_finds_a_shared_name() -> None:
+    files = [
+        Path("a/__init__.py"),
+        Path("b/__init__.py"),
+        Path("train.py"),
+        Path("config/train.py"),
+    ]
+    assert shared_names(files) == set()
+    assert shared_names([*files, Path("loading/train.py")]) == {"train.py"}
+
+
+# Modules without a test yet, and tests that mirror no module: these lists may only become shorter.
+WITHOUT_A_TEST = set(
+    """
+    _arguments.py
+    _door.py
+    _exit_codes.py
+    _parallel.py
+    _processes.py
+    _progress.py
+    _screen.py
+    acoustics/surrogates.py
+    acoustics/synth/demo_files.py
+    acoustics/synth/interference_sounds.py
+    acoustics/synth/places.py
+    acoustics/synth/recording.py
+    acoustics/synth/steady_sounds.py
+    acoustics/synth/waveforms.py
+    building/build_report.py
+    building/builder.py
+    building/demo_store.py
+    building/extraction.py
+    building/header_scan.py
+    building/shard_merge.py
+    building/surrogate_split.py
+    config/build.py
+    config/crossval.py
+    config/range_checks.py
+    config/signal.py
+    config/train.py
+    config/tune.py
+    crossvalidation/fold_files.py
+    crossvalidation/pooled_folds.py
+    detection/detector.py
+    detection/pooling.py
+    detection/ranking.py
+    errors.py
+    evaluation/metrics_json.py
+    evaluation/model_comparison.py
+    evaluation/traits.py
+    loading/draws.py
+    loading/in_memory.py
+    loading/placement.py
+    loading/read_ahead.py
+    loading/samples.py
+    loading/streaming.py
+    reporting/augmentation_figures.py
+    reporting/conclusion.py
+    reporting/figures.py
+    reporting/number_tables.py
+    reporting/recording_rows.py
+    reporting/report_input.py
+    reporting/small_pictures.py
+    reporting/training_figures.py
+    reporting/wording.py
+    storage/layout.py
+    storage/opening.py
+    storage/writer.py
+    training/callbacks/averaging.py
+    training/callbacks/collapse.py
+    training/callbacks/early_stopping.py
+    training/callbacks/findings.py
+    training/callbacks/first_batch.py
+    training/callbacks/gc_freeze.py
+    training/callbacks/gradients.py
+    training/callbacks/history.py
+    training/callbacks/interruption.py
+    training/callbacks/loader_wait.py
+    training/callbacks/log_numbers.py
+    training/callbacks/overfit.py
+    training/callbacks/progress.py
+    training/callbacks/rate_watch.py
+    training/callbacks/system_use.py
+    training/checkpoint_transfer.py
+    training/distributed.py
+    training/log_names.py
+    training/module.py
+    training/resume_compatibility.py
+    training/settings_conflicts.py
+    training_run.py
+    tuning/html_page.py
+    tuning/pruning_callback.py
+    tuning/signals.py
+    tuning/storages.py
+    tuning/trial_table.py
+    tuning/trials.py
+    tuning/worker_processes.py
+    """.split()
+)
+WITHOUT_A_MODULE = set(
+    """
+    acoustics/test_synth.py
+    test_config.py
+    test_experiment_file.py
+    training/test_averaging.py
+    training/test_callbacks.py
+    training/test_interruption.py
+    """.split()
+)
+
+
+def unmirrored(files: Iterable[Path], tests: Iterable[Path]) -> tuple[set[str], set[str]]:
+    """Modules without a test file of their name, and test files without a module of theirs.
+
+    `_screen.py` is tested in `test_screen.py`. Doors have their tests in `tests/workflows`.
+    """
+    ends = {"__init__.py", "__main__.py"}
+    doors = {Path(f"{door}.py") for door in DOORS}
+    of_test = {
+        path.with_name(f"test_{path.name.lstrip('_')}"): str(path)
+        for path in files
+        if path.name not in ends and path not in doors
+    }
+    existing = set(tests)
+    missing = {module for test, module in of_test.items() if test not in existing}
+    return missing, {str(test) for test in existing - of_test.keys()}
+
+
+def test_every_module_has_a_test_file_of_its_name() -> None:
+    """Whoever writes or moves a test takes its entry out of the lists above."""
+    tests = {path.relative_to(UNIT_TESTS) for path in UNIT_TESTS.rglob("*.py")}
+    missing, stray = unmirrored(FILES, {path for path in tests if path.name != "conftest.py"})
+    assert missing == WITHOUT_A_TEST
+    assert stray == WITHOUT_A_MODULE
+
+
+def test_the_check_finds_a_module_without_a_test() -> None:
+    files = [Path("detection/losses.py"), Path("detection/__init__.py"), Path("train.py")]
+    assert unmirrored(files, [Path("detection/test_losses.py")]) == (set(), set())
+    assert unmirrored(files, [Path("storage/test_losses.py")]) == (
+        {"detection/losses.py"},
+        {"storage/test_losses.py"},
+    )
+
+
+MOST_LINES = 260
+MOST_DOOR_LINES = 80
+# Files that are still longer: this list may only become shorter.
+TOO_LONG = set(
+    """
+    build.py
+    crossval.py
+    detection/networks.py
+    evaluate.py
+    evaluation/metrics.py
+    predict.py
+    training/fit.py
+    training/module.py
+    tune.py
+    tuning/space.py
+    """.split()
+)
+
+
+def too_long(lines: dict[str, int]) -> set[str]:
+    return {
+        path
+        for path, count in lines.items()
+        if count > (MOST_DOOR_LINES if path.removesuffix(".py") in DOORS else MOST_LINES)
+    }
+
+
+def test_no_file_is_too_long() -> None:
+    lines = {str(path): len(SOURCES[module_name(path)].splitlines()) for path in FILES}
+    assert too_long(lines) == TOO_LONG
+
+
+def test_the_check_finds_a_long_file() -> None:
+    lines = {"train.py": 80, "tune.py": 81, "config/train.py": 260, "storage/store.py": 261}
+    assert too_long(lines) == {"tune.py", "storage/store.py"}
 
 
 @pytest.mark.parametrize(
