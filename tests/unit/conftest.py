@@ -1,0 +1,85 @@
+"""Small stores in which every sample holds its own number."""
+
+import json
+import zlib
+from dataclasses import asdict
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from leakdet.config import SignalConfig
+from leakdet.loading.samples import SplitSamples
+from leakdet.storage.opening import open_any_split
+from leakdet.storage.store import offsets_of
+
+SIGNAL = SignalConfig(
+    sample_rate_hz=1000,
+    window_samples=32,
+    window_hop_samples=16,
+    segment_samples=16,
+    segment_hop_samples=16,
+    n_mels=2,
+    fmin_hz=0.0,
+    fmax_hz=500.0,
+)
+S, M = SIGNAL.segments, SIGNAL.n_mels
+
+
+def write_split(
+    path: Path,
+    windows: list[int],
+    labels: list[int],
+    first_window: int = 0,
+    prefix: str | None = None,
+    **extra: Any,
+) -> None:
+    """One HDF5 file of recordings with `windows` windows each; window w, segment s holds the number w·S + s."""
+    count = sum(windows)
+    numbers = (first_window * S + np.arange(count * S)).reshape(count, S, 1, 1)
+    mel = np.broadcast_to(numbers, (count, S, M, 1)).astype(np.float16)
+    offsets = offsets_of(windows)
+    names = [f"{prefix or path.stem}-{row}" for row in range(len(windows))]
+    crc = [zlib.crc32(mel[a:b].tobytes()) for a, b in pairwise(offsets)]
+    text = h5py.string_dtype()
+    with h5py.File(path, "w") as file:
+        file.attrs.update(
+            {
+                "schema_version": 1,
+                "signal": json.dumps(asdict(SIGNAL)),
+                "signal_hash": SIGNAL.hash,
+                "label_names": json.dumps(["LEAK", "NORMAL"]),
+                "leak_label": "LEAK",
+                "group_by": json.dumps(sorted(extra.get("groups", {}))),
+            }
+        )
+        file.create_dataset("mel", data=mel, **extra.get("mel", {}))
+        file["recording_offsets"] = offsets
+        file["label_id"] = np.array(labels, np.int16)
+        file["weight"] = np.linspace(0.5, 1.5, len(windows), dtype=np.float32)
+        file["mel_crc32"] = np.array(crc, np.uint32)
+        file.create_dataset("recording_id", data=names, dtype=text)
+        file.create_dataset("content_sha256", data=extra.get("content", names), dtype=text)
+        for column, values in extra.get("groups", {}).items():
+            file.create_dataset(f"group/{column}", data=values, dtype=text)
+
+
+def samples_of(
+    folder: Path, windows: list[int], labels: list[int], unit: str, shards: int = 1
+) -> SplitSamples:
+    """The training split of a new store in `folder`, in `shards` files."""
+    cuts = np.linspace(0, len(windows), shards + 1).astype(int)
+    for number, (a, b) in enumerate(pairwise(cuts)):
+        name = "train.h5" if shards == 1 else f"train-{number:05d}-of-{shards:05d}.h5"
+        write_split(folder / name, windows[a:b], labels[a:b], sum(windows[:a]))
+    return SplitSamples(open_any_split(folder, "train"), np.array(labels, np.int64), unit)
+
+
+@pytest.fixture(scope="session")
+def stores() -> SimpleNamespace:
+    """The helpers of this file, for tests that cannot import it."""
+    return SimpleNamespace(write_split=write_split, samples_of=samples_of, signal=SIGNAL)
