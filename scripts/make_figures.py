@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from leakdet.acoustics.augment import (
+    draw_mixup,
     mask,
     mix_interference,
-    mixup_draw,
     random_gain,
     smooth_random_eq,
 )
@@ -69,7 +69,7 @@ def changes(sound: np.ndarray, other: np.ndarray) -> dict[str, tuple[str, Callab
 
 def mixed(own: Tensor, rest: Tensor) -> Tensor:
     """As the training step mixes, with a partner that is not the sample itself."""
-    _, share = mixup_draw(1, 1.0, own.device)
+    _, share = draw_mixup(1, 1.0, own.device)
     return share * own + (1 - share) * rest
 
 

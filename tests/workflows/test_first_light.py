@@ -237,7 +237,11 @@ def test_wrong_usage_is_a_sentence_and_exit_code_2(trained, door, tmp_path: Path
         ("train", ("network.dropout=2",), "network.dropout=2"),
         ("train", ("netwrk.dropout=0.2",), "netwrk"),
         ("train", (f"data.store={trained.store}", "loss=focal"), "multiply"),
-        ("train", (f"data.store={trained.store}", "labels.leak=BURST"), "labels.leak=NAME"),
+        (
+            "train",
+            (f"data.store={trained.store}", "labels.leak=BURST"),
+            'no label is called "BURST"',
+        ),
         ("train", (f"data.store={trained.store}", "+trainer.max_epoch=2"), "max_epoch"),
         ("build", ("source=nowhere", "out=x"), "no such file or folder"),
         ("build", ("source=nowhere",), "out must be given"),

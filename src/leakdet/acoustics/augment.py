@@ -90,7 +90,7 @@ def mix_interference(
     return torch.where(uniform[1] < prob, both, mel)
 
 
-def mixup_draw(
+def draw_mixup(
     samples: int, alpha: float, device: torch.device
 ) -> tuple[Int[Tensor, " B"], Float[Tensor, " B"]]:
     """Each sample's partner, and the share of itself that it keeps, from Beta(alpha, alpha) (Zhang et al. 2018)."""

@@ -17,7 +17,7 @@ from leakdet.building.sources import LeftOut, Source, SourceRecording, read_sour
 from leakdet.building.splits import assign_splits, check_both_classes
 from leakdet.building.surrogate_split import hear_surrogates
 from leakdet.config import BuildConfig
-from leakdet.detection.labels import leak_name
+from leakdet.detection.labels import find_leak_label
 from leakdet.errors import InputError
 from leakdet.storage.atomic import check_free, publish, workplace
 from leakdet.storage.opening import SURROGATES
@@ -44,7 +44,7 @@ def build_store(config: BuildConfig) -> BuildReport:
         readable, left_out, signal, header_remarks = scan(source, config)
         log_mel = LogMel(signal)
         names = sorted({recording.label for recording in readable})
-        leak = leak_name(names, config.labels.leak, config.source)
+        leak = find_leak_label(names, config.labels.leak, config.source)
         splits = assign_splits(readable, config.split, leak)
         report = BuildReport(
             out, signal, names, leak, left_out=left_out, remarks=remarks + header_remarks

@@ -43,12 +43,24 @@ class LabelMap:
         return [lookup[name.casefold()] for name in label_names]
 
 
-def leak_name(label_names: Sequence[str], wanted: str | None, where: str) -> str:
-    """The vocabulary's own spelling of the leak class. `wanted` in any case; None is LEAK."""
-    matches = [name for name in label_names if name.casefold() == (wanted or "LEAK").casefold()]
-    if len(matches) != 1:
+def find_leak_label(label_names: Sequence[str], wanted: str | None, where: str) -> str:
+    """Return the label that equals `wanted` (None: "leak") but for upper and lower case.
+
+    Raises:
+        InputError: no label does, or several do; `where` names the store or source.
+    """
+    leak = wanted or "leak"
+    matches = [name for name in label_names if name.casefold() == leak.casefold()]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
         raise InputError(
-            f"{where}: the leak class {wanted or 'LEAK'!r} names {len(matches)} of the labels {list(label_names)}. "
-            "Say which one is the leak with labels.leak=NAME."
+            f"{where}: labels {' and '.join(matches)} differ in upper and lower case only. "
+            "Give one of them another name."
         )
-    return matches[0]
+    likely = [name for name in label_names if name.casefold().startswith("leak")]
+    example = [*likely, *label_names, "NAME"][0]
+    raise InputError(
+        f'{where}: no label is called "{leak}" (found: {", ".join(label_names)}). '
+        f"Which one means a leak? Add, for example, labels.leak={example}"
+    )

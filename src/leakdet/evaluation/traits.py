@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from leakdet.acoustics.hum import MAINS_HZ, mains_hum_db
+from leakdet.acoustics.mel import band_centres_hz
 from leakdet.config import SignalConfig
 from leakdet.storage.hdf5 import open_h5
 from leakdet.storage.store import StoreSplit
@@ -111,16 +112,6 @@ def _picked_windows(split: StoreSplit, most: int) -> Iterator[tuple[np.ndarray, 
     )
     for start in range(0, len(index), BLOCK_WINDOWS):
         yield index[start : start + BLOCK_WINDOWS], recording[start : start + BLOCK_WINDOWS]
-
-
-def band_centres_hz(signal: SignalConfig) -> np.ndarray:
-    """Centre frequencies of the mel bands, [M]."""
-
-    def mel(hz: float) -> float:
-        return 2595.0 * float(np.log10(1.0 + hz / 700.0))
-
-    edges = np.linspace(mel(signal.fmin_hz), mel(signal.top_hz), signal.n_mels + 2)
-    return np.asarray(700.0 * (10.0 ** (edges[1:-1] / 2595.0) - 1.0))
 
 
 def _centroid(spectrum_db: np.ndarray, signal: SignalConfig | None) -> tuple[np.ndarray, str]:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from leakdet.detection.labels import leak_name
+from leakdet.detection.labels import find_leak_label
 from leakdet.errors import InputError
 from leakdet.storage.ailh_store import FILES, is_legacy, open_legacy_split
 from leakdet.storage.store import SPLITS, StoreSplit, open_split, split_files
@@ -26,7 +26,9 @@ def splits_there(store: Path) -> list[str]:
 
 def leak_label_of(split: StoreSplit, wanted: str | None) -> str:
     """The store's own name of the leak class; `wanted`, in any case, overrules what the store says."""
-    return leak_name(split.label_names, wanted or split.leak_label, str(split.files[0].parent))
+    return find_leak_label(
+        split.label_names, wanted or split.leak_label, str(split.files[0].parent)
+    )
 
 
 def with_surrogates(train: StoreSplit, store: Path) -> tuple[StoreSplit, int]:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torchmetrics.classification import BinaryConfusionMatrix, BinaryF1Score
 
-from leakdet.acoustics.augment import augmented, mixup_draw
+from leakdet.acoustics.augment import augmented, draw_mixup
 from leakdet.config import TrainConfig
 from leakdet.detection.decision import DecisionRule, rule_for_scores
 from leakdet.detection.detector import window_mean
@@ -105,7 +105,7 @@ class LeakModule(pl.LightningModule):
         count = step_divisor(self.trainer, batch_idx)
         weights = self._weights_of_epoch()
         if augment.mixup_alpha > 0:
-            partner, part = mixup_draw(len(mel), augment.mixup_alpha, mel.device)
+            partner, part = draw_mixup(len(mel), augment.mixup_alpha, mel.device)
             own = part[:, None, None, None]
             output = self.network(own * mel + (1 - own) * mel[partner])
             one = self._loss(output, batch._replace(weight=batch.weight * part), weights, count)

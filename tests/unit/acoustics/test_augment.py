@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from leakdet.acoustics import surrogates
 from leakdet.acoustics.augment import (
     augmented,
+    draw_mixup,
     mask,
     mix_interference,
-    mixup_draw,
     random_gain,
     smooth_random_eq,
 )
@@ -73,7 +73,7 @@ def test_interference_adds_power_to_its_share_of_the_samples() -> None:
 
 
 def test_mixup_pairs_every_sample_with_one() -> None:
-    partner, share = mixup_draw(50, 0.4, torch.device("cpu"))
+    partner, share = draw_mixup(50, 0.4, torch.device("cpu"))
     assert sorted(partner.tolist()) == list(range(50))
     assert 0 <= float(share.min()) <= float(share.max()) <= 1
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from leakdet.acoustics.mel import LogMel, detrended, mel_filterbank
+from leakdet.acoustics.mel import LogMel, band_centres_hz, detrended, magnitude, mel_filterbank
 from leakdet.config import SignalConfig
 from leakdet.errors import SettingsError
 
@@ -96,3 +96,35 @@ def test_detrending_takes_mean_and_line():
     torch.testing.assert_close(detrended(ramp, "mean").mean(), torch.tensor(0.0), atol=1e-6, rtol=0)
     torch.testing.assert_close(detrended(ramp, "linear"), torch.zeros(1, 1000), atol=1e-5, rtol=0)
     assert torch.equal(detrended(ramp, "none"), ramp)
+
+
+@pytest.mark.parametrize("signal", PRESETS.values(), ids=PRESETS)
+def test_band_centres_are_where_the_filters_peak(signal: SignalConfig):
+    fine = replace(signal, n_fft=0, segment_samples=1 << 15, window_samples=1 << 15)
+    bins_hz = np.linspace(0, signal.sample_rate_hz / 2, (1 << 14) + 1)
+    peaks_hz = bins_hz[mel_filterbank(fine).argmax(axis=0)]
+    np.testing.assert_allclose(band_centres_hz(signal), peaks_hz, atol=bins_hz[1])
+
+
+def test_band_centres_are_equally_spaced_in_mel():
+    centres = band_centres_hz(SignalConfig(fmin_hz=0.0, fmax_hz=8000.0, n_mels=1))
+    assert 2595 * math.log10(1 + centres[0] / 700) == pytest.approx(2840.023 / 2, abs=1e-3)
+
+
+@pytest.mark.parametrize("detrend", ["none", "mean", "linear"])
+def test_log_mel_carries_gradients(detrend: str):
+    signal = SignalConfig(2000, 40, 20, 20, 10, n_mels=3, fmin_hz=0.0, detrend=detrend)
+    windows = torch.randn(2, 40, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(LogMel(signal).double(), windows)
+
+
+def test_log_mel_moves_to_a_device():
+    moved = LogMel(SignalConfig()).to("meta")
+    mel = moved(torch.empty(2, 16000, device="meta"))
+    assert (mel.device.type, mel.shape) == ("meta", (2, 30, 64, 1))
+
+
+def test_both_ways_to_the_magnitude_agree():
+    spectrum = torch.randn(5, 7, dtype=torch.complex64)
+    with_gradient = magnitude(spectrum.clone().requires_grad_())
+    torch.testing.assert_close(with_gradient, magnitude(spectrum))

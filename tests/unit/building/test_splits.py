@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from leakdet.building.sources import SourceRecording
 from leakdet.building.splits import assign_splits, check_both_classes
 from leakdet.config import SplitConfig
-from leakdet.detection.labels import leak_name
 from leakdet.errors import InputError
 
 
@@ -103,18 +102,3 @@ def test_unknown_columns_are_named():
         assign_splits(
             recordings(("leak", "a"), ("no", "b")), SplitConfig(group_by=["pipe"]), "leak"
         )
-
-
-@pytest.mark.parametrize(
-    "names", [["LEAK", "NOLEAK"], ["no_leak", "leak"], ["BACKGROUND", "Leak", "NORMAL"]]
-)
-def test_the_leak_is_found_in_any_case_and_place(names: list[str]):
-    assert leak_name(names, None, "x").casefold() == "leak"
-
-
-def test_no_leak_class_lists_what_is_there():
-    with pytest.raises(
-        InputError, match=r"names 0 of the labels \['burst', 'quiet'\].*labels.leak=NAME"
-    ):
-        leak_name(["burst", "quiet"], None, "x")
-    assert leak_name(["burst", "quiet"], "BURST", "x") == "burst"

@@ -1,6 +1,6 @@
 import pytest
 
-from leakdet.detection.labels import LabelMap
+from leakdet.detection.labels import LabelMap, find_leak_label
 from leakdet.errors import InputError
 
 FIVE = ["BACKGROUND", "CRACK", "LEAK", "NORMAL", "UNCLASSIFIED"]
@@ -27,3 +27,32 @@ def test_multiclass_maps_a_leak_of_another_name_and_refuses_unknown_classes():
     assert labels.class_ids(["BURST", "NORMAL"], "BURST", "x") == [2, 3]
     with pytest.raises(InputError, match=r"x: labels \['RAIN'\] are not among"):
         labels.class_ids(["LEAK", "RAIN"], "LEAK", "x")
+
+
+@pytest.mark.parametrize(
+    "names", [["LEAK", "NOLEAK"], ["no_leak", "leak"], ["BACKGROUND", "Leak", "NORMAL"]]
+)
+def test_the_leak_label_is_found_in_any_case_and_place(names: list[str]):
+    assert find_leak_label(names, None, "x").casefold() == "leak"
+
+
+def test_another_leak_label_is_found_by_its_name():
+    assert find_leak_label(["burst", "quiet"], "BURST", "x") == "burst"
+
+
+@pytest.mark.parametrize(
+    ("names", "wanted", "message"),
+    [
+        (
+            ["burst", "quiet"],
+            None,
+            r'no label is called "leak" \(found: burst, quiet\)\. Which one means a leak\? .*=burst$',
+        ),
+        (["noleaks", "leaks"], "LEAK", r"labels\.leak=leaks$"),
+        (["burst", "quiet"], "rain", 'no label is called "rain"'),
+        (["LEAK", "Leak"], None, "LEAK and Leak differ in upper and lower case only"),
+    ],
+)
+def test_a_missing_or_ambiguous_leak_label_is_told(names: list[str], wanted: str, message: str):
+    with pytest.raises(InputError, match=f"^store: .*{message}"):
+        find_leak_label(names, wanted, "store")
