@@ -1,4 +1,4 @@
-"""What many tests need: sound on disk, a composed configuration, a small demo store, and a model trained on it."""
+"""Shared fixtures: sound files, composed settings, a small demo store and a model trained on it."""
 
 import contextlib
 import importlib
@@ -7,12 +7,13 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-if "PYTEST_XDIST_WORKER" in os.environ:  # one core a worker; read by torch, so before its import
+# One thread per xdist worker. torch reads this when it is imported.
+if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import hypothesis
@@ -20,14 +21,14 @@ import numpy as np
 import pytest
 import soundfile
 import torch
+from jsonschema import Draft202012Validator
 
 from leakdet.config import SignalConfig
 from leakdet.storage.writer import RecordingRow, SplitWriter
 
 REPOSITORY = Path(__file__).parents[1]
-REAL_DATA = REPOSITORY.parent / "shared" / "data"
 
-# a busy machine is no fault of the code
+# On a busy machine a correct test may take long.
 hypothesis.settings.register_profile("leakdet", deadline=None)
 hypothesis.settings.load_profile("leakdet")
 
@@ -36,20 +37,16 @@ WriteSound = Callable[..., Path]
 
 
 @pytest.fixture(autouse=True)
-def _same_chance_every_time() -> None:
+def _seed_torch() -> None:
     torch.manual_seed(0)
-
-
-@pytest.fixture(scope="session")
-def real_data() -> Path:
-    if not REAL_DATA.is_dir():
-        pytest.skip("the folder of real recordings is not beside the checkout")
-    return REAL_DATA
 
 
 @pytest.fixture
 def write_sound(tmp_path: Path) -> WriteSound:
-    """`write_sound(name, seconds=1.0, rate_hz=16000, seed=0, samples=None, **how)` -> path of a noise recording."""
+    """Write `samples`, by default noise, as a sound file under `tmp_path` and return its path.
+
+    Further keywords go to `soundfile.write`.
+    """
 
     def write(
         name: str,
@@ -57,27 +54,26 @@ def write_sound(tmp_path: Path) -> WriteSound:
         rate_hz: int = 16000,
         seed: int = 0,
         samples: np.ndarray | None = None,
-        **how: Any,
+        **options: Any,
     ) -> Path:
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         if samples is None:
             samples = noise(seconds, rate_hz, seed)
-        soundfile.write(path, samples, rate_hz, **how)
+        soundfile.write(path, samples, rate_hz, **options)
         return path
 
     return write
 
 
 def noise(seconds: float, rate_hz: int = 16000, seed: int = 0) -> np.ndarray:
-    return (0.1 * np.random.default_rng(seed).standard_normal(int(seconds * rate_hz))).astype(
-        np.float32
-    )
+    rng = np.random.default_rng(seed)
+    return (0.1 * rng.standard_normal(int(seconds * rate_hz))).astype(np.float32)
 
 
 @pytest.fixture(scope="session")
 def compose() -> Compose:
-    """`compose("train", "seed=1", …)`: the typed configuration that this command line gives."""
+    """Compose the settings of a command line, such as `compose("train", "seed=1")`."""
     from hydra import compose as hydra_compose
     from hydra import initialize_config_dir
     from hydra.core.config_store import ConfigStore
@@ -112,16 +108,16 @@ def demo_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def demo_store(demo_cache: Path, compose: Compose) -> Path:
-    """A store of 60 recordings of 2 s at 10 sites; its audio is in its folder `audio`."""
-    from leakdet.building.demo_store import demo_store as built
+    """A store of 60 recordings of 2 s at 10 sites, with their audio in its folder `audio`."""
+    from leakdet.building.demo_store import demo_store as build_demo
 
     config = compose("train", *SMOKE)
-    return built(config.demo, config.signal, demo_cache)
+    return build_demo(config.demo, config.signal, demo_cache)
 
 
 @dataclass(frozen=True)
 class Trained:
-    """A finished run: its folder, its store, and what it printed."""
+    """A finished training: its folder, its store and its standard output."""
 
     folder: Path
     store: Path
@@ -134,24 +130,28 @@ class Trained:
 
 @pytest.fixture(scope="session")
 def trained(demo_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
-    """The smoke run, started as a user starts it, from an empty folder."""
+    """`experiment=smoke`, started as a user starts it, from an empty folder."""
     folder = tmp_path_factory.mktemp("trained")
-    done = run_process("train", *SMOKE, f"data.store={demo_store}", "hydra.run.dir=run", cwd=folder)
-    assert done.returncode == 0, done.stderr
-    return Trained(folder / "run", demo_store, done.stdout)
+    arguments = (*SMOKE, f"data.store={demo_store}", "hydra.run.dir=run")
+    process = run_process("train", *arguments, cwd=folder)
+    assert process.returncode == 0, process.stderr
+    return Trained(folder / "run", demo_store, process.stdout)
 
 
 @dataclass(frozen=True)
-class Done:
-    """How a door ended."""
+class DoorResult:
+    """Exit code and output of a door."""
 
     returncode: int
     stdout: str
     stderr: str
 
 
-def run_door(verb: str, *arguments: str | Path, cwd: Path) -> Done:
-    """`python -m leakdet.VERB ARGUMENTS` in `cwd`, in this process: importing torch anew for each costs ten seconds."""
+def run_door(verb: str, *arguments: str | Path, cwd: Path) -> DoorResult:
+    """Run `python -m leakdet.VERB ARGUMENTS` in `cwd`, within this process.
+
+    A process of its own would take ten seconds to import torch.
+    """
     from hydra.core.global_hydra import GlobalHydra
 
     out, err = io.StringIO(), io.StringIO()
@@ -169,12 +169,12 @@ def run_door(verb: str, *arguments: str | Path, cwd: Path) -> Done:
     finally:
         sys.argv = argv
         GlobalHydra.instance().clear()
-    return Done(int(code or 0), out.getvalue(), err.getvalue())
+    return DoorResult(int(code or 0), out.getvalue(), err.getvalue())
 
 
 def run_process(verb: str, *arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """The same in a process of its own, as a user starts it."""
-    command: Sequence[str] = [sys.executable, "-m", f"leakdet.{verb}", *map(str, arguments)]
+    """Run `python -m leakdet.VERB ARGUMENTS` in `cwd` as a process, as a user does."""
+    command = [sys.executable, "-m", f"leakdet.{verb}", *map(str, arguments)]
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "src"), "COLUMNS": "200"}
     return subprocess.run(
         command, cwd=cwd, env=environment, capture_output=True, text=True, check=False
@@ -182,7 +182,7 @@ def run_process(verb: str, *arguments: str | Path, cwd: Path) -> subprocess.Comp
 
 
 @pytest.fixture(scope="session")
-def door() -> Callable[..., Done]:
+def door() -> Callable[..., DoorResult]:
     return run_door
 
 
@@ -205,7 +205,7 @@ PLANTED_SIGNAL = SignalConfig(
 
 @dataclass
 class Planted:
-    """A recording to be written: noise whose upper bands are `bump_db` higher, `level_db` louder in all."""
+    """A recording for `write_store`: noise, `level_db` louder, its upper bands by `bump_db` more."""
 
     label: str
     seed: int
@@ -249,7 +249,7 @@ class Planted:
 
 @pytest.fixture
 def write_store(tmp_path: Path) -> Callable[..., Path]:
-    """`write_store(train=[Planted, ...], val=[...])` writes a store of these splits and returns its folder."""
+    """Write a store, such as `write_store(train=[Planted(…)], val=[…])`, and return its folder."""
 
     def write(**splits: list[Planted]) -> Path:
         folder = tmp_path / f"store{len(list(tmp_path.iterdir()))}"
@@ -276,53 +276,11 @@ def planted() -> type[Planted]:
     return Planted
 
 
-def _faults(
-    value: Any, schema: dict[str, Any], root: dict[str, Any], where: str = "metrics.json"
-) -> list[str]:
-    """The part of JSON Schema that docs/metrics.schema.json uses: $ref, enum, type, required, properties, items."""
-    if "$ref" in schema:
-        return _faults(value, root["$defs"][schema["$ref"].rsplit("/", 1)[1]], root, where)
-    if "enum" in schema:
-        return (
-            []
-            if value in schema["enum"]
-            else [f"{where}: {value!r} is not one of {schema['enum']}"]
-        )
-    types = {
-        "object": dict,
-        "array": list,
-        "string": str,
-        "integer": int,
-        "number": int | float,
-        "boolean": bool,
-    }
-    allowed = [schema["type"]] if isinstance(schema["type"], str) else schema["type"]
-    fits = [
-        value is None
-        if name == "null"
-        else isinstance(value, types[name]) and (name == "boolean" or value is not True)
-        for name in allowed
-    ]
-    if not any(fits):
-        return [f"{where}: {value!r} is not {allowed}"]
-    found: list[str] = []
-    if isinstance(value, list) and "items" in schema:
-        for index, item in enumerate(value):
-            found += _faults(item, schema["items"], root, f"{where}[{index}]")
-    if isinstance(value, dict):
-        found += [f"{where}: lacks {key}" for key in schema.get("required", []) if key not in value]
-        for key, item in value.items():
-            below = schema.get("properties", {}).get(key, schema.get("additionalProperties", True))
-            if below is False:
-                found.append(f"{where}: {key} is not in the schema")
-            elif isinstance(below, dict):
-                found += _faults(item, below, root, f"{where}.{key}")
-    return found
-
-
-@pytest.fixture
-def schema_faults() -> Callable[[dict[str, Any]], list[str]]:
-    """`schema_faults(content)`: where the content of a metrics.json departs from docs/metrics.schema.json."""
+@pytest.fixture(scope="session")
+def schema_errors() -> Callable[[object], list[str]]:
+    """List where the content of a metrics.json departs from docs/metrics.schema.json."""
     schema = json.loads((REPOSITORY / "docs" / "metrics.schema.json").read_text(encoding="utf-8"))
-    schema["additionalProperties"] = False  # an entry needs a word in the schema
-    return lambda content: _faults(content, schema, schema)
+    schema["additionalProperties"] = False  # every key must be described
+    Draft202012Validator.check_schema(schema)
+    validator = Draft202012Validator(schema)
+    return lambda content: [error.message for error in validator.iter_errors(content)]

@@ -76,13 +76,13 @@ def held(
 
 
 def test_every_recording_is_scored_once_by_a_network_that_never_heard_its_site(
-    held: Any, tmp_path: Path, schema_faults: Any
+    held: Any, tmp_path: Path, schema_errors: Any
 ) -> None:
     metrics, rows, printed = held(group_by="site")
     content = json.loads((tmp_path / "out" / "metrics.json").read_text(encoding="utf-8"))
-    assert schema_faults(content) == []
+    assert schema_errors(content) == []
     content["crossval"]["leave-out-site"]["folds"][0]["threshold"] = None
-    assert len(schema_faults(content)) == 1
+    assert len(schema_errors(content)) == 1
     result = metrics["leave-out-site"]
     assert len(rows) == 24
     assert len({row["recording_id"] for row in rows}) == 24
@@ -105,7 +105,7 @@ def test_every_recording_is_scored_once_by_a_network_that_never_heard_its_site(
     assert "AUROC of loudness" in printed
     beside = tmp_path / "out" / "leave-out-site"
     of_page = json.loads((beside / "metrics.json").read_text(encoding="utf-8"))
-    assert schema_faults(of_page) == []
+    assert schema_errors(of_page) == []
     assert of_page["held_out"]["recording"]["tp"] == tp
     with (beside / "recordings.csv").open(newline="", encoding="utf-8") as file:
         assert {row["recording_id"] for row in csv.DictReader(file)} == {
@@ -238,7 +238,7 @@ def test_keys_that_the_user_invents_need_no_mark(argument: str, seen: str) -> No
 
 
 def test_a_sweep_shares_the_folds_and_its_last_job_pools_them(
-    store: Path, tmp_path: Path, process: Any, schema_faults: Any
+    store: Path, tmp_path: Path, process: Any, schema_errors: Any
 ) -> None:
     """Side by side, by the launcher that a user would take."""
     pytest.importorskip(
@@ -259,7 +259,7 @@ def test_a_sweep_shares_the_folds_and_its_last_job_pools_them(
     run = process("crossval", *arguments, cwd=tmp_path)
     assert run.returncode == 0, run.stderr
     content = json.loads((tmp_path / "sweep" / "metrics.json").read_text(encoding="utf-8"))
-    assert schema_faults(content) == []
+    assert schema_errors(content) == []
     assert content["crossval"]["leave-out-sensor"]["recording"]["n"] == 16
     scores = [
         json.loads(file.read_text(encoding="utf-8"))["scores"]

@@ -149,9 +149,9 @@ def test_train_says_where_the_report_is(trained):
     assert "val F1 of recordings" in html
 
 
-def test_metrics_json_keeps_to_its_schema(trained, schema_faults: Any):
+def test_metrics_json_keeps_to_its_schema(trained, schema_errors: Any):
     content = json.loads((trained.folder / "metrics.json").read_text())
-    assert schema_faults(content) == []
+    assert schema_errors(content) == []
     assert content["group_by"] == ["site"]
 
 
@@ -168,18 +168,18 @@ def test_metrics_json_keeps_to_its_schema(trained, schema_faults: Any):
     ],
 )
 def test_the_schema_refuses_what_is_wrong(
-    trained, path: tuple[str, ...], value: object, schema_faults: Any
+    trained, path: tuple[str, ...], value: object, schema_errors: Any
 ):
     content = json.loads((trained.folder / "metrics.json").read_text())
     inner = content
     for key in path[:-1]:
         inner = inner[key]
     inner[path[-1]] = value
-    assert len(schema_faults(content)) == 1
+    assert len(schema_errors(content)) == 1
 
 
 def test_two_models_are_compared_on_the_same_recordings(
-    trained, door, tmp_path: Path, schema_faults: Any
+    trained, door, tmp_path: Path, schema_errors: Any
 ):
     last = trained.folder / "checkpoints" / "last.ckpt"
     done = door(
@@ -203,7 +203,7 @@ def test_two_models_are_compared_on_the_same_recordings(
     assert comparison["unit"] == "site"
     for index, name in enumerate("ab"):
         content = json.loads((tmp_path / "both" / name / "metrics.json").read_text())
-        assert schema_faults(content) == []
+        assert schema_errors(content) == []
         assert content["comparison"] == comparison
         for row in comparison["differences"]:
             assert row["ab"[index]] == content["val"]["recording"][row["metric"]]
@@ -220,7 +220,7 @@ def test_three_models_and_unknown_groups_are_refused(trained, door, tmp_path: Pa
 
 
 def test_a_predecessors_store_without_ids_audio_and_groups_has_a_report(
-    door, tmp_path: Path, schema_faults: Any
+    door, tmp_path: Path, schema_errors: Any
 ):
     rng = np.random.default_rng(0)
     store = tmp_path / "old"
@@ -242,4 +242,4 @@ def test_a_predecessors_store_without_ids_audio_and_groups_has_a_report(
     assert html.count('class="mel"') == 24
     assert "<audio" not in html
     assert "Nothing says that training and judging share no site" in html
-    assert schema_faults(json.loads((tmp_path / "run" / "metrics.json").read_text())) == []
+    assert schema_errors(json.loads((tmp_path / "run" / "metrics.json").read_text())) == []
