@@ -23,6 +23,7 @@ import soundfile
 import torch
 from jsonschema import Draft202012Validator
 
+from leakdet._messages import LOG
 from leakdet.config import SignalConfig
 from leakdet.storage.writer import RecordingRow, SplitWriter
 
@@ -39,6 +40,14 @@ WriteSound = Callable[..., Path]
 @pytest.fixture(autouse=True)
 def _seed_torch() -> None:
     torch.manual_seed(0)
+
+
+@pytest.fixture
+def messages(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    """What the library logs for people; commands print it."""
+    LOG.disabled = False  # Hydra disables existing loggers when a door opens
+    caplog.set_level("INFO", LOG.name)
+    return caplog
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import leakdet
 SRC = Path(leakdet.__file__).parent
 UNIT_TESTS = Path(__file__).parent / "unit"
 
-TOOLS = {"errors", "_progress", "_parallel", "_processes", "_exit_codes"}
+TOOLS = {"errors", "_progress", "_parallel", "_processes", "_exit_codes", "_messages"}
 BUILD = {"building"}
 FOUNDATION = {"config", "detection", "storage"} | TOOLS
 EVALUATION = FOUNDATION | {"acoustics", "evaluation"}
@@ -36,10 +36,11 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
     "errors": (set(), set()),
     "config": ({"errors"}, set()),
     "detection.labels": ({"errors"}, set()),
-    "_progress": (set(), {"rich"}),
+    "_progress": ({"_messages"}, {"rich"}),
     "_parallel": (set(), {"torch"}),
     "_processes": (set(), set()),
-    "_exit_codes": ({"errors"}, set()),
+    "_messages": (set(), set()),
+    "_exit_codes": ({"errors", "_messages"}, set()),
     "acoustics": ({"config"} | TOOLS, ARRAYS | {"scipy", "soundfile", "soxr"}),
     "detection": ({"config"} | TOOLS, ARRAYS | {"scipy"}),
     "storage": ({"config", "detection"} | TOOLS, ARRAYS | {"h5py", "safetensors"}),

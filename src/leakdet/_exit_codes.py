@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Callable
 
+from leakdet._messages import messages_on_screen
 from leakdet.errors import LeakdetError
 
 DONE, PARTLY, WRONG, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
@@ -14,9 +15,10 @@ EXPLAINED = (
 
 
 def guarded(work: Callable[[], int]) -> int:
-    """Run a verb and return its exit code; what a user can cause ends in a sentence on stderr."""
+    """Run a verb, its messages printed; errors that a user can cause become a line on stderr."""
     try:
-        return work()
+        with messages_on_screen():
+            return work()
     except LeakdetError as error:
         print(f"error: {error}", file=sys.stderr)
         return WRONG

@@ -14,21 +14,24 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from leakdet._messages import on_screen
+
 PLAIN_EVERY_S = 5.0
 
 
 class Advance:
-    """Count things done out of a total. `what` names them in the plural: recordings, files."""
+    """Count things done out of a total; `what` names them in the plural. Silent outside commands."""
 
     def __init__(self, title: str, total: int, what: str) -> None:
         self.title, self.total, self.what = title, total, what
         self.done = 0
         self._started = self._said = time.monotonic()
         self._bar: Progress | None = None
+        self._on_screen = on_screen()
         self._console = Console(stderr=True)
 
     def __enter__(self) -> "Advance":
-        if self._console.is_terminal:
+        if self._on_screen and self._console.is_terminal:
             self._bar = Progress(
                 TextColumn("{task.description}"),
                 BarColumn(),
@@ -58,13 +61,15 @@ class Advance:
         self.done += count
         if self._bar:
             self._bar.update(self._bar.task_ids[0], advance=count, rate=self._rate())
-        elif time.monotonic() - self._said > PLAIN_EVERY_S and self.done < self.total:
+        elif self.done < self.total and time.monotonic() - self._said > PLAIN_EVERY_S:
             self._say()
 
     def _rate(self) -> str:
         return f"{self.done / max(1e-9, time.monotonic() - self._started):.0f} {self.what}/s"
 
     def _say(self) -> None:
+        if not self._on_screen:
+            return
         self._said = time.monotonic()
         elapsed = self._said - self._started
         left = elapsed / max(1, self.done) * (self.total - self.done)

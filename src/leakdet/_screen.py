@@ -12,7 +12,7 @@ from leakdet.evaluation.groups import worst_sentence
 SHOWN = ("f1", "auroc", "precision", "recall", "fpr", "accuracy")
 
 
-def show_metrics(splits: Mapping[str, Mapping[str, Any]], rule: DecisionRule) -> None:
+def metrics_text(splits: Mapping[str, Mapping[str, Any]], rule: DecisionRule) -> str:
     """Recordings of each split: metrics with their 95 % intervals, and the counts behind them."""
     table = Table(title="Recordings (95 % interval)", title_justify="left")
     table.add_column("")
@@ -22,21 +22,17 @@ def show_metrics(splits: Mapping[str, Mapping[str, Any]], rule: DecisionRule) ->
         table.add_row(key, *(_with_interval(found["recording"], key) for found in splits.values()))
     for key in ("tp", "fp", "fn", "tn"):
         table.add_row(key, *(str(found["recording"][key]) for found in splits.values()))
-    console = Console(highlight=False, soft_wrap=True)
-    console.print(table)
-    console.print(
+    decision = (
         f"Decision: {rule.pooling} of the windows' leak_prob >= {rule.threshold:.4f} "
         f"({rule.policy}, fitted on {rule.fitted_on or 'nothing'})"
     )
-    if rule.note:
-        console.print(f"Note: {rule.note}")
-    for name, found in splits.items():
-        sentence = worst_sentence(found["groups"])
-        if sentence:
-            console.print(f"Groups of {name}: {sentence}")
+    notes = [f"Note: {rule.note}"] if rule.note else []
+    worst = {name: worst_sentence(found["groups"]) for name, found in splits.items()}
+    groups = [f"Groups of {name}: {sentence}" for name, sentence in worst.items() if sentence]
+    return _rendered(table, decision, *notes, *groups)
 
 
-def show_comparison(comparison: Mapping[str, Any]) -> None:
+def comparison_text(comparison: Mapping[str, Any]) -> str:
     """Two models on the same recordings: their metrics, the paired differences and what follows."""
     table = Table(
         title="Recordings: B against A (95 % interval of the paired difference)",
@@ -51,9 +47,7 @@ def show_comparison(comparison: Mapping[str, Any]) -> None:
         interval = row["interval"]
         ends = f"[{interval[0]:+.3f}, {interval[1]:+.3f}]" if interval else (row["note"] or "n/a")
         table.add_row(row["metric"], *values, ends)
-    console = Console(highlight=False, soft_wrap=True)
-    console.print(table)
-    console.print(comparison["sentence"])
+    return _rendered(table, comparison["sentence"])
 
 
 def _with_interval(table: Mapping[str, Any], key: str) -> str:
@@ -63,7 +57,7 @@ def _with_interval(table: Mapping[str, Any], key: str) -> str:
     return f"{table[key]:.4f}" + (f" [{interval[0]:.2f}, {interval[1]:.2f}]" if interval else "")
 
 
-def show_protocols(results: Mapping[str, Mapping[str, Any]]) -> None:
+def protocols_text(results: Mapping[str, Mapping[str, Any]]) -> str:
     """Protocols side by side: the network, its decisions and every baseline, each with its 95 % interval below it."""
     table = Table(title="Held-out recordings (95 % interval)", title_justify="left")
     table.add_column("")
@@ -85,11 +79,21 @@ def show_protocols(results: Mapping[str, Mapping[str, Any]]) -> None:
         table.add_row(
             f"AUROC of {row['name']}", *(_below(r["auroc"], r["interval"]) for r in found_rows)
         )
-    console = Console(highlight=False, soft_wrap=True)
-    for name, found in results.items():
-        for sentence in found["audit"]["findings"]:
-            console.print(f"{name}: {sentence}", markup=False)
-    console.print(table)
+    findings = [
+        f"{name}: {sentence}"
+        for name, found in results.items()
+        for sentence in found["audit"]["findings"]
+    ]
+    return _rendered(*findings, table)
+
+
+def _rendered(*parts: Table | str) -> str:
+    """Tables and sentences as standard output shows them."""
+    console = Console(highlight=False, soft_wrap=True, markup=False)
+    with console.capture() as capture:
+        for part in parts:
+            console.print(part)
+    return capture.get().rstrip("\n")
 
 
 def _below(value: float | None, interval: Sequence[float] | None) -> str:

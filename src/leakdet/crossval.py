@@ -92,7 +92,7 @@ def _run_folds(config: CrossvalConfig, store: Path, tasks: list["Task"], folder:
 
 def _conclude(config: CrossvalConfig, view: "SplitView", tasks: list["Task"], folder: Path) -> None:
     """Pool the predictions, write them down, and show the table."""
-    from leakdet._screen import show_protocols
+    from leakdet._screen import protocols_text
     from leakdet.crossvalidation.fold_files import read_fold, write_tables
     from leakdet.crossvalidation.pooled_folds import (
         Outcome,
@@ -119,7 +119,7 @@ def _conclude(config: CrossvalConfig, view: "SplitView", tasks: list["Task"], fo
         for row in prediction_rows(name, Pooled.of(found, view), view)
     ]
     content = write_tables(folder, results, rows, asdict(config))
-    show_protocols(results)
+    print(protocols_text(results))
     for name, protocol in config.crossval.by_name().items():
         first = [outcome for outcome in outcomes[name] if outcome.found["seed"] == config.seed]
         _report(folder, name, protocol.group_by, first, view, content)

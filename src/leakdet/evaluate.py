@@ -62,7 +62,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def evaluate(arguments: argparse.Namespace) -> int:
-    from leakdet._screen import show_comparison
+    from leakdet._screen import comparison_text
     from leakdet.evaluation.model_comparison import compare
 
     if len(arguments.models) > 2:
@@ -77,7 +77,7 @@ def evaluate(arguments: argparse.Namespace) -> int:
     if len(results) == 2:
         names = (str(arguments.models[0]), str(arguments.models[1]))
         comparison = compare(results[0][0], results[1][0], names, group_by)
-        show_comparison(comparison)
+        print(comparison_text(comparison))
     if arguments.out is not None:
         for index, ((recordings, rule), table) in enumerate(zip(results, tables, strict=True)):
             folder = arguments.out if comparison is None else arguments.out / "ab"[index]
@@ -143,11 +143,11 @@ def _group_by(arguments: argparse.Namespace, recordings: "ScoredRecordings") -> 
 def _shown(
     recordings: "ScoredRecordings", rule: "DecisionRule", group_by: Sequence[str]
 ) -> dict[str, Any]:
-    from leakdet._screen import show_metrics
+    from leakdet._screen import metrics_text
     from leakdet.evaluation.metrics_json import tables_of
 
     tables = {recordings.name: tables_of(recordings, group_by=group_by)}
-    show_metrics(tables, rule)
+    print(metrics_text(tables, rule))
     return tables
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from leakdet._messages import LOG
 from leakdet.config import TrainConfig
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def train_in(
     store = _store(config)
     data = LeakDataModule(config, store, *parts, read=False)
     if not is_child():
-        print(_introduction(config, data), flush=True)
+        LOG.info(_introduction(config, data))
     data.read_in(test=finish)
     trainer = fit(config, data, folder, extra)
     if not trainer.is_global_zero or not finish:  # the other ranks have done their part
@@ -57,7 +58,7 @@ def _store(config: TrainConfig) -> Path:
 
     store = store_or_demo(config.data, config.demo, config.signal)
     if config.data.store is None and not is_child():
-        print(f"No data.store was given: training on the demo, synthetic recordings in {store}")
+        LOG.info(f"No data.store was given: training on the demo, synthetic recordings in {store}")
     return store
 
 
@@ -169,7 +170,7 @@ def _save(
     audited: dict[str, Any],
     folder: Path,
 ) -> dict[str, Any]:
-    from leakdet._screen import show_metrics
+    from leakdet._screen import metrics_text
     from leakdet.evaluation.metrics_json import for_model_file, metrics_content, tables_of
     from leakdet.evaluation.split_scores import split_by
     from leakdet.reporting.report import write_results
@@ -179,9 +180,9 @@ def _save(
 
     group_by = split_by(data.store)
     tables = {name: tables_of(found, group_by=group_by) for name, found in recordings.items()}
-    show_metrics(tables, best.rule)
+    LOG.info(metrics_text(tables, best.rule))
     for finding in audited["findings"]:
-        print(f"audit    {finding}")
+        LOG.info(f"audit    {finding}")
     training = {
         **best.card["training"],
         "store": str(data.store.absolute()),
@@ -206,7 +207,7 @@ def _save(
             for key in ("settings", "store", "store_signal_hash", "recordings", "versions")
         },
     }
-    print(f"model    {model}")
+    LOG.info(f"model    {model}")
     content = metrics_content(tables, best.rule, group_by, audit=audited, **more)
     title = f"training on {data.store.name}"
     write_results(folder, ReportInput(title, recordings, content, folder / names.HISTORY))
@@ -236,7 +237,7 @@ def _figures(trainer: Any, val: "ScoredRecordings", metrics: dict[str, Any], fol
                     f"{names.FIGURES}{name}", image, trainer.global_step, dataformats="HWC"
                 )
             logger.finalize("success")
-    print(f"figures  {folder / 'figures'}")
+    LOG.info(f"figures  {folder / 'figures'}")
 
 
 def _versions() -> dict[str, str]:

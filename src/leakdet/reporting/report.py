@@ -6,6 +6,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from leakdet._messages import LOG
 from leakdet.evaluation.groups import worst_sentence
 from leakdet.evaluation.metrics_json import write_metrics
 from leakdet.evaluation.scored_recordings import write_csv
@@ -42,7 +43,7 @@ def write_results(folder: Path, material: ReportInput) -> None:
     write_metrics(folder / "metrics.json", material.metrics)
     report = write_report(folder / "report.html", material)
     said = verdict(material.tables["recording"], material.metrics.get("audit"))
-    print(
+    LOG.info(
         f"metrics  {folder / 'metrics.json'}\nreport   {report}\nverdict  {said.label}. {said.sentence}"
     )
 

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from leakdet._messages import LOG
 from leakdet.acoustics.audio import is_audio_name
 from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.windows import MelStream
@@ -51,5 +52,5 @@ def _mel_of(path: Path, log_mel: LogMel) -> list[Tensor]:
     try:
         return [block.mel for block in MelStream(path, log_mel)]
     except InputError as error:
-        print(f"note     interference left out: {path}: {error}", flush=True)
+        LOG.info(f"note     interference left out: {path}: {error}")
         return []

@@ -11,6 +11,7 @@ from pathlib import Path
 import lightning.pytorch as pl
 import torch
 
+from leakdet._messages import LOG
 from leakdet.acoustics.augment import augmented
 from leakdet.config import TrainConfig
 from leakdet.detection.losses import loss_parts
@@ -54,7 +55,7 @@ def find_rate(
         raise LeakdetError(
             f"find_lr: the loss never fell between {LOW:g} and {HIGH:g} ({path}); set optimizer.lr by hand."
         )
-    print(f"find_lr  optimizer.lr={rates[chosen]:.2e} ({path})", flush=True)
+    LOG.info(f"find_lr  optimizer.lr={rates[chosen]:.2e} ({path})")
     return rates[chosen]
 
 
@@ -148,7 +149,7 @@ def find_batch_size(
     path = folder / "batch_size_finder.csv"
     lines = [(size, round(speed, 1), int(size == chosen)) for size, speed in rows]
     _write(path, [("batch_size", "samples_per_s", "chosen"), *lines])
-    print(f"find_bs  data.batch_size={chosen} ({path})", flush=True)
+    LOG.info(f"find_bs  data.batch_size={chosen} ({path})")
     return chosen
 
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from leakdet._messages import LOG
 from leakdet._processes import decide, decided, is_child
 from leakdet.config import TrainConfig
 from leakdet.errors import InputError, SettingsError
@@ -44,7 +45,7 @@ def starting_checkpoint(
     if found is None:
         decide(DECIDED, "")
         return None
-    print(f"resume   {found}", flush=True)
+    LOG.info(f"resume   {found}")
     return Path(decide(DECIDED, str(moved(found, run_folder / names.CHECKPOINTS))))
 
 
@@ -96,7 +97,7 @@ def newest_whole(folder: Path) -> Path | None:
         try:
             step = int(read_checkpoint(path)["global_step"])
         except InputError as error:
-            print(f"note     {error}", flush=True)
+            LOG.info(f"note     {error}")
             continue
         if path == last:
             return path
@@ -104,10 +105,7 @@ def newest_whole(folder: Path) -> Path | None:
     if not whole:
         return None
     found = max(whole)[1]
-    print(
-        f"note     {last} is damaged or missing; the newest whole checkpoint is {found.name}",
-        flush=True,
-    )
+    LOG.info(f"note     {last} is damaged or missing; the newest whole checkpoint is {found.name}")
     return found
 
 
@@ -134,7 +132,7 @@ def _newest_fitting(config: TrainConfig, data: "LeakDataModule", run_folder: Pat
             refused
             or f"; {found} differs in (there / now) {'; '.join(differing)}{_said_then(found)}"
         )
-    print(f"resume   nothing to go on with{refused}: beginning anew", flush=True)
+    LOG.info(f"resume   nothing to go on with{refused}: beginning anew")
     return None
 
 

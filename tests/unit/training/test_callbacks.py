@@ -212,10 +212,10 @@ def test_the_loss_stop_waits_while_f1_rises_or_the_loss_stands() -> None:
 
 
 def test_the_table_has_a_row_for_each_check_and_none_for_the_epochs_between(
-    fitted: Fitted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    fitted: Fitted, tmp_path: Path, messages: pytest.LogCaptureFixture
 ) -> None:
     fitted(tmp_path, *FOUR, "trainer.check_val_every_n_epoch=2", "trainer.enable_progress_bar=true")
-    rows = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    rows = [line.split()[0] for line in messages.messages]
     assert rows == ["epoch", "2/4", "4/4"]
 
 

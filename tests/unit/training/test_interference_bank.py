@@ -32,7 +32,7 @@ def test_every_clip_is_there_and_a_bad_one_is_named_and_left_out(
     clips: Path,
     configured: Callable[..., TrainConfig],
     demo_store: Path,
-    capsys: pytest.CaptureFixture[str],
+    messages: pytest.LogCaptureFixture,
 ) -> None:
     config = configured(f"augment.interference={clips}")
     data = LeakDataModule(config, demo_store)
@@ -41,7 +41,7 @@ def test_every_clip_is_there_and_a_bad_one_is_named_and_left_out(
     (clips / "bad.wav").write_text("no sound")
     (clips / "empty.wav").touch()
     assert torch.equal(interference_bank(config, data), whole)
-    said = capsys.readouterr().out
+    said = messages.text
     assert "bad.wav: not readable as audio" in said
     assert "empty.wav: the file is empty" in said
 

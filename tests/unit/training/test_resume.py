@@ -178,7 +178,7 @@ def test_a_best_that_is_newer_than_last_keeps_its_own_score(fitted: Fitted, tmp_
 
 
 def test_a_damaged_last_falls_back_to_the_newest_whole_one_and_says_so(
-    fitted: Fitted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    fitted: Fitted, tmp_path: Path, messages: pytest.LogCaptureFixture
 ) -> None:
     fitted(tmp_path / "1", "trainer.max_epochs=1")
     last = tmp_path / "1" / "checkpoints" / "last.ckpt"
@@ -186,9 +186,7 @@ def test_a_damaged_last_falls_back_to_the_newest_whole_one_and_says_so(
     found = newest_whole(last.parent)
     assert found is not None
     assert found.name in ("best_f1.ckpt", "best_loss.ckpt")
-    assert (
-        "last.ckpt is damaged or missing; the newest whole checkpoint is" in capsys.readouterr().out
-    )
+    assert "last.ckpt is damaged or missing; the newest whole checkpoint is" in messages.text
     fitted(tmp_path / "2", "trainer.max_epochs=2", f"resume={tmp_path / '1'}")
     assert read_checkpoint(tmp_path / "2" / "checkpoints" / "last.ckpt")["epoch"] == 1
 
@@ -218,11 +216,11 @@ def test_what_the_first_process_has_inherited_is_no_other_run_to_its_children(
 
 
 def test_auto_begins_anew_where_nothing_fits_and_says_why(
-    fitted: Fitted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    fitted: Fitted, tmp_path: Path, messages: pytest.LogCaptureFixture
 ) -> None:
     fitted(tmp_path / "1", "trainer.max_epochs=1")
     fitted(tmp_path / "2", "trainer.max_epochs=1", "seed=7", "resume=auto")
-    said = capsys.readouterr().out
+    said = messages.text
     assert "seed: 0 / 7" in said
     assert "beginning anew" in said
     assert read_checkpoint(tmp_path / "2" / "checkpoints" / "last.ckpt")["epoch"] == 0
@@ -245,13 +243,14 @@ def test_a_stopped_run_stays_stopped(fitted: Fitted, tmp_path: Path) -> None:
 
 
 def test_a_stopped_run_goes_on_with_more_patience_and_says_why_it_ends(
-    fitted: Fitted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    fitted: Fitted, tmp_path: Path, messages: pytest.LogCaptureFixture
 ) -> None:
     still = ("trainer.max_epochs=8", "optimizer.lr=0", "optimizer.min_lr=0", "loss_patience=0")
     first = fitted(tmp_path, *still, "patience=1")
-    assert "has not risen for 1 checks" in capsys.readouterr().out
+    assert "has not risen for 1 checks" in messages.text
+    messages.clear()
     resumed = fitted(tmp_path, *still, "patience=3", "resume=auto")
-    said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("stopped")]
+    said = [line for line in messages.messages if line.startswith("stopped")]
     assert resumed.global_step == 2 * first.global_step  # from two epochs to four
     assert len(said) == 1
     assert "val/rank" in said[0]

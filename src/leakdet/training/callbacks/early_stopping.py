@@ -5,6 +5,7 @@ from typing import Any
 import lightning.pytorch as pl
 from lightning.pytorch.callbacks import Callback, EarlyStopping
 
+from leakdet._messages import LOG
 from leakdet.training import log_names as names
 
 RISEN = 1.01  # times the lowest loss: below this it stands still
@@ -36,10 +37,9 @@ class F1Stop(EarlyStopping):
         if self.wait_count < self.patience or self._said or not trainer.is_global_zero:
             return
         self._said = True
-        print(
+        LOG.info(
             f"stopped  {self.monitor} (the recording F1, ties broken by {names.VAL_LOSS}) has not risen for {self.wait_count} "
-            f"checks (best {float(self.best_score):.4f}); patience={self.patience}",
-            flush=True,
+            f"checks (best {float(self.best_score):.4f}); patience={self.patience}"
         )
 
 
@@ -64,10 +64,9 @@ class LossStop(Callback):
         if self.heard(loss, f1):
             trainer.should_stop = True
             if trainer.is_global_zero:
-                print(
+                LOG.info(
                     f"stopped  {names.VAL_LOSS} has risen for {self.waited} checks (lowest {self.lowest:.4f}, now {loss:.4f}) "
-                    f"while the best F1 stood at {self.best_f1:.4f}; loss_patience={self.patience}",
-                    flush=True,
+                    f"while the best F1 stood at {self.best_f1:.4f}; loss_patience={self.patience}"
                 )
 
     def heard(self, loss: float, f1: float) -> bool:

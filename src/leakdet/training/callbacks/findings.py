@@ -1,13 +1,13 @@
 """Where the diagnoses say what they found: on stderr and in the run's warnings.txt, each kind once a run."""
 
 import re
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 
 import lightning.pytorch as pl
 from lightning.pytorch.callbacks import Callback
 
+from leakdet._messages import LOG
 from leakdet.training import log_names as names
 from leakdet.training.diagnostics import Finding
 
@@ -30,7 +30,7 @@ class Findings(Callback):
             self.kinds.append(kind)
             if trainer.is_global_zero:
                 line = f"epoch {trainer.current_epoch + 1}, {kind}: {text}"
-                print(f"warning: {line}", file=sys.stderr, flush=True)
+                LOG.warning(line)
                 with self.path.open("a", encoding="utf-8") as file:
                     file.write(line + "\n")
 

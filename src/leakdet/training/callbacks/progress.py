@@ -8,6 +8,7 @@ from lightning.pytorch.callbacks import ProgressBar
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from leakdet._messages import LOG, on_screen
 from leakdet.training import log_names as names
 from leakdet.training.module import LeakModule
 
@@ -41,7 +42,7 @@ class EpochTable(ProgressBar):
         self, trainer: "pl.Trainer", pl_module: "pl.LightningModule", *_: Any
     ) -> None:
         self._epoch_started = time.monotonic()
-        if self._enabled and self._console.is_terminal:
+        if self._enabled and on_screen() and self._console.is_terminal:
             columns = (
                 TextColumn("{task.description}"),
                 BarColumn(),
@@ -107,6 +108,4 @@ def _number(metrics: Any, name: str) -> str:
 
 
 def _print_row(*cells: str) -> None:
-    print(
-        " ".join(cell.rjust(width) for cell, width in zip(cells, WIDTHS, strict=True)), flush=True
-    )
+    LOG.info(" ".join(cell.rjust(width) for cell, width in zip(cells, WIDTHS, strict=True)))

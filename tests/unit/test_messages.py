@@ -1,0 +1,53 @@
+"""Messages are silent in a program, printed inside a command, and reach whoever configures logging."""
+
+import logging
+import subprocess
+import sys
+
+import pytest
+
+from leakdet._messages import LOG, messages_on_screen, on_screen
+
+
+def test_a_command_prints_information_and_warnings_apart(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert not on_screen()
+    with messages_on_screen():
+        assert on_screen()
+        LOG.info("50% done")
+        LOG.warning("the loss rises")
+    LOG.info("afterwards")
+    assert not on_screen()
+    captured = capsys.readouterr()
+    assert captured.out == "50% done\n"
+    assert captured.err == "warning: the loss rises\n"
+
+
+def test_a_logger_that_another_library_disabled_prints_again(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    LOG.disabled = True
+    with messages_on_screen():
+        LOG.info("heard")
+    assert capsys.readouterr().out == "heard\n"
+
+
+@pytest.mark.parametrize(
+    ("configured", "expected"), [("pass", ""), ("logging.basicConfig(level='INFO')", "leakdet:one")]
+)
+def test_a_program_is_silent_until_it_configures_logging(configured: str, expected: str) -> None:
+    code = (
+        "import logging; from leakdet._messages import LOG\n"
+        f"{configured}\nLOG.info('one'); LOG.warning('two')"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == ""
+    assert (expected in run.stderr) if expected else run.stderr == ""
+
+
+def test_a_failing_command_takes_its_handler_away() -> None:
+    with pytest.raises(KeyError), messages_on_screen():
+        raise KeyError
+    assert not on_screen()
+    assert LOG.level == logging.NOTSET
