@@ -10,6 +10,7 @@ import numpy as np
 import soundfile
 import soxr
 
+from leakdet.acoustics.array_recording import ArrayRecording
 from leakdet.acoustics.hum import MAINS_HZ, PIECE_S, MainsHum
 from leakdet.config import SignalConfig
 from leakdet.errors import InputError
@@ -74,11 +75,13 @@ def read_header(path: Path) -> AudioHeader:
         return AudioHeader(file.frames, file.samplerate, file.channels)
 
 
-def _opened(path: Path) -> soundfile.SoundFile:
+def _opened(source: Path | ArrayRecording) -> soundfile.SoundFile | ArrayRecording:
+    if isinstance(source, ArrayRecording):
+        return source
     try:
-        if path.stat().st_size == 0:
+        if source.stat().st_size == 0:
             raise InputError("the file is empty (0 bytes)")
-        file = soundfile.SoundFile(path)
+        file = soundfile.SoundFile(source)
     except OSError as error:
         raise InputError(f"the file cannot be opened: {error.strerror}") from error
     except soundfile.LibsndfileError as error:
@@ -100,13 +103,13 @@ class SoundStream:
         InputError: the file cannot be opened or decoded, or holds NaN or infinite samples.
     """
 
-    def __init__(self, path: Path, signal: SignalConfig) -> None:
-        self.path = path
+    def __init__(self, source: Path | ArrayRecording, signal: SignalConfig) -> None:
+        self.source = source
         self.signal = signal
         self.facts = WaveformFacts(source_rate_hz=0)
 
     def __iter__(self) -> Iterator[np.ndarray]:
-        with _opened(self.path) as file:
+        with _opened(self.source) as file:
             facts = self.facts = WaveformFacts(source_rate_hz=file.samplerate)
             clean = _HighPass(self.signal)
             resample = _Resampler(file.samplerate, self.signal.sample_rate_hz)
@@ -120,7 +123,7 @@ class SoundStream:
             facts.mains_hum_db = tuple(hum.over_neighbours_db(mains) for mains in MAINS_HZ)
             facts.flags = self._flags(file)
 
-    def _decoded(self, file: soundfile.SoundFile) -> Iterator[np.ndarray]:
+    def _decoded(self, file: soundfile.SoundFile | ArrayRecording) -> Iterator[np.ndarray]:
         size = int(BLOCK_S * file.samplerate)
         # libsndfile takes twice as long to make the same numbers itself
         kind, scale = (
@@ -159,7 +162,7 @@ class SoundStream:
         if peak >= FULL_SCALE:
             facts.clipped_samples += int(np.count_nonzero(np.abs(block) >= FULL_SCALE))
 
-    def _flags(self, file: soundfile.SoundFile) -> list[str]:
+    def _flags(self, file: soundfile.SoundFile | ArrayRecording) -> list[str]:
         facts = self.facts
         # libsndfile corrects the length of a cut-off WAV by itself and says so in its log only
         cut_off = facts.source_frames < file.frames or "should be" in file.extra_info

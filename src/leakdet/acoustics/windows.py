@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from leakdet.acoustics.array_recording import ArrayRecording
 from leakdet.acoustics.audio import SoundStream, WaveformFacts
 from leakdet.acoustics.mel import LogMel
 from leakdet.config import SignalConfig
@@ -81,14 +82,14 @@ class MelStream:
 
     def __init__(
         self,
-        path: Path,
+        source: Path | ArrayRecording,
         log_mel: LogMel,
         change: Callable[[Iterable[np.ndarray]], Iterable[np.ndarray]] | None = None,
     ) -> None:
         """`change` turns the recording's blocks of sound into others, as a surrogate's; `facts` stay the recording's."""
         self._log_mel = log_mel
         self._change = change
-        self._sound = SoundStream(path, log_mel.signal)
+        self._sound = SoundStream(source, log_mel.signal)
         self._short = False
 
     @property

@@ -1,0 +1,67 @@
+"""A recording that lies in memory as an array, read like a sound file."""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float32
+
+from leakdet.errors import InputError
+
+# Integer PCM: the level of silence, and what full scale is divided by, as libsndfile has it.
+PCM = {"uint8": (128.0, 2.0**7), "int16": (0.0, 2.0**15), "int32": (0.0, 2.0**31)}
+FLOATS = ("float16", "float32", "float64")
+
+
+class ArrayRecording:
+    """Sound [samples] or [samples, channels] at `rate_hz`: floats in [-1, 1], or PCM of 8, 16 or 32 bits.
+
+    Has what `SoundStream` uses of `soundfile.SoundFile`, and gives the numbers that a WAV file of
+    these samples would give.
+
+    Raises:
+        InputError: another type or shape, no samples, or a rate that is no positive whole number.
+    """
+
+    subtype, extra_info = "FLOAT", ""
+
+    def __init__(self, samples: np.ndarray, rate_hz: int | float) -> None:
+        if samples.dtype.name not in (*PCM, *FLOATS):
+            raise InputError(
+                f"the samples are {samples.dtype}; allowed are {', '.join((*FLOATS, *PCM))}."
+            )
+        if samples.ndim not in (1, 2):
+            raise InputError(
+                f"the samples have shape {samples.shape}; allowed are [samples] and [samples, channels]."
+            )
+        if rate_hz != int(rate_hz) or rate_hz < 1:
+            raise InputError(f"the rate is {rate_hz} Hz; allowed are whole numbers from 1 on.")
+        self._samples = samples[:, None] if samples.ndim == 1 else samples
+        self.samplerate = int(rate_hz)
+        self.frames, self.channels = self._samples.shape
+        if not samples.size:
+            raise InputError("the array holds no samples")
+        if self.channels > self.frames:
+            raise InputError(
+                f"the samples have shape {samples.shape}, which is {self.channels} channels of "
+                f"{self.frames} samples; transpose them to [samples, channels]."
+            )
+        self._position = 0
+
+    def __enter__(self) -> "ArrayRecording":
+        self._position = 0
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def read(self, frames: int, **_: Any) -> Float32[np.ndarray, "N C"]:
+        """The next samples, at most `frames`."""
+        block = self._samples[self._position : self._position + frames]
+        self._position += len(block)
+        if block.dtype.name not in PCM:
+            return np.ascontiguousarray(block, np.float32)
+        silence, full_scale = PCM[block.dtype.name]
+        return (block.astype(np.float32) - np.float32(silence)) * np.float32(1 / full_scale)
