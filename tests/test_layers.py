@@ -54,6 +54,7 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
     "tuning": (FOLDING, ARRAYS | FITTING | SEARCH | {"psutil"}),
     "reporting": (FOUNDATION | {"evaluation"}, ARRAYS | FIGURES),
     "training_run": (TRAINING | {"building", "reporting", "_screen"}, ARRAYS | FITTING),
+    "crossval_run": (FOLDING | {"reporting", "_screen"}, ARRAYS),
     "_door": ({"config"} | TOOLS, HYDRA | {"rich"}),
     "_arguments": ({"errors"}, {"torch"}),
     "_screen": ({"detection", "evaluation"}, {"rich"}),
@@ -61,8 +62,9 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
 }
 # A door may use all that the rooms use, but neither Hydra nor figures in person.
 LIBRARIES = {library for _, theirs in MAY.values() for library in theirs} - HYDRA - FIGURES - SEARCH
-MAY |= dict.fromkeys(DOORS, (ROOMS - {"tuning"} | DOOR_TOOLS | {"training_run"}, LIBRARIES))
-MAY["tune"] = (ROOMS | DOOR_TOOLS | {"training_run"}, LIBRARIES | SEARCH)
+RUNS = {"training_run", "crossval_run"}
+MAY |= dict.fromkeys(DOORS, (ROOMS - {"tuning"} | DOOR_TOOLS | RUNS, LIBRARIES))
+MAY["tune"] = (ROOMS | DOOR_TOOLS | RUNS, LIBRARIES | SEARCH)
 # Small deployments have neither Lightning nor matplotlib.
 LEAN_ROOMS = {"acoustics", "scoring"} | FOUNDATION | {"_arguments", "_screen"}
 MAY["predict"] = (LEAN_ROOMS, LIBRARIES - FITTING)
@@ -392,7 +394,6 @@ MOST_DOOR_LINES = 80
 TOO_LONG = set(
     """
     build.py
-    crossval.py
     detection/networks.py
     evaluate.py
     evaluation/metrics.py

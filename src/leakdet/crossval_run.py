@@ -1,0 +1,140 @@
+"""One cross-validation, from store to tables and reports: trains folds, pools their predictions."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from leakdet._screen import protocols_text
+from leakdet.config import CrossvalConfig
+from leakdet.crossvalidation.fold_files import claim, read_fold, write_fold, write_tables
+from leakdet.crossvalidation.folds import RECORDING
+from leakdet.crossvalidation.pooled_folds import Outcome, Pooled, prediction_rows, protocol_result
+from leakdet.crossvalidation.run_fold import Task, all_tasks, described, run_fold
+from leakdet.evaluation.metrics_json import metrics_content, tables_of
+from leakdet.evaluation.split_scores import scored_of
+from leakdet.evaluation.traits import traits_of
+from leakdet.reporting.report import write_results
+from leakdet.reporting.report_input import ReportInput
+from leakdet.storage.opening import leak_label_of, open_any_split, splits_there
+from leakdet.storage.views import SplitView, pooled
+
+HELD_OUT = "held_out"  # name of the pooled recordings, where a report of `train` names a split
+
+
+def cross_validate(config: CrossvalConfig, store: Path, folder: Path) -> None:
+    """Run this part's folds in `folder`; pool all folds once the last of them is done.
+
+    Raises:
+        InputError: a protocol that the recordings cannot fill, or a folder with folds of other
+            settings; nothing has been trained then.
+    """
+    names = splits_there(store) or ["train"]  # an empty folder: opening names what is missing
+    view = pooled([open_any_split(store, name) for name in names])
+    tasks = all_tasks(config, view, leak_label_of(view, config.labels.leak))
+    folder.mkdir(parents=True, exist_ok=True)
+    claim(folder, _fingerprint(config, store, view))
+    print(
+        f"store    {store}: {view.recordings} recordings", *described(config), sep="\n", flush=True
+    )
+    _run_folds(config, store, tasks, folder)
+    missing = [task for task in tasks if not _path(folder, task).exists()]
+    if missing:
+        print(
+            f"{len(missing)} of {len(tasks)} folds are left to the other parts; "
+            "the last part pools them all."
+        )
+        return
+    _pool(config, view, tasks, folder)
+
+
+def _fingerprint(config: CrossvalConfig, store: Path, view: SplitView) -> dict[str, Any]:
+    """Settings and store that pooled folds must share: not jobs, loggers or how many repeats."""
+    settings = asdict(config)
+    for name in ("out", "part", "parts", "repeats"):  # a further repeat adds folds and changes none
+        del settings["crossval"][name]
+    for name in ("logger", "demo", "signal"):
+        del settings[name]
+    settings["data"]["store"] = str(store.absolute())
+    signal = view.signal.hash if view.signal else None
+    return {"settings": settings, "recordings": view.recordings, "signal_hash": signal}
+
+
+def _path(folder: Path, task: Task) -> Path:
+    return folder / "folds" / task.file_name
+
+
+def _run_folds(config: CrossvalConfig, store: Path, tasks: Sequence[Task], folder: Path) -> None:
+    """Run this part's folds; one whose file exists is done."""
+    of_this_part = tasks[config.crossval.part :: config.crossval.parts]
+    todo = [task for task in of_this_part if not _path(folder, task).exists()]
+    done = len(of_this_part) - len(todo)
+    if done:
+        print(f"{done} of {len(of_this_part)} folds are done already, in {folder}")
+    for task in todo:
+        if _path(folder, task).exists():  # another job was faster
+            continue
+        result = run_fold(config, store, task, folder / "folds")
+        write_fold(_path(folder, task), result)
+        counts = ", ".join(f"{count} {name}" for name, count in result["recordings"].items())
+        print(
+            f"{task.protocol}, seed {task.seed}, {task.fold.name}: {counts}; {result['steps']} "
+            f"steps, best epoch {result['best_epoch'] + 1}, {result['seconds']:.0f} s",
+            flush=True,
+        )
+
+
+def _pool(config: CrossvalConfig, view: SplitView, tasks: Sequence[Task], folder: Path) -> None:
+    """Pool the predictions of all folds, write tables and reports, and print the table."""
+    outcomes: dict[str, list[Outcome]] = {}
+    for task in tasks:
+        outcome = Outcome(task.fold, task.groups, task.is_leak, read_fold(_path(folder, task)))
+        outcomes.setdefault(task.protocol, []).append(outcome)
+    traits = traits_of(view)
+    shuffled = config.data.shuffle_labels
+    results = {
+        name: protocol_result(folds, view, traits, shuffled) for name, folds in outcomes.items()
+    }
+    rows = [
+        row
+        for name, folds in outcomes.items()
+        for row in prediction_rows(name, Pooled.of(folds, view), view)
+    ]
+    content = write_tables(folder, results, rows, asdict(config))
+    print(protocols_text(results))
+    for name, protocol in config.crossval.by_name().items():
+        first = [outcome for outcome in outcomes[name] if outcome.found["seed"] == config.seed]
+        _report(folder, name, protocol.group_by, first, view, content)
+    print(f"metrics  {folder / 'metrics.json'}\nrows     {folder / 'predictions.csv'}")
+
+
+def _report(
+    folder: Path,
+    protocol: str,
+    group_by: list[str],
+    outcomes: Sequence[Outcome],
+    view: SplitView,
+    content: dict[str, Any],
+) -> None:
+    """Write the report of one protocol's held-out recordings under the first seed."""
+    predictions = Pooled.of(outcomes, view)
+    window_prob = np.concatenate([outcome.window_prob(view) for outcome in outcomes])
+    scored = scored_of(
+        view.take(predictions.row, HELD_OUT),
+        window_prob,
+        predictions.is_leak,
+        predictions.score,
+        predictions.threshold,
+    )
+    result, settings = content["crossval"][protocol], content["settings"]
+    columns = [] if group_by == [RECORDING] else group_by
+    resampled = columns if result["recording"]["intervals"]["unit"] == "group" else []
+    tables = {HELD_OUT: tables_of(scored, group_by=resampled)}
+    metrics = metrics_content(tables, None, columns, audit=result["audit"], settings=settings)
+    repeats = settings["crossval"]["repeats"]
+    title = f"cross-validation, {protocol}"
+    title += f", the first of {repeats} repeats" if repeats > 1 else ""
+    print(f"{protocol}:")
+    write_results(folder / protocol, ReportInput(title, {HELD_OUT: scored}, metrics))

@@ -1,0 +1,231 @@
+"""A cross-validation from a store to its tables."""
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leakdet.config import (
+    AugmentConfig,
+    CrossvalConfig,
+    CrossvalSettings,
+    DataConfig,
+    NetworkConfig,
+    OptimizerConfig,
+)
+from leakdet.crossval_run import cross_validate
+from leakdet.errors import InputError, SettingsError
+
+TRAINER = {
+    "accelerator": "cpu",
+    "devices": 1,
+    "max_epochs": 8,
+    "log_every_n_steps": 1,
+    "enable_model_summary": False,
+}
+
+
+@pytest.fixture
+def store(write_store: Any, planted: Any) -> Path:
+    """Three sites with eight recordings each, half of them leaks, 8 dB more in their upper bands."""
+    recordings = [
+        planted(
+            "leak" if number % 2 else "other",
+            seed=number,
+            bump_db=8.0 * (number % 2),
+            groups={"site": f"s{number // 8}", "sensor": "AB"[number % 4 // 2]},
+        )
+        for number in range(24)
+    ]
+    return Path(write_store(train=recordings[:12], val=recordings[12:20], test=recordings[20:]))
+
+
+def config(store: Path, shuffle: bool = False, **settings: Any) -> CrossvalConfig:
+    return CrossvalConfig(
+        data=DataConfig(
+            store=str(store), batch_size=32, sampling="balanced", shuffle_labels=shuffle
+        ),
+        network=NetworkConfig(name="linear", time_pool=1),
+        augment=AugmentConfig(eq_db=0.0),
+        optimizer=OptimizerConfig(lr=0.05, warmup_epochs=0.0),
+        patience=10,
+        trainer=TRAINER,
+        crossval=CrossvalSettings(**settings),
+    )
+
+
+@pytest.fixture
+def held(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[Any, Any, str]]:
+    """Cross-validate; the metrics.json, the rows of predictions.csv, and what was printed."""
+
+    def run(name: str = "out", **settings: Any) -> tuple[Any, Any, str]:
+        folder = tmp_path / name
+        cross_validate(config(store, **settings), store, folder)
+        metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
+        with (folder / "predictions.csv").open(newline="", encoding="utf-8") as file:
+            return metrics["crossval"], list(csv.DictReader(file)), capsys.readouterr().out
+
+    return run
+
+
+def test_every_recording_is_scored_once_by_a_network_that_never_heard_its_site(
+    held: Any, tmp_path: Path, schema_errors: Any
+) -> None:
+    metrics, rows, printed = held(group_by="site")
+    content = json.loads((tmp_path / "out" / "metrics.json").read_text(encoding="utf-8"))
+    assert schema_errors(content) == []
+    content["crossval"]["leave-out-site"]["folds"][0]["threshold"] = None
+    assert len(schema_errors(content)) == 1
+    result = metrics["leave-out-site"]
+    assert len(rows) == 24
+    assert len({row["recording_id"] for row in rows}) == 24
+    # a fold is named after the site that it holds out
+    assert all(row["fold"] == row["site"] for row in rows)
+    assert result["recording"]["auroc"] > 0.9
+    tp = sum(row["is_leak"] == "1" and row["decision"] == "leak" for row in rows)
+    assert result["recording"]["tp"] == tp
+    assert all(
+        (row["decision"] == "leak") == (float(row["leak_prob"]) >= float(row["threshold"]))
+        for row in rows
+    )
+    for fold in result["folds"]:
+        assert fold["recordings"]["train"] + fold["recordings"]["val"] == 16
+        assert fold["recordings"]["test"] == 8
+    # nothing is left of the trainings
+    assert len(list((tmp_path / "out" / "folds").iterdir())) == 3
+    assert "AUROC of the network" in printed
+    assert "AUROC of logistic regression" in printed
+    assert "AUROC of loudness" in printed
+    beside = tmp_path / "out" / "leave-out-site"
+    of_page = json.loads((beside / "metrics.json").read_text(encoding="utf-8"))
+    assert schema_errors(of_page) == []
+    assert of_page["held_out"]["recording"]["tp"] == tp
+    with (beside / "recordings.csv").open(newline="", encoding="utf-8") as file:
+        assert {row["recording_id"] for row in csv.DictReader(file)} == {
+            row["recording_id"] for row in rows
+        }
+    page = (beside / "report.html").read_text(encoding="utf-8")
+    assert "Judged on recordings that were held out of training: 12 recordings with a leak" in page
+    assert "Training and judging never share a site" in page
+    assert "There are too few values of site here to resample those" in page
+    assert "at each fold&#39;s own threshold" in page or "at each fold's own threshold" in page
+
+
+def test_a_fold_that_is_done_is_not_run_again(held: Any, tmp_path: Path) -> None:
+    first, _, _ = held(group_by="sensor")
+    files = sorted((tmp_path / "out" / "folds").iterdir())
+    stamps = [file.stat().st_mtime_ns for file in files]
+    second, _, printed = held(group_by="sensor")
+    assert "2 of 2 folds are done already" in printed
+    assert second == first
+    assert [file.stat().st_mtime_ns for file in files] == stamps
+    files[0].unlink()
+    third, _, printed = held(group_by="sensor")
+    assert "1 of 2 folds are done already" in printed
+    without_times = [
+        [{**f, "seconds": 0} for f in r["leave-out-sensor"]["folds"]] for r in (first, third)
+    ]
+    assert without_times[0] == without_times[1]  # a fold run again gives the same numbers
+    files[1].write_text("{", encoding="utf-8")
+    with pytest.raises(InputError, match="Remove it, and it is run again"):
+        held(group_by="sensor")
+
+
+def test_folds_of_other_settings_are_not_mixed(held: Any) -> None:
+    held(group_by="sensor")
+    with pytest.raises(InputError, match=r"settings\.crossval\.val_fraction differ"):
+        held(group_by="sensor", val_fraction=0.4)
+    metrics, rows, _ = held(group_by="sensor", repeats=2)  # a further repeat only adds folds
+    assert len(rows) == 48
+    assert metrics["leave-out-sensor"]["auroc_of_repeats"].keys() == {"0", "1"}
+
+
+def test_protocols_stand_side_by_side_and_restrict_what_they_hold_out(held: Any) -> None:
+    protocols = {
+        "by sensor": {"group_by": "sensor", "where": {"site": ["s0", "s1"]}},
+        "by recording": {"group_by": "recording", "folds": 2},
+    }
+    metrics, rows, printed = held(protocols=protocols)
+    assert metrics.keys() == protocols.keys()
+    assert metrics["by sensor"]["recording"]["n"] == 16
+    assert metrics["by recording"]["recording"]["n"] == 24
+    assert {row["site"] for row in rows if row["protocol"] == "by sensor"} == {"s0", "s1"}
+    assert "by sensor: holds out sensor, site s0|s1" in printed
+
+
+def test_with_shuffled_labels_nothing_is_learnt(held: Any, store: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "null"
+    settings = {"group_by": "recording", "folds": 4}
+    cross_validate(config(store, shuffle=True, **settings), store, folder)
+    result = json.loads((folder / "metrics.json").read_text())["crossval"]["leave-out-recording"]
+    assert 0.2 < result["recording"]["auroc"] < 0.8
+    low, high = result["recording"]["intervals"]["auroc"]
+    assert low <= 0.5 <= high
+    assert result["audit"]["sentence"] is None
+    assert result["audit"]["findings"][0].startswith("Null run: with shuffled labels")
+
+
+def test_a_held_out_group_with_a_copy_in_training_is_reported(
+    write_store: Any, planted: Any, tmp_path: Path
+) -> None:
+    def make(number: int) -> Any:
+        bump = 8.0 * (number % 2)
+        groups = {"site": f"s{number // 6}"}
+        return planted(
+            "leak" if number % 2 else "other", seed=number % 7, bump_db=bump, groups=groups
+        )
+
+    folder = tmp_path / "out"
+    store = write_store(train=[make(number) for number in range(18)])
+    cross_validate(config(store, group_by="site"), store, folder)
+    result = json.loads((folder / "metrics.json").read_text())["crossval"]["leave-out-site"]
+    assert result["audit"]["duplicates"] > 0
+    assert "have the same sound as a recording of the training part" in result["audit"]["sentence"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "said"),
+    [
+        (
+            {"group_by": "pipe"},
+            InputError,
+            "'pipe' is no group column of this store; it has label, sensor, site",
+        ),
+        ({"where": {"site": "s9"}}, InputError, "no recording has s9; there are s0, s1, s2"),
+        ({"group_by": "sensor", "folds": 3}, InputError, "2 groups cannot make 3 folds: A, B"),
+        (
+            {"group_by": "site", "where": {"site": ["s0", "s1"], "label": "leak"}},
+            InputError,
+            "4 leaks and 0 others are left",
+        ),
+        ({"folds": 1}, SettingsError, r"crossval\.folds=1"),
+        ({"part": 2, "parts": 2}, SettingsError, r"crossval\.part=2"),
+        ({"val_fraction": 1.0}, SettingsError, r"crossval\.val_fraction=1\.0"),
+        ({"protocols": {"x": {"group": "site"}}}, SettingsError, r"crossval\.protocols\.x"),
+        ({"where": ["site"]}, SettingsError, r"crossval\.where"),
+        ({"group_by": []}, SettingsError, r"crossval\.group_by"),
+    ],
+)
+def test_what_cannot_be_done_is_said_before_anything_is_trained(
+    store: Path, tmp_path: Path, settings: dict[str, Any], error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error, match=said):
+        cross_validate(config(store, **settings), store, tmp_path / "out")
+    assert not (tmp_path / "out" / "folds").exists()
+
+
+def test_a_part_leaves_the_pooling_to_the_last(
+    held: Any, tmp_path: Path, capsys: Any, store: Path
+) -> None:
+    folder = tmp_path / "parts"
+    settings = {"group_by": "sensor", "parts": 2}
+    cross_validate(config(store, part=0, **settings), store, folder)
+    assert "1 of 2 folds are left to the other parts" in capsys.readouterr().out
+    assert not (folder / "metrics.json").exists()
+    metrics, rows, _ = held("parts", part=1, **settings)
+    assert metrics["leave-out-sensor"]["recording"]["n"] == len(rows) == 24
