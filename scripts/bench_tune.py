@@ -24,8 +24,8 @@ import optuna
 from optuna.storages.journal import JournalFileBackend
 
 from benchmarks import write_section
-from leakdet.evaluation.metrics_json import evaluation
-from leakdet.evaluation.split_scores import score_split
+from leakdet.evaluation.metrics_json import split_metrics
+from leakdet.evaluation.split_scores import apply_rule, score_split
 from leakdet.storage.model_file import load_mel_detector
 from leakdet.storage.opening import open_any_split
 from leakdet.tuning.trials import CHECKS, finished, ranked, trial_folder
@@ -99,11 +99,9 @@ def store_of(log: Path) -> Path:
 def f1_interval(checkpoint: Path, store: Path) -> list[float]:
     """95 % bootstrap over the validation recordings."""
     detector = load_mel_detector(checkpoint)
-    recording = evaluation(score_split(detector, open_any_split(store, "val")), detector.rule)[
-        "recording"
-    ]
-    found: list[float] = recording["intervals"]["f1"]
-    return found
+    scored = apply_rule(score_split(detector, open_any_split(store, "val")), detector.rule)
+    interval: list[float] = split_metrics(scored)["recording"]["intervals"]["f1"]
+    return interval
 
 
 def run_seed(folder: Path, seed: int) -> dict[str, dict[str, Any]]:

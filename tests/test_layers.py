@@ -290,9 +290,6 @@ WITHOUT_A_TEST = set(
     detection/pooling.py
     detection/ranking.py
     errors.py
-    evaluation/metrics_json.py
-    evaluation/model_comparison.py
-    evaluation/traits.py
     loading/draws.py
     loading/in_memory.py
     loading/placement.py
@@ -396,7 +393,6 @@ TOO_LONG = set(
     build.py
     detection/networks.py
     evaluate.py
-    evaluation/metrics.py
     predict.py
     training/fit.py
     training/module.py

@@ -9,12 +9,17 @@ import numpy as np
 
 from leakdet._screen import protocols_text
 from leakdet.config import CrossvalConfig
-from leakdet.crossvalidation.fold_files import claim, read_fold, write_fold, write_tables
+from leakdet.crossvalidation.fold_files import read_fold, record_settings, write_fold, write_tables
 from leakdet.crossvalidation.folds import RECORDING
-from leakdet.crossvalidation.pooled_folds import Outcome, Pooled, prediction_rows, protocol_result
-from leakdet.crossvalidation.run_fold import Task, all_tasks, described, run_fold
-from leakdet.evaluation.metrics_json import metrics_content, tables_of
-from leakdet.evaluation.split_scores import scored_of
+from leakdet.crossvalidation.pooled_folds import (
+    Outcome,
+    PooledPredictions,
+    prediction_rows,
+    protocol_result,
+)
+from leakdet.crossvalidation.run_fold import Task, all_tasks, protocol_summaries, run_fold
+from leakdet.evaluation.metrics_json import metrics_content, split_metrics
+from leakdet.evaluation.split_scores import to_scored_recordings
 from leakdet.evaluation.traits import traits_of
 from leakdet.reporting.report import write_results
 from leakdet.reporting.report_input import ReportInput
@@ -35,9 +40,12 @@ def cross_validate(config: CrossvalConfig, store: Path, folder: Path) -> None:
     view = pooled([open_any_split(store, name) for name in names])
     tasks = all_tasks(config, view, leak_label_of(view, config.labels.leak))
     folder.mkdir(parents=True, exist_ok=True)
-    claim(folder, _fingerprint(config, store, view))
+    record_settings(folder, _fingerprint(config, store, view))
     print(
-        f"store    {store}: {view.recordings} recordings", *described(config), sep="\n", flush=True
+        f"store    {store}: {view.recordings} recordings",
+        *protocol_summaries(config),
+        sep="\n",
+        flush=True,
     )
     _run_folds(config, store, tasks, folder)
     missing = [task for task in tasks if not _path(folder, task).exists()]
@@ -100,12 +108,12 @@ def _pool(config: CrossvalConfig, view: SplitView, tasks: Sequence[Task], folder
     rows = [
         row
         for name, folds in outcomes.items()
-        for row in prediction_rows(name, Pooled.of(folds, view), view)
+        for row in prediction_rows(name, PooledPredictions.of(folds, view), view)
     ]
     content = write_tables(folder, results, rows, asdict(config))
     print(protocols_text(results))
     for name, protocol in config.crossval.by_name().items():
-        first = [outcome for outcome in outcomes[name] if outcome.found["seed"] == config.seed]
+        first = [outcome for outcome in outcomes[name] if outcome.result["seed"] == config.seed]
         _report(folder, name, protocol.group_by, first, view, content)
     print(f"metrics  {folder / 'metrics.json'}\nrows     {folder / 'predictions.csv'}")
 
@@ -119,9 +127,9 @@ def _report(
     content: dict[str, Any],
 ) -> None:
     """Write the report of one protocol's held-out recordings under the first seed."""
-    predictions = Pooled.of(outcomes, view)
+    predictions = PooledPredictions.of(outcomes, view)
     window_prob = np.concatenate([outcome.window_prob(view) for outcome in outcomes])
-    scored = scored_of(
+    scored = to_scored_recordings(
         view.take(predictions.row, HELD_OUT),
         window_prob,
         predictions.is_leak,
@@ -131,7 +139,7 @@ def _report(
     result, settings = content["crossval"][protocol], content["settings"]
     columns = [] if group_by == [RECORDING] else group_by
     resampled = columns if result["recording"]["intervals"]["unit"] == "group" else []
-    tables = {HELD_OUT: tables_of(scored, group_by=resampled)}
+    tables = {HELD_OUT: split_metrics(scored, group_by=resampled)}
     metrics = metrics_content(tables, None, columns, audit=result["audit"], settings=settings)
     repeats = settings["crossval"]["repeats"]
     title = f"cross-validation, {protocol}"

@@ -98,7 +98,7 @@ def evaluate(arguments: argparse.Namespace) -> int:
 def _scored(
     arguments: argparse.Namespace, model: Path
 ) -> tuple["ScoredRecordings", "DecisionRule"]:
-    from leakdet.evaluation.split_scores import score_split, scored_recordings
+    from leakdet.evaluation.split_scores import apply_rule, score_split
     from leakdet.storage.model_file import load_mel_detector
     from leakdet.storage.opening import open_any_split, splits_there
 
@@ -108,9 +108,7 @@ def _scored(
             f"{arguments.store}: there is no {arguments.split} split; it has {splits_there(arguments.store)}."
         )
     split = open_any_split(arguments.store, arguments.split)
-    return scored_recordings(
-        score_split(detector, split, arguments.leak), detector.rule
-    ), detector.rule
+    return apply_rule(score_split(detector, split, arguments.leak), detector.rule), detector.rule
 
 
 def _audited(arguments: argparse.Namespace, recordings: "ScoredRecordings") -> dict[str, Any]:
@@ -128,10 +126,10 @@ def _audited(arguments: argparse.Namespace, recordings: "ScoredRecordings") -> d
 
 
 def _group_by(arguments: argparse.Namespace, recordings: "ScoredRecordings") -> list[str]:
-    from leakdet.evaluation.split_scores import split_by
+    from leakdet.evaluation.split_scores import split_group_by
 
     if arguments.group_by is None:
-        return split_by(arguments.store)
+        return split_group_by(arguments.store)
     unknown = [column for column in arguments.group_by if column not in recordings.groups]
     if unknown:
         raise InputError(
@@ -144,9 +142,9 @@ def _shown(
     recordings: "ScoredRecordings", rule: "DecisionRule", group_by: Sequence[str]
 ) -> dict[str, Any]:
     from leakdet._screen import metrics_text
-    from leakdet.evaluation.metrics_json import tables_of
+    from leakdet.evaluation.metrics_json import split_metrics
 
-    tables = {recordings.name: tables_of(recordings, group_by=group_by)}
+    tables = {recordings.name: split_metrics(recordings, group_by=group_by)}
     print(metrics_text(tables, rule))
     return tables
 

@@ -135,7 +135,7 @@ def _evaluate(
     """Fit the rule on val with the best weights, score val and, once, test; and audit the last of them for shortcuts."""
     from leakdet.detection.decision import fit_rule
     from leakdet.evaluation.audit import audit
-    from leakdet.evaluation.split_scores import score_split, scored_recordings
+    from leakdet.evaluation.split_scores import apply_rule, score_split
     from leakdet.storage.opening import open_any_split
 
     val = score_split(best, data.val_split, data.leak_label)
@@ -160,7 +160,7 @@ def _evaluate(
         leak=data.leak_label,
         shuffled=config.data.shuffle_labels,
     )
-    return {name: scored_recordings(scores, best.rule) for name, scores in scored.items()}, audited
+    return {name: apply_rule(scores, best.rule) for name, scores in scored.items()}, audited
 
 
 def _save(
@@ -171,15 +171,15 @@ def _save(
     folder: Path,
 ) -> dict[str, Any]:
     from leakdet._screen import metrics_text
-    from leakdet.evaluation.metrics_json import for_model_file, metrics_content, tables_of
-    from leakdet.evaluation.split_scores import split_by
+    from leakdet.evaluation.metrics_json import for_model_file, metrics_content, split_metrics
+    from leakdet.evaluation.split_scores import split_group_by
     from leakdet.reporting.report import write_results
     from leakdet.reporting.report_input import ReportInput
     from leakdet.storage.model_file import save_model
     from leakdet.training import log_names as names
 
-    group_by = split_by(data.store)
-    tables = {name: tables_of(found, group_by=group_by) for name, found in recordings.items()}
+    group_by = split_group_by(data.store)
+    tables = {name: split_metrics(found, group_by=group_by) for name, found in recordings.items()}
     LOG.info(metrics_text(tables, best.rule))
     for finding in audited["findings"]:
         LOG.info(f"audit    {finding}")

@@ -1,14 +1,14 @@
-"""Dividing all recordings of a store into folds: whole groups are held out, and validation is carved from what is left.
+"""Dividing all recordings of a store into folds: whole groups are held out, and a validation part is taken from the rest.
 
-Nothing of a held-out group reaches training, early stopping or the threshold: a fold's three parts share no group but that
-validation and training may share one where there are too few groups to do without.
+Nothing of a held-out group reaches training, early stopping or the threshold. Validation and training share a
+group only where there are too few groups to avoid it.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int, Shaped
 
 from leakdet.building.splits import balance, give_both_classes
 from leakdet.errors import InputError, first_few
@@ -25,32 +25,38 @@ class Fold:
     train: Int[np.ndarray, " A"]
     val: Int[np.ndarray, " B"]
     test: Int[np.ndarray, " C"]
-    val_by: str  # group | recording: what validation shares with training no part of
+    val_by: str  # group | recording: what validation and training do not share
 
 
-def chosen_rows(
+def select_rows(
     columns: dict[str, np.ndarray], where: dict[str, Sequence[str]], setting: str
-) -> Int[np.ndarray, " R"]:
-    """Rows whose every column of `where` holds one of its values. Raises `InputError` on unknown columns and values."""
-    kept = np.ones(len(next(iter(columns.values()))), bool)
+) -> Int[np.ndarray, " N"]:
+    """Rows that hold one of the values of `where` in each of its columns.
+
+    Raises `InputError` on unknown columns and values, and where no row is left.
+    """
+    selected = np.ones(len(next(iter(columns.values()))), bool)
     for column, values in where.items():
-        found = _column(columns, column, setting)
-        unknown = sorted(set(values) - set(found.tolist()))
+        existing = _column(columns, column, setting)
+        unknown = sorted(set(values) - set(existing.tolist()))
         if unknown:
             raise InputError(
                 f"{setting}.{column}: no recording has {first_few(unknown)}; "
-                f"there are {first_few(sorted(set(found.tolist())))}."
+                f"there are {first_few(sorted(set(existing.tolist())))}."
             )
-        kept &= np.isin(found, list(values))
-    if not kept.any():
+        selected &= np.isin(existing, list(values))
+    if not selected.any():
         raise InputError(f"{setting}={dict(where)}: no recording fits all of it.")
-    return np.flatnonzero(kept)
+    return np.flatnonzero(selected)
 
 
-def group_keys_of(
-    columns: dict[str, np.ndarray], group_by: Sequence[str], recording_ids: np.ndarray, setting: str
-) -> np.ndarray:
-    """The group of each recording, [R] of str; blank where one of its columns is, since its group is then unknown."""
+def group_keys(
+    columns: dict[str, np.ndarray],
+    group_by: Sequence[str],
+    recording_ids: Shaped[np.ndarray, " R"],
+    setting: str,
+) -> Shaped[np.ndarray, " R"]:
+    """The group of each recording as text; blank, for unknown, where one of its columns is."""
     if list(group_by) == [RECORDING]:
         return recording_ids
     if RECORDING in group_by or not group_by:
@@ -62,76 +68,90 @@ def group_keys_of(
 def _column(columns: dict[str, np.ndarray], column: str, setting: str) -> np.ndarray:
     if column not in columns:
         raise InputError(
-            f"{setting}: {column!r} is no group column of this store; it has {first_few(sorted(columns)) or 'none'}."
+            f"{setting}: {column!r} is no group column of this store; it has "
+            f"{first_few(sorted(columns)) or 'none'}."
         )
     return columns[column]
 
 
 def make_folds(
-    groups: np.ndarray, is_leak: Bool[np.ndarray, " R"], folds: int, val_fraction: float, seed: int
+    groups: Shaped[np.ndarray, " R"],
+    is_leak: Bool[np.ndarray, " R"],
+    folds: int,
+    val_fraction: float,
+    seed: int,
 ) -> list[Fold]:
     """Folds over recordings with a known group: every such recording is tested once.
 
-    `folds` 0 leaves out one group at a time; otherwise whole groups are dealt into so many folds, stratified by label. Of
-    what is left, about `val_fraction` validates: whole groups where these come near it, single recordings otherwise.
+    `folds` 0 leaves out one group at a time; otherwise whole groups are distributed over so many folds,
+    stratified by label. Of the rest, about `val_fraction` validates: whole groups where these come near it,
+    single recordings otherwise.
 
     Raises:
-        InputError: fewer groups than folds or than two, or a fold whose training part lacks a class; with the counts.
+        InputError: fewer groups than folds or than two, or a fold whose training part lacks a class; with
+            the counts.
     """
     made = []
-    for label, rest, held_out in dealt(groups, is_leak, folds, seed):
-        train, val, val_by = _carve(groups[rest], is_leak[rest], val_fraction, seed, label)
-        made.append(Fold(label, rest[train], rest[val], held_out, val_by))
+    for name, rest, held_out in hold_out_groups(groups, is_leak, folds, seed):
+        in_val, val_by = _validation_part(groups[rest], is_leak[rest], val_fraction, seed, name)
+        made.append(Fold(name, rest[~in_val], rest[in_val], held_out, val_by))
     return made
 
 
-def dealt(
-    groups: np.ndarray, is_leak: Bool[np.ndarray, " R"], folds: int, seed: int
-) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    """A name, the rows that are left and the rows held out, fold by fold. Raises `InputError` where folds stay empty."""
+def hold_out_groups(
+    groups: Shaped[np.ndarray, " R"], is_leak: Bool[np.ndarray, " R"], folds: int, seed: int
+) -> Iterator[tuple[str, Int[np.ndarray, " A"], Int[np.ndarray, " C"]]]:
+    """Name, remaining rows and held-out rows of each fold. Raises `InputError` where folds would stay empty."""
     known = np.flatnonzero(groups != "")
-    names, number = np.unique(groups[known], return_inverse=True)
+    names, group_of_row = np.unique(groups[known], return_inverse=True)
     if len(names) < max(2, folds):
         raise InputError(
-            f"{len(names)} groups cannot make {max(2, folds)} folds: {first_few(names.tolist())}. Group by a finer column, "
-            "by recording, or ask for fewer folds."
+            f"{len(names)} groups cannot make {max(2, folds)} folds: {first_few(names.tolist())}. "
+            "Group by a finer column, by recording, or ask for fewer folds."
         )
     fold_of_group = np.arange(len(names))
     if folds:
-        counts = _counts(number, is_leak[known], len(names))
+        counts = _class_counts(group_of_row, is_leak[known], len(names))
         fold_of_group = balance(counts, np.full(folds, 1 / folds), seed)
         filled = len(np.unique(fold_of_group))
         if filled < folds:
             raise InputError(
-                f"{len(names)} groups of such sizes and labels fill only {filled} of {folds} folds. Ask for fewer "
-                "folds, or group by a finer column."
+                f"{len(names)} groups of such sizes and labels fill only {filled} of {folds} folds. "
+                "Ask for fewer folds, or group by a finer column."
             )
     for fold in np.unique(fold_of_group):
-        held_out = fold_of_group[number] == fold
+        held_out = fold_of_group[group_of_row] == fold
         yield f"fold {fold + 1}" if folds else str(names[fold]), known[~held_out], known[held_out]
 
 
-def _counts(number: np.ndarray, is_leak: np.ndarray, groups: int) -> np.ndarray:
-    """Recordings of each group without and with a leak, float64 [groups, 2]."""
+def _class_counts(
+    group_of_row: Int[np.ndarray, " R"], is_leak: Bool[np.ndarray, " R"], groups: int
+) -> Float[np.ndarray, "groups 2"]:
+    """Recordings of each group without and with a leak."""
     counts = np.zeros((groups, 2))
-    np.add.at(counts, (number, is_leak.astype(int)), 1)
+    np.add.at(counts, (group_of_row, is_leak.astype(int)), 1)
     return counts
 
 
-def _carve(
-    groups: np.ndarray, is_leak: np.ndarray, val_fraction: float, seed: int, name: str
-) -> tuple[np.ndarray, np.ndarray, str]:
-    """Rows that train, rows that validate, and what they have apart."""
+def _validation_part(
+    groups: Shaped[np.ndarray, " R"],
+    is_leak: Bool[np.ndarray, " R"],
+    val_fraction: float,
+    seed: int,
+    name: str,
+) -> tuple[Bool[np.ndarray, " R"], str]:
+    """Which rows validate, and what they do not share with the others: a group or a recording."""
     for keys, val_by in ((groups, "group"), (np.arange(len(groups)), "recording")):
-        _, number = np.unique(keys, return_inverse=True)
-        counts = _counts(number, is_leak, int(number.max()) + 1)
-        dealt = balance(counts, np.array([1 - val_fraction, val_fraction]), seed)
-        in_val = give_both_classes(dealt, counts, np.array([False, True]), [0, 1])[number] == 1
-        share = in_val.mean()
+        _, key_of_row = np.unique(keys, return_inverse=True)
+        counts = _class_counts(key_of_row, is_leak, int(key_of_row.max()) + 1)
+        part_of_key = balance(counts, np.array([1 - val_fraction, val_fraction]), seed)
+        part_of_key = give_both_classes(part_of_key, counts, np.array([False, True]), [0, 1])
+        in_val = part_of_key[key_of_row] == 1
         both = all(0 < is_leak[part].sum() < part.sum() for part in (in_val, ~in_val))
-        if both and (val_by == "recording" or val_fraction / 2 <= share <= 1.5 * val_fraction):
-            return np.flatnonzero(~in_val), np.flatnonzero(in_val), val_by
+        near = val_fraction / 2 <= in_val.mean() <= 1.5 * val_fraction
+        if both and (val_by == "recording" or near):
+            return in_val, val_by
     raise InputError(
-        f"Leaving out {name}, {int(is_leak.sum())} leaks and {int((~is_leak).sum())} others are left: too few to train and "
-        f"to validate with both (crossval.val_fraction={val_fraction:g})."
+        f"Leaving out {name}, {int(is_leak.sum())} leaks and {int((~is_leak).sum())} others are left: "
+        f"too few to train and to validate with both (crossval.val_fraction={val_fraction:g})."
     )

@@ -1,4 +1,4 @@
-"""The shortcut audit of recordings in a store: how well traits that no leak detector should need tell leaks from the rest."""
+"""The shortcut audit of a store's recordings: how well traits that no leak detector should need predict leaks."""
 
 from typing import Any
 
@@ -10,11 +10,11 @@ from leakdet.evaluation.audit_findings import (
     LOGISTIC,
     PRIOR,
     alarms,
-    null_run,
-    ranked,
+    auroc_with_interval,
+    display_name,
+    null_run_findings,
     remarks,
     same_spectrum,
-    spoken,
 )
 from leakdet.evaluation.baselines import fit_logistic, group_scores, mean_by, trait_scores
 from leakdet.evaluation.traits import Traits, traits_of
@@ -22,8 +22,7 @@ from leakdet.storage.opening import leak_label_of
 from leakdet.storage.store import StoreSplit
 from leakdet.storage.views import pooled
 
-# baselines of a store with one split are fitted on nine tenths of it and score the tenth
-PARTS = 10
+CROSS_FIT_FOLDS = 10  # of a store with one split
 
 
 def baseline_scores(
@@ -32,46 +31,42 @@ def baseline_scores(
     train: Int[np.ndarray, " A"],
     test: Int[np.ndarray, " B"],
 ) -> dict[str, Float[np.ndarray, " B"]]:
-    """Every baseline, fitted on the recordings `train` and scored on the recordings `test`; higher means leak."""
+    """Scores of every baseline, fitted on the rows `train`, for the rows `test`; higher means leak."""
     truth = is_leak[train]
     scores = {
-        name: trait_scores(found[train], truth, found[test])
-        for name, found in traits.values.items()
+        name: trait_scores(values[train], truth, values[test])
+        for name, values in traits.values.items()
     }
-    for column, found in traits.groups.items():
-        scores[GROUP + column] = group_scores(found[train], truth, found[test])
+    for column, values in traits.groups.items():
+        scores[GROUP + column] = group_scores(values[train], truth, values[test])
     scores[LOGISTIC] = _logistic_scores(traits, is_leak, train, test)
     scores[PRIOR] = np.zeros(len(test))
     return scores
 
 
 def _logistic_scores(
-    traits: Traits, is_leak: np.ndarray, train: np.ndarray, test: np.ndarray
-) -> np.ndarray:
-    heard = np.isin(traits.band_recording, train)
-    model = fit_logistic(traits.bands[heard], is_leak[traits.band_recording[heard]])
-    place = np.full(len(is_leak), -1)
-    place[test] = np.arange(len(test))
-    asked = place[traits.band_recording] >= 0
-    return mean_by(model.prob(traits.bands[asked]), place[traits.band_recording[asked]], len(test))
+    traits: Traits,
+    is_leak: Bool[np.ndarray, " R"],
+    train: Int[np.ndarray, " A"],
+    test: Int[np.ndarray, " B"],
+) -> Float[np.ndarray, " B"]:
+    """Mean probability over the windows of each recording, by logistic regression on their bands."""
+    fitted = np.isin(traits.band_recording, train)
+    model = fit_logistic(traits.bands[fitted], is_leak[traits.band_recording[fitted]])
+    position = np.full(len(is_leak), -1)
+    position[test] = np.arange(len(test))
+    owner = position[traits.band_recording]
+    return mean_by(model.prob(traits.bands[owner >= 0]), owner[owner >= 0], len(test))
 
 
-def duplicates(traits: Traits, train: np.ndarray, test: np.ndarray) -> Bool[np.ndarray, " B"]:
-    """Which of the recordings `test` have the sound of one of `train`, at any level."""
-    found = same_spectrum(traits.spectrum[train], traits.spectrum[test])
+def duplicates(
+    traits: Traits, train: Int[np.ndarray, " A"], test: Int[np.ndarray, " B"]
+) -> Bool[np.ndarray, " B"]:
+    """Which of the rows `test` have the sound of one of the rows `train`, at any level."""
+    copies = same_spectrum(traits.spectrum[train], traits.spectrum[test])
     if traits.content is not None:
-        found |= np.isin(traits.content[test], traits.content[train])
-    return found
-
-
-def duplicate_finding(copies: int, of: int) -> list[str]:
-    """The sentence about held-out recordings that training has heard."""
-    if not copies:
-        return []
-    return [
-        f"{copies} of {of} held-out recordings have the same sound as a recording of the training part: the score is too good. "
-        "Keep one copy, or keep copies in one group."
-    ]
+        copies |= np.isin(traits.content[test], traits.content[train])
+    return copies
 
 
 def audit(
@@ -83,72 +78,80 @@ def audit(
     leak: str | None = None,
     shuffled: bool = False,
 ) -> dict[str, Any]:
-    """The audit of `split`, its baselines fitted on `reference`, the training split; None: on nine tenths of `split` itself.
+    """Audit `split`, with baselines fitted on `reference`, the training split; None: cross-fitted on `split`.
 
-    `network_scores` are the recordings' scores, `is_leak` their truth where it is not the store's (a null run).
+    `network_scores` are scores of the recordings, `is_leak` their labels where not the store's (a null run).
 
     Returns what `audit_table` does.
     """
     both = pooled([split] if reference is None else [reference, split])
     leak_label = leak_label_of(split, leak).casefold()
     truth = np.array([name.casefold() == leak_label for name in both.label_names])[both.label_id]
-    asked = np.arange(both.recordings - split.recordings, both.recordings)
+    audited = np.arange(both.recordings - split.recordings, both.recordings)
     if is_leak is not None:
-        truth[asked] = is_leak
+        truth[audited] = is_leak
     traits = traits_of(both)
     scores: dict[str, np.ndarray] = {}
     copies = 0
-    for train, test in _fittings(truth, asked, reference is None):
+    for train, test in _folds(truth, audited, within=reference is None):
         if truth[train].any() and not truth[train].all():
-            for name, found in baseline_scores(traits, truth, train, test).items():
-                scores.setdefault(name, np.zeros(len(truth)))[test] = found
+            for name, of_test in baseline_scores(traits, truth, train, test).items():
+                scores.setdefault(name, np.zeros(len(truth)))[test] = of_test
         copies += int(duplicates(traits, train, test).sum())
-    network = None if network_scores is None else ranked(network_scores, truth[asked], None)
-    table = {name: ranked(found[asked], truth[asked], None) for name, found in scores.items()}
-    return audit_table(network, table, traits, copies, len(asked), shuffled)
+    is_leak = truth[audited]
+    network = None if network_scores is None else auroc_with_interval(network_scores, is_leak, None)
+    baselines = {
+        name: auroc_with_interval(of_all[audited], is_leak, None) for name, of_all in scores.items()
+    }
+    return audit_table(network, baselines, traits, copies, len(audited), shuffled)
 
 
-def _fittings(
-    truth: np.ndarray, asked: np.ndarray, within: bool
+def _folds(
+    truth: Bool[np.ndarray, " R"], audited: Int[np.ndarray, " B"], within: bool
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Rows to fit on and rows to score, each recording scored once."""
-    everyone = np.arange(len(truth))
+    """Rows to fit on and rows to score, each audited recording scored once."""
+    rows = np.arange(len(truth))
     if not within:
-        return [(np.setdiff1d(everyone, asked), asked)]
-    dealt = np.lexsort((np.random.default_rng(0).permutation(len(truth)), truth))
-    part = np.empty(len(truth), np.int64)
-    part[dealt] = everyone % PARTS
-    return [
-        (np.flatnonzero(part != number), np.flatnonzero(part == number))
-        for number in np.unique(part)
-    ]
+        return [(np.setdiff1d(rows, audited), audited)]
+    stratified = np.lexsort((np.random.default_rng(0).permutation(len(truth)), truth))
+    fold = np.empty(len(truth), np.int64)
+    fold[stratified] = rows % CROSS_FIT_FOLDS
+    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in np.unique(fold)]
 
 
 def audit_table(
     network: dict[str, Any] | None,
-    table: dict[str, dict[str, Any]],
+    baselines: dict[str, dict[str, Any]],
     traits: Traits,
     copies: int,
     recordings: int,
     shuffled: bool,
 ) -> dict[str, Any]:
-    """Everything that an audit says, as plain values.
+    """The audit as plain values; `network` and `baselines` as `auroc_with_interval` gives them.
 
-    `{"sentence": the alarms or None, "findings": [every sentence], "network": {"auroc", "interval"} or None, "rows": [{"key",
-    "name", "explanation", "auroc", "interval"}], the best baseline first, "not_computed": {key: reason}, "duplicates": int}`.
+    `{"sentence": the alarms or None, "findings": [every sentence], "network": {"auroc", "interval"} or None,
+    "rows": [{"key", "name", "explanation", "auroc", "interval"}], the best baseline first,
+    "not_computed": {key: reason}, "duplicates": int}`.
     """
-    grave, mild = (
-        null_run(network) if shuffled else (alarms(network, table), remarks(network, table))
-    )
-    grave = duplicate_finding(copies, recordings) + grave
-    sources = {
+    if shuffled:
+        grave, mild = null_run_findings(network)
+    else:
+        grave, mild = alarms(network, baselines), remarks(network, baselines)
+    grave = _duplicate_finding(copies, recordings) + grave
+    explanations = {
         LOGISTIC: "level-free band energies of the mel",
         PRIOR: "the share of leaks",
-    } | traits.source
-    by_group = "the share of leaks in the group, among the recordings trained on"
+        **traits.source,
+    }
+    of_group = "the share of leaks in the group, among the training recordings"
     rows = [
-        {"key": key, "name": spoken(key), "explanation": sources.get(key, by_group), **table[key]}
-        for key in sorted(table, key=lambda key: -(table[key]["auroc"] or 0.0))
+        {
+            "key": key,
+            "name": display_name(key),
+            "explanation": explanations.get(key, of_group),
+            **baselines[key],
+        }
+        for key in sorted(baselines, key=lambda key: -(baselines[key]["auroc"] or 0.0))
     ]
     return {
         "sentence": " ".join(grave) or None,
@@ -158,3 +161,12 @@ def audit_table(
         "not_computed": dict(traits.missing),
         "duplicates": copies,
     }
+
+
+def _duplicate_finding(copies: int, recordings: int) -> list[str]:
+    if not copies:
+        return []
+    return [
+        f"{copies} of {recordings} held-out recordings have the same sound as a training recording, so the score "
+        "is too good. Keep one copy, or keep copies in one group."
+    ]

@@ -1,4 +1,4 @@
-"""What every network must beat: a single trait, the group's record, logistic regression on band energies.
+"""Baselines that every network must beat: a single trait, the group's leak share, logistic regression on band energies.
 
 All are fitted on training recordings and score others. Pure functions on arrays; higher scores mean leak.
 """
@@ -6,7 +6,7 @@ All are fitted on training recordings and score others. Pure functions on arrays
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 
 from leakdet.detection.calibration import sigmoid
 from leakdet.evaluation.metrics import auroc
@@ -15,28 +15,28 @@ from leakdet.evaluation.metrics import auroc
 def trait_scores(
     train: Float[np.ndarray, " A"], is_leak: Bool[np.ndarray, " A"], test: Float[np.ndarray, " B"]
 ) -> Float[np.ndarray, " B"]:
-    """One trait as a score, turned so that it points to leaks among the training recordings.
+    """The trait as a score, its sign turned so that leaks score higher in training.
 
-    The raw value is kept, so that scores of several folds may be pooled.
+    The value itself is kept, so that scores of several folds can be pooled.
     """
     area = auroc(train, is_leak)
     return -test if area is not None and area < 0.5 else test.copy()
 
 
 def group_scores(
-    train: np.ndarray, is_leak: Bool[np.ndarray, " A"], test: np.ndarray
+    train: Shaped[np.ndarray, " A"], is_leak: Bool[np.ndarray, " A"], test: Shaped[np.ndarray, " B"]
 ) -> Float[np.ndarray, " B"]:
-    """How much likelier than on average a leak is in the recording's group, as log-odds; 0 in a group never met.
+    """Log-odds of a leak in the recording's group over those of all; 0 for a group without training recordings.
 
-    Each group's record is joined by one recording of the average leak share.
+    Each group is smoothed by one more recording of the average leak share.
     """
     names, number = np.unique(train, return_inverse=True)
     share = float(is_leak.mean())
     leaks = np.bincount(number, is_leak, len(names)) + share
     others = np.bincount(number, ~is_leak, len(names)) + 1.0 - share
-    evidence = np.log(leaks / others) - np.log(share / (1.0 - share))
-    place = np.clip(np.searchsorted(names, test), 0, len(names) - 1)
-    return np.where(names[place] == test, evidence[place], 0.0)
+    log_odds = np.log(leaks / others) - np.log(share / (1.0 - share))
+    index = np.clip(np.searchsorted(names, test), 0, len(names) - 1)
+    return np.where(names[index] == test, log_odds[index], 0.0)
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,7 @@ def fit_logistic(
 
 def mean_by(
     values: Float[np.ndarray, " N"], owner: Int[np.ndarray, " N"], owners: int
-) -> Float[np.ndarray, " R"]:
-    """Mean of the values of each owner."""
-    return np.asarray(
-        np.bincount(owner, values, owners) / np.maximum(1, np.bincount(owner, minlength=owners))
-    )
+) -> Float[np.ndarray, " owners"]:
+    """Mean of the values of each owner; 0 where an owner has none."""
+    counts = np.bincount(owner, minlength=owners)
+    return np.asarray(np.bincount(owner, values, owners) / np.maximum(1, counts))

@@ -1,4 +1,4 @@
-"""The curves behind the figures, as few points as an eye can tell apart, from any number of recordings."""
+"""The curves behind the figures, as few points as the eye can tell apart, from any number of recordings."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from leakdet.detection.ranking import rank
-from leakdet.evaluation.groups import wilson
+from leakdet.evaluation.intervals import wilson
 
 MAX_POINTS = 300
 SCORE_BINS = 20
@@ -20,53 +20,59 @@ def curves(
 ) -> dict[str, Any]:
     """`roc` and `precision_recall` (None where a class is missing), `histogram` of the scores and `reliability`.
 
-    - `roc`: [[fpr, tpr], …] from [0, 0] to [1, 1]; `precision_recall`: [[recall, precision], …] by rising recall. Curves
-      of more than 300 corners keep those where they bend most.
+    - `roc`: [[fpr, tpr], …] from [0, 0] to [1, 1]; `precision_recall`: [[recall, precision], …] by rising
+      recall. Curves of more than 300 corners are thinned.
     - `histogram`: `edges` of 20 equal bins of the score, counts `leak` and `no_leak`.
-    - `reliability`: per tenth of `probability` that holds recordings: `n`, `mean_prob`, `leak_share` and its `interval`.
+    - `reliability`: per non-empty tenth of `probability`: `n`, `mean_prob`, `leak_share` and its `interval`.
     """
-    made: dict[str, Any] = {"roc": None, "precision_recall": None}
+    roc = precision_recall = None
     if is_leak.any() and not is_leak.all():
         cuts = rank(scores, is_leak).cuts()
         tp, fp = cuts.tp[0], cuts.fp[0]
-        roc = np.stack([fp / fp[-1], tp / tp[-1]], axis=1)
-        precision_recall = np.stack([tp[1:] / tp[-1], tp[1:] / (tp[1:] + fp[1:])], axis=1)
-        made["roc"] = _plain(thinned(roc))
-        made["precision_recall"] = _plain(thinned(precision_recall))
-    return made | {
+        roc = _thinned_list(fp / fp[-1], tp / tp[-1])
+        precision_recall = _thinned_list(tp[1:] / tp[-1], tp[1:] / (tp[1:] + fp[1:]))
+    return {
+        "roc": roc,
+        "precision_recall": precision_recall,
         "histogram": _histogram(scores, is_leak),
         "reliability": _reliability(probability, is_leak),
     }
 
 
-def thinned(points: Float[np.ndarray, "N 2"], most: int = MAX_POINTS) -> Float[np.ndarray, "K 2"]:
-    """Corners of a line: those within a straight run go, then all that an even walk along the line does not need."""
+def thinned(
+    points: Float[np.ndarray, "N 2"], max_points: int = MAX_POINTS
+) -> Float[np.ndarray, "K 2"]:
+    """Drop points inside straight runs, then keep those nearest to even steps along the line; ends stay."""
     if len(points) > 2:
         before, after = points[1:-1] - points[:-2], points[2:] - points[1:-1]
         bends = np.abs(before[:, 0] * after[:, 1] - before[:, 1] * after[:, 0]) > 1e-15
         points = points[np.concatenate([[True], bends, [True]])]
-    if len(points) <= most:
+    if len(points) <= max_points:
         return points
-    walked = np.concatenate([[0.0], np.cumsum(np.abs(np.diff(points, axis=0)).sum(axis=1))])
-    kept = np.searchsorted(walked, np.linspace(0.0, walked[-1], most))
+    length = np.concatenate([[0.0], np.cumsum(np.abs(np.diff(points, axis=0)).sum(axis=1))])
+    kept = np.searchsorted(length, np.linspace(0.0, length[-1], max_points))
     return np.asarray(points[np.unique(np.append(kept, [0, len(points) - 1]))])
 
 
-def _plain(points: np.ndarray) -> list[list[float]]:
-    return [[round(float(x), 6), round(float(y), 6)] for x, y in points]
+def _thinned_list(x: Float[np.ndarray, " N"], y: Float[np.ndarray, " N"]) -> list[list[float]]:
+    points: list[list[float]] = thinned(np.stack([x, y], axis=1)).round(6).tolist()
+    return points
 
 
-def _histogram(scores: np.ndarray, is_leak: np.ndarray) -> dict[str, list[float] | list[int]]:
+def _histogram(
+    scores: Float[np.ndarray, " R"], is_leak: Bool[np.ndarray, " R"]
+) -> dict[str, list[float] | list[int]]:
     edges = np.linspace(0.0, 1.0, SCORE_BINS + 1)
-    of_leaks, of_rest = (np.histogram(scores[which], edges)[0] for which in (is_leak, ~is_leak))
     return {
         "edges": edges.round(6).tolist(),
-        "leak": [int(n) for n in of_leaks],
-        "no_leak": [int(n) for n in of_rest],
+        "leak": np.histogram(scores[is_leak], edges)[0].tolist(),
+        "no_leak": np.histogram(scores[~is_leak], edges)[0].tolist(),
     }
 
 
-def _reliability(probability: np.ndarray, is_leak: np.ndarray) -> list[dict[str, Any]]:
+def _reliability(
+    probability: Float[np.ndarray, " R"], is_leak: Bool[np.ndarray, " R"]
+) -> list[dict[str, Any]]:
     bins = np.minimum((probability * RELIABILITY_BINS).astype(np.int64), RELIABILITY_BINS - 1)
     rows = []
     for index in np.unique(bins):

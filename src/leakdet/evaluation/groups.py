@@ -1,51 +1,17 @@
-"""Where a detector errs: counts and rates per sensor, site, pipe …, and the group that stands out as the worst."""
+"""Errors by group: counts and rates per sensor, site, pipe …, and the group that stands out as the worst."""
 
 import math
 from collections.abc import Mapping
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Shaped
+from jaxtyping import Bool, Int, Shaped
+
+from leakdet.evaluation.intervals import LEVEL, f1_interval, wilson
 
 MAX_GROUPS = 50
-FEW_RECORDINGS = 5  # a group of fewer is not named the worst while a larger one errs too
-
-
-def wilson(hits: int, n: int, level: float = 0.95) -> list[float] | None:
-    """Interval of a share, `hits` of `n` [Wilson 1927]; None where n is 0.
-
-    Never empty at 0 of n or n of n, where a bootstrap gives [0, 0] or [1, 1].
-
-    >>> [round(end, 3) for end in wilson(0, 10)]
-    [0.0, 0.278]
-    """
-    if n == 0:
-        return None
-    z = NormalDist().inv_cdf(0.5 + level / 2.0)
-    share, spread = hits / n, z * z / n
-    centre = (share + spread / 2.0) / (1.0 + spread)
-    half = z * math.sqrt(share * (1.0 - share) / n + spread / (4.0 * n)) / (1.0 + spread)
-    low = 0.0 if hits == 0 else max(0.0, centre - half)
-    return [low, 1.0 if hits == n else min(1.0, centre + half)]
-
-
-def pairs_in_order(area: float, positives: int, negatives: int) -> tuple[int, int]:
-    """An AUROC of 0 or 1 as the share that `wilson` takes: so many pairs are in order, of so many that are independent.
-
-    As many pairs of a leak and another recording have no recording in common as the smaller class has.
-
-    >>> pairs_in_order(1.0, 3, 40)
-    (3, 3)
-    """
-    pairs = min(positives, negatives)
-    return round(area * pairs), pairs
-
-
-def f1_interval(tp: int, errors: int, level: float = 0.95) -> list[float] | None:
-    """Interval of F1 from `tp` and `errors` = FP + FN: F1 = 2 J / (1 + J) rises with J = TP / (TP + FP + FN), a share."""
-    share = wilson(tp, tp + errors, level)
-    return None if share is None else [2.0 * end / (1.0 + end) for end in share]
+# A group of fewer recordings is not called the worst while a larger one has errors too.
+FEW_RECORDINGS = 5
 
 
 def group_tables(
@@ -53,16 +19,16 @@ def group_tables(
     is_leak: Bool[np.ndarray, " R"],
     decision: Bool[np.ndarray, " R"],
 ) -> dict[str, Any]:
-    """`{"columns": {column: [row per value, worst first]}, "left_out": {column: reason}, "worst": ... or None}`.
+    """`{"columns": {column: [row per value, worst first]}, "left_out": {column: reason}, "worst": … or None}`.
 
-    A row has counts, `error_rate`, `f1`, `fpr`, `recall` (None where undefined) and their Wilson `intervals`. Worst is
-    the group whose error rate is high for sure: the one with the highest lower bound.
+    A row has counts, `error_rate`, `f1`, `fpr`, `recall` (None where undefined) and their Wilson
+    `intervals`. The worst group is the one whose error rate has the highest lower bound.
     """
     columns: dict[str, list[dict[str, Any]]] = {}
     left_out: dict[str, str] = {}
     for column, values in groups.items():
         names, group_of_row = np.unique(values.astype(str), return_inverse=True)
-        reason = _why_no_groups(len(names), len(values))
+        reason = _reason_to_skip(len(names), len(values))
         if reason is None:
             columns[column] = _rows(names, group_of_row, is_leak, decision)
         else:
@@ -70,7 +36,7 @@ def group_tables(
     return {"columns": columns, "left_out": left_out, "worst": _worst(columns)}
 
 
-def _why_no_groups(names: int, recordings: int) -> str | None:
+def _reason_to_skip(names: int, recordings: int) -> str | None:
     if names < 2:
         return "it has one value only"
     if names == recordings:
@@ -81,23 +47,18 @@ def _why_no_groups(names: int, recordings: int) -> str | None:
 
 
 def _rows(
-    names: np.ndarray, group_of_row: np.ndarray, is_leak: np.ndarray, decision: np.ndarray
+    names: Shaped[np.ndarray, " G"],
+    group_of_row: Int[np.ndarray, " R"],
+    is_leak: Bool[np.ndarray, " R"],
+    decision: Bool[np.ndarray, " R"],
 ) -> list[dict[str, Any]]:
-    def count(which: np.ndarray) -> list[int]:
-        return [int(n) for n in np.bincount(group_of_row[which], minlength=len(names))]
-
-    counts = zip(
-        count(is_leak & decision),
-        count(~is_leak & decision),
-        count(is_leak & ~decision),
-        count(~is_leak & ~decision),
-        strict=True,
-    )
-    rows = [group_row(str(name), *four) for name, four in zip(names, counts, strict=True)]
+    cells = (is_leak & decision, ~is_leak & decision, is_leak & ~decision, ~is_leak & ~decision)
+    counts = [np.bincount(group_of_row[cell], minlength=len(names)).tolist() for cell in cells]
+    rows = [_row(str(name), *of_name) for name, *of_name in zip(names, *counts, strict=True)]
     return sorted(rows, key=_badness, reverse=True)
 
 
-def group_row(value: str, tp: int, fp: int, fn: int, tn: int) -> dict[str, Any]:
+def _row(value: str, tp: int, fp: int, fn: int, tn: int) -> dict[str, Any]:
     """Counts, rates and intervals of one group."""
     n, errors = tp + fp + fn + tn, fp + fn
     positives, negatives = tp + fn, fp + tn
@@ -136,7 +97,8 @@ def _worst(columns: Mapping[str, list[dict[str, Any]]]) -> dict[str, Any] | None
     column, row = max(large or erring, key=lambda pair: _badness(pair[1]))
     others = [other for other in columns[column] if other is not row]
     errors, n = sum(other["errors"] for other in others), sum(other["n"] for other in others)
-    compared = sum(len(rows) for rows in columns.values())
+    # Bonferroni: every group of every column was a candidate.
+    level = 1.0 - (1.0 - LEVEL) / sum(len(rows) for rows in columns.values())
     return {
         "column": column,
         "value": row["value"],
@@ -146,12 +108,12 @@ def _worst(columns: Mapping[str, list[dict[str, Any]]]) -> dict[str, Any] | None
         "interval": row["intervals"]["error_rate"],
         "others_errors": errors,
         "others_n": n,
-        "stands_out": _exceeds(row["errors"], row["n"], errors, n, level=1.0 - 0.05 / compared),
+        "stands_out": _exceeds(row["errors"], row["n"], errors, n, level),
     }
 
 
 def _exceeds(hits: int, n: int, other_hits: int, other_n: int, level: float) -> bool:
-    """Whether the first share is the larger beyond chance: Newcombe's interval of the difference lies above 0."""
+    """Whether the first share is significantly larger: Newcombe's interval of the difference lies above 0."""
     first, second = wilson(hits, n, level), wilson(other_hits, other_n, level)
     if first is None or second is None:
         return False
@@ -160,16 +122,17 @@ def _exceeds(hits: int, n: int, other_hits: int, other_n: int, level: float) -> 
 
 
 def worst_sentence(groups: Mapping[str, Any]) -> str | None:
-    """The worst group of `group_tables` by name, and whether that is more than chance; None where there are no groups."""
+    """The worst group of `group_tables`, and whether that may be chance; None where there are no groups."""
     worst = groups["worst"]
     if worst is None:
-        return "No group had a mistake." if groups["columns"] else None
-    ending = (
+        return "No group had an error." if groups["columns"] else None
+    conclusion = (
         "That is more than chance: look there first."
         if worst["stands_out"]
-        else "That may be chance: no group stands out for sure."
+        else "That may be chance: no group is clearly worse."
     )
     return (
-        f"Most mistakes: {worst['column']} {worst['value'] or '(not given)'}, {worst['errors']} of {worst['n']} wrong "
-        f"({worst['error_rate']:.0%}), {worst['others_errors']} of {worst['others_n']} elsewhere. {ending}"
+        f"Most errors: {worst['column']} {worst['value'] or '(not given)'}, "
+        f"{worst['errors']} of {worst['n']} wrong ({worst['error_rate']:.0%}), "
+        f"{worst['others_errors']} of {worst['others_n']} elsewhere. {conclusion}"
     )

@@ -1,7 +1,7 @@
-"""How far a metric may be trusted: bootstrap intervals by recording or group, two models on the same rows.
+"""Confidence intervals: bootstrap by recording or group, Wilson's for shares, paired differences of two models.
 
-A replicate draws as many recordings (or whole groups) as there are, with replacement. It is held as how often
-each was drawn, and weights the rows of a ranking that is sorted once.
+A bootstrap replicate draws as many recordings (or whole groups) as there are, with replacement. It is stored as
+how often each was drawn, and weights the rows of a ranking that is sorted once.
 """
 
 from collections.abc import Collection, Iterator
@@ -9,27 +9,68 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
+from scipy.stats import binomtest
 
 from leakdet.detection.ranking import rank
 from leakdet.errors import SettingsError
-from leakdet.evaluation.metrics import RATES, binary_metrics, metric_values, sample
+from leakdet.evaluation.metrics import RATES, binary_metrics, metric_values, score_set
 
+LEVEL = 0.95
 FEW_GROUPS = 10
-# Numbers in one block of replicates: 2 MB, about what a core's cache holds.
+# Weights in one block of replicates: 2 MB, about the size of a core's cache.
 _BLOCK = 1 << 18
+
+
+def wilson(hits: int, n: int, level: float = LEVEL) -> list[float] | None:
+    """Wilson score interval [Wilson 1927] of the share `hits / n`; None where n is 0.
+
+    Has a width at 0 of n and n of n too, where a bootstrap gives [0, 0] or [1, 1].
+
+    >>> [round(end, 3) for end in wilson(0, 10)]
+    [0.0, 0.278]
+    """
+    if n == 0:
+        return None
+    interval = binomtest(hits, n).proportion_ci(level, method="wilson")
+    return [float(interval.low), float(interval.high)]
+
+
+def f1_interval(tp: int, errors: int) -> list[float] | None:
+    """Interval of F1 from `tp` and `errors` = FP + FN, by Wilson's of the share J = TP / (TP + FP + FN).
+
+    F1 = 2 J / (1 + J) rises with J.
+    """
+    share = wilson(tp, tp + errors)
+    return None if share is None else [2.0 * end / (1.0 + end) for end in share]
+
+
+def perfect_auroc_interval(auroc: float, positives: int, negatives: int) -> list[float] | None:
+    """Interval of an AUROC of exactly 0 or 1: Wilson's, of as many independent pairs as the smaller class has rows.
+
+    Pairs of a leak and another recording are independent where they have no recording in common.
+
+    >>> perfect_auroc_interval(1.0, 3, 40) == wilson(3, 3)
+    True
+    """
+    pairs = min(positives, negatives)
+    return wilson(round(auroc * pairs), pairs)
 
 
 @dataclass(frozen=True)
 class _Resampling:
-    """Which unit each row belongs to (None: a unit of its own), and what the units are called."""
+    """The unit that each row belongs to (None: rows are drawn one by one), and what units are called."""
 
-    unit_of_row: np.ndarray | None
+    unit_of_row: Int[np.ndarray, " N"] | None
     units: int
     name: str
 
-    def draws(self, rows: int, replicates: int, seed: int) -> Iterator[np.ndarray]:
-        """Weights [B, N] of the rows, in blocks of replicates; the size of a block changes no draw."""
+    def draws(self, rows: int, replicates: int, seed: int) -> Iterator[Int[np.ndarray, "B N"]]:
+        """Weights of the rows in blocks of replicates; the block size does not affect the draws."""
+        if replicates < 1:
+            raise SettingsError(
+                f"A bootstrap needs at least 1 replicate; {replicates} were asked for."
+            )
         rng = np.random.default_rng(seed)
         size = max(1, _BLOCK // max(rows, self.units))
         for start in range(0, replicates, size):
@@ -59,21 +100,18 @@ def bootstrap_intervals(
     *,
     replicates: int = 2000,
     seed: int = 0,
-    level: float = 0.95,
     probabilities: bool = True,
     only: Collection[str] = (),
 ) -> dict[str, Any]:
-    """Percentile bootstrap intervals [Efron and Tibshirani 1993] of every metric in `metrics.RATES`, or of those in `only`.
+    """95 % percentile bootstrap intervals [Efron and Tibshirani 1993] of `metrics.RATES`, or of those in `only`.
 
     Rows are drawn one by one, or whole `groups` at a time where given: the site of a recording, or, for the
-    metrics of windows, the recording of a window. The threshold stays as it is.
+    metrics of windows, the recording of a window. The threshold is not fitted again.
 
-    Returns {key: [low, high]}, None where the metric itself is undefined or more than half of the replicates
-    leave it so, and `note`: None, or what limits the intervals. Does not depend on the order of the rows.
-    Work and memory are O(replicates * N) and O(N). Raises `SettingsError` on less than 1 replicate or a level
-    outside (0, 1), and as `metrics.binary_metrics`.
+    Returns {key: [low, high]}, None where the metric or more than half of its replicates are undefined, and
+    `note`: None, or what limits the intervals. The order of the rows does not matter. Takes O(replicates * N)
+    time and O(N) memory. Raises what `metrics.binary_metrics` raises.
     """
-    _check_level(replicates, level)
     point = binary_metrics(scores, is_leak, threshold, probabilities=probabilities)
     keys = [key for key in only or RATES if point[key] is not None]
     ranking = rank(scores, is_leak, probabilities=probabilities)
@@ -81,33 +119,30 @@ def bootstrap_intervals(
     intervals: dict[str, Any] = dict.fromkeys(RATES)
     if plan.units < 2 or not keys:
         return intervals | {"note": f"no interval can be drawn from {plan.units} {plan.name}"}
-    # Rows are drawn in sorted order: without groups any row is as good as another, so no weight has to be
-    # moved.
+    # Without groups all rows are drawn alike, so the weights need not be sorted as the rows are.
     blocks = [
-        metric_values(sample(ranking, threshold, weights), keys)
+        metric_values(score_set(ranking, threshold, weights), keys)
         for weights in plan.draws(len(scores), replicates, seed)
     ]
     lost = []
     for key in keys:
         values = np.concatenate([block[key] for block in blocks])
-        intervals[key] = _percentile_interval(values, level)
-        if np.isnan(values).any():
-            lost.append(f"{key} in {int(np.isnan(values).sum())}")
+        intervals[key] = _percentile_interval(values)
+        lost += _lost(key, values)
     return intervals | {"note": _note(plan, lost, replicates)}
 
 
-def _check_level(replicates: int, level: float) -> None:
-    if replicates < 1 or not 0.0 < level < 1.0:
-        raise SettingsError(
-            f"A bootstrap of {replicates} replicates at level {level}: at least 1, a level between 0 and 1."
-        )
-
-
-def _percentile_interval(values: np.ndarray, level: float) -> list[float] | None:
+def _percentile_interval(values: np.ndarray) -> list[float] | None:
     defined = values[~np.isnan(values)]
     if 2 * len(defined) < len(values):
         return None
-    return [float(end) for end in np.quantile(defined, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])]
+    return [float(end) for end in np.quantile(defined, [(1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0])]
+
+
+def _lost(key: str, values: np.ndarray) -> list[str]:
+    """How many replicates leave a metric undefined, if any."""
+    count = int(np.isnan(values).sum())
+    return [f"{key} in {count}"] if count else []
 
 
 def _note(plan: _Resampling, lost: list[str], replicates: int) -> str | None:
@@ -129,21 +164,18 @@ def paired_difference(
     threshold_b: float,
     groups: Shaped[np.ndarray, " N"] | None = None,
     replicates: int = 2000,
-    seed: int = 0,
-    level: float = 0.95,
 ) -> dict[str, Any]:
-    """Metric of model b minus that of model a on the same rows, with an interval: both see each replicate.
+    """Metric of model b minus that of model a on the same rows, with an interval: replicates are shared.
 
     `metric` is a key of `metrics.RATES`, the scores are probabilities, each model has its own threshold;
     `groups` as in `bootstrap_intervals`.
 
     Returns {"metric", "a", "b", "difference", "interval": [low, high], "note"}; None where undefined. The
-    difference is beyond chance at this level where the interval does not hold 0. Raises `SettingsError` on an
-    unknown metric.
+    difference is significant at 5 % where the interval excludes 0. Raises `SettingsError` on an unknown
+    metric.
     """
     if metric not in RATES:
         raise SettingsError(f"The metric to compare is {metric!r}; allowed are {', '.join(RATES)}.")
-    _check_level(replicates, level)
     a = binary_metrics(scores_a, is_leak, threshold_a)[metric]
     b = binary_metrics(scores_b, is_leak, threshold_b)[metric]
     result: dict[str, Any] = {
@@ -162,36 +194,15 @@ def paired_difference(
         return result | {"difference": b - a, "note": note}
     sides = [(rank(scores_a, is_leak), threshold_a), (rank(scores_b, is_leak), threshold_b)]
     blocks = []
-    for weights in plan.draws(len(is_leak), replicates, seed):
+    for weights in plan.draws(len(is_leak), replicates, seed=0):
         of_a, of_b = (
-            RATES[metric](sample(ranking, at, np.take(weights, ranking.order, axis=1)))
+            RATES[metric](score_set(ranking, at, np.take(weights, ranking.order, axis=1)))
             for ranking, at in sides
         )
         blocks.append(of_b - of_a)
     values = np.concatenate(blocks)
-    lost = [f"{metric} in {int(np.isnan(values).sum())}"] if np.isnan(values).any() else []
-    interval = _percentile_interval(values, level)
     return result | {
         "difference": b - a,
-        "interval": interval,
-        "note": _note(plan, lost, replicates),
+        "interval": _percentile_interval(values),
+        "note": _note(plan, _lost(metric, values), replicates),
     }
-
-
-def mcnemar(
-    correct_a: Bool[np.ndarray, " N"], correct_b: Bool[np.ndarray, " N"]
-) -> dict[str, int | float]:
-    """McNemar's exact test whether two models err equally often on the same recordings.
-
-    Returns {"only_a", "only_b", "p_value"}: recordings that only one model gets right, and the two-sided
-    binomial probability of a split at least as uneven, min(1, 2 P(X <= min)) with X ~ B(only_a + only_b,
-    1/2). Recordings of one site are not independent: there the p-value is too small, and the interval of
-    `paired_difference` by group is the better guide.
-    """
-    only_a = int(np.count_nonzero(correct_a & ~correct_b))
-    only_b = int(np.count_nonzero(correct_b & ~correct_a))
-    n, least = only_a + only_b, min(only_a, only_b)
-    i = np.arange(least, dtype=np.float64)
-    log_choose = np.concatenate(([0.0], np.cumsum(np.log((n - i) / (i + 1.0)))))
-    tail = float(np.exp(np.logaddexp.reduce(log_choose) - n * np.log(2.0)))
-    return {"only_a": only_a, "only_b": only_b, "p_value": min(1.0, 2.0 * tail)}

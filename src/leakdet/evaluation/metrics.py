@@ -1,7 +1,7 @@
-"""Metrics of leak against the rest, exact, with a reason for each that the rows at hand leave undefined.
+"""Exact metrics of leak against the rest, with a reason for each that the rows leave undefined.
 
-The same functions score recordings and windows, one sample and thousands of bootstrap replicates: each takes
-weighted counts at the cuts of one `Ranking`.
+Recordings and windows, one set of scores and thousands of bootstrap replicates share these functions: each
+reads weighted counts at the cuts of one `Ranking`.
 """
 
 from collections.abc import Callable, Iterable
@@ -22,103 +22,94 @@ COUNTS = ("n", "positives", "negatives", "predicted_positives", "tp", "fp", "fn"
 
 
 @dataclass(frozen=True)
-class Sample:
-    """Rows under `B` weightings, and what the metrics read off them; build with `sample`."""
+class ScoreSet:
+    """`N` labelled scores under `B` weightings, cut at a threshold; `tp` and `fp` count at that cut."""
 
     ranking: Ranking
     weights: Int[np.ndarray, "B N"]
     cuts: Cuts
-    cut: int
-
-    @property
-    def tp(self) -> Int[np.ndarray, " B"]:
-        """Leaks called leak at the threshold."""
-        return self.cuts.tp[:, self.cut]
-
-    @property
-    def fp(self) -> Int[np.ndarray, " B"]:
-        """False alarms at the threshold."""
-        return self.cuts.fp[:, self.cut]
+    tp: Int[np.ndarray, " B"]
+    fp: Int[np.ndarray, " B"]
 
     @property
     def positives(self) -> Int[np.ndarray, " B"]:
-        """Leak rows."""
         return self.cuts.positives
 
     @property
     def negatives(self) -> Int[np.ndarray, " B"]:
-        """Rows without a leak."""
         return self.cuts.negatives
 
+    @property
+    def n(self) -> Int[np.ndarray, " B"]:
+        return np.asarray(self.positives + self.negatives)
 
-Metric = Callable[[Sample], np.ndarray]
+
+Metric = Callable[[ScoreSet], np.ndarray]
 
 
-def sample(
+def score_set(
     ranking: Ranking, threshold: float, weights: Int[np.ndarray, "B N"] | None = None
-) -> Sample:
-    """The rows of a ranking cut at `score >= threshold`; weights in sorted order, None: each row once."""
+) -> ScoreSet:
+    """Cut a ranking at `score >= threshold`; weights are in sorted order, None counts each row once."""
     if weights is None:
         weights = np.ones((1, len(ranking.scores)), np.int64)
-    return Sample(ranking, weights, ranking.cuts(weights), ranking.cut(threshold))
+    cuts, cut = ranking.cuts(weights), ranking.cut(threshold)
+    return ScoreSet(ranking, weights, cuts, cuts.tp[:, cut], cuts.fp[:, cut])
 
 
 def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    """NaN where the whole is nothing."""
-    nothing = np.full(np.shape(part), np.nan)
-    return np.asarray(np.divide(part, whole, out=nothing, where=whole > 0))
+    """Divide, giving NaN where the denominator is 0."""
+    undefined = np.full(np.shape(part), np.nan)
+    return np.asarray(np.divide(part, whole, out=undefined, where=whole > 0))
 
 
-def _accuracy(s: Sample) -> np.ndarray:
-    return _ratio(s.tp + s.negatives - s.fp, s.positives + s.negatives)
+def _accuracy(s: ScoreSet) -> np.ndarray:
+    return _ratio(s.tp + s.negatives - s.fp, s.n)
 
 
-def _balanced_accuracy(s: Sample) -> np.ndarray:
+def _balanced_accuracy(s: ScoreSet) -> np.ndarray:
     return np.asarray(0.5 * (_recall(s) + _specificity(s)))
 
 
-def _precision(s: Sample) -> np.ndarray:
+def _precision(s: ScoreSet) -> np.ndarray:
     return _ratio(s.tp, s.tp + s.fp)
 
 
-def _recall(s: Sample) -> np.ndarray:
+def _recall(s: ScoreSet) -> np.ndarray:
     return _ratio(s.tp, s.positives)
 
 
-def _specificity(s: Sample) -> np.ndarray:
+def _specificity(s: ScoreSet) -> np.ndarray:
     return _ratio(s.negatives - s.fp, s.negatives)
 
 
-def _fpr(s: Sample) -> np.ndarray:
+def _fpr(s: ScoreSet) -> np.ndarray:
     return _ratio(s.fp, s.negatives)
 
 
-def _f1(s: Sample) -> np.ndarray:
-    """2 TP / (2 TP + FP + FN): 0 where leaks exist and none is called one, undefined where there are none."""
+def _f1(s: ScoreSet) -> np.ndarray:
+    """2 TP / (2 TP + FP + FN): 0 where leaks exist and none is predicted, undefined without leaks."""
     return np.where(s.positives > 0, _ratio(2.0 * s.tp, s.positives + s.tp + s.fp), np.nan)
 
 
-def _auroc(s: Sample) -> np.ndarray:
+def _auroc(s: ScoreSet) -> np.ndarray:
     """Mann-Whitney: the share of pairs in which the leak scores higher, ties counting half."""
     higher = s.cuts.tp[:, :-1] + s.cuts.tp[:, 1:]
-    return _ratio(
-        0.5 * np.einsum("bc,bc->b", np.diff(s.cuts.fp, axis=1), higher), s.positives * s.negatives
-    )
+    pairs = 0.5 * np.einsum("bc,bc->b", np.diff(s.cuts.fp, axis=1), higher)
+    return _ratio(pairs, s.positives * s.negatives)
 
 
-def _average_precision(s: Sample) -> np.ndarray:
+def _average_precision(s: ScoreSet) -> np.ndarray:
     """Precision averaged over the steps of recall, without interpolation."""
-    found, false = (
-        np.take(counts, s.ranking.leak_cuts, axis=1) for counts in (s.cuts.tp, s.cuts.fp)
-    )
-    # Nothing is called before the first row of weight: 0 / 1 there, and recall makes no step.
-    precision = found / np.maximum(found + false, 1)
-    first = found[:, :1] * precision[:, :1]
-    steps = np.einsum("bc,bc->b", np.diff(found, axis=1), precision[:, 1:])
+    tp, fp = (np.take(counts, s.ranking.leak_cuts, axis=1) for counts in (s.cuts.tp, s.cuts.fp))
+    # Rows of weight 0 may come first: precision is then 0 / 1, and recall makes no step.
+    precision = tp / np.maximum(tp + fp, 1)
+    first = tp[:, :1] * precision[:, :1]
+    steps = np.einsum("bc,bc->b", np.diff(tp, axis=1), precision[:, 1:])
     return _ratio(steps + first.sum(axis=1), s.positives)
 
 
-def _tpr_at_fpr(s: Sample, limit: float) -> np.ndarray:
+def _tpr_at_fpr(s: ScoreSet, limit: float) -> np.ndarray:
     """The highest TPR of any threshold with FPR <= limit, not interpolated."""
     allowed = np.floor(limit * s.negatives + COUNT_SLACK).astype(np.int64)
     cut = [
@@ -129,34 +120,31 @@ def _tpr_at_fpr(s: Sample, limit: float) -> np.ndarray:
     return np.where(s.negatives > 0, rate, np.nan)
 
 
-def _fpr_at_tpr(s: Sample, limit: float) -> np.ndarray:
+def _fpr_at_tpr(s: ScoreSet, limit: float) -> np.ndarray:
     """The lowest FPR of any threshold with TPR >= limit, not interpolated."""
-    wanted = np.ceil(limit * s.positives - COUNT_SLACK).astype(np.int64)
+    required = np.ceil(limit * s.positives - COUNT_SLACK).astype(np.int64)
     cut = [
         np.searchsorted(row, least, side="left")
-        for row, least in zip(s.cuts.tp, wanted, strict=True)
+        for row, least in zip(s.cuts.tp, required, strict=True)
     ]
     rate = _ratio(s.cuts.fp[np.arange(len(cut)), cut], s.negatives)
     return np.where(s.positives > 0, rate, np.nan)
 
 
-def _brier(s: Sample) -> np.ndarray:
+def _brier(s: ScoreSet) -> np.ndarray:
     """Mean squared difference of score and label."""
-    return _ratio(
-        s.weights.astype(np.float64) @ np.square(s.ranking.error), s.positives + s.negatives
-    )
+    return _ratio(s.weights.astype(np.float64) @ np.square(s.ranking.error), s.n)
 
 
-def _ece(s: Sample) -> np.ndarray:
-    """Expected |mean score - leak share| over 15 bins [k / 15, (k + 1) / 15) of the score, 1 in the last."""
-    edges = np.arange(ECE_BINS, 0, -1) / ECE_BINS
-    # In falling order a bin is one stretch of rows, and starts after all the rows of its upper edge and above.
-    starts = np.unique(
-        len(s.ranking.scores) - np.searchsorted(s.ranking.scores[::-1], edges[1:], side="left")
-    )
-    starts = np.append(0, starts[(starts > 0) & (starts < len(s.ranking.scores))])
+def _ece(s: ScoreSet) -> np.ndarray:
+    """Expected |mean score - leak share| over 15 equal bins [k/15, (k+1)/15) of the score; 1 is in the last."""
+    edges = np.arange(ECE_BINS - 1, -1, -1) / ECE_BINS
+    rising = s.ranking.scores[::-1]
+    # Scores fall, so a bin is one stretch of rows, which starts after all rows of the bins above it.
+    starts = np.unique(len(rising) - np.searchsorted(rising, edges, side="left"))
+    starts = np.append(0, starts[(starts > 0) & (starts < len(rising))])
     gaps = np.add.reduceat(s.weights * s.ranking.error, starts, axis=1)
-    return _ratio(np.abs(gaps).sum(axis=1), s.positives + s.negatives)
+    return _ratio(np.abs(gaps).sum(axis=1), s.n)
 
 
 RATES: dict[str, Metric] = {
@@ -177,9 +165,9 @@ RATES: dict[str, Metric] = {
 """Every metric that is no count, by its key in `metrics.json`."""
 
 _OF_PROBABILITIES = ("brier", "ece")
-_OF_BOTH = ("balanced_accuracy", "auroc")
+_OF_BOTH_CLASSES = ("balanced_accuracy", "auroc", *(key for key in RATES if "_at_" in key))
 _OF_LEAKS = ("recall", "f1", "average_precision")
-_OF_REST = ("specificity", "fpr")
+_OF_NEGATIVES = ("specificity", "fpr", "smallest_resolvable_fpr")
 
 
 def binary_metrics(
@@ -195,16 +183,16 @@ def binary_metrics(
     `counts` says how often each row counts (None: once). Scores are probabilities in [0, 1]; with
     `probabilities=False` any finite numbers, such as a loudness, without Brier score and calibration error.
 
-    Returns the counts of `COUNTS` (int), the metrics of `RATES` and `smallest_resolvable_fpr` = 1 / negatives
-    (float, None where undefined) and `undefined`: {key: reason}. Definitions are scikit-learn's, but that
-    what is undefined there is None here: precision when nothing is called a leak, recall, F1, average
-    precision and AUROC without leaks, TPR at an FPR below 1 / negatives. FPR at TPR and TPR at FPR are exact
-    and not interpolated. Raises `InputError` on NaN and on scores outside [0, 1].
+    Returns the counts of `COUNTS` (int), the metrics of `RATES` and `smallest_resolvable_fpr` =
+    1 / negatives (float, None where undefined) and `undefined`: {key: reason}. Definitions are scikit-learn's,
+    except that undefined metrics are None: precision without predicted leaks; recall, F1, average precision
+    and AUROC without leaks; TPR at an FPR below 1 / negatives. FPR at TPR and TPR at FPR are exact, not
+    interpolated. Raises `InputError` on NaN and on scores outside [0, 1].
     """
     ranking = rank(scores, is_leak, probabilities=probabilities)
     weights = None if counts is None else counts[ranking.order].astype(np.int64)[None]
-    rows = sample(ranking, threshold, weights)
-    table: dict[str, Any] = _counts(rows)
+    rows = score_set(ranking, threshold, weights)
+    table = _counts(rows)
     undefined = undefined_reasons(table, probabilities=probabilities)
     for key, metric in RATES.items():
         table[key] = None if key in undefined else float(metric(rows)[0])
@@ -212,53 +200,46 @@ def binary_metrics(
     return table | {"undefined": undefined}
 
 
-def _counts(rows: Sample) -> dict[str, Any]:
-    tp, fp = int(rows.tp[0]), int(rows.fp[0])
-    positives, negatives = int(rows.positives[0]), int(rows.negatives[0])
-    values = (
-        positives + negatives,
-        positives,
-        negatives,
-        tp + fp,
-        tp,
-        fp,
-        positives - tp,
-        negatives - fp,
-    )
-    return dict(zip(COUNTS, values, strict=True))
+def _counts(rows: ScoreSet) -> dict[str, Any]:
+    p, n, tp, fp = (int(v[0]) for v in (rows.positives, rows.negatives, rows.tp, rows.fp))
+    return dict(zip(COUNTS, (p + n, p, n, tp + fp, tp, fp, p - tp, n - fp), strict=True))
 
 
 def undefined_reasons(table: dict[str, Any], *, probabilities: bool = True) -> dict[str, str]:
-    """Why metrics have no value, by key, from the counts `positives`, `negatives`, `predicted_positives`."""
+    """Reasons for missing metrics, from the counts `positives`, `negatives`, `predicted_positives`."""
     positives, negatives = table["positives"], table["negatives"]
     if positives + negatives == 0:
         return dict.fromkeys((*RATES, "smallest_resolvable_fpr"), "there is nothing to score")
-    curve = tuple(key for key in RATES if key.startswith(("tpr_at_fpr", "fpr_at_tpr")))
     reasons: dict[str, str] = {}
     if table["predicted_positives"] == 0:
         reasons["precision"] = "nothing is called a leak at this threshold"
     if not probabilities:
-        reasons |= dict.fromkeys(_OF_PROBABILITIES, "the scores are no probabilities")
+        reasons |= dict.fromkeys(_OF_PROBABILITIES, "the scores are not probabilities")
     for limit in FPR_POINTS:
         if limit * negatives < 1.0 - COUNT_SLACK:
             reason = f"{negatives} negatives resolve no FPR below {1.0 / max(negatives, 1):.3g}"
             reasons[f"tpr_at_fpr_{limit:g}"] = reason
     if negatives == 0:
-        reasons |= dict.fromkeys((*_OF_BOTH, *_OF_REST, *curve), f"all {positives} rows are leaks")
-        reasons["smallest_resolvable_fpr"] = f"all {positives} rows are leaks"
+        reason = f"all {positives} rows are leaks"
+        reasons |= dict.fromkeys((*_OF_BOTH_CLASSES, *_OF_NEGATIVES), reason)
     if positives == 0:
-        reasons |= dict.fromkeys(
-            (*_OF_BOTH, *_OF_LEAKS, *curve), f"none of {negatives} rows is a leak"
-        )
+        reason = f"none of {negatives} rows is a leak"
+        reasons |= dict.fromkeys((*_OF_BOTH_CLASSES, *_OF_LEAKS), reason)
     return reasons
 
 
-def metric_values(rows: Sample, keys: Iterable[str]) -> dict[str, Float[np.ndarray, " B"]]:
+def metric_values(rows: ScoreSet, keys: Iterable[str]) -> dict[str, Float[np.ndarray, " B"]]:
     """Metrics of `RATES` under every weighting, NaN where a weighting leaves one undefined."""
     return {key: RATES[key](rows) for key in keys}
 
 
 def auroc(scores: Float[np.ndarray, " N"], is_leak: Bool[np.ndarray, " N"]) -> float | None:
     """Area under the ROC curve of any finite scores, ties counting half; None if one class is missing."""
-    value = float(_auroc(sample(rank(scores, is_leak, probabilities=False), 0.0))[0])
+    value = float(_auroc(score_set(rank(scores, is_leak, probabilities=False), 0.0))[0])
     return None if np.isnan(value) else value
+
+
+def precision_at(recall: float, fpr: float, leak_share: float) -> float | None:
+    """Precision where `leak_share` of the places leak, by Bayes' rule; None where nothing is predicted a leak."""
+    alarms = recall * leak_share + fpr * (1.0 - leak_share)
+    return recall * leak_share / alarms if alarms > 0 else None

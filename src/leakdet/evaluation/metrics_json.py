@@ -1,65 +1,57 @@
-"""The numbers of metrics.json: every metric of a split with its interval, its groups and its curves (docs/metrics.md)."""
+"""The content of metrics.json: every metric of a split with its interval, groups and curves (docs/metrics.md)."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jaxtyping import Bool, Float, Shaped
 
 import leakdet
 from leakdet.detection.decision import DecisionRule
 from leakdet.evaluation.curves import curves
-from leakdet.evaluation.groups import f1_interval, group_tables, pairs_in_order, wilson
-from leakdet.evaluation.intervals import bootstrap_intervals
-from leakdet.evaluation.metrics import COUNTS, binary_metrics
+from leakdet.evaluation.groups import group_tables
+from leakdet.evaluation.intervals import (
+    bootstrap_intervals,
+    f1_interval,
+    perfect_auroc_interval,
+    wilson,
+)
+from leakdet.evaluation.metrics import COUNTS, RATES, binary_metrics
 from leakdet.evaluation.scored_recordings import ScoredRecordings
-from leakdet.evaluation.split_scores import SplitScores, scored_recordings
+from leakdet.storage.atomic import whole_file
 
 METRICS_VERSION = 1
-MOST_DRAWS, FEWEST_REPLICATES = (
-    400_000_000,
-    200,
-)  # windows may be millions: fewer replicates then, in bounded time
+# Windows may be millions: a bootstrap of them takes fewer replicates, to bound the time.
+MAX_DRAWS, MIN_REPLICATES = 400_000_000, 200
 OF_THRESHOLD = ("accuracy", "balanced_accuracy", "precision", "recall", "specificity", "fpr", "f1")
 
 
-def evaluation(
-    scores: SplitScores, rule: DecisionRule, replicates: int = 2000, group_by: Sequence[str] = ()
-) -> dict[str, Any]:
-    """`tables_of` a split that was scored with one rule."""
-    return tables_of(scored_recordings(scores, rule), replicates, group_by)
-
-
-def tables_of(
+def split_metrics(
     scored: ScoredRecordings, replicates: int = 2000, group_by: Sequence[str] = ()
 ) -> dict[str, Any]:
     """`{"recording", "window", "groups", "curves"}` of a split, as in metrics.json.
 
-    Intervals resample whole groups of the columns `group_by`, where the recordings have them and there are at least two;
-    recordings otherwise. Windows of one recording are not independent: their intervals resample as the recordings' do.
+    Intervals resample whole groups of the columns `group_by`, where the recordings have them and there are
+    at least two; recordings otherwise. Windows of one recording are not independent: their intervals
+    resample as the recordings' do.
     """
-    units = scored.grouping(group_by)
-    units = units if units is not None and len(np.unique(units)) > 1 else None
+    units = scored.resampling_units(group_by)
     windows = np.diff(scored.recording_offsets)
-    unit_of_window = np.repeat(np.arange(len(scored)) if units is None else units, windows)
     recording = metric_table(scored.score, scored.is_leak, scored.threshold, units, replicates)
-    window_replicates = max(
-        FEWEST_REPLICATES, min(replicates, MOST_DRAWS // max(1, len(scored.window_prob)))
-    )
+    _widen_degenerate(recording)
     window = metric_table(
         scored.window_prob,
         np.repeat(scored.is_leak, windows),
         np.repeat(scored.threshold, windows),
-        unit_of_window,
-        window_replicates,
+        np.repeat(np.arange(len(scored)) if units is None else units, windows),
+        max(MIN_REPLICATES, min(replicates, MAX_DRAWS // max(1, len(scored.window_prob)))),
     )
-    probability = scored.score if scored.probability is None else scored.probability
-    unit = "recording" if units is None else "/".join(group_by)
     for table in (recording, window):
-        table["intervals"]["unit"] = unit
-    widen_degenerate(recording)
+        table["intervals"]["unit"] = "recording" if units is None else "/".join(group_by)
+    probability = scored.score if scored.probability is None else scored.probability
     return {
         "recording": recording,
         "window": window,
@@ -69,68 +61,84 @@ def tables_of(
 
 
 def metric_table(
-    scores: np.ndarray,
-    is_leak: np.ndarray,
-    threshold: np.ndarray,
-    units: np.ndarray | None,
+    scores: Float[np.ndarray, " N"],
+    is_leak: Bool[np.ndarray, " N"],
+    threshold: Float[np.ndarray, " N"],
+    units: Shaped[np.ndarray, " N"] | None,
     replicates: int,
 ) -> dict[str, Any]:
-    """`binary_metrics` with `bootstrap_intervals`. Where folds brought several thresholds, verdicts give what is of them."""
+    """`binary_metrics` with `bootstrap_intervals` that draw whole `units`.
 
-    def table(values: np.ndarray, at: float) -> dict[str, Any]:
-        found = binary_metrics(values, is_leak, at)
-        found["intervals"] = bootstrap_intervals(values, is_leak, at, units, replicates=replicates)
-        return found
-
+    Where folds have different thresholds, ranking metrics are those of the scores, and counts and rates at
+    the threshold those of the decisions.
+    """
     distinct = np.unique(threshold)
     if len(distinct) < 2:
-        return table(scores, float(distinct[0]) if len(distinct) else 0.5)
-    ranked = table(scores, 0.5)
-    decided = table((scores >= threshold).astype(np.float64), 0.5)
-    for key in (*COUNTS, *OF_THRESHOLD):
-        ranked[key] = decided[key]
-        ranked["undefined"].pop(key, None)
-        if key in OF_THRESHOLD:
-            ranked["intervals"][key] = decided["intervals"][key]
-        if key in decided["undefined"]:
-            ranked["undefined"][key] = decided["undefined"][key]
-    return ranked
+        at = float(distinct[0]) if len(distinct) else 0.5
+        return _table(scores, is_leak, at, units, replicates)
+    decisions = (scores >= threshold).astype(np.float64)
+    decided = _table(decisions, is_leak, 0.5, units, replicates, OF_THRESHOLD)
+    table = _table(
+        scores, is_leak, 0.5, units, replicates, [key for key in RATES if key not in OF_THRESHOLD]
+    )
+    table |= {key: decided[key] for key in (*COUNTS, *OF_THRESHOLD)}
+    for entry in ("undefined", "intervals"):
+        ranking = {key: value for key, value in table[entry].items() if key not in OF_THRESHOLD}
+        table[entry] = ranking | {
+            key: value for key, value in decided[entry].items() if key in OF_THRESHOLD
+        }
+    notes = [table["intervals"]["note"], decided["intervals"]["note"]]
+    table["intervals"]["note"] = _joined("; ".join(filter(None, notes)).split("; "))
+    return table
 
 
-def widen_degenerate(table: dict[str, Any]) -> None:
-    """Replace bootstrap intervals without width: no replicate of "0 of 12" has a hit, yet the rate need not be 0.
+def _table(
+    scores: Float[np.ndarray, " N"],
+    is_leak: Bool[np.ndarray, " N"],
+    threshold: float,
+    units: Shaped[np.ndarray, " N"] | None,
+    replicates: int,
+    only: Collection[str] = (),
+) -> dict[str, Any]:
+    intervals = bootstrap_intervals(
+        scores, is_leak, threshold, units, replicates=replicates, only=only
+    )
+    return binary_metrics(scores, is_leak, threshold) | {"intervals": intervals}
 
-    Shares get Wilson's interval, an AUROC of 1 or 0 that of its independent pairs.
-    """
-    intervals = table["intervals"]
-    right = table["tp"] + table["tn"]
-    shares = {
-        "recall": (table["tp"], table["positives"]),
-        "specificity": (table["tn"], table["negatives"]),
-        "fpr": (table["fp"], table["negatives"]),
-        "precision": (table["tp"], table["predicted_positives"]),
-        "accuracy": (right, table["n"]),
-        "auroc": pairs_in_order(table["auroc"] or 0.0, table["positives"], table["negatives"]),
+
+def _widen_degenerate(table: dict[str, Any]) -> None:
+    """Replace bootstrap intervals of no width: no replicate of "0 of 12" has a hit, yet the rate need not be 0."""
+    intervals, positives, negatives = table["intervals"], table["positives"], table["negatives"]
+    tp, fp, tn = table["tp"], table["fp"], table["tn"]
+    replacements = {
+        "recall": wilson(tp, positives),
+        "specificity": wilson(tn, negatives),
+        "fpr": wilson(fp, negatives),
+        "precision": wilson(tp, tp + fp),
+        "accuracy": wilson(tp + tn, table["n"]),
+        "auroc": perfect_auroc_interval(table["auroc"] or 0.0, positives, negatives),
+        "f1": f1_interval(tp, fp + table["fn"]),
     }
     widened = []
-    for key, (hits, n) in shares.items():
-        found = intervals.get(key)
-        if found is not None and found[0] == found[1] and found[0] in (0.0, 1.0):
-            intervals[key] = wilson(hits, n)
+    for key, replacement in replacements.items():
+        interval = intervals.get(key)
+        if interval and interval[0] == interval[1] and (key == "f1" or interval[0] in (0.0, 1.0)):
+            intervals[key] = replacement
             widened.append(key)
-    f1 = intervals.get("f1")
-    if f1 is not None and f1[0] == f1[1]:
-        intervals["f1"] = f1_interval(table["tp"], table["fp"] + table["fn"])
-        widened.append("f1")
     if widened:
         note = f"{', '.join(widened)}: all recordings alike, so the interval is Wilson's"
-        intervals["note"] = "; ".join(part for part in (intervals["note"], note) if part)
+        intervals["note"] = _joined([intervals["note"], note])
+
+
+def _joined(notes: Iterable[str | None]) -> str | None:
+    """Distinct notes in one line; None where there are none."""
+    return "; ".join(dict.fromkeys(filter(None, notes))) or None
 
 
 def metrics_content(
     tables: Mapping[str, Any], rule: DecisionRule | None, group_by: Sequence[str], **more: Any
 ) -> dict[str, Any]:
-    """The content of metrics.json: one entry per split, how verdicts are reached, and `more` of the run."""
+    """The content of metrics.json: one entry per split, the decision rule, and `more` of the run."""
     return {
         "metrics_version": METRICS_VERSION,
         "created_by": f"leakdet {leakdet.__version__}",
@@ -152,5 +160,7 @@ def for_model_file(tables: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write_metrics(path: Path, content: Mapping[str, Any]) -> None:
-    """Strict JSON: what is undefined is null, never NaN."""
-    path.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    """Write strict JSON: what is undefined is null, never NaN."""
+    text = json.dumps(content, indent=2, allow_nan=False) + "\n"
+    with whole_file(path) as partial:
+        partial.write_text(text, encoding="utf-8")

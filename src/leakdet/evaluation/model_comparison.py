@@ -1,12 +1,14 @@
-"""Two models on the same recordings: paired differences with intervals, McNemar, and what follows in a sentence."""
+"""Two models on the same recordings: paired differences with intervals, McNemar's test, and a conclusion."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from jaxtyping import Bool
+from scipy.stats import binomtest
 
 from leakdet.errors import InputError
-from leakdet.evaluation.intervals import mcnemar, paired_difference
+from leakdet.evaluation.intervals import paired_difference
 from leakdet.evaluation.scored_recordings import ScoredRecordings
 
 COMPARED = ("accuracy", "f1", "recall", "fpr", "precision", "auroc", "average_precision")
@@ -20,17 +22,17 @@ def compare(
     group_by: Sequence[str] = (),
     replicates: int = 2000,
 ) -> dict[str, Any]:
-    """`{"a", "b", "split", "n", "differences": [...], "mcnemar": {...}, "sentence"}`; differences are b minus a.
+    """`{"a", "b", "split", "n", "unit", "differences": […], "mcnemar": {…}, "sentence"}`; differences are b minus a.
 
-    Whole groups of `group_by` are resampled where the recordings have them. Raises `InputError` where the two were not
-    scored on the same recordings with one threshold each.
+    Whole groups of `group_by` are resampled where the recordings have them. Raises `InputError` where the
+    two were not scored on the same recordings with one threshold each.
     """
-    if a.one_threshold is None or b.one_threshold is None or not _same(a, b):
+    same = np.array_equal(a.recording_id, b.recording_id) and np.array_equal(a.is_leak, b.is_leak)
+    if a.one_threshold is None or b.one_threshold is None or not same:
         raise InputError(
             "Only models with one threshold each, scored on the same recordings, can be compared."
         )
-    units = a.grouping(group_by)
-    units = units if units is not None and len(np.unique(units)) > 1 else None
+    units = a.resampling_units(group_by)
     differences = [
         paired_difference(
             a.score,
@@ -57,17 +59,28 @@ def compare(
     }
 
 
-def _same(a: ScoredRecordings, b: ScoredRecordings) -> bool:
-    return np.array_equal(a.recording_id, b.recording_id) and np.array_equal(a.is_leak, b.is_leak)
+def mcnemar(
+    correct_a: Bool[np.ndarray, " N"], correct_b: Bool[np.ndarray, " N"]
+) -> dict[str, int | float]:
+    """McNemar's exact test of whether two models err equally often on the same recordings.
+
+    Returns {"only_a", "only_b", "p_value"}: the recordings that only one model gets right, and the two-sided
+    binomial p-value of such an uneven split. Recordings of one site are not independent: the p-value is too
+    small there, and `paired_difference` by group is the better guide.
+    """
+    only_a = int(np.count_nonzero(correct_a & ~correct_b))
+    only_b = int(np.count_nonzero(correct_b & ~correct_a))
+    p_value = float(binomtest(only_a, only_a + only_b).pvalue) if only_a + only_b else 1.0
+    return {"only_a": only_a, "only_b": only_b, "p_value": p_value}
 
 
 def _sentence(n: int, accuracy: Mapping[str, Any], test: Mapping[str, int | float]) -> str:
-    """Beyond chance means both: McNemar's p below 0.05, and an interval of the accuracy's difference without 0."""
+    """A difference needs both: McNemar's p below 0.05, and an interval of the accuracy's difference without 0."""
     interval = accuracy["interval"]
     sure = test["p_value"] < ALPHA and interval is not None and (interval[0] > 0 or interval[1] < 0)
     better = "B is better" if test["only_b"] > test["only_a"] else "A is better"
-    conclusion = f"{better}, beyond chance" if sure else "No difference beyond chance"
+    conclusion = better if sure else "No measurable difference"
     return (
-        f"{conclusion}: of {n} recordings, {test['only_a']} are right with A only and {test['only_b']} with B only "
+        f"{conclusion}: of {n} recordings, only A is right on {test['only_a']} and only B on {test['only_b']} "
         f"(McNemar p = {test['p_value']:.2g})."
     )

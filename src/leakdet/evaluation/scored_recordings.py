@@ -1,4 +1,4 @@
-"""Recordings with a verdict each, from one split or pooled over folds: what recordings.csv and the report show."""
+"""Recordings with a verdict each, of one split or pooled over folds: the content of recordings.csv and the report."""
 
 import csv
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,58 +7,63 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+from jaxtyping import Bool, Float, Int, Shaped
 
 from leakdet.acoustics.clip import Clip
+from leakdet.storage.atomic import whole_file
 
 TIMELINE_POINTS = 100
 
 
 @dataclass(frozen=True)
 class MelColumns:
-    """The log-mel of a recording in time order, dB [mels, columns], and the seconds that it covers."""
+    """Log-mel of a recording in time order, in dB, with the seconds and frequencies that it covers where known."""
 
-    level_db: np.ndarray
+    level_db: Float[np.ndarray, "M columns"]
     duration_s: float | None
     low_hz: float | None
     high_hz: float | None
 
 
 @runtime_checkable
-class Evidence(Protocol):
-    """Where a recording can be looked at and listened to, read on demand; None where it cannot."""
+class RecordingMedia(Protocol):
+    """Picture and sound of recordings, read on demand; None where there is none."""
 
     def mel(self, row: int) -> MelColumns | None: ...
 
-    def clip(self, row: int, start_s: float, most_s: float) -> Clip | None: ...
+    def clip(self, row: int, start_s: float, max_s: float) -> Clip | None: ...
 
 
 @dataclass
 class ScoredRecordings:
-    """Arrays of R recordings and their W windows. `name` is the split or the protocol that they belong to."""
+    """R recordings and their W windows with scores and verdicts; `name` is the split or protocol they belong to.
+
+    `score` is in [0, 1]; `threshold` may differ from fold to fold; `probability` is the calibrated score, None
+    where the rule is not calibrated.
+    """
 
     name: str
-    recording_id: np.ndarray  # str [R]
-    label: np.ndarray  # str [R]
-    is_leak: np.ndarray  # bool [R]
-    score: np.ndarray  # float64 [R], 0..1
-    threshold: np.ndarray  # float64 [R]: one for all, or one per fold
-    window_prob: np.ndarray  # float32 [W]
-    recording_offsets: np.ndarray  # int64 [R + 1]
-    probability: np.ndarray | None = None  # float64 [R], calibrated; None: not calibrated
-    window_start_s: np.ndarray | None = None  # float32 [W]
-    window_s: float | None = None
-    duration_s: np.ndarray | None = None  # float [R]
-    flags: np.ndarray | None = None  # str [R]
-    groups: dict[str, np.ndarray] = field(default_factory=dict)  # column -> str [R]
-    evidence: Evidence | None = None
+    recording_id: Shaped[np.ndarray, " R"]
+    label: Shaped[np.ndarray, " R"]
+    is_leak: Bool[np.ndarray, " R"]
+    score: Float[np.ndarray, " R"]
+    threshold: Float[np.ndarray, " R"]
+    window_prob: Float[np.ndarray, " W"]
+    recording_offsets: Int[np.ndarray, " R+1"]
+    probability: Float[np.ndarray, " R"] | None = None
+    window_start_s: Float[np.ndarray, " W"] | None = None
+    duration_s: Float[np.ndarray, " R"] | None = None
+    flags: Shaped[np.ndarray, " R"] | None = None
+    groups: dict[str, np.ndarray] = field(default_factory=dict)
+    media: RecordingMedia | None = None
 
     @property
-    def decision(self) -> np.ndarray:
-        """True where the verdict is leak, bool [R]."""
+    def decision(self) -> Bool[np.ndarray, " R"]:
+        """True where the verdict is leak."""
         return np.asarray(self.score >= self.threshold)
 
     @property
-    def wrong(self) -> np.ndarray:
+    def wrong(self) -> Bool[np.ndarray, " R"]:
         return np.asarray(self.decision != self.is_leak)
 
     @property
@@ -73,24 +78,24 @@ class ScoredRecordings:
     def windows_of(self, row: int) -> slice:
         return slice(int(self.recording_offsets[row]), int(self.recording_offsets[row + 1]))
 
-    def timeline(self, row: int) -> np.ndarray:
-        """Probabilities of the windows in order, float32 [at most 100]: of a longer recording, the highest of each stretch."""
+    def timeline(self, row: int) -> Float[np.ndarray, " points"]:
+        """Window probabilities in order; of more than 100 windows, the highest of each of 100 equal stretches."""
         prob = self.window_prob[self.windows_of(row)]
         if len(prob) <= TIMELINE_POINTS:
             return prob
         starts = np.linspace(0, len(prob), TIMELINE_POINTS, endpoint=False).astype(np.int64)
         return np.asarray(np.maximum.reduceat(prob, starts))
 
-    def grouping(self, columns: Sequence[str]) -> np.ndarray | None:
-        """One name per recording from several group columns, str [R]; None where a column is missing or none is given."""
+    def resampling_units(self, columns: Sequence[str]) -> Shaped[np.ndarray, " R"] | None:
+        """The group of each recording over several columns, for a bootstrap to draw whole groups.
+
+        None, for single recordings, where a column is missing, none is given, or there is one group only.
+        """
         if not columns or any(column not in self.groups for column in columns):
             return None
-        return np.array(
-            [
-                "/".join(row)
-                for row in zip(*(self.groups[column] for column in columns), strict=True)
-            ]
-        )
+        rows = zip(*(self.groups[column] for column in columns), strict=True)
+        units = np.array(["/".join(row) for row in rows])
+        return units if len(np.unique(units)) > 1 else None
 
 
 def decision_name(leak: bool) -> str:
@@ -98,13 +103,11 @@ def decision_name(leak: bool) -> str:
 
 
 def csv_rows(scored: ScoredRecordings) -> Iterator[dict[str, Any]]:
-    """One row per recording: what is true, what was decided, the windows behind it, and its groups."""
+    """One row per recording: its label, the verdict, the windows behind it, and its groups."""
     decisions = scored.decision
     windows = np.diff(scored.recording_offsets)
-    per_window = np.repeat(scored.threshold, windows)
-    leak_windows = np.add.reduceat(
-        scored.window_prob >= per_window, scored.recording_offsets[:-1], dtype=np.int64
-    )
+    above = scored.window_prob >= np.repeat(scored.threshold, windows)
+    leak_windows = np.add.reduceat(above, scored.recording_offsets[:-1], dtype=np.int64)
     for index in range(len(scored)):
         row: dict[str, Any] = {
             "recording_id": str(scored.recording_id[index]),
@@ -126,17 +129,15 @@ def csv_rows(scored: ScoredRecordings) -> Iterator[dict[str, Any]]:
         yield row | {"timeline": " ".join(f"{value:.3f}" for value in scored.timeline(index))}
 
 
-def write_csv(
-    path: Path, tables: Mapping[str, ScoredRecordings] | Sequence[ScoredRecordings]
-) -> None:
-    """recordings.csv of several splits, with the columns of all of them."""
-    parts = list(tables.values()) if isinstance(tables, Mapping) else list(tables)
-    firsts = [next(csv_rows(part), {}) for part in parts]
-    columns = list(
-        dict.fromkeys(column for row in firsts for column in row if column != "timeline")
-    )
-    with path.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file:
+def write_recordings(path: Path, splits: Mapping[str, ScoredRecordings]) -> None:
+    """Write recordings.csv of several splits, with the columns of all of them."""
+    first_rows = [next(csv_rows(scored), {}) for scored in splits.values()]
+    columns = dict.fromkeys(name for row in first_rows for name in row if name != "timeline")
+    with (
+        whole_file(path) as partial,
+        partial.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file,
+    ):
         writer = csv.DictWriter(file, [*columns, "timeline"], restval="")
         writer.writeheader()
-        for part in parts:
-            writer.writerows(csv_rows(part))
+        for scored in splits.values():
+            writer.writerows(csv_rows(scored))

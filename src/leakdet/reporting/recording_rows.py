@@ -145,16 +145,16 @@ def _looks(scored: ScoredRecordings, rows: list[int]) -> dict[int, Look]:
 
 
 def _each_look(scored: ScoredRecordings, rows: list[int]) -> Iterator[tuple[int, Look]]:
-    evidence, budget = scored.evidence, MOST_AUDIO_BYTES
-    if evidence is None:
+    media, budget = scored.media, MOST_AUDIO_BYTES
+    if media is None:
         return
     for row in rows:
         look = Look()
-        mel = evidence.mel(row)
+        mel = media.mel(row)
         if mel is not None:
             look.mel = data_uri(mel_png(mel.level_db), "image/png")
             look.band = _band(mel.duration_s, mel.low_hz, mel.high_hz)
-        clip = evidence.clip(row, _interesting_s(scored, row), CLIP_S) if budget > 0 else None
+        clip = media.clip(row, _interesting_s(scored, row), CLIP_S) if budget > 0 else None
         if clip is not None:
             look.audio = data_uri(clip.content, clip.media_type)
             budget -= len(clip.content)

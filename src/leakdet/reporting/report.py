@@ -9,7 +9,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from leakdet._messages import LOG
 from leakdet.evaluation.groups import worst_sentence
 from leakdet.evaluation.metrics_json import write_metrics
-from leakdet.evaluation.scored_recordings import write_csv
+from leakdet.evaluation.scored_recordings import write_recordings
 from leakdet.reporting import figures
 from leakdet.reporting.conclusion import cautions, expectation, verdict
 from leakdet.reporting.number_tables import all_numbers, audit_cells, cards, digs, group_cells
@@ -39,7 +39,7 @@ def write_report(path: Path, material: ReportInput) -> Path:
 def write_results(folder: Path, material: ReportInput) -> None:
     """recordings.csv, metrics.json and report.html of a run into its folder, and where they are on the screen."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_csv(folder / "recordings.csv", material.recordings)
+    write_recordings(folder / "recordings.csv", material.recordings)
     write_metrics(folder / "metrics.json", material.metrics)
     report = write_report(folder / "report.html", material)
     said = verdict(material.tables["recording"], material.metrics.get("audit"))

@@ -11,8 +11,9 @@ from optuna.trial import FrozenTrial, TrialState
 
 from leakdet.config import TrainConfig, TuneConfig
 from leakdet.errors import LeakdetError
-from leakdet.evaluation.intervals import mcnemar, paired_difference
-from leakdet.evaluation.split_scores import SplitScores, score_split, split_by
+from leakdet.evaluation.intervals import paired_difference
+from leakdet.evaluation.model_comparison import mcnemar
+from leakdet.evaluation.split_scores import SplitScores, score_split, split_group_by
 from leakdet.storage.model_file import load_mel_detector
 from leakdet.storage.opening import open_any_split, splits_there
 from leakdet.tuning.space import settings_of, with_settings
@@ -136,7 +137,9 @@ def _difference(
 
 def _groups(store: Path, scores: SplitScores) -> np.ndarray | None:
     there = [
-        scores.split.groups[column] for column in split_by(store) if column in scores.split.groups
+        scores.split.groups[column]
+        for column in split_group_by(store)
+        if column in scores.split.groups
     ]
     if not there:
         return None

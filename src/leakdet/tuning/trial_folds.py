@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from leakdet.crossvalidation.folds import RECORDING, dealt, group_keys_of
+from leakdet.crossvalidation.folds import RECORDING, group_keys, hold_out_groups
 from leakdet.errors import InputError
-from leakdet.evaluation.split_scores import split_by
+from leakdet.evaluation.split_scores import split_group_by
 from leakdet.storage.opening import leak_label_of, open_any_split
 from leakdet.storage.views import SplitView, pooled
 
@@ -21,12 +21,12 @@ def trial_folds(
         InputError: too few groups, or a fold without both classes in either part; with the counts.
     """
     view = pooled([open_any_split(store, name) for name in ("train", "val")])
-    groups = group_keys_of(
-        view.groups, split_by(store) or [RECORDING], view.recording_ids, "tune.folds"
+    groups = group_keys(
+        view.groups, split_group_by(store) or [RECORDING], view.recording_ids, "tune.folds"
     )
     is_leak = view.label_id == view.label_names.index(leak_label_of(view, leak))
     found = []
-    for _, rest, held_out in dealt(groups, is_leak, folds, seed):
+    for _, rest, held_out in hold_out_groups(groups, is_leak, folds, seed):
         if all(0 < is_leak[part].sum() < len(part) for part in (rest, held_out)):
             found.append((view.take(rest, "train"), view.take(held_out, "val")))
     if len(found) < folds:  # parts may also be left empty, where groups are few

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leakdet.crossvalidation.folds import chosen_rows, group_keys_of, make_folds
+from leakdet.crossvalidation.folds import group_keys, make_folds, select_rows
 from leakdet.errors import InputError
 
 
@@ -100,19 +100,19 @@ def test_folds_that_would_stay_empty_are_refused() -> None:
 
 
 def test_groups_of_one_or_more_columns_are_blank_where_a_column_is() -> None:
-    assert group_keys_of(COLUMNS, ["pipe"], IDS, "x").tolist() == ["1", "1", "3", ""]
-    assert group_keys_of(COLUMNS, ["pipe", "day"], IDS, "x").tolist() == [
+    assert group_keys(COLUMNS, ["pipe"], IDS, "x").tolist() == ["1", "1", "3", ""]
+    assert group_keys(COLUMNS, ["pipe", "day"], IDS, "x").tolist() == [
         "1 / mon",
         "1 / tue",
         "3 / mon",
         "",
     ]
-    assert group_keys_of(COLUMNS, ["recording"], IDS, "x").tolist() == IDS.tolist()
+    assert group_keys(COLUMNS, ["recording"], IDS, "x").tolist() == IDS.tolist()
 
 
 def test_rows_are_chosen_by_the_values_of_columns() -> None:
-    assert chosen_rows(COLUMNS, {"pipe": ["1", "3"], "label": ["leak"]}, "x").tolist() == [0, 2]
-    assert chosen_rows(COLUMNS, {"pipe": [""]}, "x").tolist() == [3]
+    assert select_rows(COLUMNS, {"pipe": ["1", "3"], "label": ["leak"]}, "x").tolist() == [0, 2]
+    assert select_rows(COLUMNS, {"pipe": [""]}, "x").tolist() == [3]
 
 
 @pytest.mark.parametrize(
@@ -125,10 +125,10 @@ def test_rows_are_chosen_by_the_values_of_columns() -> None:
 )
 def test_what_no_recording_has_is_refused(where: dict[str, list[str]], said: str) -> None:
     with pytest.raises(InputError, match=said):
-        chosen_rows(COLUMNS, where, "x")
+        select_rows(COLUMNS, where, "x")
 
 
 @pytest.mark.parametrize("group_by", [["recording", "pipe"], [], ["tube"]])
 def test_impossible_groups_are_refused(group_by: list[str]) -> None:
     with pytest.raises(InputError, match=r"^crossval\.group_by"):
-        group_keys_of(COLUMNS, group_by, IDS, "crossval.group_by")
+        group_keys(COLUMNS, group_by, IDS, "crossval.group_by")

@@ -6,9 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leakdet.acoustics.mel import band_centres_hz
 from leakdet.evaluation.audit import audit
-from leakdet.evaluation.traits import traits_of
 from leakdet.storage.opening import open_any_split
 
 
@@ -114,7 +112,7 @@ def test_the_same_sound_in_both_splits_is_found(audited: Any, level_db: float) -
     found = audited(make)
     assert found["duplicates"] == 3
     assert found["sentence"].startswith(
-        "3 of 40 held-out recordings have the same sound as a recording of the training part"
+        "3 of 40 held-out recordings have the same sound as a training recording"
     )
 
 
@@ -123,10 +121,10 @@ def test_a_network_at_chance_is_said(write_store: Any, planted: Any) -> None:
     store = write_store(train=recordings[:20], val=recordings[20:])
     train, val = (open_any_split(store, name) for name in ("train", "val"))
     scores = np.random.default_rng(1).uniform(size=40)
-    assert "cannot be told from chance" in audit(train, val, scores)["findings"][0]
+    assert audit(train, val, scores)["findings"][0].startswith(("Too few", "No better"))
     shuffled = audit(train, val, scores, shuffled=True)
     assert shuffled["sentence"] is None
-    assert shuffled["findings"][0].startswith("Null run: with shuffled labels the network scores")
+    assert shuffled["findings"][0].startswith("Null run: with shuffled labels the network reaches")
     cheat = audit(train, val, (val.label_id == 0).astype(float), shuffled=True)
     assert "held-out labels leak into the training" in cheat["sentence"]
 
@@ -139,13 +137,3 @@ def test_a_store_with_one_split_is_audited_within_itself(write_store: Any, plant
     found = audit(None, split)
     assert by_key(found)["loudness"]["auroc"] > 0.8
     assert "loudness" in found["sentence"]
-
-
-def test_the_centroid_lies_where_the_energy_is(write_store: Any, planted: Any) -> None:
-    store = write_store(train=[planted("leak", 1, bump_db=bump) for bump in (-60.0, 0.0, 60.0)])
-    split = open_any_split(store, "train")
-    low, middle, high = traits_of(split).values["spectral_centroid"]
-    assert split.signal is not None
-    centres = band_centres_hz(split.signal)
-    assert centres[0] < low < middle < high < centres[-1]
-    assert low < centres[5] < centres[6] < high

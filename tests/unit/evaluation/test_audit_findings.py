@@ -5,12 +5,11 @@ import pytest
 
 from leakdet.evaluation.audit_findings import (
     alarms,
-    null_run,
-    ranked,
+    auroc_with_interval,
+    display_name,
+    null_run_findings,
     remarks,
-    resampling_groups,
     same_spectrum,
-    spoken,
 )
 
 
@@ -23,7 +22,7 @@ def test_a_trivial_rival_is_named_with_both_numbers() -> None:
         row(0.9), {"loudness": row(0.86), "duration": row(0.7), "class_prior": row(0.5)}
     )
     assert said.startswith(
-        "A trivial trait tells leaks from the rest nearly as well as the network (AUROC 0.90), or better: "
+        "A trivial trait predicts leaks about as well as the network (AUROC 0.90) or better: "
     )
     assert "loudness (0.86)" in said
     assert "duration" not in said
@@ -48,48 +47,48 @@ def test_no_alarm_without_a_reason(baselines: dict[str, Any]) -> None:
     assert alarms(row(0.9), baselines) == []
 
 
-def test_remarks_name_chance_and_the_simple_model() -> None:
-    assert "cannot be told from chance" in remarks(row(0.55, low=0.4), {})[0]
+def test_remarks_name_luck_and_the_simple_model() -> None:
+    assert remarks(row(0.55, low=0.4), {}) == [
+        "Too few recordings to rule out luck: AUROC 0.55, but anything from 0.40 to 1.00 is possible."
+    ]
+    worse = {"auroc": 0.2, "interval": [0.1, 0.3]}
+    assert remarks(worse, {})[0].startswith("Worse than guessing here: AUROC 0.20 (95 % interval")
+    assert remarks(row(0.5, low=0.4), {})[0].startswith("No better than guessing here")
     assert "adds nothing" in remarks(row(0.8), {"logistic_regression": row(0.81)})[0]
     assert remarks(row(0.8), {"logistic_regression": row(0.7)}) == []
     assert remarks(None, {"logistic_regression": row(0.7)}) == []
 
 
 def test_a_null_run_is_an_alarm_only_beyond_chance() -> None:
-    grave, mild = null_run(row(0.8))
+    grave, mild = null_run_findings(row(0.8))
     assert "leak into the training" in grave[0]
     assert mild == []
-    grave, mild = null_run(row(0.5, low=0.3))
+    grave, mild = null_run_findings(row(0.5, low=0.3))
     assert grave == []
-    assert "as it must be" in mild[0]
-    grave, mild = null_run(row(0.2, low=0.1) | {"interval": [0.1, 0.3]})
+    assert "as expected" in mild[0]
+    grave, mild = null_run_findings(row(0.2, low=0.1) | {"interval": [0.1, 0.3]})
     assert grave == []
-    assert "below chance" in mild[0]
+    assert "below guessing" in mild[0]
 
 
 def test_ranking_says_none_without_both_classes() -> None:
-    assert ranked(np.array([1.0, -3.0]), np.array([True, True]), None) == {
+    assert auroc_with_interval(np.array([1.0, -3.0]), np.array([True, True]), None) == {
         "auroc": None,
         "interval": None,
     }
 
 
 def test_a_ranking_of_few_without_a_mistake_may_be_chance() -> None:
-    few = ranked(np.array([1.0, -3.0, 2.0, 0.0]), np.array([True, False, True, False]), None)
+    few = auroc_with_interval(
+        np.array([1.0, -3.0, 2.0, 0.0]), np.array([True, False, True, False]), None
+    )
     assert few["auroc"] == 1.0
     assert few["interval"] == [pytest.approx(0.342, abs=1e-3), 1.0]  # Wilson's of 2 of 2
     assert alarms(row(0.9), {"loudness": few}) == []
     is_leak = np.arange(20) < 10
-    many = ranked(is_leak.astype(float), is_leak, None)
+    many = auroc_with_interval(is_leak.astype(float), is_leak, None)
     assert many["interval"][0] > 0.7
     assert "loudness (1.00)" in alarms(row(0.9), {"loudness": many})[0]
-
-
-def test_groups_are_resampled_where_there_are_enough_of_them() -> None:
-    rows = np.arange(20)
-    few, many = np.repeat(["a", "b"], 10), np.repeat(np.arange(10).astype(str), 2)
-    assert resampling_groups(few, rows) is rows
-    assert resampling_groups(many, rows) is many
 
 
 def test_one_sound_is_known_again_at_another_level_and_another_sound_is_not() -> None:
@@ -106,5 +105,5 @@ def test_one_sound_is_known_again_at_another_level_and_another_sound_is_not() ->
 
 
 def test_names_are_words() -> None:
-    assert spoken("recording_order_in_session") == "the order of recording within the session"
-    assert spoken("logistic_regression") == "logistic regression"
+    assert display_name("recording_order_in_session") == "the order of recording within the session"
+    assert display_name("logistic_regression") == "logistic regression"

@@ -1,12 +1,13 @@
 import numpy as np
 import pytest
-from scipy.stats import binomtest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from leakdet.detection.ranking import rank
 from leakdet.errors import SettingsError
 from leakdet.evaluation import intervals
-from leakdet.evaluation.intervals import bootstrap_intervals, mcnemar, paired_difference
-from leakdet.evaluation.metrics import RATES, binary_metrics, metric_values, sample
+from leakdet.evaluation.intervals import bootstrap_intervals, f1_interval, paired_difference, wilson
+from leakdet.evaluation.metrics import RATES, binary_metrics, metric_values, score_set
 
 
 def drawn(n, seed=0, gap=0.2, decimals=9):
@@ -20,7 +21,7 @@ def test_weighted_replicates_equal_scoring_the_drawn_rows(decimals):
     scores, is_leak = drawn(40, decimals=decimals)
     ranking = rank(scores, is_leak)
     weights = np.random.default_rng(1).multinomial(40, np.full(40, 1 / 40), size=50)
-    values = metric_values(sample(ranking, 0.5, weights[:, ranking.order]), RATES)
+    values = metric_values(score_set(ranking, 0.5, weights[:, ranking.order]), RATES)
     for row, counts in enumerate(weights):
         drawn_again = np.repeat(np.arange(40), counts)
         expected = binary_metrics(scores[drawn_again], is_leak[drawn_again], 0.5)
@@ -115,11 +116,10 @@ def test_what_is_undefined_has_no_interval_and_lost_replicates_are_counted():
     assert found["tpr_at_fpr_0.001"] is None
 
 
-def test_bad_bootstrap_settings_are_refused():
+def test_a_bootstrap_without_replicates_is_refused():
     scores, is_leak = drawn(10)
-    for settings in ({"replicates": 0}, {"level": 1.0}, {"level": 0.0}):
-        with pytest.raises(SettingsError, match="bootstrap"):
-            bootstrap_intervals(scores, is_leak, 0.5, **settings)
+    with pytest.raises(SettingsError, match="at least 1 replicate; 0 were asked for"):
+        bootstrap_intervals(scores, is_leak, 0.5, replicates=0)
 
 
 def test_paired_difference_is_sharper_than_two_intervals():
@@ -167,13 +167,24 @@ def test_paired_difference_of_an_unknown_metric_or_one_group():
     assert (found["difference"], found["interval"]) == (0.0, None)
 
 
-@pytest.mark.parametrize(
-    ("only_a", "only_b"), [(0, 0), (1, 0), (3, 9), (9, 3), (50, 50), (0, 40), (700, 820)]
-)
-def test_mcnemar_is_the_exact_binomial_test(only_a, only_b):
-    correct_a = np.array([True] * only_a + [False] * only_b + [True, False])
-    correct_b = np.array([False] * only_a + [True] * only_b + [True, False])
-    found = mcnemar(correct_a, correct_b)
-    expected = binomtest(only_a, only_a + only_b).pvalue if only_a + only_b else 1.0
-    assert (found["only_a"], found["only_b"]) == (only_a, only_b)
-    assert found["p_value"] == pytest.approx(expected, rel=1e-9)
+@given(n=st.integers(1, 500), share=st.floats(0, 1))
+def test_wilson_solves_its_equation(n, share):
+    """Its ends are the shares p that lie 1.96 standard errors, taken at p, from the observed share."""
+    hits = round(share * n)
+    low, high = wilson(hits, n)
+    assert 0.0 <= low <= hits / n <= high <= 1.0
+    for end in (low, high):
+        deviation = (hits / n - end) ** 2 - 1.959964**2 * end * (1.0 - end) / n
+        assert deviation == pytest.approx(0.0, abs=1e-6)
+
+
+def test_no_share_of_nothing():
+    assert wilson(0, 0) is None
+    assert f1_interval(0, 0) is None
+
+
+def test_the_interval_of_f1_holds_f1_and_its_ends_are_those_of_the_share():
+    low, high = f1_interval(40, 10)
+    assert low < 2 * 40 / (2 * 40 + 10) < high
+    share = wilson(40, 50)
+    assert [low / (2 - low), high / (2 - high)] == pytest.approx(share)

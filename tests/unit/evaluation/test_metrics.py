@@ -176,7 +176,7 @@ def test_scores_that_are_no_probabilities():
         binary_metrics(scores, is_leak, -26.0)
     found = binary_metrics(scores, is_leak, -26.0, probabilities=False)
     assert (found["auroc"], found["f1"], found["brier"]) == (1.0, 1.0, None)
-    assert found["undefined"]["brier"] == "the scores are no probabilities"
+    assert found["undefined"]["brier"] == "the scores are not probabilities"
     with pytest.raises(InputError, match="not a finite number"):
         binary_metrics(np.array([np.inf]), np.array([True]), 0.0, probabilities=False)
 

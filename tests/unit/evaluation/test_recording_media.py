@@ -6,7 +6,7 @@ import pytest
 import soundfile
 
 from leakdet.acoustics.windows import window_starts
-from leakdet.evaluation.recording_media import StoreEvidence, window_starts_s
+from leakdet.evaluation.recording_media import StoreMedia, window_starts_s
 from leakdet.storage.opening import open_any_split
 
 
@@ -16,7 +16,7 @@ def split(demo_store):
 
 
 def evidence_of(split):
-    return StoreEvidence(split, window_starts_s(split, split.numbers("duration_s", np.nan)))
+    return StoreMedia(split, window_starts_s(split, split.numbers("duration_s", np.nan)))
 
 
 def test_window_starts_are_those_that_the_store_was_cut_at(split):

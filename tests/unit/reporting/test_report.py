@@ -9,7 +9,7 @@ import pytest
 from matplotlib.image import imread
 
 from leakdet.acoustics.clip import make_clip
-from leakdet.evaluation.metrics_json import metrics_content, tables_of
+from leakdet.evaluation.metrics_json import metrics_content, split_metrics
 from leakdet.evaluation.scored_recordings import MelColumns, ScoredRecordings
 from leakdet.reporting.conclusion import cautions, verdict
 from leakdet.reporting.number_tables import digs
@@ -37,7 +37,7 @@ class Sound:
         return make_clip(rng.normal(0, 0.1, 16000 * 12).astype(np.float32), 16000, start_s, most_s)
 
 
-def scored(n=40, gap=0.3, seed=0, name="test", evidence=None, leaks=None):
+def scored(n=40, gap=0.3, seed=0, name="test", media=None, leaks=None):
     rng = np.random.default_rng(seed)
     is_leak = np.arange(n) % 2 == 0 if leaks is None else np.full(n, leaks)
     score = np.clip(rng.normal(0.35 + gap * is_leak, 0.15), 0, 1)
@@ -51,12 +51,12 @@ def scored(n=40, gap=0.3, seed=0, name="test", evidence=None, leaks=None):
         window_prob=np.repeat(score, 3).astype(np.float32),
         recording_offsets=3 * np.arange(n + 1),
         groups={"site": np.array([f"site-{row % 4}" for row in range(n)])},
-        evidence=evidence,
+        media=media,
     )
 
 
 def material(*parts, replicates=50, **more):
-    tables = {part.name: tables_of(part, replicates) for part in parts}
+    tables = {part.name: split_metrics(part, replicates) for part in parts}
     content = metrics_content(tables, None, [], **more)
     return ReportInput("a test", {part.name: part for part in parts}, content)
 
@@ -79,7 +79,7 @@ class Reader(HTMLParser):
 
 
 def test_nothing_is_fetched_from_anywhere():
-    page = Reader(render(material(scored(evidence=Sound()))))
+    page = Reader(render(material(scored(media=Sound()))))
     links = [
         value for tag, attrs in page.tags for key, value in attrs.items()
         if key in ("src", "href", "xlink:href", "action", "srcset") and value
@@ -100,7 +100,7 @@ def test_names_from_files_and_manifests_are_text_not_markup():
 
 
 def test_everything_that_can_be_seen_has_a_name():
-    page = Reader(render(material(scored(evidence=Sound()), comparison=None)))
+    page = Reader(render(material(scored(media=Sound()), comparison=None)))
     for tag, attrs in page.tags:
         if tag == "img":
             assert attrs["alt"]
@@ -146,7 +146,7 @@ def test_what_can_be_heard_holds_mistakes_and_the_surest_of_both_kinds():
 
 
 def test_very_many_recordings_fit_into_a_page(tmp_path: Path):
-    found = scored(20_000, evidence=Sound())
+    found = scored(20_000, media=Sound())
     path = write_report(tmp_path / "report.html", material(found, replicates=2))
     assert path.stat().st_size < 12_000_000
     rows = report_rows({"test": found})
@@ -172,13 +172,13 @@ def test_without_groups_evidence_or_times_there_is_a_report():
 
 def test_verdicts():
     def of(gap, n=200):
-        return verdict(tables_of(scored(n, gap=gap), 200)["recording"])
+        return verdict(split_metrics(scored(n, gap=gap), 200)["recording"])
 
     assert of(0.5).grade == "good"
     assert of(0.0).grade == "bad"
     assert of(0.12).grade == "weak"
     assert of(-0.5).sentence.startswith("Worse than guessing")
-    table = tables_of(scored(200, gap=0.5), 200)["recording"]
+    table = split_metrics(scored(200, gap=0.5), 200)["recording"]
     few = table | {"intervals": table["intervals"] | {"auroc": [0.44, 1.0]}}
     assert verdict(few).sentence.startswith("These recordings are too few")
     doubted = verdict(table, {"sentence": "Loudness alone does as well."})

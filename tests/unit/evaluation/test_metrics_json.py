@@ -1,0 +1,93 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from leakdet.detection.decision import DecisionRule
+from leakdet.evaluation.intervals import bootstrap_intervals
+from leakdet.evaluation.metrics import RATES, binary_metrics
+from leakdet.evaluation.metrics_json import (
+    OF_THRESHOLD,
+    for_model_file,
+    metric_table,
+    metrics_content,
+    split_metrics,
+    write_metrics,
+)
+
+
+def test_several_thresholds_give_the_counts_of_the_verdicts_and_the_ranking_of_the_scores(scored):
+    threshold = np.where(np.arange(60) < 30, 0.45, 0.6)
+    found = scored(threshold=threshold)
+    table = split_metrics(found, 50)["recording"]
+    assert table["tp"] == (found.decision & found.is_leak).sum()
+    assert table["fn"] == (~found.decision & found.is_leak).sum()
+    assert table["auroc"] == binary_metrics(found.score, found.is_leak, 0.5)["auroc"]
+    assert table["recall"] == table["tp"] / 30
+    assert table["intervals"]["recall"][0] <= table["recall"] <= table["intervals"]["recall"][1]
+
+
+def test_whole_groups_are_resampled_where_there_are_any(scored):
+    found = scored(n=60)
+    found.score[found.groups["site"] == "s0"] = 0.1  # one site is missed as a whole
+    alone, grouped = (
+        split_metrics(found, 400, by)["recording"]["intervals"] for by in ((), ("site",))
+    )
+    assert (alone["unit"], grouped["unit"]) == ("recording", "site")
+    assert grouped["recall"][1] - grouped["recall"][0] > alone["recall"][1] - alone["recall"][0]
+    assert split_metrics(found, 50, ("nowhere",))["recording"]["intervals"]["unit"] == "recording"
+
+
+def test_perfect_results_of_few_recordings_have_wide_intervals(scored):
+    found = scored(n=12, gap=0.0)
+    found.score = np.where(found.is_leak, 0.9, 0.1)
+    table = split_metrics(found, 100)["recording"]
+    for key in ("recall", "specificity", "auroc", "f1"):
+        low, high = table["intervals"][key]
+        assert (high, table[key]) == (1.0, 1.0)
+        assert low < 0.8, key
+    assert table["intervals"]["fpr"][1] == pytest.approx(0.39, abs=0.01)
+    assert "Wilson" in table["intervals"]["note"]
+
+
+def test_intervals_of_several_thresholds_are_those_of_the_decisions_and_of_the_ranking(scored):
+    found = scored(threshold=np.where(np.arange(60) < 30, 0.45, 0.6))
+    site = found.groups["site"]
+    table = metric_table(found.score, found.is_leak, found.threshold, site, 200)
+    margin = np.clip(0.5 + found.score - found.threshold, 0.0, 1.0)  # >= 0.5 where a leak is called
+    at_margin = bootstrap_intervals(margin, found.is_leak, 0.5, site, replicates=200)
+    ranking = bootstrap_intervals(found.score, found.is_leak, 0.5, site, replicates=200)
+    assert set(table["intervals"]) == {*RATES, "note"}
+    for key in RATES:
+        assert table["intervals"][key] == (at_margin if key in OF_THRESHOLD else ranking)[key], key
+    note = table["intervals"]["note"]
+    assert note.count("the intervals rest on 6 groups only and are too narrow") == 1
+    assert "auroc in" in note
+    assert "recall in" in note
+
+
+def test_reasons_for_what_is_undefined_come_from_the_decisions_where_they_decide(scored):
+    found = scored(threshold=np.where(np.arange(60) < 30, 0.99, 1.0), gap=0.0)
+    table = metric_table(found.score, found.is_leak, found.threshold, None, 20)
+    assert table["predicted_positives"] == 0
+    assert table["precision"] is None
+    assert table["undefined"]["precision"] == "nothing is called a leak at this threshold"
+    assert table["undefined"].keys() == {key for key, value in table.items() if value is None}
+
+
+def test_the_content_names_its_splits_and_rule(scored, schema_errors):
+    tables = {name: split_metrics(scored(n=8, name=name), 20) for name in ("val", "test")}
+    content = metrics_content(tables, DecisionRule(), ["site"], model="m.safetensors")
+    assert schema_errors(content) == []
+    assert (content["splits"], content["group_by"]) == (["val", "test"], ["site"])
+    assert content["decision_rule"]["threshold"] == 0.5
+    assert for_model_file(tables)["val"].keys() == {"recording", "window"}
+
+
+def test_metrics_are_strict_json_and_whole(tmp_path: Path):
+    write_metrics(tmp_path / "metrics.json", {"f1": None})
+    assert json.loads((tmp_path / "metrics.json").read_text(encoding="utf-8")) == {"f1": None}
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_metrics(tmp_path / "metrics.json", {"f1": float("nan")})
+    assert [path.name for path in tmp_path.iterdir()] == ["metrics.json"]
