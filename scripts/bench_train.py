@@ -17,6 +17,7 @@ from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import lightning.pytorch as pl
 import torch
@@ -36,8 +37,9 @@ from leakdet.config import (
 )
 from leakdet.detection.losses import loss_parts
 from leakdet.detection.networks import Output, make_network
-from leakdet.training import fit as fitting
+from leakdet.training.callbacks.built_in import make_callbacks
 from leakdet.training.datamodule import Batch, LeakDataModule, TrainLoader
+from leakdet.training.fit import fit
 from leakdet.training.malloc import keep_freed_memory
 from leakdet.training.optimizer import adamw
 from stores import write_store
@@ -201,18 +203,15 @@ def settings(network: NetworkConfig, unit: str, batch_size: int, epochs: int) ->
 def compared(config: TrainConfig, store: Path) -> Interleaved:
     """One run of leakdet with the bare loop's epochs in between."""
     data = LeakDataModule(config, store)
-    watch, plain = Interleaved(Bare(config, data)), fitting.make_callbacks
-    fitting.make_callbacks = lambda *a: [watch, *plain(*a)]
-    silent = io.StringIO()
-    try:
-        with (
-            tempfile.TemporaryDirectory() as run,
-            contextlib.redirect_stdout(silent),
-            contextlib.redirect_stderr(silent),
-        ):
-            fitting.fit(config, data, Path(run))
-    finally:
-        fitting.make_callbacks = plain
+    watch, silent = Interleaved(Bare(config, data)), io.StringIO()
+    with (
+        tempfile.TemporaryDirectory() as run,
+        contextlib.redirect_stdout(silent),
+        contextlib.redirect_stderr(silent),
+        # before the others, so that their hooks are measured too
+        patch("leakdet.training.trainer.make_callbacks", lambda *a: [watch, *make_callbacks(*a)]),
+    ):
+        fit(config, data, Path(run))
     return watch
 
 

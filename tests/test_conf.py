@@ -8,7 +8,7 @@ import yaml
 from leakdet._door import conf_folder, quoted
 from leakdet.config import SignalConfig
 from leakdet.errors import LeakdetError
-from leakdet.training.fit import LOGGERS, make_loggers
+from leakdet.training.loggers import LOGGERS, make_loggers
 
 GROUPS = {
     group.name: sorted(path.stem for path in group.glob("*.yaml"))

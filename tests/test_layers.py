@@ -15,7 +15,7 @@ import leakdet
 SRC = Path(leakdet.__file__).parent
 UNIT_TESTS = Path(__file__).parent / "unit"
 
-TOOLS = {"errors", "_progress", "_parallel", "_processes", "_exit_codes", "_messages"}
+TOOLS = {"errors", "_exit_codes", "_imports", "_messages", "_parallel", "_processes", "_progress"}
 BUILD = {"building"}
 FOUNDATION = {"config", "detection", "storage"} | TOOLS
 EVALUATION = FOUNDATION | {"acoustics", "evaluation"}
@@ -40,6 +40,7 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
     "_parallel": (set(), {"torch"}),
     "_processes": (set(), set()),
     "_messages": (set(), set()),
+    "_imports": ({"errors"}, set()),
     "_exit_codes": ({"errors", "_messages"}, set()),
     "acoustics": ({"config"} | TOOLS, ARRAYS | {"scipy", "soundfile", "soxr"}),
     "detection": ({"config"} | TOOLS, ARRAYS | {"scipy"}),
@@ -328,7 +329,6 @@ WITHOUT_A_TEST = set(
     training/log_names.py
     training/module.py
     training/resume_compatibility.py
-    training/settings_conflicts.py
     training_run.py
     tuning/html_page.py
     tuning/pruning_callback.py
@@ -394,7 +394,6 @@ TOO_LONG = set(
     detection/networks.py
     evaluate.py
     predict.py
-    training/fit.py
     training/module.py
     tune.py
     tuning/space.py

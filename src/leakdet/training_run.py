@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leakdet._messages import LOG
-from leakdet.config import TrainConfig
+from leakdet.config import TrainConfig, TrainerFlags
 
 if TYPE_CHECKING:
     from lightning.pytorch.callbacks import Callback
@@ -34,7 +34,9 @@ def train_in(
     from leakdet.training.datamodule import LeakDataModule
     from leakdet.training.fit import best_checkpoint, fit
     from leakdet.training.resume import refuse_overwriting
+    from leakdet.training.settings_conflicts import check_settings
 
+    check_settings(config)
     if config.resume is None:
         refuse_overwriting(folder)
     store = _store(config)
@@ -68,8 +70,8 @@ def _shares(names: Sequence[str], shares: Iterable[float]) -> str:
 
 def stops_when(config: TrainConfig) -> str:
     """When the run ends: patience counts validation checks, and how many epochs those are depends on the trainer."""
-    interval = config.trainer.get("val_check_interval") or 1.0
-    every = config.trainer.get("check_val_every_n_epoch") or 1
+    flags = TrainerFlags.of(config.trainer)
+    interval, every = flags.val_check_interval, flags.check_val_every_n_epoch
 
     def checks(count: int) -> str:
         of_epochs = isinstance(interval, float)  # an integer counts batches
@@ -77,7 +79,7 @@ def stops_when(config: TrainConfig) -> str:
             f" ({count * every * interval:g} epochs)" if of_epochs else ""
         )
 
-    most = config.trainer.get("max_epochs") or 0
+    most = flags.max_epochs
     parts = [f"after epoch {most} at the latest"] if most > 0 else []
     parts += [f"after {checks(config.patience)} without a better recording F1"]
     if config.loss_patience:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from leakdet._door import Run, as_yaml, open_door
 from leakdet._exit_codes import DONE, PARTLY
-from leakdet.config import TrainConfig, TuneConfig
+from leakdet.config import TrainConfig, TrainerFlags, TuneConfig
 from leakdet.errors import LeakdetError, SettingsError
 
 if TYPE_CHECKING:
@@ -71,14 +71,12 @@ def tune(config: TuneConfig, run: Run) -> int:
 
 def _checked(config: TuneConfig, run: Run) -> TuneConfig:
     """One device a trial; as many threads as leave each worker its share. Raises `SettingsError`."""
-    strategy, nodes = (
-        str(config.trainer.get("strategy", "auto")),
-        int(config.trainer.get("num_nodes") or 1),
-    )
-    several = isinstance(devices := config.trainer.get("devices", 1), int) and devices > 1
-    if strategy not in ("auto", "single_device") or nodes > 1 or several:
+    flags = TrainerFlags.of(config.trainer)
+    several = isinstance(flags.devices, int) and flags.devices > 1
+    if flags.strategy not in ("auto", "single_device") or flags.num_nodes > 1 or several:
         raise SettingsError(
-            f"trainer.strategy={strategy}, devices={devices}, num_nodes={nodes}: tune trains a trial on one device. "
+            f"trainer.strategy={flags.strategy}, devices={flags.devices}, "
+            f"num_nodes={flags.num_nodes}: tune trains a trial on one device. "
             "Use trainer.devices=1 and several workers (-m tune.workers=4)."
         )
     if config.tune.workers > 1 and not run.multirun and config.tune.worker == 0:

@@ -6,6 +6,7 @@ Range checks live in `__post_init__`, which runs when a composed configuration b
 """
 
 from leakdet.config.build import BuildConfig, DemoConfig, LabelsConfig, SplitConfig
+from leakdet.config.callbacks import CallbacksConfig
 from leakdet.config.crossval import CrossvalConfig, CrossvalSettings, ProtocolConfig
 from leakdet.config.range_checks import MISSING, from_dict
 from leakdet.config.signal import SignalConfig
@@ -20,6 +21,7 @@ from leakdet.config.train import (
     OptimizerConfig,
     TrainConfig,
 )
+from leakdet.config.trainer_flags import TrainerFlags
 from leakdet.config.tune import SearchParam, TuneConfig, TuneSettings
 
 __all__ = [
@@ -28,6 +30,7 @@ __all__ = [
     "AugmentConfig",
     "AveragingConfig",
     "BuildConfig",
+    "CallbacksConfig",
     "CrossvalConfig",
     "CrossvalSettings",
     "DataConfig",
@@ -42,6 +45,7 @@ __all__ = [
     "SignalConfig",
     "SplitConfig",
     "TrainConfig",
+    "TrainerFlags",
     "TuneConfig",
     "TuneSettings",
     "from_dict",

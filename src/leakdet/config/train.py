@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from leakdet.config.build import DemoConfig, LabelsConfig
+from leakdet.config.callbacks import CallbacksConfig
 from leakdet.config.range_checks import at_least, one_of, require, share
 from leakdet.config.signal import SignalConfig
 
@@ -206,6 +207,7 @@ class TrainConfig:
     augment: AugmentConfig = field(default_factory=AugmentConfig)
     decision: DecisionConfig = field(default_factory=DecisionConfig)
     averaging: AveragingConfig = field(default_factory=AveragingConfig)
+    callbacks: CallbacksConfig = field(default_factory=CallbacksConfig)
     # validation checks without a better recording F1, ties broken by the loss, before training stops
     patience: int = 15
     # validation checks with a risen loss and no better F1 before training stops; 0: off

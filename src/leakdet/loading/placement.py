@@ -8,6 +8,7 @@ import psutil
 import torch
 
 from leakdet._processes import decide, decided
+from leakdet.config import TrainerFlags
 
 DECIDED = "LEAKDET_RESIDENCY"  # environment variable by which a run tells its child processes
 # of the free memory that data may take; the rest is the network's, its gradients' and other people's
@@ -53,16 +54,15 @@ def _measured(size: str, data_bytes: int, trainer: dict[str, Any]) -> Residency:
 
 
 def uses_cuda(trainer: dict[str, Any]) -> bool:
-    return (
-        trainer.get("accelerator", "auto") in ("gpu", "cuda", "auto") and torch.cuda.is_available()
-    )
+    accelerator = TrainerFlags.of(trainer).accelerator
+    return accelerator in ("gpu", "cuda", "auto") and torch.cuda.is_available()
 
 
 def accelerator_free_bytes(trainer: dict[str, Any]) -> int | None:
     """Free memory of the fullest CUDA device that training will use; None where it will use none."""
     if not uses_cuda(trainer):
         return None
-    there, wanted = range(torch.cuda.device_count()), trainer.get("devices", "auto")
+    there, wanted = range(torch.cuda.device_count()), TrainerFlags.of(trainer).devices
     if isinstance(wanted, int) and wanted > 0:
         there = there[:wanted]
     used = wanted if isinstance(wanted, list) else there

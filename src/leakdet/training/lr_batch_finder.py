@@ -13,7 +13,7 @@ import torch
 
 from leakdet._messages import LOG
 from leakdet.acoustics.augment import augmented
-from leakdet.config import TrainConfig
+from leakdet.config import TrainConfig, TrainerFlags
 from leakdet.detection.losses import loss_parts
 from leakdet.errors import LeakdetError, SettingsError
 from leakdet.training.checkpoint_io import write_whole
@@ -126,7 +126,7 @@ def _stepper(
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(
-            network.parameters(), config.trainer.get("gradient_clip_val") or math.inf
+            network.parameters(), TrainerFlags.of(config.trainer).gradient_clip_val or math.inf
         )
         optimizer.step()
         return float(loss.detach())

@@ -5,12 +5,12 @@ What is free changes no number, or only where the run ends.
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from leakdet.config import TrainConfig
+from leakdet.config import CallbacksConfig, TrainConfig
 
 if TYPE_CHECKING:
     from leakdet.training.datamodule import LeakDataModule
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 RESUME_KEY = "leakdet_resume"  # of the checkpoint: what resuming needs beyond Lightning's own state
 FREE = frozenset(
     "resume init_from init_reset find_lr find_batch_size patience loss_patience compile".split()
-)
+) | {f"callbacks.{field.name}" for field in fields(CallbacksConfig) if field.name != "extra"}
 FREE_PREFIXES = ("logger", "data.store", "data.cache", "demo")
 FREE_TRAINER = frozenset(
     "max_epochs max_steps max_time min_epochs min_steps accelerator devices strategy num_nodes enable_progress_bar "
@@ -50,7 +50,9 @@ def differences(
     checkpoint: Mapping[str, Any], config: TrainConfig, data: "LeakDataModule"
 ) -> list[str]:
     """`name: there / now` of all that would make the continuation another run."""
-    there, now = _flat(checkpoint.get("hyper_parameters", {})), _flat(asdict(config))
+    # a setting that the checkpoint's version did not have yet was at its default
+    there = _flat(asdict(TrainConfig())) | _flat(checkpoint.get("hyper_parameters", {}))
+    now = _flat(asdict(config))
     found = [name for name, sought in FOUND.items() if now[sought]]
     differing = [
         f"{name}: {there.get(name)} / {now.get(name)}"

@@ -3,14 +3,16 @@
 from collections.abc import Mapping
 from typing import Any
 
-from leakdet.config import TrainConfig
+from leakdet.config import TrainConfig, TrainerFlags
 from leakdet.detection.losses import balance_levers
 from leakdet.errors import SettingsError
+from leakdet.training.callbacks.own_callbacks import own_classes
 
 
 def check_settings(config: TrainConfig) -> None:
-    """Raises `SettingsError` where the settings cannot stand together."""
+    """Raise `SettingsError` where the settings contradict each other or name what is not there."""
     check_balance(config)
+    own_classes(config.callbacks.extra)
     partial = partial_validation(config.trainer)
     if partial:
         raise SettingsError(
@@ -29,10 +31,10 @@ def check_balance(config: TrainConfig) -> None:
 
 
 def partial_validation(trainer: Mapping[str, Any]) -> list[str]:
-    """The settings, `trainer.name=value`, by which Lightning would validate on less than all recordings."""
-    limit = trainer.get("limit_val_batches")
+    """The settings, `trainer.name=value`, that make Lightning validate on a part only."""
+    flags = TrainerFlags.of(trainer)
     # 1.0 is all batches, but 1 is one batch
-    whole = limit is None or (isinstance(limit, float) and limit == 1.0)
+    whole = isinstance(flags.limit_val_batches, float) and flags.limit_val_batches == 1.0
     names = [] if whole else ["limit_val_batches"]
-    names += [name for name in ("overfit_batches", "fast_dev_run") if trainer.get(name)]
-    return [f"trainer.{name}={trainer[name]}" for name in names]
+    names += [name for name in ("overfit_batches", "fast_dev_run") if getattr(flags, name)]
+    return [f"trainer.{name}={getattr(flags, name)}" for name in names]

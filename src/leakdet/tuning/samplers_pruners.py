@@ -8,7 +8,7 @@ from optuna.pruners import BasePruner
 from optuna.samplers import BaseSampler
 from optuna.trial import FrozenTrial
 
-from leakdet.config import TuneConfig, TuneSettings
+from leakdet.config import TrainerFlags, TuneConfig, TuneSettings
 from leakdet.errors import SettingsError
 
 
@@ -75,7 +75,7 @@ def make_pruner(config: TuneConfig) -> BasePruner:
                     tune,
                 )
             case "hyperband":
-                most = max(least + 1, int(config.trainer.get("max_epochs") or 100))
+                most = max(least + 1, TrainerFlags.of(config.trainer).max_epochs)
                 return Patient(
                     optuna.pruners.HyperbandPruner(least, most, tune.reduction_factor), tune
                 )

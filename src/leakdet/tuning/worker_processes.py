@@ -5,7 +5,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-from leakdet.config import TuneConfig
+from leakdet.config import TrainerFlags, TuneConfig
 
 
 def start_siblings(config: TuneConfig, arguments: Sequence[str]) -> list["subprocess.Popen[bytes]"]:
@@ -21,7 +21,7 @@ def start_siblings(config: TuneConfig, arguments: Sequence[str]) -> list["subpro
 def _environment(config: TuneConfig, number: int) -> dict[str, str]:
     """GPUs are dealt out in turn."""
     environment = dict(os.environ)
-    if config.trainer.get("accelerator") not in ("gpu", "cuda"):
+    if TrainerFlags.of(config.trainer).accelerator not in ("gpu", "cuda"):
         return environment
     import torch
 

@@ -14,8 +14,8 @@ from lightning.pytorch.loggers import Logger
 
 from leakdet.config import TrainConfig
 from leakdet.errors import LeakdetError
-from leakdet.training import fit as fitting
 from leakdet.training import log_names as names
+from leakdet.training import trainer as trainer_module
 from leakdet.training.callbacks.early_stopping import LossStop
 from leakdet.training.callbacks.findings import Findings
 from leakdet.training.callbacks.loader_wait import LoaderWait, wait_numbers, waits
@@ -255,8 +255,8 @@ def test_averaged_weights_are_what_is_kept(
     name: str, fitted: Fitted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Against the mean of the weights of each step or epoch, taken apart."""
-    seen, plain = Weights(), fitting.make_callbacks
-    monkeypatch.setattr(fitting, "make_callbacks", lambda *arguments: [seen, *plain(*arguments)])
+    seen, plain = Weights(), trainer_module.make_callbacks
+    monkeypatch.setattr(trainer_module, "make_callbacks", lambda *a: [seen, *plain(*a)])
     how = {"ema": "averaging.ema_decay=0.9", "swa": "averaging.swa_start=0.0"}[name]
     fitted(tmp_path, "trainer.max_epochs=3", f"averaging.name={name}", how)
     kept = read_checkpoint(tmp_path / "checkpoints" / "last.ckpt")["state_dict"]
@@ -277,4 +277,3 @@ def test_the_settings_that_would_validate_on_a_part_are_refused(
 ) -> None:
     with pytest.raises(LeakdetError, match="limit_val_batches"):
         fitted(tmp_path, "trainer.limit_val_batches=2")
-    assert fitting.LOGGERS

@@ -14,8 +14,8 @@ import torch
 from lightning.pytorch.callbacks import Callback, ModelCheckpoint
 
 from leakdet.errors import InputError, SettingsError
-from leakdet.training import fit as fitting
 from leakdet.training import log_names as names
+from leakdet.training import trainer as trainer_module
 from leakdet.training.callbacks.interruption import Interrupted, Interruption
 from leakdet.training.checkpoint_io import read_checkpoint
 from leakdet.training.checkpoint_transfer import moved
@@ -37,8 +37,10 @@ class SignalAt(Callback):
 
 
 def interrupt(monkeypatch: pytest.MonkeyPatch, step: int, number: int = signal.SIGTERM) -> None:
-    plain = fitting.make_callbacks
-    monkeypatch.setattr(fitting, "make_callbacks", lambda *a: [*plain(*a), SignalAt(step, number)])
+    plain = trainer_module.make_callbacks
+    monkeypatch.setattr(
+        trainer_module, "make_callbacks", lambda *a: [*plain(*a), SignalAt(step, number)]
+    )
 
 
 def weights(folder: Path, name: str = names.LAST) -> dict[str, torch.Tensor]:

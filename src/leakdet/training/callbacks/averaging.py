@@ -5,7 +5,7 @@ from typing import Any
 import lightning.pytorch as pl
 from lightning.pytorch.callbacks import Callback, EMAWeightAveraging, WeightAveraging
 
-from leakdet.config import TrainConfig
+from leakdet.config import TrainConfig, TrainerFlags
 
 
 class PlainAverage(WeightAveraging):
@@ -73,6 +73,6 @@ def averaging(config: TrainConfig) -> list[Callback]:
         case "ema":
             return [EMAWeightAveraging(decay=config.averaging.ema_decay)]
         case "swa":
-            epochs = int(config.trainer.get("max_epochs") or 1000)
+            epochs = TrainerFlags.of(config.trainer).max_epochs
             return [PlainAverage(int(config.averaging.swa_start * epochs))]
     raise ValueError(config.averaging.name)

@@ -1,0 +1,35 @@
+"""Imports what a person names on the command line as package.module:name."""
+
+import difflib
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+from leakdet.errors import SettingsError
+
+
+def import_named(setting: str, name: str) -> Any:
+    """The object `package.module:name`; the current folder is searched after everything installed.
+
+    Raises:
+        SettingsError: there is no such module or no such name in it; `setting` is named.
+    """
+    module_name, _, attribute = name.partition(":")
+    folder = str(Path.cwd())
+    if folder not in sys.path:
+        sys.path.append(folder)
+    try:
+        module = importlib.import_module(module_name)
+    except (ImportError, SyntaxError) as error:
+        raise SettingsError(
+            f"{setting}: {name} cannot be imported ({error}). Its module must be installed or lie "
+            f"in the current folder, {folder}."
+        ) from error
+    if not hasattr(module, attribute):
+        close = difflib.get_close_matches(attribute, dir(module), 1)
+        raise SettingsError(
+            f"{setting}: {module_name} has no {attribute}"
+            + (f"; did you mean {module_name}:{close[0]}?" if close else ".")
+        )
+    return getattr(module, attribute)

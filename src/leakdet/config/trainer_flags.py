@@ -1,0 +1,29 @@
+"""The flags of `lightning.Trainer` that leakdet itself reads."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+
+@dataclass(frozen=True)
+class TrainerFlags:
+    """Each flag as given under `trainer`, or Lightning's own default where it is absent or null."""
+
+    accelerator: str = "auto"
+    devices: Any = "auto"  # a number, a list of device numbers, or auto
+    strategy: str = "auto"
+    num_nodes: int = 1
+    max_epochs: int = 1000  # -1: no limit
+    check_val_every_n_epoch: int = 1
+    val_check_interval: float | int = 1.0  # float: share of an epoch; int: batches
+    limit_val_batches: float | int = 1.0  # float: share of the batches; int: batches
+    overfit_batches: float | int = 0.0
+    fast_dev_run: bool | int = False
+    gradient_clip_val: float | None = None
+    enable_progress_bar: bool = True
+
+    @classmethod
+    def of(cls, trainer: Mapping[str, Any]) -> "TrainerFlags":
+        """Read the flags from the settings under `trainer`."""
+        names = (field.name for field in fields(cls))
+        return cls(**{name: trainer[name] for name in names if trainer.get(name) is not None})

@@ -1,0 +1,102 @@
+"""The callbacks of a run: those that are switched on, the checkpoints, and a person's own."""
+
+from pathlib import Path
+from typing import Any
+
+from lightning.pytorch.callbacks import (
+    Callback,
+    LearningRateMonitor,
+    ModelCheckpoint,
+    ProgressBar,
+)
+
+from leakdet.config import TrainConfig, TrainerFlags
+from leakdet.training import log_names
+from leakdet.training.callbacks.averaging import averaging
+from leakdet.training.callbacks.collapse import Collapse
+from leakdet.training.callbacks.early_stopping import F1Stop, LossStop
+from leakdet.training.callbacks.findings import Findings
+from leakdet.training.callbacks.first_batch import FirstBatch
+from leakdet.training.callbacks.gc_freeze import GarbageSearch
+from leakdet.training.callbacks.gradients import GradientMonitor
+from leakdet.training.callbacks.history import History
+from leakdet.training.callbacks.loader_wait import LoaderWait
+from leakdet.training.callbacks.overfit import Overfit
+from leakdet.training.callbacks.own_callbacks import own_callbacks
+from leakdet.training.callbacks.progress import EpochTable
+from leakdet.training.callbacks.rate_watch import RateWatch
+from leakdet.training.callbacks.system_use import SystemUse
+
+
+def make_callbacks(config: TrainConfig, run_folder: Path) -> list[Callback]:
+    """Callbacks in the order in which Lightning calls them; it moves the checkpoints to the end.
+
+    Raises:
+        SettingsError: one of `callbacks.extra` cannot be made.
+    """
+    own = own_callbacks(config.callbacks.extra)
+    # Lightning takes one progress bar: a person's own replaces the table
+    own_bar = any(isinstance(callback, ProgressBar) for callback in own)
+    shows_table = TrainerFlags.of(config.trainer).enable_progress_bar and not own_bar
+    return [
+        GarbageSearch(),
+        *_stops(config),
+        *averaging(config),
+        *_monitors(config, run_folder),
+        History(run_folder),
+        *checkpoints(run_folder / log_names.CHECKPOINTS),
+        *([EpochTable()] if shows_table else []),
+        *own,
+    ]
+
+
+def _stops(config: TrainConfig) -> list[Callback]:
+    stops: list[Callback] = []
+    if config.callbacks.early_stopping:
+        stops.append(
+            F1Stop(
+                log_names.VAL_RANK,
+                patience=config.patience,
+                mode="max",
+                check_finite=True,
+                strict=True,
+            )
+        )
+    if config.callbacks.loss_stop and config.loss_patience:
+        stops.append(LossStop(config.loss_patience))
+    return stops
+
+
+def _monitors(config: TrainConfig, run_folder: Path) -> list[Callback]:
+    """What logs and warns. `LoaderWait` is first: what others do at a batch's start is no wait."""
+    on, findings = config.callbacks, Findings(run_folder)
+    monitors: list[tuple[bool, Callback]] = [
+        (on.loader_wait, LoaderWait(findings)),
+        (on.first_batch, FirstBatch(findings)),
+        (on.gradient_monitor, GradientMonitor(findings)),
+        (on.rate_watch, RateWatch(findings)),
+        (on.collapse, Collapse(findings)),
+        (on.overfit, Overfit(findings)),
+        (on.system_use, SystemUse(findings)),
+    ]
+    rates = on.learning_rate_monitor and bool(config.logger)
+    return [
+        *([LearningRateMonitor("step")] if rates else []),
+        findings,
+        *(callback for switched_on, callback in monitors if switched_on),
+    ]
+
+
+def checkpoints(folder: Path) -> list[Callback]:
+    """Best F1, best loss and last. The last is written after the others, so that it knows both.
+
+    `save_last` of the best-F1 callback would not do: it writes only when there is a new best.
+    """
+    common: dict[str, Any] = {"auto_insert_metric_name": False, "enable_version_counter": False}
+    best_f1 = ModelCheckpoint(
+        folder, log_names.BEST_F1, monitor=log_names.VAL_RANK, mode="max", **common
+    )
+    best_loss = ModelCheckpoint(
+        folder, log_names.BEST_LOSS, monitor=log_names.VAL_LOSS, mode="min", **common
+    )
+    return [best_f1, best_loss, ModelCheckpoint(folder, log_names.LAST, monitor=None, **common)]

@@ -1,0 +1,26 @@
+import inspect
+
+import lightning.pytorch as pl
+
+from leakdet.config import TrainerFlags
+
+
+def test_what_is_not_given_is_lightnings_default() -> None:
+    trainer = pl.Trainer(accelerator="cpu", logger=False, enable_checkpointing=False)
+    flags = TrainerFlags.of({"max_epochs": None, "devices": None})
+    assert flags == TrainerFlags()
+    assert flags.max_epochs == 1000  # set by Lightning when fitting begins
+    assert flags.check_val_every_n_epoch == trainer.check_val_every_n_epoch
+    assert flags.val_check_interval == trainer.val_check_interval
+    assert flags.limit_val_batches == trainer.limit_val_batches
+    assert flags.gradient_clip_val == trainer.gradient_clip_val
+    assert flags.enable_progress_bar == (trainer.progress_bar_callback is not None)
+    defaults = inspect.signature(pl.Trainer).parameters
+    for name in ("accelerator", "devices", "strategy", "num_nodes", "overfit_batches"):
+        assert getattr(flags, name) == defaults[name].default, name
+
+
+def test_what_is_given_is_read_and_other_flags_are_not() -> None:
+    flags = TrainerFlags.of({"devices": [1, 3], "limit_val_batches": 1, "precision": "16-mixed"})
+    assert flags.devices == [1, 3]
+    assert isinstance(flags.limit_val_batches, int)

@@ -1,0 +1,35 @@
+import sys
+from pathlib import Path
+
+import pytest
+
+from leakdet._imports import import_named
+from leakdet.errors import SettingsError
+
+
+@pytest.fixture
+def own_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of a module that lies in the current folder."""
+    name = "own_module_of_this_test"
+    (tmp_path / f"{name}.py").write_text("class Network: ...\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    return name
+
+
+def test_a_module_of_the_current_folder_is_found_after_installed_ones(own_module: str) -> None:
+    assert import_named("network.name", f"{own_module}:Network").__name__ == "Network"
+    assert sys.path[-1] == str(Path.cwd())
+    Path("json.py").write_text("dumps = None\n")
+    assert import_named("network.name", "json:dumps") is not None
+
+
+def test_what_cannot_be_imported_is_one_sentence_with_the_setting(own_module: str) -> None:
+    with pytest.raises(SettingsError, match=r"network\.name: nowhere:Net cannot be imported.*No"):
+        import_named("network.name", "nowhere:Net")
+    with pytest.raises(SettingsError, match=rf"{own_module} has no Netwrk; did you mean .*:Networ"):
+        import_named("network.name", f"{own_module}:Netwrk")
+    Path("broken_module_of_this_test.py").write_text("def (:\n")
+    with pytest.raises(SettingsError, match=r"broken.*invalid syntax"):
+        import_named("network.name", "broken_module_of_this_test:Net")

@@ -1,0 +1,116 @@
+"""Each switch leaves out its callback; a run without any of them trains, checkpoints and stops."""
+
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+
+import lightning.pytorch as pl
+import pytest
+from lightning.pytorch.callbacks import Callback, ModelCheckpoint
+
+from leakdet.config import CallbacksConfig, TrainConfig
+from leakdet.errors import SettingsError
+from leakdet.training import log_names
+from leakdet.training.callbacks.built_in import make_callbacks
+from leakdet.training.checkpoint_io import read_checkpoint
+
+Configured = Callable[..., TrainConfig]
+Fitted = Callable[..., pl.Trainer]
+SWITCHES = [field.name for field in fields(CallbacksConfig) if field.name != "extra"]
+OF_SWITCH = {"early_stopping": "F1Stop"}  # the others are named as their class is
+OFF = tuple(f"callbacks.{name}=false" for name in SWITCHES)
+
+
+def names(callbacks: list[Callback]) -> list[str]:
+    return [type(callback).__name__ for callback in callbacks]
+
+
+@pytest.mark.parametrize("switch", SWITCHES)
+def test_a_switch_leaves_out_its_callback_and_no_other(
+    switch: str, configured: Configured, tmp_path: Path
+) -> None:
+    everything = names(make_callbacks(configured("logger=csv"), tmp_path))
+    kept = names(make_callbacks(configured("logger=csv", f"callbacks.{switch}=false"), tmp_path))
+    (missing,) = set(everything) - set(kept)
+    named = re.sub(r"(?<=.)([A-Z])", r"_\1", missing).lower()
+    assert missing == OF_SWITCH.get(switch, missing)
+    assert switch in (named, *OF_SWITCH)
+    assert len(kept) == len(everything) - 1
+
+
+def test_the_settings_that_exist_switch_off_as_well(configured: Configured, tmp_path: Path) -> None:
+    without = configured("loss_patience=0", "averaging.name=none")
+    kept = names(make_callbacks(without, tmp_path))
+    assert not {"LossStop", "EpochTable", "LearningRateMonitor"} & set(kept)
+    table = configured("trainer.enable_progress_bar=true")
+    assert "EpochTable" in names(make_callbacks(table, tmp_path))
+
+
+def test_everything_switched_off_still_trains_checkpoints_and_stops(
+    fitted: Fitted, tmp_path: Path
+) -> None:
+    trainer = fitted(tmp_path, *OFF, "trainer.max_epochs=2", "optimizer.lr=0", "patience=1")
+    assert trainer.current_epoch == 2
+    assert not (tmp_path / log_names.WARNINGS).exists()
+    assert (tmp_path / log_names.HISTORY).exists()
+    for name in (log_names.BEST_F1, log_names.BEST_LOSS, log_names.LAST):
+        read_checkpoint(tmp_path / log_names.CHECKPOINTS / f"{name}.ckpt")
+
+
+def test_a_run_goes_on_with_other_switches(fitted: Fitted, tmp_path: Path) -> None:
+    fitted(tmp_path / "1", "trainer.max_epochs=1")
+    resumed = fitted(tmp_path / "2", *OFF, "trainer.max_epochs=2", f"resume={tmp_path / '1'}")
+    assert resumed.current_epoch == 2
+
+
+@pytest.fixture
+def own_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A module of the current folder with a callback that counts epochs, and a progress bar."""
+    name = "own_callbacks_of_this_test"
+    (tmp_path / f"{name}.py").write_text(
+        "from lightning.pytorch.callbacks import Callback, ProgressBar\n"
+        "class Epochs(Callback):\n"
+        "    count = 0\n"
+        "    def on_train_epoch_end(self, trainer, pl_module):\n"
+        "        Epochs.count += 1\n"
+        "class Bar(ProgressBar):\n"
+        "    def disable(self): ...\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    return name
+
+
+def test_a_callback_of_the_current_folder_is_called_with_the_others(
+    own_module: str, fitted: Fitted, tmp_path: Path
+) -> None:
+    extra = f"callbacks.extra=[{own_module}:Epochs]"
+    fitted(tmp_path / "run", extra, "trainer.max_epochs=2")
+    assert sys.modules[own_module].Epochs.count == 2
+
+
+def test_an_own_progress_bar_takes_the_place_of_the_table(
+    own_module: str, configured: Configured, tmp_path: Path
+) -> None:
+    extra = f"callbacks.extra=[{own_module}:Bar]"
+    made = names(make_callbacks(configured(extra, "trainer.enable_progress_bar=true"), tmp_path))
+    assert made[-1] == "Bar"
+    assert "EpochTable" not in made
+
+
+def test_a_misspelt_callback_ends_a_run_before_any_work(
+    own_module: str, fitted: Fitted, tmp_path: Path
+) -> None:
+    with pytest.raises(SettingsError, match=rf"{own_module} has no Epoch; did you mean"):
+        fitted(tmp_path / "run", f"callbacks.extra=[{own_module}:Epoch]")
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_last_checkpoint_is_written_after_the_best_ones(
+    configured: Configured, tmp_path: Path
+) -> None:
+    kept = [c for c in make_callbacks(configured(), tmp_path) if isinstance(c, ModelCheckpoint)]
+    assert [c.filename for c in kept] == ["best_f1", "best_loss", "last"]

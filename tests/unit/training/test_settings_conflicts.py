@@ -1,0 +1,44 @@
+"""Settings that contradict each other are refused by name."""
+
+from collections.abc import Callable
+
+import pytest
+
+from leakdet.config import TrainConfig
+from leakdet.errors import SettingsError
+from leakdet.training.settings_conflicts import check_settings
+
+Configured = Callable[..., TrainConfig]
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "trainer.limit_val_batches=1",
+        "trainer.limit_val_batches=0",
+        "trainer.limit_val_batches=0.5",
+        "+trainer.overfit_batches=2",
+        "+trainer.overfit_batches=0.1",
+        "+trainer.fast_dev_run=true",
+    ],
+)
+def test_a_part_of_the_validation_recordings_is_refused_by_name(
+    override: str, configured: Configured
+) -> None:
+    with pytest.raises(
+        SettingsError, match="a part of the validation recordings gives no result"
+    ) as refused:
+        check_settings(configured(override))
+    name, value = override.lstrip("+").split("=")
+    assert f"{name}={value}".lower() in str(refused.value).lower()
+
+
+def test_all_validation_recordings_are_allowed(configured: Configured) -> None:
+    check_settings(configured("trainer.limit_val_batches=1.0", "+trainer.overfit_batches=0"))
+
+
+def test_several_balances_at_once_are_refused_unless_asked_for(configured: Configured) -> None:
+    both = ("loss=focal", "data.sampling=balanced")
+    with pytest.raises(SettingsError, match=r"each shift the class balance.*Keep one of them"):
+        check_settings(configured(*both))
+    check_settings(configured(*both, "loss.allow_several_balances=true"))
