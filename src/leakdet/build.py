@@ -1,6 +1,5 @@
-"""`python -m leakdet.build source=… out=…`: from audio, or from a predecessor's store, to a store."""
+"""`leakdet build source=… out=…`: makes a store from audio, or from an AILH store."""
 
-from collections import Counter, defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,8 +9,6 @@ from leakdet.config import BuildConfig
 
 if TYPE_CHECKING:
     from leakdet.building.build_report import BuildReport
-
-SHOWN = 20
 
 
 def build(config: BuildConfig, run: Run) -> int:
@@ -29,65 +26,22 @@ def build(config: BuildConfig, run: Run) -> int:
 
 
 def show(report: "BuildReport") -> None:
-    """The closing table: recordings, windows and hours per split and label, groups, flags, and what was left out and why."""
+    """Print the summary of a build."""
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
+    from leakdet.building.build_summary import notes, table_rows
+
     console = Console(soft_wrap=True, highlight=False)
-    table = Table(title=f"{report.out}", title_justify="left")
+    table = Table(title=escape(str(report.out)), title_justify="left")
     for column in ("split", "label", "recordings", "windows", "hours"):
         table.add_column(column, justify="left" if column in ("split", "label") else "right")
-    sums: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0, 0, 0.0])
-    for row in report.rows:
-        total = sums[(row["split"], row["label"])]
-        total[0] += 1
-        total[1] += row["windows"]
-        total[2] += row["duration_s"] / 3600
-    for (split, label), (recordings, windows, hours) in sorted(
-        sums.items(), key=lambda item: _order(item[0])
-    ):
-        leak = " (leak)" if label == report.leak_label else ""
-        table.add_row(split, label + leak, f"{recordings:.0f}", f"{windows:.0f}", f"{hours:.2f}")
+    for split, label, *counts in table_rows(report):
+        table.add_row(split, escape(label), *counts)
     console.print(table)
-    for column, count in _group_counts(report).items():
-        console.print(f"group {column}: {count}")
-    flags = Counter(flag for row in report.rows for flag in row["flags"].split(",") if flag)
-    if flags:
-        console.print(
-            "flags: " + ", ".join(f"{count} {flag}" for flag, count in flags.most_common())
-        )
-    if report.surrogates:
-        console.print(
-            f"surrogates of leak recordings of train, for training alone: {report.surrogates}"
-        )
-    for remark in report.remarks:
-        console.print(remark)
-    if report.left_out:
-        console.print(f"Left out: {len(report.left_out)} (all of them are listed in build.json)")
-        for item in report.left_out[:SHOWN]:
-            console.print(f"  {item.path}: {item.reason}", markup=False)
-
-
-def _order(key: tuple[str, str]) -> tuple[int, str]:
-    return ("train", "val", "test").index(key[0]), key[1]
-
-
-def _group_counts(report: "BuildReport") -> dict[str, str]:
-    from leakdet.building.sources import RESERVED
-
-    columns = dict.fromkeys(
-        column for row in report.rows for column in row if column not in RESERVED
-    )
-    counts = {}
-    for column in columns:
-        where = {
-            split: {row.get(column, "") for row in report.rows if row["split"] == split}
-            for split in ("train", "val", "test")
-        }
-        counts[column] = ", ".join(
-            f"{len(values)} in {split}" for split, values in where.items() if values
-        )
-    return counts
+    for note in notes(report):
+        console.print(note, markup=False)
 
 
 def main() -> None:

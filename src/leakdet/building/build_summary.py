@@ -1,0 +1,65 @@
+"""What a build prints at its end: counts by split and label, shared groups, flags, what was left out."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from leakdet.building.build_report import BuildReport
+from leakdet.building.sources import RESERVED
+from leakdet.storage.store import SPLITS
+
+SHOWN = 20  # recordings left out that are named; build.json names all
+
+
+def table_rows(report: BuildReport) -> list[tuple[str, str, str, str, str]]:
+    """Split, label, recordings, windows and hours, in the order of the splits."""
+    rows_of: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for row in report.rows:
+        rows_of[row["split"], row["label"]].append(row)
+    table = []
+    for split, label in sorted(rows_of, key=lambda key: (SPLITS.index(key[0]), key[1])):
+        rows = rows_of[split, label]
+        windows, hours = sum(r["windows"] for r in rows), sum(r["duration_s"] for r in rows) / 3600
+        leak = " (leak)" if label == report.leak_label else ""
+        table.append((split, label + leak, f"{len(rows)}", f"{windows}", f"{hours:.2f}"))
+    return table
+
+
+def notes(report: BuildReport) -> Iterator[str]:
+    """The lines below the table."""
+    for column in dict.fromkeys(name for row in report.rows for name in row):
+        if column not in RESERVED:
+            yield group_sentence(column, report.rows)
+    flags = Counter(flag for row in report.rows for flag in row["flags"].split(",") if flag)
+    if flags:
+        yield "flags: " + ", ".join(f"{count} {flag}" for flag, count in flags.most_common())
+    if report.surrogates:
+        yield f"surrogates of the leaks in train, used in training only: {report.surrogates}"
+    yield from report.remarks
+    if report.left_out:
+        yield f"Left out: {len(report.left_out)} (build.json lists all of them)"
+        yield from (f"  {item.path}: {item.reason}" for item in report.left_out[:SHOWN])
+
+
+def group_sentence(column: str, rows: Sequence[dict[str, Any]]) -> str:
+    """How many values a group column has, and whether train shares any with the held-out splits."""
+    values = {
+        split: {row[column] for row in rows if row["split"] == split and row.get(column)}
+        for split in SPLITS
+    }
+    counts = ", ".join(f"{len(found)} in {split}" for split, found in values.items() if found)
+    shared = values["train"] & (values["val"] | values["test"])
+    if not shared:
+        return f"{column}: {counts or 'blank everywhere'}; none in train and in another split"
+    total = len(set.union(*values.values()))
+    where = " and in ".join(split for split in SPLITS if values[split] & shared)
+    if len(shared) == total:
+        known = "its one value is" if total == 1 else f"all {total} values are"
+        text = f"{column}: {known} in {where}; scores say nothing about a new {column}."
+    else:
+        text = (
+            f"{column}: {len(shared)} of {total} values are in {where}; "
+            f"scores are partly of a {column} known from training."
+        )
+    enough = total >= sum(bool(found) for found in values.values())
+    return f"{text} Keep them apart: split.group_by=[{column}]" if enough else text
