@@ -279,12 +279,6 @@ WITHOUT_A_TEST = set(
     building/header_scan.py
     building/shard_merge.py
     building/surrogate_split.py
-    config/build.py
-    config/crossval.py
-    config/range_checks.py
-    config/signal.py
-    config/train.py
-    config/tune.py
     crossvalidation/fold_files.py
     crossvalidation/pooled_folds.py
     detection/detector.py
@@ -342,7 +336,6 @@ WITHOUT_A_TEST = set(
 WITHOUT_A_MODULE = set(
     """
     acoustics/test_synth.py
-    test_config.py
     test_experiment_file.py
     training/test_averaging.py
     training/test_callbacks.py

@@ -1,13 +1,14 @@
-"""Every setting of leakdet: its type, default, unit and allowed range.
+"""Every setting of leakdet: type, default, meaning with unit, and allowed values.
 
-The doors compose these dataclasses with Hydra and hand plain objects down. Fields hold primitives only, so
-`dataclasses.asdict` is at once the checkpoint's hyper-parameters, the model file's JSON and the report's appendix.
-Range checks live in `__post_init__`, which runs when a composed configuration becomes an object, before any work.
+The doors compose these dataclasses with Hydra and pass plain objects down. Fields hold primitives
+only, so that `dataclasses.asdict` serves checkpoints, model files and reports alike. Ranges are
+checked in `__post_init__`, when a composed configuration becomes an object, before any work.
 """
 
 from leakdet.config.build import BuildConfig, DemoConfig, LabelsConfig, SplitConfig
 from leakdet.config.callbacks import CallbacksConfig
 from leakdet.config.crossval import CrossvalConfig, CrossvalSettings, ProtocolConfig
+from leakdet.config.model import DecisionConfig, LossConfig, NetworkConfig
 from leakdet.config.range_checks import MISSING, from_dict
 from leakdet.config.signal import SignalConfig
 from leakdet.config.train import (
@@ -15,9 +16,6 @@ from leakdet.config.train import (
     AugmentConfig,
     AveragingConfig,
     DataConfig,
-    DecisionConfig,
-    LossConfig,
-    NetworkConfig,
     OptimizerConfig,
     TrainConfig,
 )

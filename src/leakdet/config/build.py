@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field
 
-from leakdet.config.range_checks import MISSING, at_least, one_of, require, share
+from leakdet.config.range_checks import MISSING, check_ranges, documented, require
 from leakdet.config.signal import SignalConfig
 
 
@@ -11,35 +11,38 @@ from leakdet.config.signal import SignalConfig
 class DemoConfig:
     """The synthetic recordings of `source=demo` (docs/demo.md)."""
 
-    sites: int = 24  # the demo is split by site
-    recordings_per_site: int = 20
-    leak_fraction: float = 0.5
-    duration_s: float = 5.0  # mean; each recording's own is drawn within 20 % of it
-    sample_rate_hz: int = 16000
-    difficulty: float = 1.0  # scales the leak-to-noise ratio down: 0 easy, 2 hard
-    seed: int = 0
+    sites: int = documented(24, "Number of sites; the demo is split by site.", at_least=1)
+    recordings_per_site: int = documented(20, "Number of recordings at each site.", at_least=1)
+    leak_fraction: float = documented(
+        0.5, "Share of the recordings that hold a leak.", at_least=0, at_most=1
+    )
+    duration_s: float = documented(
+        5.0, "Mean length of a recording in seconds; lengths vary by up to 20 %.", at_least=0.1
+    )
+    sample_rate_hz: int = documented(16000, "Sample rate of the recordings in Hz.", at_least=1000)
+    difficulty: float = documented(
+        1.0, "How far leaks sink into the noise: 0 is easy, 2 is hard, 10 dB a step.", at_least=0
+    )
+    seed: int = documented(0, "Seed of everything that is synthesised.", at_least=0)
 
     def __post_init__(self) -> None:
-        at_least("demo.sites", self.sites, 1)
-        at_least("demo.recordings_per_site", self.recordings_per_site, 1)
-        share("demo.leak_fraction", self.leak_fraction)
-        at_least("demo.duration_s", self.duration_s, 0.1)
-        at_least("demo.sample_rate_hz", self.sample_rate_hz, 1000)
-        at_least("demo.difficulty", self.difficulty, 0)
-        at_least("demo.seed", self.seed, 0)
+        check_ranges(self, "demo.")
 
 
 @dataclass
 class SplitConfig:
-    """How recordings are divided into train, val and test. Splits that the source already has are kept."""
+    """How recordings are divided into train, val and test; splits given by the source are kept."""
 
-    ratios: list[float] = field(default_factory=lambda: [0.7, 0.2, 0.1])
-    group_by: list[str] = field(
-        default_factory=list
-    )  # group columns; empty: every recording is its own group
-    seed: int = 0
+    ratios: list[float] = documented(
+        [0.7, 0.2, 0.1], "Shares of train, val and test, which add up to 1; 0 leaves a split out."
+    )
+    group_by: list[str] = documented(
+        [], "Group columns: recordings of equal values share a split; empty: each stands alone."
+    )
+    seed: int = documented(0, "Seed of the division.", at_least=0)
 
     def __post_init__(self) -> None:
+        check_ranges(self, "split.")
         ok = (
             len(self.ratios) == 3
             and all(r >= 0 for r in self.ratios)
@@ -51,43 +54,60 @@ class SplitConfig:
 
 @dataclass
 class LabelsConfig:
-    """Which class is the leak, and whether the network sees it against the rest or sees every class."""
+    """Which label is the leak, and which classes the network learns."""
 
-    mode: str = "binary"  # binary | multiclass
-    # in any case; null: the store's own leak label, or the class called LEAK
-    leak: str | None = None
+    mode: str = documented(
+        "binary",
+        "Classes of the network: leak against the rest, or every label of the store.",
+        one_of=("binary", "multiclass"),
+    )
+    leak: str | None = documented(
+        None, "Label that means a leak, in any case; null: the store's own, or the one called leak."
+    )
 
     def __post_init__(self) -> None:
-        one_of("labels.mode", self.mode, ("binary", "multiclass"))
+        check_ranges(self, "labels.")
 
 
 @dataclass
 class BuildConfig:
     """`python -m leakdet.build`: from audio to a store."""
 
-    # label folders, split folders with label folders, a CSV manifest, or demo
-    source: str = MISSING
-    out: str = MISSING
+    source: str = documented(
+        MISSING,
+        "Folder of label folders, folder of split folders with these, CSV manifest, or demo.",
+    )
+    out: str = documented(MISSING, "Folder in which the store appears when it is complete.")
     signal: SignalConfig = field(default_factory=SignalConfig)
     split: SplitConfig = field(default_factory=SplitConfig)
     labels: LabelsConfig = field(default_factory=LabelsConfig)
     demo: DemoConfig = field(default_factory=DemoConfig)
-    verify: str = "sample"  # off | sample | full: recompute the mel from the audio and compare
-    waveform: str = "none"  # none | int16 | float32: keep the sound in the store too
-    # IAAFT surrogates of each leak recording of train, which training alone reads
-    surrogates: int = 0
-    compression: str = "none"  # none | gzip | lzf: smaller, but then it cannot be memory-mapped
-    workers: int = 0  # 0: one per core
-    # i/n: only the i-th of n parts, 0/n to n-1/n, on a machine each; merge: join them
-    shard: str = ""
-    overwrite: bool = False
+    verify: str = documented(
+        "sample",
+        "Of how many recordings the stored mel is computed again from the audio and compared.",
+        one_of=("off", "sample", "full"),
+    )
+    waveform: str = documented(
+        "none",
+        "Number format in which the store keeps the sound beside its mel.",
+        one_of=("none", "int16", "float32"),
+    )
+    surrogates: int = documented(
+        0, "IAAFT surrogates of each leak recording of train, for training alone.", at_least=0
+    )
+    compression: str = documented(
+        "none",
+        "Compression of the mel; a compressed store is smaller but cannot be memory-mapped.",
+        one_of=("none", "gzip", "lzf"),
+    )
+    workers: int = documented(0, "Threads that read recordings; 0: one per core.", at_least=0)
+    shard: str = documented(
+        "", "i/n builds part i, from 0 to n-1, of n on this machine; merge joins the parts."
+    )
+    overwrite: bool = documented(False, "Replace a store that exists under this name.")
 
     def __post_init__(self) -> None:
-        one_of("verify", self.verify, ("off", "sample", "full"))
-        one_of("waveform", self.waveform, ("none", "int16", "float32"))
-        one_of("compression", self.compression, ("none", "gzip", "lzf"))
-        at_least("surrogates", self.surrogates, 0)
-        at_least("workers", self.workers, 0)
+        check_ranges(self)
         part = self.shard_part
         ok = self.shard in ("", "merge") or (part is not None and 0 <= part[0] < part[1] <= 99_999)
         require(ok, "shard", self.shard, "i/n with i from 0 to n-1, or merge")
@@ -95,9 +115,7 @@ class BuildConfig:
     @property
     def shard_part(self) -> tuple[int, int] | None:
         """(i, n) of `shard=i/n`."""
-        number, slash, count = self.shard.partition("/")
-        return (
-            (int(number), int(count))
-            if slash and number.isdecimal() and count.isdecimal()
-            else None
-        )
+        number, _, count = self.shard.partition("/")
+        if number.isdecimal() and count.isdecimal():
+            return int(number), int(count)
+        return None

@@ -1,9 +1,9 @@
 """Settings of the callbacks of a training."""
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from leakdet.config.range_checks import require
+from leakdet.config.range_checks import documented, require
 
 NAMED = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
@@ -16,21 +16,23 @@ class CallbacksConfig:
     `averaging`, `trainer.enable_progress_bar`. Checkpoints and history.csv are always written.
     """
 
-    early_stopping: bool = True  # stops after `patience` checks without a better F1
-    loss_stop: bool = True  # stops after `loss_patience` checks with a risen loss
-    learning_rate_monitor: bool = True  # logs the learning rate
-    loader_wait: bool = True  # logs the time spent waiting for data; warns where it is long
-    first_batch: bool = True  # warns where the input is badly scaled
-    gradient_monitor: bool = True  # logs gradient norms; warns where they explode or vanish
-    rate_watch: bool = True  # warns where the learning rate is too low to learn
-    collapse: bool = True  # warns of constant, inverted or single-class predictions
-    overfit: bool = True  # warns where train loss falls while fewer leaks are found
-    system_use: bool = True  # logs how busy CPU, memory and GPU are; warns of an idle GPU
-    # package.module:Class of each of your own, made without arguments after the built-in ones
-    extra: list[str] = field(default_factory=list)
+    early_stopping: bool = documented(True, "Stop after patience checks without a better F1.")
+    loss_stop: bool = documented(True, "Stop after loss_patience checks with a risen loss.")
+    learning_rate_monitor: bool = documented(True, "Log the learning rate.")
+    loader_wait: bool = documented(True, "Log the time spent waiting for data; warn if it is long.")
+    first_batch: bool = documented(True, "Warn if the input is badly scaled.")
+    gradient_monitor: bool = documented(True, "Log gradient norms; warn if they explode or vanish.")
+    rate_watch: bool = documented(True, "Warn if the learning rate is too low to learn.")
+    collapse: bool = documented(True, "Warn of constant, inverted or single-class predictions.")
+    overfit: bool = documented(True, "Warn if the training loss falls while fewer leaks are found.")
+    system_use: bool = documented(
+        True, "Log how busy CPU, memory and GPU are; warn of an idle GPU."
+    )
+    extra: list[str] = documented(
+        [], "package.module:Class of each of your own, made without arguments after the others."
+    )
 
     def __post_init__(self) -> None:
         for name in self.extra:
-            require(
-                NAMED.fullmatch(name) is not None, "callbacks.extra", name, "package.module:Class"
-            )
+            ok = NAMED.fullmatch(name) is not None
+            require(ok, "callbacks.extra", name, "package.module:Class")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from leakdet.config.range_checks import at_least, require
+from leakdet.config.range_checks import check_ranges, documented, require
 from leakdet.config.train import TrainConfig
 
 
@@ -11,66 +11,68 @@ from leakdet.config.train import TrainConfig
 class ProtocolConfig:
     """What one cross-validation holds out, and of which recordings."""
 
-    # a group column, or several; recording: each recording is a group of its own
-    group_by: Any = "recording"
-    where: Any = None  # column (or label) -> value or values: only these recordings
-    # 0: leave one group out; null: that for up to 20 groups, 10 folds beyond
-    folds: int | None = None
+    group_by: Any = documented(
+        "recording", "Group column, or list of these, to hold out by; recording: each stands alone."
+    )
+    where: Any = documented(
+        None, "Column (or label) to value or values: only these recordings take part; null: all."
+    )
+    folds: int | None = documented(
+        None,
+        "Number of folds, 2 or more; 0: leave one group out; null: 0 for up to 20 groups, else 10.",
+        at_least=0,
+    )
 
     def __post_init__(self) -> None:
+        check_ranges(self, "crossval.")
         self.group_by = _texts("crossval.group_by", self.group_by)
         where = {} if self.where is None else self.where
-        require(
-            isinstance(where, dict),
-            "crossval.where",
-            where,
-            "a group such as {pipe:[1,3],label:[leak,no_leak]}",
-        )
+        allowed = "a group such as {pipe:[1,3],label:[leak,no_leak]}"
+        require(isinstance(where, dict), "crossval.where", where, allowed)
         self.where = {
             str(name): _texts(f"crossval.where.{name}", values) for name, values in where.items()
         }
-        ok = self.folds is None or self.folds == 0 or self.folds >= 2
-        require(ok, "crossval.folds", self.folds, "null, 0 (leave one group out), or at least 2")
+        allowed = "null, 0 (leave one group out), or at least 2"
+        require(self.folds != 1, "crossval.folds", self.folds, allowed)
 
 
 @dataclass
 class CrossvalSettings(ProtocolConfig):
-    """How cross-validation goes. `protocols` runs several with one command; otherwise there is the one described here."""
+    """How cross-validation proceeds: one protocol described here, or several by name."""
 
-    protocols: Any = None  # name -> group_by, where, folds
-    repeats: int = 1  # over seeds: seed, seed + 1, ...; each divides and trains anew
-    # of what is not held out: early stopping and threshold use it, and nothing else
-    val_fraction: float = 0.25
-    out: str | None = None  # null: the run's folder; a folder with finished folds is gone on with
-    parts: int = 1  # jobs that share the folds: -m crossval.parts=4 crossval.part=0,1,2,3
-    part: int = 0
+    protocols: Any = documented(
+        None,
+        "Several cross-validations, each a name with its group_by, where and folds; null: one.",
+    )
+    repeats: int = documented(
+        1, "Repetitions with seeds seed, seed + 1, ...; each divides and trains anew.", at_least=1
+    )
+    val_fraction: float = documented(
+        0.25,
+        "Share of what is not held out that validates: early stopping and the threshold use it.",
+        above=0,
+        below=1,
+    )
+    out: str | None = documented(
+        None, "Folder of the folds; finished ones in it are kept; null: the run's own folder."
+    )
+    parts: int = documented(
+        1, "Number of jobs that share the folds: -m crossval.parts=2 crossval.part=0,1.", at_least=1
+    )
+    part: int = documented(0, "Number of this job, from 0 to below parts.", at_least=0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least("crossval.repeats", self.repeats, 1)
-        require(
-            0 < self.val_fraction < 1, "crossval.val_fraction", self.val_fraction, "between 0 and 1"
-        )
-        at_least("crossval.parts", self.parts, 1)
-        require(
-            0 <= self.part < self.parts,
-            "crossval.part",
-            self.part,
-            f"from 0 to below parts={self.parts}",
-        )
+        allowed = f"from 0 to below parts={self.parts}"
+        require(self.part < self.parts, "crossval.part", self.part, allowed)
         self.protocols = {} if self.protocols is None else self.protocols
-        require(
-            isinstance(self.protocols, dict),
-            "crossval.protocols",
-            self.protocols,
-            "a group of protocols",
-        )
+        ok = isinstance(self.protocols, dict)
+        require(ok, "crossval.protocols", self.protocols, "a group of protocols")
+        known = {f.name for f in fields(ProtocolConfig)}
         for name, values in self.protocols.items():
-            known = {f.name for f in fields(ProtocolConfig)}
             ok = isinstance(values, dict) and values.keys() <= known
-            require(
-                ok, f"crossval.protocols.{name}", values, f"a group of {', '.join(sorted(known))}"
-            )
+            allowed = f"a group of {', '.join(sorted(known))}"
+            require(ok, f"crossval.protocols.{name}", values, allowed)
 
     def by_name(self) -> dict[str, ProtocolConfig]:
         """Every protocol that is asked for."""
@@ -81,7 +83,7 @@ class CrossvalSettings(ProtocolConfig):
 
 
 def _texts(name: str, value: object) -> list[str]:
-    """One value or a list of them as texts: pipe=[1, 3] and pipe=1 mean the names of pipes."""
+    """One value or a list of them as texts, so that pipe=[1,3] and pipe=1 name pipes."""
     values = value if isinstance(value, list) else [value]
     ok = bool(values) and all(isinstance(item, str | int | float) for item in values)
     require(ok, name, value, "a name or a list of names")
@@ -90,7 +92,7 @@ def _texts(name: str, value: object) -> list[str]:
 
 @dataclass
 class CrossvalConfig(TrainConfig):
-    """`python -m leakdet.crossval`: the settings of a training, which every fold repeats, and how to divide."""
+    """`python -m leakdet.crossval`: the training that every fold repeats, and how to divide."""
 
     crossval: CrossvalSettings = field(default_factory=CrossvalSettings)
 

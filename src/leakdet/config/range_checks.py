@@ -1,37 +1,99 @@
-"""Range checks whose messages name the setting, its value and what is allowed; and settings read back from JSON."""
+"""Settings as dataclass fields: declared with a sentence and a range, checked, read from JSON."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import fields
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar, cast
 
 from leakdet.errors import SettingsError
 
 T = TypeVar("T")
+Bound = int | float | None
 
 # OmegaConf's mark for "the user must give this"; spelt out so that settings need no OmegaConf
 MISSING: Any = "???"
 
 
+@dataclass(frozen=True)
+class Allowed:
+    """The values that a setting may take: listed ones, or finite numbers within bounds."""
+
+    one_of: tuple[str, ...] = ()
+    at_least: Bound = None
+    above: Bound = None
+    at_most: Bound = None
+    below: Bound = None
+
+    def __contains__(self, value: Any) -> bool:
+        if self.one_of:
+            return value in self.one_of
+        return (
+            math.isfinite(value)
+            and (self.at_least is None or value >= self.at_least)
+            and (self.above is None or value > self.above)
+            and (self.at_most is None or value <= self.at_most)
+            and (self.below is None or value < self.below)
+        )
+
+    def __str__(self) -> str:
+        if self.one_of:
+            return "one of " + ", ".join(self.one_of)
+        bounds = {
+            "of at least": self.at_least,
+            "above": self.above,
+            "at most": self.at_most,
+            "below": self.below,
+        }
+        given = (f"{word} {bound:g}" for word, bound in bounds.items() if bound is not None)
+        return "a number " + " and ".join(given)
+
+
+def documented(
+    default: T,
+    meaning: str,
+    *,
+    one_of: tuple[str, ...] = (),
+    at_least: Bound = None,
+    above: Bound = None,
+    at_most: Bound = None,
+    below: Bound = None,
+) -> T:
+    """A dataclass field whose metadata has its `meaning`, one sentence, and what is `allowed`.
+
+    `check_ranges` reads it in `__post_init__`.
+    """
+    allowed = Allowed(one_of, at_least, above, at_most, below)
+    metadata = {"meaning": meaning, "allowed": None if allowed == Allowed() else allowed}
+    if isinstance(default, list | dict):
+        return cast(T, field(default_factory=lambda: copy(default), metadata=metadata))
+    return field(default=default, metadata=metadata)
+
+
+def check_ranges(settings: Any, prefix: str = "") -> None:
+    """Check every field of a settings dataclass against its own range; None is always allowed.
+
+    Raises:
+        SettingsError: names the setting as `prefix` and field, its value, and what is allowed.
+    """
+    for known in fields(settings):
+        allowed, value = known.metadata.get("allowed"), getattr(settings, known.name)
+        if allowed is not None and value is not None:
+            require(value in allowed, prefix + known.name, value, str(allowed))
+
+
 def require(ok: bool, name: str, value: object, allowed: str) -> None:
+    """Raise `SettingsError` for `name` unless `ok`; `allowed` completes the words "it must be"."""
     if not ok:
         raise SettingsError(f"{name}={value!r} is not allowed: it must be {allowed}.")
 
 
-def one_of(name: str, value: str, allowed: Sequence[str]) -> None:
-    require(value in allowed, name, value, "one of " + ", ".join(allowed))
-
-
-def share(name: str, value: int | float) -> None:
-    require(0.0 <= value <= 1.0, name, value, "between 0 and 1")
-
-
-def at_least(name: str, value: int | float, least: int | float) -> None:
-    require(math.isfinite(value) and value >= least, name, value, f"a number of at least {least:g}")
-
-
 def from_dict(kind: type[T], values: Mapping[str, Any], where: str) -> T:
-    """A settings dataclass from stored plain values, strictly: `where` names the file in the error."""
+    """Build a settings dataclass from stored plain values; `where` names the file in the error.
+
+    Raises:
+        SettingsError: a field is unknown or missing, or a value is not allowed.
+    """
     known = {f.name for f in fields(kind)}  # type: ignore[arg-type]
     unknown, missing = sorted(values.keys() - known), sorted(known - values.keys())
     if unknown or missing:

@@ -1,4 +1,4 @@
-"""How audio becomes log-mel."""
+"""Settings of the signal: how audio becomes log-mel."""
 
 import hashlib
 import json
@@ -6,51 +6,83 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from leakdet.config.range_checks import at_least, from_dict, one_of, require
+from leakdet.config.range_checks import check_ranges, documented, from_dict, require
 
 
 @dataclass
 class SignalConfig:
-    """How audio becomes log-mel. Build, train, predict and export share one value of this, told apart by `hash`."""
+    """How audio becomes log-mel; kept in stores and model files, which `hash` tells apart."""
 
-    sample_rate_hz: int = 16000
-    window_samples: int = 16000
-    window_hop_samples: int = 8000
-    segment_samples: int = 1024
-    segment_hop_samples: int = 512
-    n_fft: int = 0  # 0: the segment, hence one frame per segment
-    # 0: half of n_fft; matters only where n_fft is shorter than the segment
-    frame_hop_samples: int = 0
-    n_mels: int = 64
-    fmin_hz: float = 300.0
-    # auto: the lowest Nyquist frequency among the sources, found by `build`
-    fmax_hz: int | float | str = "auto"
-    floor: float = 1e-5  # smallest magnitude, 1e-5 = -100 dB
-    channels: str = "mean"  # mean | first
-    detrend: str = "none"  # none | mean | linear, within each window
-    highpass_hz: float = 0.0  # 0: off. Butterworth, causal, so that a recording can be streamed
-    highpass_order: int = 4
+    sample_rate_hz: int = documented(
+        16000, "Rate in Hz to which recordings are resampled.", at_least=1
+    )
+    window_samples: int = documented(
+        16000, "Length of a window, which gets one leak probability, in sample points.", at_least=1
+    )
+    window_hop_samples: int = documented(
+        8000, "Sample points from window to window; at most window_samples.", at_least=1
+    )
+    segment_samples: int = documented(
+        1024,
+        "Length of a segment of a window in sample points; at most window_samples.",
+        at_least=1,
+    )
+    segment_hop_samples: int = documented(512, "Sample points from segment to segment.", at_least=1)
+    n_fft: int = documented(
+        0,
+        "Length of the FFT, 2 to segment_samples; 0: a segment, so that it has one frame.",
+        at_least=0,
+    )
+    frame_hop_samples: int = documented(
+        0, "Sample points from FFT frame to frame inside a segment; 0: half of n_fft.", at_least=0
+    )
+    n_mels: int = documented(64, "Number of mel bands.", at_least=1)
+    fmin_hz: float = documented(
+        300.0, "Lowest frequency of the mel bands in Hz; below fmax_hz.", at_least=0
+    )
+    fmax_hz: int | float | str = documented(
+        "auto",
+        "Highest frequency of the mel bands in Hz, up to half the sample rate; auto: "
+        "half of the lowest rate among sample_rate_hz and the recordings.",
+    )
+    floor: float = documented(
+        1e-5, "Smallest magnitude before the logarithm; 1e-5 is -100 dB.", above=0
+    )
+    channels: str = documented(
+        "mean",
+        "What is used of several channels: their mean or the first.",
+        one_of=("mean", "first"),
+    )
+    detrend: str = documented(
+        "none",
+        "What is subtracted from each window: nothing, its mean, or its least-squares line.",
+        one_of=("none", "mean", "linear"),
+    )
+    highpass_hz: float = documented(
+        0.0,
+        "Cut-off in Hz of a causal Butterworth high-pass, below half the sample rate; 0: off.",
+        at_least=0,
+    )
+    highpass_order: int = documented(4, "Order of the high-pass.", at_least=1, at_most=12)
 
     def __post_init__(self) -> None:
-        for name in (
-            "sample_rate_hz",
-            "window_samples",
-            "window_hop_samples",
-            "segment_samples",
-            "segment_hop_samples",
-        ):
-            at_least(f"signal.{name}", getattr(self, name), 1)
+        check_ranges(self, "signal.")
+        self._check_lengths()
+        self._check_frequencies()
+
+    def _check_lengths(self) -> None:
+        window = f"at most window_samples={self.window_samples}"
         require(
             self.segment_samples <= self.window_samples,
             "signal.segment_samples",
             self.segment_samples,
-            f"at most window_samples={self.window_samples}",
+            window,
         )
         require(
             self.window_hop_samples <= self.window_samples,
             "signal.window_hop_samples",
             self.window_hop_samples,
-            f"at most window_samples={self.window_samples}, or sound would be skipped",
+            f"{window}, or sound would be skipped",
         )
         require(
             self.n_fft == 0 or 2 <= self.n_fft <= self.segment_samples,
@@ -58,39 +90,18 @@ class SignalConfig:
             self.n_fft,
             f"0 (the segment) or from 2 to segment_samples={self.segment_samples}",
         )
-        at_least("signal.frame_hop_samples", self.frame_hop_samples, 0)
-        at_least("signal.n_mels", self.n_mels, 1)
-        require(self.floor > 0, "signal.floor", self.floor, "above 0")
+
+    def _check_frequencies(self) -> None:
         nyquist_hz = self.sample_rate_hz / 2
         top_hz = nyquist_hz if self.fmax_hz == "auto" else self.fmax_hz
         ok = isinstance(top_hz, int | float) and 0 < top_hz <= nyquist_hz
-        require(
-            ok,
-            "signal.fmax_hz",
-            self.fmax_hz,
-            f"auto, or at most half the sample rate, {nyquist_hz:g} Hz",
-        )
+        allowed = f"auto, or at most half the sample rate, {nyquist_hz:g} Hz"
+        require(ok, "signal.fmax_hz", self.fmax_hz, allowed)
         self.fmax_hz = "auto" if self.fmax_hz == "auto" else float(top_hz)  # one spelling, one hash
-        require(
-            0 <= self.fmin_hz < float(top_hz),
-            "signal.fmin_hz",
-            self.fmin_hz,
-            f"from 0 to below {top_hz:g} Hz (fmax)",
-        )
-        one_of("signal.channels", self.channels, ("mean", "first"))
-        one_of("signal.detrend", self.detrend, ("none", "mean", "linear"))
-        require(
-            0 <= self.highpass_hz < nyquist_hz,
-            "signal.highpass_hz",
-            self.highpass_hz,
-            f"from 0 to below {nyquist_hz:g} Hz",
-        )
-        require(
-            1 <= self.highpass_order <= 12,
-            "signal.highpass_order",
-            self.highpass_order,
-            "from 1 to 12",
-        )
+        ok, allowed = self.fmin_hz < self.top_hz, f"below {self.top_hz:g} Hz (fmax_hz)"
+        require(ok, "signal.fmin_hz", self.fmin_hz, allowed)
+        ok, allowed = self.highpass_hz < nyquist_hz, f"below {nyquist_hz:g} Hz"
+        require(ok, "signal.highpass_hz", self.highpass_hz, allowed)
 
     @property
     def fft_samples(self) -> int:
@@ -102,7 +113,7 @@ class SignalConfig:
 
     @property
     def top_hz(self) -> float:
-        """fmax as a number: half the sample rate while it is `auto`."""
+        """fmax_hz as a number: half the sample rate while it is `auto`."""
         return self.sample_rate_hz / 2 if isinstance(self.fmax_hz, str) else float(self.fmax_hz)
 
     @property
@@ -122,6 +133,7 @@ class SignalConfig:
 
     @property
     def window_s(self) -> float:
+        """Length of a window in seconds."""
         return self.window_samples / self.sample_rate_hz
 
     @property
@@ -139,5 +151,5 @@ class SignalConfig:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], where: str) -> "SignalConfig":
-        """Rebuild settings that were stored as JSON. Raises `SettingsError` on unknown or missing fields."""
+        """Build from stored JSON; raises `SettingsError` naming `where` if fields do not match."""
         return from_dict(cls, values, where)

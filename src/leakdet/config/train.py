@@ -5,187 +5,129 @@ from typing import Any
 
 from leakdet.config.build import DemoConfig, LabelsConfig
 from leakdet.config.callbacks import CallbacksConfig
-from leakdet.config.range_checks import at_least, one_of, require, share
+from leakdet.config.model import DecisionConfig, LossConfig, NetworkConfig
+from leakdet.config.range_checks import check_ranges, documented, require
 from leakdet.config.signal import SignalConfig
 
 
 @dataclass
 class DataConfig:
-    """What the network is fed with."""
+    """What the network is trained on, and how it reaches the network."""
 
-    store: str | None = None  # a store's directory; null: the demo, synthesised once and cached
-    cache: str | None = None  # where demo stores are kept; null: the user's cache directory
-    unit: str = "window"  # window | segment: what one sample of the network is
-    sampling: str = "natural"  # natural | balanced | oversampled | curriculum
-    curriculum_epochs: int = 10  # curriculum: epochs from a balanced draw to the natural mix
-    batch_size: int = 512  # of all processes together
-    residency: str = "auto"  # auto | device | ram | stream: where the windows are during training
-    # stream only: processes that read, beside the one that trains; 0: a thread reads ahead
-    workers: int = 0
-    worker_start: str = "forkserver"  # fork | forkserver | spawn: how worker processes are started
-    # stream only: windows that are shuffled together, in each reading process
-    buffer_mb: float = 64.0
-    # null test: permute the training and validation labels over recordings; nothing can be learnt
-    shuffle_labels: bool = False
-
-    def __post_init__(self) -> None:
-        one_of("data.unit", self.unit, ("window", "segment"))
-        one_of("data.sampling", self.sampling, ("natural", "balanced", "oversampled", "curriculum"))
-        at_least("data.batch_size", self.batch_size, 1)
-        one_of("data.residency", self.residency, ("auto", "device", "ram", "stream"))
-        one_of("data.worker_start", self.worker_start, ("fork", "forkserver", "spawn"))
-        at_least("data.workers", self.workers, 0)
-        at_least("data.buffer_mb", self.buffer_mb, 1)
-        at_least("data.curriculum_epochs", self.curriculum_epochs, 1)
-
-
-@dataclass
-class NetworkConfig:
-    """A network and the input layer that belongs to it (saved in its weights)."""
-
-    name: str = "paper"  # paper | dual_head | linear | compact
-    input_norm: str = "level_free"  # none | level_free: subtract each sample's mean level
-    standardise: bool = True  # per-band mean and deviation of the training split
-    time_pool: int = 4  # average so many columns before the network; 1: off
-    conv_channels: int = 32  # `paper`, `compact`: filters of their convolution
-    dense: int = 128  # `paper`, `compact`: width of their fully connected layer
-    dropout: float = 0.25
-
-    def __post_init__(self) -> None:
-        one_of("network.name", self.name, ("paper", "dual_head", "linear", "compact"))
-        one_of("network.input_norm", self.input_norm, ("none", "level_free"))
-        for name in ("time_pool", "conv_channels", "dense"):
-            at_least(f"network.{name}", getattr(self, name), 1)
-        require(0 <= self.dropout < 1, "network.dropout", self.dropout, "from 0 to below 1")
-
-
-@dataclass
-class LossConfig:
-    """Class loss + aux_weight x leak loss."""
-
-    name: str = "ce"  # ce | weighted_ce | focal
-    aux_weight: float = 0.3  # weight of the auxiliary leak head; 0: the head is off
-    leak_weight_boost: float = 1.0  # weighted_ce, binary: multiplies the weight of the leak class
-    gamma: float = 2.0  # focal
-    alpha: float = 0.75  # focal: weight of the leak class, 1 - alpha for the rest
-    # share of the target that is spread evenly over the classes, in both losses
-    label_smoothing: float = 0.0
-    pos_weight: float = 1.0  # of leaks in the auxiliary loss
-    # class weights, boost, focal alpha and sampling multiply: one is allowed unless told
-    allow_several_balances: bool = False
+    store: str | None = documented(
+        None, "Folder of the store; null: the demo, synthesised once and cached."
+    )
+    cache: str | None = documented(
+        None, "Folder in which demo stores are kept; null: the user's cache folder."
+    )
+    unit: str = documented(
+        "window", "What one sample of the network is.", one_of=("window", "segment")
+    )
+    sampling: str = documented(
+        "natural",
+        "How often each class is drawn: as it occurs, equally often, the rarer ones repeated up to "
+        "the most frequent one, or from equally often to as it occurs.",
+        one_of=("natural", "balanced", "oversampled", "curriculum"),
+    )
+    curriculum_epochs: int = documented(
+        10, "Epochs over which curriculum moves from balanced to natural.", at_least=1
+    )
+    batch_size: int = documented(512, "Samples in a batch, of all processes together.", at_least=1)
+    residency: str = documented(
+        "auto",
+        "Where windows are during training: device memory, main memory, or the disk.",
+        one_of=("auto", "device", "ram", "stream"),
+    )
+    workers: int = documented(
+        0, "Processes that read under residency=stream; 0: a thread reads ahead.", at_least=0
+    )
+    worker_start: str = documented(
+        "forkserver",
+        "How these processes are started.",
+        one_of=("fork", "forkserver", "spawn"),
+    )
+    buffer_mb: float = documented(
+        64.0, "Megabytes of windows that each reader shuffles under residency=stream.", at_least=1
+    )
+    shuffle_labels: bool = documented(
+        False,
+        "Permute the labels of train and val over recordings: a null test; nothing is learnt.",
+    )
 
     def __post_init__(self) -> None:
-        one_of("loss.name", self.name, ("ce", "weighted_ce", "focal"))
-        at_least("loss.aux_weight", self.aux_weight, 0)
-        require(
-            self.leak_weight_boost > 0, "loss.leak_weight_boost", self.leak_weight_boost, "above 0"
-        )
-        at_least("loss.gamma", self.gamma, 0)
-        share("loss.alpha", self.alpha)
-        require(
-            0 <= self.label_smoothing < 1,
-            "loss.label_smoothing",
-            self.label_smoothing,
-            "from 0 to below 1",
-        )
-        require(self.pos_weight > 0, "loss.pos_weight", self.pos_weight, "above 0")
+        check_ranges(self, "data.")
 
 
 @dataclass
 class OptimizerConfig:
-    """AdamW with a linear warm-up and a cosine, both stepped at every optimiser step."""
+    """AdamW; its learning rate warms up linearly, then follows a cosine, step by step."""
 
-    lr: float = 1e-3
-    weight_decay: float = 0.01
-    warmup_epochs: float = 3.0
-    min_lr: float = 1e-6
+    lr: float = documented(1e-3, "Highest learning rate.", at_least=0)
+    weight_decay: float = documented(0.01, "Weight decay of AdamW.", at_least=0)
+    warmup_epochs: float = documented(3.0, "Length of the warm-up in epochs.", at_least=0)
+    min_lr: float = documented(1e-6, "Learning rate at the end.", at_least=0)
 
     def __post_init__(self) -> None:
-        at_least("optimizer.lr", self.lr, 0)
-        at_least("optimizer.weight_decay", self.weight_decay, 0)
-        at_least("optimizer.warmup_epochs", self.warmup_epochs, 0)
-        require(self.min_lr >= 0, "optimizer.min_lr", self.min_lr, "at least 0")
+        check_ranges(self, "optimizer.")
 
 
 @dataclass
 class AugmentConfig:
-    """Changes to training samples, drawn anew for each sample on the device."""
+    """Changes to training samples, drawn anew for each sample on its device."""
 
-    eq_db: float = 6.0  # smooth random EQ; 0: off
-    eq_terms: int = 3
-    # deviation of a random gain; without effect under input_norm=level_free; 0: off
-    gain_db: float = 0.0
-    # SpecAugment: widest mask along the mel axis, filled with the sample's mean; 0: off
-    mask_mels: int = 0
-    mask_columns: int = 0  # the same along time
-    mixup_alpha: float = 0.0  # mixup of two samples, share drawn from Beta(alpha, alpha); 0: off
-    interference: str | None = None  # folder of sounds to mix in (rain, taps, machines); null: off
-    interference_prob: float = 0.5  # share of the samples that get one
-    interference_db: list[float] = field(
-        default_factory=lambda: [-20.0, 0.0]
-    )  # its level against the sample's
+    eq_db: float = documented(
+        6.0, "Strength of a smooth random equaliser in dB; 0: off.", at_least=0
+    )
+    eq_terms: int = documented(3, "Number of cosines that the equaliser sums.", at_least=1)
+    gain_db: float = documented(
+        0.0,
+        "Standard deviation of a random gain in dB, which level_free takes out again; 0: off.",
+        at_least=0,
+    )
+    mask_mels: int = documented(
+        0,
+        "Widest SpecAugment mask in mel bands, filled with the sample's mean; 0: off.",
+        at_least=0,
+    )
+    mask_columns: int = documented(
+        0, "Widest SpecAugment mask in columns of time, filled likewise; 0: off.", at_least=0
+    )
+    mixup_alpha: float = documented(
+        0.0, "Mixup of pairs of samples with shares from Beta(alpha, alpha); 0: off.", at_least=0
+    )
+    interference: str | None = documented(
+        None, "Folder of sounds to mix in, such as rain, taps and machines; null: off."
+    )
+    interference_prob: float = documented(
+        0.5, "Share of the samples that get such a sound.", at_least=0, at_most=1
+    )
+    interference_db: list[float] = documented(
+        [-20.0, 0.0], "Lowest and highest level of the sound in dB above the sample's own."
+    )
 
     def __post_init__(self) -> None:
-        at_least("augment.eq_db", self.eq_db, 0)
-        at_least("augment.eq_terms", self.eq_terms, 1)
-        for name in ("gain_db", "mask_mels", "mask_columns", "mixup_alpha"):
-            at_least(f"augment.{name}", getattr(self, name), 0)
-        share("augment.interference_prob", self.interference_prob)
-        low_high = self.interference_db
-        require(
-            len(low_high) == 2 and low_high[0] <= low_high[1],
-            "augment.interference_db",
-            low_high,
-            "two levels in dB, the lower one first",
-        )
+        check_ranges(self, "augment.")
+        levels = self.interference_db
+        ok = len(levels) == 2 and levels[0] <= levels[1]
+        require(ok, "augment.interference_db", levels, "two levels in dB, the lower one first")
 
 
 @dataclass
 class AveragingConfig:
-    """Weights averaged over steps, in validation and in the model file; training itself goes on with its own."""
+    """Weights averaged over training, which validation and the model file use."""
 
-    # none | ema: exponential, over steps | swa: plain, over the ends of the later epochs
-    name: str = "none"
-    ema_decay: float = 0.999
-    swa_start: float = 0.75  # share of trainer.max_epochs after which swa begins
-
-    def __post_init__(self) -> None:
-        one_of("averaging.name", self.name, ("none", "ema", "swa"))
-        require(0 < self.ema_decay < 1, "averaging.ema_decay", self.ema_decay, "between 0 and 1")
-        share("averaging.swa_start", self.swa_start)
-
-
-@dataclass
-class DecisionConfig:
-    """From window probabilities to a verdict per recording; the threshold is fitted on val by `policy`, once."""
-
-    pooling: str = "mean"  # mean | vote | logit_mean
-    vote_fraction: float = 0.5
-    policy: str = "max_f1"  # max_f1 | max_fpr | min_tpr | min_cost | fixed
-    threshold: float = 0.5  # fixed
-    max_fpr: float = 0.01
-    min_tpr: float = 0.95
-    cost_miss: float = 10.0  # min_cost: of a leak that is missed, in units of
-    cost_false_dig: float = 1.0  # a dig that finds none
-    # none | platt | temperature: of the shown probability; verdicts use the score
-    calibration: str = "none"
+    name: str = documented(
+        "none",
+        "Average: none, exponential over steps, or plain over the ends of the later epochs.",
+        one_of=("none", "ema", "swa"),
+    )
+    ema_decay: float = documented(0.999, "Decay of ema for each step.", above=0, below=1)
+    swa_start: float = documented(
+        0.75, "Share of trainer.max_epochs after which swa begins.", at_least=0, at_most=1
+    )
 
     def __post_init__(self) -> None:
-        one_of("decision.pooling", self.pooling, ("mean", "vote", "logit_mean"))
-        require(
-            0 < self.vote_fraction <= 1,
-            "decision.vote_fraction",
-            self.vote_fraction,
-            "above 0 and at most 1",
-        )
-        one_of(
-            "decision.policy", self.policy, ("max_f1", "max_fpr", "min_tpr", "min_cost", "fixed")
-        )
-        one_of("decision.calibration", self.calibration, ("none", "platt", "temperature"))
-        for name in ("cost_miss", "cost_false_dig"):
-            at_least(f"decision.{name}", getattr(self, name), 0)
-        for name in ("threshold", "max_fpr", "min_tpr"):
-            share(f"decision.{name}", getattr(self, name))
+        check_ranges(self, "averaging.")
 
 
 INIT_PARTS = ("optimizer", "schedule", "best_score")
@@ -195,10 +137,9 @@ INIT_PARTS = ("optimizer", "schedule", "best_score")
 class TrainConfig:
     """`python -m leakdet.train`: from a store to a model file."""
 
-    seed: int = 0
+    seed: int = documented(0, "Seed of weights, shuffling, dropout and augmentation.", at_least=0)
     data: DataConfig = field(default_factory=DataConfig)
-    # of the demo; a store brings its own
-    signal: SignalConfig = field(default_factory=SignalConfig)
+    signal: SignalConfig = field(default_factory=SignalConfig)  # the demo's; a store has its own
     demo: DemoConfig = field(default_factory=DemoConfig)
     labels: LabelsConfig = field(default_factory=LabelsConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)
@@ -208,33 +149,42 @@ class TrainConfig:
     decision: DecisionConfig = field(default_factory=DecisionConfig)
     averaging: AveragingConfig = field(default_factory=AveragingConfig)
     callbacks: CallbacksConfig = field(default_factory=CallbacksConfig)
-    # validation checks without a better recording F1, ties broken by the loss, before training stops
-    patience: int = 15
-    # validation checks with a risen loss and no better F1 before training stops; 0: off
-    loss_patience: int = 10
-    resume: str | None = None  # auto | a run's folder | a .ckpt: go on exactly where that run was
-    # a model file or checkpoint whose weights are the start of a new training
-    init_from: str | None = None
-    # what starts anew with init_from
-    init_reset: list[str] = field(default_factory=lambda: list(INIT_PARTS))
-    find_lr: bool = False  # range test before training; its choice replaces optimizer.lr
-    find_batch_size: bool = False  # grow data.batch_size while it gets faster and fits the memory
-    compile: bool = False
-    # of torch on a CPU, 0: its own choice; another number changes sums in their last digits
-    threads: int = 0
-    trainer: dict[str, Any] = field(default_factory=dict)  # handed to lightning.Trainer as it is
-    logger: dict[str, Any] = field(default_factory=dict)  # logger name -> its own arguments
+    patience: int = documented(
+        15,
+        "Validation checks without a better recording F1 (ties: loss) to stop after.",
+        at_least=1,
+    )
+    loss_patience: int = documented(
+        10, "Validation checks of risen loss and no better F1 to stop after; 0: off.", at_least=0
+    )
+    resume: str | None = documented(
+        None, "Run folder or .ckpt to continue exactly, or auto, the latest run; null: a new run."
+    )
+    init_from: str | None = documented(
+        None,
+        "Model file or checkpoint whose weights a new training starts from; null: random ones.",
+    )
+    init_reset: list[str] = documented(
+        list(INIT_PARTS), "What init_from does not take over: optimizer, schedule, best_score."
+    )
+    find_lr: bool = documented(
+        False, "Run a learning-rate range test first; its choice replaces optimizer.lr."
+    )
+    find_batch_size: bool = documented(
+        False, "Grow data.batch_size first, while it gets faster and fits in memory."
+    )
+    compile: bool = documented(False, "Compile the network with torch.compile.")
+    threads: int = documented(
+        0,
+        "CPU threads of torch; 0: its own choice; another number changes the last digits of sums.",
+        at_least=0,
+    )
+    trainer: dict[str, Any] = documented({}, "Arguments of lightning.Trainer.")
+    logger: dict[str, Any] = documented({}, "Loggers by name, each with its own arguments.")
 
     def __post_init__(self) -> None:
-        at_least("seed", self.seed, 0)
-        at_least("patience", self.patience, 1)
-        at_least("loss_patience", self.loss_patience, 0)
+        check_ranges(self)
         for part in self.init_reset:
-            one_of("init_reset", part, INIT_PARTS)
-        require(
-            not (self.resume and self.init_from),
-            "init_from",
-            self.init_from,
-            "null together with resume: resume goes on with a run, init_from begins a new one",
-        )
-        at_least("threads", self.threads, 0)
+            require(part in INIT_PARTS, "init_reset", part, f"one of {', '.join(INIT_PARTS)}")
+        allowed = "null together with resume: resume continues a run, init_from begins a new one"
+        require(not (self.resume and self.init_from), "init_from", self.init_from, allowed)

@@ -3,145 +3,164 @@
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from leakdet.config.range_checks import at_least, one_of, require
+from leakdet.config.range_checks import check_ranges, documented, require
 from leakdet.config.train import TrainConfig
 
-# The signed-rank test of n pairs cannot fall below p = 1 / 2**n, and prunes below 0.1: after four, so that a fifth is saved.
+# The signed-rank test of n pairs gives p >= 1 / 2**n, and the pruner asks for p < 0.1: four
+# trainings at least, and a fifth that pruning can save.
 WILCOXON_TRAININGS = 5
 
 
 @dataclass
 class SearchParam:
-    """One parameter of the search space. What it says is checked against the training settings before the first trial."""
+    """One parameter of the search space, checked against the training settings before any trial."""
 
-    # dotted training setting; null: a switch that only others depend on (`when`)
-    setting: str | None = None
-    kind: str = "float"  # float | int | categorical
-    low: float | None = None
-    high: float | None = None
-    log: bool = False
-    step: float | None = None
-    choices: list[Any] = field(default_factory=list)  # categorical
-    when: dict[str, Any] = field(
-        default_factory=dict
-    )  # other parameter -> its values under which this exists
-    # value of the setting where `when` does not hold; null: the configuration's own
-    otherwise: Any = None
+    setting: str | None = documented(
+        None, "Dotted training setting to vary; null: a switch that only others depend on (when)."
+    )
+    kind: str = documented("float", "Kind of values.", one_of=("float", "int", "categorical"))
+    low: float | None = documented(None, "Lowest value of a float or int.")
+    high: float | None = documented(None, "Highest value of a float or int.")
+    log: bool = documented(False, "Draw on a logarithmic scale.")
+    step: float | None = documented(None, "Distance of values; null: any float, or every int.")
+    choices: list[Any] = documented([], "Values of a categorical.")
+    when: dict[str, Any] = documented(
+        {}, "Other parameters and their values under which this one exists."
+    )
+    otherwise: Any = documented(
+        None, "Value of the setting where when does not hold; null: the configuration's own."
+    )
 
     def __post_init__(self) -> None:
-        one_of("search.*.kind", self.kind, ("float", "int", "categorical"))
+        check_ranges(self, "search.*.")
 
 
 @dataclass
 class TuneSettings:
     """The study, how it samples and prunes, and what becomes of its winner."""
 
-    study: str = "default"  # its name; the same name goes on with the same study
-    folder: str = "runs/tune/default"
-    # null: a journal file in the folder; or sqlite:///..., postgresql://..., grpc://host:port
-    storage: str | None = None
-    n_trials: int = 20  # of the study in total, whoever runs them
-    workers: int = 1
-    worker: int = 0  # which of them this process is; -m counts it
-    objective: str = "recording_f1"  # recording_f1 | recording_auroc | loss: the best check on val
-    direction: str = "auto"  # auto | maximize | minimize
-    sampler: str = "tpe"  # tpe | gp | cmaes | random | grid
-    seed: int = 0  # of the sampler; the seed of training is `seed`
-    n_startup_trials: int = 8  # drawn at random before the sampler learns
-    pruner: str = "asha"  # asha | median | percentile | hyperband | wilcoxon | none
-    # checks before which nothing is pruned; the space's longest warm-up of the rate
-    n_warmup: int = 5
-    n_min_trials: int = 4  # with fewer trials at that check nothing is pruned
-    percentile: float = 25.0  # percentile: the share of trials that are let through
-    reduction_factor: int = 3  # hyperband, asha
-    repeats: int = 1  # trainings of a trial, with seeds seed, seed+1, ...; its value is their mean
-    # of train and val together, each validated once in each repeat; 1: val as the store has it
-    folds: int = 1
-    skip_duplicates: bool = True  # parameters that a finished trial had are not trained again
-    max_retries: int = 2  # of a trial whose process was killed or interrupted
-    keep: str = "best"  # best | all | none: whose checkpoints stay
-    # train the winner and the untuned configuration, compare them, write the page
-    finish: bool = True
+    study: str = documented("default", "Name of the study; tune continues a study of this name.")
+    folder: str = documented("runs/tune/default", "Folder of the study.")
+    storage: str | None = documented(
+        None, "sqlite:///..., postgresql://... or grpc://host:port; null: a journal in the folder."
+    )
+    n_trials: int = documented(20, "Number of trials of the study, of all processes.", at_least=1)
+    workers: int = documented(1, "Number of processes that run trials.", at_least=1)
+    worker: int = documented(0, "Number of this process, which -m counts up.", at_least=0)
+    objective: str = documented(
+        "recording_f1",
+        "Score on val that decides, at its best validation check.",
+        one_of=("recording_f1", "recording_auroc", "loss"),
+    )
+    direction: str = documented(
+        "auto",
+        "Whether a high or a low score is good; auto: low for loss.",
+        one_of=("auto", "maximize", "minimize"),
+    )
+    sampler: str = documented(
+        "tpe", "How values are drawn.", one_of=("tpe", "gp", "cmaes", "random", "grid")
+    )
+    seed: int = documented(0, "Seed of the sampler; that of training is seed.", at_least=0)
+    n_startup_trials: int = documented(
+        8, "Trials drawn at random before the sampler learns.", at_least=0
+    )
+    pruner: str = documented(
+        "asha",
+        "How unpromising trials are found and stopped.",
+        one_of=("median", "percentile", "hyperband", "asha", "wilcoxon", "none"),
+    )
+    n_warmup: int = documented(
+        5, "Validation checks before any pruning: the longest warm-up of the space.", at_least=0
+    )
+    n_min_trials: int = documented(
+        4, "Trials that must have reached a validation check before it prunes.", at_least=1
+    )
+    percentile: float = documented(
+        25.0, "Share of trials in per cent that pruner=percentile lets through.", above=0, below=100
+    )
+    reduction_factor: int = documented(
+        3, "Of how many trials hyperband and asha keep one at each rung.", at_least=2
+    )
+    repeats: int = documented(
+        1, "Trainings of a trial with seeds seed, seed + 1, ...; their mean counts.", at_least=1
+    )
+    folds: int = documented(
+        1, "Folds of train and val, each validated once in each repeat; 1: val itself.", at_least=1
+    )
+    skip_duplicates: bool = documented(True, "Do not train parameters again that a trial had.")
+    max_retries: int = documented(
+        2, "Retries of a trial whose process was killed or interrupted.", at_least=0
+    )
+    keep: str = documented("best", "Whose checkpoints are kept.", one_of=("best", "all", "none"))
+    finish: bool = documented(
+        True, "Train the winner and the untuned configuration, compare them, and write the page."
+    )
 
     def __post_init__(self) -> None:
-        name_ok = (
-            self.study.strip() != ""
-            and not set(self.study) & set("/\\")
-            and self.study not in (".", "..")
-        )
+        check_ranges(self, "tune.")
+        separators = set(self.study) & set("/\\")
+        name_ok = self.study.strip() not in ("", ".", "..") and not separators
         require(name_ok, "tune.study", self.study, "a name that can be a folder's")
-        one_of("tune.objective", self.objective, ("recording_f1", "recording_auroc", "loss"))
-        one_of("tune.direction", self.direction, ("auto", "maximize", "minimize"))
-        one_of("tune.sampler", self.sampler, ("tpe", "gp", "cmaes", "random", "grid"))
-        one_of(
-            "tune.pruner",
-            self.pruner,
-            ("median", "percentile", "hyperband", "asha", "wilcoxon", "none"),
-        )
-        one_of("tune.keep", self.keep, ("best", "all", "none"))
-        for name in ("n_trials", "workers", "n_min_trials", "repeats", "folds"):
-            at_least(f"tune.{name}", getattr(self, name), 1)
-        for name in ("worker", "seed", "n_startup_trials", "n_warmup", "max_retries"):
-            at_least(f"tune.{name}", getattr(self, name), 0)
-        require(0 < self.percentile < 100, "tune.percentile", self.percentile, "between 0 and 100")
-        at_least("tune.reduction_factor", self.reduction_factor, 2)
         require(
             self.pruner != "wilcoxon" or self.trainings >= WILCOXON_TRAININGS,
             "tune.pruner",
             self.pruner,
-            f"used with tune.repeats x tune.folds of at least {WILCOXON_TRAININGS}: it compares trainings, not checks, "
-            "and of fewer than four its test tells nothing",
+            f"used with tune.repeats x tune.folds of at least {WILCOXON_TRAININGS}: it compares "
+            "trainings, not validation checks, and its test tells nothing of fewer",
         )
 
     @property
     def trainings(self) -> int:
-        """Of one trial."""
+        """Trainings of one trial."""
         return self.repeats * self.folds
 
     @property
     def maximises(self) -> bool:
-        return (
-            self.objective != "loss" if self.direction == "auto" else self.direction == "maximize"
-        )
+        if self.direction == "auto":
+            return self.objective != "loss"
+        return self.direction == "maximize"
+
+
+_FIELD_TYPES: dict[str, tuple[Any, str]] = {
+    "setting": (str | None, "a word"),
+    "kind": (str, "a word"),
+    "low": (int | float | None, "a number"),
+    "high": (int | float | None, "a number"),
+    "step": (int | float | None, "a number"),
+    "log": (bool, "true or false"),
+    "choices": (list, "a list"),
+    "when": (dict, "a dict"),
+    "otherwise": (object, "any value"),
+}
 
 
 def _search_param(name: str, given: Any) -> SearchParam:
-    """A parameter from plain values. Raises `SettingsError` on an unknown field or a value of the wrong type."""
+    """Build a parameter from plain values.
+
+    Raises:
+        SettingsError: a field is unknown or its value is of the wrong type.
+    """
     if isinstance(given, SearchParam):
         return given
-    known = [f.name for f in fields(SearchParam)]
-    require(isinstance(given, dict), f"search.{name}", given, f"a group of {', '.join(known)}")
+    known = ", ".join(_FIELD_TYPES)
+    require(isinstance(given, dict), f"search.{name}", given, f"a group of {known}")
+    values = dict(given)
     for key, value in given.items():
-        require(key in known, f"search.{name}", key, f"one of {', '.join(known)}")
-        if key in ("low", "high", "step") and value is not None:
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            require(number, f"search.{name}.{key}", value, "a number")
-        if key in ("choices", "when"):
-            wanted = list if key == "choices" else dict
-            require(
-                isinstance(value, wanted), f"search.{name}.{key}", value, f"a {wanted.__name__}"
-            )
-        if key in ("setting", "kind"):
-            require(
-                value is None or isinstance(value, str), f"search.{name}.{key}", value, "a word"
-            )
-        require(
-            key != "log" or isinstance(value, bool), f"search.{name}.log", value, "true or false"
-        )
-    numbers = {
-        k: float(v) for k, v in given.items() if k in ("low", "high", "step") and v is not None
-    }
-    return SearchParam(**{**given, **numbers})
+        require(key in _FIELD_TYPES, f"search.{name}", key, f"one of {known}")
+        kind, allowed = _FIELD_TYPES[key]
+        ok = isinstance(value, kind) and not (allowed == "a number" and isinstance(value, bool))
+        require(ok, f"search.{name}.{key}", value, allowed)
+        if allowed == "a number" and value is not None:
+            values[key] = float(value)
+    return SearchParam(**values)
 
 
 @dataclass
 class TuneConfig(TrainConfig):
-    """`python -m leakdet.tune`: the training configuration that is searched around, and the study."""
+    """`python -m leakdet.tune`: the training configuration to search around, and the study."""
 
     tune: TuneSettings = field(default_factory=TuneSettings)
-    search: dict[str, Any] = field(
-        default_factory=dict
-    )  # name -> SearchParam, or its fields as YAML gives them
+    search: dict[str, Any] = documented({}, "Parameters of the search space by name.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
