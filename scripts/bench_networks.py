@@ -18,12 +18,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from omegaconf import OmegaConf
 from scipy import stats
 
 from bench_kernels import inference_rate, training_rate
 from benchmarks import write_section
-from leakdet._door import conf_folder
+from leakdet._conf import OPTIONS
 from leakdet.building.demo_store import demo_store
 from leakdet.config import DataConfig, DemoConfig, NetworkConfig, SignalConfig, TrainConfig
 from leakdet.detection.networks import make_network, multiply_adds
@@ -47,9 +46,8 @@ RIG_PROTOCOLS = ("recorder-pipe", "recorder-session", "analog-pipe", "analog-pos
 
 
 def settings(name: str) -> NetworkConfig:
-    """conf/network/NAME.yaml over the defaults, which are those of `experiment=field`."""
-    given = OmegaConf.to_container(OmegaConf.load(conf_folder() / "network" / f"{name}.yaml"))
-    return NetworkConfig(**given)  # type: ignore[arg-type]
+    """`network=NAME` over the defaults, which are those of `experiment=field`."""
+    return NetworkConfig(**OPTIONS["network"][name])
 
 
 def on_demo(name: str, seed: int, work: Path) -> dict[str, float]:

@@ -85,9 +85,9 @@ def compose() -> Compose:
     """Compose the settings of a command line, such as `compose("train", "seed=1")`."""
     from hydra import compose as hydra_compose
     from hydra import initialize_config_dir
-    from hydra.core.config_store import ConfigStore
 
-    from leakdet._door import conf_folder, typed
+    from leakdet._conf import conf_folder
+    from leakdet._door import store_schema, typed
     from leakdet.config import BuildConfig, CrossvalConfig, TrainConfig, TuneConfig
 
     schemas = {
@@ -98,9 +98,7 @@ def compose() -> Compose:
     }
 
     def composed(door: str, *overrides: str) -> Any:
-        ConfigStore.instance().store(
-            group="schema", name=door, node=schemas[door], package="_global_"
-        )
+        store_schema(door, schemas[door])
         with initialize_config_dir(str(conf_folder()), version_base="1.3"):
             return typed(hydra_compose(door, list(overrides)), schemas[door])
 

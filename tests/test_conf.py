@@ -1,24 +1,22 @@
 """Every YAML that ships composes to typed settings, and every door's configuration is what its schema says."""
 
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 import yaml
 
-from leakdet._door import conf_folder, quoted
-from leakdet.config import SignalConfig
+from leakdet._conf import OPTIONS, conf_folder, option_names
+from leakdet._door import quoted
+from leakdet.config import CallbacksConfig, SignalConfig
 from leakdet.errors import LeakdetError
 from leakdet.training.loggers import LOGGERS, make_loggers
 
-GROUPS = {
-    group.name: sorted(path.stem for path in group.glob("*.yaml"))
-    for group in conf_folder().iterdir()
-    if group.is_dir()
-}
-OPTIONS = [(group, option) for group in GROUPS if group != "search" for option in GROUPS[group]]
+GROUPS = option_names()
+OF_TRAIN = [(group, option) for group in GROUPS if group != "search" for option in GROUPS[group]]
 
 
-@pytest.mark.parametrize(("group", "option"), OPTIONS)
+@pytest.mark.parametrize(("group", "option"), OF_TRAIN)
 def test_every_option_of_train_composes(group: str, option: str, compose):
     config = compose("train", f"{group}={option}")
     assert config.trainer["accelerator"] in ("cpu", "gpu")
@@ -130,10 +128,37 @@ def test_misspelt_keys_types_and_options_fail(override: str, compose):
         compose("train", override)
 
 
-def test_no_yaml_names_a_target():
+def test_no_option_names_a_target():
+    assert "_target_" not in str(OPTIONS)
     for path in conf_folder().rglob("*.yaml"):
         assert "_target_" not in path.read_text(), path
         assert isinstance(yaml.safe_load(path.read_text()), dict), path
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_wrong_option_is_told_with_the_ones_there_are(group: str, door, tmp_path: Path):
+    """Those with a file and those without alike."""
+    verb = "tune" if group == "search" else "train"
+    done = door(verb, f"{group}=nonesuch", cwd=tmp_path)
+    assert done.returncode == 2
+    told = done.stderr.partition(f"Available options in '{group}':")[2]
+    assert {line.strip() for line in told.splitlines()} >= set(GROUPS[group])
+
+
+def test_help_lists_every_option(door, tmp_path: Path):
+    lines = door("train", "--help", cwd=tmp_path).stdout.splitlines()
+    for group, options in GROUPS.items():
+        (line,) = [line for line in lines if line.startswith(f"{group}: ")]
+        assert line == f"{group}: {', '.join(options)}"
+
+
+def test_callbacks_are_switched_off_together(compose):
+    config = compose("train", "callbacks=none", "callbacks.collapse=true")
+    assert asdict(config.callbacks) == dict.fromkeys(OPTIONS["callbacks"]["none"], False) | {
+        "collapse": True,
+        "extra": [],
+    }
+    assert compose("train").callbacks == CallbacksConfig()
 
 
 def test_every_logger_has_a_yaml_and_a_branch(tmp_path: Path, compose):

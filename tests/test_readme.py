@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from leakdet._conf import option_names
+
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 COMMANDS = [
     line.split("#", maxsplit=1)[0].strip()
@@ -38,17 +40,14 @@ def test_links_lead_somewhere():
 
 
 def test_the_options_named_are_those_that_ship():
-    conf = Path(__file__).parents[1] / "conf"
+    shipped = option_names()
     table = re.findall(r"^\| `(\w+)` \| (.*) \|$", README, flags=re.MULTILINE)
     named = {
-        group: set(re.findall(r"`(\w+)`", options))
-        for group, options in table
-        if (conf / group).is_dir()
+        group: set(re.findall(r"`(\w+)`", options)) for group, options in table if group in shipped
     }
+    assert set(named) == set(shipped)
     for group, options in named.items():
-        shipped = {path.stem for path in (conf / group).glob("*.yaml")}
-        assert shipped <= options, group
-    assert set(named) == {path.name for path in conf.iterdir() if path.is_dir()}
+        assert set(shipped[group]) <= options, group
 
 
 @pytest.fixture

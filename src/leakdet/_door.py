@@ -18,6 +18,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from leakdet._conf import conf_folder, store_options
 from leakdet._exit_codes import DONE, WRONG, guarded
 from leakdet.errors import LeakdetError, SettingsError
 
@@ -47,7 +48,7 @@ def open_door(
     """
     arguments = [quoted(argument, ("hydra.run.dir", *paths)) for argument in sys.argv[1:]]
     sys.argv[1:] = with_experiment_file([added(argument, free_keys) for argument in arguments])
-    ConfigStore.instance().store(group="schema", name=door, node=schema, package="_global_")
+    store_schema(door, schema)
     code: list[int] = []
 
     def job(config: DictConfig) -> None:
@@ -64,6 +65,12 @@ def open_door(
     except SystemExit as stop:
         sys.exit(WRONG if stop.code not in (0, None) else DONE)
     sys.exit(max(code, default=DONE))
+
+
+def store_schema(door: str, schema: type[Any]) -> None:
+    """Make the types of a door's settings and the options without a file known to Hydra."""
+    ConfigStore.instance().store(group="schema", name=door, node=schema, package="_global_")
+    store_options()
 
 
 def _run() -> Run:
@@ -102,17 +109,6 @@ def with_experiment_file(arguments: Sequence[str]) -> list[str]:
 def as_yaml(plain: Mapping[str, Any]) -> str:
     """Plain values as YAML that composes back to exactly the same."""
     return OmegaConf.to_yaml(OmegaConf.create(dict(plain)))
-
-
-def conf_folder() -> Path:
-    """`leakdet/conf` of an installed wheel, or `conf` at the top of a checkout."""
-    here = Path(__file__).resolve().parent
-    for candidate in (here / "conf", here.parent.parent / "conf"):
-        if (candidate / "train.yaml").exists():
-            return candidate
-    raise SystemExit(
-        f"leakdet's conf folder is missing beside {here}: the installation is damaged, install it again."
-    )
 
 
 def quoted(argument: str, paths: Sequence[str]) -> str:

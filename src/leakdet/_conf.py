@@ -1,0 +1,55 @@
+"""The configuration groups: where their files are, and the options that need no file."""
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from hydra.core.config_store import ConfigStore
+
+from leakdet.config import CallbacksConfig
+
+CALLBACKS = [field.name for field in fields(CallbacksConfig) if field.name != "extra"]
+# Selected as an option with a file is, `group=option`.
+OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
+    "callbacks": {"all": dict.fromkeys(CALLBACKS, True), "none": dict.fromkeys(CALLBACKS, False)},
+    "labels": {name: {"mode": name} for name in ("binary", "multiclass")},
+    "logger": {
+        "default": {"csv": {}, "tensorboard": {}},
+        # No numbers of single steps; report and figures draw from history.csv, which is always
+        # written.
+        "none": {},
+        **{name: {name: {}} for name in ("csv", "tensorboard", "wandb", "mlflow")},
+    },
+    "loss": {name: {"name": name} for name in ("ce", "weighted_ce", "focal")},
+    "network": {
+        **{name: {"name": name} for name in ("paper", "dual_head", "linear")},
+        "compact": {"name": "compact", "conv_channels": 8, "dense": 32},
+    },
+}
+
+
+def conf_folder() -> Path:
+    """`leakdet/conf` of an installed wheel, or `conf` at the top of a checkout."""
+    here = Path(__file__).resolve().parent
+    for candidate in (here / "conf", here.parent.parent / "conf"):
+        if (candidate / "train.yaml").exists():
+            return candidate
+    raise SystemExit(
+        f"leakdet's conf folder is missing beside {here}: the installation is damaged, "
+        "install it again."
+    )
+
+
+def store_options() -> None:
+    """Make the options known to Hydra, beside those of conf/."""
+    for group, options in OPTIONS.items():
+        for name, values in options.items():
+            ConfigStore.instance().store(group=group, name=name, node=values)
+
+
+def option_names() -> dict[str, list[str]]:
+    """The options of each group, with and without a file in conf/."""
+    names = {group: set(options) for group, options in OPTIONS.items()}
+    for path in conf_folder().glob("*/*.yaml"):
+        names.setdefault(path.parent.name, set()).add(path.stem)
+    return {group: sorted(options) for group, options in sorted(names.items())}
