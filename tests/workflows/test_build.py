@@ -1,4 +1,4 @@
-"""What `build` makes of good and bad sources."""
+"""`build` from sources to stores: contents, refusals, verification, interruption, surrogates."""
 
 import io
 import json
@@ -59,27 +59,27 @@ def config(source: Path, out: Path, **changes) -> BuildConfig:
     return BuildConfig(**{"source": str(source), "out": str(out), "signal": SIGNAL, **changes})
 
 
-def test_every_recording_is_in_one_split_with_the_mel_of_its_audio(source: Path, tmp_path: Path):
+def test_each_recording_is_in_one_split_with_the_mel_of_its_audio(source: Path, tmp_path: Path):
     report = build_store(config(source, tmp_path / "store", verify="full"))
     assert len(report.rows) == 24
-    seen = []
+    ids = []
     for name in ("train", "val", "test"):
         split = open_any_split(tmp_path / "store", name)
         assert set(split.label_id.tolist()) == {0, 1}
-        for number, identity in enumerate(split.recording_ids):
+        for number, recording_id in enumerate(split.recording_ids):
             low, high = split.recording_offsets[number : number + 2].tolist()
-            fresh = torch.cat(
-                [block.mel for block in MelStream(source / identity, LogMel(report.signal))]
+            mel = torch.cat(
+                [block.mel for block in MelStream(source / recording_id, LogMel(report.signal))]
             )
-            assert np.array_equal(split.mel.rows(low, high), fresh.numpy())
-            assert split.texts("path")[number] == str(source / identity)
-        seen += split.recording_ids.tolist()
-    assert sorted(seen) == sorted(
+            assert np.array_equal(split.mel.rows(low, high), mel.numpy())
+            assert split.texts("path")[number] == str(source / recording_id)
+        ids += split.recording_ids.tolist()
+    assert sorted(ids) == sorted(
         path.relative_to(source).as_posix() for path in source.rglob("*.wav")
     )
-    described = json.loads((tmp_path / "store" / "build.json").read_text())
-    assert (described["recordings"], described["left_out"]) == (24, [])
-    assert described["signal"]["fmax_hz"] == 1000.0
+    build_json = json.loads((tmp_path / "store" / "build.json").read_text())
+    assert (build_json["recordings"], build_json["left_out"]) == (24, [])
+    assert build_json["signal"]["fmax_hz"] == 1000.0
 
 
 def test_the_number_of_workers_changes_nothing(source: Path, tmp_path: Path):
@@ -90,12 +90,13 @@ def test_the_number_of_workers_changes_nothing(source: Path, tmp_path: Path):
     assert np.array_equal(one.mel.rows(0, one.windows), three.mel.rows(0, three.windows))
 
 
-def test_what_cannot_be_used_is_named_and_never_a_row(source: Path, tmp_path: Path):
+def test_unusable_files_are_named_and_left_out(source: Path, tmp_path: Path):
     (source / "LEAK" / "empty.wav").touch()
     (source / "LEAK" / "text.wav").write_text("no sound")
     soundfile.write(source / "NOLEAK" / "header.wav", np.zeros(0), 2000)
-    sound(source / "LEAK" / "copy of 0.wav", 0, 0.5)  # the same sound, the same label: kept once
-    # the sound of LEAK/2.wav: neither can be trusted
+    # The same sound with the same label: one of them is kept.
+    sound(source / "LEAK" / "copy of 0.wav", 0, 0.5)
+    # The sound of LEAK/2.wav with another label: neither can be trusted.
     sound(source / "NOLEAK" / "contradiction.wav", 2, 0.7)
     report = build_store(config(source, tmp_path / "store"))
     reasons = {Path(item.path).name: item.reason for item in report.left_out}
@@ -116,29 +117,30 @@ def test_what_cannot_be_used_is_named_and_never_a_row(source: Path, tmp_path: Pa
     assert len(kept) == 23
     for name in ("train", "val", "test"):
         split = open_any_split(tmp_path / "store", name)
-        assert (
-            (split.mel.rows(0, split.windows) > -100).any(axis=(1, 2, 3)).all()
-        )  # no row of zeros or silence
+        # No row is empty or silent.
+        assert (split.mel.rows(0, split.windows) > -100).any(axis=(1, 2, 3)).all()
 
 
-def test_one_split_cannot_lack_a_class(tmp_path: Path):
+def test_a_split_without_one_of_the_classes_is_refused(tmp_path: Path):
     for number in range(6):
         sound(tmp_path / "audio" / ("LEAK" if number == 0 else "NOLEAK") / f"{number}.wav", number)
     with pytest.raises(InputError, match="Every split needs leak and other recordings"):
         build_store(config(tmp_path / "audio", tmp_path / "store"))
     assert not (tmp_path / "store").exists()
-    two = config(tmp_path / "audio", tmp_path / "store", split=SplitConfig([1.0, 0.0, 0.0]))
-    assert len(build_store(two).rows) == 6
+    train_and_val = config(
+        tmp_path / "audio", tmp_path / "store", split=SplitConfig([1.0, 0.0, 0.0])
+    )
+    assert len(build_store(train_and_val).rows) == 6
 
 
-def test_the_lowest_rate_among_the_sources_bounds_the_bands(source: Path, tmp_path: Path):
+def test_the_lowest_source_rate_limits_the_bands(source: Path, tmp_path: Path):
     sound(source / "LEAK" / "low.wav", 99, rate_hz=1500)
     report = build_store(config(source, tmp_path / "store"))
     assert report.signal.fmax_hz == 750.0
     assert any("fmax_hz=auto became 750 Hz" in remark for remark in report.remarks)
 
 
-def test_a_store_is_replaced_only_when_told(source: Path, tmp_path: Path):
+def test_a_store_is_replaced_only_with_overwrite(source: Path, tmp_path: Path):
     build_store(config(source, tmp_path / "store"))
     with pytest.raises(InputError, match="overwrite=true"):
         build_store(config(source, tmp_path / "store"))
@@ -152,22 +154,22 @@ def test_a_store_is_replaced_only_when_told(source: Path, tmp_path: Path):
         build_store(config(source, source, overwrite=True))
 
 
-def test_verification_finds_another_recordings_mel(
+def test_verification_finds_the_mel_of_another_recording(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """The predecessor's first fault: a shared buffer gave most files another file's mel."""
-    true = builder.Hearing.__call__
-    shared = []
+    """A fault of the AILH scripts: a shared buffer gave most files the mel of another."""
+    original = builder.Hearing.__call__
+    buffers = []
 
     def faulty(self, recording):
-        heard = true(self, recording)
-        heard.mel.seek(0)
-        shared.append(heard.mel.read())
+        extracted = original(self, recording)
+        extracted.mel.seek(0)
+        buffers.append(extracted.mel.read())
         if recording.path.name == "4.wav":
-            heard.mel.close()
-            # that of a longer recording heard before
-            heard.mel = io.BytesIO(shared[1][: len(shared[-1])])
-        return heard
+            extracted.mel.close()
+            # Mel of an earlier, longer recording, cut to size.
+            extracted.mel = io.BytesIO(buffers[1][: len(buffers[-1])])
+        return extracted
 
     monkeypatch.setattr(builder.Hearing, "__call__", faulty)
     with pytest.raises(InputError, match="is not that of its audio"):
@@ -175,30 +177,31 @@ def test_verification_finds_another_recordings_mel(
     assert not (tmp_path / "store").exists()
 
 
-def test_verification_tolerates_rounding_only():
+def test_verification_tolerates_only_rounding():
     assert verifying.MOST_DB <= 0.125
 
 
 @pytest.mark.parametrize("kind", ["int16", "float32"])
-def test_the_sound_can_be_kept_too(source: Path, tmp_path: Path, kind: str):
+def test_the_waveform_is_kept_on_request(source: Path, tmp_path: Path, kind: str):
     import h5py
 
     build_store(config(source, tmp_path / "store", waveform=kind))
     split = open_any_split(tmp_path / "store", "train")
-    identities = split.recording_ids.tolist()
+    recording_ids = split.recording_ids.tolist()
     with h5py.File(tmp_path / "store" / "train.h5") as file:
         offsets, kept = file["waveform_offsets"][...], file["waveform"]
-        for number, identity in enumerate(identities):
-            original = soundfile.read(source / identity, dtype="float32")[0]
-            found = kept[offsets[number] : offsets[number + 1]].astype(np.float32)
-            found = found / 32768 if kind == "int16" else found
-            np.testing.assert_allclose(found, original[: len(found)], atol=1e-4)
-            assert len(original) - len(found) < 200  # what no window holds is not kept
+        for number, recording_id in enumerate(recording_ids):
+            original = soundfile.read(source / recording_id, dtype="float32")[0]
+            samples = kept[offsets[number] : offsets[number + 1]].astype(np.float32)
+            samples = samples / 32768 if kind == "int16" else samples
+            np.testing.assert_allclose(samples, original[: len(samples)], atol=1e-4)
+            # A rest shorter than a window is not kept.
+            assert len(original) - len(samples) < 200
 
 
 @pytest.mark.parametrize("mains_hz", [50.0, 60.0])
-def test_mains_hum_is_measured_before_the_high_pass_takes_it_away(tmp_path: Path, mains_hz: float):
-    """Only leaks hum. The store keeps no sound, and the audit knows; a store of before has no such fact, and says so."""
+def test_mains_hum_is_measured_before_the_high_pass(tmp_path: Path, mains_hz: float):
+    """Only the leaks hum. The audit reads it from the store; in an older store it is missing."""
     import h5py
 
     for number in range(8):
@@ -222,7 +225,7 @@ def test_mains_hum_is_measured_before_the_high_pass_takes_it_away(tmp_path: Path
     assert "build it again from the audio" in older.missing["mains_hum"]
 
 
-def test_the_leak_may_have_any_name(tmp_path: Path):
+def test_the_leak_class_may_have_any_name(tmp_path: Path):
     for number in range(20):
         sound(tmp_path / "audio" / ["burst", "quiet"][number % 2] / f"{number}.wav", number)
     report = build_store(
@@ -245,8 +248,8 @@ def test_the_demo_is_split_by_site_and_keeps_its_audio(tmp_path: Path):
     assert all(Path(row["path"]).is_file() for row in report.rows)
 
 
-def test_a_build_killed_at_any_moment_leaves_nothing_half_done(source: Path, tmp_path: Path, door):
-    """kill -9 at random moments, then a build that finishes and clears what the dead ones left."""
+def test_a_killed_build_leaves_no_half_store(source: Path, tmp_path: Path, door):
+    """Kill -9 at random moments, then a build that finishes and removes what the others left."""
     arguments = [f"source={source}", "out=store", "signal=paper", "signal.n_mels=20", "verify=full"]
     environment = {**os.environ, "PYTHONPATH": str(Path(builder.__file__).parents[2])}
     waits_s = np.random.default_rng(0).uniform(0.3, 5.0, 4)
@@ -265,52 +268,53 @@ def test_a_build_killed_at_any_moment_leaves_nothing_half_done(source: Path, tmp
                 path.name for path in (tmp_path / "store").iterdir()
             }
             break
-    done = door("build", *arguments, "overwrite=true", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "recordings" in done.stdout
+    result = door("build", *arguments, "overwrite=true", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "recordings" in result.stdout
     assert sorted(path.name for path in tmp_path.iterdir()) == ["audio", "store"]
 
 
-def test_surrogates_are_of_training_leaks_and_only_training_reads_them(
+def test_surrogates_are_made_of_training_leaks_and_read_by_training_alone(
     source: Path, tmp_path: Path
 ):
     plain = build_store(config(source, tmp_path / "plain"))
     report = build_store(
         config(source, tmp_path / "store", surrogates=2, verify="full", waveform="float32")
     )
-    assert report.rows == plain.rows  # no count of recordings knows of them
+    assert report.rows == plain.rows  # surrogates are not among the recordings
     train, val = (open_any_split(tmp_path / "store", name) for name in ("train", "val"))
-    made = open_split(tmp_path / "store", "surrogates")
+    surrogates = open_split(tmp_path / "store", "surrogates")
     leaks = train.recording_ids[train.label_id == train.label_names.index("LEAK")].tolist()
-    assert made.texts("surrogate_of").tolist() == [name for name in leaks for _ in range(2)]
-    assert report.surrogates == made.recordings == 2 * len(leaks)
-    assert set(made.texts("flags")) == {"surrogate"}
-    assert not set(made.texts("content_sha256")) & set(train.texts("content_sha256"))
+    assert surrogates.texts("surrogate_of").tolist() == [name for name in leaks for _ in range(2)]
+    assert report.surrogates == surrogates.recordings == 2 * len(leaks)
+    assert set(surrogates.texts("flags")) == {"surrogate"}
+    assert not set(surrogates.texts("content_sha256")) & set(train.texts("content_sha256"))
     both, count = with_surrogates(train, tmp_path / "store")
-    assert (count, both.recordings) == (made.recordings, train.recordings + made.recordings)
+    assert (count, both.recordings) == (
+        surrogates.recordings,
+        train.recordings + surrogates.recordings,
+    )
     assert both.label_id[train.recordings :].tolist() == [train.label_names.index("LEAK")] * count
     data = LeakDataModule(TrainConfig(), tmp_path / "store")
     assert (data.surrogates, data.val_split.recordings) == (count, val.recordings)
     assert json.loads((tmp_path / "store" / "build.json").read_text())["surrogates"] == count
 
 
-def test_a_copy_of_a_training_leak_in_val_is_still_found_beside_surrogates(
-    source: Path, tmp_path: Path
-):
-    """A surrogate carries its recording's groups, so that a group in two splits is refused with it too."""
+def test_a_group_in_two_splits_is_refused_with_surrogates_too(source: Path, tmp_path: Path):
+    """A surrogate has the groups of its recording."""
     rows = ["path,label,split,site"]
     for number in range(12):
-        split = ("train", "val")[number // 8]
-        rows.append(
-            f"audio/{['LEAK', 'NOLEAK'][number % 2]}/{number}.wav,{['LEAK', 'NOLEAK'][number % 2]},{split},s{number}"
-        )
+        split, label = ("train", "val")[number // 8], ("LEAK", "NOLEAK")[number % 2]
+        rows.append(f"audio/{label}/{number}.wav,{label},{split},s{number}")
     (tmp_path / "list.csv").write_text("\n".join(rows))
     split = SplitConfig(group_by=["site"])
     build_store(config(tmp_path / "list.csv", tmp_path / "store", surrogates=1, split=split))
-    made = open_split(tmp_path / "store", "surrogates")
+    surrogates = open_split(tmp_path / "store", "surrogates")
     train = open_any_split(tmp_path / "store", "train")
     site = dict(zip(train.recording_ids, train.groups["site"], strict=True))
-    assert made.groups["site"].tolist() == [site[name] for name in made.texts("surrogate_of")]
-    check_apart([made, open_any_split(tmp_path / "store", "val")])
+    assert surrogates.groups["site"].tolist() == [
+        site[name] for name in surrogates.texts("surrogate_of")
+    ]
+    check_apart([surrogates, open_any_split(tmp_path / "store", "val")])
     with pytest.raises(InputError, match="the group"):
-        check_apart([made, train])
+        check_apart([surrogates, train])

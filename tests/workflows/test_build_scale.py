@@ -1,4 +1,4 @@
-"""A build that is spread over machines, and one that is killed."""
+"""Builds spread over machines by shards, and builds that are killed."""
 
 import json
 import shutil
@@ -36,17 +36,17 @@ def config(audio: Path, out: Path, **changes: Any) -> BuildConfig:
 
 
 def by_recording(store: Path) -> dict[tuple[str, str], bytes]:
-    """Mel of each recording, with its split: what a store says, in whatever order."""
-    found = {}
+    """Map (split, recording) to the bytes of its mel, whatever the order in the files."""
+    mel = {}
     for name in SPLITS:
         split = open_split(store, name)
-        for row, identity in enumerate(split.recording_ids.tolist()):
+        for row, recording_id in enumerate(split.recording_ids.tolist()):
             low, high = split.recording_offsets[row : row + 2].tolist()
-            found[name, identity] = split.read(low, high).tobytes()
-    return found
+            mel[name, recording_id] = split.read(low, high).tobytes()
+    return mel
 
 
-def test_shards_built_apart_and_merged_are_the_same_store(audio: Path, tmp_path: Path) -> None:
+def test_merged_shards_equal_the_store_built_as_a_whole(audio: Path, tmp_path: Path) -> None:
     build_store(config(audio, tmp_path / "whole"))
     for number in (1, 0, 2):
         build_store(config(audio, tmp_path / "spread", shard=f"{number}/3", verify="off"))
@@ -58,9 +58,7 @@ def test_shards_built_apart_and_merged_are_the_same_store(audio: Path, tmp_path:
     assert len(list((tmp_path / "spread").glob("train-*-of-00003.h5"))) == 3
 
 
-def test_a_merge_refuses_missing_shards_other_settings_and_shared_sounds(
-    audio: Path, tmp_path: Path
-) -> None:
+def test_a_merge_refuses_missing_shards_and_other_settings(audio: Path, tmp_path: Path) -> None:
     merge = config(audio, tmp_path / "store", shard="merge")
     with pytest.raises(InputError, match="no shards to merge"):
         merge_shards(merge)
@@ -78,9 +76,8 @@ def test_a_merge_names_the_same_sound_in_two_shards(audio: Path, tmp_path: Path)
         (copied / path.parent.name).mkdir(parents=True, exist_ok=True)
         (copied / path.parent.name / path.name).write_bytes(path.read_bytes())
     first = sorted((copied / "LEAK").iterdir())[0]
-    first.with_name("00b.wav").write_bytes(
-        first.read_bytes()
-    )  # the next in the source, hence in the other shard
+    # The next file in the source, hence in the other shard.
+    first.with_name("00b.wav").write_bytes(first.read_bytes())
     for number in (0, 1):
         build_store(config(copied, tmp_path / "store", shard=f"{number}/2", verify="off"))
     with pytest.raises(InputError, match=r"LEAK/00b?\.wav \(as LEAK/00b?\.wav\)"):
@@ -90,7 +87,7 @@ def test_a_merge_names_the_same_sound_in_two_shards(audio: Path, tmp_path: Path)
 
 @pytest.fixture(scope="module")
 def grouped(audio: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with two shards, split by site; all recordings of test are in the second."""
+    """A folder with two shards, split by site; the second one has all recordings of test."""
     folder = tmp_path_factory.mktemp("grouped")
     leaks, others = sorted(audio.glob("LEAK/*")), sorted(audio.glob("NORMAL/*"))
     test = [(path, "test") for path in leaks[:2] + others[:2]]
@@ -109,7 +106,7 @@ def grouped(audio: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def shards_in(grouped: Path, folder: Path) -> BuildConfig:
-    """Copies of the shards in `folder`, and the settings to merge them there."""
+    """Copy the shards into `folder`; return the settings to merge them there."""
     for number in (0, 1):
         shutil.copytree(
             grouped / f"store.shard-{number}-of-2", folder / f"store.shard-{number}-of-2"
@@ -127,28 +124,26 @@ def test_a_shard_may_lack_all_recordings_of_a_split(grouped: Path, tmp_path: Pat
     assert open_split(tmp_path / "store", "surrogates").recordings == 6
 
 
-def test_a_merged_store_tells_the_settings_that_its_shards_were_built_with(
-    grouped: Path, tmp_path: Path
-) -> None:
+def test_a_merged_store_has_the_settings_of_its_shards(grouped: Path, tmp_path: Path) -> None:
     merge_shards(shards_in(grouped, tmp_path))
-    told = json.loads((tmp_path / "store" / "build.json").read_text())["settings"]
-    assert (told["waveform"], told["surrogates"], told["source"]) == (
+    settings = json.loads((tmp_path / "store" / "build.json").read_text())["settings"]
+    assert (settings["waveform"], settings["surrogates"], settings["source"]) == (
         "int16",
         1,
         str(grouped / "list.csv"),
     )
-    assert told["split"]["ratios"] == [0.6, 0.2, 0.2]
-    assert (told["shard"], told["out"]) == ("merge", str(tmp_path / "store"))
+    assert settings["split"]["ratios"] == [0.6, 0.2, 0.2]
+    assert (settings["shard"], settings["out"]) == ("merge", str(tmp_path / "store"))
 
 
-def test_a_merge_that_was_killed_while_it_cleared_up_can_be_run_again(
+def test_a_merge_that_was_killed_while_removing_shards_can_be_run_again(
     grouped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     merge = shards_in(grouped, tmp_path)
     with monkeypatch.context() as killed:
         killed.setattr(shutil, "rmtree", lambda *_, **__: None)
         first = merge_shards(merge)
-    assert not list(tmp_path.glob("store.shard-*"))  # no shard is ever seen half removed
+    assert not list(tmp_path.glob("store.shard-*"))  # none is ever visible half removed
     shutil.copytree(grouped / "store.shard-1-of-2", tmp_path / "store.shard-1-of-2")
     again = merge_shards(merge)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["store"]
@@ -158,7 +153,7 @@ def test_a_merge_that_was_killed_while_it_cleared_up_can_be_run_again(
     assert (again.remarks, again.surrogates) == (first.remarks, first.surrogates)
     shutil.copytree(grouped / "store.shard-1-of-2", tmp_path / "store.shard-1-of-2")
     (tmp_path / "store.shard-1-of-2" / "test-00001-of-00002.h5").write_bytes(b"another")
-    # a shard that was built anew stays
+    # A shard that was built anew is kept.
     with pytest.raises(InputError, match="there is a store already"):
         merge_shards(merge)
 
@@ -180,15 +175,15 @@ def build(out):
         os._exit(0)
     return child
 
-began = time.monotonic()
+start = time.monotonic()
 assert os.waitpid(build(folder / "timed"), 0)[1] == 0
-whole = time.monotonic() - began
-dice = random.Random(0)
+build_s = time.monotonic() - start
+rng = random.Random(0)
 killed = 0
 for number in range(10):
     out = folder / f"store{number}"
     child = build(out)
-    time.sleep(whole * dice.uniform(0.05, 1.0))
+    time.sleep(build_s * rng.uniform(0.05, 1.0))
     os.kill(child, signal.SIGKILL)
     killed += os.waitpid(child, 0)[1] == signal.SIGKILL
     if out.exists():
@@ -203,10 +198,8 @@ print("killed", killed)
 """
 
 
-def test_a_killed_build_leaves_nothing_under_the_final_name_and_can_be_run_again(
-    audio: Path, tmp_path: Path
-) -> None:
+def test_a_killed_build_leaves_no_store_and_can_be_run_again(audio: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-c", KILLING, str(audio), str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout.split("killed")[1]) >= 5
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
+    assert int(process.stdout.split("killed")[1]) >= 5

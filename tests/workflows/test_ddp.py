@@ -1,4 +1,4 @@
-"""Two processes do what one does: the same steps, the same curve, one folder, and a clean end."""
+"""DDP on two processes equals one process: steps, learning curve, one folder, a clean end."""
 
 import csv
 from collections.abc import Callable
@@ -19,7 +19,7 @@ RUN = (
 
 
 @pytest.mark.slow
-def test_two_processes_have_the_curve_of_one(
+def test_two_processes_have_the_learning_curve_of_one(
     demo_store: Path, tmp_path: Path, process: Callable[..., Any], door: Callable[..., Any]
 ) -> None:
     settings = (
@@ -29,15 +29,12 @@ def test_two_processes_have_the_curve_of_one(
         "trainer.accumulate_grad_batches=2",
     )
     for name, start, trainer in (("one", door, "trainer=cpu"), ("two", process, "trainer=ddp")):
-        done = start("train", trainer, *settings, f"hydra.run.dir={name}", cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.count("classes  drawn as") == 1  # told once, not by each process
-        assert "Warning" not in done.stderr
-        assert ".py:" not in done.stderr, done.stderr  # a warning names the line it comes from
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "one",
-        "two",
-    ]  # one folder a run, whatever the processes
+        result = start("train", trainer, *settings, f"hydra.run.dir={name}", cwd=tmp_path)
+        assert result.returncode == 0, result.stderr
+        assert result.stdout.count("classes  drawn as") == 1  # by rank 0 alone
+        assert "Warning" not in result.stderr
+        assert ".py:" not in result.stderr, result.stderr  # where a warning would come from
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "two"]  # one folder a run
     one, two = (rows(tmp_path / name) for name in ("one", "two"))
     assert len(one) == len(two) == 2
     for single, double in zip(one, two, strict=True):

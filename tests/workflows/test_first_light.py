@@ -1,4 +1,4 @@
-"""From audio to a verdict, as a user goes there: build, train, evaluate, predict, in a folder outside the checkout."""
+"""From audio to verdicts through the doors: build, train, evaluate, predict, outside the checkout."""
 
 import csv
 import json
@@ -36,26 +36,26 @@ def test_a_run_leaves_everything_in_its_folder(trained):
     assert [path.name for path in trained.folder.parent.iterdir()] == ["run"]
 
 
-def test_the_demo_is_learnt_on_sites_that_were_not_heard(trained):
+def test_the_demo_is_learnt_and_tested_on_other_sites(trained):
     metrics = json.loads((trained.folder / "metrics.json").read_text())
     assert metrics["test"]["recording"]["auroc"] > 0.8
     train, test = (open_any_split(trained.store, name).groups["site"] for name in ("train", "test"))
     assert not set(train) & set(test)
 
 
-def test_the_run_says_in_one_line_where_its_windows_are_and_why(trained):
+def test_one_line_says_where_the_data_is_kept(trained):
     (line,) = [line for line in trained.printed.splitlines() if line.startswith("data  ")]
     assert re.fullmatch(
         r"data +ram: 0\.\d\d GB of windows fit in half of the [\d.]+ GB of free memory", line
     ), line
 
 
-def test_trains_number_is_evaluates_and_predicts_number(trained, door, tmp_path: Path):
+def test_train_evaluate_and_predict_agree(trained, door, tmp_path: Path):
     metrics = json.loads((trained.folder / "metrics.json").read_text())
-    done = door(
+    result = door(
         "evaluate", trained.model, trained.store, "--split", "val", "--out", "eval", cwd=tmp_path
     )
-    assert done.returncode == 0, done.stderr
+    assert result.returncode == 0, result.stderr
     evaluated = json.loads((tmp_path / "eval" / "metrics.json").read_text())
     assert evaluated["val"] == metrics["val"]
     assert f"{metrics['val']['recording']['f1']:.4f}" in trained.printed
@@ -63,8 +63,8 @@ def test_trains_number_is_evaluates_and_predicts_number(trained, door, tmp_path:
 
     by_id = {row["recording_id"]: row for row in rows(tmp_path / "eval" / "recordings.csv")}
     audio = [trained.store / name for name in by_id]
-    done = door("predict", trained.model, *audio, "--out", "predictions.csv", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    result = door("predict", trained.model, *audio, "--out", "predictions.csv", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
     for predicted in rows(tmp_path / "predictions.csv"):
         scored = by_id[str(Path(predicted["path"]).relative_to(trained.store))]
         assert float(predicted["leak_prob"]) == pytest.approx(float(scored["leak_prob"]), abs=1e-5)
@@ -73,7 +73,7 @@ def test_trains_number_is_evaluates_and_predicts_number(trained, door, tmp_path:
         assert predicted["leak_windows"] == scored["leak_windows"]
 
 
-def test_evaluating_test_leaves_the_rule_as_val_fitted_it(trained):
+def test_the_threshold_is_the_one_fitted_on_val(trained):
     rule = load_mel_detector(trained.model).rule
     assert rule.fitted_on == "val"
     val = score_split(load_mel_detector(trained.model), open_any_split(trained.store, "val"))
@@ -85,19 +85,19 @@ def test_evaluating_test_leaves_the_rule_as_val_fitted_it(trained):
     assert again.threshold == rule.threshold
 
 
-def test_a_checkpoint_alone_evaluates_and_predicts(trained, door, tmp_path: Path):
+def test_a_checkpoint_alone_can_be_evaluated_and_predict(trained, door, tmp_path: Path):
     alone = tmp_path / "alone.ckpt"
     shutil.copy(trained.folder / "checkpoints" / "best_f1.ckpt", alone)
-    done = door("evaluate", alone, trained.store, "--split", "val", "--out", "eval", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    found = json.loads((tmp_path / "eval" / "metrics.json").read_text())["val"]["recording"]
+    result = door("evaluate", alone, trained.store, "--split", "val", "--out", "eval", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    evaluated = json.loads((tmp_path / "eval" / "metrics.json").read_text())["val"]["recording"]
     expected = json.loads((trained.folder / "metrics.json").read_text())["val"]["recording"]
-    assert found["f1"] == expected["f1"]
+    assert evaluated["f1"] == expected["f1"]
     (recording,) = list((trained.store / "audio").rglob("*.wav"))[:1]
     assert door("predict", alone, recording, cwd=tmp_path).returncode == 0
 
 
-def test_the_model_remembers_where_it_comes_from(trained):
+def test_the_model_file_holds_its_provenance(trained):
     detector = load_mel_detector(trained.model)
     card = detector.card
     assert detector.signal is not None
@@ -116,7 +116,7 @@ def test_the_model_remembers_where_it_comes_from(trained):
     }
 
 
-def test_another_signal_is_refused_with_the_fields(trained, door, tmp_path: Path):
+def test_a_store_of_another_signal_is_refused(trained, door, tmp_path: Path):
     audio = trained.store / "manifest.csv"
     built = door(
         "build",
@@ -127,15 +127,15 @@ def test_another_signal_is_refused_with_the_fields(trained, door, tmp_path: Path
         cwd=tmp_path,
     )
     assert built.returncode == 0, built.stderr
-    done = door("evaluate", trained.model, "other", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "n_mels: 64 / 32" in done.stderr
-    assert "Traceback" not in done.stderr
+    result = door("evaluate", trained.model, "other", cwd=tmp_path)
+    assert result.returncode == 2
+    assert "n_mels: 64 / 32" in result.stderr
+    assert "Traceback" not in result.stderr
 
 
-def test_shuffled_labels_teach_nothing(demo_store: Path, door, tmp_path: Path):
-    """Averaged over seeds, each with its own shuffle: a dozen recordings alone could be right by luck."""
-    areas = []
+def test_shuffled_labels_end_at_chance(demo_store: Path, door, tmp_path: Path):
+    """The mean over five shuffles: with a dozen test recordings, a single one may be lucky."""
+    aurocs = []
     for seed in range(5):
         arguments = (
             f"seed={seed}",
@@ -143,15 +143,15 @@ def test_shuffled_labels_teach_nothing(demo_store: Path, door, tmp_path: Path):
             "logger=none",
             f"hydra.run.dir=null-{seed}",
         )
-        done = door(
+        result = door(
             "train", "experiment=smoke", *arguments, f"data.store={demo_store}", cwd=tmp_path
         )
-        assert done.returncode == 0, done.stderr
-        assert "LABELS ARE SHUFFLED" in done.stdout
+        assert result.returncode == 0, result.stderr
+        assert "LABELS ARE SHUFFLED" in result.stdout
         metrics = json.loads((tmp_path / f"null-{seed}" / "metrics.json").read_text())
-        areas.append(metrics["test"]["recording"]["auroc"])
-    assert np.mean(areas) < 0.7
-    assert np.std(areas) > 0.05
+        aurocs.append(metrics["test"]["recording"]["auroc"])
+    assert np.mean(aurocs) < 0.7
+    assert np.std(aurocs) > 0.05
 
 
 @pytest.fixture
@@ -168,29 +168,29 @@ def few_files(trained, tmp_path: Path) -> Path:
     return folder
 
 
-def test_bad_files_are_rows_with_a_reason_and_stop_nothing(
+def test_bad_files_are_rows_with_an_error_and_stop_nothing(
     trained, door, tmp_path: Path, few_files: Path
 ):
-    done = door("predict", trained.model, "in", "--out", "p.csv", "--windows", cwd=tmp_path)
-    assert done.returncode == 1
-    assert "Traceback" not in done.stderr
-    found = rows(tmp_path / "p.csv")
-    assert [bool(row["decision"]) for row in found] == [True, False, False, False, True]
-    assert [Path(row["path"]).name for row in found][-1] == "e[1],=~'é\n.wav"
-    assert "0 bytes" in found[1]["error"]
-    assert "not readable" in found[2]["error"]
-    assert "no samples" in found[3]["error"]
-    for row in (found[0], found[4]):
+    result = door("predict", trained.model, "in", "--out", "p.csv", "--windows", cwd=tmp_path)
+    assert result.returncode == 1
+    assert "Traceback" not in result.stderr
+    predicted = rows(tmp_path / "p.csv")
+    assert [bool(row["decision"]) for row in predicted] == [True, False, False, False, True]
+    assert [Path(row["path"]).name for row in predicted][-1] == "e[1],=~'é\n.wav"
+    assert "0 bytes" in predicted[1]["error"]
+    assert "not readable" in predicted[2]["error"]
+    assert "no samples" in predicted[3]["error"]
+    for row in (predicted[0], predicted[4]):
         assert 0 <= float(row["leak_prob"]) <= 1
         assert row["decision"] == (
             "leak" if float(row["leak_prob"]) >= float(row["threshold"]) else "no_leak"
         )
     timeline = rows(tmp_path / "p.windows.csv")
-    assert len(timeline) == sum(int(row["windows"] or 0) for row in found)
+    assert len(timeline) == sum(int(row["windows"] or 0) for row in predicted)
     assert all(
-        float(t["window_end_s"]) <= float(found[0]["duration_s"])
+        float(t["window_end_s"]) <= float(predicted[0]["duration_s"])
         for t in timeline
-        if t["path"] == found[0]["path"]
+        if t["path"] == predicted[0]["path"]
     )
 
 
@@ -220,7 +220,7 @@ def test_scores_do_not_depend_on_order_workers_or_format(
     assert all(len(row["timeline"]) == row["windows"] for row in two.values())
 
 
-def test_wrong_usage_is_a_sentence_and_exit_code_2(trained, door, tmp_path: Path):
+def test_wrong_usage_ends_with_one_sentence_and_exit_code_2(trained, door, tmp_path: Path):
     (tmp_path / "nothing").mkdir()
     cases = [
         ("predict", (trained.model, "nothing"), "no audio found"),
@@ -246,8 +246,8 @@ def test_wrong_usage_is_a_sentence_and_exit_code_2(trained, door, tmp_path: Path
         ("build", ("source=nowhere", "out=x"), "no such file or folder"),
         ("build", ("source=nowhere",), "out must be given"),
     ]
-    for verb, arguments, sentence in cases:
-        done = door(verb, *arguments, cwd=tmp_path)
-        assert done.returncode == 2, (verb, arguments, done.stderr)
-        assert sentence in done.stderr, (verb, arguments, done.stderr)
-        assert "Traceback" not in done.stderr
+    for verb, arguments, message in cases:
+        result = door(verb, *arguments, cwd=tmp_path)
+        assert result.returncode == 2, (verb, arguments, result.stderr)
+        assert message in result.stderr, (verb, arguments, result.stderr)
+        assert "Traceback" not in result.stderr

@@ -1,4 +1,4 @@
-"""report.html of a run as a reader meets it, in a real browser; metrics.json against its schema; two models compared."""
+"""report.html in a real browser; metrics.json against its schema; the comparison of two models."""
 
 import json
 import queue
@@ -17,64 +17,65 @@ import pytest
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
-# Runs after the page's own script and posts what it saw: sound is decoded in real time, so no fixed wait would do.
+# Runs after the page's own script and posts its observations. Sound is decoded in real time, so no
+# fixed wait would do.
 PROBE = """
 <script>
 (async () => {
-  const said = { errors: window.faults, audio: [], pictures: 0 };
+  const seen = { errors: window.errors, audio: [], pictures: 0 };
   const form = document.getElementById("filters");
   const visible = () => [...document.getElementById("recordings").tBodies].filter((body) => !body.hidden);
   const set = (name, value) => {
     form.elements[name].value = value;
     form.dispatchEvent(new Event("input", { bubbles: true }));
   };
-  said.first = visible().map((body) => body.dataset.outcome);
+  seen.first = visible().map((body) => body.dataset.outcome);
   set("split", "*");
-  said.all = visible().length;
+  seen.all = visible().length;
   document.querySelector("th[data-sort=score] button").click();
-  said.rising = visible().map((body) => Number(body.dataset.score));
+  seen.rising = visible().map((body) => Number(body.dataset.score));
   document.querySelector("th[data-sort=score] button").click();
-  said.falling = visible().map((body) => Number(body.dataset.score));
-  said.aria = document.querySelector("th[data-sort=score]").getAttribute("aria-sort");
+  seen.falling = visible().map((body) => Number(body.dataset.score));
+  seen.aria = document.querySelector("th[data-sort=score]").getAttribute("aria-sort");
   set("outcome", "found");
-  said.found = visible().map((body) => body.dataset.outcome);
+  seen.found = visible().map((body) => body.dataset.outcome);
   set("outcome", "");
   set("find", "SITE-0 .wav");
-  said.sites = visible().map((body) => body.dataset.find);
-  said.shown = document.getElementById("shown").value;
+  seen.sites = visible().map((body) => body.dataset.find);
+  seen.shown = document.getElementById("shown").value;
   for (const picture of document.querySelectorAll(".mel img")) {
     await picture.decode();
-    said.pictures += picture.naturalWidth > 10;
+    seen.pictures += picture.naturalWidth > 10;
   }
   for (const player of document.querySelectorAll("audio")) {
     player.muted = true;
     await player.play();
     player.pause();
-    said.audio.push(player.duration);
+    seen.audio.push(player.duration);
   }
-  said.wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
-  return said;
+  seen.wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
+  return seen;
 })().catch((error) => ({ errors: [String(error)] }))
-  .then((said) => fetch("ADDRESS", { method: "POST", mode: "no-cors", body: JSON.stringify(said) }));
+  .then((seen) => fetch("ADDRESS", { method: "POST", mode: "no-cors", body: JSON.stringify(seen) }));
 </script>
 """
 
 
 def browser() -> str:
-    found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
-    if found is None:
+    path = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+    if path is None:
         pytest.skip("no Chromium is installed")
-    return found
+    return path
 
 
 @contextmanager
-def answers() -> Iterator[tuple[str, queue.Queue[dict[str, Any]]]]:
-    """An address on this machine, and what is posted to it."""
-    found: queue.Queue[dict[str, Any]] = queue.Queue()
+def listener() -> Iterator[tuple[str, queue.Queue[dict[str, Any]]]]:
+    """Serve an address on this machine; yield it and a queue of what is posted to it."""
+    posts: queue.Queue[dict[str, Any]] = queue.Queue()
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            found.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            posts.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
             self.send_response(204)
             self.end_headers()
 
@@ -82,18 +83,18 @@ def answers() -> Iterator[tuple[str, queue.Queue[dict[str, Any]]]]:
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}", found
+        yield f"http://127.0.0.1:{server.server_port}", posts
         server.shutdown()
 
 
 def probed(page: Path, address: str) -> str:
-    """The page with the probe at its end, which alone may speak to `address`."""
+    """The page with the probe at its end, and allowed to send to `address`."""
     html = page.read_text(encoding="utf-8")
-    faults = (
-        "<script>window.faults = []; window.onerror = (text) => window.faults.push(text);</script>"
+    errors = (
+        "<script>window.errors = []; window.onerror = (text) => window.errors.push(text);</script>"
     )
     for old, new in (
-        ("<script>\n// Sorting", faults + "\n<script>\n// Sorting"),
+        ("<script>\n// Sorting", errors + "\n<script>\n// Sorting"),
         ("default-src 'none'", f"default-src 'none'; connect-src {address}"),
         ("</body>", PROBE.replace("ADDRESS", address) + "</body>"),
     ):
@@ -103,43 +104,43 @@ def probed(page: Path, address: str) -> str:
 
 
 def opened(page: Path, folder: Path, width: int) -> tuple[dict[str, Any], str]:
-    """What the probe says of the page, and what the browser wrote to its console."""
+    """Open the page; return the observations of the probe and the lines of the console."""
     program = browser()
-    with answers() as (address, found), (folder / "stderr").open("wb") as stderr:
+    with listener() as (address, posts), (folder / "stderr").open("wb") as stderr:
         (folder / "page.html").write_text(probed(page, address), encoding="utf-8")
         command = [program, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder / 'profile'}",
                    f"--window-size={width},900", "--autoplay-policy=no-user-gesture-required", "--enable-logging=stderr",
                    "--remote-debugging-port=0", (folder / "page.html").as_uri()]  # fmt: skip
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=stderr) as running:
             try:
-                said = found.get(timeout=120)
+                seen = posts.get(timeout=120)
             finally:
                 running.terminate()
     lines = (folder / "stderr").read_text(encoding="utf-8", errors="replace").splitlines()
-    return said, "\n".join(line for line in lines if ":CONSOLE" in line)
+    return seen, "\n".join(line for line in lines if ":CONSOLE" in line)
 
 
 @pytest.mark.parametrize("width", [390, 1280])
 def test_the_report_opens_sorts_filters_and_plays(trained, tmp_path: Path, width: int):
-    said, console = opened(trained.folder / "report.html", tmp_path, width)
-    assert (said["errors"], console) == ([], "")
-    wrong = [outcome in ("missed", "alarm") for outcome in said["first"]]
+    seen, console = opened(trained.folder / "report.html", tmp_path, width)
+    assert (seen["errors"], console) == ([], "")
+    wrong = [outcome in ("missed", "alarm") for outcome in seen["first"]]
     assert wrong == sorted(wrong, reverse=True)
-    assert len(said["first"]) == 12  # the judged split alone
-    assert said["all"] == 24
-    assert said["rising"] == sorted(said["rising"])
-    assert said["falling"] == said["rising"][::-1]
-    assert said["aria"] == "descending"
-    assert set(said["found"]) == {"found"}
-    assert said["sites"]
-    assert all("site-0" in text for text in said["sites"])
-    assert said["shown"].startswith(f"{len(said['sites'])} of 24")
-    assert said["pictures"] == len(said["audio"]) == 12
-    assert all(1.0 < seconds < 3.0 for seconds in said["audio"])
-    assert said["wide"] <= 0  # nothing sticks out sideways
+    assert len(seen["first"]) == 12  # of the judged split alone
+    assert seen["all"] == 24
+    assert seen["rising"] == sorted(seen["rising"])
+    assert seen["falling"] == seen["rising"][::-1]
+    assert seen["aria"] == "descending"
+    assert set(seen["found"]) == {"found"}
+    assert seen["sites"]
+    assert all("site-0" in text for text in seen["sites"])
+    assert seen["shown"].startswith(f"{len(seen['sites'])} of 24")
+    assert seen["pictures"] == len(seen["audio"]) == 12
+    assert all(1.0 < seconds < 3.0 for seconds in seen["audio"])
+    assert seen["wide"] <= 0  # no sideways scrolling
 
 
-def test_train_says_where_the_report_is(trained):
+def test_train_prints_the_verdict_and_the_report(trained):
     assert "report.html" in trained.printed
     assert "verdict  " in trained.printed
     html = (trained.folder / "report.html").read_text(encoding="utf-8")
@@ -167,7 +168,7 @@ def test_metrics_json_keeps_to_its_schema(trained, schema_errors: Any):
         (("unknown",), 1),
     ],
 )
-def test_the_schema_refuses_what_is_wrong(
+def test_the_schema_refuses_wrong_content(
     trained, path: tuple[str, ...], value: object, schema_errors: Any
 ):
     content = json.loads((trained.folder / "metrics.json").read_text())
@@ -182,24 +183,12 @@ def test_two_models_are_compared_on_the_same_recordings(
     trained, door, tmp_path: Path, schema_errors: Any
 ):
     last = trained.folder / "checkpoints" / "last.ckpt"
-    done = door(
-        "evaluate",
-        trained.model,
-        last,
-        trained.store,
-        "--split",
-        "val",
-        "--out",
-        "both",
-        cwd=tmp_path,
-    )
-    assert done.returncode == 0, done.stderr
+    options = ("--split", "val", "--out", "both")
+    result = door("evaluate", trained.model, last, trained.store, *options, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
     comparison = json.loads((tmp_path / "both" / "comparison.json").read_text())
-    assert (comparison["a"], comparison["b"], comparison["n"]) == (
-        str(trained.model),
-        str(last),
-        12,
-    )
+    assert (comparison["a"], comparison["b"]) == (str(trained.model), str(last))
+    assert comparison["n"] == 12
     assert comparison["unit"] == "site"
     for index, name in enumerate("ab"):
         content = json.loads((tmp_path / "both" / name / "metrics.json").read_text())
@@ -209,17 +198,17 @@ def test_two_models_are_compared_on_the_same_recordings(
             assert row["ab"[index]] == content["val"]["recording"][row["metric"]]
         html = (tmp_path / "both" / name / "report.html").read_text(encoding="utf-8")
         assert comparison["sentence"].split(":")[0] in html
-    assert comparison["sentence"] in done.stdout.replace("\n", " ")
+    assert comparison["sentence"] in result.stdout.replace("\n", " ")
 
 
 def test_three_models_and_unknown_groups_are_refused(trained, door, tmp_path: Path):
-    done = door("evaluate", *[trained.model] * 3, trained.store, cwd=tmp_path)
-    assert (done.returncode, "one, or two" in done.stderr) == (2, True)
-    done = door("evaluate", trained.model, trained.store, "--group-by", "moon", cwd=tmp_path)
-    assert (done.returncode, "['material', 'sensor', 'site']" in done.stderr) == (2, True)
+    result = door("evaluate", *[trained.model] * 3, trained.store, cwd=tmp_path)
+    assert (result.returncode, "one, or two" in result.stderr) == (2, True)
+    result = door("evaluate", trained.model, trained.store, "--group-by", "moon", cwd=tmp_path)
+    assert (result.returncode, "['material', 'sensor', 'site']" in result.stderr) == (2, True)
 
 
-def test_a_predecessors_store_without_ids_audio_and_groups_has_a_report(
+def test_an_ailh_store_without_ids_audio_and_groups_has_a_report(
     door, tmp_path: Path, schema_errors: Any
 ):
     rng = np.random.default_rng(0)
@@ -232,11 +221,11 @@ def test_a_predecessors_store_without_ids_audio_and_groups_has_a_report(
         with h5py.File(store / f"{name}_DATASET.H5", "w") as file:
             file["segments_mel"], file["labels"] = mel.astype(np.float16), labels.astype(np.int16)
             file.attrs["labels_json"] = json.dumps(["NOLEAK", "LEAK"])
-    done = door(
+    result = door(
         "train", f"data.store={store}", "trainer.max_epochs=1", "logger=none", "hydra.run.dir=run",
         "trainer.enable_progress_bar=false", cwd=tmp_path,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    assert result.returncode == 0, result.stderr
     html = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert "TESTING_DATASET#0" in html
     assert html.count('class="mel"') == 24
