@@ -1,4 +1,4 @@
-"""A stream's memory does not grow with the store, nor a worker's from epoch to epoch."""
+"""The memory of a stream grows neither with the store nor from epoch to epoch."""
 
 import subprocess
 import sys
@@ -38,11 +38,11 @@ def peak_kib():
 
 split = open_any_split(folder, "train")
 stream = StreamEpochs(SplitSamples(split, split.label_id, "window"), DataConfig(batch_size=512, buffer_mb=16), 0)
-peaks, seen = [], 0
+peaks, samples = [], 0
 for epoch in range(3):
-    seen += sum(len(batch.class_id) for batch in stream.batches(epoch))
+    samples += sum(len(batch.class_id) for batch in stream.batches(epoch))
     peaks.append(peak_kib())
-assert seen == 3 * recordings * windows
+assert samples == 3 * recordings * windows
 print(*peaks)
 """
 
@@ -50,14 +50,14 @@ print(*peaks)
 def _peaks_kib(folder: Path, recordings: int) -> list[int]:
     folder.mkdir()
     command = [sys.executable, "-c", STREAMING, str(folder), str(recordings)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return [int(value) for value in done.stdout.split()]
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
+    return [int(value) for value in process.stdout.split()]
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from /proc")
 def test_a_ten_times_larger_store_takes_no_more_memory(tmp_path: Path) -> None:
-    """25 MB and 246 MB of mel: held in memory, or mapped into it, they would differ by half of the process."""
+    """25 MB and 246 MB of mel: in memory they would differ by half of what the process takes."""
     small, large = _peaks_kib(tmp_path / "small", 80), _peaks_kib(tmp_path / "large", 800)
     assert large[-1] < 1.1 * small[-1]
     assert large[2] < 1.05 * large[0]

@@ -1,4 +1,4 @@
-"""A run can be looked at: in TensorBoard, and as figures in its folder; and so can what augmentation does."""
+"""Figures: of a run in TensorBoard and in its folder, of augmentation, of the finders."""
 
 import importlib.util
 import json
@@ -24,50 +24,39 @@ def test_tensorboard_and_the_folder_show_the_run(
 ) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    config = compose(
-        "train",
-        "experiment=smoke",
-        "logger=tensorboard",
-        "trainer.enable_progress_bar=false",
-        "trainer.max_epochs=2",
-        f"data.store={demo_store}",
-    )
-    train_in(tmp_path, config)
+    settings = ("experiment=smoke", "logger=tensorboard", f"data.store={demo_store}")
+    settings += ("trainer.enable_progress_bar=false", "trainer.max_epochs=2")
+    train_in(tmp_path, compose("train", *settings))
     events = EventAccumulator(str(tmp_path / "logs"), size_guidance={"histograms": 0})
     events.Reload()
-    found = events.Tags()
-    assert {f"{names.FIGURES}{name}" for name in FIGURES} <= set(found["images"])
-    assert set(found["histograms"]) == {names.VAL_PROB_HISTOGRAM, names.VAL_SCORE_HISTOGRAM}
+    tags = events.Tags()
+    assert {f"{names.FIGURES}{name}" for name in FIGURES} <= set(tags["images"])
+    assert set(tags["histograms"]) == {names.VAL_PROB_HISTOGRAM, names.VAL_SCORE_HISTOGRAM}
     history = read_history(tmp_path / names.HISTORY)
     for check, event in enumerate(events.Histograms(names.VAL_PROB_HISTOGRAM)):
         shares = [history[name][check] for name in names.VAL_PROB_BINS]
         assert sum(shares) == pytest.approx(1.0)
-        # TensorBoard leaves out empty buckets at the ends
-        counted = dict(
-            zip(event.histogram_value.bucket_limit, event.histogram_value.bucket, strict=True)
-        )
-        told = {
-            (number + 1) / 10: event.histogram_value.num * share
-            for number, share in enumerate(shares)
-        }
-        assert all(counted.get(limit, 0.0) == pytest.approx(count) for limit, count in told.items())
+        value = event.histogram_value
+        buckets = dict(zip(value.bucket_limit, value.bucket, strict=True))
+        for number, share in enumerate(shares):
+            # TensorBoard leaves out empty buckets at the ends.
+            count = buckets.get((number + 1) / 10, 0.0)
+            assert count == pytest.approx(value.num * share)
     (chance,) = events.Scalars(names.FIRST_CHANCE_LOSS)
     assert chance.value == pytest.approx(np.log(2))
-    assert (
-        events.Scalars(names.FIRST_LOGITS[0])[0].value
-        < events.Scalars(names.FIRST_LOGITS[1])[0].value
-    )
+    lowest, highest = (events.Scalars(name)[0].value for name in names.FIRST_LOGITS)
+    assert lowest < highest
     assert 0 < events.Scalars(names.FIRST_LEAK_SHARE)[0].value < 1
     assert len(events.Scalars(names.VAL_F1)) == len(events.Scalars(names.VAL_LOSS)) == 2
     assert all(event.value > 0 for event in events.Scalars(names.GRADIENT_NORM))
-    assert any(name.startswith(names.GRADIENT_LAYER) for name in found["scalars"])
+    assert any(name.startswith(names.GRADIENT_LAYER) for name in tags["scalars"])
     for name in FIGURES:
         picture = imread(tmp_path / "figures" / f"{name}.png")[..., :3]
-        assert picture.std() > 0.02  # something is drawn on it
+        assert picture.std() > 0.02  # not an empty figure
 
 
 @pytest.mark.parametrize("epochs", [1, 2, 7, 200])
-def test_epochs_are_marked_by_whole_numbers(epochs: int) -> None:
+def test_ticks_of_epochs_are_whole_numbers(epochs: int) -> None:
     column = np.linspace(1.0, 0.5, epochs)
     history = {
         "epoch": np.arange(epochs, dtype=float),
@@ -79,9 +68,9 @@ def test_epochs_are_marked_by_whole_numbers(epochs: int) -> None:
     for figure in (learning_curve(history), gradient_norms(history)):
         figure.draw_without_rendering()
         low, high = figure.axes[-1].get_xlim()
-        shown = [tick for tick in figure.axes[-1].get_xticks() if low <= tick <= high]
-        assert shown
-        assert all(tick == round(tick) for tick in shown)
+        ticks = [tick for tick in figure.axes[-1].get_xticks() if low <= tick <= high]
+        assert ticks
+        assert all(tick == round(tick) for tick in ticks)
 
 
 def test_one_command_draws_every_augmentation(
@@ -99,28 +88,18 @@ def test_one_command_draws_every_augmentation(
     assert drawn == ["eq", "gain", "iaaft", "interference", "mixup", "specaugment"]
 
 
-def test_what_the_finders_choose_is_drawn_trained_with_and_told(
+def test_choices_of_the_finders_are_drawn_used_and_recorded(
     demo_store: Path, door: Callable[..., Any], tmp_path: Path
 ) -> None:
-    done = door(
-        "train",
-        "experiment=smoke",
-        "network=linear",
-        "logger=none",
-        "trainer.enable_progress_bar=false",
-        "trainer.max_epochs=1",
-        "find_lr=true",
-        "find_batch_size=true",
-        f"data.store={demo_store}",
-        "hydra.run.dir=run",
-        cwd=tmp_path,
-    )
-    assert done.returncode == 0, done.stderr
+    settings = ("experiment=smoke", "network=linear", "logger=none", f"data.store={demo_store}")
+    settings += ("trainer.enable_progress_bar=false", "trainer.max_epochs=1")
+    finders = ("find_lr=true", "find_batch_size=true")
+    result = door("train", *settings, *finders, "hydra.run.dir=run", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
     chosen = {}
     for name, column in (("lr_finder", "lr"), ("batch_size_finder", "batch_size")):
-        tried = np.atleast_1d(
-            np.genfromtxt(tmp_path / "run" / f"{name}.csv", delimiter=",", names=True)
-        )
+        table = np.genfromtxt(tmp_path / "run" / f"{name}.csv", delimiter=",", names=True)
+        tried = np.atleast_1d(table)
         (chosen[column],) = tried[column][tried["chosen"] == 1]
         assert imread(tmp_path / "run" / "figures" / f"{name}.png")[..., :3].std() > 0.02
     card = load_mel_detector(tmp_path / "run" / "model.safetensors").card

@@ -1,4 +1,4 @@
-"""One study, several workers by other roads: a PostgreSQL server, and Hydra's joblib launcher."""
+"""Several workers on one study through a PostgreSQL server and through Hydra's joblib launcher."""
 
 import importlib.util
 import os
@@ -15,19 +15,14 @@ from optuna.trial import TrialState
 
 from leakdet.tuning.trials import finished
 
-TINY = (
-    "experiment=smoke",
-    "demo.sites=6",
-    "demo.recordings_per_site=4",
-    "demo.duration_s=1.5",
-    "search=small",
-)
+TINY = ("experiment=smoke", "demo.sites=6", "demo.recordings_per_site=4", "demo.duration_s=1.5")
+SEARCH = ("search=small", "tune.finish=false", "tune.n_trials=4", "tune.workers=2")
 SERVERS = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
 PORT = 54329
 
 
 def as_nobody(command: Sequence[str]) -> list[str]:
-    """PostgreSQL refuses to run as root."""
+    """The command run by the user nobody: PostgreSQL refuses to run as root."""
     return [*(["runuser", "-u", "nobody", "--"] if os.getuid() == 0 else []), *command]
 
 
@@ -43,17 +38,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             os.chown(folder, pwd.getpwnam("nobody").pw_uid, -1)
         data, control = folder / "data", str(programs / "pg_ctl")
         options = f"-p {PORT} -k {folder} -h ''"
+        initdb = [str(programs / "initdb"), "-D", str(data)]
         commands = (
-            [
-                str(programs / "initdb"),
-                "-D",
-                str(data),
-                "-A",
-                "trust",
-                "-U",
-                "leakdet",
-                "--no-sync",
-            ],
+            [*initdb, "-A", "trust", "-U", "leakdet", "--no-sync"],
             [control, "-D", str(data), "-o", options, "-l", str(folder / "log"), "-w", "start"],
         )
         for command in commands:
@@ -61,31 +48,17 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
                 as_nobody(command), check=True, cwd=folder, stdout=subprocess.DEVNULL, timeout=120
             )
         yield f"postgresql://leakdet@/postgres?host={folder}&port={PORT}"
-        subprocess.run(
-            as_nobody([control, "-D", str(data), "-m", "fast", "stop"]),
-            check=True,
-            cwd=folder,
-            stdout=subprocess.DEVNULL,
-        )
+        stop = as_nobody([control, "-D", str(data), "-m", "fast", "stop"])
+        subprocess.run(stop, check=True, cwd=folder, stdout=subprocess.DEVNULL)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def tune(folder: Path, *arguments: str) -> str:
-    command = [
-        sys.executable,
-        "-m",
-        "leakdet.tune",
-        "-m",
-        *TINY,
-        "tune.finish=false",
-        "tune.n_trials=4",
-        "tune.workers=2",
-        *arguments,
-    ]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=240)
-    printed = done.stdout + done.stderr
-    assert done.returncode == 0, printed
+    command = [sys.executable, "-m", "leakdet.tune", "-m", *TINY, *SEARCH, *arguments]
+    process = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=240)
+    printed = process.stdout + process.stderr
+    assert process.returncode == 0, printed
     assert "Traceback" not in printed, printed
     return printed
 

@@ -1,4 +1,4 @@
-"""A real run on two gloo processes, with recordings of unequal length: it ends, and validates what one process would."""
+"""DDP on recordings of unequal length: samples of each rank, validation, signals, a lost rank."""
 
 import csv
 import json
@@ -46,8 +46,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "store"
 
 
-def _checked(folder: Path) -> dict[str, float]:
-    """The numbers of the only validation check, in full precision."""
+def _validation(folder: Path) -> dict[str, float]:
+    """Metrics of the only validation check, in full precision."""
     with (folder / "run" / "history.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 1
@@ -57,46 +57,46 @@ def _checked(folder: Path) -> dict[str, float]:
 
 
 def _recounted(folder: Path) -> dict[str, float]:
-    """What scikit-learn makes of the recordings' rows."""
+    """The same metrics by scikit-learn from the rows of recordings.csv."""
     with (folder / "run" / "recordings.csv").open(newline="", encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["split"] == "val"]
     is_leak = [int(row["is_leak"]) for row in rows]
     called = [int(row["decision"] == "leak") for row in rows]
-    found = dict(
-        zip(
-            ("val/tn", "val/fp", "val/fn", "val/tp"),
-            confusion_matrix(is_leak, called).ravel(),
-            strict=True,
-        )
-    )
-    area = roc_auc_score(is_leak, [float(row["leak_prob"]) for row in rows])
-    return {**found, "val/recording_f1": f1_score(is_leak, called), "val/recording_auroc": area}
+    tn, fp, fn, tp = confusion_matrix(is_leak, called).ravel()
+    return {
+        "val/tn": tn,
+        "val/fp": fp,
+        "val/fn": fn,
+        "val/tp": tp,
+        "val/recording_f1": f1_score(is_leak, called),
+        "val/recording_auroc": roc_auc_score(is_leak, [float(row["leak_prob"]) for row in rows]),
+    }
 
 
-def test_two_processes_validate_what_one_does(
+def test_two_processes_validate_like_one(
     store: Path, tmp_path: Path, process: Callable[..., Any], door: Callable[..., Any]
 ) -> None:
-    """With a learning rate of 0 the network stays as it was drawn: all differences are differences of data."""
-    found = []
+    """With a learning rate of 0 the weights stay equal: any difference comes from the data."""
+    results = []
     for name, start, *arguments in (
         ("one", door, "data.residency=ram"),
         ("two", process, "data.residency=stream", "trainer=ddp", "data.workers=1"),
     ):
         folder = tmp_path / name
         folder.mkdir()
-        done = start("train", *RUN, *arguments, f"data.store={store}", cwd=folder)
-        assert done.returncode == 0, done.stderr
-        found.append(_checked(folder))
+        result = start("train", *RUN, *arguments, f"data.store={store}", cwd=folder)
+        assert result.returncode == 0, result.stderr
+        results.append(_validation(folder))
         recounted = _recounted(folder)
-        assert {key: found[-1][key] for key in recounted} == pytest.approx(recounted, abs=1e-6)
-    assert found[1] == pytest.approx(found[0], rel=1e-6, abs=1e-6)
+        assert {key: results[-1][key] for key in recounted} == pytest.approx(recounted, abs=1e-6)
+    assert results[1] == pytest.approx(results[0], rel=1e-6, abs=1e-6)
 
 
 WATCH = """
 import json, sys
 from pathlib import Path
 
-def main():  # a worker process imports this file as well, and needs none of what follows
+def main():  # imports happen here: worker processes import this file too, and need none of them
     import lightning.pytorch as pl
     from leakdet.config import DataConfig, TrainConfig
     from leakdet.training.datamodule import LeakDataModule
@@ -125,7 +125,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize(("residency", "workers"), [("ram", 0), ("stream", 3)])
-def test_two_processes_train_on_every_window_once_an_epoch(
+def test_two_processes_train_on_each_window_once_an_epoch(
     store: Path, tmp_path: Path, residency: str, workers: int
 ) -> None:
     script = tmp_path / "watch.py"
@@ -158,19 +158,12 @@ def test_two_processes_train_on_every_window_once_an_epoch(
 
 
 def started(folder: Path, *arguments: str) -> subprocess.Popen[str]:
-    """A long run on two processes in `folder`, once it has written a checkpoint."""
-    command = (
-        sys.executable,
-        "-m",
-        "leakdet.train",
-        "trainer=ddp",
-        *RUN,
-        "trainer.max_epochs=5000",
-        "patience=5000",
-    )
+    """Start a long run on two processes in `folder`; return once it has written a checkpoint."""
+    endless = ("trainer.max_epochs=5000", "patience=5000", "loss_patience=0")
+    command = (sys.executable, "-m", "leakdet.train", "trainer=ddp", *RUN, *endless)
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
     running = subprocess.Popen(
-        [*command, "loss_patience=0", *arguments, "hydra.run.dir=run"],
+        [*command, *arguments, "hydra.run.dir=run"],
         cwd=folder,
         env=environment,
         stdout=subprocess.PIPE,
@@ -178,31 +171,31 @@ def started(folder: Path, *arguments: str) -> subprocess.Popen[str]:
         text=True,
     )
     history, last = folder / "run" / "history.csv", folder / "run" / "checkpoints" / "last.ckpt"
-    before = time.time()
+    start = time.time()
 
-    def kept() -> bool:
-        """A resumed run moves last.ckpt to its place first; a checkpoint of its own follows upon a check."""
+    def has_saved() -> bool:
+        """A resumed run first moves last.ckpt here; its own one follows a validation check."""
         if not (history.exists() and last.exists()):
             return False
         checked = history.stat().st_mtime
-        return checked > before and last.stat().st_mtime >= checked
+        return checked > start and last.stat().st_mtime >= checked
 
-    while running.poll() is None and not kept():
+    while running.poll() is None and not has_saved():
         time.sleep(0.05)
     return running
 
 
 @pytest.mark.slow
-def test_two_processes_stop_go_on_and_end_together(demo_store: Path, tmp_path: Path) -> None:
-    """SIGTERM to the one that a user knows of; then the run goes on, and the other one is killed."""
+def test_two_processes_stop_resume_and_end_together(demo_store: Path, tmp_path: Path) -> None:
+    """SIGTERM to the process that the user started; then a resumed run whose other rank is killed."""
     store = f"data.store={demo_store}"
     running = started(tmp_path, store)
     others = psutil.Process(running.pid).children()
     running.terminate()
-    _, said = running.communicate(timeout=60)
-    assert running.returncode == 143, said
-    assert "resume=" in said
-    assert "Traceback" not in said
+    _, errors = running.communicate(timeout=60)
+    assert running.returncode == 143, errors
+    assert "resume=" in errors
+    assert "Traceback" not in errors
     _, alive = psutil.wait_procs(others, timeout=20)
     assert alive == []
     step = read_checkpoint(tmp_path / "run" / "checkpoints" / "last.ckpt")["global_step"]
@@ -210,10 +203,10 @@ def test_two_processes_stop_go_on_and_end_together(demo_store: Path, tmp_path: P
     running = started(tmp_path, store, "resume=run")
     others = psutil.Process(running.pid).children()
     others[0].send_signal(signal.SIGKILL)
-    _, said = running.communicate(timeout=60)
+    _, errors = running.communicate(timeout=60)
     assert running.returncode not in (0, None)
-    assert "lost another one, which died" in said
-    assert "Traceback" not in said
+    assert "lost another one, which died" in errors
+    assert "Traceback" not in errors
     _, alive = psutil.wait_procs(others, timeout=20)
     assert alive == []
     assert read_checkpoint(tmp_path / "run" / "checkpoints" / "last.ckpt")["global_step"] > step
