@@ -1,4 +1,4 @@
-"""A cross-validation from a store to its tables."""
+"""Cross-validation from a store to its tables, pages and refusals."""
 
 import csv
 import json
@@ -19,18 +19,13 @@ from leakdet.config import (
 from leakdet.crossval_run import cross_validate
 from leakdet.errors import InputError, SettingsError
 
-TRAINER = {
-    "accelerator": "cpu",
-    "devices": 1,
-    "max_epochs": 8,
-    "log_every_n_steps": 1,
-    "enable_model_summary": False,
-}
+TRAINER = {"accelerator": "cpu", "devices": 1, "max_epochs": 8, "log_every_n_steps": 1}
+TRAINER |= {"enable_model_summary": False}
 
 
 @pytest.fixture
 def store(write_store: Any, planted: Any) -> Path:
-    """Three sites with eight recordings each, half of them leaks, 8 dB more in their upper bands."""
+    """Three sites with eight recordings each; the leaks, one half, have 8 dB more in the upper bands."""
     recordings = [
         planted(
             "leak" if number % 2 else "other",
@@ -61,7 +56,7 @@ def config(store: Path, shuffle: bool = False, **settings: Any) -> CrossvalConfi
 def held(
     store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., tuple[Any, Any, str]]:
-    """Cross-validate; the metrics.json, the rows of predictions.csv, and what was printed."""
+    """Cross-validate; return the metrics.json, the rows of predictions.csv and the output."""
 
     def run(name: str = "out", **settings: Any) -> tuple[Any, Any, str]:
         folder = tmp_path / name
@@ -73,7 +68,7 @@ def held(
     return run
 
 
-def test_every_recording_is_scored_once_by_a_network_that_never_heard_its_site(
+def test_each_recording_is_scored_once_by_a_network_trained_without_its_site(
     held: Any, tmp_path: Path, schema_errors: Any
 ) -> None:
     metrics, rows, printed = held(group_by="site")
@@ -84,7 +79,7 @@ def test_every_recording_is_scored_once_by_a_network_that_never_heard_its_site(
     result = metrics["leave-out-site"]
     assert len(rows) == 24
     assert len({row["recording_id"] for row in rows}) == 24
-    # a fold is named after the site that it holds out
+    # A fold is named after the site that it holds out.
     assert all(row["fold"] == row["site"] for row in rows)
     assert result["recording"]["auroc"] > 0.9
     tp = sum(row["is_leak"] == "1" and row["decision"] == "leak" for row in rows)
@@ -96,27 +91,27 @@ def test_every_recording_is_scored_once_by_a_network_that_never_heard_its_site(
     for fold in result["folds"]:
         assert fold["recordings"]["train"] + fold["recordings"]["val"] == 16
         assert fold["recordings"]["test"] == 8
-    # nothing is left of the trainings
+    # The trainings leave nothing else behind.
     assert len(list((tmp_path / "out" / "folds").iterdir())) == 3
     assert "AUROC of the network" in printed
     assert "AUROC of logistic regression" in printed
     assert "AUROC of loudness" in printed
-    beside = tmp_path / "out" / "leave-out-site"
-    of_page = json.loads((beside / "metrics.json").read_text(encoding="utf-8"))
+    page_folder = tmp_path / "out" / "leave-out-site"
+    of_page = json.loads((page_folder / "metrics.json").read_text(encoding="utf-8"))
     assert schema_errors(of_page) == []
     assert of_page["held_out"]["recording"]["tp"] == tp
-    with (beside / "recordings.csv").open(newline="", encoding="utf-8") as file:
+    with (page_folder / "recordings.csv").open(newline="", encoding="utf-8") as file:
         assert {row["recording_id"] for row in csv.DictReader(file)} == {
             row["recording_id"] for row in rows
         }
-    page = (beside / "report.html").read_text(encoding="utf-8")
+    page = (page_folder / "report.html").read_text(encoding="utf-8")
     assert "Judged on recordings that were held out of training: 12 recordings with a leak" in page
     assert "Training and judging never share a site" in page
     assert "There are too few values of site here to resample those" in page
     assert "at each fold&#39;s own threshold" in page or "at each fold's own threshold" in page
 
 
-def test_a_fold_that_is_done_is_not_run_again(held: Any, tmp_path: Path) -> None:
+def test_a_finished_fold_is_not_run_again(held: Any, tmp_path: Path) -> None:
     first, _, _ = held(group_by="sensor")
     files = sorted((tmp_path / "out" / "folds").iterdir())
     stamps = [file.stat().st_mtime_ns for file in files]
@@ -130,7 +125,8 @@ def test_a_fold_that_is_done_is_not_run_again(held: Any, tmp_path: Path) -> None
     without_times = [
         [{**f, "seconds": 0} for f in r["leave-out-sensor"]["folds"]] for r in (first, third)
     ]
-    assert without_times[0] == without_times[1]  # a fold run again gives the same numbers
+    # A fold that is run again gives the same numbers.
+    assert without_times[0] == without_times[1]
     files[1].write_text("{", encoding="utf-8")
     with pytest.raises(InputError, match="Remove it, and it is run again"):
         held(group_by="sensor")
@@ -145,7 +141,7 @@ def test_folds_of_other_settings_are_not_mixed(held: Any) -> None:
     assert metrics["leave-out-sensor"]["auroc_of_repeats"].keys() == {"0", "1"}
 
 
-def test_protocols_stand_side_by_side_and_restrict_what_they_hold_out(held: Any) -> None:
+def test_several_protocols_each_with_its_recordings(held: Any) -> None:
     protocols = {
         "by sensor": {"group_by": "sensor", "where": {"site": ["s0", "s1"]}},
         "by recording": {"group_by": "recording", "folds": 2},
@@ -158,7 +154,7 @@ def test_protocols_stand_side_by_side_and_restrict_what_they_hold_out(held: Any)
     assert "by sensor: holds out sensor, site s0|s1" in printed
 
 
-def test_with_shuffled_labels_nothing_is_learnt(held: Any, store: Path, tmp_path: Path) -> None:
+def test_shuffled_labels_end_at_chance(held: Any, store: Path, tmp_path: Path) -> None:
     folder = tmp_path / "null"
     settings = {"group_by": "recording", "folds": 4}
     cross_validate(config(store, shuffle=True, **settings), store, folder)
@@ -173,7 +169,7 @@ def test_with_shuffled_labels_nothing_is_learnt(held: Any, store: Path, tmp_path
 def test_a_held_out_group_with_a_copy_in_training_is_reported(
     write_store: Any, planted: Any, tmp_path: Path
 ) -> None:
-    def make(number: int) -> Any:
+    def recording(number: int) -> Any:
         bump = 8.0 * (number % 2)
         groups = {"site": f"s{number // 6}"}
         return planted(
@@ -181,7 +177,7 @@ def test_a_held_out_group_with_a_copy_in_training_is_reported(
         )
 
     folder = tmp_path / "out"
-    store = write_store(train=[make(number) for number in range(18)])
+    store = write_store(train=[recording(number) for number in range(18)])
     cross_validate(config(store, group_by="site"), store, folder)
     result = json.loads((folder / "metrics.json").read_text())["crossval"]["leave-out-site"]
     assert result["audit"]["duplicates"] > 0
@@ -189,7 +185,7 @@ def test_a_held_out_group_with_a_copy_in_training_is_reported(
 
 
 @pytest.mark.parametrize(
-    ("settings", "error", "said"),
+    ("settings", "error", "message"),
     [
         (
             {"group_by": "pipe"},
@@ -211,17 +207,15 @@ def test_a_held_out_group_with_a_copy_in_training_is_reported(
         ({"group_by": []}, SettingsError, r"crossval\.group_by"),
     ],
 )
-def test_what_cannot_be_done_is_said_before_anything_is_trained(
-    store: Path, tmp_path: Path, settings: dict[str, Any], error: type[Exception], said: str
+def test_wrong_settings_are_refused_before_any_training(
+    store: Path, tmp_path: Path, settings: dict[str, Any], error: type[Exception], message: str
 ) -> None:
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=message):
         cross_validate(config(store, **settings), store, tmp_path / "out")
     assert not (tmp_path / "out" / "folds").exists()
 
 
-def test_a_part_leaves_the_pooling_to_the_last(
-    held: Any, tmp_path: Path, capsys: Any, store: Path
-) -> None:
+def test_the_last_part_pools_the_folds(held: Any, tmp_path: Path, capsys: Any, store: Path) -> None:
     folder = tmp_path / "parts"
     settings = {"group_by": "sensor", "parts": 2}
     cross_validate(config(store, part=0, **settings), store, folder)

@@ -1,4 +1,4 @@
-"""`leakdet.crossval` as a sweep of jobs that share their folds."""
+"""`crossval` as a sweep of jobs that share their folds."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from leakdet._door import added
 
 
 @pytest.mark.parametrize(
-    ("argument", "seen"),
+    ("argument", "expected"),
     [
         ("crossval.where={pipe:[1,3]}", "++crossval.where={pipe:[1,3]}"),
         ("crossval.where.pipe=1", "++crossval.where.pipe=1"),
@@ -20,14 +20,14 @@ from leakdet._door import added
         ("--help", "--help"),
     ],
 )
-def test_keys_that_the_user_invents_need_no_mark(argument: str, seen: str) -> None:
-    assert added(argument, ("crossval.where", "crossval.protocols")) == seen
+def test_keys_invented_by_the_user_need_no_plus_sign(argument: str, expected: str) -> None:
+    assert added(argument, ("crossval.where", "crossval.protocols")) == expected
 
 
-def test_a_sweep_shares_the_folds_and_its_last_job_pools_them(
+def test_jobs_of_a_sweep_share_the_folds_and_the_last_one_pools_them(
     write_store: Any, planted: Any, tmp_path: Path, process: Any, schema_errors: Any
 ) -> None:
-    """Side by side, by the launcher that a user would take."""
+    """In parallel, by the joblib launcher."""
     pytest.importorskip(
         "hydra_plugins.hydra_joblib_launcher", reason="hydra-joblib-launcher is not installed"
     )
@@ -41,20 +41,11 @@ def test_a_sweep_shares_the_folds_and_its_last_job_pools_them(
         for number in range(24)
     ]
     store = write_store(train=recordings[:12], val=recordings[12:20], test=recordings[20:])
-    arguments = (
-        "-m",
-        "hydra/launcher=joblib",
-        f"data.store={store}",
-        "network=linear",
-        "trainer.max_epochs=2",
-        "crossval.group_by=sensor",
-        "crossval.where={site:[s0,s1]}",
-        "crossval.parts=2",
-        "crossval.part=0,1",
-        "hydra.sweep.dir=sweep",
-    )
-    run = process("crossval", *arguments, cwd=tmp_path)
-    assert run.returncode == 0, run.stderr
+    settings = (f"data.store={store}", "network=linear", "trainer.max_epochs=2")
+    settings += ("crossval.group_by=sensor", "crossval.where={site:[s0,s1]}")
+    jobs = ("crossval.parts=2", "crossval.part=0,1", "hydra.sweep.dir=sweep")
+    result = process("crossval", "-m", "hydra/launcher=joblib", *settings, *jobs, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
     content = json.loads((tmp_path / "sweep" / "metrics.json").read_text(encoding="utf-8"))
     assert schema_errors(content) == []
     assert content["crossval"]["leave-out-sensor"]["recording"]["n"] == 16
@@ -62,5 +53,5 @@ def test_a_sweep_shares_the_folds_and_its_last_job_pools_them(
         json.loads(file.read_text(encoding="utf-8"))["scores"]
         for file in sorted((tmp_path / "sweep" / "folds").glob("*.json"))
     ]
-    assert [len(found) for found in scores] == [8, 8]
-    assert np.isfinite([value for found in scores for value in found.values()]).all()
+    assert [len(fold) for fold in scores] == [8, 8]
+    assert np.isfinite([value for fold in scores for value in fold.values()]).all()
