@@ -13,9 +13,6 @@ from pathlib import Path
 from typing import Any
 
 # One thread per xdist worker. torch reads this when it is imported.
-if "PYTEST_XDIST_WORKER" in os.environ:
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-
 import hypothesis
 import numpy as np
 import pytest

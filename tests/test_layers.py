@@ -386,7 +386,6 @@ TOO_LONG = set(
     """
     detection/networks.py
     evaluate.py
-    predict.py
     training/module.py
     tune.py
     tuning/space.py

@@ -33,5 +33,5 @@ def in_order(work: Callable[[T], R], items: Iterable[T], workers: int = 0) -> It
                 yield first, future.result()
         finally:
             pool.shutdown(cancel_futures=True)
-    # A thread's limit reaches beyond the thread: without this the caller's own sums would be rounded otherwise from here on.
-    torch.set_num_threads(threads)
+            # the limit reaches beyond its thread: the caller's sums would be rounded otherwise
+            torch.set_num_threads(threads)

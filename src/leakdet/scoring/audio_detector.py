@@ -1,0 +1,198 @@
+"""A trained detector for recordings: files, folders or arrays of sound to verdicts."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar, overload
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from leakdet._parallel import in_order
+from leakdet.acoustics.array_recording import ArrayRecording
+from leakdet.acoustics.mel import LogMel
+from leakdet.detection.detector import MelDetector
+from leakdet.errors import InputError
+from leakdet.scoring.file_list import audio_files
+from leakdet.scoring.score_recording import Source, embed_recording, score_recording
+from leakdet.scoring.verdict import Verdict
+from leakdet.storage.model_file import load_mel_detector
+
+PathLike = str | os.PathLike[str]
+Sound = tuple[npt.NDArray[Any], int]  # samples and their rate in Hz
+Result = TypeVar("Result")
+
+# of a run folder, the best one first
+MODEL_FILES = ("model.safetensors", "checkpoints/best_f1.ckpt")
+
+
+class Detector:
+    """Verdicts on recordings by one model; made by `load_detector`.
+
+    A recording is the path of a sound file, or `(samples, rate_hz)`: an array [samples] or
+    [samples, channels] of floats in [-1, 1] or of PCM (uint8, int16, int32), which is scored as the
+    file of these samples would be. A folder stands for the audio files below it.
+
+    One recording gives one result, a folder or several recordings give a list. So does a type
+    checker see it, but for a single path, which may be either: give `[folder]` where types matter.
+    """
+
+    def __init__(self, mel_detector: MelDetector, path: Path) -> None:
+        self.mel_detector = mel_detector
+        self.path = path
+
+    def __repr__(self) -> str:
+        return f"Detector({str(self.path)!r}, threshold={self.threshold:g})"
+
+    @property
+    def threshold(self) -> float:
+        """Recordings whose `leak_prob` reaches it are called leaks."""
+        return self.mel_detector.rule.threshold
+
+    @overload
+    def predict(self, recordings: Sound, workers: int = 0) -> Verdict: ...
+    @overload
+    def predict(self, recordings: PathLike, workers: int = 0) -> Any: ...
+    @overload
+    def predict(
+        self, recordings: Iterable[PathLike | Sound], workers: int = 0
+    ) -> list[Verdict]: ...
+
+    def predict(self, recordings: Any, workers: int = 0) -> Any:
+        """`Verdict` of a recording, or list of them; a recording that cannot be scored has an `error`.
+
+        `workers` recordings are scored at a time, 0: one per core. Scores do not depend on it.
+
+        Raises:
+            InputError: the model cannot score sound, or an array is no recording.
+            TypeError: an argument is neither a path nor `(samples, rate_hz)`.
+        """
+        return self._apply(score_recording, recordings, workers)
+
+    def predict_each(
+        self, recordings: PathLike | Sound | Iterable[PathLike | Sound], workers: int = 0
+    ) -> Iterator[Verdict]:
+        """As `predict`, for any number of recordings: verdicts in their order as they come."""
+        return self._each(score_recording, recordings, workers)
+
+    @overload
+    def embed(self, recordings: Sound, workers: int = 0) -> npt.NDArray[np.float32]: ...
+    @overload
+    def embed(self, recordings: PathLike, workers: int = 0) -> Any: ...
+    @overload
+    def embed(
+        self, recordings: Iterable[PathLike | Sound], workers: int = 0
+    ) -> list[npt.NDArray[np.float32]]: ...
+
+    def embed(self, recordings: Any, workers: int = 0) -> Any:
+        """The network's features before its heads, float32 [windows, features], for each recording.
+
+        Of a model that takes single segments, a window has the mean of its segments' features.
+
+        Raises:
+            InputError: as `predict`, and where a recording cannot be read.
+            TypeError: as `predict`.
+        """
+        return self._apply(embed_recording, recordings, workers)
+
+    @cached_property
+    def _log_mel(self) -> LogMel:
+        if self.mel_detector.signal is None:
+            raise InputError(
+                f"{self.path}: it was trained on a store that does not say how its mel was made; "
+                "it cannot score audio."
+            )
+        return LogMel(self.mel_detector.signal)
+
+    def _apply(
+        self,
+        work: Callable[[Source, MelDetector, LogMel], Result],
+        recordings: Any,
+        workers: int,
+    ) -> Result | list[Result]:
+        results = list(self._each(work, recordings, workers))
+        folder = _is_path(recordings) and Path(recordings).is_dir()
+        single = (_is_path(recordings) or _is_sound(recordings)) and not folder
+        return results[0] if single else results
+
+    def _each(
+        self,
+        work: Callable[[Source, MelDetector, LogMel], Result],
+        recordings: Any,
+        workers: int,
+    ) -> Iterator[Result]:
+        log_mel = self._log_mel
+        compute = lambda source: work(source, self.mel_detector, log_mel)  # noqa: E731  for threads
+        results = in_order(compute, _sources(recordings), workers)
+        return (result for _, result in results)
+
+
+def _is_path(recordings: object) -> bool:
+    return isinstance(recordings, str | os.PathLike)
+
+
+def _is_sound(recordings: object) -> bool:
+    return (
+        isinstance(recordings, tuple)
+        and len(recordings) == 2
+        and isinstance(recordings[0], np.ndarray)
+    )
+
+
+def _sources(recordings: Any) -> Iterator[Source]:
+    """Files and arrays, in order; of a folder the audio below it."""
+    several = isinstance(recordings, Iterable) and not isinstance(recordings, np.ndarray | bytes)
+    single = _is_path(recordings) or _is_sound(recordings) or not several
+    for recording in [recordings] if single else recordings:
+        if _is_sound(recording):
+            yield ArrayRecording(*recording)
+        elif _is_path(recording):
+            yield from audio_files(Path(recording))
+        else:
+            raise TypeError(
+                "a recording is a path or (samples, rate_hz) with a NumPy array of samples; "
+                f"this one is of type {type(recording).__name__}"
+            )
+
+
+def load_detector(path: PathLike, device: str = "auto") -> Detector:
+    """The detector of a model file, a training checkpoint, or the folder of a training run.
+
+    Of a folder, `model.safetensors` is taken, else `checkpoints/best_f1.ckpt`. `device` is auto (a
+    GPU where there is one), cpu, cuda, cuda:N or mps.
+
+    >>> load_detector("model.safetensors", device="cpu").predict("recording.wav").windows[0]
+    Window(start_s=0.0, end_s=0.25, leak_prob=...)
+
+    Raises:
+        InputError: there is no model, it is damaged, or the machine lacks the device.
+    """
+    model = model_in(Path(path))
+    return Detector(load_mel_detector(model, chosen_device(device)), model)
+
+
+def model_in(path: Path) -> Path:
+    """The model file of a run folder; any other path is itself. Raises `InputError` where a folder has none."""
+    if not path.is_dir():
+        return path
+    for name in MODEL_FILES:
+        if (path / name).is_file():
+            return path / name
+    raise InputError(
+        f"{path}: there is no model in this folder; a training run has {' or '.join(MODEL_FILES)}."
+    )
+
+
+def chosen_device(name: str) -> str:
+    """`auto` is a GPU where there is one. Raises `InputError` for a device that this machine lacks."""
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.zeros(1, device=name)
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(
+            f"device {name}: not available here ({str(error).splitlines()[0]}). Use auto or cpu."
+        ) from error
+    return name

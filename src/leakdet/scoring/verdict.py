@@ -1,0 +1,56 @@
+"""The verdict on one recording, with its evidence."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+Decision = Literal["leak", "no_leak"]
+
+
+class Window(NamedTuple):
+    """A window of a recording: its bounds in seconds, and its leak probability in 0..1."""
+
+    start_s: float
+    end_s: float
+    leak_prob: float
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a detector says of one recording.
+
+    `leak_prob` is the score of the whole recording; it is a leak where `leak_prob` reaches
+    `threshold`. Where a recording cannot be scored, `error` says why, and what is unknown is None.
+    """
+
+    path: str | None  # None: an array
+    threshold: float
+    decision: Decision | None = None
+    leak_prob: float | None = None
+    windows: list[Window] = field(default_factory=list)
+    leak_windows: int | None = None  # windows that reach the threshold by themselves
+    duration_s: float | None = None
+    source_rate_hz: int | None = None
+    flags: list[str] = field(default_factory=list)  # oddities of the sound: "clipped", "short" ...
+    error: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values: the row of `leakdet predict`, and `timeline` with the windows.
+
+        >>> Verdict("a.wav", 0.5, "leak", 0.9, [Window(0.0, 1.0, 0.9)], 1, 1.0, 16000).to_dict()
+        {'path': 'a.wav', 'decision': 'leak', 'leak_prob': 0.9, 'threshold': 0.5, 'windows': 1,
+         'leak_windows': 1, 'duration_s': 1.0, 'source_rate_hz': 16000, 'flags': '', 'error': '',
+         'timeline': [(0.0, 1.0, 0.9)]}
+        """
+        return {
+            "path": self.path,
+            "decision": self.decision,
+            "leak_prob": self.leak_prob,
+            "threshold": self.threshold,
+            "windows": None if self.error else len(self.windows),
+            "leak_windows": self.leak_windows,
+            "duration_s": self.duration_s,
+            "source_rate_hz": self.source_rate_hz,
+            "flags": ",".join(self.flags),
+            "error": self.error,
+            "timeline": [tuple(window) for window in self.windows],
+        }

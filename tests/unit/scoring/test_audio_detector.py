@@ -1,0 +1,166 @@
+"""A detector for sound, as Python code and notebooks use it."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+
+from leakdet.errors import InputError
+from leakdet.scoring.audio_detector import Detector, chosen_device, load_detector, model_in
+from leakdet.scoring.verdict import Verdict
+
+
+@pytest.fixture
+def detector(example_files) -> Detector:
+    return load_detector(str(example_files.model), device="cpu")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, example_files) -> Path:
+    (tmp_path / "in" / "deep").mkdir(parents=True)
+    shutil.copy(example_files.recording, tmp_path / "in" / "b.wav")
+    shutil.copy(example_files.recording, tmp_path / "in" / "deep" / "c.wav")
+    (tmp_path / "in" / "a.wav").write_text("no sound")
+    (tmp_path / "in" / "notes.txt").write_text("no audio file")
+    return tmp_path / "in"
+
+
+def test_one_path_gives_one_verdict_several_or_a_folder_a_list(
+    detector: Detector, folder: Path
+) -> None:
+    one = detector.predict(folder / "b.wav")
+    assert isinstance(one, Verdict)
+    assert detector.predict(str(folder / "b.wav")) == one
+    assert detector.predict([folder / "b.wav"]) == [one]
+    several = detector.predict(iter([folder / "b.wav", str(folder / "deep")]))
+    assert several == [one, replace(one, path=str(folder / "deep" / "c.wav"))]
+    verdicts = detector.predict(folder)
+    assert [Path(verdict.path).name for verdict in verdicts] == ["a.wav", "b.wav", "c.wav"]
+    assert [bool(verdict.error) for verdict in verdicts] == [True, False, False]
+    assert detector.predict([folder]) == verdicts
+    assert list(detector.predict_each(folder, workers=1)) == verdicts
+
+
+def test_a_folder_without_audio_gives_no_verdicts_and_a_missing_file_an_error(
+    detector: Detector, tmp_path: Path
+) -> None:
+    assert detector.predict(tmp_path) == []
+    assert "No such file" in detector.predict(tmp_path / "none.wav").error
+
+
+@pytest.mark.parametrize(
+    ("dtype", "subtype"),
+    [("int16", "PCM_16"), ("int32", "PCM_32"), ("float32", "FLOAT"), ("float64", "DOUBLE")],
+)
+@pytest.mark.parametrize("channels", [1, 2])
+def test_an_array_is_scored_as_the_file_of_its_samples(
+    dtype: str, subtype: str, channels: int, detector: Detector, tmp_path: Path
+) -> None:
+    sound = np.random.default_rng(channels).uniform(-0.9, 0.9, (11025, channels))
+    scale = 1.0 if dtype.startswith("float") else np.iinfo(dtype).max
+    samples = (sound * scale).astype(dtype)
+    soundfile.write(tmp_path / "a.wav", samples, 11025, subtype=subtype)
+    of_file = detector.predict(tmp_path / "a.wav")
+    of_array = detector.predict((samples, 11025))
+    assert of_array == replace(of_file, path=None)
+    assert len(of_array.windows) > 1
+    np.testing.assert_array_equal(
+        detector.embed((samples, 11025)), detector.embed(tmp_path / "a.wav")
+    )
+    if channels == 1:
+        assert detector.predict((samples[:, 0], 11025)) == of_array
+
+
+def test_arrays_and_paths_mix_in_a_list(detector: Detector, example_files) -> None:
+    samples, rate_hz = soundfile.read(example_files.recording, dtype="int16")
+    of_array, of_file = detector.predict([(samples, rate_hz), example_files.recording])
+    assert of_array == replace(of_file, path=None)
+
+
+def test_bad_samples_are_an_error_in_the_verdict(detector: Detector) -> None:
+    verdict = detector.predict((np.array([0.0, np.nan] * 4000), 4000))
+    assert "NaN" in verdict.error
+
+
+@pytest.mark.parametrize(
+    ("argument", "error", "message"),
+    [
+        (5, TypeError, "a recording is a path or .*of type int"),
+        (np.zeros(4000), TypeError, "of type ndarray"),
+        (
+            (torch.zeros(4000), 4000),
+            TypeError,
+            "NumPy array of samples; this one is of type Tensor",
+        ),
+        (b"a.wav", TypeError, "of type bytes"),
+        ([None], TypeError, "of type NoneType"),
+        ((np.zeros((2, 4000)), 4000), InputError, "transpose"),
+        ((np.zeros(4000), -1), InputError, "rate is -1 Hz"),
+        ((np.zeros(4000, np.int64), 4000), InputError, "int64"),
+    ],
+)
+def test_wrong_arguments_raise(
+    argument: object, error: type[Exception], message: str, detector: Detector
+) -> None:
+    for call in (detector.predict, detector.embed):
+        with pytest.raises(error, match=message):
+            call(argument)
+
+
+def test_features_come_for_the_same_inputs(detector: Detector, folder: Path) -> None:
+    one = detector.embed(folder / "b.wav")
+    assert one.shape == (15, 12)
+    assert one.dtype == np.float32
+    (again,) = detector.embed([folder / "b.wav"])
+    np.testing.assert_array_equal(again, one)
+    assert len(detector.embed(folder / "deep")) == 1
+    with pytest.raises(InputError, match=r"a\.wav: not readable as audio"):
+        detector.embed(folder)
+
+
+def test_the_callers_threads_stay(detector: Detector, folder: Path) -> None:
+    threads = torch.get_num_threads()
+    detector.predict(folder)
+    for _ in detector.predict_each([folder, folder], workers=2):
+        break
+    assert torch.get_num_threads() == threads
+
+
+def test_a_run_folder_gives_its_model_file_or_else_its_best_checkpoint(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no model in this folder; a training run has"):
+        model_in(tmp_path)
+    best = tmp_path / "checkpoints" / "best_f1.ckpt"
+    best.parent.mkdir()
+    best.touch()
+    assert model_in(tmp_path) == best
+    model = tmp_path / "model.safetensors"
+    model.touch()
+    assert model_in(tmp_path) == model
+    assert model_in(tmp_path / "other.ckpt") == tmp_path / "other.ckpt"
+
+
+def test_a_model_of_unknown_signal_loads_but_cannot_score_sound(
+    detector: Detector, example_files
+) -> None:
+    deaf = Detector(replace(detector.mel_detector, signal=None), Path("deaf.safetensors"))
+    with pytest.raises(InputError, match=r"deaf\.safetensors: .*cannot score audio"):
+        deaf.predict(example_files.recording)
+    with pytest.raises(InputError, match="cannot score audio"):
+        deaf.predict_each([example_files.recording])
+
+
+def test_auto_is_a_device_of_this_machine_and_others_are_refused() -> None:
+    assert chosen_device("auto") in ("cpu", "cuda")
+    assert chosen_device("cpu") == "cpu"
+    for name in ("cuda:99", "gpu"):
+        with pytest.raises(InputError, match=f"device {name}: not available here"):
+            chosen_device(name)
+
+
+def test_a_detector_names_its_model_and_threshold(detector: Detector, example_files) -> None:
+    assert detector.threshold == 0.5
+    assert repr(detector) == f"Detector('{example_files.model}', threshold=0.5)"

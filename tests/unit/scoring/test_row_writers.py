@@ -1,0 +1,76 @@
+"""Verdicts as CSV and JSON lines."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from leakdet.errors import InputError
+from leakdet.scoring.row_writers import COLUMNS, verdict_writer
+from leakdet.scoring.verdict import Verdict, Window
+
+WINDOWS = [Window(0.0, 1.0, 0.9), Window(0.5, 1.5, 0.6)]
+VERDICTS = [
+    Verdict("a,b\n.wav", 0.5, "leak", 0.75, WINDOWS, 2, 1.5, 16000, ["short", "clipped"]),
+    Verdict("empty.wav", 0.5, error="the file is empty (0 bytes)"),
+]
+
+
+def written(out: Path | None, kind: str, windows: bool) -> None:
+    with verdict_writer(out, kind, windows) as write:
+        for verdict in VERDICTS:
+            write(verdict)
+
+
+def test_csv_has_a_row_a_verdict_and_blanks_for_what_is_unknown(tmp_path: Path) -> None:
+    written(tmp_path / "p.csv", "csv", windows=False)
+    with (tmp_path / "p.csv").open(newline="", encoding="utf-8") as file:
+        first, second = csv.DictReader(file)
+    assert tuple(first) == COLUMNS
+    assert (first["path"], first["windows"], first["flags"]) == ("a,b\n.wav", "2", "short,clipped")
+    assert (second["decision"], second["leak_prob"], second["windows"]) == ("", "", "")
+    assert (second["threshold"], second["error"]) == ("0.5", "the file is empty (0 bytes)")
+    assert [path.name for path in tmp_path.iterdir()] == ["p.csv"]
+
+
+def test_windows_go_beside_the_csv(tmp_path: Path) -> None:
+    written(tmp_path / "p.csv", "csv", windows=True)
+    with (tmp_path / "p.windows.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [list(row.values()) for row in rows] == [
+        ["a,b\n.wav", *map(str, window)] for window in WINDOWS
+    ]
+
+
+@pytest.mark.parametrize("windows", [False, True])
+def test_json_lines_go_to_standard_output(
+    windows: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written(None, "jsonl", windows)
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    for row, verdict in zip(rows, VERDICTS, strict=True):
+        expected = json.loads(json.dumps(verdict.to_dict()))
+        timeline = expected.pop("timeline")
+        assert row == (expected | {"timeline": timeline} if windows else expected)
+
+
+def test_what_was_written_before_an_interruption_is_kept(tmp_path: Path) -> None:
+    out = tmp_path / "p.csv"
+
+    def interrupted() -> None:
+        with verdict_writer(out, "csv", windows=True) as write:
+            write(VERDICTS[0])
+            assert not out.exists()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert len(out.read_text(encoding="utf-8").split("16000")) == 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["p.csv", "p.windows.csv"]
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    out = tmp_path / "nowhere" / "p.csv"
+    with pytest.raises(InputError, match=f"--out {out}: cannot be written"):
+        written(out, "csv", windows=False)

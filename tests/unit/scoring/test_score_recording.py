@@ -1,0 +1,98 @@
+"""One recording from sound to verdict."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from leakdet.acoustics.array_recording import ArrayRecording
+from leakdet.acoustics.mel import LogMel
+from leakdet.acoustics.windows import MelStream
+from leakdet.detection.detector import MelDetector
+from leakdet.errors import InputError
+from leakdet.scoring import score_recording as module
+from leakdet.scoring.score_recording import embed_recording, score_recording
+from leakdet.storage.model_file import load_mel_detector
+
+
+@pytest.fixture
+def detector(example_files) -> MelDetector:
+    return load_mel_detector(example_files.model)
+
+
+@pytest.fixture
+def log_mel(detector: MelDetector) -> LogMel:
+    assert detector.signal is not None
+    return LogMel(detector.signal)
+
+
+def test_a_verdict_is_the_rule_on_the_networks_windows(
+    example_files, detector: MelDetector, log_mel: LogMel
+) -> None:
+    mel = torch.cat([block.mel for block in MelStream(example_files.recording, log_mel)])
+    prob = detector.window_prob(mel).numpy()
+    verdict = score_recording(example_files.recording, detector, log_mel)
+    assert verdict.path == str(example_files.recording)
+    np.testing.assert_allclose([window.leak_prob for window in verdict.windows], prob, atol=1e-6)
+    assert verdict.leak_prob == pytest.approx(prob.mean(), abs=1e-6)
+    assert verdict.decision == ("leak" if prob.mean() >= detector.rule.threshold else "no_leak")
+    assert verdict.leak_windows == (prob >= detector.rule.threshold).sum()
+    assert (verdict.duration_s, verdict.source_rate_hz, verdict.error) == (2.0, 4000, "")
+    assert [window.start_s for window in verdict.windows] == [n * 0.125 for n in range(15)]
+    assert [window.end_s for window in verdict.windows][-1] == 2.0
+
+
+def test_a_window_ends_where_its_recording_ends(detector: MelDetector, log_mel: LogMel) -> None:
+    verdict = score_recording(ArrayRecording(np.ones(600) / 2, 4000), detector, log_mel)
+    assert [window[:2] for window in verdict.windows] == [(0.0, 0.15)]
+    assert verdict.path is None
+    assert verdict.flags == ["short"]
+
+
+def test_batches_do_not_change_the_numbers(
+    example_files, detector: MelDetector, log_mel: LogMel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = score_recording(example_files.recording, detector, log_mel)
+    features = embed_recording(example_files.recording, detector, log_mel)
+    monkeypatch.setattr(module, "BATCH_WINDOWS", 1)
+    assert score_recording(example_files.recording, detector, log_mel) == whole
+    np.testing.assert_allclose(
+        embed_recording(example_files.recording, detector, log_mel), features, atol=1e-5
+    )
+
+
+def test_features_lead_to_the_windows_probabilities(
+    example_files, detector: MelDetector, log_mel: LogMel
+) -> None:
+    features = embed_recording(example_files.recording, detector, log_mel)
+    assert features.shape == (15, 12)  # of the linear network: the mean of each band
+    with torch.inference_mode():
+        logits = detector.network.cls_head(torch.from_numpy(features))
+    prob = logits.softmax(1)[:, detector.labels.leak_index]
+    windows = score_recording(example_files.recording, detector, log_mel).windows
+    np.testing.assert_allclose([window.leak_prob for window in windows], prob, atol=1e-5)
+
+
+def test_a_bad_file_is_a_verdict_with_an_error_but_has_no_features(
+    tmp_path: Path, detector: MelDetector, log_mel: LogMel
+) -> None:
+    (tmp_path / "empty.wav").touch()
+    for path, reason in ((tmp_path / "empty.wav", "0 bytes"), (tmp_path / "none.wav", "No such")):
+        verdict = score_recording(path, detector, log_mel)
+        assert reason in verdict.error
+        assert (verdict.decision, verdict.leak_prob, verdict.windows) == (None, None, [])
+        assert verdict.path == str(path)
+        with pytest.raises(InputError, match=f"{path.name}: .*{reason}"):
+            embed_recording(path, detector, log_mel)
+
+
+def test_whatever_goes_wrong_in_a_recording_stays_in_its_verdict(
+    example_files, detector: MelDetector, log_mel: LogMel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(_: object) -> None:
+        raise RuntimeError("decoder crashed")
+
+    monkeypatch.setattr(MelStream, "__iter__", failing)
+    verdict = score_recording(example_files.recording, detector, log_mel)
+    assert verdict.error == "RuntimeError: decoder crashed"

@@ -1,0 +1,40 @@
+"""A verdict as plain values."""
+
+import json
+from dataclasses import FrozenInstanceError
+
+import pytest
+
+from leakdet.scoring.verdict import Verdict, Window
+
+SCORED = Verdict(
+    path="a.wav",
+    threshold=0.5,
+    decision="leak",
+    leak_prob=0.75,
+    windows=[Window(0.0, 1.0, 0.9), Window(0.5, 1.5, 0.6)],
+    leak_windows=2,
+    duration_s=1.5,
+    source_rate_hz=16000,
+    flags=["short", "clipped"],
+)
+FAILED = Verdict(path="b.wav", threshold=0.5, error="the file is empty (0 bytes)")
+
+
+def test_both_kinds_of_verdict_have_the_same_keys_and_are_json() -> None:
+    assert list(SCORED.to_dict()) == list(FAILED.to_dict())
+    row = json.loads(json.dumps(SCORED.to_dict()))
+    assert (row["windows"], row["flags"], row["error"]) == (2, "short,clipped", "")
+    assert row["timeline"] == [[0.0, 1.0, 0.9], [0.5, 1.5, 0.6]]
+
+
+def test_what_a_failed_recording_does_not_have_is_none_but_never_a_number() -> None:
+    row = FAILED.to_dict()
+    unknown = ("decision", "leak_prob", "windows", "leak_windows", "duration_s", "source_rate_hz")
+    assert [row[key] for key in unknown] == [None] * len(unknown)
+    assert (row["timeline"], row["flags"], row["threshold"]) == ([], "", 0.5)
+
+
+def test_a_verdict_cannot_be_changed() -> None:
+    with pytest.raises(FrozenInstanceError):
+        SCORED.decision = "no_leak"  # type: ignore[misc]
