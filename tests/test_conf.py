@@ -24,7 +24,7 @@ def test_every_option_of_train_composes(group: str, option: str, compose):
 
 @pytest.mark.parametrize("search", GROUPS["search"])
 def test_every_search_space_fits_the_training_settings(search: str, compose):
-    from leakdet.tuning.space import check_space
+    from leakdet.tuning.space_check import check_space
 
     config = compose("tune", f"search={search}")
     check_space(config.search, config.training())

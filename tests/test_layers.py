@@ -388,7 +388,6 @@ TOO_LONG = set(
     evaluate.py
     training/module.py
     tune.py
-    tuning/space.py
     """.split()
 )
 

@@ -34,7 +34,7 @@ LOCAL = "basic"
 def tune(config: TuneConfig, run: Run) -> int:
     from optuna.exceptions import StorageInternalError
 
-    from leakdet.tuning.space import check_space
+    from leakdet.tuning.space_check import check_space
     from leakdet.tuning.study import open_study
     from leakdet.tuning.worker_processes import end_siblings, start_siblings, wait_for_siblings
 

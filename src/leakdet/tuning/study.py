@@ -13,7 +13,7 @@ from optuna.study import StudyDirection
 from leakdet.config import TuneConfig
 from leakdet.errors import SettingsError
 from leakdet.tuning.samplers_pruners import make_pruner, make_sampler
-from leakdet.tuning.space import described, grid
+from leakdet.tuning.space import grid, to_json
 from leakdet.tuning.storages import locked, open_storage
 
 PROMISE = "leakdet"  # study attribute: what must not change while a study goes on
@@ -44,7 +44,7 @@ def _keep_promise(study: optuna.Study, config: TuneConfig, direction: str) -> No
         "objective": config.tune.objective,
         "repeats": config.tune.repeats,
         "folds": config.tune.folds,
-        "space": described(config.search),
+        "space": to_json(config.search),
         "training": {
             k: v for k, v in asdict(config.training()).items() if k not in ("logger", "threads")
         },

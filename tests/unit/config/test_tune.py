@@ -49,6 +49,7 @@ def test_parameters_are_typed_and_stay_what_they_are():
         ({"low": True}, r"search\.x\.low=True .*a number"),
         ({"log": 1}, r"search\.x\.log=1 .*true or false"),
         ({"choices": 3}, r"search\.x\.choices=3 .*a list"),
+        ({"when": ["loss"]}, r"search\.x\.when=\['loss'\] .*a dict"),
         ({"setting": 3}, r"search\.x\.setting=3 .*a word"),
         ({"kind": "word"}, "one of float, int, categorical"),
     ],
