@@ -178,7 +178,7 @@ def _save(
     from leakdet.reporting.report import write_results
     from leakdet.reporting.report_input import ReportInput
     from leakdet.storage.model_file import save_model
-    from leakdet.training import log_names as names
+    from leakdet.training import log_names
 
     group_by = split_group_by(data.store)
     tables = {name: split_metrics(found, group_by=group_by) for name, found in recordings.items()}
@@ -212,7 +212,7 @@ def _save(
     LOG.info(f"model    {model}")
     content = metrics_content(tables, best.rule, group_by, audit=audited, **more)
     title = f"training on {data.store.name}"
-    write_results(folder, ReportInput(title, recordings, content, folder / names.HISTORY))
+    write_results(folder, ReportInput(title, recordings, content, folder / log_names.HISTORY))
     return content
 
 
@@ -221,11 +221,11 @@ def _figures(trainer: Any, val: "ScoredRecordings", metrics: dict[str, Any], fol
     from lightning.pytorch.loggers import TensorBoardLogger
 
     from leakdet.reporting.training_figures import read_history, write_training_figures
-    from leakdet.training import log_names as names
+    from leakdet.training import log_names
 
     recording = metrics["val"]["recording"]
     pixels = write_training_figures(
-        read_history(folder / names.HISTORY),
+        read_history(folder / log_names.HISTORY),
         (recording["tn"], recording["fp"], recording["fn"], recording["tp"]),
         val.score,
         val.is_leak,
@@ -236,7 +236,7 @@ def _figures(trainer: Any, val: "ScoredRecordings", metrics: dict[str, Any], fol
         if isinstance(logger, TensorBoardLogger):
             for name, image in pixels.items():
                 logger.experiment.add_image(
-                    f"{names.FIGURES}{name}", image, trainer.global_step, dataformats="HWC"
+                    f"{log_names.FIGURES}{name}", image, trainer.global_step, dataformats="HWC"
                 )
             logger.finalize("success")
     LOG.info(f"figures  {folder / 'figures'}")

@@ -13,7 +13,7 @@ from matplotlib.image import imread
 
 from leakdet.reporting.training_figures import gradient_norms, learning_curve, read_history
 from leakdet.storage.model_file import load_mel_detector
-from leakdet.training import log_names as names
+from leakdet.training import log_names
 from leakdet.training_run import train_in
 
 FIGURES = ("learning_curve", "confusion", "leak_prob", "leak_prob_checks", "gradient_norms")
@@ -30,11 +30,11 @@ def test_tensorboard_and_the_folder_show_the_run(
     events = EventAccumulator(str(tmp_path / "logs"), size_guidance={"histograms": 0})
     events.Reload()
     tags = events.Tags()
-    assert {f"{names.FIGURES}{name}" for name in FIGURES} <= set(tags["images"])
-    assert set(tags["histograms"]) == {names.VAL_PROB_HISTOGRAM, names.VAL_SCORE_HISTOGRAM}
-    history = read_history(tmp_path / names.HISTORY)
-    for check, event in enumerate(events.Histograms(names.VAL_PROB_HISTOGRAM)):
-        shares = [history[name][check] for name in names.VAL_PROB_BINS]
+    assert {f"{log_names.FIGURES}{name}" for name in FIGURES} <= set(tags["images"])
+    assert set(tags["histograms"]) == {log_names.VAL_PROB_HISTOGRAM, log_names.VAL_SCORE_HISTOGRAM}
+    history = read_history(tmp_path / log_names.HISTORY)
+    for check, event in enumerate(events.Histograms(log_names.VAL_PROB_HISTOGRAM)):
+        shares = [history[name][check] for name in log_names.VAL_PROB_BINS]
         assert sum(shares) == pytest.approx(1.0)
         value = event.histogram_value
         buckets = dict(zip(value.bucket_limit, value.bucket, strict=True))
@@ -42,14 +42,14 @@ def test_tensorboard_and_the_folder_show_the_run(
             # TensorBoard leaves out empty buckets at the ends.
             count = buckets.get((number + 1) / 10, 0.0)
             assert count == pytest.approx(value.num * share)
-    (chance,) = events.Scalars(names.FIRST_CHANCE_LOSS)
+    (chance,) = events.Scalars(log_names.FIRST_CHANCE_LOSS)
     assert chance.value == pytest.approx(np.log(2))
-    lowest, highest = (events.Scalars(name)[0].value for name in names.FIRST_LOGITS)
+    lowest, highest = (events.Scalars(name)[0].value for name in log_names.FIRST_LOGITS)
     assert lowest < highest
-    assert 0 < events.Scalars(names.FIRST_LEAK_SHARE)[0].value < 1
-    assert len(events.Scalars(names.VAL_F1)) == len(events.Scalars(names.VAL_LOSS)) == 2
-    assert all(event.value > 0 for event in events.Scalars(names.GRADIENT_NORM))
-    assert any(name.startswith(names.GRADIENT_LAYER) for name in tags["scalars"])
+    assert 0 < events.Scalars(log_names.FIRST_LEAK_SHARE)[0].value < 1
+    assert len(events.Scalars(log_names.VAL_F1)) == len(events.Scalars(log_names.VAL_LOSS)) == 2
+    assert all(event.value > 0 for event in events.Scalars(log_names.GRADIENT_NORM))
+    assert any(name.startswith(log_names.GRADIENT_LAYER) for name in tags["scalars"])
     for name in FIGURES:
         picture = imread(tmp_path / "figures" / f"{name}.png")[..., :3]
         assert picture.std() > 0.02  # not an empty figure

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 
 from leakdet.errors import InputError
-from leakdet.training import log_names as names
+from leakdet.training import log_names
 from leakdet.training.checkpoint_io import read_checkpoint, write_whole
 
-BETTER = {names.BEST_F1: max, names.BEST_LOSS: min}
+BETTER = {log_names.BEST_F1: max, log_names.BEST_LOSS: min}
 
 
 def moved(found: Path, folder: Path) -> Path:
@@ -25,7 +25,7 @@ def moved(found: Path, folder: Path) -> Path:
     folder = folder.resolve()  # as Lightning spells it
     checkpoint = read_checkpoint(found)
     for name, better in BETTER.items():
-        best = found.parent / f"{name}{names.ENDING}"
+        best = found.parent / f"{name}{log_names.ENDING}"
         state = _state_of(checkpoint, name)
         if state is None:
             continue
@@ -38,10 +38,10 @@ def moved(found: Path, folder: Path) -> Path:
         target = folder / best.name
         _bring(best, target)
         _remember(state, target, kept)
-    for file in (names.WARNINGS, names.STEPS):
+    for file in (log_names.WARNINGS, log_names.STEPS):
         _bring(found.parent.parent / file, folder.parent / file)
-    last = folder / f"{names.LAST}{names.ENDING}"
-    last_state = _state_of(checkpoint, names.LAST)
+    last = folder / f"{log_names.LAST}{log_names.ENDING}"
+    last_state = _state_of(checkpoint, log_names.LAST)
     if last_state is not None:
         last_state |= {"dirpath": str(folder), "best_model_path": str(last), "last_model_path": ""}
     write_whole(last, lambda beside: torch.save(checkpoint, beside))
@@ -55,9 +55,11 @@ def _bring(source: Path, target: Path) -> None:
 
 def _state_of(checkpoint: Mapping[str, Any], name: str) -> dict[str, Any] | None:
     """The state of the ModelCheckpoint that writes `name`, told by what it monitors."""
-    monitor = {names.BEST_F1: names.VAL_RANK, names.BEST_LOSS: names.VAL_LOSS, names.LAST: None}[
-        name
-    ]
+    monitor = {
+        log_names.BEST_F1: log_names.VAL_RANK,
+        log_names.BEST_LOSS: log_names.VAL_LOSS,
+        log_names.LAST: None,
+    }[name]
     for key, state in checkpoint["callbacks"].items():
         if key.startswith("ModelCheckpoint") and state["monitor"] == monitor:
             found: dict[str, Any] = state
@@ -87,7 +89,7 @@ def _remember(state: dict[str, Any], path: Path, score: torch.Tensor) -> None:
 
 
 def _forget(state: dict[str, Any], folder: Path) -> None:
-    worst = torch.tensor(float("inf") if state["monitor"] == names.VAL_LOSS else float("-inf"))
+    worst = torch.tensor(float("inf") if state["monitor"] == log_names.VAL_LOSS else float("-inf"))
     state |= {
         "dirpath": str(folder),
         "best_model_path": "",

@@ -21,7 +21,7 @@ from leakdet.detection.pooling import pool
 from leakdet.errors import SettingsError
 from leakdet.evaluation.metrics import auroc
 from leakdet.storage.model_file import CARD_KEY, make_card
-from leakdet.training import log_names as names
+from leakdet.training import log_names
 from leakdet.training.datamodule import Batch, LeakDataModule
 from leakdet.training.diagnostics import SampleSummary, sample_sums
 from leakdet.training.model_selection import require_finite, selection_rank
@@ -170,7 +170,7 @@ class LeakModule(pl.LightningModule):
         truth = torch.from_numpy(is_leak[here]).long().to(self.device)
         self.f1(decisions, truth)
         self.confusion(decisions, truth)
-        self.log(names.VAL_F1, self.f1)
+        self.log(log_names.VAL_F1, self.f1)
         f1 = float(self.f1.compute())
         cells = self.confusion.compute().flatten().tolist()
         self.confusion.reset()
@@ -190,15 +190,15 @@ class LeakModule(pl.LightningModule):
             ),
         )
         values = self.check.logged()
-        values[names.TRAIN_DRAWN] = float(
+        values[log_names.TRAIN_DRAWN] = float(
             self.data.mix_of_epoch(self.current_epoch)[self.data.labels.leak_index]
         )
-        values[names.VAL_RANK] = selection_rank(f1, values[names.VAL_LOSS])
+        values[log_names.VAL_RANK] = selection_rank(f1, values[log_names.VAL_LOSS])
         self.history.append(
             {
                 "epoch": float(self.current_epoch),
                 "step": float(self.global_step),
-                names.VAL_F1: f1,
+                log_names.VAL_F1: f1,
                 **values,
                 **self.check.bins(),
                 **self.measured,

@@ -10,7 +10,7 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.loggers import CSVLogger, Logger
 from lightning.pytorch.loggers.csv_logs import ExperimentWriter
 
-from leakdet.training import log_names as names
+from leakdet.training import log_names
 from leakdet.training.callbacks.history import write_rows
 from leakdet.training.checkpoint_io import write_whole
 
@@ -19,7 +19,7 @@ class StepLog(CSVLogger):
     """Lightning's logger deletes the file that it finds; a resumed run needs the rows up to where it goes on."""
 
     def __init__(self, run_folder: Path, **arguments: Any) -> None:
-        super().__init__(run_folder, name="", version=names.LOGS, **arguments)
+        super().__init__(run_folder, name="", version=log_names.LOGS, **arguments)
         self.resumed_at: int | None = None  # optimiser steps done by then; None: a new run
 
     @property

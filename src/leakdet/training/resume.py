@@ -7,7 +7,7 @@ from leakdet._messages import LOG
 from leakdet._processes import decide, decided, is_child
 from leakdet.config import TrainConfig
 from leakdet.errors import InputError, SettingsError
-from leakdet.training import log_names as names
+from leakdet.training import log_names
 from leakdet.training.checkpoint_io import read_checkpoint
 from leakdet.training.checkpoint_transfer import moved
 from leakdet.training.resume_compatibility import differences
@@ -46,7 +46,7 @@ def starting_checkpoint(
         decide(DECIDED, "")
         return None
     LOG.info(f"resume   {found}")
-    return Path(decide(DECIDED, str(moved(found, run_folder / names.CHECKPOINTS))))
+    return Path(decide(DECIDED, str(moved(found, run_folder / log_names.CHECKPOINTS))))
 
 
 def _found(config: TrainConfig, data: "LeakDataModule", run_folder: Path) -> Path | None:
@@ -71,7 +71,7 @@ def refuse_overwriting(run_folder: Path) -> None:
     # the checkpoint there may be one that this run's first process has just inherited
     if is_child():
         return
-    kept = sorted((run_folder / names.CHECKPOINTS).glob(f"*{names.ENDING}"))
+    kept = sorted((run_folder / log_names.CHECKPOINTS).glob(f"*{log_names.ENDING}"))
     if kept:
         raise SettingsError(
             f"{run_folder}: holds a run already ({kept[0].name}). Go on with it by resume=auto, or give another hydra.run.dir."
@@ -80,7 +80,9 @@ def refuse_overwriting(run_folder: Path) -> None:
 
 def _given(place: Path) -> Path:
     if place.is_dir():
-        folder = place / names.CHECKPOINTS if (place / names.CHECKPOINTS).is_dir() else place
+        folder = (
+            place / log_names.CHECKPOINTS if (place / log_names.CHECKPOINTS).is_dir() else place
+        )
         found = newest_whole(folder)
         if found is None:
             raise InputError(f"{place}: there is no whole checkpoint to resume from.")
@@ -91,9 +93,9 @@ def _given(place: Path) -> Path:
 
 def newest_whole(folder: Path) -> Path | None:
     """`last.ckpt`, or the newest whole checkpoint where it is damaged or missing; says so."""
-    last = folder / f"{names.LAST}{names.ENDING}"
+    last = folder / f"{log_names.LAST}{log_names.ENDING}"
     whole: list[tuple[int, Path]] = []
-    for path in sorted(folder.glob(f"*{names.ENDING}")):
+    for path in sorted(folder.glob(f"*{log_names.ENDING}")):
         try:
             step = int(read_checkpoint(path)["global_step"])
         except InputError as error:
@@ -111,14 +113,15 @@ def newest_whole(folder: Path) -> Path | None:
 
 def _newest_fitting(config: TrainConfig, data: "LeakDataModule", run_folder: Path) -> Path | None:
     """This folder's own run, or else the newest unfinished one beside it with the same settings and data."""
-    own = newest_whole(run_folder / names.CHECKPOINTS)
+    own = newest_whole(run_folder / log_names.CHECKPOINTS)
     if own is not None:
         _require_fitting(own, config, data)
         return own
     others = [
         folder
-        for folder in run_folder.parent.glob(f"*/{names.CHECKPOINTS}")
-        if not (folder.parent / "metrics.json").exists() and any(folder.glob(f"*{names.ENDING}"))
+        for folder in run_folder.parent.glob(f"*/{log_names.CHECKPOINTS}")
+        if not (folder.parent / "metrics.json").exists()
+        and any(folder.glob(f"*{log_names.ENDING}"))
     ]
     refused = ""
     for folder in sorted(others, key=_changed, reverse=True):
@@ -137,7 +140,7 @@ def _newest_fitting(config: TrainConfig, data: "LeakDataModule", run_folder: Pat
 
 
 def _changed(folder: Path) -> float:
-    return max(path.stat().st_mtime for path in folder.glob(f"*{names.ENDING}"))
+    return max(path.stat().st_mtime for path in folder.glob(f"*{log_names.ENDING}"))
 
 
 def _said_then(checkpoint: Path) -> str:

@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from leakdet.training import log_names as names
+from leakdet.training import log_names
 from leakdet.training.diagnostics import SampleSummary, tpr_at_least_fpr
 
 Losses = tuple[float, ...]  # total, class, leak
@@ -35,26 +35,29 @@ class Check:
         """Name -> share of the samples' leak probabilities in each of ten equal bins."""
         return {
             name: found / self.samples.count
-            for name, found in zip(names.VAL_PROB_BINS, self.samples.histogram, strict=True)
+            for name, found in zip(log_names.VAL_PROB_BINS, self.samples.histogram, strict=True)
         }
 
     def logged(self) -> dict[str, float]:
         """Name -> number of all that is logged besides F1, which is logged as a metric object."""
-        values = dict(zip(names.VAL_LOSSES, self.val_loss, strict=True))
-        values |= dict(zip(names.TRAIN_LOSSES, self.train_loss, strict=True))
+        values = dict(zip(log_names.VAL_LOSSES, self.val_loss, strict=True))
+        values |= dict(zip(log_names.TRAIN_LOSSES, self.train_loss, strict=True))
         values |= {
             name: float(cell)
-            for name, cell in zip(names.VAL_CONFUSION, self.confusion, strict=True)
+            for name, cell in zip(log_names.VAL_CONFUSION, self.confusion, strict=True)
         }
-        values |= {names.VAL_THRESHOLD: self.threshold, names.VAL_PROB_MEAN: self.samples.mean}
         values |= {
-            names.VAL_PROB_STD: self.samples.std,
-            names.VAL_LEAK_SHARE: self.samples.predicted_leak_share,
+            log_names.VAL_THRESHOLD: self.threshold,
+            log_names.VAL_PROB_MEAN: self.samples.mean,
+        }
+        values |= {
+            log_names.VAL_PROB_STD: self.samples.std,
+            log_names.VAL_LEAK_SHARE: self.samples.predicted_leak_share,
         }
         if self.samples.head_correlation is not None:
-            values[names.VAL_HEADS] = self.samples.head_correlation
+            values[log_names.VAL_HEADS] = self.samples.head_correlation
         if self.tpr_at_least_fpr is not None:
-            values[names.VAL_TPR_LEAST_FPR] = self.tpr_at_least_fpr
+            values[log_names.VAL_TPR_LEAST_FPR] = self.tpr_at_least_fpr
         if self.auroc is not None:
-            values[names.VAL_AUROC] = self.auroc
+            values[log_names.VAL_AUROC] = self.auroc
         return values

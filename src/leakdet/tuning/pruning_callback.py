@@ -7,12 +7,12 @@ import optuna
 from optuna_integration import PyTorchLightningPruningCallback
 
 from leakdet.errors import LeakdetError, SettingsError
-from leakdet.training import log_names as names
+from leakdet.training import log_names
 
 MONITORED = {
-    "recording_f1": names.VAL_F1,
-    "recording_auroc": names.VAL_AUROC,
-    "loss": names.VAL_LOSS,
+    "recording_f1": log_names.VAL_F1,
+    "recording_auroc": log_names.VAL_AUROC,
+    "loss": log_names.VAL_LOSS,
 }
 
 
@@ -52,8 +52,8 @@ class CheckReporter(PyTorchLightningPruningCallback):  # type: ignore[misc]  # o
             )
         value = float(found[self.monitor])
         self.checks.append(value)
-        self.ranks.append(float(found.get(names.VAL_RANK, 0.0)))
-        self.aurocs.append(float(found.get(names.VAL_AUROC, math.nan)))
+        self.ranks.append(float(found.get(log_names.VAL_RANK, 0.0)))
+        self.aurocs.append(float(found.get(log_names.VAL_AUROC, math.nan)))
         if self.prunes:
             step = len(self.checks) - 1
             self._trial.report(self._best_so_far, step)

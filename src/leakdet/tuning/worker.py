@@ -18,7 +18,7 @@ from optuna.trial import Trial, TrialState
 
 from leakdet.config import TuneConfig
 from leakdet.errors import LeakdetError
-from leakdet.training import log_names as names
+from leakdet.training import log_names
 from leakdet.tuning.samplers_pruners import make_sampler
 from leakdet.tuning.signals import Stopped, stop_code, stop_name
 from leakdet.tuning.storages import fail_silent, locked
@@ -131,7 +131,7 @@ class Worker:
         best = ranked(self.study.get_trials(deepcopy=False), self.tune.maximises)
         kept = best[0].number if best and self.tune.keep == "best" else None
         for other in {number, *(trial.number for trial in best[1:])} - {kept}:
-            for checkpoints in trial_folder(self.folder, other).rglob(names.CHECKPOINTS):
+            for checkpoints in trial_folder(self.folder, other).rglob(log_names.CHECKPOINTS):
                 shutil.rmtree(checkpoints, ignore_errors=True)
 
 

@@ -1,6 +1,8 @@
 import inspect
+from typing import Any
 
 import lightning.pytorch as pl
+import pytest
 
 from leakdet.config import TrainerFlags
 
@@ -24,3 +26,20 @@ def test_what_is_given_is_read_and_other_flags_are_not() -> None:
     flags = TrainerFlags.of({"devices": [1, 3], "limit_val_batches": 1, "precision": "16-mixed"})
     assert flags.devices == [1, 3]
     assert isinstance(flags.limit_val_batches, int)
+
+
+@pytest.mark.parametrize(
+    ("trainer", "told"),
+    [
+        ({}, "3 epochs"),
+        ({"check_val_every_n_epoch": 10}, "30 epochs"),
+        ({"val_check_interval": 0.25}, "0.75 epochs"),
+        ({"val_check_interval": 100}, "3 validation checks"),
+    ],
+)
+def test_checks_are_told_in_epochs_where_epochs_count(trainer: dict[str, Any], told: str) -> None:
+    assert TrainerFlags.of(trainer).span(3) == told
+
+
+def test_one_epoch_is_singular() -> None:
+    assert TrainerFlags().span(1) == "1 epoch"

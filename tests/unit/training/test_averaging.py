@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from leakdet.config import TrainConfig
-from leakdet.training import log_names as names
+from leakdet.training import log_names
 from leakdet.training.checkpoint_io import read_checkpoint
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.fit import fit
@@ -61,9 +61,9 @@ def test_a_checkpoint_scores_what_was_logged_at_its_check(
     averaged: tuple[TrainConfig, LeakDataModule, EpochEnds], tmp_path: Path
 ) -> None:
     config, data, _ = averaged
-    with (tmp_path / names.HISTORY).open(encoding="utf-8") as file:
+    with (tmp_path / log_names.HISTORY).open(encoding="utf-8") as file:
         logged = {int(float(row["step"])): row for row in csv.DictReader(file)}
-    for name in (names.BEST_F1, names.BEST_LOSS, names.LAST):
+    for name in (log_names.BEST_F1, log_names.BEST_LOSS, log_names.LAST):
         checkpoint = read_checkpoint(tmp_path / "checkpoints" / f"{name}.ckpt")
         module = LeakModule(config, data)
         module.load_state_dict(checkpoint["state_dict"])
@@ -71,7 +71,7 @@ def test_a_checkpoint_scores_what_was_logged_at_its_check(
         scorer = pl.Trainer(accelerator="cpu", devices=1, use_distributed_sampler=False, **quiet)  # type: ignore[arg-type]
         (found,) = scorer.validate(module, datamodule=data, verbose=False)
         row = logged[checkpoint["global_step"]]
-        for value in (names.VAL_F1, names.VAL_LOSS):
+        for value in (log_names.VAL_F1, log_names.VAL_LOSS):
             assert found[value] == pytest.approx(float(row[value]), rel=1e-5), (name, value)
 
 

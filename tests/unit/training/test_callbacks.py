@@ -12,9 +12,9 @@ import pytest
 import torch
 from lightning.pytorch.loggers import Logger
 
-from leakdet.config import TrainConfig
+from leakdet.config import TrainConfig, TrainerFlags
 from leakdet.errors import LeakdetError
-from leakdet.training import log_names as names
+from leakdet.training import log_names
 from leakdet.training import trainer as trainer_module
 from leakdet.training.callbacks.early_stopping import LossStop
 from leakdet.training.callbacks.findings import Findings
@@ -31,7 +31,7 @@ FOUR = ("trainer.max_epochs=4", "loss_patience=0")
 
 def said(folder: Path) -> list[str]:
     """Kinds of the warnings of a run."""
-    path = folder / names.WARNINGS
+    path = folder / log_names.WARNINGS
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     return [line.split(":")[0].split(", ")[1] for line in lines]
 
@@ -120,15 +120,19 @@ def test_the_numbers_of_the_waits_are_logged() -> None:
     waited = [0.001] * 100
     waited[10], waited[30], waited[60] = 0.1, 0.2, 0.3
     numbers = wait_numbers(waited, 2.0)
-    assert (numbers[names.WAIT_COUNT], numbers[names.WAIT_SPIKES], numbers[names.WAIT_SPACING]) == (
+    assert (
+        numbers[log_names.WAIT_COUNT],
+        numbers[log_names.WAIT_SPIKES],
+        numbers[log_names.WAIT_SPACING],
+    ) == (
         100,
         3,
         25,
     )
-    assert (numbers[names.WAIT_MEDIAN], numbers[names.WAIT_MAX]) == (0.001, 0.3)
-    assert [numbers[name] for name in names.WAIT_WORST] == [0.2, 0.1, 0.001, 0.001]
-    assert numbers[names.WAIT_SHARE] == pytest.approx((0.6 + 97 * 0.001) / 2.0)
-    assert names.WAIT_SPACING not in wait_numbers([0.1, 0.001], 2.0)
+    assert (numbers[log_names.WAIT_MEDIAN], numbers[log_names.WAIT_MAX]) == (0.001, 0.3)
+    assert [numbers[name] for name in log_names.WAIT_WORST] == [0.2, 0.1, 0.001, 0.001]
+    assert numbers[log_names.WAIT_SHARE] == pytest.approx((0.6 + 97 * 0.001) / 2.0)
+    assert log_names.WAIT_SPACING not in wait_numbers([0.1, 0.001], 2.0)
 
 
 def trainer_and_rows() -> tuple[pl.Trainer, list[dict[str, float]]]:
@@ -160,8 +164,11 @@ def test_an_epochs_first_wait_counts_and_the_share_is_of_the_time_since_the_last
             watch.on_validation_start(*both)
             now[0] += 10.0
             watch.on_validation_end(*both)
-    assert [row[names.WAIT_COUNT] for row in rows] == [2, 1]  # the one after a check is the check's
-    assert [row[names.WAIT_SHARE] for row in rows] == pytest.approx([0.5 / 2.5, 0.25 / 2.5])
+    assert [row[log_names.WAIT_COUNT] for row in rows] == [
+        2,
+        1,
+    ]  # the one after a check is the check's
+    assert [row[log_names.WAIT_SHARE] for row in rows] == pytest.approx([0.5 / 2.5, 0.25 / 2.5])
 
 
 class NVMLError(Exception):
@@ -175,11 +182,11 @@ def test_a_gpu_that_does_not_tell_costs_its_number_and_nothing_else(
         raise NVMLError("Not Supported")
 
     monkeypatch.setattr(torch.cuda, "utilization", utilization)
-    assert set(measured(torch.device("cuda"))) == {names.CPU_USE, names.RAM_USE}
+    assert set(measured(torch.device("cuda"))) == {log_names.CPU_USE, log_names.RAM_USE}
     use, (trainer, rows) = SystemUse(Findings(tmp_path)), trainer_and_rows()
-    use._taken = [{names.CPU_USE: 0.5, names.GPU_USE: 0.8}, {names.CPU_USE: 0.7}]
+    use._taken = [{log_names.CPU_USE: 0.5, log_names.GPU_USE: 0.8}, {log_names.CPU_USE: 0.7}]
     use.on_train_epoch_end(trainer, Mock(spec=pl.LightningModule))
-    assert rows == [{names.CPU_USE: pytest.approx(0.6), names.GPU_USE: 0.8}]
+    assert rows == [{log_names.CPU_USE: pytest.approx(0.6), log_names.GPU_USE: 0.8}]
 
 
 def test_nothing_goes_on_sampling_after_an_exception(fitted: Fitted, tmp_path: Path) -> None:
@@ -200,15 +207,20 @@ def test_an_idle_gpu_is_said_below_30_percent() -> None:
 
 
 def test_the_loss_stop_waits_while_f1_rises_or_the_loss_stands() -> None:
-    stop = LossStop(patience=2)
-    assert [stop.heard(loss, 0.5) for loss in (1.0, 1.005, 1.2, 1.3)] == [False, False, False, True]
-    stop = LossStop(patience=2)
+    stop = LossStop(2, TrainerFlags())
+    assert [stop.update(loss, 0.5) for loss in (1.0, 1.005, 1.2, 1.3)] == [
+        False,
+        False,
+        False,
+        True,
+    ]
+    stop = LossStop(2, TrainerFlags())
     assert [
-        stop.heard(*pair) for pair in ((1.0, 0.5), (1.2, 0.5), (1.3, 0.6), (1.4, 0.6), (0.9, 0.6))
+        stop.update(*pair) for pair in ((1.0, 0.5), (1.2, 0.5), (1.3, 0.6), (1.4, 0.6), (0.9, 0.6))
     ] == [False] * 5
-    resumed = LossStop(patience=2)
+    resumed = LossStop(2, TrainerFlags())
     resumed.load_state_dict({"waited": 1, "lowest": 1.0, "best_f1": 0.5})
-    assert resumed.heard(1.5, 0.5)
+    assert resumed.update(1.5, 0.5)
 
 
 def test_the_table_has_a_row_for_each_check_and_none_for_the_epochs_between(

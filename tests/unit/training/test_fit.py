@@ -16,7 +16,7 @@ import torch
 from leakdet.config import TrainConfig
 from leakdet.errors import LeakdetError, SettingsError
 from leakdet.reporting.training_figures import read_history
-from leakdet.training import log_names as names
+from leakdet.training import log_names
 from leakdet.training.checkpoint_io import read_checkpoint
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.fit import fit
@@ -46,10 +46,10 @@ def test_the_check_before_training_leaves_no_trace(fitted: Fitted, tmp_path: Pat
             f"trainer.num_sanity_val_steps={batches}",
         )
     without, with_it = (tmp_path / str(batches) for batches in (0, 2))
-    assert (without / names.HISTORY).read_bytes() == (with_it / names.HISTORY).read_bytes()
-    for name in (names.BEST_F1, names.BEST_LOSS, names.LAST):
+    assert (without / log_names.HISTORY).read_bytes() == (with_it / log_names.HISTORY).read_bytes()
+    for name in (log_names.BEST_F1, log_names.BEST_LOSS, log_names.LAST):
         ours, theirs = (
-            read_checkpoint(folder / names.CHECKPOINTS / f"{name}.ckpt")
+            read_checkpoint(folder / log_names.CHECKPOINTS / f"{name}.ckpt")
             for folder in (without, with_it)
         )
         assert ours["state_dict"].keys() == theirs["state_dict"].keys()
@@ -116,8 +116,8 @@ def test_the_result_is_that_of_the_best_check_not_of_the_last(
     config = configured("trainer.max_epochs=3")
     told = train_in(tmp_path / "run", config, [Ruined()])
     assert told is not None
-    history = read_history(tmp_path / "run" / names.HISTORY)
-    f1 = history[names.VAL_F1]
+    history = read_history(tmp_path / "run" / log_names.HISTORY)
+    f1 = history[log_names.VAL_F1]
     assert f1[2] < f1[:2].max()
     assert told["val"]["recording"]["f1"] == pytest.approx(f1.max())
     assert told["best_epoch"] in (0, 1)
@@ -167,7 +167,7 @@ def test_a_compiled_network_learns_the_same_and_its_checkpoints_are_plain(
     assert done.returncode == 0, done.stderr
     assert "TRACED GRAPH" in done.stderr
     plain, compiled = (
-        read_checkpoint(tmp_path / name / names.CHECKPOINTS / "last.ckpt")["state_dict"]
+        read_checkpoint(tmp_path / name / log_names.CHECKPOINTS / "last.ckpt")["state_dict"]
         for name in ("plain", "compiled")
     )
     assert compiled.keys() == plain.keys()

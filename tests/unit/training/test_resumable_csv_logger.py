@@ -8,7 +8,7 @@ import lightning.pytorch as pl
 import pytest
 from lightning.pytorch.callbacks import ModelCheckpoint
 
-from leakdet.training import log_names as names
+from leakdet.training import log_names
 from leakdet.training.callbacks.findings import kinds_said
 from leakdet.training.resumable_csv_logger import StepLog, go_on, rows_before
 
@@ -22,7 +22,7 @@ CSV = (
 
 
 def rows(folder: Path) -> list[dict[str, str]]:
-    with (folder / names.STEPS).open(newline="", encoding="utf-8") as file:
+    with (folder / log_names.STEPS).open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
 
@@ -39,10 +39,10 @@ def test_the_curves_of_a_resumed_run_are_those_of_an_uninterrupted_one(
     fitted(tmp_path / "whole", *CSV, "trainer.max_epochs=5")
     fitted(tmp_path / "1", *CSV, "trainer.max_epochs=4")
     fitted(tmp_path / place, *CSV, "trainer.max_epochs=5", f"resume={tmp_path / '1'}")
-    for column in (names.GRADIENT_NORM, names.VAL_LOSS, names.WAIT_MEAN):
+    for column in (log_names.GRADIENT_NORM, log_names.VAL_LOSS, log_names.WAIT_MEAN):
         assert steps(tmp_path / place, column) == steps(tmp_path / "whole", column)
     said = [
-        kinds_said((folder / names.WARNINGS).read_text())
+        kinds_said((folder / log_names.WARNINGS).read_text())
         for folder in (tmp_path / "whole", tmp_path / place)
     ]
     assert said == [["learning_rate"]] * 2
@@ -53,7 +53,7 @@ def test_rows_beyond_the_checkpoint_are_dropped_and_new_columns_added(tmp_path: 
     for step in range(6):
         first.log_metrics({"loss": step / 10, "norm": 1.0}, step)
     first.save()
-    with (tmp_path / names.STEPS).open("a") as file:
+    with (tmp_path / log_names.STEPS).open("a") as file:
         file.write("0.6")  # killed while it wrote
     second = StepLog(tmp_path)
     go_on([second], 3)

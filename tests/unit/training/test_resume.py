@@ -14,7 +14,7 @@ import torch
 from lightning.pytorch.callbacks import Callback, ModelCheckpoint
 
 from leakdet.errors import InputError, SettingsError
-from leakdet.training import log_names as names
+from leakdet.training import log_names
 from leakdet.training import trainer as trainer_module
 from leakdet.training.callbacks.interruption import Interrupted, Interruption
 from leakdet.training.checkpoint_io import read_checkpoint
@@ -43,7 +43,7 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, step: int, number: int = signal.S
     )
 
 
-def weights(folder: Path, name: str = names.LAST) -> dict[str, torch.Tensor]:
+def weights(folder: Path, name: str = log_names.LAST) -> dict[str, torch.Tensor]:
     found: dict[str, torch.Tensor] = read_checkpoint(folder / "checkpoints" / f"{name}.ckpt")[
         "state_dict"
     ]
@@ -128,7 +128,7 @@ def test_the_same_seed_gives_the_same_numbers_and_another_seed_does_not(
     for name, seed in (("one", 3), ("same", 3), ("other", 4)):
         fitted(tmp_path / name, "trainer.max_epochs=2", f"seed={seed}")
     one, same, other = (
-        (tmp_path / name / names.HISTORY).read_bytes() for name in ("one", "same", "other")
+        (tmp_path / name / log_names.HISTORY).read_bytes() for name in ("one", "same", "other")
     )
     assert one == same
     assert one != other
@@ -155,9 +155,9 @@ def test_the_best_moves_along_and_is_kept_when_later_epochs_are_worse(
     assert isinstance(kept, ModelCheckpoint)
     assert Path(kept.best_model_path).parent == tmp_path / "2" / "checkpoints"
     found = read_checkpoint(Path(kept.best_model_path))
-    if float(kept.best_model_score or 0) == scores(tmp_path / "1")[names.VAL_RANK]:
+    if float(kept.best_model_score or 0) == scores(tmp_path / "1")[log_names.VAL_RANK]:
         assert found["global_step"] == best["global_step"]
-    assert float(kept.best_model_score or 0) >= scores(tmp_path / "1")[names.VAL_RANK]
+    assert float(kept.best_model_score or 0) >= scores(tmp_path / "1")[log_names.VAL_RANK]
 
 
 def test_a_best_that_is_newer_than_last_keeps_its_own_score(fitted: Fitted, tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_a_best_that_is_newer_than_last_keeps_its_own_score(fitted: Fitted, tmp_
     last = tmp_path / "checkpoints" / "last.ckpt"
     stale = read_checkpoint(last)
     for state in stale["callbacks"].values():
-        if state.get("monitor") == names.VAL_RANK:
+        if state.get("monitor") == log_names.VAL_RANK:
             state["best_model_score"] = torch.tensor(0.01)
     torch.save(stale, last)
     moved(last, tmp_path / "checkpoints")
@@ -174,9 +174,9 @@ def test_a_best_that_is_newer_than_last_keeps_its_own_score(fitted: Fitted, tmp_
     expected = next(
         s["best_model_score"]
         for s in own["callbacks"].values()
-        if s.get("monitor") == names.VAL_RANK
+        if s.get("monitor") == log_names.VAL_RANK
     )
-    assert scores(tmp_path)[names.VAL_RANK] == float(expected)
+    assert scores(tmp_path)[log_names.VAL_RANK] == float(expected)
 
 
 def test_a_damaged_last_falls_back_to_the_newest_whole_one_and_says_so(
@@ -249,15 +249,13 @@ def test_a_stopped_run_goes_on_with_more_patience_and_says_why_it_ends(
 ) -> None:
     still = ("trainer.max_epochs=8", "optimizer.lr=0", "optimizer.min_lr=0", "loss_patience=0")
     first = fitted(tmp_path, *still, "patience=1")
-    assert "has not risen for 1 checks" in messages.text
+    assert "no better F1 for 1 epoch (best" in messages.text
     messages.clear()
     resumed = fitted(tmp_path, *still, "patience=3", "resume=auto")
     said = [line for line in messages.messages if line.startswith("stopped")]
     assert resumed.global_step == 2 * first.global_step  # from two epochs to four
     assert len(said) == 1
-    assert "val/rank" in said[0]
-    assert "has not risen for 3 checks" in said[0]
-    assert said[0].endswith("patience=3")
+    assert said[0].startswith("stopped  no better F1 for 3 epochs (best 0.")
 
 
 def test_checkpoints_are_whole_plain_and_directly_in_their_folder(
@@ -328,4 +326,6 @@ def _changed(path: Path) -> int:
 
 def _best_f1(last: Path) -> float:
     states = read_checkpoint(last)["callbacks"].values()
-    return next(float(s["best_model_score"]) for s in states if s.get("monitor") == names.VAL_RANK)
+    return next(
+        float(s["best_model_score"]) for s in states if s.get("monitor") == log_names.VAL_RANK
+    )

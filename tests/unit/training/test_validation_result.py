@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sklearn.metrics import confusion_matrix, f1_score, roc_auc_score
 
-from leakdet.training import log_names as names
+from leakdet.training import log_names
 
 FROZEN = ("optimizer.lr=0", "optimizer.min_lr=0", "trainer.max_epochs=1", "augment.eq_db=0")
 
@@ -21,10 +21,10 @@ def test_no_metric_depends_on_the_batches_and_all_are_those_of_scikit_learn(
         module = fitted(tmp_path / str(batch), *FROZEN, f"data.batch_size={batch}").lightning_module
         check, values = module.check, module.history[-1]
         called = module.rule.decide(check.scores)
-        assert values[names.VAL_AUROC] == pytest.approx(
+        assert values[log_names.VAL_AUROC] == pytest.approx(
             roc_auc_score(check.is_leak, check.scores), abs=1e-6
         )
-        assert values[names.VAL_F1] == pytest.approx(f1_score(check.is_leak, called), abs=1e-6)
+        assert values[log_names.VAL_F1] == pytest.approx(f1_score(check.is_leak, called), abs=1e-6)
         assert check.confusion == tuple(confusion_matrix(check.is_leak, called).ravel())
         logged.append({name: value for name, value in values.items() if name.startswith("val/")})
     assert logged[1] == pytest.approx(logged[0], rel=1e-6, abs=1e-6)

@@ -9,7 +9,7 @@ import torch
 
 from leakdet.config import OptimizerConfig, TrainConfig
 from leakdet.errors import InputError, SettingsError
-from leakdet.training import log_names as names
+from leakdet.training import log_names
 from leakdet.training.checkpoint_io import read_checkpoint
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.module import LeakModule
@@ -55,7 +55,7 @@ def test_what_is_not_reset_is_inherited(source: Path, fitted: Fitted, tmp_path: 
         name: max(
             float(state["best_model_score"])
             for state in found["callbacks"].values()
-            if state.get("monitor") == names.VAL_RANK and "best_model_score" in state
+            if state.get("monitor") == log_names.VAL_RANK and "best_model_score" in state
         )
         for name, found in (("old", old), ("kept", kept))
     }

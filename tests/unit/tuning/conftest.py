@@ -11,7 +11,7 @@ import optuna
 import pytest
 
 from leakdet.config import SearchParam, TrainConfig, TuneConfig, TuneSettings
-from leakdet.training import log_names as names
+from leakdet.training import log_names
 from leakdet.tuning.objective import Objective
 from leakdet.tuning.pruning_callback import CheckReporter
 from leakdet.tuning.study import open_study
@@ -27,7 +27,7 @@ def check(
     reporter: CheckReporter, f1: float, rank: float = 0.0, auroc: float = 0.5, sanity: bool = False
 ) -> None:
     """One validation check as Lightning would announce it."""
-    found = {names.VAL_F1: f1, names.VAL_AUROC: auroc, names.VAL_RANK: rank}
+    found = {log_names.VAL_F1: f1, log_names.VAL_AUROC: auroc, log_names.VAL_RANK: rank}
     trainer = Mock(spec=pl.Trainer, sanity_checking=sanity, callback_metrics=found)
     reporter.on_validation_end(trainer, Mock(spec=pl.LightningModule))
 
@@ -38,7 +38,7 @@ def scripted(
     """A training whose checks are `curve(config)`, on each fold a hundredth higher than on the one before."""
 
     def train(folder: Path, config: TrainConfig, extra: Sequence[Any], fold: int) -> None:
-        (folder / names.CHECKPOINTS).mkdir(exist_ok=True)
+        (folder / log_names.CHECKPOINTS).mkdir(exist_ok=True)
         check(extra[0], 0.123, sanity=True)
         for value in curve(config):
             check(extra[0], value + fold / 100)

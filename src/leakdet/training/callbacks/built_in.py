@@ -51,20 +51,10 @@ def make_callbacks(config: TrainConfig, run_folder: Path) -> list[Callback]:
 
 
 def _stops(config: TrainConfig) -> list[Callback]:
-    stops: list[Callback] = []
-    if config.callbacks.early_stopping:
-        stops.append(
-            F1Stop(
-                log_names.VAL_RANK,
-                patience=config.patience,
-                mode="max",
-                check_finite=True,
-                strict=True,
-            )
-        )
-    if config.callbacks.loss_stop and config.loss_patience:
-        stops.append(LossStop(config.loss_patience))
-    return stops
+    on, flags = config.callbacks, TrainerFlags.of(config.trainer)
+    f1_stop = [F1Stop(config.patience, flags)] if on.early_stopping else []
+    rising = on.loss_stop and config.loss_patience
+    return [*f1_stop, *([LossStop(config.loss_patience, flags)] if rising else [])]
 
 
 def _monitors(config: TrainConfig, run_folder: Path) -> list[Callback]:

@@ -6,7 +6,7 @@ import lightning.pytorch as pl
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.loggers import TensorBoardLogger
 
-from leakdet.training import log_names as names
+from leakdet.training import log_names
 from leakdet.training.callbacks.findings import Findings
 from leakdet.training.diagnostics import BINS, SampleSummary, collapse
 from leakdet.training.module import LeakModule
@@ -54,7 +54,7 @@ class Collapse(Callback):
             for logger in trainer.loggers:
                 if isinstance(logger, TensorBoardLogger):
                     logger.experiment.add_histogram(
-                        names.VAL_SCORE_HISTOGRAM, check.scores, check.step
+                        log_names.VAL_SCORE_HISTOGRAM, check.scores, check.step
                     )
                     _add_samples(logger, check.samples, check.step)
 
@@ -68,7 +68,7 @@ class Collapse(Callback):
 def _add_samples(logger: TensorBoardLogger, samples: SampleSummary, step: int) -> None:
     """The samples' histogram from its bins: the probabilities themselves stayed on the device."""
     logger.experiment.add_histogram_raw(
-        names.VAL_PROB_HISTOGRAM,
+        log_names.VAL_PROB_HISTOGRAM,
         min=0.0,
         max=1.0,
         num=samples.count,

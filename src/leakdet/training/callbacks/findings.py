@@ -8,7 +8,7 @@ import lightning.pytorch as pl
 from lightning.pytorch.callbacks import Callback
 
 from leakdet._messages import LOG
-from leakdet.training import log_names as names
+from leakdet.training import log_names
 from leakdet.training.diagnostics import Finding
 
 
@@ -16,7 +16,7 @@ class Findings(Callback):
     """A warning is for a person: cause and next step, not the same again at every check, nor after a resume."""
 
     def __init__(self, folder: Path) -> None:
-        self.path = folder / names.WARNINGS
+        self.path = folder / log_names.WARNINGS
         self.kinds: list[str] = []
 
     def on_train_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:

@@ -7,7 +7,7 @@ import torch
 from lightning.pytorch.callbacks import Callback
 
 from leakdet.detection.losses import chance_loss, loss_parts
-from leakdet.training import log_names as names
+from leakdet.training import log_names
 from leakdet.training.callbacks.findings import Findings
 from leakdet.training.callbacks.log_numbers import log_numbers
 from leakdet.training.datamodule import Batch
@@ -38,12 +38,14 @@ class FirstBatch(Callback):
         chance = chance_loss(batch.class_id, pl_module.weights, config)
         lowest, highest = map(float, output.class_logits.aminmax())
         numbers = {
-            names.FIRST_CLASS_LOSS: float(parts.class_loss),
-            names.FIRST_LEAK_LOSS: float(parts.leak_loss),
-            names.FIRST_CHANCE_LOSS: chance,
-            names.FIRST_LEAK_SHARE: float((batch.class_id == leak_index).float().mean()),
-            **dict(zip(names.FIRST_LOGITS, (lowest, highest), strict=True)),
+            log_names.FIRST_CLASS_LOSS: float(parts.class_loss),
+            log_names.FIRST_LEAK_LOSS: float(parts.leak_loss),
+            log_names.FIRST_CHANCE_LOSS: chance,
+            log_names.FIRST_LEAK_SHARE: float((batch.class_id == leak_index).float().mean()),
+            **dict(zip(log_names.FIRST_LOGITS, (lowest, highest), strict=True)),
         }
         log_numbers(trainer, numbers)
         largest = max(abs(lowest), abs(highest))
-        self.findings.say(trainer, first_batch(numbers[names.FIRST_CLASS_LOSS], chance, largest))
+        self.findings.say(
+            trainer, first_batch(numbers[log_names.FIRST_CLASS_LOSS], chance, largest)
+        )

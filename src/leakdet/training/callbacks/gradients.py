@@ -7,7 +7,7 @@ import torch
 from lightning.pytorch.callbacks import Callback
 from torch import Tensor
 
-from leakdet.training import log_names as names
+from leakdet.training import log_names
 from leakdet.training.callbacks.findings import Findings
 from leakdet.training.callbacks.log_numbers import log_numbers
 from leakdet.training.diagnostics import gradients
@@ -43,7 +43,7 @@ class GradientMonitor(Callback):
             self.of_layers = dict(zip(of_parameters, norms, strict=True))
         every = trainer.log_every_n_steps  # type: ignore[attr-defined]
         if trainer.loggers and every and (trainer.global_step + 1) % every == 0:
-            log_numbers(trainer, {names.GRADIENT_NORM: float(self.norms[-1])})
+            log_numbers(trainer, {log_names.GRADIENT_NORM: float(self.norms[-1])})
 
     def on_validation_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
         """The check's row in the history tells the norms too."""
@@ -51,7 +51,7 @@ class GradientMonitor(Callback):
             norms = torch.stack(self.norms)
             found = torch.stack([norms.mean(), norms.max()]).tolist()
             pl_module.measured = dict(
-                zip((names.GRADIENT_MEAN, names.GRADIENT_MAX), found, strict=True)
+                zip((log_names.GRADIENT_MEAN, log_names.GRADIENT_MAX), found, strict=True)
             )
 
     def on_train_epoch_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
@@ -60,7 +60,8 @@ class GradientMonitor(Callback):
         norms = torch.stack(self.norms).cpu().double().numpy()
         self.findings.say(trainer, gradients(norms, trainer.gradient_clip_val))
         layers = {
-            f"{names.GRADIENT_LAYER}{name}": float(norm) for name, norm in self.of_layers.items()
+            f"{log_names.GRADIENT_LAYER}{name}": float(norm)
+            for name, norm in self.of_layers.items()
         }
         log_numbers(trainer, layers)
         self.norms = []

@@ -8,7 +8,7 @@ from typing import Any
 import lightning.pytorch as pl
 from lightning.pytorch.callbacks import Callback
 
-from leakdet.training import log_names as names
+from leakdet.training import log_names
 from leakdet.training.checkpoint_io import write_whole
 from leakdet.training.module import LeakModule
 
@@ -17,7 +17,7 @@ class History(Callback):
     """The rows live in the module's checkpoint; the file is written anew at every check."""
 
     def __init__(self, folder: Path) -> None:
-        self.path = folder / names.HISTORY
+        self.path = folder / log_names.HISTORY
 
     def on_validation_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
         if (

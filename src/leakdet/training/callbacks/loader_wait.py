@@ -8,7 +8,7 @@ from typing import Any
 import lightning.pytorch as pl
 from lightning.pytorch.callbacks import Callback
 
-from leakdet.training import log_names as names
+from leakdet.training import log_names
 from leakdet.training.callbacks.findings import Findings
 from leakdet.training.callbacks.log_numbers import log_numbers
 from leakdet.training.diagnostics import Finding
@@ -74,17 +74,17 @@ def wait_numbers(waits_s: list[float], period_s: float) -> dict[str, float]:
     """What is logged of the waits in a time of `period_s`."""
     worst = sorted(waits_s, reverse=True)[:5]
     numbers = {
-        names.WAIT_COUNT: float(len(waits_s)),
-        names.WAIT_SPIKES: float(len(spikes_of(waits_s))),
-        names.WAIT_MEAN: statistics.fmean(waits_s),
-        names.WAIT_MEDIAN: statistics.median(waits_s),
-        names.WAIT_P95: quantile(waits_s, 0.95),
-        names.WAIT_MAX: worst[0],
-        **dict(zip(names.WAIT_WORST, worst[1:], strict=False)),
-        names.WAIT_SHARE: sum(waits_s) / max(1e-9, period_s),
+        log_names.WAIT_COUNT: float(len(waits_s)),
+        log_names.WAIT_SPIKES: float(len(spikes_of(waits_s))),
+        log_names.WAIT_MEAN: statistics.fmean(waits_s),
+        log_names.WAIT_MEDIAN: statistics.median(waits_s),
+        log_names.WAIT_P95: quantile(waits_s, 0.95),
+        log_names.WAIT_MAX: worst[0],
+        **dict(zip(log_names.WAIT_WORST, worst[1:], strict=False)),
+        log_names.WAIT_SHARE: sum(waits_s) / max(1e-9, period_s),
     }
     spacing = spacing_of(waits_s)
-    return numbers if spacing is None else {**numbers, names.WAIT_SPACING: spacing}
+    return numbers if spacing is None else {**numbers, log_names.WAIT_SPACING: spacing}
 
 
 def spikes_of(waits_s: list[float]) -> list[int]:

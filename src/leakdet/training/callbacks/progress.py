@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from leakdet._messages import LOG, on_screen
-from leakdet.training import log_names as names
+from leakdet.training import log_names
 from leakdet.training.module import LeakModule
 
 COLUMNS = ("epoch", "train loss", "val loss", "val F1", "val AUROC", "learning rate", "s/epoch")
@@ -72,16 +72,16 @@ class EpochTable(ProgressBar):
         if not self._enabled or check is None or check.epoch != trainer.current_epoch:
             return  # Lightning goes on showing the numbers of an earlier epoch's check
         found = trainer.callback_metrics
-        f1 = float(found[names.VAL_F1])
+        f1 = float(found[log_names.VAL_F1])
         star = "*" if f1 > self._best_f1 else " "
         self._best_f1 = max(self._best_f1, f1)
         last = trainer.max_epochs if (trainer.max_epochs or -1) > 0 else "?"
         _print_row(
             f"{trainer.current_epoch + 1}/{last}",
-            _number(found, names.TRAIN_LOSS),
-            _number(found, names.VAL_LOSS),
+            _number(found, log_names.TRAIN_LOSS),
+            _number(found, log_names.VAL_LOSS),
             f"{f1:.4f}{star}",
-            _number(found, names.VAL_AUROC),
+            _number(found, log_names.VAL_AUROC),
             f"{trainer.optimizers[0].param_groups[0]['lr']:.2e}",
             f"{time.monotonic() - self._epoch_started:.1f}",
         )

@@ -9,7 +9,7 @@ import psutil
 import torch
 from lightning.pytorch.callbacks import Callback
 
-from leakdet.training import log_names as names
+from leakdet.training import log_names
 from leakdet.training.callbacks.findings import Findings
 from leakdet.training.callbacks.log_numbers import log_numbers
 from leakdet.training.diagnostics import Finding
@@ -50,8 +50,8 @@ class SystemUse(Callback):
             for name in dict.fromkeys(name for row in taken for name in row)
         }
         log_numbers(trainer, means)
-        if sum(names.GPU_USE in row for row in taken) >= LEAST_SAMPLES:
-            self.findings.say(trainer, idle_gpu(means[names.GPU_USE]))
+        if sum(log_names.GPU_USE in row for row in taken) >= LEAST_SAMPLES:
+            self.findings.say(trainer, idle_gpu(means[log_names.GPU_USE]))
 
     def teardown(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule", stage: str) -> None:
         self._stop()
@@ -71,13 +71,13 @@ class SystemUse(Callback):
 def measured(device: torch.device) -> dict[str, float]:
     """Shares from 0 to 1. The GPU's is missing where there is none or where its driver does not tell."""
     found = {
-        names.CPU_USE: psutil.cpu_percent() / 100,
-        names.RAM_USE: psutil.virtual_memory().percent / 100,
+        log_names.CPU_USE: psutil.cpu_percent() / 100,
+        log_names.RAM_USE: psutil.virtual_memory().percent / 100,
     }
     if device.type == "cuda":
         # The driver's own errors (pynvml's, on a part of a GPU as by MIG) have no base class but this one.
         with contextlib.suppress(Exception):
-            found[names.GPU_USE] = torch.cuda.utilization(device) / 100
+            found[log_names.GPU_USE] = torch.cuda.utilization(device) / 100
     return found
 
 
