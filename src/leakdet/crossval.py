@@ -20,7 +20,7 @@ def crossval(config: CrossvalConfig, run: Run) -> int:
 
 def main() -> None:
     paths = ("data.store", "data.cache", "crossval.out")
-    free_keys = ("crossval.where", "crossval.protocols")
+    free_keys = ("crossval.where", "crossval.protocols", "network.extra", "loss.extra")
     open_door("crossval", CrossvalConfig, crossval, paths, free_keys)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leakdet._arguments import add_device, chosen_device
+from leakdet._arguments import add_device, add_trust_network, chosen_device
 from leakdet._exit_codes import DONE, EXPLAINED, guarded
 from leakdet.errors import InputError
 
@@ -58,6 +58,7 @@ def parser() -> argparse.ArgumentParser:
         help="write report.html, metrics.json and recordings.csv into this directory; of two models, into its a and b",
     )
     add_device(made)
+    add_trust_network(made)
     return made
 
 
@@ -102,7 +103,7 @@ def _scored(
     from leakdet.storage.model_file import load_mel_detector
     from leakdet.storage.opening import open_any_split, splits_there
 
-    detector = load_mel_detector(model, chosen_device(arguments.device))
+    detector = load_mel_detector(model, chosen_device(arguments.device), arguments.trust_network)
     if arguments.store.is_dir() and arguments.split not in splits_there(arguments.store):
         raise InputError(
             f"{arguments.store}: there is no {arguments.split} split; it has {splits_there(arguments.store)}."

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from leakdet._arguments import add_device
+from leakdet._arguments import add_device, add_trust_network
 from leakdet._exit_codes import DONE, EXPLAINED, PARTLY, guarded
 from leakdet.errors import InputError
 
@@ -37,6 +37,7 @@ def parser() -> argparse.ArgumentParser:
     )
     add("--workers", type=int, default=0, help="files scored at a time (default: one per core)")
     add_device(command)
+    add_trust_network(command)
     return command
 
 
@@ -54,7 +55,7 @@ def predict(arguments: argparse.Namespace) -> int:
     total = sum(1 for _ in named_files(arguments.paths))
     if not total:
         raise InputError(f"no audio found in {' '.join(arguments.paths)}.")
-    detector = load_detector(arguments.model, arguments.device)
+    detector = load_detector(arguments.model, arguments.device, arguments.trust_network)
     verdicts = detector.predict_each(named_files(arguments.paths), arguments.workers)
     counts = {"leak": 0, "no_leak": 0, "failed": 0}
     with (

@@ -21,7 +21,7 @@ def train(config: TrainConfig, run: Run) -> int:
 
 def main() -> None:
     paths = ("data.store", "data.cache", "resume", "init_from", "augment.interference")
-    open_door("train", TrainConfig, train, paths)
+    open_door("train", TrainConfig, train, paths, free_keys=("network.extra", "loss.extra"))
 
 
 if __name__ == "__main__":

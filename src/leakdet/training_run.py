@@ -47,7 +47,7 @@ def train_in(
     trainer = fit(config, data, folder, extra)
     if not trainer.is_global_zero or not finish:  # the other ranks have done their part
         return None
-    best = load_mel_detector(best_checkpoint(trainer))
+    best = load_mel_detector(best_checkpoint(trainer), trust_network=config.network.name)
     recordings, audited = _evaluate(config, data, best)
     content = _save(data, best, recordings, audited, folder)
     _figures(trainer, recordings["val"], content, folder)

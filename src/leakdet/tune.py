@@ -218,7 +218,10 @@ def _final_models(config: TuneConfig, tuned: TrainConfig, value: float | None) -
         metrics[name] = train_in(folder / name, one) or {}
     again = metrics["best"]["val"]["recording"]["f1"]
     models = {name: folder / name / "model.safetensors" for name in metrics}
-    comparison = compared(models["untuned"], models["best"], config.labels.leak)
+    networks = (untuned.network.name, tuned.network.name)
+    comparison = compared(
+        models["untuned"], models["best"], config.labels.leak, trust_network=networks
+    )
     said = verdict(comparison)
     print(f"\n{said}")
     found: dict[str, Any] = {
@@ -239,7 +242,8 @@ def main() -> None:
     ARGUMENTS[:] = sys.argv[1:]
     # Hydra takes -m in front of the settings only, a person types it anywhere.
     sys.argv[1:] = sorted(sys.argv[1:], key=lambda argument: argument not in ("-m", "--multirun"))
-    open_door("tune", TuneConfig, tune, ("data.store", "data.cache", "tune.folder", "tune.storage"))
+    paths = ("data.store", "data.cache", "tune.folder", "tune.storage")
+    open_door("tune", TuneConfig, tune, paths, free_keys=("network.extra", "loss.extra"))
 
 
 if __name__ == "__main__":

@@ -1,11 +1,8 @@
 """Settings of the callbacks of a training."""
 
-import re
 from dataclasses import dataclass
 
-from leakdet.config.range_checks import documented, require
-
-NAMED = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+from leakdet.config.range_checks import documented, is_own, require
 
 
 @dataclass
@@ -34,5 +31,4 @@ class CallbacksConfig:
 
     def __post_init__(self) -> None:
         for name in self.extra:
-            ok = NAMED.fullmatch(name) is not None
-            require(ok, "callbacks.extra", name, "package.module:Class")
+            require(is_own(name), "callbacks.extra", name, "package.module:Class")

@@ -1,8 +1,9 @@
 """Settings of a model: its network, its loss, and how probabilities become a verdict."""
 
 from dataclasses import dataclass
+from typing import Any
 
-from leakdet.config.range_checks import check_ranges, documented
+from leakdet.config.range_checks import check_ranges, documented, is_own, require
 
 
 @dataclass
@@ -10,7 +11,10 @@ class NetworkConfig:
     """A network and its input layer, which is saved with the weights."""
 
     name: str = documented(
-        "paper", "Which network.", one_of=("paper", "dual_head", "linear", "compact")
+        "paper",
+        "Which network.",
+        one_of=("paper", "dual_head", "linear", "compact"),
+        or_own="Class",
     )
     input_norm: str = documented(
         "level_free",
@@ -32,16 +36,20 @@ class NetworkConfig:
     dropout: float = documented(
         0.25, "Share of activations that dropout sets to 0 in training.", at_least=0, below=1
     )
+    extra: dict[str, Any] = documented({}, "Settings of a network of your own, by keyword.")
 
     def __post_init__(self) -> None:
         check_ranges(self, "network.")
+        check_extra(self, "network.")
 
 
 @dataclass
 class LossConfig:
     """Class loss + aux_weight x leak loss."""
 
-    name: str = documented("ce", "Which class loss.", one_of=("ce", "weighted_ce", "focal"))
+    name: str = documented(
+        "ce", "Which class loss.", one_of=("ce", "weighted_ce", "focal"), or_own="function"
+    )
     aux_weight: float = documented(
         0.3, "Weight of the loss of the auxiliary leak head; 0: no such head.", at_least=0
     )
@@ -63,9 +71,11 @@ class LossConfig:
         "Allow more than one of class weights, leak_weight_boost, alpha and data.sampling, "
         "whose effects multiply.",
     )
+    extra: dict[str, Any] = documented({}, "Settings of a loss of your own, by keyword.")
 
     def __post_init__(self) -> None:
         check_ranges(self, "loss.")
+        check_extra(self, "loss.")
 
 
 @dataclass
@@ -107,3 +117,9 @@ class DecisionConfig:
 
     def __post_init__(self) -> None:
         check_ranges(self, "decision.")
+
+
+def check_extra(settings: NetworkConfig | LossConfig, prefix: str) -> None:
+    """Raise `SettingsError` where `extra` is given to what is built in: nothing would read it."""
+    name, extra = settings.name, settings.extra
+    require(not extra or is_own(name), f"{prefix}extra", extra, f"empty for {prefix}name={name}")

@@ -1,6 +1,7 @@
 """Settings as dataclass fields: declared with a sentence and a range, checked, read from JSON."""
 
 import math
+import re
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, field, fields
@@ -10,16 +11,26 @@ from leakdet.errors import SettingsError
 
 T = TypeVar("T")
 Bound = int | float | None
+OWN_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
 # OmegaConf's mark for "the user must give this"; spelt out so that settings need no OmegaConf
 MISSING: Any = "???"
 
 
+def is_own(name: str) -> bool:
+    """Whether `name` is that of a person's own class or function, `package.module:Name`."""
+    return OWN_NAME.fullmatch(name) is not None
+
+
 @dataclass(frozen=True)
 class Allowed:
-    """The values that a setting may take: listed ones, or finite numbers within bounds."""
+    """The values that a setting may take: listed ones, or finite numbers within bounds.
+
+    `or_own` allows besides the listed ones the name of a person's own, and says of what kind.
+    """
 
     one_of: tuple[str, ...] = ()
+    or_own: str = ""
     at_least: Bound = None
     above: Bound = None
     at_most: Bound = None
@@ -27,7 +38,7 @@ class Allowed:
 
     def __contains__(self, value: Any) -> bool:
         if self.one_of:
-            return value in self.one_of
+            return value in self.one_of or bool(self.or_own and is_own(value))
         return (
             math.isfinite(value)
             and (self.at_least is None or value >= self.at_least)
@@ -38,7 +49,8 @@ class Allowed:
 
     def __str__(self) -> str:
         if self.one_of:
-            return "one of " + ", ".join(self.one_of)
+            own = f", or package.module:{self.or_own} of your own" if self.or_own else ""
+            return "one of " + ", ".join(self.one_of) + own
         bounds = {
             "of at least": self.at_least,
             "above": self.above,
@@ -54,6 +66,7 @@ def documented(
     meaning: str,
     *,
     one_of: tuple[str, ...] = (),
+    or_own: str = "",
     at_least: Bound = None,
     above: Bound = None,
     at_most: Bound = None,
@@ -63,7 +76,7 @@ def documented(
 
     `check_ranges` reads it in `__post_init__`.
     """
-    allowed = Allowed(one_of, at_least, above, at_most, below)
+    allowed = Allowed(one_of, or_own, at_least, above, at_most, below)
     metadata = {"meaning": meaning, "allowed": None if allowed == Allowed() else allowed}
     if isinstance(default, list | dict):
         return cast(T, field(default_factory=lambda: copy(default), metadata=metadata))
@@ -101,4 +114,7 @@ def from_dict(kind: type[T], values: Mapping[str, Any], where: str) -> T:
             f"{where}: its {kind.__name__} has unknown fields {unknown} and lacks {missing}; "
             "the file was written by another version of leakdet."
         )
-    return kind(**values)
+    try:
+        return kind(**values)
+    except SettingsError as error:
+        raise SettingsError(f"{where}: {error}") from error

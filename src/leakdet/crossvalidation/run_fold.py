@@ -108,7 +108,7 @@ def run_fold(config: CrossvalConfig, store: Path, task: Task, folder: Path) -> d
     ) as work:
         data = LeakDataModule(settings, store, train, val)
         trainer = fit(settings, data, Path(work))
-        best = load_mel_detector(best_checkpoint(trainer))
+        best = load_mel_detector(best_checkpoint(trainer), trust_network=settings.network.name)
     rule = fit_rule(
         score_split(best, val, data.leak_label).window_prob,
         val.recording_offsets,

@@ -1,5 +1,7 @@
 """Losses as pure functions that return their parts."""
 
+from collections.abc import Callable
+from inspect import signature
 from typing import NamedTuple
 
 import torch
@@ -7,12 +9,14 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
+from leakdet._imports import import_named
 from leakdet.config import LossConfig
 from leakdet.detection.networks import Output
+from leakdet.errors import SettingsError
 
 
 class LossParts(NamedTuple):
-    """Each a mean over the batch: total = class_loss + aux_weight * leak_loss."""
+    """Means over the batch: total = class_loss + aux_weight * leak_loss."""
 
     total: Tensor
     class_loss: Tensor
@@ -24,18 +28,19 @@ def class_weights(
 ) -> Float[Tensor, " C"]:
     """Weight of each class, mean 1 before the leak's boost.
 
-    weighted_ce: proportional to 1 / n_c, where `mix` counts what the sampler really draws (a class that is never drawn gets 0);
-    focal: alpha for the leak, 1 - alpha for the rest; ce: 1.
+    weighted_ce: proportional to 1 / `mix`, the share of each class in what the sampler draws (0 for
+    a class that is never drawn); focal: alpha for the leak, 1 - alpha for the rest; others: 1.
     """
-    if config.name == "focal":
-        weights = torch.full_like(mix, 1.0 - config.alpha)
-        weights[leak_index] = config.alpha
-        return weights
-    if config.name == "ce":
-        return torch.ones_like(mix)
-    inverse = torch.where(mix > 0, 1.0 / mix.clamp(min=1e-12), 0.0)
-    weights = inverse / inverse[mix > 0].mean()
-    weights[leak_index] *= config.leak_weight_boost
+    match config.name:
+        case "focal":
+            weights = torch.full_like(mix, 1.0 - config.alpha)
+            weights[leak_index] = config.alpha
+        case "weighted_ce":
+            inverse = torch.where(mix > 0, 1.0 / mix.clamp(min=1e-12), 0.0)
+            weights = inverse / inverse[mix > 0].mean()
+            weights[leak_index] *= config.leak_weight_boost
+        case _:
+            weights = torch.ones_like(mix)
     return weights
 
 
@@ -43,12 +48,59 @@ def class_loss(
     logits: Float[Tensor, "B C"],
     class_id: Int[Tensor, " B"],
     weights: Float[Tensor, " C"],
+    config: LossConfig,
+) -> Float[Tensor, " B"]:
+    """The class loss of each sample that `config` names.
+
+    A person's own function gets the float32 logits, the class ids and `config.extra`; weights and
+    label smoothing are those of the built-in losses.
+
+    Raises:
+        SettingsError: `package.module:function` gives no loss per sample; see also `own_loss`.
+    """
+    match config.name:
+        case "ce" | "weighted_ce":
+            return focal_loss(logits, class_id, weights, 0.0, config.label_smoothing)
+        case "focal":
+            return focal_loss(logits, class_id, weights, config.gamma, config.label_smoothing)
+    loss = own_loss(config)(logits.float(), class_id, **config.extra)
+    if not isinstance(loss, Tensor) or loss.shape != class_id.shape:
+        shape = list(loss.shape) if isinstance(loss, Tensor) else type(loss).__name__
+        raise SettingsError(
+            f"loss.name={config.name}: it returned {shape} for {len(class_id)} samples; it must "
+            "return one loss for each, a tensor [B], not their mean."
+        )
+    return loss
+
+
+def own_loss(config: LossConfig) -> Callable[..., object]:
+    """The function `package.module:function` that `config` names.
+
+    Raises:
+        SettingsError: there is no such function, or it does not take `config.extra`.
+    """
+    function: Callable[..., object] = import_named("loss.name", config.name)
+    try:
+        signature(function).bind(None, None, **config.extra)
+    except TypeError as error:
+        raise SettingsError(
+            f"loss.extra={config.extra}: {config.name}(class_logits, class_id, **loss.extra) cannot "
+            f"be called ({error})."
+        ) from error
+    return function
+
+
+def focal_loss(
+    logits: Float[Tensor, "B C"],
+    class_id: Int[Tensor, " B"],
+    weights: Float[Tensor, " C"],
     gamma: float,
     label_smoothing: float = 0.0,
 ) -> Float[Tensor, " B"]:
-    """(1 - p)^gamma * weighted cross-entropy per sample, p the probability given to the true class (Lin et al. 2017).
+    """(1 - p)^gamma * weighted cross-entropy of each sample, p the probability of its true class [Lin et al. 2017].
 
-    gamma = 0 is weighted cross-entropy. With label smoothing s the target is 1 - s on the true class and s / C on every class.
+    gamma = 0 is weighted cross-entropy. With label smoothing s the target is 1 - s on the true
+    class and s / C on every class.
     """
     log_prob = functional.log_softmax(logits.float(), -1)
     true = log_prob.gather(1, class_id[:, None]).squeeze(1)
@@ -65,7 +117,10 @@ def leak_loss(
     pos_weight: float = 1.0,
     label_smoothing: float = 0.0,
 ) -> Float[Tensor, " B"]:
-    """Binary cross-entropy per sample; leaks count `pos_weight` times, targets are 1 - s / 2 and s / 2 under smoothing s."""
+    """Binary cross-entropy of each sample; leaks count `pos_weight` times.
+
+    With label smoothing s the targets are 1 - s / 2 and s / 2.
+    """
     target = is_leak * (1.0 - label_smoothing) + label_smoothing / 2
     positive = None if pos_weight == 1 else leak_logit.new_full((), pos_weight, dtype=torch.float32)
     return functional.binary_cross_entropy_with_logits(
@@ -82,13 +137,13 @@ def loss_parts(
     leak_index: int,
     count: float | None = None,
 ) -> LossParts:
-    """Both losses over a batch. `sample_weight` scales a sample's share; the mean is over samples, so batches add up.
+    """Both losses of a batch, each sample times `sample_weight`, as sums divided by `count`.
 
-    `count` replaces the number of samples in the mean: a batch that is a piece of a larger one divides by the larger number.
+    `count` is the number of samples by default; for a part of a larger batch it is that of the
+    larger one, so that the parts add up.
     """
-    gamma = config.gamma if config.name == "focal" else 0.0
     count = len(class_id) if count is None else count
-    classes = class_loss(output.class_logits, class_id, weights, gamma, config.label_smoothing)
+    classes = class_loss(output.class_logits, class_id, weights, config)
     is_leak = (class_id == leak_index).float()
     leaks = leak_loss(output.leak_logit, is_leak, config.pos_weight, config.label_smoothing)
     class_part = (classes * sample_weight).sum() / count
@@ -99,30 +154,29 @@ def loss_parts(
 def chance_loss(
     class_id: Int[Tensor, " B"], weights: Float[Tensor, " C"], config: LossConfig
 ) -> float:
-    """The class loss of a network that gives every class the same probability: ln C, weighted and focused as configured."""
+    """Mean class loss at equal logits: ln C for plain cross-entropy."""
     logits = torch.zeros(len(class_id), len(weights), device=class_id.device)
-    gamma = config.gamma if config.name == "focal" else 0.0
-    return float(class_loss(logits, class_id, weights, gamma, config.label_smoothing).mean())
+    return float(class_loss(logits, class_id, weights, config).mean())
 
 
 def effective_balance(
     mix: Float[Tensor, " C"], weights: Float[Tensor, " C"]
 ) -> Float[Tensor, " C"]:
-    """Share of each class in the class loss: what the sampler draws of it (`mix`, or that times the samples' own weights)
-    times what the loss makes of it.
-    """
-    pull = mix * weights
-    return pull / pull.sum()
+    """Share of each class in the class loss, from its share in the batches and its weight."""
+    product = mix * weights
+    return product / product.sum()
 
 
 def balance_levers(config: LossConfig, sampling: str) -> list[str]:
-    """The settings that shift the class balance. They multiply, so more than one is refused unless told."""
+    """The settings, `name=value`, that shift the class balance; their effects multiply."""
+    weighted = config.name == "weighted_ce"
     active = {
         f"data.sampling={sampling}": sampling != "natural",
-        "loss.name=weighted_ce": config.name == "weighted_ce"
-        and sampling == "natural",  # else its weights are all 1
-        f"loss.leak_weight_boost={config.leak_weight_boost:g}": config.name == "weighted_ce"
-        and config.leak_weight_boost != 1,
+        # after another sampling its weights are all 1
+        "loss.name=weighted_ce": weighted and sampling == "natural",
+        f"loss.leak_weight_boost={config.leak_weight_boost:g}": (
+            weighted and config.leak_weight_boost != 1
+        ),
         f"loss.alpha={config.alpha:g}": config.name == "focal" and config.alpha != 0.5,
         f"loss.pos_weight={config.pos_weight:g}": config.aux_weight > 0 and config.pos_weight != 1,
     }

@@ -1,10 +1,10 @@
-"""The networks: log-mel in dB to class logits and a leak logit. Each carries its input layer, saved with its weights.
+"""The networks: log-mel in dB to class logits and a leak logit. Each holds its own input layer.
 
-Frequency position is kept in all of them: a leak is told by where its noise lies, and pooling over the whole frequency axis
-loses just that.
+All of them keep the position along frequency, because a leak shows in where its noise lies.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from inspect import signature
 from typing import NamedTuple, TypeVar
 
 import torch
@@ -12,10 +12,19 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
+from leakdet._imports import import_named
 from leakdet.config import NetworkConfig
+from leakdet.config.range_checks import is_own
 from leakdet.detection.dropout import Dropout
+from leakdet.detection.input_layer import InputLayer
+from leakdet.errors import SettingsError
 
 Result = TypeVar("Result")
+
+# Max. input elements per inference chunk: on a CPU so that activations fit in its cache (twice as
+# fast, docs/benchmarks.md), on an accelerator so that it is busy.
+CPU_CHUNK_ELEMENTS = 1 << 16
+ACCELERATOR_CHUNK_ELEMENTS = 1 << 20
 
 
 class Output(NamedTuple):
@@ -25,84 +34,30 @@ class Output(NamedTuple):
     leak_logit: Tensor
 
 
-# Numbers that enter the convolutions at once in inference. A processor is twice as fast where what they make of them fits its
-# cache (docs/benchmarks.md); an accelerator wants much to do at a time.
-CPU_NUMBERS = 1 << 16
-ACCELERATOR_NUMBERS = 1 << 20
-
-
-class InputLayer(nn.Module):
-    """Segments side by side as columns, averaged `time_pool` at a time, freed of level, standardised per band.
-
-    Shape:
-        mel [B, S, M, T] in dB -> [B, 1, M, ceil(S * T / time_pool)]
-    """
-
-    band_mean: Tensor
-    band_deviation: Tensor
-
-    def __init__(self, config: NetworkConfig, mels: int) -> None:
-        super().__init__()
-        self.time_pool = config.time_pool
-        self.level_free = config.input_norm == "level_free"
-        self.register_buffer("band_mean", torch.zeros(mels))
-        self.register_buffer("band_deviation", torch.ones(mels))
-
-    def forward(self, mel: Float[Tensor, "B S M T"]) -> Float[Tensor, "B 1 M C"]:
-        columns = self.columns(mel)
-        return ((columns - self.band_mean[:, None]) / self.band_deviation[:, None])[:, None]
-
-    def columns(self, mel: Float[Tensor, "B S M T"]) -> Float[Tensor, "B M C"]:
-        """What is standardised: everything before the per-band mean and deviation."""
-        columns = mel.permute(0, 2, 1, 3).flatten(2)
-        if self.time_pool > 1:
-            columns = functional.avg_pool1d(
-                columns, self.time_pool, ceil_mode=True, count_include_pad=False
-            )
-        if self.level_free:
-            columns = columns - columns.mean((1, 2), keepdim=True)
-        return columns
-
-    def numbers(self, mel: Float[Tensor, "_ S M T"]) -> int:
-        """How many numbers a sample is afterwards."""
-        _, segments, mels, frames = mel.shape
-        return mels * -(-segments * frames // self.time_pool)
-
-    @torch.no_grad()
-    def fit(self, batches: Iterable[Float[Tensor, "_ S M T"]]) -> None:
-        """Per-band mean and deviation over training samples. A band that never varies keeps deviation 1."""
-        count = 0
-        total = torch.zeros_like(self.band_mean, dtype=torch.float64)
-        squares = torch.zeros_like(total)
-        for mel in batches:
-            columns = self.columns(mel.float()).double()
-            count += columns.shape[0] * columns.shape[2]
-            total += columns.sum((0, 2))
-            squares += columns.square().sum((0, 2))
-        mean = total / max(1, count)
-        deviation = (squares / max(1, count) - mean.square()).clamp(min=0).sqrt()
-        self.band_mean.copy_(mean)
-        self.band_deviation.copy_(torch.where(deviation > 1e-3, deviation, 1.0))
-
-
 class Network(nn.Module):
     """Input layer, body, class head and auxiliary leak head.
+
+    A subclass builds its body, calls `add_heads`, and computes `features`. It is made with
+    `(config, mels, columns, classes, **config.extra)`, where the body's input is [B, 1, mels, columns].
 
     Shape:
         mel [B, S, M, T] in dB -> class_logits [B, C], leak_logit [B]
     """
 
-    def __init__(self, config: NetworkConfig, mels: int, classes: int) -> None:
+    cls_head: nn.Module
+    leak_head: nn.Module
+
+    def __init__(self, config: NetworkConfig, mels: int) -> None:
         super().__init__()
         self.input = InputLayer(config, mels)
-        self.cls_head: nn.Module
-        self.leak_head: nn.Module
 
-    def _heads(self, features: int, classes: int) -> None:
+    def add_heads(self, features: int, classes: int) -> None:
+        """Both heads, on the given number of features."""
         self.cls_head = nn.Linear(features, classes)
         self.leak_head = nn.Linear(features, 1)
 
     def features(self, x: Float[Tensor, "B 1 M C"]) -> Float[Tensor, "B F"]:
+        """What the heads see of the input layer's output."""
         raise NotImplementedError
 
     def forward(self, mel: Float[Tensor, "B S M T"]) -> Output:
@@ -110,27 +65,27 @@ class Network(nn.Module):
         return Output(self.cls_head(features), self.leak_head(features).squeeze(-1))
 
     def infer(self, mel: Float[Tensor, "B S M T"]) -> Output:
-        """As `forward`, for any number of samples of any float type on any device, piece by piece."""
-        outputs = self._piecewise(self, mel)
+        """As `forward`, in chunks, for any number of samples of any float type on any device."""
+        outputs = self._in_chunks(self, mel)
         return Output(*map(torch.cat, zip(*outputs, strict=True)))
 
     def embed(self, mel: Float[Tensor, "B S M T"]) -> Float[Tensor, "B F"]:
         """Features before the heads, for the same inputs as `infer`."""
-        return torch.cat(self._piecewise(lambda piece: self.features(self.input(piece)), mel))
+        return torch.cat(self._in_chunks(lambda chunk: self.features(self.input(chunk)), mel))
 
-    def _piecewise(self, compute: Callable[[Tensor], Result], mel: Tensor) -> list[Result]:
+    def _in_chunks(self, compute: Callable[[Tensor], Result], mel: Tensor) -> list[Result]:
         device = self.input.band_mean.device
-        most = CPU_NUMBERS if device.type == "cpu" else ACCELERATOR_NUMBERS
-        pieces = torch.split(mel, max(1, most // self.input.numbers(mel)))
-        return [compute(piece.to(device).float()) for piece in pieces]
+        most = CPU_CHUNK_ELEMENTS if device.type == "cpu" else ACCELERATOR_CHUNK_ELEMENTS
+        chunks = torch.split(mel, max(1, most // self.input.elements_per_sample(mel)))
+        return [compute(chunk.to(device).float()) for chunk in chunks]
 
 
 class Linear(Network):
     """Logistic regression on the log-mel averaged over time: what every other network must beat."""
 
     def __init__(self, config: NetworkConfig, mels: int, columns: int, classes: int) -> None:
-        super().__init__(config, mels, classes)
-        self._heads(mels, classes)
+        super().__init__(config, mels)
+        self.add_heads(mels, classes)
 
     def features(self, x: Float[Tensor, "B 1 M C"]) -> Float[Tensor, "B F"]:
         return x.mean(-1).flatten(1)
@@ -140,13 +95,13 @@ class Paper(Network):
     """One convolution of 3x3, max-pool 2x2, dropout, one dense layer (Ma et al. 2025; its depth and width are ours)."""
 
     def __init__(self, config: NetworkConfig, mels: int, columns: int, classes: int) -> None:
-        super().__init__(config, mels, classes)
+        super().__init__(config, mels)
         self.conv = _conv(1, config.conv_channels, columns)
         self.pool = nn.MaxPool2d((min(2, mels), min(2, columns)))
         pooled = (mels // min(2, mels)) * (columns // min(2, columns))
         self.dropout = Dropout(config.dropout)
         self.dense = nn.Linear(config.conv_channels * pooled, config.dense)
-        self._heads(config.dense, classes)
+        self.add_heads(config.dense, classes)
 
     def features(self, x: Float[Tensor, "B 1 M C"]) -> Float[Tensor, "B F"]:
         pooled = self.pool(self.conv(x)).relu()
@@ -157,13 +112,13 @@ class DualHead(Network):
     """The predecessor's network, its kernels no wider than its input: with one column it has 61,632 fewer dead weights."""
 
     def __init__(self, config: NetworkConfig, mels: int, columns: int, classes: int) -> None:
-        super().__init__(config, mels, classes)
+        super().__init__(config, mels)
         self.conv1 = _conv(1, 32, columns)
         self.conv2 = _conv(32, 64, columns)
         self.conv3 = _conv(64, 128, columns)
         self.dropout = Dropout(config.dropout)
         self.fc1 = nn.Linear(2048, 256)
-        self._heads(256, classes)
+        self.add_heads(256, classes)
 
     def features(self, x: Float[Tensor, "B 1 M C"]) -> Float[Tensor, "B F"]:
         x = self.conv1(x).relu()
@@ -182,7 +137,7 @@ class Compact(Network):
     """
 
     def __init__(self, config: NetworkConfig, mels: int, columns: int, classes: int) -> None:
-        super().__init__(config, mels, classes)
+        super().__init__(config, mels)
         channels, stride = config.conv_channels, (min(2, mels), min(2, columns))
         height, width = -(-mels // stride[0]), -(-columns // stride[1])
         self.conv = _conv(1, channels, columns, height=5)
@@ -194,7 +149,7 @@ class Compact(Network):
         self.pool = nn.AvgPool1d(min(2, height))
         self.dropout = Dropout(config.dropout)
         self.dense = nn.Linear(2 * channels * (height // min(2, height)), config.dense)
-        self._heads(config.dense, classes)
+        self.add_heads(config.dense, classes)
 
     def features(self, x: Float[Tensor, "B 1 M C"]) -> Float[Tensor, "B F"]:
         x = self.norm1(self.conv(x)).relu()
@@ -216,21 +171,61 @@ def _conv(inputs: int, outputs: int, columns: int, height: int = 3, groups: int 
 def make_network(config: NetworkConfig, mel_shape: tuple[int, int, int], classes: int) -> Network:
     """The network that `config` names for samples of [segments, mels, frames].
 
+    Raises `SettingsError` as `network_class` does, and where a person's own network gives other shapes than it must.
+
     >>> make_network(NetworkConfig(), (30, 64, 1), 2)(torch.zeros(4, 30, 64, 1)).class_logits.shape
     torch.Size([4, 2])
     """
     segments, mels, frames = mel_shape
     columns = -(-segments * frames // config.time_pool)
+    network = network_class(config)(config, mels, columns, classes, **config.extra)
+    if is_own(config.name):
+        _check_outputs(network, config.name, mel_shape, classes)
+    return network
+
+
+def network_class(config: NetworkConfig) -> Callable[..., Network]:
+    """The class that `config` names; a name `package.module:Class` is imported.
+
+    Raises:
+        SettingsError: there is no such class, it is no `Network`, or it does not take `config.extra`.
+    """
     match config.name:
         case "linear":
-            return Linear(config, mels, columns, classes)
+            return Linear
         case "paper":
-            return Paper(config, mels, columns, classes)
+            return Paper
         case "dual_head":
-            return DualHead(config, mels, columns, classes)
+            return DualHead
         case "compact":
-            return Compact(config, mels, columns, classes)
-    raise ValueError(config.name)
+            return Compact
+    own = import_named("network.name", config.name)
+    if not (isinstance(own, type) and issubclass(own, Network)):
+        raise SettingsError(
+            f"network.name={config.name}: it is no subclass of {Network.__module__}.Network."
+        )
+    try:
+        signature(own).bind(config, 1, 1, 2, **config.extra)
+    except TypeError as error:
+        raise SettingsError(
+            f"network.extra={config.extra}: {config.name}(config, mels, columns, classes, "
+            f"**network.extra) cannot be called ({error})."
+        ) from error
+    return own
+
+
+@torch.no_grad()
+def _check_outputs(
+    network: Network, name: str, mel_shape: tuple[int, int, int], classes: int
+) -> None:
+    output = network.eval()(torch.zeros(2, *mel_shape))
+    network.train()
+    shapes = [tuple(logits.shape) for logits in output] if isinstance(output, Output) else output
+    if shapes != [(2, classes), (2,)]:
+        raise SettingsError(
+            f"network.name={name}: for 2 samples and {classes} classes it gives {shapes}; it must give "
+            f"Output(class_logits, leak_logit) of shapes [(2, {classes}), (2,)]."
+        )
 
 
 def leak_probability(output: Output, leak_index: int, blend: float) -> Float[Tensor, " B"]:
@@ -242,20 +237,3 @@ def leak_probability(output: Output, leak_index: int, blend: float) -> Float[Ten
     return (
         prob if blend == 1.0 else blend * prob + (1.0 - blend) * output.leak_logit.float().sigmoid()
     )
-
-
-@torch.no_grad()
-def multiply_adds(network: Network, mel_shape: tuple[int, int, int]) -> int:
-    """Multiplications that one sample of [segments, mels, frames] takes in convolutions and dense layers."""
-    counted: list[int] = []
-
-    def count(layer: nn.Module, _: tuple[Tensor, ...], found: Tensor) -> None:
-        assert isinstance(layer.weight, Tensor)
-        counted.append(found.numel() * layer.weight[0].numel())
-
-    layers = [layer for layer in network.modules() if isinstance(layer, nn.Conv2d | nn.Linear)]
-    handles = [layer.register_forward_hook(count) for layer in layers]
-    network.eval()(torch.zeros(1, *mel_shape))
-    for handle in handles:
-        handle.remove()
-    return sum(counted)

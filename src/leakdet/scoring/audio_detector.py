@@ -1,7 +1,7 @@
 """A trained detector for recordings: files, folders or arrays of sound to verdicts."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar, overload
@@ -157,20 +157,24 @@ def _sources(recordings: Any) -> Iterator[Source]:
             )
 
 
-def load_detector(path: PathLike, device: str = "auto") -> Detector:
+def load_detector(
+    path: PathLike, device: str = "auto", trust_network: str | Sequence[str] = ()
+) -> Detector:
     """The detector of a model file, a training checkpoint, or the folder of a training run.
 
     Of a folder, `model.safetensors` is taken, else `checkpoints/best_f1.ckpt`. `device` is auto (a
-    GPU where there is one), cpu, cuda, cuda:N or mps.
+    GPU where there is one), cpu, cuda, cuda:N or mps. A network that is no part of leakdet is
+    imported only where `trust_network` gives its name, `package.module:Class`.
 
     >>> load_detector("model.safetensors", device="cpu").predict("recording.wav").windows[0]
     Window(start_s=0.0, end_s=0.25, leak_prob=...)
 
     Raises:
-        InputError: there is no model, it is damaged, or the machine lacks the device.
+        InputError: there is no model, it is damaged, its network is not trusted, or the machine
+            lacks the device.
     """
     model = model_in(Path(path))
-    return Detector(load_mel_detector(model, chosen_device(device)), model)
+    return Detector(load_mel_detector(model, chosen_device(device), trust_network), model)
 
 
 def model_in(path: Path) -> Path:

@@ -1,29 +1,31 @@
-"""The model file: one `.safetensors` of weights whose metadata is JSON. Nothing executable is ever loaded.
+"""The model file: one `.safetensors` of weights whose metadata is JSON. Nothing in it is executed.
 
-A training checkpoint carries the same JSON beside its weights, so that it alone is enough to evaluate and predict.
+A training checkpoint carries the same JSON beside its weights, so that it alone is enough to
+evaluate and predict.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
 import leakdet
 from leakdet.config import NetworkConfig, SignalConfig, from_dict
+from leakdet.config.range_checks import is_own
 from leakdet.detection.decision import DecisionRule
 from leakdet.detection.detector import MelDetector, sample_shape
 from leakdet.detection.labels import LabelMap
-from leakdet.detection.networks import make_network
-from leakdet.errors import InputError, LeakdetError
+from leakdet.detection.networks import Network, make_network
+from leakdet.errors import InputError, SettingsError
 from leakdet.storage.ailh_weights import AILH_SIGNAL, convert, read_state
 from leakdet.storage.atomic import whole_file
+from leakdet.storage.torch_file import read_torch
 
 FORMAT_VERSION = 1
 CARD_KEY = "leakdet"  # of the safetensors metadata, and of the checkpoint
@@ -42,7 +44,7 @@ def make_card(
     training: Mapping[str, Any],
     metrics: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Everything but the weights, as plain values; `detector_of` reads it back."""
+    """Everything but the weights, as plain values."""
     return {
         "format_version": FORMAT_VERSION,
         "created_by": f"leakdet {leakdet.__version__}",
@@ -65,17 +67,23 @@ def make_card(
 
 
 def save_model(path: Path, weights: Mapping[str, Tensor], card: Mapping[str, Any]) -> None:
-    """Write beside the target and rename, so that a file of this name is always whole."""
+    """Write a model file atomically."""
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
-    with whole_file(path) as beside:
-        save_file(tensors, beside, metadata={CARD_KEY: json.dumps(card)})
+    with whole_file(path) as partial:
+        save_file(tensors, partial, metadata={CARD_KEY: json.dumps(card)})
 
 
-def load_mel_detector(path: Path, device: str = "cpu") -> MelDetector:
-    """Read a model file, a training checkpoint, or the predecessor's `best.pth`.
+def load_mel_detector(
+    path: Path, device: str = "cpu", trust_network: str | Sequence[str] = ()
+) -> MelDetector:
+    """Read a model file, a training checkpoint, or the `best.pth` of AILH.
+
+    A model whose network is a person's own, `package.module:Class`, loads only where `trust_network`
+    names it: a file never chooses what is imported.
 
     Raises:
-        InputError: missing, cut off, no model of leakdet, of a newer format, or its weights do not fit its network.
+        InputError: missing, cut off, no model of leakdet, of a newer format, with a network that is
+            not trusted or not installed, or with weights that do not fit the network.
     """
     if not path.is_file():
         raise InputError(f"{path}: there is no such model file.")
@@ -83,54 +91,68 @@ def load_mel_detector(path: Path, device: str = "cpu") -> MelDetector:
         case ".ckpt":
             card, weights = _read_checkpoint(path)
         case ".pth" | ".pt":
-            card, weights = _read_predecessor(path)
+            card, weights = _read_ailh_weights(path)
         case _:
             card, weights = _read_model(path)
+    _check_card(path, card)
     try:
-        return detector_of(card, weights, str(path), device)
+        stored = card["labels"]
+        labels = LabelMap(stored["mode"], tuple(stored["names"]), int(stored["leak_index"]))
+        segments, mels, frames = map(int, card["mel_shape"])
+        unit, blend = str(card["unit"]), float(card["blend"])
+        rule = DecisionRule.from_json(card["decision_rule"])
+        signal = SignalConfig.from_dict(card["signal"], str(path)) if card["signal"] else None
+        # files of leakdet 0.1.0 have no `extra`
+        config = from_dict(NetworkConfig, {"extra": {}} | card["network"], str(path))
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path}: its description is not one of leakdet ({error!r}).") from error
+    _check_trusted(path, config.name, trust_network)
+    mel_shape = (segments, mels, frames)
+    network = _network(path, config, sample_shape(mel_shape, unit), len(labels.names), weights)
+    return MelDetector(
+        network.to(device).eval(), labels, mel_shape, unit, blend, rule, signal, card
+    )
 
 
-def detector_of(
-    card: dict[str, Any], weights: Mapping[str, Tensor], where: str, device: str = "cpu"
-) -> MelDetector:
-    """Raises `InputError` on a newer format, a lacking field, or weights that do not fit."""
+def _check_card(path: Path, card: Mapping[str, Any]) -> None:
     version = card.get("format_version")
     if version != FORMAT_VERSION:
         raise InputError(
-            f"{where}: its format version is {version}, this leakdet reads {FORMAT_VERSION}."
+            f"{path}: its format version is {version}, this leakdet reads {FORMAT_VERSION}."
         )
     lacking = [name for name in _NEEDED if name not in card]
     if lacking:
-        raise InputError(f"{where}: its description lacks {lacking}.")
-    labels = LabelMap(
-        card["labels"]["mode"], tuple(card["labels"]["names"]), int(card["labels"]["leak_index"])
-    )
-    segments, mels, frames = (int(size) for size in card["mel_shape"])
-    config = from_dict(NetworkConfig, card["network"], where)
-    network = make_network(
-        config, sample_shape((segments, mels, frames), card["unit"]), len(labels.names)
-    )
-    _load_weights(network, weights, where)
-    return MelDetector(
-        network=network.to(device).eval(),
-        labels=labels,
-        mel_shape=(segments, mels, frames),
-        unit=str(card["unit"]),
-        blend=float(card["blend"]),
-        rule=DecisionRule.from_json(card["decision_rule"]),
-        signal=SignalConfig.from_dict(card["signal"], where) if card["signal"] else None,
-        card=card,
-    )
+        raise InputError(f"{path}: its description lacks {lacking}.")
 
 
-def _load_weights(network: torch.nn.Module, weights: Mapping[str, Tensor], where: str) -> None:
+def _check_trusted(path: Path, name: str, trust_network: str | Sequence[str]) -> None:
+    trusted = [trust_network] if isinstance(trust_network, str) else trust_network
+    if is_own(name) and name not in trusted:
+        raise InputError(
+            f"{path}: its network {name} is no part of leakdet and was not loaded. If you trust that "
+            f"code, add --trust-network {name} (in Python trust_network={name!r}, in a training "
+            f"network.name={name})."
+        )
+
+
+def _network(
+    path: Path,
+    config: NetworkConfig,
+    shape: tuple[int, int, int],
+    classes: int,
+    weights: Mapping[str, Tensor],
+) -> Network:
+    """The network with its weights; those of a compiled network load too."""
+    try:
+        network = make_network(config, shape, classes)
+    except SettingsError as error:
+        raise InputError(f"{path}: its network cannot be loaded. {error}") from error
     plain = {name.replace("_orig_mod.", ""): tensor for name, tensor in weights.items()}
     try:
         network.load_state_dict(plain, strict=True)
     except RuntimeError as error:
-        raise InputError(f"{where}: its weights do not fit its network: {error}") from error
+        raise InputError(f"{path}: its weights do not fit its network: {error}") from error
+    return network
 
 
 def _read_model(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -146,40 +168,31 @@ def _read_model(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
 
 def _read_checkpoint(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    try:
-        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
-    except LeakdetError:
-        raise
-    except (
-        Exception
-    ) as error:  # torch raises several kinds for a cut-off file and for pickles that it refuses
-        raise InputError(
-            f"{path}: not a whole training checkpoint ({str(error).splitlines()[0]})."
-        ) from error
+    checkpoint = read_torch(path, "training checkpoint")
     if not isinstance(checkpoint, dict) or CARD_KEY not in checkpoint:
         raise InputError(f"{path}: a checkpoint, but not one of leakdet.")
     prefix = "network."
     weights = {
-        n.removeprefix(prefix): t
-        for n, t in checkpoint["state_dict"].items()
-        if n.startswith(prefix)
+        name.removeprefix(prefix): tensor
+        for name, tensor in checkpoint["state_dict"].items()
+        if name.startswith(prefix)
     }
     return _card(path, checkpoint[CARD_KEY]), weights
 
 
-def _read_predecessor(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    found = convert(read_state(path), str(path))
+def _read_ailh_weights(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    converted = convert(read_state(path), str(path))
     card = make_card(
         signal=AILH_SIGNAL,
-        labels=found.labels,
-        network=found.network,
+        labels=converted.labels,
+        network=converted.network,
         mel_shape=AILH_SIGNAL.mel_shape,
         unit="segment",
         blend=0.5,
         rule=DecisionRule(pooling="vote", vote_fraction=0.5, threshold=0.5, policy="fixed"),
         training={"converted_from": path.name, "epoch": None},
     )
-    return card, found.weights
+    return card, converted.weights
 
 
 def _card(path: Path, text: str) -> dict[str, Any]:

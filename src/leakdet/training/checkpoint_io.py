@@ -10,6 +10,7 @@ from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 
 from leakdet.errors import InputError
 from leakdet.storage.atomic import whole_file
+from leakdet.storage.torch_file import read_torch
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
@@ -57,12 +58,7 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     """
     if not path.is_file():
         raise InputError(f"{path}: there is no such checkpoint.")
-    try:
-        found = torch.load(path, map_location="cpu", weights_only=True)
-    # torch raises many kinds for a cut-off file and for pickles that it refuses
-    except Exception as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(f"{path}: not a whole training checkpoint ({reason}).") from error
-    if not isinstance(found, dict) or "state_dict" not in found or "loops" not in found:
+    checkpoint = read_torch(path, "training checkpoint")
+    if not isinstance(checkpoint, dict) or not checkpoint.keys() >= {"state_dict", "loops"}:
         raise InputError(f"{path}: not a training checkpoint of leakdet.")
-    return found
+    return checkpoint

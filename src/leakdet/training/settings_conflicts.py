@@ -4,13 +4,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from leakdet.config import TrainConfig, TrainerFlags
-from leakdet.detection.losses import balance_levers
+from leakdet.config.range_checks import is_own
+from leakdet.detection.losses import balance_levers, own_loss
+from leakdet.detection.networks import network_class
 from leakdet.errors import SettingsError
 from leakdet.training.callbacks.own_callbacks import own_classes
 
 
 def check_settings(config: TrainConfig) -> None:
     """Raise `SettingsError` where the settings contradict each other or name what is not there."""
+    network_class(config.network)
+    if is_own(config.loss.name):
+        own_loss(config.loss)
     check_balance(config)
     own_classes(config.callbacks.extra)
     partial = partial_validation(config.trainer)

@@ -27,7 +27,7 @@ def initialise(
         InputError: no model, or one of another signal, network or vocabulary.
         SettingsError: a model file has no optimiser, schedule or best score to keep.
     """
-    model = load_mel_detector(source)
+    model = load_mel_detector(source, trust_network=config.network.name)
     if model.signal and data.train_split.signal and model.signal != data.train_split.signal:
         differing = "; ".join(model.signal.differences(data.train_split.signal))
         raise InputError(

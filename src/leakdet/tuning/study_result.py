@@ -1,7 +1,7 @@
 """What a study ends in: the winner's settings, the table of trials, and whether the gain is larger than the noise."""
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -94,13 +94,17 @@ def write_trials(study: optuna.Study, path: Path) -> None:
 
 
 def compared(
-    untuned: Path, tuned: Path, leak: str | None = None, replicates: int = 2000
+    untuned: Path,
+    tuned: Path,
+    leak: str | None = None,
+    replicates: int = 2000,
+    trust_network: Sequence[str] = (),
 ) -> dict[str, Any]:
     """F1 and AUROC of the tuned model minus those of the untuned on the same recordings of val and, where there is one, test.
 
     Intervals resample the groups by which the store was split, where it names them.
     """
-    detectors = [load_mel_detector(path) for path in (untuned, tuned)]
+    detectors = [load_mel_detector(path, trust_network=trust_network) for path in (untuned, tuned)]
     store = Path(detectors[1].card["training"]["store"])
     found: dict[str, Any] = {}
     for name in [name for name in ("val", "test") if name in splits_there(store)]:

@@ -8,6 +8,11 @@ from leakdet.errors import SettingsError
     ("kind", "changes", "message"),
     [
         (NetworkConfig, {"name": "transformer"}, "one of paper, dual_head, linear"),
+        (NetworkConfig, {"name": "my package:Net"}, "package.module:Class of your own"),
+        (NetworkConfig, {"name": "package.:Net"}, "package.module:Class of your own"),
+        (NetworkConfig, {"extra": {"width": 3}}, r"network\.extra=\{'width': 3\} .*empty for"),
+        (LossConfig, {"name": "focall"}, "focal, or package.module:function of your own"),
+        (LossConfig, {"extra": {"power": 3}}, r"loss\.extra=\{'power': 3\} .*loss\.name=ce"),
         (NetworkConfig, {"dropout": 1.0}, r"network\.dropout=1\.0 .*below 1"),
         (NetworkConfig, {"time_pool": 0}, r"network\.time_pool=0"),
         (LossConfig, {"alpha": 2.0}, r"loss\.alpha=2\.0"),
@@ -20,3 +25,8 @@ from leakdet.errors import SettingsError
 def test_a_bad_value_names_the_setting_and_what_is_allowed(kind, changes, message: str):
     with pytest.raises(SettingsError, match=message):
         kind(**changes)
+
+
+def test_a_persons_own_takes_any_settings():
+    assert NetworkConfig("nets:Net", extra={"width": 3}).extra == {"width": 3}
+    assert LossConfig("my.losses:focal", extra={"power": 2.0}).name == "my.losses:focal"

@@ -1,3 +1,6 @@
+import sys
+import types
+
 import numpy as np
 import pytest
 import torch
@@ -9,12 +12,15 @@ from torch.nn import functional
 from leakdet.config import LossConfig
 from leakdet.detection.losses import (
     balance_levers,
-    class_loss,
+    chance_loss,
     class_weights,
+    effective_balance,
+    focal_loss,
     leak_loss,
     loss_parts,
 )
 from leakdet.detection.networks import Output
+from leakdet.errors import SettingsError
 
 GENERATOR = torch.Generator().manual_seed(0)
 LOGITS = torch.randn(40, 3, generator=GENERATOR)
@@ -24,7 +30,7 @@ ONES = torch.ones(3)
 
 def test_focal_without_focus_is_cross_entropy():
     torch.testing.assert_close(
-        class_loss(LOGITS, CLASS_ID, ONES, 0.0),
+        focal_loss(LOGITS, CLASS_ID, ONES, 0.0),
         functional.cross_entropy(LOGITS, CLASS_ID, reduction="none"),
     )
 
@@ -34,7 +40,7 @@ def test_focal_is_its_formula():
     weights = torch.tensor([0.25, 0.25, 0.75])
     expected = -weights.numpy()[CLASS_ID.numpy()] * (1 - prob) ** 2 * np.log(prob)
     np.testing.assert_allclose(
-        class_loss(LOGITS, CLASS_ID, weights, 2.0).numpy(), expected, rtol=1e-4
+        focal_loss(LOGITS, CLASS_ID, weights, 2.0).numpy(), expected, rtol=1e-4
     )
 
 
@@ -43,7 +49,7 @@ def test_focal_is_its_formula():
 def test_label_smoothing_is_that_of_torch(smoothing: float, weights: torch.Tensor):
     reference = nn.CrossEntropyLoss(weights, reduction="none", label_smoothing=smoothing)
     torch.testing.assert_close(
-        class_loss(LOGITS, CLASS_ID, weights, 0.0, smoothing), reference(LOGITS, CLASS_ID)
+        focal_loss(LOGITS, CLASS_ID, weights, 0.0, smoothing), reference(LOGITS, CLASS_ID)
     )
 
 
@@ -54,7 +60,7 @@ def test_focal_smoothes_the_target_and_focuses_on_the_true_class(gamma: float):
     target = np.eye(3)[CLASS_ID.numpy()] * (1 - smoothing) + smoothing / 3
     entropy = -(target * weights.numpy() * np.log(prob)).sum(1)
     focus = (1 - prob[np.arange(40), CLASS_ID.numpy()]) ** gamma
-    found = class_loss(LOGITS, CLASS_ID, weights, gamma, smoothing)
+    found = focal_loss(LOGITS, CLASS_ID, weights, gamma, smoothing)
     np.testing.assert_allclose(found.numpy(), focus * entropy, rtol=1e-4)
 
 
@@ -75,7 +81,7 @@ def test_two_classes_smoothed_alike_give_both_heads_the_same_loss():
     two = torch.stack([torch.zeros_like(logit), logit], 1)
     torch.testing.assert_close(
         leak_loss(logit, truth.float(), label_smoothing=0.2),
-        class_loss(two, truth, torch.ones(2), 0.0, 0.2),
+        focal_loss(two, truth, torch.ones(2), 0.0, 0.2),
     )
 
 
@@ -87,7 +93,7 @@ def test_the_settings_reach_the_parts(name: str):
     parts = loss_parts(output, CLASS_ID, torch.ones(40), config, weights, leak_index=2)
     gamma = 1.5 if name == "focal" else 0.0
     torch.testing.assert_close(
-        parts.class_loss, class_loss(LOGITS, CLASS_ID, weights, gamma, 0.1).mean()
+        parts.class_loss, focal_loss(LOGITS, CLASS_ID, weights, gamma, 0.1).mean()
     )
     truth = (CLASS_ID == 2).float()
     torch.testing.assert_close(parts.leak_loss, leak_loss(LOGITS[:, 1], truth, 3.0, 0.1).mean())
@@ -147,3 +153,58 @@ def test_the_parts_add_up_and_weights_scale_samples(aux_weight: float):
 )
 def test_levers_that_multiply_are_counted(config: LossConfig, sampling: str, levers: int):
     assert len(balance_levers(config, sampling)) == levers
+
+
+def own_losses(logits: torch.Tensor, class_id: torch.Tensor, power: float = 1.0) -> torch.Tensor:
+    return (1.0 - logits.softmax(1).gather(1, class_id[:, None]).squeeze(1)) ** power
+
+
+def mean_loss(logits: torch.Tensor, class_id: torch.Tensor) -> torch.Tensor:
+    return functional.cross_entropy(logits, class_id)
+
+
+@pytest.fixture
+def own_module(monkeypatch: pytest.MonkeyPatch) -> str:
+    module = types.ModuleType("a_persons_losses")
+    module.own_losses, module.mean_loss, module.number = own_losses, mean_loss, 3  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    return module.__name__
+
+
+def test_a_persons_own_loss_takes_the_place_of_the_class_loss(own_module: str):
+    config = LossConfig(f"{own_module}:own_losses", aux_weight=0.5, extra={"power": 2.0})
+    output = Output(LOGITS, LOGITS[:, 0])
+    weights = class_weights(config, torch.tensor([0.5, 0.3, 0.2]), 2)
+    parts = loss_parts(output, CLASS_ID, torch.full((40,), 0.5), config, weights, 2)
+    torch.testing.assert_close(parts.class_loss, own_losses(LOGITS, CLASS_ID, 2.0).mean() / 2)
+    torch.testing.assert_close(parts.total, parts.class_loss + 0.5 * parts.leak_loss)
+    assert chance_loss(CLASS_ID, weights, config) == pytest.approx((2 / 3) ** 2)
+    assert balance_levers(config, "natural") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "extra", "message"),
+    [
+        ("missing", {}, "has no missing"),
+        ("number", {}, "not a callable"),
+        ("own_losses", {"pover": 2.0}, r"loss.extra=\{'pover': 2.0\}"),
+        ("mean_loss", {}, r"returned \[\] for 40 samples; it must return one loss for each"),
+    ],
+)
+def test_what_is_wrong_with_a_persons_own_loss_is_said(
+    own_module: str, name: str, extra: dict[str, object], message: str
+):
+    config = LossConfig(f"{own_module}:{name}", extra=extra)
+    with pytest.raises(SettingsError, match=message):
+        loss_parts(Output(LOGITS, LOGITS[:, 0]), CLASS_ID, torch.ones(40), config, ONES, 2)
+
+
+def test_the_balance_in_the_loss_is_the_mix_times_the_weights():
+    balance = effective_balance(torch.tensor([0.8, 0.2]), torch.tensor([0.5, 2.0]))
+    torch.testing.assert_close(balance, torch.tensor([0.5, 0.5]))
+
+
+@given(st.integers(2, 6))
+def test_chance_is_the_logarithm_of_the_classes(classes: int):
+    chance = chance_loss(torch.zeros(3, dtype=torch.long), torch.ones(classes), LossConfig())
+    assert chance == pytest.approx(np.log(classes))

@@ -1,16 +1,15 @@
+import sys
+import types
+
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.utils.flop_counter import FlopCounterMode
 
 from leakdet.config import NetworkConfig
-from leakdet.detection.networks import (
-    InputLayer,
-    Output,
-    leak_probability,
-    make_network,
-    multiply_adds,
-)
+from leakdet.detection.networks import Network, Output, leak_probability, make_network
+from leakdet.errors import SettingsError
 
 NAMES = ("paper", "dual_head", "linear", "compact")
 RAW = {"input_norm": "none", "standardise": False, "time_pool": 1}
@@ -30,9 +29,8 @@ def test_a_kernel_as_wide_as_its_input_is_the_same_function():
     narrow = make_network(NetworkConfig("dual_head", **RAW), (1, 64, 1), 5).eval()
     x = torch.randn(3, 1, 64, 1)
     for conv in (narrow.conv1, narrow.conv2, narrow.conv3):
-        full = nn.functional.pad(
-            conv.weight, (1, 1)
-        )  # outer columns can hold anything: they meet padding only
+        # outer columns can hold anything: they meet padding only
+        full = nn.functional.pad(conv.weight, (1, 1))
         full[..., 0], full[..., 2] = 7.0, -7.0
         padded = functional.conv2d(x, full, conv.bias, padding=1)
         torch.testing.assert_close(padded, conv(x), atol=1e-4, rtol=1e-4)
@@ -58,13 +56,15 @@ def test_inference_piece_by_piece_is_the_network_on_all_samples(
 ):
     network = make_network(NetworkConfig(name), shape, 2).eval()
     mel = (torch.randn(23, *shape) * 9 - 60).half()
-    monkeypatch.setattr("leakdet.detection.networks.CPU_NUMBERS", 5 * network.input.numbers(mel))
+    monkeypatch.setattr(
+        "leakdet.detection.networks.CPU_CHUNK_ELEMENTS", 5 * network.input.elements_per_sample(mel)
+    )
     sizes = []
     network.register_forward_hook(lambda _, given, __: sizes.append(len(given[0])))
     pieces, whole = network.infer(mel), network(mel.float())
     assert sizes == [5, 5, 5, 5, 3, 23]
     torch.testing.assert_close(pieces, whole, rtol=1e-5, atol=1e-5)
-    assert network.input(mel.float())[0].numel() == network.input.numbers(mel)
+    assert network.input(mel.float())[0].numel() == network.input.elements_per_sample(mel)
 
 
 @pytest.mark.parametrize(
@@ -76,12 +76,13 @@ def test_inference_piece_by_piece_is_the_network_on_all_samples(
         (NetworkConfig("dual_head"), 28_984_064, 1_710_848),
     ],
 )
-def test_multiply_adds_are_half_of_what_torch_counts(
-    config: NetworkConfig, window: int, segment: int
-):
-    """The numbers are half of those of torch.utils.flop_counter.FlopCounterMode, for two classes."""
+def test_multiply_adds_of_one_sample(config: NetworkConfig, window: int, segment: int):
+    """Two classes; a multiply-add is two of the operations that torch counts."""
     for shape, expected in (((30, 64, 1), window), ((1, 64, 1), segment)):
-        assert multiply_adds(make_network(config, shape, 2), shape) == expected
+        network = make_network(config, shape, 2).eval()
+        with FlopCounterMode(display=False) as counter:
+            network(torch.zeros(1, *shape))
+        assert counter.get_total_flops() == 2 * expected
 
 
 def test_linear_is_logistic_regression_on_the_average_over_time():
@@ -96,22 +97,6 @@ def test_level_free_means_that_gain_changes_nothing(name: str):
     network = make_network(NetworkConfig(name), (30, 64, 1), 2).eval()
     mel = torch.randn(5, 30, 64, 1) * 5 - 40
     torch.testing.assert_close(network(mel), network(mel + 17.0), atol=1e-4, rtol=1e-4)
-
-
-def test_the_input_layer_gives_bands_of_mean_0_and_deviation_1():
-    layer = InputLayer(NetworkConfig(time_pool=3), 8)
-    mel = torch.randn(64, 7, 8, 1) * torch.arange(1, 9)[:, None] + 10 * torch.arange(8)[:, None]
-    layer.fit(mel.split(10))
-    x = layer(mel)
-    assert x.shape == (64, 1, 8, 3)
-    torch.testing.assert_close(x.mean((0, 1, 3)), torch.zeros(8), atol=1e-3, rtol=0)
-    torch.testing.assert_close(x.var((0, 1, 3), correction=0), torch.ones(8), atol=1e-3, rtol=0)
-
-
-def test_a_silent_band_stays_finite():
-    layer = InputLayer(NetworkConfig(input_norm="none"), 2)
-    layer.fit([torch.full((4, 30, 2, 1), -100.0)])
-    assert torch.equal(layer(torch.full((4, 30, 2, 1), -100.0)), torch.zeros(4, 1, 2, 8))
 
 
 def test_leak_probability_blends_both_heads_or_ignores_the_untrained_one():
@@ -133,3 +118,54 @@ def test_the_heads_on_embed_give_what_infer_gives(name: str):
     features = network.embed(mel)
     torch.testing.assert_close(network.cls_head(features), output.class_logits)
     torch.testing.assert_close(network.leak_head(features).squeeze(-1), output.leak_logit)
+
+
+class Own(Network):
+    def __init__(
+        self, config: NetworkConfig, mels: int, columns: int, classes: int, width: int = 8
+    ) -> None:
+        super().__init__(config, mels)
+        self.dense = nn.Linear(mels * columns, width)
+        self.add_heads(width, classes)
+
+    def features(self, x: torch.Tensor) -> torch.Tensor:
+        return self.dense(x.flatten(1)).relu()
+
+
+class ExtraClass(Own):
+    def __init__(self, config: NetworkConfig, mels: int, columns: int, classes: int) -> None:
+        super().__init__(config, mels, columns, classes + 1)
+
+
+@pytest.fixture
+def own_module(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A module of networks that is no part of leakdet."""
+    module = types.ModuleType("a_persons_nets")
+    module.Own, module.ExtraClass, module.function = Own, ExtraClass, functional.relu  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    return module.__name__
+
+
+def test_a_persons_own_network_takes_its_own_settings(own_module: str):
+    config = NetworkConfig(f"{own_module}:Own", extra={"width": 5})
+    network = make_network(config, (30, 64, 1), 3)
+    assert type(network) is Own
+    assert network.training
+    assert network(torch.zeros(2, 30, 64, 1)).class_logits.shape == (2, 3)
+    assert network.embed(torch.zeros(2, 30, 64, 1)).shape == (2, 5)
+
+
+@pytest.mark.parametrize(
+    ("name", "extra", "message"),
+    [
+        ("Missing", {}, "has no Missing"),
+        ("function", {}, "no subclass of leakdet.detection.networks.Network"),
+        ("Own", {"widht": 5}, r"network.extra=\{'widht': 5\}: .* unexpected keyword argument"),
+        ("ExtraClass", {}, r"gives \[\(2, 4\), \(2,\)\]; it must give"),
+    ],
+)
+def test_what_is_wrong_with_a_persons_own_network_is_said(
+    own_module: str, name: str, extra: dict[str, object], message: str
+):
+    with pytest.raises(SettingsError, match=message):
+        make_network(NetworkConfig(f"{own_module}:{name}", extra=extra), (30, 64, 1), 3)

@@ -1,5 +1,7 @@
 import json
-from dataclasses import replace
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from leakdet.detection.decision import DecisionRule
 from leakdet.detection.detector import MelDetector
 from leakdet.detection.labels import LabelMap
 from leakdet.detection.networks import make_network
-from leakdet.errors import InputError
+from leakdet.errors import InputError, LeakdetError
 from leakdet.storage.model_file import CARD_KEY, load_mel_detector, make_card, save_model
 
 SIGNAL = SignalConfig(fmax_hz=8000.0)
@@ -124,3 +126,96 @@ def test_nothing_executable_is_loaded(tmp_path: Path):
     torch.save({CARD_KEY: json.dumps({}), "state_dict": {}, "bomb": Bomb()}, path)
     with pytest.raises(InputError, match="not a whole training checkpoint"):
         load_mel_detector(path)
+
+
+def test_files_without_extra_settings_load(tmp_path: Path):
+    path = tmp_path / "m.safetensors"
+    stored = asdict(CONFIG)
+    del stored["extra"]
+    saved(path, network=stored)
+    assert load_mel_detector(path).mel_shape == SIGNAL.mel_shape
+
+
+OWN_MODULE = """
+from torch import nn
+from leakdet.detection.networks import Network
+
+
+class Net(Network):
+    def __init__(self, config, mels, columns, classes, width):
+        super().__init__(config, mels)
+        self.dense = nn.Linear(mels * columns, width)
+        self.add_heads(width, classes)
+
+    def features(self, x):
+        return self.dense(x.flatten(1)).relu()
+"""
+
+
+@pytest.fixture
+def own_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A model file whose network is a person's own; its module has not been imported since."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    (folder / "own_nets.py").write_text(OWN_MODULE)
+    monkeypatch.syspath_prepend(folder)
+    config = NetworkConfig("own_nets:Net", extra={"width": 7})
+    network = make_network(config, SIGNAL.mel_shape, 2)
+    path = tmp_path / "own.safetensors"
+    saved(tmp_path / "plain.safetensors")
+    card = load_mel_detector(tmp_path / "plain.safetensors").card
+    save_model(path, network.state_dict(), {**card, "network": asdict(config)})
+    del sys.modules["own_nets"]
+    yield path
+    sys.modules.pop("own_nets", None)
+
+
+@pytest.mark.parametrize("trust", ["own_nets:Net", ["other:Net", "own_nets:Net"]])
+def test_a_trusted_network_loads_with_its_settings(own_network: Path, trust: str | list[str]):
+    detector = load_mel_detector(own_network, trust_network=trust)
+    assert type(detector.network).__module__ == "own_nets"
+    assert detector.network.embed(torch.zeros(1, *SIGNAL.mel_shape)).shape == (1, 7)
+    assert detector.card["network"]["name"] == "own_nets:Net"
+
+
+@pytest.mark.parametrize("trust", [(), "own_nets:Other", "own_nets", ["paper"]])
+def test_a_network_that_is_not_trusted_is_not_imported(
+    own_network: Path, trust: str | tuple[str, ...]
+):
+    with pytest.raises(InputError, match="--trust-network own_nets:Net ") as caught:
+        load_mel_detector(own_network, trust_network=trust)
+    assert str(own_network) in str(caught.value)
+    assert "own_nets" not in sys.modules
+
+
+def test_a_trusted_network_whose_package_is_missing_is_one_sentence(own_network: Path):
+    (own_network.parent / "site" / "own_nets.py").unlink()
+    with pytest.raises(InputError, match=r"own\.safetensors: .*No module named 'own_nets'"):
+        load_mel_detector(own_network, trust_network="own_nets:Net")
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        {"name": "this:s"},
+        {"name": "this"},
+        {"name": "this.that:s", "extra": {"x": "import this"}},
+        {"name": "paper", "extra": {"name": "this:s"}},
+        {"name": ["this:s"]},
+        {"name": "this:s\n"},
+    ],
+)
+def test_a_model_file_alone_imports_nothing(tmp_path: Path, network: dict[str, object]):
+    """`this` is a module of the standard library that nothing else imports."""
+    path = tmp_path / "m.safetensors"
+    saved(path, network={**asdict(CONFIG), **network})
+    with pytest.raises(LeakdetError, match=r"m\.safetensors"):
+        load_mel_detector(path)
+    assert "this" not in sys.modules
+
+
+def test_what_is_trusted_must_still_be_a_network(tmp_path: Path):
+    path = tmp_path / "m.safetensors"
+    saved(path, network={**asdict(CONFIG), "name": "os:system", "extra": {"command": "exit"}})
+    with pytest.raises(InputError, match="os:system: it is no subclass"):
+        load_mel_detector(path, trust_network="os:system")

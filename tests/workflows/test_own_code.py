@@ -1,0 +1,154 @@
+"""A network and a loss of a person's own, from a package outside leakdet: train, evaluate, predict, train on."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from leakdet.storage.model_file import load_mel_detector
+
+SMOKE = ("experiment=smoke", "logger=csv", "trainer.enable_progress_bar=false")
+OWN = (
+    "network.name=my_package.nets:MyNet",
+    "network.extra.width=6",
+    "loss.name=my_package.losses:my_loss",
+    "loss.extra.power=2.0",
+)
+TRUST = "my_package.nets:MyNet"
+
+NETS = '''
+from torch import nn
+from leakdet.detection.networks import Network
+
+
+class MyNet(Network):
+    """A dense layer on the band levels averaged over time."""
+
+    def __init__(self, config, mels, columns, classes, width=16):
+        super().__init__(config, mels)
+        self.dense = nn.Linear(mels, width)
+        self.add_heads(width, classes)
+
+    def features(self, x):
+        return self.dense(x.mean(-1).flatten(1)).relu()
+'''
+LOSSES = """
+from torch.nn import functional
+
+
+def my_loss(class_logits, class_id, power=1.0):
+    return functional.cross_entropy(class_logits, class_id, reduction="none") ** power
+"""
+
+
+def write_package(folder: Path) -> None:
+    package = folder / "my_package"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "nets.py").write_text(NETS)
+    (package / "losses.py").write_text(LOSSES)
+
+
+@contextmanager
+def forgotten_afterwards() -> Iterator[None]:
+    """Forget the package and where it lies, as if what follows ran in another process."""
+    path = list(sys.path)
+    yield
+    sys.path[:] = path
+    for name in [name for name in sys.modules if name.split(".")[0] == "my_package"]:
+        del sys.modules[name]
+
+
+@pytest.fixture(scope="module")
+def own_run(demo_store: Path, tmp_path_factory: pytest.TempPathFactory, door) -> Path:
+    """The folder of a run whose network and loss lie in the folder that it was started in."""
+    folder = tmp_path_factory.mktemp("own")
+    write_package(folder)
+    with forgotten_afterwards():
+        done = door(
+            "train", *SMOKE, *OWN, f"data.store={demo_store}", "hydra.run.dir=run", cwd=folder
+        )
+    assert done.returncode == 0, done.stderr
+    return folder / "run"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_imported_yet():
+    with forgotten_afterwards():
+        yield
+
+
+def test_the_model_file_names_the_network_and_its_settings(
+    own_run: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(own_run.parent)
+    card = load_mel_detector(own_run / "model.safetensors", trust_network=TRUST).card
+    assert card["network"]["name"] == TRUST
+    assert card["network"]["extra"] == {"width": 6}
+    assert card["training"]["settings"]["loss"]["name"] == "my_package.losses:my_loss"
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "checkpoints/best_f1.ckpt"])
+def test_predict_loads_it_only_where_it_is_trusted(
+    own_run: Path, demo_store: Path, door, tmp_path: Path, name: str
+):
+    command = ("predict", own_run / name, demo_store / "audio", "--out", "rows.csv")
+    refused = door(*command, cwd=own_run.parent)
+    assert refused.returncode == 2
+    assert refused.stderr.startswith(f"error: {own_run / name}: its network {TRUST} ")
+    assert f"--trust-network {TRUST} " in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert "my_package" not in sys.modules
+    elsewhere = door(*command, "--trust-network", TRUST, cwd=tmp_path)
+    assert elsewhere.returncode == 2
+    assert "No module named 'my_package'" in elsewhere.stderr
+    assert len(elsewhere.stderr.splitlines()) == 1
+    trusted = door(*command, "--trust-network", TRUST, cwd=own_run.parent)
+    assert trusted.returncode == 0, trusted.stderr
+    assert "60 files" in trusted.stderr
+    assert (own_run.parent / "rows.csv").exists()
+
+
+def test_evaluate_takes_two_models_and_a_name_for_each(
+    own_run: Path, trained, demo_store: Path, door
+):
+    models = (own_run / "model.safetensors", trained.model)
+    done = door("evaluate", *models, demo_store, cwd=own_run.parent)
+    assert done.returncode == 2
+    assert f"--trust-network {TRUST} " in done.stderr
+    trust = ("--trust-network", "other:Net", "--trust-network", TRUST)
+    done = door("evaluate", *models, demo_store, *trust, cwd=own_run.parent)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_training_goes_on_from_it_where_the_command_names_it(
+    own_run: Path, demo_store: Path, door, tmp_path: Path
+):
+    command = ("train", *SMOKE, f"data.store={demo_store}", "trainer.max_epochs=1")
+    start = f"init_from={own_run / 'model.safetensors'}"
+    refused = door(*command, start, f"hydra.run.dir={tmp_path / 'refused'}", cwd=own_run.parent)
+    assert refused.returncode == 2
+    assert f"network.name={TRUST}" in refused.stderr
+    assert "my_package" not in sys.modules
+    done = door(*command, *OWN, start, f"hydra.run.dir={tmp_path / 'on'}", cwd=own_run.parent)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("network.name=my_package.nets:NoNet", "my_package.nets has no NoNet"),
+        ("network.extra.widht=6", "unexpected keyword argument 'widht'"),
+        ("loss.name=my_package.loses:my_loss", "No module named 'my_package.loses'"),
+        ("loss.extra.pover=2", "unexpected keyword argument 'pover'"),
+    ],
+)
+def test_a_slip_ends_the_run_before_any_work(
+    own_run: Path, door, tmp_path: Path, override: str, message: str
+):
+    run = ("hydra.run.dir=slip", "data.store=no-such-store")
+    done = door("train", *SMOKE, *OWN, override, *run, cwd=own_run.parent)
+    assert done.returncode == 2
+    assert message in done.stderr
