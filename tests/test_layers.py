@@ -1,4 +1,4 @@
-"""The layout of the package, checked on its source: who imports whom, names, sizes, and tests that mirror it."""
+"""The layout of the package, read from its source: imports, names, sizes, and tests that mirror it."""
 
 import ast
 import graphlib
@@ -30,7 +30,7 @@ HYDRA = {"hydra", "omegaconf"}
 SEARCH = {"optuna", "optuna_integration", "sqlalchemy"}
 FIGURES = {"matplotlib", "jinja2"}
 
-# Room: our modules that it may import besides itself, libraries besides the standard library.
+# Room: its imports besides itself, first from leakdet, then libraries besides the standard library.
 MAY: dict[str, tuple[set[str], set[str]]] = {
     "leakdet": (set(), set()),
     "errors": (set(), set()),
@@ -62,7 +62,7 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
     "_screen": ({"detection", "evaluation"}, {"rich"}),
     "__main__": (DOORS | {"errors"}, {"rich"}),
 }
-# A door may use all that the rooms use, but neither Hydra nor figures in person.
+# A door may import what the rooms may, but neither Hydra nor a library for figures.
 LIBRARIES = {library for _, theirs in MAY.values() for library in theirs} - HYDRA - FIGURES - SEARCH
 RUNS = {"training_run", "crossval_run"}
 MAY |= dict.fromkeys(DOORS, (ROOMS - {"tuning"} | DOOR_TOOLS | RUNS, LIBRARIES))
@@ -80,39 +80,39 @@ def room_of(module: str) -> str:
 
 
 def imported(source: str) -> set[str]:
-    """Every module that a source names, at its top or within functions, by statement or `import_module`."""
-    found = set()
+    """Every module that a source imports, also within functions and by `import_module`."""
+    modules = set()
     for node in ast.walk(ast.parse(source)):
         match node:
             case ast.Import(names=names):
-                found |= {name.name for name in names}
+                modules |= {name.name for name in names}
             case ast.ImportFrom(level=level) if level:
-                found.add("a relative import")
+                modules.add("a relative import")
             case ast.ImportFrom(module=str(module), names=names) if module.startswith("leakdet"):
-                found |= {f"{module}.{name.name}" for name in names}
+                modules |= {f"{module}.{name.name}" for name in names}
             case ast.ImportFrom(module=str(module)):
-                found.add(module)
+                modules.add(module)
             case ast.Call(
                 func=ast.Attribute(attr="import_module"), args=[ast.Constant(value=str(module)), *_]
             ):
-                found.add(module)
-    return found
+                modules.add(module)
+    return modules
 
 
 def faults(module: str, source: str) -> list[str]:
     """The imports of a module that the table forbids, and a `main` where none belongs."""
     room = room_of(module)
-    ours, theirs = MAY.get(room, (set(), set()))
+    own, libraries = MAY.get(room, (set(), set()))
     bad = [] if room in MAY else [f"{module}: a room that the table does not know"]
     for name in sorted(imported(source)):
         if name.split(".")[0] == "leakdet":
             target = room_of(name)
-            # What no room holds is an attribute of the package, such as __version__.
+            # Any other name is an attribute of the package, such as __version__.
             allowed = target not in MAY or bool(
-                {target, target.split(".")[0]} & (ours | {room, "leakdet"})
+                {target, target.split(".")[0]} & (own | {room, "leakdet"})
             )
         else:
-            allowed = name.split(".")[0] in theirs | sys.stdlib_module_names
+            allowed = name.split(".")[0] in libraries | sys.stdlib_module_names
         bad += [] if allowed else [f"{module} imports {name}"]
     defined = {node.name for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)}
     if "main" in defined and room not in DOORS | {"__main__"}:

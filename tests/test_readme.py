@@ -1,4 +1,4 @@
-"""The commands of the README do what it says."""
+"""README: its commands run, its links exist, its options are those in conf/."""
 
 import csv
 import re
@@ -17,7 +17,7 @@ COMMANDS = [
 ]
 
 
-def test_the_first_screen_holds_the_two_commands():
+def test_the_first_screen_shows_the_two_make_commands():
     first_screen = README.splitlines()[:12]
     assert [line.split("#")[0].strip() for line in first_screen if line.startswith("make ")] == [
         "make train",
@@ -34,25 +34,25 @@ def test_make_targets_exist(command: str):
     assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE)
 
 
-def test_links_lead_somewhere():
+def test_links_have_targets():
     for target in re.findall(r"\]\(([^)#]+)\)", README):
         assert (Path(__file__).parents[1] / target).exists(), target
 
 
-def test_the_options_named_are_those_that_ship():
+def test_the_table_lists_every_option_in_conf():
     shipped = option_names()
     table = re.findall(r"^\| `(\w+)` \| (.*) \|$", README, flags=re.MULTILINE)
-    named = {
+    listed = {
         group: set(re.findall(r"`(\w+)`", options)) for group, options in table if group in shipped
     }
-    assert set(named) == set(shipped)
-    for group, options in named.items():
+    assert set(listed) == set(shipped)
+    for group, options in listed.items():
         assert set(shipped[group]) <= options, group
 
 
 @pytest.fixture
 def users_folder(trained, tmp_path: Path) -> Path:
-    """The demo's audio as a user has it: in folders named by label, in a manifest, and a few new files."""
+    """Audio of the demo as a user has it: in folders by label, in a manifest, and two new files."""
     with (trained.store / "manifest.csv").open(newline="", encoding="utf-8") as file:
         manifest = list(csv.DictReader(file))
     for number, row in enumerate(manifest):
@@ -70,30 +70,26 @@ def link(place: Path, target: Path) -> None:
     place.symlink_to(target)
 
 
-def test_the_commands_run_in_their_order(users_folder: Path, door):
-    """As they are typed, but for training cut short; what needs a GPU, or the many trainings of
-    a study, is composed only.
-    """
+def test_the_commands_run_in_this_order(users_folder: Path, door):
+    """Trainings are cut short. Commands for a GPU and studies are only composed."""
     for command in COMMANDS:
         if not command.startswith(".venv/bin/leakdet"):
             continue
-        _, verb, *typed = shlex.split(command)
-        arguments = [found for word in typed for found in expanded(word, users_folder)]
+        _, verb, *words = shlex.split(command)
+        arguments = [path for word in words for path in expanded(word, users_folder)]
         if "trainer=gpu" in arguments or verb == "tune":
             arguments = [a for a in arguments if a != "-m"] + ["--cfg", "job"]
         elif verb == "crossval":
             arguments += ["trainer.max_epochs=1", "crossval.folds=2"]
         elif verb == "train" and "--cfg" not in arguments:
-            arguments += ["trainer.max_epochs=1", "data.store=store"][
-                : 1 if "data.store=store" in arguments else 2
-            ]
-        done = door(verb, *arguments, cwd=users_folder)
-        assert done.returncode == 0, (command, done.stderr)
+            arguments += {"trainer.max_epochs=1", "data.store=store"} - set(arguments)
+        result = door(verb, *arguments, cwd=users_folder)
+        assert result.returncode == 0, (command, result.stderr)
     assert len((users_folder / "verdicts.csv").read_text().splitlines()) == 3
 
 
 def expanded(word: str, folder: Path) -> list[str]:
-    """A glob as the shell would have it."""
+    """The paths that a shell makes of a glob; any other word as it is."""
     if "*" not in word:
         return [word]
     return [str(path.relative_to(folder)) for path in sorted(folder.glob(word))]

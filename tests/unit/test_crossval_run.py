@@ -181,7 +181,7 @@ def test_a_held_out_group_with_a_copy_in_training_is_reported(
     cross_validate(config(store, group_by="site"), store, folder)
     result = json.loads((folder / "metrics.json").read_text())["crossval"]["leave-out-site"]
     assert result["audit"]["duplicates"] > 0
-    assert "have the same sound as a recording of the training part" in result["audit"]["sentence"]
+    assert "have the same sound as a training recording" in result["audit"]["sentence"]
 
 
 @pytest.mark.parametrize(
