@@ -21,7 +21,7 @@ from leakdet.acoustics.augment import (
 )
 from leakdet.acoustics.clip import read_sound
 from leakdet.acoustics.mel import LogMel
-from leakdet.acoustics.surrogates import Surrogate
+from leakdet.acoustics.surrogates import SurrogateTransform
 from leakdet.acoustics.synth import LEAK, NOLEAK, demo_recording
 from leakdet.config import DemoConfig, SignalConfig
 from leakdet.reporting.augmentation_figures import before_after
@@ -47,7 +47,7 @@ def main() -> None:
 def changes(sound: np.ndarray, other: np.ndarray) -> dict[str, tuple[str, Callable[[], Tensor]]]:
     """File name -> title and the changed log-mel."""
     own, rest = mel(sound), mel(other)
-    surrogate = np.concatenate([*Surrogate("figure", SIGNAL.sample_rate_hz)([sound])])
+    surrogate = np.concatenate([*SurrogateTransform("figure", SIGNAL.sample_rate_hz)([sound])])
     return {
         "eq": ("smooth random EQ (augment.eq_db=6)", lambda: smooth_random_eq(own, 6.0, 3)),
         "gain": ("random gain (augment.gain_db=6)", lambda: random_gain(own, 6.0)),

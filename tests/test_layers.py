@@ -266,13 +266,6 @@ WITHOUT_A_TEST = set(
     _processes.py
     _progress.py
     _screen.py
-    acoustics/surrogates.py
-    acoustics/synth/demo_files.py
-    acoustics/synth/interference_sounds.py
-    acoustics/synth/places.py
-    acoustics/synth/recording.py
-    acoustics/synth/steady_sounds.py
-    acoustics/synth/waveforms.py
     building/build_report.py
     building/builder.py
     building/demo_store.py
@@ -336,7 +329,6 @@ WITHOUT_A_TEST = set(
 )
 WITHOUT_A_MODULE = set(
     """
-    acoustics/test_synth.py
     test_experiment_file.py
     training/test_averaging.py
     training/test_callbacks.py

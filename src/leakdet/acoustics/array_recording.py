@@ -13,7 +13,7 @@ FLOATS = ("float16", "float32", "float64")
 
 
 class ArrayRecording:
-    """Sound [samples] or [samples, channels] at `rate_hz`: floats in [-1, 1], or PCM of 8, 16 or 32 bits.
+    """Sound [samples] or [samples, channels]: floats in [-1, 1], or PCM of 8, 16 or 32 bits.
 
     Has what `SoundStream` uses of `soundfile.SoundFile`, and gives the numbers that a WAV file of
     these samples would give.
@@ -31,9 +31,10 @@ class ArrayRecording:
             )
         if samples.ndim not in (1, 2):
             raise InputError(
-                f"the samples have shape {samples.shape}; allowed are [samples] and [samples, channels]."
+                f"the samples have shape {samples.shape}; "
+                "allowed are [samples] and [samples, channels]."
             )
-        if rate_hz != int(rate_hz) or rate_hz < 1:
+        if not float(rate_hz).is_integer() or rate_hz < 1:
             raise InputError(f"the rate is {rate_hz} Hz; allowed are whole numbers from 1 on.")
         self._samples = samples[:, None] if samples.ndim == 1 else samples
         self.samplerate = int(rate_hz)

@@ -1,4 +1,4 @@
-"""Mains hum: how far 50 or 60 Hz and their harmonics stand out of a recording, measured on the sound as it was recorded."""
+"""Mains hum: how far 50 or 60 Hz and their harmonics stand out of a recording at its own rate."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -8,30 +8,33 @@ from jaxtyping import Bool, Float
 
 MAINS_HZ = (50.0, 60.0)
 HARMONICS = 4
-PIECE_S = 4.0  # of sound under one window, which tells tones of a quarter of a hertz apart
-ON_HZ, BESIDE_HZ = 1.0, (3.0, 8.0)  # distance from a harmonic: hum, and what it is compared with
-# the mean over neighbours down to here keeps what folds onto a harmonic 24 dB down
+PIECE_S = 4.0  # of sound per spectrum, which resolves a quarter of a hertz
+ON_HZ, BESIDE_HZ = 1.0, (3.0, 8.0)  # distances from a harmonic: of hum, and of its reference
+# block averages down to this rate attenuate what aliases onto a harmonic by 24 dB
 MEAN_RATE_HZ = 4000
-COARSE_RATE_HZ = 1000  # binomial means of five, every second one, down to here: 33 dB
+COARSE_RATE_HZ = 1000  # binomial filters of five taps, decimating by two, down to here: 33 dB
 
 
 class MainsHum:
-    """Sums the spectrum of a recording up to the last harmonic, piece after piece, in bounded memory."""
+    """Accumulates the power spectrum of a recording up to the last harmonic, in bounded memory."""
 
     def __init__(self, rate_hz: int) -> None:
         self._plan = _plan(rate_hz)
         self._power = np.zeros(self._plan.bins)
 
     def add(self, sound: Float[np.ndarray, " N"]) -> None:
-        """Hear the next samples, at most `PIECE_S` at a time; what is shorter weighs as much less."""
+        """Add the next sample points, at most `PIECE_S` of them; a shorter piece weighs less."""
         plan = self._plan
-        coarse = plan.coarse(sound)[: plan.size]
+        coarse = plan.decimate(sound)[: plan.size]
         spectrum = np.fft.rfft(coarse * _hann(len(coarse)), n=plan.size)[: plan.bins]
         self._power += np.abs(spectrum / plan.gain) ** 2
 
-    def over_neighbours_db(self, mains_hz: float) -> float:
-        """Mean power within 1 Hz of the harmonics over that of 3 to 8 Hz beside them; 0 dB where the rate holds none."""
-        on, beside = (self._power[where] for where in self._plan.places[mains_hz])
+    def prominence_db(self, mains_hz: float) -> float:
+        """Mean power within 1 Hz of the harmonics over that 3 to 8 Hz beside them, in dB.
+
+        0 dB where the recording's rate is too low for any harmonic.
+        """
+        on, beside = (self._power[bins] for bins in self._plan.masks[mains_hz])
         if not on.size or not beside.size:
             return 0.0
         return float(10.0 * np.log10((on.mean() + 1e-20) / (beside.mean() + 1e-20)))
@@ -39,22 +42,20 @@ class MainsHum:
 
 @dataclass(frozen=True)
 class _Plan:
-    """What depends on the rate alone: how sound is thinned, and where its spectrum is looked at."""
+    """What depends on the rate alone: how to decimate, and which bins to compare."""
 
-    step: int  # neighbours in a mean
-    halvings: int  # after it
-    size: int  # of the spectrum, in samples after both
-    bins: int  # of it up to the last harmonic and what lies beside it
-    gain: Float[np.ndarray, " bins"]  # of the halvings, which take from the higher harmonics
-    places: dict[float, tuple[Bool[np.ndarray, " bins"], Bool[np.ndarray, " bins"]]]
+    step: int  # sample points in a block average
+    halvings: int  # decimations by two after it
+    size: int  # of the FFT, in decimated sample points
+    bins: int  # kept: up to the last harmonic and its reference
+    gain: Float[np.ndarray, " bins"]  # of the decimations by two
+    masks: dict[float, tuple[Bool[np.ndarray, " bins"], Bool[np.ndarray, " bins"]]]
 
-    def coarse(self, sound: Float[np.ndarray, " N"]) -> Float[np.ndarray, " M"]:
+    def decimate(self, sound: Float[np.ndarray, " N"]) -> Float[np.ndarray, " M"]:
         count = len(sound) // self.step
-        means = np.full(self.step, 1.0 / self.step, np.float32)
-        thin = (
-            sound[: count * self.step].reshape(count, self.step).astype(np.float32, copy=False)
-            @ means
-        )
+        blocks = sound[: count * self.step].reshape(count, self.step)
+        weights = np.full(self.step, 1.0 / self.step, np.float32)
+        thin = blocks.astype(np.float32, copy=False) @ weights
         for _ in range(self.halvings):
             even, odd = thin[0::2], thin[1::2]
             most = max(0, min(len(even) - 2, len(odd) - 1))
@@ -74,24 +75,24 @@ def _plan(rate_hz: int) -> _Plan:
     gain = np.ones(len(hz))
     for halving in range(halvings):
         gain *= np.cos(np.pi * hz * step * 2**halving / rate_hz) ** 4
-    places, slack = {}, 0.4 / PIECE_S  # of a bin: at odd rates bins lie not quite on whole hertz
+    masks, slack = {}, 0.4 / PIECE_S  # of a bin: at odd rates bins miss whole hertz by a little
     for mains_hz in MAINS_HZ:
         distance = np.abs(hz[:, None] - mains_hz * np.arange(1, HARMONICS + 1)).min(axis=1)
         beside = (distance >= BESIDE_HZ[0] - slack) & (distance <= BESIDE_HZ[1] + slack)
-        places[mains_hz] = (distance <= ON_HZ + slack, beside)
-    return _Plan(step, halvings, size, len(hz), gain, places)
+        masks[mains_hz] = (distance <= ON_HZ + slack, beside)
+    return _Plan(step, halvings, size, len(hz), gain, masks)
 
 
-# recordings of a set have few lengths, and a window costs more than its spectrum
+# cached because making a window takes longer than the FFT, and a data set has few lengths
 @lru_cache(maxsize=16)
 def _hann(size: int) -> Float[np.ndarray, " size"]:
     return np.hanning(size).astype(np.float32)
 
 
 def mains_hum_db(sound: Float[np.ndarray, " N"], rate_hz: int) -> tuple[float, ...]:
-    """`over_neighbours_db` of a whole recording for each of `MAINS_HZ`."""
+    """`MainsHum.prominence_db` of a whole recording for each of `MAINS_HZ`."""
     hum = MainsHum(rate_hz)
     piece = int(PIECE_S * rate_hz)
     for start in range(0, len(sound), piece):
         hum.add(sound[start : start + piece])
-    return tuple(hum.over_neighbours_db(mains) for mains in MAINS_HZ)
+    return tuple(hum.prominence_db(mains_hz) for mains_hz in MAINS_HZ)

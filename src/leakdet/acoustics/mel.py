@@ -1,8 +1,8 @@
 """Log-mel of windows of sound, as build, train and predict compute it.
 
-Equals `20 * log10(max(librosa.feature.melspectrogram(htk=True, norm=None, power=1, center=False), floor))`
-of each segment: a periodic Hann window, the magnitude of the FFT, and triangular filters of unit peak
-between equal steps on the HTK scale m = 2595 log10(1 + f / 700).
+Equals `librosa.feature.melspectrogram(htk=True, norm=None, power=1, center=False)` of each segment,
+then `20 * log10(max(mel, floor))`: a periodic Hann window, the magnitude of the FFT, and triangular
+filters of unit peak between equal steps on the HTK scale m = 2595 log10(1 + f / 700).
 """
 
 import numpy as np
@@ -23,7 +23,7 @@ def mel_to_hz(mel: Float64[np.ndarray, " N"]) -> Float64[np.ndarray, " N"]:
 
 
 def filter_corners_hz(signal: SignalConfig) -> Float64[np.ndarray, " K"]:
-    """Frequencies at equal mel steps from fmin to fmax: filter m rises from [m] to [m+1] and falls to [m+2]."""
+    """Equal mel steps from fmin to fmax: filter m spans [m] to [m + 2] and peaks at [m + 1]."""
     low, high = hz_to_mel(signal.fmin_hz), hz_to_mel(signal.top_hz)
     return mel_to_hz(np.linspace(low, high, signal.n_mels + 2))
 
@@ -37,7 +37,7 @@ def mel_filterbank(signal: SignalConfig) -> Float64[np.ndarray, "F M"]:
     """Triangular filters of unit peak (not of unit area) over the FFT bins.
 
     Raises:
-        SettingsError: a filter lies between two FFT bins, so that its band would be constant at the floor.
+        SettingsError: a filter lies between two FFT bins, so that its band would be the floor.
     """
     bins_hz = np.linspace(0.0, signal.sample_rate_hz / 2, signal.fft_samples // 2 + 1)
     corners_hz = filter_corners_hz(signal)
@@ -49,14 +49,14 @@ def mel_filterbank(signal: SignalConfig) -> Float64[np.ndarray, "F M"]:
     if empty.size:
         raise SettingsError(
             f"signal.n_mels={signal.n_mels}: {empty.size} of the mel filters between "
-            f"{signal.fmin_hz:g} and {signal.top_hz:g} Hz hold no FFT bin (bins are {bins_hz[1]:g} Hz "
-            f"apart). {_remedy(signal, bins_hz[1])}"
+            f"{signal.fmin_hz:g} and {signal.top_hz:g} Hz hold no FFT bin "
+            f"(bins are {bins_hz[1]:g} Hz apart). {_remedy(signal, bins_hz[1])}"
         )
     return np.asarray(filters)
 
 
 def _remedy(signal: SignalConfig, bin_hz: float) -> str:
-    """Suggest settings that fill every filter: the lowest, the narrowest, holds a bin if it is two bins wide."""
+    """Suggest settings that fill every filter: the lowest, narrowest one must span two bins."""
     span = hz_to_mel(signal.top_hz) - hz_to_mel(signal.fmin_hz)
     step = hz_to_mel(signal.fmin_hz + bin_hz) - hz_to_mel(signal.fmin_hz)
     fitting = max(1, int(span / step) - 1)
@@ -92,7 +92,7 @@ class LogMel(nn.Module):
         )
 
     def of_segments(self, segments: Float[Tensor, "... N"]) -> Float[Tensor, "... M T"]:
-        """Log-mel of segments, which overlapping windows may share, so that each is computed once."""
+        """Log-mel of segments; what overlapping windows share need be computed only once."""
         frames = segments.unfold(-1, self.signal.fft_samples, self.signal.fft_hop_samples)
         mel = magnitude(torch.fft.rfft(frames * self.hann)) @ self.filters
         decibels = mel.clamp_(min=self.signal.floor).log10_().mul_(20.0)
@@ -100,7 +100,7 @@ class LogMel(nn.Module):
 
 
 def magnitude(spectrum: Complex[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """|spectrum|, by NumPy where nothing else is needed: on a CPU its `abs` is three to four times faster."""
+    """|spectrum|, by NumPy where that suffices, which is three to four times faster on a CPU."""
     if spectrum.requires_grad or spectrum.device.type != "cpu" or torch.compiler.is_compiling():
         return spectrum.abs()
     return torch.from_numpy(np.abs(spectrum.numpy()))

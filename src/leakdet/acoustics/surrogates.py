@@ -1,4 +1,4 @@
-"""Surrogate recordings: other noise with the same spectrum and the same distribution of amplitudes."""
+"""Surrogate recordings: other noise of the same spectrum and amplitude distribution."""
 
 import hashlib
 from collections.abc import Iterable, Iterator
@@ -7,49 +7,49 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-# a longer recording is changed piece by piece: memory stays bounded, and slow changes stay in their place
-PIECE_S = 30.0
+# longer recordings are transformed in pieces: bounded memory, and slow changes stay in place
+SURROGATE_PIECE_S = 30.0
 
 
 def iaaft(
     sound: Float[np.ndarray, " N"], rng: np.random.Generator, iterations: int = 20
 ) -> Float[np.ndarray, " N"]:
-    """Iterative amplitude-adjusted Fourier transform of a recording (Schreiber & Schmitz 1996).
+    """Iterative amplitude-adjusted Fourier transform (Schreiber & Schmitz 1996).
 
-    A stationary noise, which a leak is, keeps what tells it; all else about the waveform is new. The amplitudes are those of
-    `sound` exactly, in another order; the spectrum's magnitude is that of `sound` as closely as `iterations` rounds bring it.
+    The result has the values of `sound` in another order, and nearly its magnitude spectrum. What
+    characterises stationary noise, which a leak is, stays; the rest of the waveform is new.
     """
     magnitude = np.abs(np.fft.rfft(sound))
     ordered = np.sort(sound)
-    made = rng.permutation(sound)
+    surrogate = rng.permutation(sound)
     for _ in range(iterations):
-        phase = np.exp(1j * np.angle(np.fft.rfft(made)))
+        phase = np.exp(1j * np.angle(np.fft.rfft(surrogate)))
         coloured = np.fft.irfft(magnitude * phase, n=len(sound))
-        made = np.empty_like(sound)
-        made[np.argsort(coloured, kind="stable")] = ordered
-    return made
+        surrogate = np.empty_like(sound)
+        surrogate[np.argsort(coloured, kind="stable")] = ordered
+    return surrogate
 
 
 @dataclass(frozen=True)
-class Surrogate:
-    """Turns the blocks of a recording into those of its surrogate `name`; the same name gives the same sound again."""
+class SurrogateTransform:
+    """Turns the blocks of a recording into those of its surrogate; `name` seeds the noise."""
 
     name: str
     sample_rate_hz: int
 
     def __call__(self, blocks: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
-        """float32 blocks of any size in, pieces of 30 to 60 s out, or the whole of a shorter recording."""
+        """Take float32 blocks of any size; yield pieces of 30 to 60 s, or one if it is shorter."""
         seed = int.from_bytes(hashlib.sha256(self.name.encode()).digest()[:8], "big")
         rng = np.random.default_rng(seed)
-        length = int(PIECE_S * self.sample_rate_hz)
-        held = np.empty(0, np.float32)
+        length = int(SURROGATE_PIECE_S * self.sample_rate_hz)
+        pending = np.empty(0, np.float32)
         for block in blocks:
-            held = np.concatenate([held, block])
-            while len(held) >= 2 * length:
-                yield _made(held[:length], rng)
-                held = held[length:]
-        yield _made(held, rng)
+            pending = np.concatenate([pending, block])
+            while len(pending) >= 2 * length:
+                yield _surrogate_of(pending[:length], rng)
+                pending = pending[length:]
+        yield _surrogate_of(pending, rng)
 
 
-def _made(sound: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def _surrogate_of(sound: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return iaaft(sound.astype(np.float64), rng).astype(np.float32) if len(sound) else sound

@@ -9,7 +9,7 @@ from typing import IO, cast
 import numpy as np
 
 from leakdet.acoustics.mel import LogMel
-from leakdet.acoustics.surrogates import Surrogate
+from leakdet.acoustics.surrogates import SurrogateTransform
 from leakdet.acoustics.windows import MelStream
 from leakdet.building.sources import LeftOut, SourceRecording, printable
 from leakdet.errors import InputError
@@ -51,7 +51,7 @@ class Hearing:
         starts: list[np.ndarray] = []
         change = None
         if recording.surrogate_of:
-            change = Surrogate(recording.recording_id, self.log_mel.signal.sample_rate_hz)
+            change = SurrogateTransform(recording.recording_id, self.log_mel.signal.sample_rate_hz)
         stream = MelStream(recording.path, self.log_mel, change)
         heard_until = 0
         try:
@@ -59,9 +59,9 @@ class Hearing:
                 mel.write(block.mel.numpy().data.cast("B"))
                 starts.append(block.window_start_s)
                 if sound is not None:
-                    fresh = block.stretch.sound[max(0, heard_until - block.stretch.start_sample) :]
+                    fresh = block.chunk.sound[max(0, heard_until - block.chunk.start_sample) :]
                     sound.write(_as_stored(fresh, self.waveform))
-                    heard_until = block.stretch.start_sample + len(block.stretch.sound)
+                    heard_until = block.chunk.start_sample + len(block.chunk.sound)
         except InputError as error:
             for spool in (mel, sound):
                 if spool is not None:

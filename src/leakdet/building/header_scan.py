@@ -5,7 +5,7 @@ from pathlib import Path
 
 from leakdet._parallel import in_order
 from leakdet._progress import Advance
-from leakdet.acoustics.audio import read_header
+from leakdet.acoustics.audio import read_rate_hz
 from leakdet.building.sources import LeftOut, Source, SourceRecording
 from leakdet.config import BuildConfig, SignalConfig
 from leakdet.errors import InputError
@@ -47,6 +47,6 @@ def scan(
 
 def _rate_of(recording: SourceRecording) -> int | InputError:
     try:
-        return read_header(recording.path).source_rate_hz
+        return read_rate_hz(recording.path)
     except InputError as error:
         return error

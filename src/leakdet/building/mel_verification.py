@@ -12,7 +12,7 @@ import numpy as np
 from leakdet._parallel import in_order
 from leakdet._progress import Advance
 from leakdet.acoustics.mel import LogMel
-from leakdet.acoustics.surrogates import Surrogate
+from leakdet.acoustics.surrogates import SurrogateTransform
 from leakdet.acoustics.windows import MelStream
 from leakdet.errors import InputError
 from leakdet.storage.opening import SURROGATES
@@ -34,7 +34,7 @@ class _Comparison:
         at, end = self.split.recording_offsets[row : row + 2].tolist()
         change = None
         if self.split.has("surrogate_of"):
-            change = Surrogate(
+            change = SurrogateTransform(
                 str(self.split.recording_ids[row]), self.log_mel.signal.sample_rate_hz
             )
         largest = 0.0

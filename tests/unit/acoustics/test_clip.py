@@ -16,10 +16,10 @@ def decoded(clip):
 def test_a_clip_is_the_same_sound_louder():
     sound = (0.01 * np.sin(2 * np.pi * 440 * np.arange(RATE_HZ) / RATE_HZ)).astype(np.float32)
     clip = make_clip(sound, RATE_HZ, 0.0, 10.0)
-    heard, rate_hz = decoded(clip)
+    played, rate_hz = decoded(clip)
     assert rate_hz == RATE_HZ
-    assert heard == pytest.approx(sound * 10 ** (clip.gain_db / 20), abs=1 / 2048)
-    assert np.abs(heard).max() == pytest.approx(PEAK, abs=1 / 2048)
+    assert played == pytest.approx(sound * 10 ** (clip.gain_db / 20), abs=1 / 2048)
+    assert np.abs(played).max() == pytest.approx(PEAK, abs=1 / 2048)
     assert clip.duration_s == 1.0
 
 
@@ -28,8 +28,8 @@ def test_the_piece_asked_for_is_cut_and_stays_inside():
     middle, end = make_clip(sound, RATE_HZ, 5.0, 4.0), make_clip(sound, RATE_HZ, 19.0, 4.0)
     assert (middle.start_s, middle.duration_s) == (5.0, 4.0)
     assert (end.start_s, end.duration_s) == (16.0, 4.0)
-    heard, _ = decoded(middle)
-    assert heard[0] / heard[-1] == pytest.approx(5 / 9, abs=0.01)
+    played, _ = decoded(middle)
+    assert played[0] / played[-1] == pytest.approx(5 / 9, abs=0.01)
 
 
 def test_silence_is_not_made_loud():

@@ -1,4 +1,4 @@
-"""Mains hum is heard at either frequency, whatever the rate, and nothing else is taken for it."""
+"""Mains hum is found at either frequency, whatever the rate, and nothing else is taken for it."""
 
 import numpy as np
 import pytest
@@ -18,17 +18,21 @@ def tone(hz: float, rate_hz: int, seconds: float, amplitude: float = 0.05) -> np
     ("hz", "at_50", "at_60"),
     [(50.0, True, False), (60.0, False, True), (180.0, False, True), (333.0, False, False)],
 )
-def test_hum_is_heard_at_the_frequency_that_it_has(
+def test_hum_is_found_at_its_own_frequency(
     rate_hz: int, hz: float, at_50: bool, at_60: bool
 ) -> None:
-    found = mains_hum_db(tone(hz, rate_hz, 10.0, amplitude=0.05 * np.sqrt(rate_hz / 4000)), rate_hz)
-    assert [value > 6.0 for value in found] == [at_50, at_60]
-    assert all(value < 3.0 for value, there in zip(found, (at_50, at_60), strict=True) if not there)
+    hum_db = mains_hum_db(
+        tone(hz, rate_hz, 10.0, amplitude=0.05 * np.sqrt(rate_hz / 4000)), rate_hz
+    )
+    assert [value > 6.0 for value in hum_db] == [at_50, at_60]
+    assert all(
+        value < 3.0 for value, present in zip(hum_db, (at_50, at_60), strict=True) if not present
+    )
 
 
 @pytest.mark.parametrize("rate_hz", [8000, 11025, 44100, 48000])
 def test_it_is_the_ratio_that_the_whole_spectrum_gives(rate_hz: int) -> None:
-    """Reference: scipy's periodograms of four seconds each at the full rate, without any thinning."""
+    """Reference: scipy's periodograms of four seconds each, without any decimation."""
     sound = tone(50.0, rate_hz, 12.0)
     pieces = sound.reshape(3, -1)
     hz, power = periodogram(pieces, rate_hz, window="hann", detrend=False)
@@ -45,4 +49,4 @@ def test_a_short_end_hardly_matters_and_silence_has_none() -> None:
     )
     assert mains_hum_db(np.zeros(9000), 8000) == (0.0, 0.0)
     assert all(np.isfinite(mains_hum_db(np.ones(1), 8000)))
-    assert MainsHum(80).over_neighbours_db(50.0) == 0.0  # a rate that cannot hold it
+    assert MainsHum(80).prominence_db(50.0) == 0.0  # a rate that cannot hold it

@@ -47,8 +47,8 @@ def test_mel_is_the_formula(signal: SignalConfig):
     window = (0.2 * np.random.default_rng(3).standard_normal(signal.window_samples)).astype(
         np.float32
     )
-    found = LogMel(signal)(torch.from_numpy(window)[None])[0].numpy()
-    np.testing.assert_allclose(found, reference(window, signal), atol=2e-3)
+    mel = LogMel(signal)(torch.from_numpy(window)[None])[0].numpy()
+    np.testing.assert_allclose(mel, reference(window, signal), atol=2e-3)
 
 
 def test_silence_is_the_floor():

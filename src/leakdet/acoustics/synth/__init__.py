@@ -1,8 +1,8 @@
-"""Demo recordings with a physical motive, so that leakdet can be tried before any audio is at hand.
+"""Physically motivated demo recordings, to try leakdet without any audio.
 
-NOLEAK is the background of a site (ambient noise, use, pumps, hum, interference); LEAK is the same kind of
-background plus the steady turbulence of a jet. Nothing else depends on the label. Formulas, reasons and
-measured facts: `docs/demo.md`.
+NOLEAK is the background of a site (ambient noise, water use, pumps, hum, interference); LEAK is
+the same kind of background plus the steady turbulence of a jet. Nothing else depends on the label.
+Formulas, reasons and measurements: `docs/demo.md`.
 """
 
 from leakdet.acoustics.synth.demo_files import write_demo

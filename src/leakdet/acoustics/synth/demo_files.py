@@ -1,4 +1,4 @@
-"""Demo recordings as files: 16-bit WAV and a manifest that `build` reads like any other."""
+"""Demo recordings as 16-bit WAV files, with a manifest that `build` reads like any other."""
 
 import csv
 import os
@@ -17,7 +17,7 @@ COLUMNS = ("path", "label", "site", "sensor", "material")
 
 
 def _write_recording(folder: Path, demo: DemoConfig, site: int, index: int) -> dict[str, str]:
-    """Write one file and return its row. Its name says where and which, never what."""
+    """Write one file and return its row of the manifest; its name does not give the label away."""
     recording = demo_recording(demo, site, index)
     path = folder / "audio" / site_name(site) / f"{index:04d}.wav"
     pcm = np.clip(np.rint(recording.samples * 32768), -32768, 32767).astype(np.int16)
@@ -35,10 +35,10 @@ def _write_recording(folder: Path, demo: DemoConfig, site: int, index: int) -> d
 def write_demo(
     folder: Path, demo: DemoConfig, progress: Callable[[int, int], None] | None = None
 ) -> Path:
-    """Write `sites`·`recordings_per_site` recordings under `folder` and return the manifest's path.
+    """Write all recordings under `folder` and return the path of the manifest.
 
-    `progress(done, total)` is called on the caller's thread. The manifest comes last and at once, and an older one
-    goes before any audio changes: a folder with a manifest is whole, and its labels belong to its audio.
+    `progress(done, total)` is called in the caller's thread. The manifest is removed before any
+    audio changes and written last, atomically: a folder with a manifest is complete.
     """
     manifest = folder / "manifest.csv"
     manifest.unlink(missing_ok=True)
@@ -47,7 +47,7 @@ def write_demo(
     jobs = [
         (site, index) for site in range(demo.sites) for index in range(demo.recordings_per_site)
     ]
-    # threads suffice: FFT, ufuncs and libsndfile all let go of the interpreter lock
+    # threads suffice: FFT, ufuncs and libsndfile release the interpreter lock
     with ThreadPoolExecutor(max_workers=min(8, os.cpu_count() or 1)) as pool:
         futures = [pool.submit(_write_recording, folder, demo, *job) for job in jobs]
         try:

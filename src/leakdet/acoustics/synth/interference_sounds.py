@@ -1,6 +1,6 @@
-"""Short sounds of 0.05 to 0.5 s that fall on both classes alike: knocks, taps, traffic, speech-like bursts.
+"""Short loud sounds of 0.05 to 0.5 s, alike in both classes: knocks, taps, traffic, speech.
 
-They are loud and have nothing to do with the label: a detector that answers to events, not to the steady part, fails.
+They are independent of the label, so that a detector that responds to events fails.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ KINDS = ("knock", "tap", "traffic", "speech")
 
 
 def _ringing(rng: np.random.Generator, site: Site, samples: int, decay_s: float) -> Sound:
-    """Every mode of the pipe, struck: Σ a_k·e^(−t/τ_k)·sin(2π f_k t), τ_k shorter for higher modes."""
+    """The pipe's modes after a stroke: Σ a_k·e^(−t/τ_k)·sin(2π f_k t), higher ones shorter."""
     time_s = np.arange(samples) / site.rate_hz
     modes_hz = site.modes_hz * rng.uniform(0.97, 1.03, site.modes_hz.size)
     decays_s = decay_s * (modes_hz / 500) ** -0.5
@@ -31,9 +31,8 @@ def _tap(rng: np.random.Generator, site: Site, samples: int) -> Sound:
     sound = np.zeros(samples, np.float32)
     for _ in range(int(rng.integers(2, 5))):
         start = int(rng.integers(0, max(1, samples // 2)))
-        sound[start:] += _ringing(rng, site, samples - start, decay_s=0.008) * np.float32(
-            rng.uniform(0.4, 1)
-        )
+        stroke = _ringing(rng, site, samples - start, decay_s=0.008)
+        sound[start:] += stroke * np.float32(rng.uniform(0.4, 1))
     return sound
 
 
@@ -41,9 +40,8 @@ def _traffic(rng: np.random.Generator, site: Site, samples: int) -> Sound:
     """A passing rumble below some hundred hertz, through the soil rather than the pipe."""
     knee_hz = rng.uniform(80, 400)
     density_db = -20 * np.log10(1 + (site.freqs_hz / knee_hz) ** 2) + site.path_db
-    return coloured_noise(rng, site.freqs_hz, density_db, samples) * np.hanning(samples).astype(
-        np.float32
-    )
+    envelope = np.hanning(samples).astype(np.float32)
+    return coloured_noise(rng, site.freqs_hz, density_db, samples) * envelope
 
 
 def _speech(rng: np.random.Generator, site: Site, samples: int) -> Sound:

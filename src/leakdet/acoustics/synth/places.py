@@ -1,7 +1,7 @@
-"""Where a demo recording is made: the pipe, the logger on it, and the noise of the neighbourhood.
+"""Sites of demo recordings: the pipe, the logger on it, and the noise of the neighbourhood.
 
-Everything here is drawn once per site (or per logger), so all recordings of a site share a colour that those of
-other sites do not have. That is what makes a split by site harder than a split by recording.
+All of it is drawn once per site (or logger), so that recordings of a site share a colour that
+those of other sites lack. This makes a split by site harder than a split by recording.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from leakdet.acoustics.synth.waveforms import Spectrum, Stream, grid_hz, smooth_
 
 @dataclass(frozen=True)
 class Material:
-    """Attenuation along the pipe, (fixed + per_khz·f/kHz) dB per metre; `reach_m` scales the distances of leaks."""
+    """Attenuation of (fixed + per_khz·f/kHz) dB per metre; `reach_m` scales leak distances."""
 
     name: str
     fixed_db_per_m: float
@@ -21,7 +21,8 @@ class Material:
     reach_m: float
 
 
-# Chosen, not measured: metal carries high frequencies over tens of metres, plastic low ones over a few.
+# Chosen, not measured: metal carries high frequencies over tens of metres, plastic only low ones
+# over a few.
 MATERIALS = (
     Material("steel", 0.02, 0.04, 70.0),
     Material("cast-iron", 0.03, 0.08, 40.0),
@@ -29,12 +30,12 @@ MATERIALS = (
     Material("pe", 0.30, 0.80, 5.0),
 )
 LOGGERS = 6
-MAINS_HZ = 50.0
+HUM_HZ = 50.0
 
 
 @dataclass(frozen=True)
 class Sensor:
-    """A logger: smooth response, own noise (dBFS over the whole band), offset (share of full scale)."""
+    """A logger: smooth response, noise (dBFS over the whole band), offset (of full scale)."""
 
     sensor_id: str
     response_db: Spectrum
@@ -46,8 +47,9 @@ class Sensor:
 class Site:
     """A pipe with its surroundings.
 
-    `pipe_db` is the colour that the pipe's resonances give to sound inside it; `path_db`, of mounting and sensor
-    together, is met by every sound. Leak values are the site's typical ones; each recording departs from them.
+    `pipe_db` is the response of the pipe's resonances to sound inside it; `path_db`, of mounting
+    and sensor together, applies to every sound. Leak values are typical of the site; each recording
+    varies about them.
     """
 
     site_id: str
@@ -88,7 +90,7 @@ def resonance_db(
 
 
 def dealt(seed: int, kind: Stream, position: int, choices: int) -> int:
-    """Deal choices like cards, one shuffled deck per `choices` positions: counts stay equal to within one."""
+    """Deal choices from shuffled decks of `choices` cards, so that counts differ by at most one."""
     deck, place = divmod(position, choices)
     return int(stream(seed, kind, deck).permutation(choices)[place])
 
@@ -106,13 +108,13 @@ def draw_sensor(seed: int, logger: int, freqs_hz: Spectrum) -> Sensor:
 
 
 def draw_site(seed: int, site: int, rate_hz: int) -> Site:
-    """The site with this number: a pure function of the seed, its number and the rate."""
+    """Draw the site with this number: a pure function of seed, number and rate."""
     freqs_hz = grid_hz(rate_hz)
     sensor = draw_sensor(seed, dealt(seed, Stream.SENSOR_ORDER, site, LOGGERS), freqs_hz)
     material = MATERIALS[dealt(seed, Stream.MATERIAL_ORDER, site, len(MATERIALS))]
     rng = stream(seed, Stream.SITE, site)
     modes = int(rng.integers(4, 9))
-    # one mode per stretch of the log-frequency axis: modes all at one end would tilt the whole spectrum
+    # one mode per equal part of the log-frequency axis: a crowd at one end would tilt the spectrum
     place = (np.arange(modes) + rng.uniform(size=modes)) / modes
     modes_hz = 200 * (min(6000, rate_hz / 2) / 200) ** place
     pipe_db = resonance_db(freqs_hz, modes_hz, rng.uniform(6, 25, modes), rng.uniform(2, 8, modes))
@@ -120,7 +122,7 @@ def draw_site(seed: int, site: int, rate_hz: int) -> Site:
     # odd harmonics lead, as in rectifiers and saturated transformers
     hum = np.where(order % 2 == 1, 1.0, 0.4) * order ** -rng.uniform(0.8, 1.8)
     hum = hum * np.exp(0.5 * rng.standard_normal(order.size))
-    hum[order * MAINS_HZ >= 0.45 * rate_hz] = 0
+    hum[order * HUM_HZ >= 0.45 * rate_hz] = 0
     return Site(
         site_id=site_name(site),
         rate_hz=rate_hz,

@@ -1,7 +1,7 @@
-"""One demo recording: the background of its site, for LEAK the jet on top, then the logger with its faults.
+"""One demo recording: the background of its site, a jet on top if it is a LEAK, then the logger.
 
-A recording is a pure function of the settings, its site and its index. Background, leak and level come from
-separate random streams: the label changes nothing but the leak, `difficulty` nothing but how loud it is.
+A recording is a pure function of the settings, its site and its index. Background, leak and level
+have separate random streams: the label changes only the leak, `difficulty` only the leak's level.
 """
 
 from dataclasses import dataclass
@@ -28,15 +28,16 @@ PUMP_SHARE = 0.25
 INTERFERENCE_SHARE = 0.4
 LEVEL_RANGE_DBFS = (-42.0, -21.0)
 EVENT_PEAK = 0.6
-"""Highest event in full scale: a logger ranges its gain so that knocks on the pipe do not clip."""
+"""Of full scale: a logger sets its gain so that knocks on the pipe do not clip."""
 
 
 @dataclass(frozen=True)
 class DemoRecording:
-    """Samples (float32 in [-1, 1], [N]) and everything that is known about them.
+    """Sample points (float32 in [-1, 1], [N]) and everything that is known about them.
 
-    `leak_to_noise_db` compares leak and ambient noise at the sensor (before resonances) within 300 to 4000 Hz;
-    both leak fields are None without a leak. `background` names what came on top of ambient noise.
+    `leak_to_noise_db` compares leak and ambient noise at the sensor (before resonances) within 300
+    to 4000 Hz; both leak fields are None without a leak. `background` and `interference` name what
+    was added to ambient noise.
     """
 
     samples: Sound
@@ -52,9 +53,9 @@ class DemoRecording:
 
 
 def is_leak(demo: DemoConfig, site: int, index: int) -> bool:
-    """Labels are dealt to pairs of neighbours and shuffled inside each pair.
+    """Whether this recording is a leak; labels are dealt to pairs of neighbours.
 
-    So the first n recordings of a site keep `leak_fraction` to within a recording or two, for every n.
+    The first n recordings of a site keep `leak_fraction` to within two recordings, for every n.
     """
     pair, place = divmod(index, 2)
     start = stream(demo.seed, Stream.LABELS, site).uniform()
@@ -68,7 +69,7 @@ def is_leak(demo: DemoConfig, site: int, index: int) -> bool:
 def _background(
     rng: np.random.Generator, site: Site, samples: int
 ) -> tuple[Sound, tuple[str, ...]]:
-    """What the sensor hears without a leak, [samples], and the names of what came on top of ambient noise."""
+    """Sound in the pipe without a leak, [samples], and the names of what adds to ambient noise."""
     sound = ambient_sound(rng, site, samples)
     names = []
     if rng.uniform() < FLOW_SHARE:
@@ -83,9 +84,9 @@ def _background(
 
 @dataclass(frozen=True)
 class _Visit:
-    """What two neighbouring recordings share: nearly the same length and level.
+    """Length and level that two neighbouring recordings nearly share.
 
-    Neighbours usually carry opposite labels, so even chance cannot make length or level tell them apart.
+    Neighbours usually have opposite labels, so that length and level cannot correlate with them.
     """
 
     length: float
@@ -100,13 +101,12 @@ def _visit(seed: int, site: int, index: int) -> _Visit:
 def _through_logger(
     rng: np.random.Generator, site: Site, visit: _Visit, pipe: Sound, events: Sound
 ) -> Sound:
-    """Gain ranged to a level drawn without regard to the label, then the logger's own hum, noise and offset."""
+    """Set the gain to a level independent of the label; add the logger's hum, noise and offset."""
     level_dbfs = site.level_dbfs + visit.level_db + rng.standard_normal()
     gain = float(10 ** (np.clip(level_dbfs, *LEVEL_RANGE_DBFS) / 20))
     loudest = max(float(np.abs(events).max()), 1e-12)
-    sound = pipe * np.float32(gain / rms(pipe)) + events * np.float32(
-        min(gain, EVENT_PEAK / loudest)
-    )
+    events_gain = np.float32(min(gain, EVENT_PEAK / loudest))
+    sound = pipe * np.float32(gain / rms(pipe)) + events * events_gain
     floor = np.float32(10 ** (site.sensor.floor_dbfs / 20))
     sound += floor * rng.standard_normal(pipe.size, dtype=np.float32)
     sound += hum_sound(rng, site, pipe.size)
@@ -116,9 +116,9 @@ def _through_logger(
 
 
 def demo_recording(demo: DemoConfig, site: int, index: int) -> DemoRecording:
-    """Recording `index` of site `site`; unchanged by how many sites and recordings `demo` asks for.
+    """Synthesise recording `index` of site `site`, whatever number of them `demo` asks for.
 
-    Shape: samples [N], N within ±20 % of `duration_s`·`sample_rate_hz`.
+    Its length is within ±20 % of `duration_s`.
     """
     place = draw_site(demo.seed, site, demo.sample_rate_hz)
     rng = stream(demo.seed, Stream.BACKGROUND, site, index)
@@ -129,6 +129,7 @@ def demo_recording(demo: DemoConfig, site: int, index: int) -> DemoRecording:
     events, kinds = np.zeros(samples, np.float32), tuple[str, ...]()
     if rng.uniform() < INTERFERENCE_SHARE:
         events, kinds = interference(rng, place, samples)
+    logger_rng = stream(demo.seed, Stream.LEVEL, site, index)
     leak = is_leak(demo, site, index)
     distance_m = ratio_db = None
     if leak:
@@ -138,9 +139,7 @@ def demo_recording(demo: DemoConfig, site: int, index: int) -> DemoRecording:
         ratio_db = band_power_db(place.freqs_hz, density_db)
         pipe = pipe + leak_sound(leak_rng, place, density_db, samples)
     return DemoRecording(
-        samples=_through_logger(
-            stream(demo.seed, Stream.LEVEL, site, index), place, visit, pipe, events
-        ),
+        samples=_through_logger(logger_rng, place, visit, pipe, events),
         sample_rate_hz=demo.sample_rate_hz,
         label=LEAK if leak else NOLEAK,
         site_id=place.site_id,

@@ -1,13 +1,14 @@
-"""The steady sounds: leak, ambient noise, use, pumps and mains hum.
+"""Steady sounds: leak, ambient noise, water use, pumps and mains hum.
 
-Leak: S(f) ∝ x² / (1 + x²)^((2 + 7/3) / 2), x = f/f_j, f_j = St·U/d, with the Strouhal number St = 0.2, the hole d and
-the jet speed U = √(2Δp/ρ). Far above f_j it falls like f^(−7/3), as pressure fluctuations do in the inertial range
-of turbulence; on the way to the sensor it loses α(f)·d.
+Leak: S(f) ∝ x² / (1 + x²)^((2 + 7/3) / 2), x = f/f_j, f_j = St·U/d, with the Strouhal number
+St = 0.2, the hole's diameter d and the jet speed U = √(2Δp/ρ). Far above f_j it falls like
+f^(−7/3), as pressure fluctuations do in the inertial range of turbulence; on the way to the sensor
+it loses α(f) times the distance.
 """
 
 import numpy as np
 
-from leakdet.acoustics.synth.places import MAINS_HZ, Site, attenuation_db
+from leakdet.acoustics.synth.places import HUM_HZ, Site, attenuation_db
 from leakdet.acoustics.synth.waveforms import (
     Sound,
     Spectrum,
@@ -28,7 +29,7 @@ SOIL = 0.4
 
 
 def jet_peak_hz(hole_mm: float, pressure_bar: float) -> float:
-    """The frequency about which the turbulence of a jet is strongest: St·√(2Δp/ρ)/d."""
+    """Frequency at which the turbulence of a jet is strongest: St·√(2Δp/ρ)/d."""
     speed_m_per_s = np.sqrt(2 * pressure_bar * 1e5 / WATER_KG_PER_M3)
     return float(STROUHAL * speed_m_per_s / (hole_mm * 1e-3))
 
@@ -40,40 +41,38 @@ def jet_db(freqs_hz: Spectrum, hole_mm: float, pressure_bar: float) -> Spectrum:
 
 
 def leak_db(rng: np.random.Generator, site: Site, difficulty: float) -> tuple[Spectrum, float]:
-    """Density of a leak at the sensor (before resonances), relative to ambient noise, and its distance in m."""
+    """Density of a leak at the sensor, before resonances, over ambient noise; its distance in m."""
     distance_m = site.leak_distance_m * float(np.exp(0.4 * rng.standard_normal()))
     pressure_bar = site.pressure_bar * float(np.exp(0.1 * rng.standard_normal()))
     source_db = site.leak_source_db + 10 * (1 - difficulty) + 3.5 * rng.standard_normal()
     shape_db = jet_db(site.freqs_hz, site.hole_mm, pressure_bar)
-    return shape_db + source_db - attenuation_db(
-        site.freqs_hz, site.material, distance_m
-    ), distance_m
+    loss_db = attenuation_db(site.freqs_hz, site.material, distance_m)
+    return shape_db + source_db - loss_db, distance_m
 
 
 def leak_sound(rng: np.random.Generator, site: Site, density_db: Spectrum, samples: int) -> Sound:
-    """A leak never pauses: Gaussian noise whose level wanders by half a decibel."""
+    """Gaussian noise without pauses, whose level wanders by half a decibel."""
     sound = coloured_noise(rng, site.freqs_hz, density_db + site.pipe_db + site.path_db, samples)
     return sound * fluctuation(rng, samples, site.rate_hz, size_db=0.5, step_s=0.5)
 
 
 def ambient_db(rng: np.random.Generator, site: Site) -> Spectrum:
-    """Falls by the site's slope per octave, a little different every day; 0 dB of power in the leak band."""
+    """Density that falls by the site's slope per octave, varied a little; 0 dB in the leak band."""
     slope_db = site.ambient_slope_db + 0.5 * rng.standard_normal()
     colour_db = site.ambient_shape_db + smooth_curve_db(rng, site.freqs_hz, size_db=1.0)
     return normalised_db(site.freqs_hz, colour_db - slope_db * np.log2(site.freqs_hz / 100))
 
 
 def ambient_sound(rng: np.random.Generator, site: Site, samples: int) -> Sound:
-    """Distant traffic, wind, machines: noise that swells and falls."""
+    """Noise of distant traffic, wind and machines that swells and falls."""
     density_db = ambient_db(rng, site) + SOIL * site.pipe_db + site.path_db
     sound = coloured_noise(rng, site.freqs_hz, density_db, samples)
-    return sound * fluctuation(
-        rng, samples, site.rate_hz, size_db=rng.uniform(0.5, 1.5), step_s=0.4
-    )
+    size_db = rng.uniform(0.5, 1.5)
+    return sound * fluctuation(rng, samples, site.rate_hz, size_db, step_s=0.4)
 
 
 def flow_sound(rng: np.random.Generator, site: Site, samples: int) -> Sound:
-    """Legitimate use, the hard negative: broadband and in the pipe too, but lower, steeper (f^−3) and unsteady."""
+    """Water use, the hard negative: broadband as a leak, but lower, steeper (f^−3) and unsteady."""
     corner_hz = float(np.exp(rng.uniform(np.log(150), np.log(900))))
     ratio = site.freqs_hz / corner_hz
     shape_db = normalised_db(site.freqs_hz, 10 * np.log10(ratio) - 20 * np.log10(1 + ratio**2))
@@ -84,7 +83,7 @@ def flow_sound(rng: np.random.Generator, site: Site, samples: int) -> Sound:
 
 
 def pump_sound(rng: np.random.Generator, site: Site, samples: int) -> Sound:
-    """Blade rate and its harmonics through the pipe, in half of the cases with a slow beat of the load."""
+    """Blade rate of a pump and its harmonics; every second time the load beats slowly."""
     blade_hz = rng.uniform(40, 320)
     pitch_hz = blade_hz * (1 + 0.002 * slow_curve(rng, samples, site.rate_hz, step_s=0.3))
     order = np.arange(1.0, 25.0)
@@ -98,12 +97,9 @@ def pump_sound(rng: np.random.Generator, site: Site, samples: int) -> Sound:
 
 
 def hum_sound(rng: np.random.Generator, site: Site, samples: int) -> Sound:
-    """Mains pick-up of the electronics, behind the gain: 50 Hz, a little off and drifting, with its harmonics."""
-    pitch_hz = (
-        MAINS_HZ
-        + rng.uniform(-0.04, 0.04)
-        + 0.02 * slow_curve(rng, samples, site.rate_hz, step_s=1.0)
-    )
+    """Mains pick-up of the electronics, after the gain: a drifting 50 Hz with its harmonics."""
+    detuned_hz = HUM_HZ + rng.uniform(-0.04, 0.04)
+    pitch_hz = detuned_hz + 0.02 * slow_curve(rng, samples, site.rate_hz, step_s=1.0)
     level_dbfs = site.hum_dbfs + 2 * rng.standard_normal()
     hum = harmonics(rng, pitch_hz, site.hum_amplitudes, samples, site.rate_hz)
     return hum * np.float32(10 ** (level_dbfs / 20))

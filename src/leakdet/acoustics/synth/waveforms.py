@@ -1,7 +1,7 @@
-"""The building blocks of every demo sound: coloured noise, harmonic tones, slow curves, and seeded streams.
+"""Building blocks of demo sounds: coloured noise, harmonic tones, slow curves, random streams.
 
-Spectra are one-sided power densities in dB on one coarse logarithmic grid (`grid_hz`); only `coloured_noise` goes
-to the fine grid of the FFT. So a recording takes milliseconds, and a spectrum is short enough to print.
+Spectra are one-sided power densities in dB on one coarse logarithmic grid (`grid_hz`); only
+`coloured_noise` uses the fine grid of the FFT, so that a recording takes milliseconds.
 """
 
 from enum import IntEnum
@@ -15,14 +15,14 @@ Sound = npt.NDArray[np.float32]
 
 LOWEST_HZ = 10.0
 GRID_POINTS = 384
-"""About 40 points per octave: the sharpest pipe resonance (Q = 25) spans more than one of them."""
+"""About 40 per octave: the sharpest pipe resonance (Q = 25) spans more than one."""
 TABLE_POINTS = 4096
 BAND_HZ = (300.0, 4000.0)
-"""Where leaks are heard; levels of sources are stated in this band."""
+"""The leak band, in which levels of sources are stated."""
 
 
 class Stream(IntEnum):
-    """First word of a seed's spawn key, so that no two kinds of draw share random numbers."""
+    """First word of a seed's spawn key: kinds of draws share no random numbers."""
 
     SENSOR = 0
     SENSOR_ORDER = 1
@@ -36,7 +36,7 @@ class Stream(IntEnum):
 
 
 def stream(seed: int, kind: Stream, *position: int) -> np.random.Generator:
-    """Generator for one purpose at one position: a pure function of its arguments."""
+    """Random generator for one purpose at one position: a pure function of its arguments."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(int(kind), *position)))
 
 
@@ -60,19 +60,19 @@ def normalised_db(freqs_hz: Spectrum, density_db: Spectrum) -> Spectrum:
 def smooth_curve_db(
     rng: np.random.Generator, freqs_hz: Spectrum, size_db: float, terms: int = 5
 ) -> Spectrum:
-    """A random smooth equaliser: Σ_k a_k·cos(π·k·u + φ_k), a_k ~ size·N(0, 1)/√k, u = log f scaled to 0..1."""
-    place = np.log(freqs_hz / freqs_hz[0]) / np.log(freqs_hz[-1] / freqs_hz[0])
+    """Σ_k a_k·cos(π·k·u + φ_k), a_k ~ size·N(0, 1)/√k, u = log f scaled to 0..1, random φ_k."""
+    position = np.log(freqs_hz / freqs_hz[0]) / np.log(freqs_hz[-1] / freqs_hz[0])
     order = np.arange(1, terms + 1)
     heights = size_db * rng.standard_normal(terms) / np.sqrt(order)
     phases = rng.uniform(0, 2 * np.pi, terms)
-    curve: Spectrum = heights @ np.cos(np.pi * order[:, None] * place + phases[:, None])
+    curve: Spectrum = heights @ np.cos(np.pi * order[:, None] * position + phases[:, None])
     return curve
 
 
 def coloured_noise(
     rng: np.random.Generator, freqs_hz: Spectrum, density_db: Spectrum, samples: int
 ) -> Sound:
-    """Gaussian noise, [samples], of the given one-sided power density, shaped in the frequency domain."""
+    """Gaussian noise [samples] of the given one-sided power density, shaped by an inverse FFT."""
     rate_hz = 2 * freqs_hz[-1]
     n_fft = next_fast_len(samples, real=True)
     fine_hz = rfftfreq(n_fft, 1 / rate_hz)
@@ -85,7 +85,7 @@ def coloured_noise(
 
 
 def slow_curve(rng: np.random.Generator, samples: int, rate_hz: int, step_s: float) -> Sound:
-    """Unit-normal knots every `step_s`, joined by lines, [samples]: wander without a rhythm."""
+    """Random wander [samples]: unit-normal knots every `step_s`, linearly interpolated."""
     step = max(1, round(rate_hz * step_s))
     start = int(rng.integers(step))
     knots = rng.standard_normal(samples // step + 3, dtype=np.float32)
@@ -97,10 +97,9 @@ def slow_curve(rng: np.random.Generator, samples: int, rate_hz: int, step_s: flo
 def fluctuation(
     rng: np.random.Generator, samples: int, rate_hz: int, size_db: float, step_s: float
 ) -> Sound:
-    """A slowly varying gain around 1, [samples]."""
-    gain: Sound = np.exp(
-        slow_curve(rng, samples, rate_hz, step_s) * np.float32(size_db * np.log(10) / 20)
-    )
+    """A slowly varying gain [samples] around 1."""
+    to_log = np.float32(size_db * np.log(10) / 20)
+    gain: Sound = np.exp(slow_curve(rng, samples, rate_hz, step_s) * to_log)
     return gain
 
 
@@ -111,15 +110,14 @@ def harmonics(
     samples: int,
     rate_hz: int,
 ) -> Sound:
-    """Σ_k a_k·cos(k·θ(t) + φ_k), θ' = 2π·pitch, [samples].
+    """Σ_k a_k·cos(k·θ(t) + φ_k) [samples], with θ' = 2π·pitch and random φ_k.
 
-    Read from a table of one period: at 24 harmonics its straight lines err by less than −70 dB, and it costs two
-    look-ups instead of K sines.
+    Interpolated from a table of one period, which replaces K sines by two look-ups; the error at
+    24 harmonics is below −70 dB.
     """
     bins = np.zeros(TABLE_POINTS // 2 + 1, complex)
-    bins[1 : amplitudes.size + 1] = amplitudes * np.exp(
-        2j * np.pi * rng.uniform(size=amplitudes.size)
-    )
+    phases = 2j * np.pi * rng.uniform(size=amplitudes.size)
+    bins[1 : amplitudes.size + 1] = amplitudes * np.exp(phases)
     table = irfft(bins * TABLE_POINTS / 2).astype(np.float32)
     steps = np.asarray(pitch_hz, np.float64) * (TABLE_POINTS / rate_hz)
     position = np.cumsum(np.broadcast_to(steps, samples))
@@ -131,7 +129,7 @@ def harmonics(
 
 
 def gain_at(freqs_hz: Spectrum, gain_db: Spectrum, at_hz: Spectrum) -> Spectrum:
-    """Amplitude factors of a response at given frequencies, 0 from the Nyquist frequency on."""
+    """Amplitude factors of a response at given frequencies; 0 from the Nyquist frequency on."""
     factors = 10 ** (np.interp(at_hz, freqs_hz, gain_db) / 20)
     return np.where(at_hz < freqs_hz[-1], factors, 0.0)
 
