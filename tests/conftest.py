@@ -80,26 +80,9 @@ def noise(seconds: float, rate_hz: int = 16000, seed: int = 0) -> np.ndarray:
 @pytest.fixture(scope="session")
 def compose() -> Compose:
     """Compose the settings of a command line, such as `compose("train", "seed=1")`."""
-    from hydra import compose as hydra_compose
-    from hydra import initialize_config_dir
+    from leakdet._compose import compose
 
-    from leakdet._conf import conf_folder
-    from leakdet._door import store_schema, typed
-    from leakdet.config import BuildConfig, CrossvalConfig, TrainConfig, TuneConfig
-
-    schemas = {
-        "build": BuildConfig,
-        "train": TrainConfig,
-        "crossval": CrossvalConfig,
-        "tune": TuneConfig,
-    }
-
-    def composed(door: str, *overrides: str) -> Any:
-        store_schema(door, schemas[door])
-        with initialize_config_dir(str(conf_folder()), version_base="1.3"):
-            return typed(hydra_compose(door, list(overrides)), schemas[door])
-
-    return composed
+    return lambda door, *overrides: compose(door, overrides)
 
 
 SMOKE = ("experiment=smoke", "logger=csv", "trainer.enable_progress_bar=false")

@@ -7,7 +7,6 @@ import pytest
 import yaml
 
 from leakdet._conf import OPTIONS, conf_folder, option_names
-from leakdet._door import quoted
 from leakdet.config import CallbacksConfig, SignalConfig
 from leakdet.errors import LeakdetError
 from leakdet.training.loggers import LOGGERS, make_loggers
@@ -143,19 +142,3 @@ def test_every_logger_has_a_yaml_file_and_a_branch(tmp_path: Path, compose):
     assert set(LOGGERS) | {"default", "none"} == set(GROUPS["logger"])
     assert len(make_loggers(compose("train").logger, tmp_path)) == 2
     assert make_loggers(compose("train", "logger=none").logger, tmp_path) == []
-
-
-@pytest.mark.parametrize(
-    ("argument", "expected"),
-    [
-        ("data.store=/a, b/c=d [1]~é", "data.store='/a, b/c=d [1]~é'"),
-        ("data.store=it's", r"data.store='it\'s'"),
-        ("data.store='already'", "data.store='already'"),
-        ("data.store=null", "data.store=null"),
-        ("data.store=${oc.env:HOME}/x", "data.store=${oc.env:HOME}/x"),
-        ("seed=1,2", "seed=1,2"),
-        ("-m", "-m"),
-    ],
-)
-def test_paths_need_no_quoting(argument: str, expected: str):
-    assert quoted(argument, ("data.store",)) == expected

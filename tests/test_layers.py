@@ -23,7 +23,7 @@ TRAINING = EVALUATION | {"loading", "training"}
 FOLDING = TRAINING | {"building.splits", "crossvalidation"}
 ROOMS = FOLDING | BUILD | {"tuning", "scoring", "exporting", "learning", "reporting"}
 DOORS = {"build", "train", "tune", "crossval", "predict", "evaluate"}
-DOOR_TOOLS = {"_door", "_arguments", "_screen"}
+DOOR_TOOLS = {"_door", "_compose", "_arguments", "_screen"}
 ARRAYS = {"numpy", "torch", "jaxtyping"}
 FITTING = {"lightning", "torchmetrics"}
 HYDRA = {"hydra", "omegaconf"}
@@ -57,7 +57,8 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
     "training_run": (TRAINING | {"building", "reporting", "_screen"}, ARRAYS | FITTING),
     "crossval_run": (FOLDING | {"reporting", "_screen"}, ARRAYS),
     "_conf": ({"config"}, HYDRA),
-    "_door": ({"config", "_conf"} | TOOLS, HYDRA | {"rich"}),
+    "_compose": ({"config", "_conf", "errors"}, HYDRA),
+    "_door": ({"_conf", "_compose"} | TOOLS, HYDRA),
     "_arguments": ({"errors"}, {"torch"}),
     "_screen": ({"detection", "evaluation"}, {"rich"}),
     "__main__": (DOORS | {"errors"}, {"rich"}),
@@ -329,7 +330,6 @@ WITHOUT_A_TEST = set(
 )
 WITHOUT_A_MODULE = set(
     """
-    test_experiment_file.py
     training/test_averaging.py
     training/test_callbacks.py
     training/test_interruption.py

@@ -45,7 +45,7 @@ def show(report: "BuildReport") -> None:
 
 
 def main() -> None:
-    open_door("build", BuildConfig, build, paths=("source", "out"))
+    open_door("build", build)
 
 
 if __name__ == "__main__":

@@ -19,9 +19,7 @@ def crossval(config: CrossvalConfig, run: Run) -> int:
 
 
 def main() -> None:
-    paths = ("data.store", "data.cache", "crossval.out")
-    free_keys = ("crossval.where", "crossval.protocols", "network.extra", "loss.extra")
-    open_door("crossval", CrossvalConfig, crossval, paths, free_keys)
+    open_door("crossval", crossval)
 
 
 if __name__ == "__main__":

@@ -20,8 +20,7 @@ def train(config: TrainConfig, run: Run) -> int:
 
 
 def main() -> None:
-    paths = ("data.store", "data.cache", "resume", "init_from", "augment.interference")
-    open_door("train", TrainConfig, train, paths, free_keys=("network.extra", "loss.extra"))
+    open_door("train", train)
 
 
 if __name__ == "__main__":

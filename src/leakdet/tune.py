@@ -13,7 +13,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leakdet._door import Run, as_yaml, open_door
+from leakdet._compose import as_yaml
+from leakdet._door import Run, open_door
 from leakdet._exit_codes import DONE, PARTLY
 from leakdet.config import TrainConfig, TrainerFlags, TuneConfig
 from leakdet.errors import LeakdetError, SettingsError
@@ -242,8 +243,7 @@ def main() -> None:
     ARGUMENTS[:] = sys.argv[1:]
     # Hydra takes -m in front of the settings only, a person types it anywhere.
     sys.argv[1:] = sorted(sys.argv[1:], key=lambda argument: argument not in ("-m", "--multirun"))
-    paths = ("data.store", "data.cache", "tune.folder", "tune.storage")
-    open_door("tune", TuneConfig, tune, paths, free_keys=("network.extra", "loss.extra"))
+    open_door("tune", tune)
 
 
 if __name__ == "__main__":

@@ -7,22 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leakdet._door import added
-
-
-@pytest.mark.parametrize(
-    ("argument", "expected"),
-    [
-        ("crossval.where={pipe:[1,3]}", "++crossval.where={pipe:[1,3]}"),
-        ("crossval.where.pipe=1", "++crossval.where.pipe=1"),
-        ("crossval.whereabouts=1", "crossval.whereabouts=1"),
-        ("+crossval.where.pipe=1", "+crossval.where.pipe=1"),
-        ("--help", "--help"),
-    ],
-)
-def test_keys_invented_by_the_user_need_no_plus_sign(argument: str, expected: str) -> None:
-    assert added(argument, ("crossval.where", "crossval.protocols")) == expected
-
 
 def test_jobs_of_a_sweep_share_the_folds_and_the_last_one_pools_them(
     write_store: Any, planted: Any, tmp_path: Path, process: Any, schema_errors: Any

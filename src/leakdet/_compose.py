@@ -1,0 +1,201 @@
+"""Settings from Hydra's groups and overrides to typed objects; for commands and for Python alike."""
+
+import atexit
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar, overload
+
+import hydra
+from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.plugins import Plugins
+from hydra.core.singleton import Singleton
+from hydra.errors import HydraException
+from hydra.version import VersionBase
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.basecontainer import BaseContainer
+from omegaconf.errors import OmegaConfBaseException
+
+from leakdet._conf import conf_folder, store_options
+from leakdet.config import BuildConfig, CrossvalConfig, TrainConfig, TuneConfig
+from leakdet.errors import InputError, LeakdetError, SettingsError
+
+ConfigT = TypeVar("ConfigT")
+
+
+@dataclass(frozen=True)
+class DoorSettings:
+    """The type of a door's settings, and how its command line is read.
+
+    `paths` are settings whose values need no quoting, `free_keys` those whose keys the user invents:
+    they need no `+`.
+    """
+
+    schema: type[Any]
+    paths: tuple[str, ...]
+    free_keys: tuple[str, ...] = ()
+
+
+OWN_NETWORK = ("network.extra", "loss.extra")
+DOORS = {
+    "build": DoorSettings(BuildConfig, ("source", "out")),
+    "train": DoorSettings(
+        TrainConfig,
+        ("data.store", "data.cache", "resume", "init_from", "augment.interference"),
+        OWN_NETWORK,
+    ),
+    "tune": DoorSettings(
+        TuneConfig, ("data.store", "data.cache", "tune.folder", "tune.storage"), OWN_NETWORK
+    ),
+    "crossval": DoorSettings(
+        CrossvalConfig,
+        ("data.store", "data.cache", "crossval.out"),
+        ("crossval.where", "crossval.protocols", *OWN_NETWORK),
+    ),
+}
+
+
+@overload
+def compose(door: Literal["train"], overrides: Sequence[str] = ()) -> TrainConfig: ...
+@overload
+def compose(door: Literal["build"], overrides: Sequence[str] = ()) -> BuildConfig: ...
+@overload
+def compose(door: Literal["tune"], overrides: Sequence[str] = ()) -> TuneConfig: ...
+@overload
+def compose(door: Literal["crossval"], overrides: Sequence[str] = ()) -> CrossvalConfig: ...
+
+
+def compose(door: str, overrides: Sequence[str] = ()) -> Any:
+    """The settings that `leakdet DOOR OVERRIDES…` has, as a dataclass of `leakdet.config`.
+
+    Hydra's own state stays what it is, so that programs which use Hydra can call it too.
+
+    >>> config = compose("train", ["optimizer.lr=1e-3", "network=linear"])
+    >>> config.optimizer.lr, config.network.name
+    (0.001, 'linear')
+
+    Raises:
+        SettingsError: an unknown door or setting, or a value of the wrong type or out of range.
+    """
+    if door not in DOORS:
+        raise SettingsError(f"{door}: has no settings; allowed are {', '.join(DOORS)}.")
+    if isinstance(overrides, str):
+        raise TypeError(f"overrides must be a list, such as [{overrides!r}]")
+    with _hydra_unchanged():
+        store_schema(door)
+        prepared = as_hydra_reads(door, overrides)
+        try:
+            with hydra.initialize_config_dir(str(conf_folder()), version_base="1.3"):
+                config = hydra.compose(door, prepared)
+        except (HydraException, OmegaConfBaseException) as error:
+            raise SettingsError(str(error)) from error
+        return typed(config, DOORS[door].schema)
+
+
+@contextmanager
+def _hydra_unchanged() -> Iterator[None]:
+    """Let Hydra work on copies of what it keeps in the process, and on a global state of its own."""
+    Plugins.instance()  # found once a process
+    instances, resolvers = Singleton._instances, BaseContainer._resolvers
+    copies: dict[type, Any] = dict(instances)
+    copies[ConfigStore] = deepcopy(ConfigStore.instance())
+    copies.pop(GlobalHydra, None)
+    copies.pop(VersionBase, None)
+    Singleton._instances = copies
+    BaseContainer._resolvers = dict(resolvers)
+    try:
+        yield
+    finally:
+        Singleton._instances, BaseContainer._resolvers = instances, resolvers
+
+
+def store_schema(door: str) -> None:
+    """Make the types of a door's settings and the options without a file known to Hydra."""
+    store = ConfigStore.instance()
+    store.store(group="schema", name=door, node=DOORS[door].schema, package="_global_")
+    store_options()
+
+
+def as_hydra_reads(door: str, arguments: Sequence[str]) -> list[str]:
+    """A command line with the quotes, marks and search paths that Hydra needs.
+
+    Raises:
+        InputError: the file of `experiment=FILE` does not exist.
+    """
+    settings = DOORS[door]
+    plain = [quoted(argument, ("hydra.run.dir", *settings.paths)) for argument in arguments]
+    return with_experiment_file([added(argument, settings.free_keys) for argument in plain])
+
+
+def with_experiment_file(arguments: Sequence[str]) -> list[str]:
+    """Turn `experiment=any/where/best.yaml` into a group option with a search path of its own."""
+    passed = []
+    for argument in arguments:
+        key, _, value = argument.partition("=")
+        if key.lstrip("+") != "experiment" or not value.endswith((".yaml", ".yml")):
+            passed.append(argument)
+            continue
+        path = Path(value.strip("'\""))
+        if not path.is_file():
+            raise InputError(f"{argument}: there is no such file.")
+        group = Path(tempfile.mkdtemp(prefix="leakdet-"))
+        atexit.register(shutil.rmtree, group, ignore_errors=True)
+        # a prefix, so that it never has the name of an experiment in conf/
+        option = "file_" + re.sub(r"\W", "_", path.stem)
+        (group / "experiment").mkdir()
+        shutil.copyfile(path, group / "experiment" / f"{option}.yaml")
+        passed += [f"experiment={option}", f"hydra.searchpath=[file://{group}]"]
+    return passed
+
+
+def quoted(argument: str, paths: Sequence[str]) -> str:
+    """Quote the path of `data.store=a, b=c`, which may hold any character."""
+    key, equals, value = argument.partition("=")
+    if (
+        not equals
+        or key.lstrip("+") not in paths
+        or not value
+        or value == "null"
+        or value[0] in "'\""
+        or "${" in value
+    ):
+        return argument
+    escaped = value.replace("'", "\\'")
+    return f"{key}='{escaped}'"
+
+
+def added(argument: str, free_keys: Sequence[str]) -> str:
+    """Mark `crossval.where.pipe=1`, a key that no type declares, as added or overridden."""
+    inside = any(argument.startswith((f"{name}=", f"{name}.")) for name in free_keys)
+    return f"++{argument}" if inside and "=" in argument else argument
+
+
+def typed(config: DictConfig, schema: type[ConfigT]) -> ConfigT:
+    """The composed settings as their dataclass. Raises `SettingsError` on a missing or bad value."""
+    config = config.copy()
+    OmegaConf.set_struct(config, False)
+    config.pop("hydra", None)
+    if missing := sorted(OmegaConf.missing_keys(config)):
+        examples = " ".join(f"{name}=..." for name in missing)
+        raise SettingsError(f"{' and '.join(missing)} must be given: {examples}")
+    try:
+        settings: Any = OmegaConf.to_object(config)
+    except OmegaConfBaseException as error:
+        cause = error.__cause__ if isinstance(error.__cause__, LeakdetError) else error
+        raise SettingsError(str(cause)) from error
+    if not isinstance(settings, schema):
+        raise SettingsError(
+            f"the settings composed to {type(settings).__name__}, not {schema.__name__}"
+        )
+    return settings
+
+
+def as_yaml(plain: Mapping[str, Any]) -> str:
+    """Plain values as YAML that composes back to exactly the same."""
+    return OmegaConf.to_yaml(OmegaConf.create(dict(plain)))
