@@ -17,13 +17,12 @@ FIELD = SignalConfig(fmax_hz=8000)
 def write_store(folder: Path, recordings: int, windows: int, name: str = "train") -> None:
     """A split of noise-like mel: 2,000 recordings of 80 `field` windows are 614 MB."""
     writer = SplitWriter(folder, name, FIELD)
-    starts = np.arange(windows, dtype=np.float32)
     for number, mel in enumerate(_recordings(recordings, windows)):
         row = RecordingRow(
             f"{name}{number}", f"{name}{number}.wav", "LEAK" if number % 2 else "NORMAL", {}, 1.0, f"{name}{number}",
             windows / 2, 16000, -40.0, 0.0, 0.0, [], windows, 0,
         )  # fmt: skip
-        writer.add(row, starts, io.BytesIO(mel.tobytes()), None)
+        writer.add(row, io.BytesIO(mel.tobytes()), None)
     writer.write(folder / f"{name}.h5", ["LEAK", "NORMAL"], "LEAK")
 
 

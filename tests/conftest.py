@@ -245,11 +245,10 @@ def write_store(tmp_path: Path) -> Callable[..., Path]:
         for split, recordings in splits.items():
             writer = SplitWriter(folder, split, PLANTED_SIGNAL)
             for recording in recordings:
-                starts = np.arange(recording.windows, dtype=np.float32) * 0.125
                 spool = folder / "spool"
                 spool.write_bytes(recording.mel().tobytes())
                 with spool.open("r+b") as mel:
-                    writer.add(recording.row(number), starts, mel, None)
+                    writer.add(recording.row(number), mel, None)
                 spool.unlink()
                 number += 1
             writer.write(folder / f"{split}.h5", ["leak", "other"], "leak")

@@ -119,9 +119,8 @@ def _convert(
             )
             content = hashlib.sha256(mel.tobytes()).hexdigest()
             if known.is_new(recording, content, split.name):
-                starts = np.arange(len(mel)) * (signal.window_hop_samples / signal.sample_rate_hz)
                 described = _row(recording, signal, content, len(mel))
-                writer.add(described, starts.astype(np.float32), BytesIO(mel.tobytes()), None)
+                writer.add(described, BytesIO(mel.tobytes()), None)
 
 
 def _fault(mel: np.ndarray) -> str | None:

@@ -128,7 +128,7 @@ def _hear_all(
             with closing(heard):
                 split = split_of[recording.recording_id]
                 if known.is_new(recording, heard.row.content_sha256, split):
-                    writers[split].add(heard.row, heard.window_start_s, heard.mel, heard.sound)
+                    writers[split].add(heard.row, heard.mel, heard.sound)
 
 
 def _write_surrogates(

@@ -25,7 +25,6 @@ class Heard:
     """One recording as a worker hands it over."""
 
     row: RecordingRow
-    window_start_s: np.ndarray
     mel: IO[bytes]
     sound: IO[bytes] | None
 
@@ -48,7 +47,7 @@ class Hearing:
     def __call__(self, recording: SourceRecording) -> Heard | LeftOut:
         mel = self._spool()
         sound = self._spool() if self.waveform != "none" else None
-        starts: list[np.ndarray] = []
+        windows = 0
         change = None
         if recording.surrogate_of:
             change = SurrogateTransform(recording.recording_id, self.log_mel.signal.sample_rate_hz)
@@ -57,7 +56,7 @@ class Hearing:
         try:
             for block in stream:
                 mel.write(block.mel.numpy().data.cast("B"))
-                starts.append(block.window_start_s)
+                windows += len(block.mel)
                 if sound is not None:
                     fresh = block.chunk.sound[max(0, heard_until - block.chunk.start_sample) :]
                     sound.write(_as_stored(fresh, self.waveform))
@@ -67,8 +66,7 @@ class Hearing:
                 if spool is not None:
                     spool.close()
             return LeftOut(recording.recording_id, str(error))
-        window_start_s = np.concatenate(starts)
-        return Heard(self._row(recording, stream, len(window_start_s)), window_start_s, mel, sound)
+        return Heard(self._row(recording, stream, windows), mel, sound)
 
     def _spool(self) -> IO[bytes]:
         return cast(IO[bytes], SpooledTemporaryFile(max_size=SPOOL_BYTES, dir=str(self.folder)))

@@ -36,4 +36,4 @@ def hear_surrogates(
             progress.step()
             if not isinstance(heard, LeftOut):
                 with closing(heard):
-                    writer.add(heard.row, heard.window_start_s, heard.mel, heard.sound)
+                    writer.add(heard.row, heard.mel, heard.sound)

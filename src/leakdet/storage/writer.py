@@ -85,7 +85,6 @@ class SplitWriter:
     # those of the whole split, written even where no recording here has them
     columns: Sequence[str] = ()
     rows: list[RecordingRow] = field(default_factory=list)
-    _starts: list[np.ndarray] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._mel = _Spool(
@@ -94,24 +93,17 @@ class SplitWriter:
         kind = np.dtype(np.int16 if self.waveform == "none" else self.waveform)
         self._sound = _Spool(self.folder / f".{self.name}.sound", (), kind)
 
-    def add(
-        self,
-        row: RecordingRow,
-        window_start_s: np.ndarray,
-        mel: ByteSource,
-        sound: ByteSource | None,
-    ) -> None:
+    def add(self, row: RecordingRow, mel: ByteSource, sound: ByteSource | None) -> None:
         """Append a recording: `mel` and `sound` are read from their start and hold raw little-endian numbers."""
         row.mel_crc32 = self._mel.append(mel)
         if sound is not None:
             self._sound.append(sound)
         self.rows.append(row)
-        self._starts.append(window_start_s)
 
     def remove(self, recording_id: str) -> None:
         """Take a recording out again; its bytes stay in the spool and are not copied."""
         index = [row.recording_id for row in self.rows].index(recording_id)
-        del self.rows[index], self._starts[index], self._mel.pieces[index]
+        del self.rows[index], self._mel.pieces[index]
         if self.waveform != "none":
             del self._sound.pieces[index]
 
@@ -152,9 +144,6 @@ class SplitWriter:
                 file.create_dataset(f"{GROUP}{column}", data=values, dtype=h5py.string_dtype())
             file.create_dataset(
                 "recording_offsets", data=offsets_of([row.windows for row in self.rows])
-            )
-            file.create_dataset(
-                "window_start_s", data=np.concatenate([np.empty(0, np.float32), *self._starts])
             )
             self._mel.write_to(file, "mel", compression)
             if self.waveform != "none":

@@ -25,7 +25,7 @@ def stored(folder: Path, audio: Path, mel: np.ndarray) -> Path:
         source_rate_hz=2000, rms_dbfs=-20.0, dc_offset=0.0, clipped_fraction=0.0, flags=(), windows=len(mel), mel_crc32=0,
     )  # fmt: skip
     writer = SplitWriter(folder, "test", SIGNAL)
-    writer.add(row, np.zeros(len(mel), np.float32), io.BytesIO(mel.tobytes()), None)
+    writer.add(row, io.BytesIO(mel.tobytes()), None)
     writer.write(folder / "test.h5", ["LEAK", "NORMAL"], "LEAK")
     return folder
 

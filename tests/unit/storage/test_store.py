@@ -49,10 +49,7 @@ def write(folder: Path, name: str = "train", numbers: range = range(4), **how: s
             if writer.waveform != "none"
             else None
         )
-        starts = np.arange(windows, dtype=np.float32) * 0.05
-        writer.add(
-            row(number, windows), starts, io.BytesIO(mel_of(number, windows).tobytes()), sound
-        )
+        writer.add(row(number, windows), io.BytesIO(mel_of(number, windows).tobytes()), sound)
     writer.write(folder / f"{name}.h5", ["LEAK", "NOLEAK"], "LEAK", **how)
     return folder
 
@@ -80,7 +77,7 @@ def test_mel_begins_at_a_page_of_the_file(tmp_path: Path):
     windows = 50
     writer = SplitWriter(tmp_path, "train", SIGNAL)
     mel = mel_of(0, windows)
-    writer.add(row(0, windows), np.zeros(windows, np.float32), io.BytesIO(mel.tobytes()), None)
+    writer.add(row(0, windows), io.BytesIO(mel.tobytes()), None)
     writer.write(tmp_path / "train.h5", ["LEAK", "NOLEAK"], "LEAK")
     split = open_split(tmp_path, "train")
     assert split.mel.parts[0].offset % PAGE_BYTES == 0
@@ -141,7 +138,7 @@ def test_a_recording_taken_out_again_is_not_written(tmp_path: Path):
     for number, windows in enumerate(LENGTHS):
         sound = io.BytesIO(np.full(10 * windows, number, np.int16).tobytes())
         mel = io.BytesIO(mel_of(number, windows).tobytes())
-        writer.add(row(number, windows), np.zeros(windows, np.float32), mel, sound)
+        writer.add(row(number, windows), mel, sound)
     writer.remove("r1.wav")
     writer.write(tmp_path / "train.h5", ["LEAK", "NOLEAK"], "LEAK")
     split = open_split(tmp_path, "train")
