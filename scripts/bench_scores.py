@@ -1,4 +1,6 @@
-"""How long it takes to judge very many recordings: the threshold search and the bootstrap, with random scores."""
+"""How long it takes to judge very many recordings: the threshold search and the bootstrap, with
+random scores.
+"""
 
 import time
 from collections.abc import Callable
@@ -13,8 +15,9 @@ from leakdet.evaluation.intervals import bootstrap_intervals
 
 RUNS = 3
 NOTE = (
-    f"Median of {RUNS} runs on one thread, random scores, one recording in twenty a leak. The search looks at every distinct "
-    "score. A bootstrap draws whole recordings and computes every metric of every replicate."
+    f"Median of {RUNS} runs on one thread, random scores, one recording in twenty a leak. The "
+    f"search looks at every distinct score. A bootstrap draws whole recordings and computes every "
+    f"metric of every replicate."
 )
 SEARCHED, DRAWN, REPLICATES = 1_000_000, 100_000, 2_000
 

@@ -1,7 +1,9 @@
-"""Draws every augmentation on one second of sound, before and after: `python scripts/make_figures.py [--audio FILE]`.
+"""Draws every augmentation on one second of sound, before and after: `python
+scripts/make_figures.py [--audio FILE]`.
 
-Writes a PNG each into `figures/augmentation` (`--out`). Without `--audio` it takes a leak of the demo. The strengths are those
-of the options; training's own are in `augment.*` and, for surrogates, `build surrogates=`.
+Writes a PNG each into `figures/augmentation` (`--out`). Without `--audio` it takes a leak of the
+demo. The strengths are those of the options; training's own are in `augment.*` and, for surrogates,
+`build surrogates=`.
 """
 
 import argparse
@@ -10,6 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from jaxtyping import Float
+from matplotlib.figure import Figure
 from torch import Tensor
 
 from leakdet.acoustics.augment import (
@@ -24,7 +28,6 @@ from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.surrogates import SurrogateTransform
 from leakdet.acoustics.synth import LEAK, NOLEAK, demo_recording
 from leakdet.config import DemoConfig, SignalConfig
-from leakdet.reporting.augmentation_figures import before_after
 
 SIGNAL = SignalConfig()
 
@@ -91,6 +94,45 @@ def demo_sound(label: str) -> np.ndarray:
     demo = DemoConfig()
     found = (demo_recording(demo, 0, index) for index in range(demo.recordings_per_site))
     return next(recording.samples for recording in found if recording.label == label)
+
+
+def before_after(
+    before: Float[np.ndarray, "M columns"],
+    after: Float[np.ndarray, "M columns"],
+    title: str,
+    seconds: float,
+) -> Figure:
+    """Log-mels before and after on one colour scale in dB, and their difference, white where it is
+    0.
+    """
+    figure = Figure((10.5, 3.4), layout="constrained")
+    axes = figure.subplots(1, 3, sharey=True)
+    low, high = np.percentile(np.concatenate([before, after], axis=1), [1, 99.5])
+    change = after - before
+    most = max(1.0, float(np.percentile(np.abs(change), 99.5)))
+    panels = [
+        ("before", before, "cividis", low, high),
+        ("after", after, "cividis", low, high),
+        ("after minus before", change, "RdBu_r", -most, most),
+    ]
+    extent = (0.0, seconds, 0.0, float(len(before)))
+    for panel, (name, level_db, colours, least, greatest) in zip(axes, panels, strict=True):
+        image = panel.imshow(
+            level_db,
+            origin="lower",
+            aspect="auto",
+            interpolation="nearest",
+            extent=extent,
+            cmap=colours,
+            vmin=float(least),
+            vmax=float(greatest),
+        )
+        panel.set(title=name, xlabel="s")
+        if panel is not axes[0]:
+            figure.colorbar(image, ax=panel, label="dB")
+    axes[0].set_ylabel("mel band")
+    figure.suptitle(title)
+    return figure
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
-"""Cross-validate the default recipe on a pipe rig and write docs/results.md from what comes out, whatever it is.
+"""Cross-validate the default recipe on a pipe rig and write docs/results.md from what comes out,
+whatever it is.
 
-The recordings are not part of this repository: they are expected in ../shared/data/rig, or where RIG points. Folds that are
-done are not run again, so that the script may be stopped and started at any moment.
+The recordings are not part of this repository: they are expected in ../shared/data/rig, or where
+RIG points. Folds that are done are not run again, so that the script may be stopped and started at
+any moment.
 
     python scripts/results.py --work runs/results
 """
@@ -66,7 +68,9 @@ def main() -> None:
 def cross_validate(
     store: Path, out: Path, repeats: int, jobs: int, names: set[str] | None = None, *more: str
 ) -> dict[str, Any]:
-    """Run all folds in `jobs` processes of one thread each, pool them, and return the content of metrics.json."""
+    """Run all folds in `jobs` processes of one thread each, pool them, and return the content of
+    metrics.json.
+    """
     chosen = {name: what for name, what in PROTOCOLS.items() if names is None or name in names}
     protocols = ",".join(
         f"{name}:{{group_by:{column},folds:{folds},where:{{{where}}}}}"
@@ -92,7 +96,7 @@ def cross_validate(
 
 
 def start(door: str, *arguments: str) -> "subprocess.Popen[bytes]":
-    """A door in a process of one thread: the networks are small, and the processes share the cores."""
+    """Start a command in a process of one thread, since the processes share the cores."""
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     return subprocess.Popen([sys.executable, "-m", f"leakdet.{door}", *arguments], env=environment)
 
@@ -103,7 +107,7 @@ def leakdet(door: str, *arguments: str) -> None:
         sys.exit(f"leakdet.{door} failed")
 
 
-# ------------------------------------------------------------------------------------------------ the page
+# --- the page
 
 
 def page(run: Mapping[str, Any], null: Mapping[str, Any]) -> str:
@@ -115,10 +119,14 @@ def page(run: Mapping[str, Any], null: Mapping[str, Any]) -> str:
     lines = [
         "# Results on a pipe rig",
         "",
-        "Written by `scripts/results.py`; do not edit. The recordings are a student project's pressurised rig and are not part",
-        "of this repository: 23 recordings of 20 s by one recorder on two days (pipes 1 and 3), 36 of 9 to 23 s by another,",
-        "analogue sensor on a third day. Every number is of recordings whose group was held out of training, of early stopping",
-        "and of the threshold. Intervals are 95 %, resampled by recording: there are too few pipes and days to resample those,",
+        "Written by `scripts/results.py`; do not edit. The recordings are a student project's "
+        "pressurised rig and are not part",
+        "of this repository: 23 recordings of 20 s by one recorder on two days (pipes 1 and 3), 36 "
+        "of 9 to 23 s by another,",
+        "analogue sensor on a third day. Every number is of recordings whose group was held out of "
+        "training, of early stopping",
+        "and of the threshold. Intervals are 95 %, resampled by recording: there are too few pipes "
+        "and days to resample those,",
         "so what another pipe or day brings is not in them.",
         "",
         f"Recipe: `experiment=field`, {repeats} repeat(s) over seeds, {len(folds)} trainings,",
@@ -128,10 +136,14 @@ def page(run: Mapping[str, Any], null: Mapping[str, Any]) -> str:
         "",
         *table(found),
         "",
-        "`recorder-pipe` holds out one pipe after the other among the recordings of the recorder, and so on;",
-        "`-recording` is ten folds of single recordings. `sensor-to-sensor` trains on one sensor and is tested on the",
-        "other, both ways. A trait is turned towards leaks on the training recordings, so that one that tells nothing may",
-        "fall below 0.5; so does a group's share of leaks where single recordings are held out of it, since the one held",
+        "`recorder-pipe` holds out one pipe after the other among the recordings of the recorder, "
+        "and so on;",
+        "`-recording` is ten folds of single recordings. `sensor-to-sensor` trains on one sensor "
+        "and is tested on the",
+        "other, both ways. A trait is turned towards leaks on the training recordings, so that one "
+        "that tells nothing may",
+        "fall below 0.5; so does a group's share of leaks where single recordings are held out of "
+        "it, since the one held",
         "out is missing from the share.",
         "",
         "## Decisions of the network, at the threshold that each fold's validation part chose",
@@ -213,7 +225,8 @@ def decisions(found: Mapping[str, Any]) -> list[str]:
 def each_fold(found: Mapping[str, Any]) -> list[str]:
     """What each fold of the protocols with few groups did."""
     lines = [
-        "| protocol | held out | seed | train / val / test | steps | best epoch | threshold | AUROC |",
+        "| protocol | held out | seed | train / val / test | steps | best epoch | threshold | "
+        "AUROC |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for name, result in found.items():
@@ -223,8 +236,8 @@ def each_fold(found: Mapping[str, Any]) -> list[str]:
             counts = " / ".join(str(fold["recordings"][part]) for part in ("train", "val", "test"))
             area = "-" if fold["auroc"] is None else f"{fold['auroc']:.2f}"
             lines.append(
-                f"| {name} | {fold['fold']} | {fold['seed']} | {counts} | {fold['steps']} | {fold['best_epoch'] + 1} | "
-                f"{fold['threshold']:.2f} | {area} |"
+                f"| {name} | {fold['fold']} | {fold['seed']} | {counts} | {fold['steps']} | "
+                f"{fold['best_epoch'] + 1} | {fold['threshold']:.2f} | {area} |"
             )
     return lines
 

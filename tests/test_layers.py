@@ -286,15 +286,6 @@ WITHOUT_A_TEST = set(
     loading/read_ahead.py
     loading/samples.py
     loading/streaming.py
-    reporting/augmentation_figures.py
-    reporting/conclusion.py
-    reporting/figures.py
-    reporting/number_tables.py
-    reporting/recording_rows.py
-    reporting/report_input.py
-    reporting/small_pictures.py
-    reporting/training_figures.py
-    reporting/wording.py
     storage/layout.py
     storage/opening.py
     storage/writer.py

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from leakdet.reporting.training_figures import gradient_norms, learning_curve, read_history
+from leakdet.reporting.training_figures import read_history
 from leakdet.storage.model_file import load_mel_detector
 from leakdet.training import log_names
 from leakdet.training_run import train_in
@@ -53,24 +53,6 @@ def test_tensorboard_and_the_folder_show_the_run(
     for name in FIGURES:
         picture = imread(tmp_path / "figures" / f"{name}.png")[..., :3]
         assert picture.std() > 0.02  # not an empty figure
-
-
-@pytest.mark.parametrize("epochs", [1, 2, 7, 200])
-def test_ticks_of_epochs_are_whole_numbers(epochs: int) -> None:
-    column = np.linspace(1.0, 0.5, epochs)
-    history = {
-        "epoch": np.arange(epochs, dtype=float),
-        **dict.fromkeys(
-            ("train/loss", "val/loss", "val/recording_f1", "val/recording_auroc"), column
-        ),
-        **dict.fromkeys(("gradient/norm_mean", "gradient/norm_max"), column),
-    }
-    for figure in (learning_curve(history), gradient_norms(history)):
-        figure.draw_without_rendering()
-        low, high = figure.axes[-1].get_xlim()
-        ticks = [tick for tick in figure.axes[-1].get_xticks() if low <= tick <= high]
-        assert ticks
-        assert all(tick == round(tick) for tick in ticks)
 
 
 def test_one_command_draws_every_augmentation(

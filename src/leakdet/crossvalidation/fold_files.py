@@ -1,4 +1,4 @@
-"""The files of a cross-validation: the outcome of each fold, the settings of a folder, and the tables of all folds."""
+"""The files of a cross-validation: folds, the settings of a folder, and tables of all folds."""
 
 import csv
 import json
@@ -32,7 +32,7 @@ def read_fold(path: Path) -> dict[str, Any]:
 
 
 def record_settings(folder: Path, settings: Mapping[str, Any]) -> None:
-    """Write crossval.json, or compare with it. Raises `InputError` where the folder's folds have other settings."""
+    """Write crossval.json. Raises `InputError` where the folder has folds of other settings."""
     path = folder / "crossval.json"
     plain = json.loads(json.dumps(settings))
     if not path.exists():
@@ -64,7 +64,7 @@ def write_tables(
     rows: Sequence[Mapping[str, Any]],
     settings: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Write predictions.csv and metrics.json (docs/metrics.md) of all protocols; return the content of the latter.
+    """Write predictions.csv and metrics.json of all protocols; return the content of the latter.
 
     Both are written atomically: jobs that end together may both write them.
     """

@@ -1,7 +1,7 @@
-"""Dividing all recordings of a store into folds: whole groups are held out, and a validation part is taken from the rest.
+"""Folds over all recordings of a store: whole groups are held out, a part of the rest validates.
 
-Nothing of a held-out group reaches training, early stopping or the threshold. Validation and training share a
-group only where there are too few groups to avoid it.
+Nothing of a held-out group reaches training, early stopping or the threshold. Validation and
+training share a group only where there are too few groups to avoid it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -83,13 +83,13 @@ def make_folds(
 ) -> list[Fold]:
     """Folds over recordings with a known group: every such recording is tested once.
 
-    `folds` 0 leaves out one group at a time; otherwise whole groups are distributed over so many folds,
-    stratified by label. Of the rest, about `val_fraction` validates: whole groups where these come near it,
-    single recordings otherwise.
+    `folds` 0 leaves out one group at a time; otherwise whole groups are distributed over so many
+    folds, stratified by label. Of the rest, about `val_fraction` validates: whole groups where
+    these come near it, single recordings otherwise.
 
     Raises:
-        InputError: fewer groups than folds or than two, or a fold whose training part lacks a class; with
-            the counts.
+        InputError: fewer groups than folds or than two, or a fold whose training part lacks a
+            class; with the counts.
     """
     made = []
     for name, rest, held_out in hold_out_groups(groups, is_leak, folds, seed):
@@ -101,7 +101,7 @@ def make_folds(
 def hold_out_groups(
     groups: Shaped[np.ndarray, " R"], is_leak: Bool[np.ndarray, " R"], folds: int, seed: int
 ) -> Iterator[tuple[str, Int[np.ndarray, " A"], Int[np.ndarray, " C"]]]:
-    """Name, remaining rows and held-out rows of each fold. Raises `InputError` where folds would stay empty."""
+    """Name, remaining and held-out rows of each fold; none may be empty."""
     known = np.flatnonzero(groups != "")
     names, group_of_row = np.unique(groups[known], return_inverse=True)
     if len(names) < max(2, folds):
@@ -116,8 +116,8 @@ def hold_out_groups(
         filled = len(np.unique(fold_of_group))
         if filled < folds:
             raise InputError(
-                f"{len(names)} groups of such sizes and labels fill only {filled} of {folds} folds. "
-                "Ask for fewer folds, or group by a finer column."
+                f"{len(names)} groups of such sizes and labels fill only {filled} of {folds} "
+                "folds. Ask for fewer folds, or group by a finer column."
             )
     for fold in np.unique(fold_of_group):
         held_out = fold_of_group[group_of_row] == fold
@@ -152,6 +152,7 @@ def _validation_part(
         if both and (val_by == "recording" or near):
             return in_val, val_by
     raise InputError(
-        f"Leaving out {name}, {int(is_leak.sum())} leaks and {int((~is_leak).sum())} others are left: "
-        f"too few to train and to validate with both (crossval.val_fraction={val_fraction:g})."
+        f"Leaving out {name}, {int(is_leak.sum())} leaks and {int((~is_leak).sum())} others are "
+        "left: too few to train and to validate with both "
+        f"(crossval.val_fraction={val_fraction:g})."
     )

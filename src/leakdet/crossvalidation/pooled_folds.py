@@ -1,4 +1,4 @@
-"""The outcome of a cross-validation: predictions pooled over its folds, their metrics and the shortcut audit."""
+"""The outcome of a cross-validation: pooled predictions, their metrics and the shortcut audit."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ NOT_IN_METRICS = ("scores", "windows", "decision_rule", "protocol")  # of a fold
 
 @dataclass(frozen=True)
 class Outcome:
-    """One fold that was run, with the groups and labels of the whole store and the content of its fold file."""
+    """One fold that was run, with the groups and labels of the whole store."""
 
     fold: Fold
     groups: Shaped[np.ndarray, " R"]
@@ -31,7 +31,7 @@ class Outcome:
     result: dict[str, Any]  # as `run_fold` returns it
 
     def window_prob(self, view: SplitView) -> Float[np.ndarray, " W"]:
-        """Leak probability of every window of the held-out recordings, in the order of `fold.test`."""
+        """Leak probability of every window of the held-out recordings, ordered as `fold.test`."""
         windows = self.result["windows"]
         names = view.recording_ids[self.fold.test].tolist()
         return np.concatenate([np.asarray(windows[name], np.float64) for name in names])
@@ -53,7 +53,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class PooledPredictions:
-    """Held-out predictions of a protocol over its folds and repeats, one row per recording and repeat."""
+    """Held-out predictions of a protocol, one row per recording and repeat."""
 
     row: Int[np.ndarray, " N"]
     seed: Int[np.ndarray, " N"]
@@ -82,9 +82,10 @@ class PooledPredictions:
 def protocol_result(
     outcomes: Sequence[Outcome], view: SplitView, traits: Traits, shuffled: bool
 ) -> dict[str, Any]:
-    """Metrics of the pooled predictions with intervals, a row per fold, and the audit, as in metrics.json.
+    """Pooled metrics with intervals, a row per fold, and the audit, as in metrics.json.
 
-    Whole groups are resampled where there are at least 10; otherwise recordings with all their repeats.
+    Whole groups are resampled where there are at least 10; otherwise recordings with all their
+    repeats.
     """
     pooled = PooledPredictions.of(outcomes, view)
     by_group = len(np.unique(pooled.group)) >= FEW_GROUPS

@@ -1,4 +1,4 @@
-"""One fold of a cross-validation: train as `leakdet train` does, then score recordings of held-out groups."""
+"""One fold of a cross-validation: train as `leakdet train` does, then score held-out groups."""
 
 import re
 import tempfile
@@ -33,7 +33,7 @@ MAX_LEAVE_ONE_OUT, DEFAULT_FOLDS = 20, 10
 
 @dataclass(frozen=True)
 class Task:
-    """A fold to run, its rows in `view`: all recordings of the store with the labels of this repeat.
+    """A fold to run, its rows in `view`: all recordings, with the labels of this repeat.
 
     `groups` are those of the whole view, blank where the protocol leaves a recording out.
     """
@@ -94,9 +94,10 @@ def _fold_count(protocol: ProtocolConfig, groups: Shaped[np.ndarray, " R"]) -> i
 
 
 def run_fold(config: CrossvalConfig, store: Path, task: Task, folder: Path) -> dict[str, Any]:
-    """Train, select and fit the threshold with the fold's own validation part, then score what was held out.
+    """Train, select and fit the threshold without the held-out part, then score it.
 
-    Returns plain values: the fold, its rule, and score and window probabilities of held-out recordings by id.
+    Returns plain values: the fold, its rule, and score and window probabilities of held-out
+    recordings by id.
     """
     started = time.monotonic()
     settings = _fold_settings(config, task.seed)

@@ -1,4 +1,4 @@
-"""The shortcut audit of a store's recordings: how well traits that no leak detector should need predict leaks."""
+"""The shortcut audit: how well traits that no leak detector should need predict leaks."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def baseline_scores(
     train: Int[np.ndarray, " A"],
     test: Int[np.ndarray, " B"],
 ) -> dict[str, Float[np.ndarray, " B"]]:
-    """Scores of every baseline, fitted on the rows `train`, for the rows `test`; higher means leak."""
+    """Scores of every baseline for the rows `test`, fitted on the rows `train`; high means leak."""
     truth = is_leak[train]
     scores = {
         name: trait_scores(values[train], truth, values[test])
@@ -50,7 +50,7 @@ def _logistic_scores(
     train: Int[np.ndarray, " A"],
     test: Int[np.ndarray, " B"],
 ) -> Float[np.ndarray, " B"]:
-    """Mean probability over the windows of each recording, by logistic regression on their bands."""
+    """Mean probability over the windows of each recording, by logistic regression on bands."""
     fitted = np.isin(traits.band_recording, train)
     model = fit_logistic(traits.bands[fitted], is_leak[traits.band_recording[fitted]])
     position = np.full(len(is_leak), -1)
@@ -78,9 +78,10 @@ def audit(
     leak: str | None = None,
     shuffled: bool = False,
 ) -> dict[str, Any]:
-    """Audit `split`, with baselines fitted on `reference`, the training split; None: cross-fitted on `split`.
+    """Audit `split` with baselines fitted on the training split `reference`; None: cross-fitted.
 
-    `network_scores` are scores of the recordings, `is_leak` their labels where not the store's (a null run).
+    `network_scores` are scores of the recordings, `is_leak` their labels where not the store's (a
+    null run).
 
     Returns what `audit_table` does.
     """
@@ -129,8 +130,8 @@ def audit_table(
 ) -> dict[str, Any]:
     """The audit as plain values; `network` and `baselines` as `auroc_with_interval` gives them.
 
-    `{"sentence": the alarms or None, "findings": [every sentence], "network": {"auroc", "interval"} or None,
-    "rows": [{"key", "name", "explanation", "auroc", "interval"}], the best baseline first,
+    `{"sentence": the alarms or None, "findings": [every sentence], "network": {"auroc", "interval"}
+    or None, "rows": [{"key", "name", "explanation", "auroc", "interval"}], the best baseline first,
     "not_computed": {key: reason}, "duplicates": int}`.
     """
     if shuffled:
@@ -167,6 +168,6 @@ def _duplicate_finding(copies: int, recordings: int) -> list[str]:
     if not copies:
         return []
     return [
-        f"{copies} of {recordings} held-out recordings have the same sound as a training recording, so the score "
-        "is too good. Keep one copy, or keep copies in one group."
+        f"{copies} of {recordings} held-out recordings have the same sound as a training "
+        "recording, so the score is too good. Keep one copy, or keep copies in one group."
     ]

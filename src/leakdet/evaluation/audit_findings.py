@@ -27,7 +27,7 @@ SAME_DB = 0.05
 
 
 def is_trivial(name: str) -> bool:
-    """Whether no leak detector should need this baseline; logistic regression on the spectrum is an honest model."""
+    """Whether no leak detector should need this; logistic regression is an honest model."""
     return name not in (LOGISTIC, PRIOR)
 
 
@@ -45,7 +45,7 @@ def auroc_with_interval(
     is_leak: Bool[np.ndarray, " N"],
     units: Shaped[np.ndarray, " N"] | None,
 ) -> dict[str, Any]:
-    """`{"auroc", "interval"}` of any finite scores, resampled by `units`; None where a class is missing."""
+    """`{"auroc", "interval"}` of any finite scores; None where a class is missing."""
     area = auroc(scores, is_leak)
     if area is None:
         return {"auroc": None, "interval": None}
@@ -60,7 +60,7 @@ def auroc_with_interval(
 def alarms(
     network: Mapping[str, Any] | None, baselines: Mapping[str, Mapping[str, Any]]
 ) -> list[str]:
-    """Sentences that cast doubt on a score, the gravest first; arguments as `auroc_with_interval` gives them."""
+    """Sentences that cast doubt on a score, the gravest first."""
     score = None if network is None else network["auroc"]
     trivial = {
         name: row for name, row in baselines.items() if is_trivial(name) and _beyond_luck(row)
@@ -77,14 +77,15 @@ def alarms(
     sentences = []
     if rivals:
         sentences.append(
-            f"A trivial trait predicts leaks about as well as the network (AUROC {score:.2f}) or better: "
-            f"{_listed(rivals, trivial)}. The network may have learnt how the recordings were made, not leaks; "
-            "this score proves nothing about leaks."
+            f"A trivial trait predicts leaks about as well as the network (AUROC {score:.2f}) or "
+            f"better: {_listed(rivals, trivial)}. The network may have learnt how the recordings "
+            "were made, not leaks; this score proves nothing about leaks."
         )
     if strong:
         sentences.append(
-            f"Leaks and other recordings differ in a trivial trait (AUROC): {_listed(strong, trivial)}. "
-            "A network can learn it instead of leaks; test on recordings that do not differ in it."
+            "Leaks and other recordings differ in a trivial trait (AUROC): "
+            f"{_listed(strong, trivial)}. A network can learn it instead of leaks; test on "
+            "recordings that do not differ in it."
         )
     return sentences
 
@@ -108,7 +109,8 @@ def remarks(
     if simple is not None and _beyond_luck(simple) and simple["auroc"] >= network["auroc"]:
         sentences.append(
             "Logistic regression on the mean spectrum does as well as the network "
-            f"(AUROC {simple['auroc']:.2f} against {network['auroc']:.2f}): the network adds nothing here."
+            f"(AUROC {simple['auroc']:.2f} against {network['auroc']:.2f}): the network adds "
+            "nothing here."
         )
     return sentences
 
@@ -138,8 +140,8 @@ def null_run_findings(network: Mapping[str, Any] | None) -> tuple[list[str], lis
     conclusion = "no better than guessing, as expected."
     if high < 0.5:
         conclusion = (
-            "below guessing, as happens with few recordings: the class that training has more of, the held-out "
-            "part has less of."
+            "below guessing, as happens with few recordings: the class that training has more of, "
+            "the held-out part has less of."
         )
     return [], [
         f"Null run: with shuffled labels the network reaches {_shown(network)}: {conclusion}"
@@ -154,7 +156,7 @@ def _shown(network: Mapping[str, Any]) -> str:
 def same_spectrum(
     reference: Float[np.ndarray, "A M"], others: Float[np.ndarray, "B M"]
 ) -> Bool[np.ndarray, " B"]:
-    """Which of `others` have the mean level-free spectrum of one of `reference`: the same sound at any level."""
+    """Which of `others` have the mean level-free spectrum (the sound) of one of `reference`."""
     same = np.zeros(len(others), bool)
     order = np.argsort(reference[:, 0], kind="stable")
     first = reference[order, 0]

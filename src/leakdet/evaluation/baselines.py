@@ -1,6 +1,7 @@
-"""Baselines that every network must beat: a single trait, the group's leak share, logistic regression on band energies.
+"""Baselines that every network must beat: single traits, leak shares of groups, a linear model.
 
-All are fitted on training recordings and score others. Pure functions on arrays; higher scores mean leak.
+All are fitted on training recordings and score others. Pure functions on arrays; higher scores mean
+leak.
 """
 
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ def trait_scores(
 def group_scores(
     train: Shaped[np.ndarray, " A"], is_leak: Bool[np.ndarray, " A"], test: Shaped[np.ndarray, " B"]
 ) -> Float[np.ndarray, " B"]:
-    """Log-odds of a leak in the recording's group over those of all; 0 for a group without training recordings.
+    """Log-odds of a leak in the recording's group over those of all; 0 for an unseen group.
 
     Each group is smoothed by one more recording of the average leak share.
     """
@@ -56,7 +57,9 @@ class Logistic:
 def fit_logistic(
     features: Float[np.ndarray, "N M"], is_leak: Bool[np.ndarray, " N"], c: float = 1.0
 ) -> Logistic:
-    """Minimises sum(cross-entropy) + |coef|^2 / (2 c) on standardised features, the intercept free, by damped Newton steps."""
+    """Minimises sum(cross-entropy) + |coef|^2 / (2 c) on standardised features, the intercept free,
+    by damped Newton steps.
+    """
     x = features.astype(np.float64)
     mean, deviation = x.mean(0), x.std(0)
     deviation = np.where(deviation > 1e-9, deviation, 1.0)

@@ -1,4 +1,4 @@
-"""The curves behind the figures, as few points as the eye can tell apart, from any number of recordings."""
+"""The curves behind the figures, in few points for any number of recordings."""
 
 from typing import Any
 
@@ -18,12 +18,13 @@ def curves(
     probability: Float[np.ndarray, " R"],
     is_leak: Bool[np.ndarray, " R"],
 ) -> dict[str, Any]:
-    """`roc` and `precision_recall` (None where a class is missing), `histogram` of the scores and `reliability`.
+    """The curves of one split, as in metrics.json; ROC and precision-recall need both classes.
 
-    - `roc`: [[fpr, tpr], …] from [0, 0] to [1, 1]; `precision_recall`: [[recall, precision], …] by rising
-      recall. Curves of more than 300 corners are thinned.
+    - `roc`: [[fpr, tpr], …] from [0, 0] to [1, 1]; `precision_recall`: [[recall, precision], …] by
+      rising recall. Curves of more than 300 corners are thinned.
     - `histogram`: `edges` of 20 equal bins of the score, counts `leak` and `no_leak`.
-    - `reliability`: per non-empty tenth of `probability`: `n`, `mean_prob`, `leak_share` and its `interval`.
+    - `reliability`: per non-empty tenth of `probability`: `n`, `mean_prob`, `leak_share` and its
+      `interval`.
     """
     roc = precision_recall = None
     if is_leak.any() and not is_leak.all():
@@ -42,7 +43,7 @@ def curves(
 def thinned(
     points: Float[np.ndarray, "N 2"], max_points: int = MAX_POINTS
 ) -> Float[np.ndarray, "K 2"]:
-    """Drop points inside straight runs, then keep those nearest to even steps along the line; ends stay."""
+    """Drop points inside straight runs, then all but those at even steps along the line."""
     if len(points) > 2:
         before, after = points[1:-1] - points[:-2], points[2:] - points[1:-1]
         bends = np.abs(before[:, 0] * after[:, 1] - before[:, 1] * after[:, 0]) > 1e-15

@@ -1,4 +1,4 @@
-"""Errors by group: counts and rates per sensor, site, pipe …, and the group that stands out as the worst."""
+"""Errors by group (sensor, site, pipe …), and the group that stands out as the worst."""
 
 import math
 from collections.abc import Mapping
@@ -19,10 +19,11 @@ def group_tables(
     is_leak: Bool[np.ndarray, " R"],
     decision: Bool[np.ndarray, " R"],
 ) -> dict[str, Any]:
-    """`{"columns": {column: [row per value, worst first]}, "left_out": {column: reason}, "worst": … or None}`.
+    """`{"columns": {column: rows}, "left_out": {column: reason}, "worst": row or None}`.
 
-    A row has counts, `error_rate`, `f1`, `fpr`, `recall` (None where undefined) and their Wilson
-    `intervals`. The worst group is the one whose error rate has the highest lower bound.
+    Rows stand worst first. A row has counts, `error_rate`, `f1`, `fpr`, `recall` (None where
+    undefined) and their Wilson `intervals`. The worst group is the one whose error rate has the
+    highest lower bound.
     """
     columns: dict[str, list[dict[str, Any]]] = {}
     left_out: dict[str, str] = {}
@@ -113,7 +114,7 @@ def _worst(columns: Mapping[str, list[dict[str, Any]]]) -> dict[str, Any] | None
 
 
 def _exceeds(hits: int, n: int, other_hits: int, other_n: int, level: float) -> bool:
-    """Whether the first share is significantly larger: Newcombe's interval of the difference lies above 0."""
+    """Whether the first share is larger: Newcombe's interval of the difference lies above 0."""
     first, second = wilson(hits, n, level), wilson(other_hits, other_n, level)
     if first is None or second is None:
         return False
@@ -122,7 +123,7 @@ def _exceeds(hits: int, n: int, other_hits: int, other_n: int, level: float) -> 
 
 
 def worst_sentence(groups: Mapping[str, Any]) -> str | None:
-    """The worst group of `group_tables`, and whether that may be chance; None where there are no groups."""
+    """The worst group, and whether that may be chance; None where there are no groups."""
     worst = groups["worst"]
     if worst is None:
         return "No group had an error." if groups["columns"] else None

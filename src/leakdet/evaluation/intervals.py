@@ -1,7 +1,7 @@
-"""Confidence intervals: bootstrap by recording or group, Wilson's for shares, paired differences of two models.
+"""Confidence intervals: bootstrap by recording or group, Wilson's, and paired differences.
 
-A bootstrap replicate draws as many recordings (or whole groups) as there are, with replacement. It is stored as
-how often each was drawn, and weights the rows of a ranking that is sorted once.
+A bootstrap replicate draws as many recordings (or whole groups) as there are, with replacement. It
+is stored as how often each was drawn, and weights the rows of a ranking that is sorted once.
 """
 
 from collections.abc import Collection, Iterator
@@ -37,7 +37,7 @@ def wilson(hits: int, n: int, level: float = LEVEL) -> list[float] | None:
 
 
 def f1_interval(tp: int, errors: int) -> list[float] | None:
-    """Interval of F1 from `tp` and `errors` = FP + FN, by Wilson's of the share J = TP / (TP + FP + FN).
+    """Interval of F1 from `tp` and `errors` = FP + FN, by that of the share J = TP / (TP + errors).
 
     F1 = 2 J / (1 + J) rises with J.
     """
@@ -46,9 +46,9 @@ def f1_interval(tp: int, errors: int) -> list[float] | None:
 
 
 def perfect_auroc_interval(auroc: float, positives: int, negatives: int) -> list[float] | None:
-    """Interval of an AUROC of exactly 0 or 1: Wilson's, of as many independent pairs as the smaller class has rows.
+    """Wilson's interval of an AUROC of exactly 0 or 1, a share of independent pairs.
 
-    Pairs of a leak and another recording are independent where they have no recording in common.
+    As many pairs share no recording as the smaller class has recordings.
 
     >>> perfect_auroc_interval(1.0, 3, 40) == wilson(3, 3)
     True
@@ -59,7 +59,7 @@ def perfect_auroc_interval(auroc: float, positives: int, negatives: int) -> list
 
 @dataclass(frozen=True)
 class _Resampling:
-    """The unit that each row belongs to (None: rows are drawn one by one), and what units are called."""
+    """The unit of each row (None: rows are drawn one by one), and what units are called."""
 
     unit_of_row: Int[np.ndarray, " N"] | None
     units: int
@@ -103,14 +103,15 @@ def bootstrap_intervals(
     probabilities: bool = True,
     only: Collection[str] = (),
 ) -> dict[str, Any]:
-    """95 % percentile bootstrap intervals [Efron and Tibshirani 1993] of `metrics.RATES`, or of those in `only`.
+    """95 % percentile bootstrap intervals [Efron and Tibshirani 1993] of `metrics.RATES`.
 
-    Rows are drawn one by one, or whole `groups` at a time where given: the site of a recording, or, for the
-    metrics of windows, the recording of a window. The threshold is not fitted again.
+    Rows are drawn one by one, or whole `groups` at a time where given: the site of a recording, or,
+    for the metrics of windows, the recording of a window. The threshold is not fitted again.
 
-    Returns {key: [low, high]}, None where the metric or more than half of its replicates are undefined, and
-    `note`: None, or what limits the intervals. The order of the rows does not matter. Takes O(replicates * N)
-    time and O(N) memory. Raises what `metrics.binary_metrics` raises.
+    Returns {key: [low, high]}, None where the metric or more than half of its replicates are
+    undefined, and `note`: None, or what limits the intervals. The order of the rows does not
+    matter. Takes O(replicates * N) time and O(N) memory. Raises what `metrics.binary_metrics`
+    raises.
     """
     point = binary_metrics(scores, is_leak, threshold, probabilities=probabilities)
     keys = [key for key in only or RATES if point[key] is not None]
@@ -165,14 +166,14 @@ def paired_difference(
     groups: Shaped[np.ndarray, " N"] | None = None,
     replicates: int = 2000,
 ) -> dict[str, Any]:
-    """Metric of model b minus that of model a on the same rows, with an interval: replicates are shared.
+    """Metric of model b minus that of model a on the same rows, with an interval of the difference.
 
-    `metric` is a key of `metrics.RATES`, the scores are probabilities, each model has its own threshold;
-    `groups` as in `bootstrap_intervals`.
+    `metric` is a key of `metrics.RATES`, the scores are probabilities, each model has its own
+    threshold; `groups` as in `bootstrap_intervals`.
 
-    Returns {"metric", "a", "b", "difference", "interval": [low, high], "note"}; None where undefined. The
-    difference is significant at 5 % where the interval excludes 0. Raises `SettingsError` on an unknown
-    metric.
+    Returns {"metric", "a", "b", "difference", "interval": [low, high], "note"}; None where
+    undefined. The difference is significant at 5 % where the interval excludes 0. Raises
+    `SettingsError` on an unknown metric.
     """
     if metric not in RATES:
         raise SettingsError(f"The metric to compare is {metric!r}; allowed are {', '.join(RATES)}.")

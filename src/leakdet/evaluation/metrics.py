@@ -1,7 +1,7 @@
 """Exact metrics of leak against the rest, with a reason for each that the rows leave undefined.
 
-Recordings and windows, one set of scores and thousands of bootstrap replicates share these functions: each
-reads weighted counts at the cuts of one `Ranking`.
+Recordings and windows, one set of scores and thousands of bootstrap replicates share these
+functions: each reads weighted counts at the cuts of one `Ranking`.
 """
 
 from collections.abc import Callable, Iterable
@@ -23,7 +23,7 @@ COUNTS = ("n", "positives", "negatives", "predicted_positives", "tp", "fp", "fn"
 
 @dataclass(frozen=True)
 class ScoreSet:
-    """`N` labelled scores under `B` weightings, cut at a threshold; `tp` and `fp` count at that cut."""
+    """`N` labelled scores under `B` weightings; `tp` and `fp` count at the threshold."""
 
     ranking: Ranking
     weights: Int[np.ndarray, "B N"]
@@ -50,7 +50,7 @@ Metric = Callable[[ScoreSet], np.ndarray]
 def score_set(
     ranking: Ranking, threshold: float, weights: Int[np.ndarray, "B N"] | None = None
 ) -> ScoreSet:
-    """Cut a ranking at `score >= threshold`; weights are in sorted order, None counts each row once."""
+    """Cut at `score >= threshold`; weights are in sorted order, None counts each row once."""
     if weights is None:
         weights = np.ones((1, len(ranking.scores)), np.int64)
     cuts, cut = ranking.cuts(weights), ranking.cut(threshold)
@@ -88,7 +88,7 @@ def _fpr(s: ScoreSet) -> np.ndarray:
 
 
 def _f1(s: ScoreSet) -> np.ndarray:
-    """2 TP / (2 TP + FP + FN): 0 where leaks exist and none is predicted, undefined without leaks."""
+    """2 TP / (2 TP + FP + FN): 0 where no leak is predicted, undefined without leaks."""
     return np.where(s.positives > 0, _ratio(2.0 * s.tp, s.positives + s.tp + s.fp), np.nan)
 
 
@@ -137,10 +137,11 @@ def _brier(s: ScoreSet) -> np.ndarray:
 
 
 def _ece(s: ScoreSet) -> np.ndarray:
-    """Expected |mean score - leak share| over 15 equal bins [k/15, (k+1)/15) of the score; 1 is in the last."""
+    """Expected |mean score - leak share| over 15 bins [k/15, (k+1)/15), the last closed."""
     edges = np.arange(ECE_BINS - 1, -1, -1) / ECE_BINS
     rising = s.ranking.scores[::-1]
-    # Scores fall, so a bin is one stretch of rows, which starts after all rows of the bins above it.
+    # Scores fall, so a bin is one stretch of rows, which starts after all rows of the bins above
+    # it.
     starts = np.unique(len(rising) - np.searchsorted(rising, edges, side="left"))
     starts = np.append(0, starts[(starts > 0) & (starts < len(rising))])
     gaps = np.add.reduceat(s.weights * s.ranking.error, starts, axis=1)
@@ -181,13 +182,15 @@ def binary_metrics(
     """Every metric of `score >= threshold` and of the ranking, leak being the positive class.
 
     `counts` says how often each row counts (None: once). Scores are probabilities in [0, 1]; with
-    `probabilities=False` any finite numbers, such as a loudness, without Brier score and calibration error.
+    `probabilities=False` any finite numbers, such as a loudness, without Brier score and
+    calibration error.
 
-    Returns the counts of `COUNTS` (int), the metrics of `RATES` and `smallest_resolvable_fpr` =
-    1 / negatives (float, None where undefined) and `undefined`: {key: reason}. Definitions are scikit-learn's,
-    except that undefined metrics are None: precision without predicted leaks; recall, F1, average precision
-    and AUROC without leaks; TPR at an FPR below 1 / negatives. FPR at TPR and TPR at FPR are exact, not
-    interpolated. Raises `InputError` on NaN and on scores outside [0, 1].
+    Returns the counts of `COUNTS` (int), the metrics of `RATES` and `smallest_resolvable_fpr` = 1 /
+    negatives (float, None where undefined) and `undefined`: {key: reason}. Definitions are
+    scikit-learn's, except that undefined metrics are None: precision without predicted leaks;
+    recall, F1, average precision and AUROC without leaks; TPR at an FPR below 1 / negatives. FPR at
+    TPR and TPR at FPR are exact, not interpolated. Raises `InputError` on NaN and on scores outside
+    [0, 1].
     """
     ranking = rank(scores, is_leak, probabilities=probabilities)
     weights = None if counts is None else counts[ranking.order].astype(np.int64)[None]
@@ -206,7 +209,7 @@ def _counts(rows: ScoreSet) -> dict[str, Any]:
 
 
 def undefined_reasons(table: dict[str, Any], *, probabilities: bool = True) -> dict[str, str]:
-    """Reasons for missing metrics, from the counts `positives`, `negatives`, `predicted_positives`."""
+    """Reasons for undefined metrics, from the counts in `table`."""
     positives, negatives = table["positives"], table["negatives"]
     if positives + negatives == 0:
         return dict.fromkeys((*RATES, "smallest_resolvable_fpr"), "there is nothing to score")
@@ -234,12 +237,12 @@ def metric_values(rows: ScoreSet, keys: Iterable[str]) -> dict[str, Float[np.nda
 
 
 def auroc(scores: Float[np.ndarray, " N"], is_leak: Bool[np.ndarray, " N"]) -> float | None:
-    """Area under the ROC curve of any finite scores, ties counting half; None if one class is missing."""
+    """Area under the ROC curve of any finite scores; None where a class is missing."""
     value = float(_auroc(score_set(rank(scores, is_leak, probabilities=False), 0.0))[0])
     return None if np.isnan(value) else value
 
 
 def precision_at(recall: float, fpr: float, leak_share: float) -> float | None:
-    """Precision where `leak_share` of the places leak, by Bayes' rule; None where nothing is predicted a leak."""
+    """Precision where `leak_share` of the places leak, by Bayes' rule; None without any alarm."""
     alarms = recall * leak_share + fpr * (1.0 - leak_share)
     return recall * leak_share / alarms if alarms > 0 else None

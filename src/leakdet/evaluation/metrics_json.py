@@ -1,4 +1,4 @@
-"""The content of metrics.json: every metric of a split with its interval, groups and curves (docs/metrics.md)."""
+"""The content of metrics.json: every metric with its interval, groups and curves."""
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -34,9 +34,9 @@ def split_metrics(
 ) -> dict[str, Any]:
     """`{"recording", "window", "groups", "curves"}` of a split, as in metrics.json.
 
-    Intervals resample whole groups of the columns `group_by`, where the recordings have them and there are
-    at least two; recordings otherwise. Windows of one recording are not independent: their intervals
-    resample as the recordings' do.
+    Intervals resample whole groups of the columns `group_by`, where the recordings have them and
+    there are at least two; recordings otherwise. Windows of one recording are not independent:
+    their intervals resample as the recordings' do.
     """
     units = scored.resampling_units(group_by)
     windows = np.diff(scored.recording_offsets)
@@ -69,8 +69,8 @@ def metric_table(
 ) -> dict[str, Any]:
     """`binary_metrics` with `bootstrap_intervals` that draw whole `units`.
 
-    Where folds have different thresholds, ranking metrics are those of the scores, and counts and rates at
-    the threshold those of the decisions.
+    Where folds have different thresholds, ranking metrics are those of the scores, and counts and
+    rates at the threshold those of the decisions.
     """
     distinct = np.unique(threshold)
     if len(distinct) < 2:
@@ -107,7 +107,7 @@ def _table(
 
 
 def _widen_degenerate(table: dict[str, Any]) -> None:
-    """Replace bootstrap intervals of no width: no replicate of "0 of 12" has a hit, yet the rate need not be 0."""
+    """Replace bootstrap intervals of no width: with 0 hits of 12, the rate need not be 0."""
     intervals, positives, negatives = table["intervals"], table["positives"], table["negatives"]
     tp, fp, tn = table["tp"], table["fp"], table["tn"]
     replacements = {
@@ -138,7 +138,7 @@ def _joined(notes: Iterable[str | None]) -> str | None:
 def metrics_content(
     tables: Mapping[str, Any], rule: DecisionRule | None, group_by: Sequence[str], **more: Any
 ) -> dict[str, Any]:
-    """The content of metrics.json: one entry per split, the decision rule, and `more` of the run."""
+    """The content of metrics.json: an entry per split, the decision rule, and `more` of the run."""
     return {
         "metrics_version": METRICS_VERSION,
         "created_by": f"leakdet {leakdet.__version__}",
@@ -152,7 +152,7 @@ def metrics_content(
 
 
 def for_model_file(tables: Mapping[str, Any]) -> dict[str, Any]:
-    """The metrics that travel with a model: those of recordings and windows, without groups and curves."""
+    """The metrics that travel with a model: those of recordings and windows."""
     return {
         name: {unit: table[unit] for unit in ("recording", "window")}
         for name, table in tables.items()

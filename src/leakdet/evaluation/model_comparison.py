@@ -1,4 +1,4 @@
-"""Two models on the same recordings: paired differences with intervals, McNemar's test, and a conclusion."""
+"""Two models on the same recordings: paired differences, McNemar's test, and a conclusion."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,10 +22,10 @@ def compare(
     group_by: Sequence[str] = (),
     replicates: int = 2000,
 ) -> dict[str, Any]:
-    """`{"a", "b", "split", "n", "unit", "differences": […], "mcnemar": {…}, "sentence"}`; differences are b minus a.
+    """The `comparison` of metrics.json: paired differences, b minus a, McNemar's test, a sentence.
 
-    Whole groups of `group_by` are resampled where the recordings have them. Raises `InputError` where the
-    two were not scored on the same recordings with one threshold each.
+    Whole groups of `group_by` are resampled where the recordings have them. Raises `InputError`
+    where the two were not scored on the same recordings with one threshold each.
     """
     same = np.array_equal(a.recording_id, b.recording_id) and np.array_equal(a.is_leak, b.is_leak)
     if a.one_threshold is None or b.one_threshold is None or not same:
@@ -64,9 +64,9 @@ def mcnemar(
 ) -> dict[str, int | float]:
     """McNemar's exact test of whether two models err equally often on the same recordings.
 
-    Returns {"only_a", "only_b", "p_value"}: the recordings that only one model gets right, and the two-sided
-    binomial p-value of such an uneven split. Recordings of one site are not independent: the p-value is too
-    small there, and `paired_difference` by group is the better guide.
+    Returns {"only_a", "only_b", "p_value"}: the recordings that only one model gets right, and the
+    two-sided binomial p-value of such an uneven split. Recordings of one site are not independent:
+    the p-value is too small there, and `paired_difference` by group is the better guide.
     """
     only_a = int(np.count_nonzero(correct_a & ~correct_b))
     only_b = int(np.count_nonzero(correct_b & ~correct_a))
@@ -75,12 +75,12 @@ def mcnemar(
 
 
 def _sentence(n: int, accuracy: Mapping[str, Any], test: Mapping[str, int | float]) -> str:
-    """A difference needs both: McNemar's p below 0.05, and an interval of the accuracy's difference without 0."""
+    """Conclude: a difference needs McNemar's p below 0.05 and an interval that excludes 0."""
     interval = accuracy["interval"]
     sure = test["p_value"] < ALPHA and interval is not None and (interval[0] > 0 or interval[1] < 0)
     better = "B is better" if test["only_b"] > test["only_a"] else "A is better"
     conclusion = better if sure else "No measurable difference"
     return (
-        f"{conclusion}: of {n} recordings, only A is right on {test['only_a']} and only B on {test['only_b']} "
-        f"(McNemar p = {test['p_value']:.2g})."
+        f"{conclusion}: of {n} recordings, only A is right on {test['only_a']} and only B on "
+        f"{test['only_b']} (McNemar p = {test['p_value']:.2g})."
     )

@@ -1,4 +1,4 @@
-"""Picture and sound of a store's recordings: the log-mel in time order, and a clip where the audio can be found."""
+"""Picture and sound of a store's recordings: the log-mel in time order, and a clip."""
 
 from functools import cached_property
 from itertools import pairwise
@@ -29,7 +29,7 @@ def texts_or_none(split: StoreSplit, dataset: str) -> Shaped[np.ndarray, " R"] |
 def window_starts_s(
     split: StoreSplit, durations_s: Float[np.ndarray, " R"]
 ) -> Float[np.ndarray, " W"] | None:
-    """Where each window starts in its recording; None where the store's signal settings are unknown."""
+    """Where each window starts in its recording; None without the store's signal settings."""
     signal = split.signal
     if signal is None:
         return None
@@ -45,7 +45,7 @@ def window_starts_s(
 
 
 class StoreMedia:
-    """Picture and sound of the recordings of one split, in the split's order (a `RecordingMedia`)."""
+    """Picture and sound of the recordings of one split, in its order (a `RecordingMedia`)."""
 
     def __init__(self, split: StoreSplit, window_start_s: Float[np.ndarray, " W"] | None) -> None:
         self._split = split
@@ -54,7 +54,7 @@ class StoreMedia:
         self._content = texts_or_none(split, "content_sha256")
 
     def mel(self, row: int) -> MelColumns:
-        """Columns in time order, overlaps drawn once; window after window where the signal settings are unknown."""
+        """Columns in time order, overlaps drawn once if the signal settings are known."""
         split, signal = self._split, self._split.signal
         first = int(split.recording_offsets[row])
         stop = min(int(split.recording_offsets[row + 1]), first + PICTURE_WINDOWS)
@@ -71,7 +71,7 @@ class StoreMedia:
         )
 
     def clip(self, row: int, start_s: float, max_s: float) -> Clip | None:
-        """Sound kept in the store, or the source file where it is still there with the same content."""
+        """Sound kept in the store, or its source file if that still has the same content."""
         signal = self._split.signal
         if signal is None or self._paths is None or self._content is None:
             return None

@@ -1,4 +1,4 @@
-"""Recordings with a verdict each, of one split or pooled over folds: the content of recordings.csv and the report."""
+"""Recordings with a verdict each: the content of recordings.csv and of the report."""
 
 import csv
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ TIMELINE_POINTS = 100
 
 @dataclass(frozen=True)
 class MelColumns:
-    """Log-mel of a recording in time order, in dB, with the seconds and frequencies that it covers where known."""
+    """Log-mel of a recording in time order, in dB, with its seconds and frequencies if known."""
 
     level_db: Float[np.ndarray, "M columns"]
     duration_s: float | None
@@ -36,10 +36,10 @@ class RecordingMedia(Protocol):
 
 @dataclass
 class ScoredRecordings:
-    """R recordings and their W windows with scores and verdicts; `name` is the split or protocol they belong to.
+    """R recordings and their W windows with scores and verdicts; `name` is their split or protocol.
 
-    `score` is in [0, 1]; `threshold` may differ from fold to fold; `probability` is the calibrated score, None
-    where the rule is not calibrated.
+    `score` is in [0, 1]; `threshold` may differ from fold to fold; `probability` is the calibrated
+    score, None where the rule is not calibrated.
     """
 
     name: str
@@ -79,7 +79,7 @@ class ScoredRecordings:
         return slice(int(self.recording_offsets[row]), int(self.recording_offsets[row + 1]))
 
     def timeline(self, row: int) -> Float[np.ndarray, " points"]:
-        """Window probabilities in order; of more than 100 windows, the highest of each of 100 equal stretches."""
+        """Window probabilities in order; of more than 100, the highest of 100 stretches."""
         prob = self.window_prob[self.windows_of(row)]
         if len(prob) <= TIMELINE_POINTS:
             return prob
@@ -89,7 +89,8 @@ class ScoredRecordings:
     def resampling_units(self, columns: Sequence[str]) -> Shaped[np.ndarray, " R"] | None:
         """The group of each recording over several columns, for a bootstrap to draw whole groups.
 
-        None, for single recordings, where a column is missing, none is given, or there is one group only.
+        None, for single recordings, where a column is missing, none is given, or there is one group
+        only.
         """
         if not columns or any(column not in self.groups for column in columns):
             return None

@@ -23,7 +23,7 @@ BLOCK_WINDOWS = 4096
 
 @dataclass
 class SplitScores:
-    """A split with the leak probability of each of its W windows and the label of each of its R recordings."""
+    """A split with the leak probability of each window and the label of each recording."""
 
     split: StoreSplit
     window_prob: Float[np.ndarray, " W"]
@@ -31,9 +31,10 @@ class SplitScores:
 
 
 def score_split(detector: MelDetector, split: StoreSplit, leak: str | None = None) -> SplitScores:
-    """Score every window; `leak` names the leak class where the store's own word is not to be taken.
+    """Score every window; `leak` names the leak class where it is not the store's.
 
-    Raises `InputError` where the store's mel is not what the detector was trained on, or cannot be read.
+    Raises `InputError` where the store's mel is not what the detector was trained on, or cannot be
+    read.
     """
     check_same_signal(detector, split)
     leak_id = split.label_names.index(leak_label_of(split, leak))
@@ -42,7 +43,7 @@ def score_split(detector: MelDetector, split: StoreSplit, leak: str | None = Non
 
 
 def window_blocks(split: StoreSplit) -> Iterator[Float16[Tensor, "W S M T"]]:
-    """All windows in order, up to 4096 at a time. `InputError` names the recording that cannot be read."""
+    """All windows in order, up to 4096 at a time. `InputError` names an unreadable recording."""
     for start in range(0, split.windows, BLOCK_WINDOWS):
         yield torch.from_numpy(split.read(start, min(split.windows, start + BLOCK_WINDOWS)))
 
@@ -52,8 +53,8 @@ def check_same_signal(detector: MelDetector, split: StoreSplit) -> None:
     if detector.signal and split.signal and detector.signal != split.signal:
         differing = "; ".join(detector.signal.differences(split.signal))
         raise InputError(
-            f"{where}: the model was trained on other signal settings (model / store): {differing}. "
-            "Build the store with the model's."
+            f"{where}: the model was trained on other signal settings (model / store): "
+            f"{differing}. Build the store with the model's."
         )
     if tuple(split.mel.shape[1:]) != detector.mel_shape:
         raise InputError(
@@ -83,7 +84,7 @@ def to_scored_recordings(
     threshold: Float[np.ndarray, " R"],
     probability: Float[np.ndarray, " R"] | None = None,
 ) -> ScoredRecordings:
-    """Join the scores of a split, or of any view of a store, with what the store holds of its recordings."""
+    """Join scores with what the store holds of the recordings of a split or view."""
     durations_s = split.numbers("duration_s", np.nan)
     starts_s = window_starts_s(split, durations_s)
     return ScoredRecordings(
@@ -105,7 +106,7 @@ def to_scored_recordings(
 
 
 def split_group_by(store: Path) -> list[str]:
-    """The group columns whose values the store's splits do not share, from build.json; [] where unknown."""
+    """The group columns that the store's splits keep apart, from build.json; [] where unknown."""
     try:
         settings = json.loads((store / "build.json").read_text(encoding="utf-8"))["settings"]
         return [str(column) for column in settings["split"]["group_by"]]

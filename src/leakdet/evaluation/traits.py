@@ -1,4 +1,4 @@
-"""Traits of a store's recordings that no leak detector should need: loudness, duration, recording order …"""
+"""Traits of recordings that no leak detector should need: loudness, duration, order …"""
 
 import re
 from collections.abc import Iterator
@@ -25,10 +25,11 @@ VISIT_COLUMNS = ("session", "visit", "campaign", "day", "date")
 
 @dataclass
 class Traits:
-    """Numbers per recording, trait by trait, with their `source`, and why other traits are `missing`.
+    """Numbers per recording and trait, with their `source`, and why others are `missing`.
 
-    `bands` are level-free band energies in dB of some windows of every recording, `band_recording` the row
-    of the recording that each window belongs to; `content` are hashes of the recordings' sound.
+    `bands` are level-free band energies in dB of some windows of every recording, `band_recording`
+    the row of the recording that each window belongs to; `content` are hashes of the recordings'
+    sound.
     """
 
     bands: Float[np.ndarray, "N M"]
@@ -52,7 +53,7 @@ class Traits:
 
 
 def traits_of(split: StoreSplit) -> Traits:
-    """Compute every trait of every recording. Reads some of the windows, and sound where it is stored."""
+    """Compute every trait. Reads some of the windows, and sound where it is stored."""
     bands, level_db, recording = _bands(split)
     groups = {name: values for name, values in split.groups.items() if len(np.unique(values)) > 1}
     traits = Traits(bands, recording, groups, texts_or_none(split, "content_sha256"))
@@ -81,13 +82,13 @@ def _add_stored(traits: Traits, split: StoreSplit, name: str, dataset: str) -> b
     return stored
 
 
-# ------------------------------------------------------------------------------------------------ from the mel
+# --- from the mel
 
 
 def _bands(
     split: StoreSplit,
 ) -> tuple[Float[np.ndarray, "N M"], Float[np.ndarray, " N"], Int[np.ndarray, " N"]]:
-    """Level-free band energies, mean level in dB and recording of windows spread over each recording."""
+    """Level-free band energies, mean level in dB and recording of some windows."""
     most = max(1, min(MAX_WINDOWS, MAX_WINDOWS_IN_ALL // max(1, split.recordings)))
     bands, levels, recordings = [], [], []
     for index, recording in _spread_windows(split, most):
@@ -102,7 +103,7 @@ def _bands(
 def _spread_windows(
     split: StoreSplit, most: int
 ) -> Iterator[tuple[Int[np.ndarray, " N"], Int[np.ndarray, " N"]]]:
-    """Indices of up to `most` evenly spread windows of each recording, and their recordings, in blocks."""
+    """Indices of evenly spread windows of each recording, and their recordings, in blocks."""
     counts = np.minimum(split.windows_per_recording, most)
     recording = np.repeat(np.arange(split.recordings), counts)
     position = np.arange(len(recording)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -122,7 +123,7 @@ def _centroid(
     return (power * centres).sum(1) / power.sum(1), "Hz" if signal else "mel bands"
 
 
-# ------------------------------------------------------------------------------------------------ from the sound
+# --- from the sound
 
 
 def _add_mains_hum(traits: Traits, split: StoreSplit) -> None:
@@ -144,12 +145,13 @@ def _add_mains_hum(traits: Traits, split: StoreSplit) -> None:
         return
     reason = f"the mel starts at {signal.fmin_hz:g} Hz" if signal else "the mel's bands are unknown"
     traits.missing["mains_hum"] = (
-        f"the store has no mains_hum_50_db, {reason}, and no sound is stored: build it again from the audio"
+        f"the store has no mains_hum_50_db, {reason}, and no sound is stored: build it again from "
+        "the audio"
     )
 
 
 def stored_sound(split: StoreSplit) -> Iterator[tuple[Float[np.ndarray, " N"], int]]:
-    """The first 10 s of each recording's stored sound with its rate in Hz, in order; nothing where none is stored."""
+    """The first 10 s of each recording's stored sound, with its rate in Hz; nothing if none is."""
     if split.signal is None:
         return
     rate_hz = split.signal.sample_rate_hz
@@ -162,11 +164,11 @@ def stored_sound(split: StoreSplit) -> Iterator[tuple[Float[np.ndarray, " N"], i
             yield sound.astype(np.float32), rate_hz
 
 
-# ------------------------------------------------------------------------------------------------ from names
+# --- from names
 
 
 def _add_order(traits: Traits, split: StoreSplit) -> None:
-    """The order of recording, overall and within each visit: from a time column, or the numbers in file names."""
+    """Add the order of recording, from a time column or the numbers in file names."""
     column = next((name for name in TIME_COLUMNS if name in traits.groups), None)
     if column is not None:
         keys = [_numbers_in(text) for text in traits.groups[column].tolist()]
@@ -195,7 +197,7 @@ def _numbers_in(text: str) -> tuple[int, ...]:
 def _rank_within(
     order: Float[np.ndarray, " R"], group: Shaped[np.ndarray, " R"]
 ) -> Float[np.ndarray, " R"]:
-    """Rank of each recording in its group, from 0 for the first to 1 for the last; 0.5 where it is alone."""
+    """Rank of each recording in its group, 0 for the first, 1 for the last, 0.5 if alone."""
     ranks = np.full(len(order), 0.5)
     for name in np.unique(group):
         members = np.flatnonzero(group == name)

@@ -1,16 +1,19 @@
-"""The report's figures as inline SVG with real text, so that they stay sharp, small and readable by a screen reader."""
+"""The report's figures as inline SVG with real text: sharp, small, readable by a screen reader."""
 
-import csv
 import io
 import re
 from collections.abc import Mapping, Sequence
 from html import escape
-from pathlib import Path
 from typing import Any, Literal
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+
+from leakdet.reporting.training_figures import learning_curve
+
+SIZE_IN = (4.6, 3.6)
 
 LEAK, QUIET, GREY, INK = "#c2410c", "#1d6fa5", "#6b7280", "#1f2937"
 LegendPlace = Literal["lower left", "lower right", "upper left"]
@@ -34,43 +37,45 @@ STYLE: dict[Any, Any] = {
 
 
 def svg(figure: Figure, description: str) -> str:
-    """The figure as an <svg> element with a description, without ids that nothing refers to."""
+    """The figure as a described <svg> element, without unused ids, since figures share a page."""
     file = io.StringIO()
     figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None}, transparent=True)
     text = file.getvalue()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     used = set(re.findall(r"#([\w-]+)", text))
-    text = re.sub(r' id="([\w-]+)"', lambda found: found[0] if found[1] in used else "", text)
+    text = re.sub(r' id="([\w-]+)"', lambda match: match[0] if match[1] in used else "", text)
     text = re.sub(r"<style[^>]*>.*?</style>", "", text, flags=re.DOTALL)
     return text.replace("<svg ", f'<svg role="img" aria-label="{escape(description)}" ', 1)
 
 
-def _axes(width: float = 4.6, height: float = 3.6) -> tuple[Figure, Axes]:
-    figure = Figure(figsize=(width, height), layout="constrained")
+def _axes() -> tuple[Figure, Axes]:
+    figure = Figure(figsize=SIZE_IN, layout="constrained")
     return figure, figure.add_subplot()
 
 
 def roc_figure(
     points: Sequence[Sequence[float]], table: Mapping[str, Any], one_threshold: bool
 ) -> str:
-    """ROC with the operating point, which lies off the curve where folds have their own thresholds. Axes run from 0 to 1."""
+    """ROC curve with the operating point, which may lie off the curve with thresholds per fold."""
     with mpl.rc_context(STYLE):
         figure, axes = _axes()
         axes.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle=(0, (4, 4)), label="guessing")
         x, y = zip(*points, strict=True)
         axes.plot(x, y, color=QUIET, linewidth=2, label=f"AUROC {table['auroc']:.3f}")
         _operating_point(axes, table["fpr"], table["recall"], one_threshold)
-        axes.set(xlabel="false alarms per place without a leak (FPR)", ylabel="leaks found (TPR)")
+        axes.set(xlabel="false alarm rate (FPR)", ylabel="leaks found (TPR)")
         _unit_square(axes, "lower right")
-        said = f"ROC curve. At the threshold {table['recall']:.0%} of leaks found at {table['fpr']:.0%} false alarms."
-        return svg(figure, said)
+        return svg(
+            figure,
+            f"ROC curve. At the threshold TPR {table['recall']:.0%}, FPR {table['fpr']:.0%}.",
+        )
 
 
 def precision_recall_figure(
     points: Sequence[Sequence[float]], table: Mapping[str, Any], one_threshold: bool
 ) -> str:
-    """Precision over recall with the operating point, and the share of leaks, which guessing gives."""
+    """Precision over recall with the operating point; guessing gives the share of leaks."""
     with mpl.rc_context(STYLE):
         figure, axes = _axes()
         base = table["positives"] / table["n"]
@@ -85,7 +90,7 @@ def precision_recall_figure(
         )
         if table["precision"] is not None:
             _operating_point(axes, table["recall"], table["precision"], one_threshold)
-        axes.set(xlabel="leaks found (recall)", ylabel="digs that find a leak (precision)")
+        axes.set(xlabel="leaks found (recall)", ylabel="alarms that are leaks (precision)")
         _unit_square(axes, "lower left")
         return svg(
             figure, f"Precision over recall. Average precision {table['average_precision']:.2f}."
@@ -105,9 +110,9 @@ def _unit_square(axes: Axes, place: LegendPlace) -> None:
 
 
 def histogram_figure(histogram: Mapping[str, Sequence[float]], threshold: float | None) -> str:
-    """Scores of leaks above, of the rest below; with one threshold, hatched bars are on its wrong side."""
+    """Scores of leaks above, of the rest below; hatched on the wrong side of a single threshold."""
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(4.6, 3.6), layout="constrained")
+        figure = Figure(figsize=SIZE_IN, layout="constrained")
         upper, lower = figure.subplots(2, sharex=True)
         edges = histogram["edges"]
         width = edges[1] - edges[0]
@@ -130,13 +135,13 @@ def histogram_figure(histogram: Mapping[str, Sequence[float]], threshold: float 
         lower.set(xlabel="score of a recording", xlim=(0, 1))
         if threshold is not None:
             upper.set_title(
-                f"threshold {threshold:.2f}; hatched: on the wrong side", fontsize=11, color=INK
+                f"threshold {threshold:.2f}; hatched: wrong verdicts", fontsize=11, color=INK
             )
         return svg(figure, "Histograms of the scores of recordings with and without a leak.")
 
 
 def reliability_figure(bins: Sequence[Mapping[str, Any]]) -> str:
-    """Share of leaks over the probability said, with Wilson intervals; on the diagonal it means what it says."""
+    """Share of leaks over the predicted leak probability, with Wilson intervals."""
     with mpl.rc_context(STYLE):
         figure, axes = _axes()
         axes.plot(
@@ -145,7 +150,7 @@ def reliability_figure(bins: Sequence[Mapping[str, Any]]) -> str:
             color=GREY,
             linewidth=1,
             linestyle=(0, (4, 4)),
-            label="what it says is true",
+            label="perfect calibration",
         )
         x = [row["mean_prob"] for row in bins]
         y = [row["leak_share"] for row in bins]
@@ -156,51 +161,13 @@ def reliability_figure(bins: Sequence[Mapping[str, Any]]) -> str:
         axes.errorbar(
             x, y, yerr=spread, fmt="o-", color=QUIET, ecolor=GREY, capsize=3, label="recordings"
         )
-        axes.set(xlabel="leak probability said", ylabel="share that has a leak")
+        axes.set(xlabel="predicted leak probability", ylabel="share that has a leak")
         _unit_square(axes, "upper left")
-        return svg(figure, "Reliability: share of leaks over the leak probability said.")
+        return svg(figure, "Reliability: share of leaks over the predicted leak probability.")
 
 
-CURVES = {
-    "train/loss": "train loss",
-    "val/loss": "val loss",
-    "val/recording_f1": "val F1 of recordings",
-}
-
-
-def learning_curves(path: Path | None) -> dict[str, list[tuple[int, float]]]:
-    """Curve name -> (epoch counted from 1, value), from a run's history.csv; empty where there is none."""
-    found: dict[str, list[tuple[int, float]]] = {}
-    if path is None or not path.is_file():
-        return found
-    with path.open(newline="", encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            for key, name in CURVES.items():
-                if row.get(key) and row.get("epoch"):
-                    found.setdefault(name, []).append(
-                        (int(float(row["epoch"])) + 1, float(row[key]))
-                    )
-    return found
-
-
-def learning_figure(
-    curves: Mapping[str, Sequence[tuple[int, float]]], best_epoch: int | None
-) -> str:
-    """Losses above, F1 below, over epochs; the epoch whose weights were kept is marked."""
+def learning_figure(history: Mapping[str, np.ndarray], best_epoch: int | None) -> str:
+    """Learning curves; the epoch whose weights were kept is marked."""
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(4.6, 3.6), layout="constrained")
-        upper, lower = figure.subplots(2, sharex=True)
-        looks = {"train loss": (upper, GREY, "-"), "val loss": (upper, LEAK, "--")}
-        for name, points in curves.items():
-            axes, colour, line = looks.get(name, (lower, QUIET, "-"))
-            x, y = zip(*points, strict=True)
-            marker = "o" if len(points) < 3 else None
-            axes.plot(x, y, color=colour, linestyle=line, linewidth=2, label=name, marker=marker)
-        for axes in (upper, lower):
-            if best_epoch is not None:
-                axes.axvline(best_epoch, color=INK, linewidth=1, linestyle=":")
-            if axes.lines:
-                axes.legend(loc="best")
-        lower.set(xlabel="epoch (dotted: the one kept)", ylim=(-0.02, 1.02))
-        lower.xaxis.get_major_locator().set_params(integer=True)
-        return svg(figure, "Learning curves: losses and validation F1 over the epochs.")
+        figure = learning_curve(history, best_epoch, SIZE_IN)
+        return svg(figure, "Learning curves: losses and validation scores over the epochs.")

@@ -1,34 +1,35 @@
-"""The report's table of recordings: which are shown, in which order, and with what to look at and listen to."""
+"""The report's table of recordings: which are shown, in which order, with which media."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from jaxtyping import Int
 
-from leakdet.evaluation.scored_recordings import ScoredRecordings
+from leakdet.evaluation.scored_recordings import MelColumns, ScoredRecordings
 from leakdet.reporting.small_pictures import data_uri, mel_png, timeline_paths
 
-MOST_ROWS = 1000
-MOST_EVIDENCE = 24
-MOST_AUDIO_BYTES = 6_000_000
+MAX_ROWS = 1000
+MAX_ROWS_WITH_MEDIA = 24
+MAX_AUDIO_BYTES = 6_000_000
 CLIP_S = 10.0
 
 OUTCOMES = {
     "missed": "Missed leak",
     "alarm": "False alarm",
     "found": "Leak found",
-    "quiet": "Rightly quiet",
+    "quiet": "True negative",
 }
 
 
 @dataclass
-class Look:
-    """A mel picture and a piece of sound, as data URIs, and where in the recording the sound is."""
+class RowMedia:
+    """A mel picture and a sound as data URIs, if any, and what they show in words."""
 
     mel: str | None = None
-    band: str = ""
+    mel_note: str = ""
     audio: str | None = None
-    heard: str = ""
+    audio_note: str = ""
 
 
 @dataclass
@@ -49,7 +50,7 @@ class Row:
     above: str
     groups: dict[str, str]
     flags: str
-    look: Look | None = None
+    media: RowMedia | None
 
     @property
     def outcome_name(self) -> str:
@@ -57,62 +58,51 @@ class Row:
 
     @property
     def search(self) -> str:
-        return " ".join(
-            [
-                self.recording,
-                self.label,
-                self.split,
-                self.outcome_name,
-                *self.groups.values(),
-                self.flags,
-            ]
-        ).lower()
+        texts = [self.recording, self.label, self.split, self.outcome_name, self.flags]
+        return " ".join([*texts, *self.groups.values()]).lower()
 
 
-def severity_order(scored: ScoredRecordings) -> np.ndarray:
-    """Rows, the surest mistakes first, then what is right, the least sure first."""
+def severity_order(scored: ScoredRecordings) -> Int[np.ndarray, " R"]:
+    """Rows sorted: the clearest errors first, then what is right, the least clear first."""
     margin = np.abs(scored.score - scored.threshold)
     return np.lexsort((np.where(scored.wrong, -margin, margin), ~scored.wrong))
 
 
-def informative(
-    scored: ScoredRecordings, order: np.ndarray, most: int = MOST_EVIDENCE
+def rows_with_media(
+    scored: ScoredRecordings, order: Int[np.ndarray, " R"], most: int = MAX_ROWS_WITH_MEDIA
 ) -> list[int]:
-    """Rows worth a look: up to two thirds mistakes, the two surest of each kind that is right, then the least sure."""
-    mistakes = [int(row) for row in order if scored.wrong[row]]
+    """Rows worth a look: up to two thirds errors, the clearest right ones, then the least clear."""
+    errors: list[int] = order[scored.wrong[order]].tolist()
     right = order[~scored.wrong[order]][::-1]
-    surest = [
-        int(row) for leak in (True, False) for row in right[scored.is_leak[right] == leak][:2]
-    ]
-    chosen = mistakes[: 2 * most // 3] + surest
-    rest = [int(row) for row in order[: 2 * most] if int(row) not in set(chosen)]
+    clearest = [right[scored.is_leak[right] == leak][:2] for leak in (True, False)]
+    chosen: list[int] = errors[: 2 * most // 3] + np.concatenate(clearest).tolist()
+    rest = [row for row in order[: 2 * most].tolist() if row not in chosen]
     return (chosen + rest)[:most]
 
 
 def report_rows(recordings: Mapping[str, ScoredRecordings]) -> list[Row]:
-    """Up to 1000 rows, the judged split (the last) first; memory and page do not grow with what is left out."""
+    """Up to 1000 rows, those of the judged split (the last) first and with media."""
     rows: list[Row] = []
     for scored in reversed(list(recordings.values())):
         order = severity_order(scored)
-        looks = _looks(scored, informative(scored, order)) if not rows else {}
-        listed = _listed(order, list(looks), MOST_ROWS - len(rows))
+        media = {} if rows else dict(_media(scored, rows_with_media(scored, order)))
+        listed = _listed(order, list(media), MAX_ROWS - len(rows))
+        start = len(rows)
         rows += [
-            _row(scored, row, len(rows) + place, looks.get(row)) for place, row in enumerate(listed)
+            _row(scored, row, start + place, media.get(row)) for place, row in enumerate(listed)
         ]
     return rows
 
 
-def _listed(order: np.ndarray, first: list[int], room: int) -> list[int]:
-    """At most `room` rows in this order: all of `first`, though they may stand at the end of very many, then from its start."""
-    chosen = set(first[:room])
-    for row in order.tolist():
-        if len(chosen) >= room:
-            break
-        chosen.add(row)
+def _listed(order: Int[np.ndarray, " R"], always: list[int], room: int) -> list[int]:
+    """At most `room` rows in this order: all of `always`, and the first of the others."""
+    chosen = set(always[:room])
+    others = [row for row in order[:MAX_ROWS].tolist() if row not in chosen]
+    chosen |= set(others[: room - len(chosen)])
     return [row for row in order.tolist() if row in chosen]
 
 
-def _row(scored: ScoredRecordings, row: int, rank: int, look: Look | None) -> Row:
+def _row(scored: ScoredRecordings, row: int, rank: int, media: RowMedia | None) -> Row:
     threshold = float(scored.threshold[row])
     timeline = scored.timeline(row)
     below, above = timeline_paths(timeline, threshold)
@@ -136,46 +126,47 @@ def _row(scored: ScoredRecordings, row: int, rank: int, look: Look | None) -> Ro
             column: str(values[row]) for column, values in scored.groups.items() if values[row]
         },
         flags=str(scored.flags[row]) if scored.flags is not None else "",
-        look=look,
+        media=media,
     )
 
 
-def _looks(scored: ScoredRecordings, rows: list[int]) -> dict[int, Look]:
-    return dict(_each_look(scored, rows))
-
-
-def _each_look(scored: ScoredRecordings, rows: list[int]) -> Iterator[tuple[int, Look]]:
-    media, budget = scored.media, MOST_AUDIO_BYTES
-    if media is None:
+def _media(scored: ScoredRecordings, rows: Sequence[int]) -> Iterator[tuple[int, RowMedia]]:
+    """Pictures and, up to 6 MB, sounds of those rows that have any."""
+    if scored.media is None:
         return
+    bytes_left = MAX_AUDIO_BYTES
     for row in rows:
-        look = Look()
-        mel = media.mel(row)
+        media = RowMedia()
+        mel = scored.media.mel(row)
         if mel is not None:
-            look.mel = data_uri(mel_png(mel.level_db), "image/png")
-            look.band = _band(mel.duration_s, mel.low_hz, mel.high_hz)
-        clip = media.clip(row, _interesting_s(scored, row), CLIP_S) if budget > 0 else None
+            media.mel = data_uri(mel_png(mel.level_db), "image/png")
+            media.mel_note = _mel_note(mel)
+        start_s = _clip_start_s(scored, row)
+        clip = scored.media.clip(row, start_s, CLIP_S) if bytes_left > 0 else None
         if clip is not None:
-            look.audio = data_uri(clip.content, clip.media_type)
-            budget -= len(clip.content)
+            media.audio = data_uri(clip.content, clip.media_type)
+            bytes_left -= len(clip.content)
             stop_s = clip.start_s + clip.duration_s
-            look.heard = (
-                f"seconds {clip.start_s:.1f} to {stop_s:.1f}, played {clip.gain_db:+.0f} dB"
+            media.audio_note = (
+                f"seconds {clip.start_s:.1f} to {stop_s:.1f}, played at {clip.gain_db:+.0f} dB"
             )
-        if look.mel or look.audio:
-            yield row, look
+        if media.mel or media.audio:
+            yield row, media
 
 
-def _band(duration_s: float | None, low_hz: float | None, high_hz: float | None) -> str:
-    if duration_s is None or low_hz is None or high_hz is None:
+def _mel_note(mel: MelColumns) -> str:
+    if mel.duration_s is None or mel.low_hz is None or mel.high_hz is None:
         return "window after window; low bands at the bottom, bright is loud"
-    return f"0 to {duration_s:.1f} s, {low_hz:.0f} Hz (bottom) to {high_hz:.0f} Hz (top), bright is loud"
+    return (
+        f"0 to {mel.duration_s:.1f} s, {mel.low_hz:.0f} Hz (bottom) to {mel.high_hz:.0f} Hz (top), "
+        "bright is loud"
+    )
 
 
-def _interesting_s(scored: ScoredRecordings, row: int) -> float:
-    """A few seconds before the window that sounds most like a leak."""
+def _clip_start_s(scored: ScoredRecordings, row: int) -> float:
+    """A few seconds before the window of the highest leak probability."""
     if scored.window_start_s is None:
         return 0.0
     windows = scored.windows_of(row)
-    loudest = int(np.argmax(scored.window_prob[windows]))
-    return max(0.0, float(scored.window_start_s[windows][loudest]) - CLIP_S / 2)
+    highest = int(np.argmax(scored.window_prob[windows]))
+    return max(0.0, float(scored.window_start_s[windows][highest]) - CLIP_S / 2)

@@ -1,4 +1,4 @@
-"""What a report is made of: plain arrays and the content of metrics.json, whoever computed them."""
+"""The input of a report: scored recordings and the content of metrics.json."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,18 +12,16 @@ from leakdet.evaluation.scored_recordings import ScoredRecordings
 class ReportInput:
     """Input of `write_report`.
 
-    `recordings` maps a split or protocol to its scored recordings, `metrics` is the content of metrics.json with a table
-    under each of these names (docs/metrics.md). The last split is the one that is judged, the others are shown beside it.
-    `learning_curves` is a run's history.csv. Optional entries of `metrics` that are shown where they are given:
-    `audit` {"sentence": text or None, "findings": [text, …], "rows": [{"name", "explanation",
-    "auroc", "interval"}, …]}, `comparison`
-    (`storage.comparing`), `settings`, and whatever else describes the run.
+    `recordings` maps a split or protocol to its scored recordings; `metrics` is the content of
+    metrics.json, with a table under each of these names (docs/metrics.md). The last split is the
+    judged one, the others are shown beside it. `audit`, `comparison`, `settings` and other entries
+    of `metrics` are shown where they are given. `history` is the path of a run's history.csv.
     """
 
     title: str
     recordings: Mapping[str, ScoredRecordings]
     metrics: Mapping[str, Any]
-    learning_curves: Path | None = None
+    history: Path | None = None
 
     @property
     def judged(self) -> str:
@@ -32,5 +30,5 @@ class ReportInput:
     @property
     def tables(self) -> Mapping[str, Any]:
         """The judged split's entry of metrics.json."""
-        found: Mapping[str, Any] = self.metrics[self.judged]
-        return found
+        tables: Mapping[str, Any] = self.metrics[self.judged]
+        return tables

@@ -1,4 +1,4 @@
-"""Small pictures without a plotting library's overhead: a mel as a palette PNG, a timeline as two SVG paths."""
+"""Small pictures without a plotting library: a mel as a palette PNG, a timeline as SVG paths."""
 
 import base64
 import struct
@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, UInt8
 
 LEVELS = 48
-MOST_COLUMNS = 400
+MAX_COLUMNS = 400
 
 
 def data_uri(content: bytes, media_type: str) -> str:
@@ -17,10 +17,10 @@ def data_uri(content: bytes, media_type: str) -> str:
 
 
 def mel_png(level_db: Float[np.ndarray, "M columns"]) -> bytes:
-    """Low bands at the bottom, loud is bright, over the picture's own range but for its 1 % extremes. At most 400 columns."""
+    """A PNG of at most 400 columns: low bands at the bottom, loud is bright."""
     columns = level_db.shape[1]
-    if columns > MOST_COLUMNS:
-        starts = np.linspace(0, columns, MOST_COLUMNS, endpoint=False).astype(np.int64)
+    if columns > MAX_COLUMNS:
+        starts = np.linspace(0, columns, MAX_COLUMNS, endpoint=False).astype(np.int64)
         counts = np.diff(np.append(starts, columns))
         level_db = np.add.reduceat(level_db, starts, axis=1) / counts
     low, high = np.percentile(level_db, [1, 99])
@@ -29,10 +29,10 @@ def mel_png(level_db: Float[np.ndarray, "M columns"]) -> bytes:
 
 
 def palette_png(index: UInt8[np.ndarray, "rows columns"]) -> bytes:
-    """A PNG of one byte a pixel with a palette that is read alike with any colour vision and in grey."""
+    """A PNG of one byte per pixel with a palette (cividis) that suits any colour vision."""
     colours = (mpl.colormaps["cividis"](np.linspace(0, 1, LEVELS))[:, :3] * 255).astype(np.uint8)
     rows, columns = index.shape
-    # filter type 0 a row
+    # every row starts with its filter type, 0
     raw = np.concatenate([np.zeros((rows, 1), np.uint8), index], axis=1).tobytes()
     header = struct.pack(">IIBBBBB", columns, rows, 8, 3, 0, 0, 0)
     parts = [
@@ -49,10 +49,10 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
 
 
 def timeline_paths(prob: Float[np.ndarray, " W"], threshold: float) -> tuple[str, str]:
-    """Path data of bars 100 high and one wide: the windows below the threshold, and those that reach it."""
+    """SVG path data of bars up to 100 high: windows below the threshold, and all others."""
     below: list[str] = []
     above: list[str] = []
-    for place, value in enumerate(prob):
-        bar = f"M{place}.5 100v-{max(3, round(100 * float(value)))}"
+    for index, value in enumerate(prob):
+        bar = f"M{index}.5 100v-{max(3, round(100 * float(value)))}"
         (above if value >= threshold else below).append(bar)
     return "".join(below), "".join(above)

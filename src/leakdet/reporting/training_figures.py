@@ -1,4 +1,4 @@
-"""Figures of a training: learning curve, confusion matrix, probabilities, gradient norms; as PNG and as pixels."""
+"""Figures of a training as PNG and as pixels: learning curve, scores, gradient norms …"""
 
 import csv
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ TRAIN, VAL, LEAK, REST = "#1b6ca8", "#c8553d", "#c8553d", "#7a8b99"
 
 
 def read_history(path: Path) -> dict[str, np.ndarray]:
-    """Column -> [checks] of a run's history.csv; what a check did not measure is NaN."""
+    """Columns of a run's history.csv, one value per validation check, NaN if not measured."""
     with path.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     return {
@@ -25,35 +25,57 @@ def read_history(path: Path) -> dict[str, np.ndarray]:
     }
 
 
-def learning_curve(history: Mapping[str, Sequence[float] | np.ndarray]) -> Figure:
-    """Losses above, recording F1 and AUROC below, over epochs."""
-    figure = Figure((SIZE_IN[0], 5.6), layout="constrained")
+def learning_curve(
+    history: Mapping[str, Sequence[float] | np.ndarray],
+    best_epoch: int | None = None,
+    size_in: tuple[float, float] = (6.4, 5.6),
+) -> Figure:
+    """Losses above, recording F1 and AUROC below, over epochs; `best_epoch`, from 0, is marked."""
+    figure = Figure(size_in, layout="constrained")
     upper, lower = figure.subplots(2, 1, sharex=True)
-    epoch = np.asarray(history["epoch"]) + 1
-    upper.plot(epoch, history["train/loss"], color=TRAIN, marker=".", label="train")
-    upper.plot(epoch, history["val/loss"], color=VAL, marker=".", label="val")
+    _curve(upper, history, "train/loss", "train loss", TRAIN, "-")
+    _curve(upper, history, "val/loss", "val loss", VAL, "--")
+    _curve(lower, history, "val/recording_f1", "F1", VAL, "-")
+    _curve(lower, history, "val/recording_auroc", "AUROC", REST, ":")
+    for axes in (upper, lower):
+        if axes.lines:
+            axes.legend(loc="best")
+        if best_epoch is not None:
+            axes.axvline(best_epoch + 1, color="black", linewidth=1, linestyle=":")
     upper.set_ylabel("loss")
-    upper.legend()
-    lower.plot(epoch, history["val/recording_f1"], color=VAL, marker=".", label="recording F1")
-    if "val/recording_auroc" in history:
-        lower.plot(
-            epoch, history["val/recording_auroc"], color=REST, marker=".", label="recording AUROC"
-        )
-    lower.set(xlabel="epoch", ylabel="val", ylim=(-0.02, 1.02))
+    marked = "" if best_epoch is None else " (dotted: the weights that were kept)"
+    lower.set(xlabel=f"epoch{marked}", ylabel="val recordings", ylim=(-0.02, 1.02))
     _whole_epochs(lower)
-    lower.legend(loc="lower right")
     return figure
 
 
+def _curve(
+    axes: Axes,
+    history: Mapping[str, Sequence[float] | np.ndarray],
+    column: str,
+    label: str,
+    colour: str,
+    line: str,
+) -> None:
+    """Draw a column over epochs; checks that did not measure it are skipped."""
+    epoch = np.asarray(history["epoch"]) + 1
+    value = np.asarray(history.get(column, np.full(len(epoch), np.nan)))
+    measured = np.isfinite(epoch) & np.isfinite(value)
+    if measured.any():
+        axes.plot(
+            epoch[measured], value[measured], color=colour, linestyle=line, marker=".", label=label
+        )
+
+
 def _whole_epochs(axes: Axes) -> None:
-    """Ticks at whole epochs, also where there is one only."""
+    """Put ticks at whole epochs, even where there is only one."""
     low, high = axes.get_xlim()
     axes.set_xlim(min(low, 0.5), high)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
 
 
 def confusion(tn: int, fp: int, fn: int, tp: int) -> Figure:
-    """Rows are true, columns predicted."""
+    """Confusion matrix; rows are true, columns predicted."""
     figure = Figure((4.2, 3.6), layout="constrained")
     axes = figure.subplots()
     cells = np.array([[tn, fp], [fn, tp]])
@@ -84,7 +106,7 @@ def confusion(tn: int, fp: int, fn: int, tp: int) -> Figure:
 def probabilities(
     scores: Float[np.ndarray, " R"], is_leak: Bool[np.ndarray, " R"], threshold: float
 ) -> Figure:
-    """Recording scores of leaks and of the rest, with the threshold."""
+    """Stacked histogram of the recordings' scores with the threshold."""
     figure = Figure(SIZE_IN, layout="constrained")
     axes = figure.subplots()
     bins = np.linspace(0, 1, 21).tolist()
@@ -104,9 +126,7 @@ def probabilities(
 
 
 def probability_bins(history: Mapping[str, np.ndarray]) -> Figure:
-    """How the leak probabilities of the validation samples spread, check after check: a network that says the same of
-    everything has all of them in one row.
-    """
+    """Distribution of the validation samples' leak probabilities at each check."""
     shares = np.stack([history[f"val/leak_prob_bin{number}"] for number in range(10)])
     figure = Figure(SIZE_IN, layout="constrained")
     axes = figure.subplots()
@@ -129,7 +149,7 @@ def probability_bins(history: Mapping[str, np.ndarray]) -> Figure:
 
 
 def gradient_norms(history: Mapping[str, Sequence[float] | np.ndarray]) -> Figure:
-    """Mean and largest norm of each epoch's steps, before clipping."""
+    """Mean and largest gradient norm of each epoch's steps, before clipping."""
     figure = Figure(SIZE_IN, layout="constrained")
     axes = figure.subplots()
     epoch = np.asarray(history["epoch"]) + 1
@@ -143,12 +163,12 @@ def gradient_norms(history: Mapping[str, Sequence[float] | np.ndarray]) -> Figur
 
 def rate_finder(path: Path) -> Figure:
     """Loss over the rising learning rate of `find_lr`, from its lr_finder.csv."""
-    found = np.genfromtxt(path, delimiter=",", names=True)
+    trace = np.genfromtxt(path, delimiter=",", names=True)
     figure = Figure(SIZE_IN, layout="constrained")
     axes = figure.subplots()
-    axes.plot(found["lr"], found["loss"], color=REST, linewidth=0.8, label="loss")
-    axes.plot(found["lr"], found["smoothed"], color=TRAIN, label="smoothed")
-    for rate in found["lr"][found["chosen"] == 1]:
+    axes.plot(trace["lr"], trace["loss"], color=REST, linewidth=0.8, label="loss")
+    axes.plot(trace["lr"], trace["smoothed"], color=TRAIN, label="smoothed")
+    for rate in trace["lr"][trace["chosen"] == 1]:
         axes.axvline(rate, color=LEAK, linestyle="--", label=f"chosen: {rate:.2g}")
     axes.set(xlabel="learning rate", ylabel="loss", xscale="log")
     axes.legend()
@@ -156,12 +176,12 @@ def rate_finder(path: Path) -> Figure:
 
 
 def batch_size_finder(path: Path) -> Figure:
-    """Samples per second over the batch sizes that `find_batch_size` tried, from its batch_size_finder.csv."""
-    found = np.atleast_1d(np.genfromtxt(path, delimiter=",", names=True))
+    """Samples per second over batch size, from the batch_size_finder.csv of `find_batch_size`."""
+    trace = np.atleast_1d(np.genfromtxt(path, delimiter=",", names=True))
     figure = Figure(SIZE_IN, layout="constrained")
     axes = figure.subplots()
-    axes.plot(found["batch_size"], found["samples_per_s"], color=TRAIN, marker=".")
-    for size in found["batch_size"][found["chosen"] == 1]:
+    axes.plot(trace["batch_size"], trace["samples_per_s"], color=TRAIN, marker=".")
+    for size in trace["batch_size"][trace["chosen"] == 1]:
         axes.axvline(size, color=LEAK, linestyle="--", label=f"chosen: {size:.0f}")
     axes.set(xlabel="batch size", ylabel="samples per second", ylim=(0, None))
     axes.set_xscale("log", base=2)
@@ -177,13 +197,16 @@ def write_training_figures(
     threshold: float,
     folder: Path,
 ) -> dict[str, np.ndarray]:
-    """Write the PNGs into `folder` and give their pixels, name -> uint8 [height, width, 3]."""
+    """Write PNGs into `folder` and return their pixels by name, uint8 [height, width, 3].
+
+    `cells` are tn, fp, fn, tp of the validation recordings, `scores` their scores.
+    """
     figures = {
         "learning_curve": learning_curve(history),
         "confusion": confusion(*cells),
         "leak_prob": probabilities(scores, is_leak, threshold),
     }
-    if "val/leak_prob_bin0" in history:  # a run that an earlier version began has none
+    if "val/leak_prob_bin0" in history:  # absent in runs that an earlier version began
         figures["leak_prob_checks"] = probability_bins(history)
     if np.isfinite(history.get("gradient/norm_mean", np.array([np.nan]))).any():
         figures["gradient_norms"] = gradient_norms(history)
@@ -191,11 +214,11 @@ def write_training_figures(
         if (folder.parent / f"{name}.csv").exists():
             figures[name] = draw(folder.parent / f"{name}.csv")
     folder.mkdir(parents=True, exist_ok=True)
-    found = {}
+    pixels = {}
     for name, figure in figures.items():
         canvas = FigureCanvasAgg(figure)
         figure.savefig(folder / f"{name}.png", dpi=110)
         canvas.draw()  # type: ignore[no-untyped-call]
-        pixels = np.asarray(canvas.buffer_rgba())  # type: ignore[no-untyped-call]
-        found[name] = pixels[..., :3].copy()
-    return found
+        rgba = np.asarray(canvas.buffer_rgba())  # type: ignore[no-untyped-call]
+        pixels[name] = rgba[..., :3].copy()
+    return pixels

@@ -4,26 +4,26 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 NOT_DEFINED = "n/a"
+NBSP = "\u00a0"  # between a number and its unit, which stay on one line
 
 
 def percent(share: float | None) -> str:
-    """`87 %`; a tenth more where whole numbers would say 0 or 100 of what is neither.
+    """`87 %`; one more digit where a whole number would wrongly say 0 or 100.
 
-    >>> percent(0.8712), percent(0.004), percent(1.0)
-    ('87 %', '0.4 %', '100 %')
+    >>> [percent(share).replace(NBSP, " ") for share in (0.8712, 0.004, 1.0)]
+    ['87 %', '0.4 %', '100 %']
     """
     if share is None:
         return NOT_DEFINED
     near_an_end = 0.0 < share < 0.01 or 0.99 < share < 1.0
-    return f"{100 * share:.1f} %" if near_an_end else f"{100 * share:.0f} %"
+    return f"{100 * share:.{1 if near_an_end else 0}f}{NBSP}%"
 
 
 def percent_range(interval: Sequence[float] | None) -> str:
     """`78 to 93 %`, or nothing."""
     if interval is None:
         return ""
-    low, high = (percent(end).removesuffix(" %") for end in interval)
-    return f"{low} to {high} %"
+    return f"{percent(interval[0]).removesuffix(NBSP + '%')} to {percent(interval[1])}"
 
 
 def number(value: float | None) -> str:
@@ -34,13 +34,13 @@ def number_range(interval: Sequence[float] | None) -> str:
     return "" if interval is None else f"{interval[0]:.2f} to {interval[1]:.2f}"
 
 
-def counted(n: int, one: str, many: str | None = None) -> str:
+def counted(n: int, noun: str) -> str:
     """A number with its noun.
 
     >>> counted(1, "leak"), counted(2, "leak"), counted(0, "alarm")
     ('1 leak', '2 leaks', '0 alarms')
     """
-    return f"{n:,} {one if n == 1 else many or one + 's'}".replace(",", "\u202f")
+    return f"{n:,} {noun}{'' if n == 1 else 's'}".replace(",", "\u202f")
 
 
 def flattened(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:

@@ -9,7 +9,9 @@ from leakdet.errors import InputError
 
 @st.composite
 def recordings(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
-    """Groups and labels in which every group has both classes, so that any division can be trained on; some are unknown."""
+    """Groups and labels in which every group has both classes, so that any division can be trained
+    on; some are unknown.
+    """
     sizes = draw(st.lists(st.integers(4, 6), min_size=4, max_size=12))
     groups = [f"g{number}" for number, size in enumerate(sizes) for _ in range(size)]
     is_leak = [place % 2 == 0 for size in sizes for place in range(size)]

@@ -12,7 +12,9 @@ from leakdet.evaluation.scored_recordings import ScoredRecordings
 
 @pytest.fixture
 def scored() -> Callable[..., ScoredRecordings]:
-    """`scored(n=60, gap=0.25, …)`: every second recording a leak, whose windows score `gap` higher on average."""
+    """`scored(n=60, gap=0.25, …)`: every second recording a leak, whose windows score `gap` higher
+    on average.
+    """
 
     def make(
         n: int = 60,

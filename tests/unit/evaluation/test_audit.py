@@ -12,7 +12,9 @@ from leakdet.storage.opening import open_any_split
 
 @pytest.fixture
 def audited(write_store: Any, planted: Any) -> Callable[..., dict[str, Any]]:
-    """`audited(make)` audits a store of 40 training and 40 validation recordings that `make(number, is_leak)` describes."""
+    """`audited(make)` audits a store of 40 training and 40 validation recordings that `make(number,
+    is_leak)` describes.
+    """
 
     def run(make: Callable[[int, bool], dict[str, Any]], network: bool = True) -> dict[str, Any]:
         recordings = [
@@ -48,8 +50,8 @@ def test_a_fair_store_raises_no_alarm(audited: Any) -> None:
     assert rows["logistic_regression"]["auroc"] > 0.6  # an honest model hears the bump
     assert rows["class_prior"]["auroc"] == rows["source_rate_hz"]["auroc"] == 0.5
     assert found["not_computed"] == {
-        "mains_hum": "the store has no mains_hum_50_db, the mel starts at 100 Hz, and no sound is stored: build it again "
-        "from the audio"
+        "mains_hum": "the store has no mains_hum_50_db, the mel starts at 100 Hz, and no sound is "
+        "stored: build it again from the audio"
     }
 
 

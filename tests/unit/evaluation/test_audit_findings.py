@@ -49,7 +49,8 @@ def test_no_alarm_without_a_reason(baselines: dict[str, Any]) -> None:
 
 def test_remarks_name_luck_and_the_simple_model() -> None:
     assert remarks(row(0.55, low=0.4), {}) == [
-        "Too few recordings to rule out luck: AUROC 0.55, but anything from 0.40 to 1.00 is possible."
+        "Too few recordings to rule out luck: AUROC 0.55, but anything from 0.40 to 1.00 is "
+        "possible."
     ]
     worse = {"auroc": 0.2, "interval": [0.1, 0.3]}
     assert remarks(worse, {})[0].startswith("Worse than guessing here: AUROC 0.20 (95 % interval")

@@ -169,7 +169,7 @@ def test_paired_difference_of_an_unknown_metric_or_one_group():
 
 @given(n=st.integers(1, 500), share=st.floats(0, 1))
 def test_wilson_solves_its_equation(n, share):
-    """Its ends are the shares p that lie 1.96 standard errors, taken at p, from the observed share."""
+    """Its ends are the shares p that lie 1.96 standard errors of p from the observed share."""
     hits = round(share * n)
     low, high = wilson(hits, n)
     assert 0.0 <= low <= hits / n <= high <= 1.0

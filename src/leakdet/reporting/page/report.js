@@ -1,4 +1,4 @@
-// Sorting and filtering of the recordings. Without this script the table shows all of them, worst mistakes first.
+// Sorting and filtering of the recordings. Without this script the table shows all of them, worst errors first.
 (() => {
   "use strict";
   const table = document.getElementById("recordings");
@@ -7,12 +7,12 @@
   const rows = [...table.tBodies];
   const numeric = new Set(["rank", "score", "share"]);
   const collator = new Intl.Collator("en", { numeric: true });
-  const mistakes = new Set(["missed", "alarm"]);
+  const errors = new Set(["missed", "alarm"]);
 
   function matches(data, view) {
     const outcome = view.outcome === "" || view.outcome === data.outcome
-      || (view.outcome === "wrong" && mistakes.has(data.outcome));
-    return outcome && (view.split === "*" || view.split === data.split) && (!view.look || data.look)
+      || (view.outcome === "wrong" && errors.has(data.outcome));
+    return outcome && (view.split === "*" || view.split === data.split) && (!view.media || data.media)
       && view.find.toLowerCase().split(/\s+/).every((word) => data.find.includes(word));
   }
 
@@ -23,8 +23,8 @@
   }
 
   function currentView() {
-    const { find, outcome, split, sort, down, look } = form.elements;
-    return { find: find.value, outcome: outcome.value, split: split.value, sort: sort.value, down: down.checked, look: look.checked };
+    const { find, outcome, split, sort, down, media } = form.elements;
+    return { find: find.value, outcome: outcome.value, split: split.value, sort: sort.value, down: down.checked, media: media.checked };
   }
 
   function update() {

@@ -1,0 +1,105 @@
+import pytest
+
+from leakdet.evaluation.metrics_json import split_metrics
+from leakdet.reporting.conclusion import cautions, expectation, verdict
+
+
+@pytest.fixture
+def table(scored):
+    return split_metrics(scored(200, gap=0.5), 200)["recording"]
+
+
+def with_auroc(table, auroc, low, high):
+    return table | {"auroc": auroc, "intervals": table["intervals"] | {"auroc": [low, high]}}
+
+
+@pytest.mark.parametrize(("gap", "grade"), [(0.5, "good"), (0.12, "weak"), (0.0, "bad")])
+def test_the_grade_follows_the_lower_end_of_the_auroc(gap, grade, scored):
+    assert verdict(split_metrics(scored(200, gap=gap), 200)["recording"]).grade == grade
+
+
+def test_a_good_verdict_says_what_was_found(table):
+    alarms = f"raised {table['fp']} false alarm"
+    assert verdict(table).sentence.startswith(f"It found {table['tp']} of 100 leaks and {alarms}")
+
+
+def test_luck_is_named_with_the_interval(table):
+    few = verdict(with_auroc(table, 1.0, 0.44, 1.0))
+    assert few.grade == "bad"
+    assert few.sentence.startswith(
+        "Too few recordings to rule out luck: AUROC 1.00, but anything from 0.44 to 1.00 is "
+        "possible. It found"
+    )
+    assert few.advice == "Do not plan digs by it."
+    assert verdict(with_auroc(table, 0.2, 0.1, 0.3)).sentence.startswith("Worse than guessing here")
+    assert verdict(with_auroc(table, 0.5, 0.4, 0.6)).sentence.startswith("No better than guessing")
+
+
+def test_a_shortcut_casts_doubt(table):
+    doubted = verdict(table, {"sentence": "Loudness alone does as well."})
+    assert (doubted.grade, doubted.label) == ("weak", "In doubt")
+    assert doubted.advice.startswith("Do not plan digs by it before")
+    assert verdict(table, {"sentence": None}).grade == "good"
+
+
+@pytest.mark.parametrize(
+    ("leaks", "fact"),
+    [(True, "No recording has no leak; the detector found"), (False, "No recording has a leak;")],
+)
+def test_one_class_cannot_be_judged(leaks, fact, scored):
+    judged = verdict(split_metrics(scored(8, leaks=leaks), 20)["recording"])
+    assert judged.grade == "unknown"
+    assert judged.sentence.startswith(fact)
+
+
+def test_without_an_interval_nothing_is_judged(table):
+    judged = verdict(table | {"intervals": table["intervals"] | {"auroc": None}})
+    assert judged.sentence.startswith("Too few recordings for an interval.")
+
+
+def test_the_expectation_gives_both_intervals(table):
+    table["intervals"] |= {"recall": [0.44, 1.0], "fpr": [0.0, 0.25]}
+    sentence = expectation(table).replace("\u00a0", " ")
+    assert "44 to 100 % of the leaks" in sentence
+    assert "at 0 to 25 % of the places without one" in sentence
+    assert expectation(table | {"intervals": table["intervals"] | {"fpr": None}}) is None
+
+
+def test_a_null_test_and_the_audit_come_first(scored, report_input):
+    settings = {"data": {"shuffle_labels": True}}
+    material = report_input(scored(), audit={"sentence": "Loudness does."}, settings=settings)
+    sentences = cautions("test", material.tables["recording"], material.metrics)
+    assert "null test" in sentences[0]
+    assert sentences[1] == "Loudness does."
+
+
+def test_recordings_that_fitted_the_threshold_are_named(scored, report_input):
+    material = report_input(scored(name="val"))
+    (first, *_) = cautions("val", material.tables["recording"], material.metrics)
+    assert first.startswith("The decision threshold was fitted on these recordings (val)")
+
+
+def test_one_site_is_no_evidence_for_others(scored, report_input):
+    material = report_input(scored())
+    table = material.tables["recording"]
+    unknown = cautions("test", table, material.metrics)
+    assert unknown[0] == (
+        "Training and test recordings may come from the same sites. Expect worse results at new "
+        "sites."
+    )
+    assert not any("Too few values" in sentence for sentence in unknown)
+    apart = cautions("test", table, {**material.metrics, "group_by": ["street"]})
+    assert apart[0].endswith("never share a street, so the numbers hold for a new street.")
+    assert apart[1].startswith("Too few values of street are here to resample them")
+
+
+def test_notes_of_intervals_and_of_the_rule_are_sentences(scored, report_input):
+    material = report_input(scored())
+    table = material.tables["recording"]
+    table["intervals"]["note"] = "the intervals rest on 4 groups only and are too narrow; recall: x"
+    table["intervals"]["unit"] = "site"
+    metrics = {**material.metrics, "group_by": ["site"], "decision_rule": {"note": "no leaks"}}
+    sentences = cautions("test", table, metrics)
+    assert "The intervals rest on 4 values of site only and are too narrow." in sentences
+    assert sentences[-1] == "About the threshold: no leaks."
+    assert sum("recall" in sentence for sentence in sentences) == 0

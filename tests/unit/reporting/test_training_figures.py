@@ -1,0 +1,81 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+
+from leakdet.reporting.training_figures import (
+    confusion,
+    gradient_norms,
+    learning_curve,
+    probabilities,
+    read_history,
+    write_training_figures,
+)
+
+
+def history_of(epochs: int) -> dict[str, np.ndarray]:
+    column = np.linspace(1.0, 0.5, epochs)
+    names = ("train/loss", "val/loss", "val/recording_f1", "val/recording_auroc")
+    norms = ("gradient/norm_mean", "gradient/norm_max")
+    return {"epoch": np.arange(epochs, dtype=float), **dict.fromkeys((*names, *norms), column)}
+
+
+@pytest.mark.parametrize("epochs", [1, 2, 7, 200])
+def test_epochs_are_marked_by_whole_numbers(epochs: int) -> None:
+    for figure in (learning_curve(history_of(epochs)), gradient_norms(history_of(epochs))):
+        figure.draw_without_rendering()
+        low, high = figure.axes[-1].get_xlim()
+        shown = [tick for tick in figure.axes[-1].get_xticks() if low <= tick <= high]
+        assert shown
+        assert all(tick == round(tick) for tick in shown)
+
+
+def test_a_history_is_read_with_nan_for_what_was_not_measured(tmp_path: Path) -> None:
+    path = tmp_path / "history.csv"
+    path.write_text("epoch,train/loss\n0,\n1,0.25\n", encoding="utf-8")
+    history = read_history(path)
+    assert history["epoch"].tolist() == [0.0, 1.0]
+    assert np.isnan(history["train/loss"][0])
+    assert history["train/loss"][1] == 0.25
+    path.write_text("epoch\n", encoding="utf-8")
+    assert read_history(path) == {}
+
+
+def test_a_learning_curve_joins_the_checks_that_measured_it_and_marks_the_kept_epoch() -> None:
+    history = history_of(4)
+    history["train/loss"] = np.array([np.nan, 2.0, np.nan, 1.0])
+    del history["val/recording_auroc"]
+    upper, lower = learning_curve(history, best_epoch=2).axes
+    train = next(line for line in upper.lines if line.get_label() == "train loss")
+    assert np.asarray(train.get_xdata()).tolist() == [2.0, 4.0]
+    assert lower.lines[0].get_label() == "F1"
+    assert np.asarray(lower.lines[-1].get_xdata()).tolist() == [3, 3]
+
+
+def test_a_confusion_matrix_has_true_in_rows() -> None:
+    axes = confusion(tn=1, fp=2, fn=3, tp=4).axes[0]
+    cells = {text.get_position(): text.get_text() for text in axes.texts}
+    assert cells == {(0, 0): "1", (1, 0): "2", (0, 1): "3", (1, 1): "4"}
+
+
+def test_the_histogram_of_scores_counts_every_recording() -> None:
+    is_leak = np.array([True, False, False])
+    axes = probabilities(np.array([0.9, 0.1, 0.1]), is_leak, 0.5).axes[0]
+    assert sum(patch.get_height() for patch in axes.patches) == 3
+
+
+def test_only_figures_with_data_are_written(tmp_path: Path) -> None:
+    history = history_of(3)
+    scores, is_leak = np.array([0.9, 0.1]), np.array([True, False])
+    folder = tmp_path / "figures"
+    pixels = write_training_figures(history, (1, 0, 0, 1), scores, is_leak, 0.5, folder)
+    names = {"learning_curve", "confusion", "leak_prob", "gradient_norms"}
+    assert pixels.keys() == names == {path.stem for path in folder.iterdir()}
+    for name, image in pixels.items():
+        assert image.dtype == np.uint8
+        assert image.std() > 0
+        assert imread(folder / f"{name}.png").ndim == 3
+    history["gradient/norm_mean"] = np.full(3, np.nan)
+    pixels = write_training_figures(history, (1, 0, 0, 1), scores, is_leak, 0.5, folder)
+    assert "gradient_norms" not in pixels
