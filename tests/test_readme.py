@@ -93,3 +93,12 @@ def expanded(word: str, folder: Path) -> list[str]:
     if "*" not in word:
         return [word]
     return [str(path.relative_to(folder)) for path in sorted(folder.glob(word))]
+
+
+def test_contributing_describes_every_room_and_names_files_that_exist():
+    contributing = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    package = Path(__file__).parents[1] / "src" / "leakdet"
+    rooms = {path.parent.name for path in package.glob("*/__init__.py")}
+    assert rooms == set(re.findall(r"^\| `(\w+)/` \|", contributing, flags=re.MULTILINE))
+    for path in re.findall(r"^\d\. `(.*?)`", contributing, flags=re.MULTILINE):
+        assert (package / path).is_file(), path
