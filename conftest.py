@@ -122,6 +122,6 @@ def _write_split(store: Path, name: str, count: int) -> None:
         spool = store / "spool"
         spool.write_bytes(mel.astype(np.float16).tobytes())
         with spool.open("r+b") as file:
-            writer.add(row, np.arange(4, dtype=np.float32) * 0.125, file, None)
+            writer.add(row, file, None)
         spool.unlink()
     writer.write(store / f"{name}.h5", ["leak", "other"], "leak")

@@ -158,7 +158,7 @@ def _sources(recordings: Any) -> Iterator[Source]:
 
 
 def load_detector(
-    path: PathLike, device: str = "auto", trust_network: str | Sequence[str] = ()
+    path: PathLike, device: str = "auto", trust_network: str | Sequence[str] | None = None
 ) -> Detector:
     """The detector of a model file, a training checkpoint, or the folder of a training run.
 
@@ -174,7 +174,7 @@ def load_detector(
             lacks the device.
     """
     model = model_in(Path(path))
-    return Detector(load_mel_detector(model, chosen_device(device), trust_network), model)
+    return Detector(load_mel_detector(model, chosen_device(device), trust_network or ()), model)
 
 
 def model_in(path: Path) -> Path:

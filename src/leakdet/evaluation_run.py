@@ -1,0 +1,128 @@
+"""One evaluation: a model on a split of a store, to metrics and a report."""
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from leakdet._messages import LOG
+from leakdet.errors import InputError
+
+if TYPE_CHECKING:
+    from leakdet.evaluation.scored_recordings import ScoredRecordings
+    from leakdet.scoring.audio_detector import Detector
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A model's verdicts on the recordings of a split, and the content of metrics.json."""
+
+    recordings: "ScoredRecordings"
+    metrics: dict[str, Any]
+
+
+def evaluate_model(
+    model: "str | os.PathLike[str] | Detector",
+    store: str | os.PathLike[str],
+    split: str = "test",
+    *,
+    leak: str | None = None,
+    group_by: Sequence[str] | None = None,
+    device: str = "auto",
+    trust_network: str | Sequence[str] | None = None,
+) -> dict[str, Any]:
+    """The metrics of a model on a split of a store, as `leakdet evaluate` writes them to metrics.json.
+
+    The model's decision rule is applied as it is. `leak` is the store's leak class, where the store
+    does not say it. Intervals resample whole groups of the columns `group_by`; None: of those that
+    the store was split by. `device` and `trust_network` as for `load_detector`.
+
+    >>> metrics = evaluate_model("model.safetensors", "store", split="val")
+    >>> metrics["val"]["recording"]["n"]
+    4
+
+    Raises:
+        InputError: no such model, store, split or group, or a store of another signal.
+    """
+    from leakdet.scoring.audio_detector import Detector, load_detector
+
+    if not isinstance(model, Detector):
+        model = load_detector(model, device, trust_network or ())
+    return evaluated(model, Path(store), split, leak, group_by).metrics
+
+
+def evaluated(
+    detector: "Detector",
+    store: Path,
+    split: str,
+    leak: str | None = None,
+    group_by: Sequence[str] | None = None,
+) -> Evaluation:
+    """`evaluate_model` with what it was computed from; its result is logged."""
+    from leakdet._screen import metrics_text
+    from leakdet.evaluation.audit import audit
+    from leakdet.evaluation.metrics_json import metrics_content, split_metrics
+    from leakdet.evaluation.split_scores import apply_rule, score_split
+    from leakdet.storage.opening import open_any_split, splits_there
+
+    splits = splits_there(store)
+    if store.is_dir() and split not in splits:
+        others = f"it has {', '.join(splits)}" if splits else "it holds no store"
+        remedy = "" if splits else f" Make one: leakdet build source={store} out=store"
+        raise InputError(f"{store}: there is no {split} split; {others}.{remedy}")
+    stored, rule = open_any_split(store, split), detector.mel_detector.rule
+    recordings = apply_rule(score_split(detector.mel_detector, stored, leak), rule)
+    columns = _group_columns(store, recordings, group_by)
+    trained_on = open_any_split(store, "train") if split != "train" and "train" in splits else None
+    audited = audit(trained_on, stored, recordings.score, leak=leak)
+    tables = {split: split_metrics(recordings, group_by=columns)}
+    for finding in audited["findings"]:
+        LOG.info(f"audit    {finding}")
+    LOG.info(metrics_text(tables, rule))
+    provenance = {"model": str(detector.path), "store": str(store.absolute()), "audit": audited}
+    return Evaluation(recordings, metrics_content(tables, rule, columns, **provenance))
+
+
+def _group_columns(
+    store: Path, recordings: "ScoredRecordings", group_by: Sequence[str] | None
+) -> list[str]:
+    from leakdet.evaluation.split_scores import split_group_by
+
+    if group_by is None:
+        return split_group_by(store)
+    unknown = [column for column in group_by if column not in recordings.groups]
+    if unknown:
+        raise InputError(
+            f"{store}: has no group {', '.join(unknown)} to resample by; it has "
+            f"{sorted(recordings.groups)}."
+        )
+    return list(group_by)
+
+
+def compared(a: Evaluation, b: Evaluation) -> list[Evaluation]:
+    """Two models on the same recordings, with the comparison added to the metrics of both."""
+    from leakdet._screen import comparison_text
+    from leakdet.evaluation.model_comparison import compare
+
+    names = (a.metrics["model"], b.metrics["model"])
+    comparison = compare(a.recordings, b.recordings, names, a.metrics["group_by"])
+    LOG.info(comparison_text(comparison))
+    return [replace(one, metrics={**one.metrics, "comparison": comparison}) for one in (a, b)]
+
+
+def write_evaluations(evaluations: Sequence[Evaluation], out: Path) -> None:
+    """Report, metrics.json and recordings.csv into `out`; of two models into its folders a and b."""
+    from leakdet.reporting.report import write_results
+    from leakdet.reporting.report_input import ReportInput
+
+    folders = [out] if len(evaluations) == 1 else [out / "a", out / "b"]
+    for evaluation, folder in zip(evaluations, folders, strict=True):
+        recordings, metrics = evaluation.recordings, evaluation.metrics
+        title = f"{Path(metrics['model']).name} on {Path(metrics['store']).name}"
+        write_results(folder, ReportInput(title, {recordings.name: recordings}, metrics))
+    if len(evaluations) == 2:
+        comparison = evaluations[0].metrics["comparison"]
+        text = json.dumps(comparison, indent=2, allow_nan=False) + "\n"
+        (out / "comparison.json").write_text(text, encoding="utf-8")

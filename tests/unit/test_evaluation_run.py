@@ -1,0 +1,87 @@
+"""A model on a split of a store: metrics, comparison and files."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from leakdet.errors import InputError
+from leakdet.evaluation_run import compared, evaluate_model, evaluated, write_evaluations
+from leakdet.scoring.audio_detector import Detector, load_detector
+
+
+@pytest.fixture(scope="module")
+def detector(example_files) -> Detector:
+    return load_detector(example_files.model, device="cpu")
+
+
+def test_a_path_and_a_detector_give_the_content_of_metrics_json(
+    example_files, detector: Detector, schema_errors
+) -> None:
+    metrics = evaluate_model(str(example_files.model), str(example_files.store), device="cpu")
+    assert schema_errors(metrics) == []
+    assert metrics["splits"] == ["test"]
+    assert metrics["model"] == str(example_files.model)
+    assert metrics["test"]["recording"]["n"] == 4
+    again = evaluate_model(detector, example_files.store)
+    del metrics["created_at"], again["created_at"]
+    assert again == metrics
+
+
+def test_the_models_rule_is_applied_as_it_is(example_files, detector: Detector) -> None:
+    evaluation = evaluated(detector, example_files.store, "val")
+    assert evaluation.metrics["decision_rule"] == detector.mel_detector.rule.to_json()
+    assert set(evaluation.recordings.threshold) == {detector.threshold}
+
+
+def test_it_is_silent_but_for_what_is_logged(
+    example_files, detector: Detector, messages, capsys: pytest.CaptureFixture[str]
+) -> None:
+    metrics = evaluate_model(detector, example_files.store)
+    assert capsys.readouterr() == ("", "")
+    assert "Recordings (95 % interval)" in messages.text
+    for finding in metrics["audit"]["findings"]:
+        assert f"audit    {finding}" in messages.messages
+
+
+def test_two_models_are_compared_and_written_side_by_side(
+    example_files, detector: Detector, tmp_path: Path
+) -> None:
+    copy = Detector(detector.mel_detector, Path("copy.safetensors"))
+    pair = [evaluated(one, example_files.store, "val") for one in (detector, copy)]
+    written = compared(*pair)
+    write_evaluations(written, tmp_path)
+    comparison = json.loads((tmp_path / "comparison.json").read_text())
+    for name, evaluation in zip("ab", written, strict=True):
+        content = json.loads((tmp_path / name / "metrics.json").read_text())
+        assert content["comparison"] == comparison == evaluation.metrics["comparison"]
+        assert content["model"] == evaluation.metrics["model"]
+        assert (tmp_path / name / "recordings.csv").exists()
+    assert {row["difference"] for row in comparison["differences"]} <= {0.0, None}
+
+
+def test_one_model_is_written_into_the_folder_itself(
+    example_files, detector: Detector, tmp_path: Path
+) -> None:
+    write_evaluations([evaluated(detector, example_files.store, "val")], tmp_path)
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"metrics.json", "recordings.csv", "report.html"}
+
+
+def test_groups_to_resample_by_are_the_stores(example_files, detector: Detector) -> None:
+    metrics = evaluate_model(detector, example_files.store, group_by=["pipe"])
+    assert metrics["group_by"] == ["pipe"]
+    assert metrics["test"]["recording"]["intervals"]["unit"] == "pipe"
+    with pytest.raises(InputError, match=r"has no group site to resample by; it has \['pipe'\]"):
+        evaluate_model(detector, example_files.store, group_by=["site"])
+
+
+def test_what_is_missing_is_named(example_files, detector: Detector, tmp_path: Path) -> None:
+    cases = [
+        (tmp_path / "nowhere", "test", "no such store"),
+        (tmp_path, "test", "no test split; it holds no store. Make one: leakdet build source="),
+        (example_files.store, "prod", "no prod split; it has train, val, test"),
+    ]
+    for store, split, message in cases:
+        with pytest.raises(InputError, match=message):
+            evaluate_model(detector, store, split)
