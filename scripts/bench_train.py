@@ -38,7 +38,7 @@ from leakdet.config import (
 from leakdet.detection.losses import loss_parts
 from leakdet.detection.networks import Output, make_network
 from leakdet.training.callbacks.built_in import make_callbacks
-from leakdet.training.datamodule import Batch, LeakDataModule, TrainLoader
+from leakdet.training.datamodule import Batch, LeakDataModule
 from leakdet.training.fit import fit
 from leakdet.training.malloc import keep_freed_memory
 from leakdet.training.optimizer import adamw
@@ -69,7 +69,7 @@ class Bare:
         self.network.input.fit(data.standardisation_batches())
         self.optimizer = adamw(self.network, config.optimizer)
         self.weights = torch.ones(len(data.labels.names))
-        self.loader = TrainLoader(data.train_epochs())
+        self.loader = data.train_loader()
 
     def loss(self, output: Output, batch: Batch) -> torch.Tensor:
         leak_index = self.data.labels.leak_index

@@ -1,4 +1,4 @@
-"""Stores of noise-like mel for the benchmarks, in leakdet's layout and in the predecessor's."""
+"""Stores of noise-like mel for the benchmarks, in leakdet's layout and in that of AILH."""
 
 import io
 import json
@@ -26,8 +26,8 @@ def write_store(folder: Path, recordings: int, windows: int, name: str = "train"
     writer.write(folder / f"{name}.h5", ["LEAK", "NORMAL"], "LEAK")
 
 
-def write_predecessors_store(folder: Path, recordings: int, windows: int) -> None:
-    """The same windows in the predecessor's layout."""
+def write_ailh_store(folder: Path, recordings: int, windows: int) -> None:
+    """The same windows in the layout of AILH."""
     with h5py.File(folder / "TRAINING_DATASET.H5", "w") as file:
         mel = file.create_dataset(
             "segments_mel", (recordings, windows, *FIELD.mel_shape), np.float16

@@ -284,12 +284,6 @@ WITHOUT_A_TEST = set(
     detection/pooling.py
     detection/ranking.py
     errors.py
-    loading/draws.py
-    loading/in_memory.py
-    loading/placement.py
-    loading/read_ahead.py
-    loading/samples.py
-    loading/streaming.py
     storage/layout.py
     storage/opening.py
     storage/writer.py

@@ -16,7 +16,7 @@ import h5py, numpy as np
 from leakdet.config import DataConfig, SignalConfig
 from leakdet.storage.opening import open_any_split
 from leakdet.loading.samples import SplitSamples
-from leakdet.loading.streaming import StreamEpochs
+from leakdet.loading.streaming import StreamLoader
 
 folder, recordings = Path(sys.argv[1]), int(sys.argv[2])
 signal, windows = SignalConfig(fmax_hz=8000), 80
@@ -37,7 +37,7 @@ def peak_kib():
     return int(fields["VmHWM"].split()[0])
 
 split = open_any_split(folder, "train")
-stream = StreamEpochs(SplitSamples(split, split.label_id, "window"), DataConfig(batch_size=512, buffer_mb=16), 0)
+stream = StreamLoader(SplitSamples(split, split.label_id, "window"), DataConfig(batch_size=512, buffer_mb=16), 0)
 peaks, samples = [], 0
 for epoch in range(3):
     samples += sum(len(batch.class_id) for batch in stream.batches(epoch))

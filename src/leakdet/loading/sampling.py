@@ -1,100 +1,82 @@
-"""Which samples an epoch visits, how often, in which batches: a pure function of (seed, epoch), the same on every process."""
-
-from collections.abc import Sequence
+"""Which samples an epoch draws, how often, in which order and batches: a function of (seed, epoch) alone."""
 
 import numpy as np
+from jaxtyping import Float, Int
 
+from leakdet.config import DataConfig
 from leakdet.loading.permutation import Shuffle
-
-SAMPLINGS = ("natural", "balanced", "oversampled", "curriculum")
 
 
 def epoch_draws(
-    counts: np.ndarray, sampling: str, epoch: int = 0, curriculum_epochs: int = 1
-) -> np.ndarray:
-    """How many samples of each class the epoch draws, int64 [classes]. `counts` [classes] are those that there are.
+    counts: Int[np.ndarray, " C"], data: DataConfig, epoch: int = 0
+) -> Int[np.ndarray, " C"]:
+    """How many samples of each class the epoch draws, where the split has `counts`.
 
-    natural: every sample once. balanced: as many draws as there are samples, the same number of each class.
-    oversampled: every class as often as the most frequent one. curriculum: balanced in epoch 0, moving linearly to the
-    natural mix in epoch `curriculum_epochs`.
+    natural: every sample once. balanced: as many draws as there are samples, the same number of
+    each class. oversampled: every class as often as the most frequent one. curriculum: balanced in
+    epoch 0, moving linearly to the natural mix in epoch `curriculum_epochs`.
     """
     present = counts > 0
-    if sampling == "oversampled":
+    if data.sampling == "oversampled":
         return np.where(present, counts.max(), 0)
-    toward_natural = {"natural": 1.0, "balanced": 0.0}.get(
-        sampling, min(1.0, epoch / curriculum_epochs)
-    )
+    curriculum = min(1.0, epoch / data.curriculum_epochs)
+    toward_natural = {"natural": 1.0, "balanced": 0.0, "curriculum": curriculum}[data.sampling]
     if toward_natural == 1.0:
         return counts
     even = counts.sum() / present.sum()
     wanted = np.where(present, toward_natural * counts + (1 - toward_natural) * even, 0)
     draws = np.floor(wanted).astype(np.int64)
-    short = counts.sum() - draws.sum()
-    draws[np.argsort(draws - wanted, kind="stable")[:short]] += 1
+    missing = counts.sum() - draws.sum()
+    draws[np.argsort(draws - wanted, kind="stable")[:missing]] += 1
     return draws
 
 
 def drawn_mix(
-    counts: np.ndarray, sampling: str, epoch: int = 0, curriculum_epochs: int = 1
-) -> np.ndarray:
-    """Share of each class among what the epoch draws, float64 [classes]."""
-    draws = epoch_draws(counts, sampling, epoch, curriculum_epochs)
+    counts: Int[np.ndarray, " C"], data: DataConfig, epoch: int = 0
+) -> Float[np.ndarray, " C"]:
+    """Share of each class among the samples that the epoch draws."""
+    draws = epoch_draws(counts, data, epoch)
     return np.asarray(draws / max(1, draws.sum()))
 
 
-class EpochOrder:
-    """The samples of an epoch in its order, a pure function of (seed, epoch); each is computed from its place.
+def epoch_order(
+    class_of_recording: Int[np.ndarray, " R"],
+    size_of_recording: Int[np.ndarray, " R"],
+    data: DataConfig,
+    seed: int,
+    epoch: int,
+) -> Int[np.ndarray, " D"]:
+    """The epoch's samples in its order. The samples of a class come equally often, or differ by one.
 
-    The samples of a class come equally often, or differ by one. `windows_of_class` has the windows of each class, int64 [w]
-    each; a window is `per_window` samples.
+    `size_of_recording` are its samples, which are numbered recording after recording.
     """
-
-    def __init__(
-        self,
-        windows_of_class: Sequence[np.ndarray],
-        per_window: int,
-        sampling: str,
-        seed: int,
-        epoch: int,
-        curriculum_epochs: int = 1,
-    ) -> None:
-        rng = np.random.default_rng([seed, epoch])
-        counts = np.array([len(windows) for windows in windows_of_class], np.int64) * per_window
-        draws = epoch_draws(counts, sampling, epoch, curriculum_epochs)
-        self._shuffle = Shuffle(int(draws.sum()), rng)
-        self._ends = np.cumsum(draws)
-        self._begins = self._ends - draws
-        self._windows, self._per_window = windows_of_class, per_window
-        # where each sample comes once, the number of a draw is the sample
-        self._of_class = (
-            [] if (draws == counts).all() else [Shuffle(int(count), rng) for count in counts]
-        )
-
-    def at(self, places: np.ndarray) -> np.ndarray:
-        """The samples at these places of the epoch, int64 [n] each."""
-        draw = self._shuffle.at(places)
-        if not self._of_class:
-            return draw
-        samples = np.empty_like(draw)
-        for number, members in enumerate(self._of_class):
-            chosen = np.flatnonzero((self._begins[number] <= draw) & (draw < self._ends[number]))
-            if len(chosen):
-                member = members.at((draw[chosen] - self._begins[number]) % members.count)
-                window, within = np.divmod(member, self._per_window)
-                samples[chosen] = self._windows[number][window] * self._per_window + within
-        return samples
+    rng = np.random.default_rng([seed, epoch])
+    counts = np.bincount(class_of_recording, size_of_recording).astype(np.int64)
+    draws = epoch_draws(counts, data, epoch)
+    order = Shuffle(int(draws.sum()), rng).at(np.arange(draws.sum()))
+    if (draws == counts).all():
+        return order  # every sample once
+    class_of_sample = np.repeat(class_of_recording, size_of_recording)
+    drawn = []
+    for number, count in enumerate(draws.tolist()):
+        members = np.flatnonzero(class_of_sample == number)
+        shuffled = members[Shuffle(len(members), rng).at(np.arange(len(members)))]
+        drawn.append(np.resize(shuffled, count))
+    return np.asarray(np.concatenate(drawn)[order])
 
 
-def batch_bounds(samples: int, batch_size: int, world: int = 1) -> np.ndarray:
-    """Bounds [batches + 1] of the fewest batches of at most `batch_size`, their sizes differing by one at most.
+def batch_bounds(samples: int, batch_size: int, world: int = 1) -> Int[np.ndarray, " bounds"]:
+    """Bounds of the fewest batches of at most `batch_size`, whose sizes differ by one at most.
 
-    A tiny last batch would weigh as much as a full one in the optimiser; here there is none. No batch is smaller than the
-    number of processes, whatever its size should be: each of them needs a part, or the others wait for it for ever.
+    A tiny last batch would weigh as much as a full one in the optimiser; here there is none. No
+    batch is smaller than `world`: each process needs a part of it, or the others wait for ever.
     """
     batches = min(-(-samples // batch_size), samples // world)
     return np.arange(batches + 1, dtype=np.int64) * samples // max(1, batches)
 
 
-def share_sizes(bounds: np.ndarray, rank: int, world: int) -> np.ndarray:
-    """Samples of each batch that fall to `rank`, which takes every world-th: int64 [batches]."""
-    return (np.diff(bounds) - rank + world - 1) // world
+def share_sizes(
+    bounds: Int[np.ndarray, " bounds"], rank: int, world: int
+) -> Int[np.ndarray, " batches"]:
+    """Samples of each batch that `rank` gets: every world-th."""
+    return np.asarray((np.diff(bounds) - rank + world - 1) // world)

@@ -14,12 +14,13 @@ from leakdet.config import TrainConfig
 from leakdet.detection.detector import sample_shape
 from leakdet.detection.labels import LabelMap
 from leakdet.errors import InputError, SettingsError
-from leakdet.loading.in_memory import ResidentEpochs, ResidentSamples
-from leakdet.loading.loaders import Epochs, EvalLoader, TrainLoader
+from leakdet.loading.eval_loader import EvalLoader
+from leakdet.loading.in_memory import InMemoryLoader, InMemorySamples
 from leakdet.loading.placement import choose_residency, uses_cuda
 from leakdet.loading.samples import Batch, SplitSamples
 from leakdet.loading.sampling import drawn_mix
-from leakdet.loading.streaming import StreamEpochs
+from leakdet.loading.streaming import StreamLoader
+from leakdet.loading.train_loader import TrainLoader
 from leakdet.storage.integrity import (
     check_apart,
     check_contents,
@@ -77,7 +78,7 @@ class LeakDataModule(pl.LightningDataModule):
         self.val_samples = self._samples(self.val_split)
         size = self.train_split.mel.nbytes + self.val_split.mel.nbytes
         self.residency = choose_residency(config.data.residency, size, config.trainer)
-        self._resident: dict[str, ResidentSamples] = {}
+        self._memory: dict[str, InMemorySamples] = {}
         if read:
             self.read_in()
 
@@ -187,8 +188,7 @@ class LeakDataModule(pl.LightningDataModule):
 
     def mix_of_epoch(self, epoch: int) -> np.ndarray:
         """Share of each class among the samples that this epoch draws, float64 [classes]: it moves under a curriculum."""
-        data = self.config.data
-        return drawn_mix(self.train_counts, data.sampling, epoch, data.curriculum_epochs)
+        return drawn_mix(self.train_counts, self.config.data, epoch)
 
     def standardisation_batches(self, most: int = 20_000) -> Iterator[Tensor]:
         """Training samples spread evenly over the split, for the input layer's per-band mean and deviation."""
@@ -196,25 +196,25 @@ class LeakDataModule(pl.LightningDataModule):
         starts = np.arange(0, count, RUN)
         for start in starts[:: max(1, count // most)].tolist():
             stop = min(start + RUN, count)
-            resident = self._resident.get("train")
-            yield resident.mel[start:stop] if resident else self.train_samples.read(start, stop)
+            memory = self._memory.get("train")
+            yield memory.mel[start:stop] if memory else self.train_samples.read(start, stop)
 
     # ------------------------------------------------------------------------------------------ loaders
 
-    def _in_memory(self, samples: SplitSamples) -> ResidentSamples:
+    def _in_memory(self, samples: SplitSamples) -> InMemorySamples:
         """The samples where the residency wants them; moved to the accelerator once training knows which it is."""
         device = torch.device("cpu")
         if self.residency.kind == "device" and self.trainer:
             device = self.trainer.strategy.root_device
-        held = self._resident.get(samples.split.name)
-        if held is None:
-            held = self._resident[samples.split.name] = ResidentSamples(samples)
-        return held.to(device)
+        memory = self._memory.get(samples.split.name)
+        if memory is None:
+            memory = self._memory[samples.split.name] = InMemorySamples(samples)
+        return memory.to(device)
 
     def _place(self) -> tuple[int, int]:
         return (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
 
-    def train_epochs(self, rank: int = 0, world: int = 1) -> Epochs:
+    def train_loader(self, rank: int = 0, world: int = 1) -> TrainLoader:
         """The batches of every epoch, from where the residency keeps the samples."""
         samples, data, seed = self.train_samples, self.config.data, self.config.seed
         if len(samples) < world:
@@ -222,8 +222,8 @@ class LeakDataModule(pl.LightningDataModule):
                 f"{self.store}: train has {len(samples)} samples for {world} processes."
             )
         if self.residency.kind == "stream":
-            return StreamEpochs(samples, data, seed, rank, world)
-        return ResidentEpochs(self._in_memory(samples), data, seed, rank, world)
+            return StreamLoader(samples, data, seed, rank, world)
+        return InMemoryLoader(self._in_memory(samples), data, seed, rank, world)
 
     def _require_agreement_of_processes(self) -> None:
         """On several machines each chooses for itself; epochs in memory and streamed ones are divided differently."""
@@ -241,7 +241,7 @@ class LeakDataModule(pl.LightningDataModule):
 
     def train_dataloader(self) -> Any:
         self._require_agreement_of_processes()
-        loader = TrainLoader(self.train_epochs(*self._place()))
+        loader = self.train_loader(*self._place())
         # Lightning restores a loader's state in some of its restarts only
         if self.resumed_at is not None:
             loader.load_state_dict(self.resumed_at)
@@ -249,5 +249,5 @@ class LeakDataModule(pl.LightningDataModule):
         return loader
 
     def val_dataloader(self) -> Any:
-        resident = None if self.residency.kind == "stream" else self._in_memory(self.val_samples)
-        return EvalLoader(self.val_samples, resident, *self._place())
+        memory = None if self.residency.kind == "stream" else self._in_memory(self.val_samples)
+        return EvalLoader(self.val_samples, memory, *self._place())

@@ -5,43 +5,36 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leakdet.loading import permutation as shuffling
-from leakdet.loading.sampling import SAMPLINGS, EpochOrder, batch_bounds, drawn_mix, epoch_draws
+from leakdet.config import DataConfig
+from leakdet.loading.sampling import batch_bounds, drawn_mix, epoch_order, share_sizes
 
+SAMPLINGS = ("natural", "balanced", "oversampled", "curriculum")
 CLASSES = st.lists(st.integers(0, 3), min_size=1, max_size=80).map(np.array)
 
 
-def epoch_order(
-    class_of_window: np.ndarray,
+def order_of(
+    class_id: np.ndarray,
     sampling: str,
     seed: int,
     epoch: int,
     curriculum_epochs: int = 1,
-    per_window: int = 1,
+    size: int = 1,
 ) -> np.ndarray:
-    """All samples of the epoch, in its order."""
-    windows = windows_of_class(class_of_window)
-    order = EpochOrder(windows, per_window, sampling, seed, epoch, curriculum_epochs)
-    counts = np.array([len(found) * per_window for found in windows])
-    return order.at(np.arange(epoch_draws(counts, sampling, epoch, curriculum_epochs).sum()))
-
-
-def windows_of_class(class_of_window: np.ndarray) -> list[np.ndarray]:
-    return [
-        np.flatnonzero(class_of_window == number) for number in range(class_of_window.max() + 1)
-    ]
+    """The epoch of recordings of these classes that have `size` samples each."""
+    data = DataConfig(sampling=sampling, curriculum_epochs=curriculum_epochs)
+    return epoch_order(class_id, np.full(len(class_id), size), data, seed, epoch)
 
 
 @given(CLASSES, st.sampled_from(SAMPLINGS), st.integers(0, 9), st.integers(0, 30))
 def test_order_depends_on_seed_and_epoch_alone(class_id, sampling: str, seed: int, epoch: int):
-    first = epoch_order(class_id, sampling, seed, epoch, 5)
-    assert np.array_equal(first, epoch_order(class_id, sampling, seed, epoch, 5))
+    first = order_of(class_id, sampling, seed, epoch, 5)
+    assert np.array_equal(first, order_of(class_id, sampling, seed, epoch, 5))
     assert set(first) <= set(range(len(class_id)))
 
 
 @given(CLASSES)
 def test_natural_visits_every_sample_once_in_a_new_order_each_epoch(class_id):
-    orders = [epoch_order(class_id, "natural", 0, epoch) for epoch in range(3)]
+    orders = [order_of(class_id, "natural", 0, epoch) for epoch in range(3)]
     for order in orders:
         assert sorted(order) == list(range(len(class_id)))
     if len(class_id) > 8:
@@ -50,7 +43,7 @@ def test_natural_visits_every_sample_once_in_a_new_order_each_epoch(class_id):
 
 @given(CLASSES)
 def test_balanced_draws_alike_and_spreads_over_the_members(class_id):
-    order = epoch_order(class_id, "balanced", 0, 0)
+    order = order_of(class_id, "balanced", 0, 0)
     assert len(order) == len(class_id)
     drawn = Counter(class_id[order].tolist())
     assert max(drawn.values()) - min(drawn.values()) <= 1
@@ -61,19 +54,11 @@ def test_balanced_draws_alike_and_spreads_over_the_members(class_id):
         assert max(visited) - min(visited) <= 1
 
 
-@given(CLASSES, st.sampled_from(SAMPLINGS), st.integers(1, 4), st.booleans())
-def test_each_place_has_its_sample_whatever_else_is_asked_for(
-    class_id, sampling: str, per_window: int, listed: bool
-):
-    with pytest.MonkeyPatch.context() as patch:
-        if not listed:
-            patch.setattr(shuffling, "LISTED_UP_TO", 0)
-        order = epoch_order(class_id, sampling, 5, 1, 3, per_window)
-        again = EpochOrder(windows_of_class(class_id), per_window, sampling, 5, 1, 3)
-        some = np.arange(len(order))[::-3]
-        np.testing.assert_array_equal(again.at(some), order[some])
-    visits = np.bincount(order, minlength=len(class_id) * per_window)
-    class_of_sample = np.repeat(class_id, per_window)
+@given(CLASSES, st.sampled_from(SAMPLINGS), st.integers(1, 4))
+def test_the_samples_of_a_class_come_equally_often(class_id, sampling: str, size: int):
+    order = order_of(class_id, sampling, 5, 1, 3, size)
+    visits = np.bincount(order, minlength=len(class_id) * size)
+    class_of_sample = np.repeat(class_id, size)
     for number in set(class_id.tolist()):
         assert np.ptp(visits[class_of_sample == number]) <= 1
     if sampling == "natural":
@@ -82,7 +67,7 @@ def test_each_place_has_its_sample_whatever_else_is_asked_for(
 
 @given(CLASSES)
 def test_oversampled_visits_the_most_frequent_class_once(class_id):
-    order = epoch_order(class_id, "oversampled", 0, 0)
+    order = order_of(class_id, "oversampled", 0, 0)
     counts = Counter(class_id.tolist())
     assert set(Counter(class_id[order].tolist()).values()) == {max(counts.values())}
     assert set(order.tolist()) == set(range(len(class_id)))
@@ -91,17 +76,19 @@ def test_oversampled_visits_the_most_frequent_class_once(class_id):
 def test_curriculum_moves_from_balanced_to_natural():
     class_id = np.array([0] * 90 + [1] * 10)
     shares = [
-        np.mean(class_id[epoch_order(class_id, "curriculum", 0, epoch, 4)]) for epoch in range(6)
+        np.mean(class_id[order_of(class_id, "curriculum", 0, epoch, 4)]) for epoch in range(6)
     ]
     assert shares == pytest.approx([0.5, 0.4, 0.3, 0.2, 0.1, 0.1])
 
 
 @given(CLASSES, st.sampled_from(["natural", "balanced", "oversampled"]))
 def test_the_mix_is_what_is_drawn(class_id, sampling: str):
-    drawn = class_id[epoch_order(class_id, sampling, 0, 0)]
+    drawn = class_id[order_of(class_id, sampling, 0, 0)]
     expected = np.bincount(drawn, minlength=5) / len(drawn)
     np.testing.assert_allclose(
-        drawn_mix(np.bincount(class_id, minlength=5), sampling), expected, atol=1e-12
+        drawn_mix(np.bincount(class_id, minlength=5), DataConfig(sampling=sampling)),
+        expected,
+        atol=1e-12,
     )
 
 
@@ -113,3 +100,13 @@ def test_batches_are_few_and_alike(samples: int, batch_size: int):
     assert sizes.min() >= 1
     assert sizes.max() <= batch_size
     assert sizes.max() - sizes.min() <= 1
+
+
+@given(st.integers(1, 1000), st.integers(1, 300), st.integers(1, 8))
+def test_every_rank_has_a_share_of_every_batch(samples: int, batch_size: int, world: int):
+    world = min(world, samples)
+    bounds = batch_bounds(samples, batch_size, world)
+    shares = np.array([share_sizes(bounds, rank, world) for rank in range(world)])
+    assert shares.sum(axis=0).tolist() == np.diff(bounds).tolist()
+    assert shares.min() >= 1
+    assert np.ptp(shares, axis=0).max() <= 1

@@ -1,0 +1,83 @@
+"""The batches of one epoch as Lightning iterates over them, sharded by rank and resumable within the epoch."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int
+
+from leakdet.config import DataConfig
+from leakdet.errors import SettingsError
+from leakdet.loading.samples import Batch, SplitSamples
+from leakdet.loading.sampling import batch_bounds, epoch_draws
+
+# of the order that (seed, epoch) gives: raise it when that changes, and no epoch is resumed in another order
+ORDER_VERSION = 1
+
+
+class TrainLoader(ABC):
+    """The training batches of one rank, in an order that depends on (seed, epoch) alone.
+
+    Lightning treats it as a DataLoader. It is its own sampler, so that Lightning sets the epoch, and
+    has a state, so that a resumed run continues with the samples that the interrupted epoch had not
+    seen. It shards by rank itself, without padding: all ranks together see each batch of
+    `data.batch_size` once, and all have the same number of batches.
+
+    `order` names what else the order depends on: it is the same for the same seed, epoch and `order`.
+    """
+
+    order: str
+
+    def __init__(
+        self, samples: SplitSamples, data: DataConfig, seed: int, rank: int = 0, world: int = 1
+    ) -> None:
+        self.samples, self.data, self.seed = samples, data, seed
+        self.rank, self.world = rank, world
+        draws = int(epoch_draws(samples.class_counts(), data).sum())
+        self.bounds = batch_bounds(draws, data.batch_size, world)
+        self.epoch = self.position = 0
+        self._resume_at = 0
+        self.sampler = self
+
+    @abstractmethod
+    def batches(self, epoch: int, start: int = 0) -> Iterator[Batch]:
+        """Batches `start`, start + 1, … of the epoch."""
+
+    def set_epoch(self, epoch: int) -> None:
+        if epoch != self.epoch:
+            self.epoch, self.position, self._resume_at = epoch, 0, 0
+
+    def __len__(self) -> int:
+        return len(self.bounds) - 1
+
+    def batch_sizes(self) -> Int[np.ndarray, " batches"]:
+        """Samples in each batch of an epoch, of all ranks together."""
+        return np.diff(self.bounds)
+
+    def __iter__(self) -> Iterator[Batch]:
+        start, self._resume_at = self._resume_at % len(self), 0
+        for number, batch in enumerate(self.batches(self.epoch, start), start):
+            self.position = number + 1
+            yield batch
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "epoch": self.epoch,
+            "position": self.position,
+            "order": self.order,
+            "order_version": ORDER_VERSION,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Raises `SettingsError` within an epoch of another order: which samples remain is unknown."""
+        order, version = state.get("order", "of unknown order"), state.get("order_version", 1)
+        if (order, version) != (self.order, ORDER_VERSION) and state["position"] % len(self):
+            now = self.order if order != self.order else "shuffled by another version of leakdet"
+            raise SettingsError(
+                f"The checkpoint lies within an epoch whose samples were {order}; now they are {now}. "
+                "Which of them the epoch had not seen yet is unknown. Resume with that run's data.residency, number of "
+                "processes and version of leakdet, or start a new training from its weights with init_from."
+            )
+        self.epoch, self.position = state["epoch"], state["position"]
+        self._resume_at = self.position

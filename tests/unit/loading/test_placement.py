@@ -1,0 +1,63 @@
+"""data.residency=auto: one decision per machine, from the memory that is free."""
+
+from pathlib import Path
+
+import pytest
+
+from leakdet.loading.placement import choose_residency, host_free_bytes
+
+
+def test_auto_takes_the_fastest_place_that_is_large_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leakdet.loading.placement.host_free_bytes", lambda: 10**9)
+    cpu = {"accelerator": "cpu"}
+    assert choose_residency("auto", 4 * 10**8, cpu).kind == "ram"
+    assert choose_residency("auto", 6 * 10**8, cpu).kind == "stream"
+    assert choose_residency("ram", 6 * 10**8, cpu).kind == "ram"
+    monkeypatch.setattr("leakdet.loading.placement.accelerator_free_bytes", lambda trainer: 10**9)
+    chosen = choose_residency("auto", 4 * 10**8, {"accelerator": "gpu"})
+    assert chosen.kind == "device"
+    assert "0.40 GB" in chosen.reason
+    assert "1.0 GB free" in chosen.reason
+
+
+def test_one_process_chooses_for_all_of_its_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leakdet.loading.placement.host_free_bytes", lambda: 10**9)
+    monkeypatch.delenv("LOCAL_RANK", raising=False)
+    # left by an earlier run: not for a first process
+    monkeypatch.setenv("LEAKDET_RESIDENCY", "stream")
+    cpu = {"accelerator": "cpu"}
+    assert choose_residency("auto", 4 * 10**8, cpu).kind == "ram"
+    # the first one took it
+    monkeypatch.setattr("leakdet.loading.placement.host_free_bytes", lambda: 10**8)
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    assert choose_residency("auto", 4 * 10**8, cpu).kind == "ram"
+    monkeypatch.delenv("LEAKDET_RESIDENCY")  # started by another program
+    assert choose_residency("auto", 4 * 10**8, cpu).kind == "stream"
+
+
+@pytest.mark.parametrize(
+    ("names", "cached"),
+    [
+        (("memory.max", "memory.current", "memory.stat"), "inactive_file"),
+        (("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat"), "total_inactive_file"),
+    ],
+)  # fmt: skip
+def test_files_read_lately_do_not_count_as_used(
+    tmp_path: Path, names: tuple[str, ...], cached: str
+) -> None:
+    (tmp_path / "memory").mkdir()
+    for name, text in zip(
+        names, ("5000", "4500", f"anon 100\n{cached} 3000\nother 9\n"), strict=True
+    ):
+        (tmp_path / name).write_text(text)
+    assert host_free_bytes(tmp_path) == 3500
+
+
+def test_free_memory_heeds_a_containers_limit(tmp_path: Path) -> None:
+    machine = host_free_bytes(tmp_path)
+    assert machine > 0
+    (tmp_path / "memory.max").write_text("5000\n")
+    (tmp_path / "memory.current").write_text("2000\n")
+    assert host_free_bytes(tmp_path) == 3000
+    (tmp_path / "memory.max").write_text("max\n")
+    assert host_free_bytes(tmp_path) > 3000

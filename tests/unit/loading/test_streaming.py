@@ -1,0 +1,100 @@
+"""A stream's blocks are shuffled, its workers change the order each epoch, resume and end."""
+
+import gc
+import multiprocessing
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from leakdet.config import DataConfig
+from leakdet.loading.samples import Batch
+from leakdet.loading.streaming import StreamLoader
+
+WINDOWS = [3, 1, 7, 2, 5, 1, 4]
+LABELS = [0, 1, 1, 0, 1, 1, 1]
+
+Numbers = Callable[[list[Batch]], list[int]]
+WorkerBatches = Callable[..., list[Batch]]
+
+
+def test_every_order_of_a_block_is_equally_likely(
+    stores: SimpleNamespace, numbers: Numbers, tmp_path: Path
+) -> None:
+    samples = stores.samples_of(tmp_path, [4, 3], [0, 1], "window")
+    data = DataConfig(batch_size=7)
+    # two blocks, one for each recording
+    data.buffer_mb = 2 * 4 * samples.split.mel.window_bytes / 1e6
+    stream = StreamLoader(samples, data, seed=0)
+    found: list[Counter[tuple[int, ...]]] = [Counter(), Counter()]
+    for epoch in range(480):
+        (batch,) = stream.batches(epoch)
+        for recording, orders in enumerate(found):
+            places = np.flatnonzero(batch.recording == recording)
+            orders[tuple(numbers([batch])[at] for at in places)] += 1
+    # each is exceeded with a probability of less than 5e-5
+    for orders, count, limit in zip(found, (24, 6), (60, 30), strict=True):
+        assert len(orders) == count
+        assert sum((times - 480 / count) ** 2 for times in orders.values()) / (480 / count) < limit
+
+
+@pytest.mark.parametrize("start", ["fork", "forkserver", "spawn"])
+def test_persistent_workers_change_the_order_each_epoch_and_cover_everything(
+    stores: SimpleNamespace,
+    numbers: Numbers,
+    tmp_path: Path,
+    start: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.undo()  # spawned workers have the real chunks
+    samples = stores.samples_of(tmp_path, WINDOWS, LABELS, "window")
+    data = DataConfig(batch_size=4, workers=2, worker_start=start)
+    loader = StreamLoader(samples, data, seed=0)
+    orders = []
+    for epoch in (0, 1):
+        loader.set_epoch(epoch)
+        orders.append(numbers(list(loader)))
+    assert sorted(orders[0]) == sorted(orders[1]) == [2 * number for number in range(len(samples))]
+    assert orders[0] != orders[1]
+
+
+def test_workers_are_told_to_end(
+    stores: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not waited for and terminated, as those of a loader that is collected in a reference cycle."""
+    monkeypatch.setattr(
+        "torch.utils.data._utils.worker.MP_STATUS_CHECK_INTERVAL", 1000
+    )  # none looks for itself
+    samples = stores.samples_of(tmp_path, WINDOWS, LABELS, "window")
+    data = DataConfig(batch_size=4, workers=2, worker_start="fork")
+    stream = StreamLoader(samples, data, seed=0)
+    list(stream.batches(0))
+    terminated: list[object] = []
+    monkeypatch.setattr(multiprocessing.process.BaseProcess, "terminate", terminated.append)
+    workers = list(stream._workers._iterator._workers)
+    cycle: list[object] = [stream]
+    cycle.append(cycle)
+    del stream, cycle
+    gc.collect()
+    assert terminated == []
+    assert [worker.exitcode for worker in workers] == [0, 0]
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("start", [1, 2, 3])
+def test_workers_resume_with_the_batches_that_are_left_in_their_order(
+    stores: SimpleNamespace,
+    numbers: Numbers,
+    worker_batches: WorkerBatches,
+    tmp_path: Path,
+    workers: int,
+    start: int,
+) -> None:
+    samples = stores.samples_of(tmp_path, WINDOWS, LABELS, "window")
+    stream = StreamLoader(samples, DataConfig(batch_size=4), seed=0)
+    whole = worker_batches(stream, workers, 0)
+    rest = worker_batches(stream, workers, 0, start=start)
+    assert [numbers([batch]) for batch in rest] == [numbers([batch]) for batch in whole[start:]]
