@@ -13,8 +13,14 @@ PAGE_BYTES = 4096
 def open_h5(path: Path) -> h5py.File:
     """Open for reading; `InputError` says which file cannot be, why, and what to do."""
     try:
-        # readers need no lock, and network file systems may refuse one
-        return h5py.File(path, "r", locking=False)
+        try:
+            # readers need no lock, and network file systems may refuse one
+            return h5py.File(path, "r", locking=False)
+        except OSError as error:
+            if "locking flag values" not in str(error):
+                raise
+            # the caller has it open as h5py opens files by default; a process must open it alike
+            return h5py.File(path, "r")
     except OSError as error:
         why, remedy = _reason(error)
         raise InputError(f"{path}: cannot be read as HDF5 ({why}). {remedy}") from error

@@ -71,3 +71,10 @@ def test_what_stands_in_the_way_is_said(
 def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"x\.h5: .*there is no such file"):
         open_h5(tmp_path / "x.h5")
+
+
+def test_a_file_that_the_caller_has_open_is_read(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["mel"] = np.arange(3)
+    with h5py.File(tmp_path / "x.h5"), open_h5(tmp_path / "x.h5") as file:
+        assert file["mel"][...].tolist() == [0, 1, 2]
