@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help train test lint format oldest wheel-check bench clean
 
-# PYTHON=... names the interpreter; otherwise the first below that is 3.11, 3.12 or 3.13 makes .venv.
+# PYTHON=... names the interpreter for .venv; by default the first below that is 3.11, 3.12 or 3.13.
 PYTHON ?= python3
 PYTHON_OLDEST ?= python3.11
 ARGS ?=
@@ -19,7 +19,7 @@ help: ## list the targets
 train: .venv/.installed ## train a detector, by default on the demo; ARGS='experiment=smoke seed=1'
 	@$(PY) -m leakdet.train $(ARGS)
 
-# Two or more at a time: a test seldom fills a core. Fixtures of a session are made once in each process, so not too many.
+# At most four processes: each sets up its own session fixtures. At least two: one test rarely fills a core.
 test: .venv/.installed-dev ## run all tests; ARGS='-k store -x'
 	@$(PY) -m pytest -n auto --maxprocesses 4 --dist worksteal $(ARGS)
 
@@ -28,35 +28,35 @@ lint: .venv/.installed-dev ## check style, format and types
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
 
-format: .venv/.installed-dev ## format, and mend what can be mended without thought
+format: .venv/.installed-dev ## format, and fix what can be fixed automatically
 	@$(PY) -m ruff check --fix-only --quiet .
 	@$(PY) -m ruff format .
 
 oldest: .venv-oldest/.installed ## run all tests with every direct dependency at its lower bound
-	@# Old releases call what newer neighbours deprecate; neither side is ours.
+	@# Old releases use what newer releases of other packages deprecate.
 	@.venv-oldest/bin/python -m pytest -n auto --maxprocesses 4 --dist worksteal -W default::DeprecationWarning $(ARGS)
 
-wheel-check: .venv/.installed-dev ## build the wheel, install it in a clean place and open its doors there
+wheel-check: .venv/.installed-dev ## build the wheel, install it in a clean environment and run its commands there
 	@scripts/wheel_check.sh $(PY)
 
 bench: .venv/.installed-dev ## run every scripts/bench_*.py; they write docs/benchmarks.md
 	@shopt -s nullglob; for script in scripts/bench_*.py; do echo "$$script"; $(PY) "$$script" $(ARGS); done
 
-clean: ## remove the environments, the caches and what was built; runs and stores stay
+clean: ## remove environments, caches and build outputs; runs and stores stay
 	@rm -rf .venv .venv-oldest build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find src tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# A half-made environment would pass for a whole one at the next call, so it is removed.
+# A half-made environment is removed, or the next call would take it for complete.
 .venv/bin/python:
 	@for python in "$(PYTHON)" python3.13 python3.12 python3.11; do \
 		if "$$python" -c '$(SUPPORTED)' 2>/dev/null; then \
-			echo "making .venv with $$("$$python" --version)"; \
+			echo "creating .venv with $$("$$python" --version)"; \
 			"$$python" -m venv .venv && exit 0; \
 			rm -rf .venv; exit 1; \
 		fi; \
 	done; \
 	echo "leakdet needs Python 3.11, 3.12 or 3.13; $(PYTHON) is $$("$(PYTHON)" --version 2>&1 || true)." >&2; \
-	echo "Install one of them, or name it: make PYTHON=/path/to/python3.12 ..." >&2; \
+	echo "Install one of them, or name one: make PYTHON=/path/to/python3.12 ..." >&2; \
 	exit 1
 
 .venv/.installed: pyproject.toml constraints.txt | .venv/bin/python
@@ -69,7 +69,7 @@ clean: ## remove the environments, the caches and what was built; runs and store
 	@$(PY) $(PIP_INSTALL) -c constraints.txt -e '.[dev]'
 	@touch .venv/.installed $@
 
-# Python 3.11, because the oldest numpy that we allow has no wheel for 3.13.
+# Python 3.11: the oldest numpy allowed has no wheel for 3.13.
 .venv-oldest/.installed: pyproject.toml scripts/oldest.py | .venv/.installed-dev
 	@rm -rf .venv-oldest
 	@command -v $(PYTHON_OLDEST) >/dev/null || { \

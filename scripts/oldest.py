@@ -1,4 +1,4 @@
-"""Prints the lower bound of every direct dependency as a `name==version` line: the constraints of `make oldest`."""
+"""Print the lower bound of every direct dependency as `name==version`: constraints for `make oldest`."""
 
 import tomllib
 from pathlib import Path
@@ -13,21 +13,21 @@ def lower_bounds(project: dict[str, Any]) -> list[str]:
     """Pin each requirement of a `[project]` table to its lower bound, extras included.
 
     Raises:
-        ValueError: a requirement has no `>=`, so nobody knows the oldest version that it promises.
+        ValueError: a requirement has not exactly one `>=` bound.
     """
     extras = project.get("optional-dependencies", {}).values()
     lines = [*project["dependencies"], *(line for extra in extras for line in extra)]
-    asked = [Requirement(line) for line in lines]
+    requirements = [Requirement(line) for line in lines]
     return sorted(
-        {_pin(requirement) for requirement in asked if requirement.name != project["name"]}
+        {_pin(requirement) for requirement in requirements if requirement.name != project["name"]}
     )
 
 
 def _pin(requirement: Requirement) -> str:
-    lowest = [spec.version for spec in requirement.specifier if spec.operator == ">="]
-    if len(lowest) != 1:
+    bounds = [spec.version for spec in requirement.specifier if spec.operator == ">="]
+    if len(bounds) != 1:
         raise ValueError(f"{requirement}: needs exactly one '>=' bound in pyproject.toml")
-    return f"{requirement.name}=={lowest[0]}"
+    return f"{requirement.name}=={bounds[0]}"
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the sdist and from it the wheel, installs the wheel in a clean environment outside the checkout and opens
-# the doors from an unrelated folder: finds a conf/ that was left out, and imports that only the checkout resolves.
+# Builds the sdist and from it the wheel, installs the wheel in a clean environment outside the checkout and runs
+# its commands from an unrelated folder. Finds a missing conf/, and imports that only work in the checkout.
 # Usage: scripts/wheel_check.sh PYTHON (one that has the dev extra)
 set -euo pipefail
 
@@ -9,7 +9,7 @@ python=$(cd "$checkout" && realpath --no-symlinks "$1")
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 
-quietly() { # runs a command, shows its output only where it fails
+quietly() { # runs a command; shows its output only if it fails
     if ! "$@" >"$place/log" 2>&1; then
         echo "wheel-check: failed: $*" >&2
         cat "$place/log" >&2
@@ -30,4 +30,4 @@ quietly "$place/venv/bin/leakdet" --help
 quietly "$place/venv/bin/python" -m leakdet.train --help
 quietly "$place/venv/bin/python" -m leakdet.train --cfg job
 quietly "$place/venv/bin/python" -m leakdet.build --cfg job
-echo "wheel-check: the installed doors open"
+echo "wheel-check: the installed commands run"
