@@ -19,7 +19,7 @@ help: ## list the targets
 train: .venv/.installed ## train a detector, by default on the demo; ARGS='experiment=smoke seed=1'
 	@$(PY) -m leakdet.train $(ARGS)
 
-# At most four processes: each sets up its own session fixtures. At least two: one test rarely fills a core.
+# At most four processes, because each sets up its own session fixtures.
 test: .venv/.installed-dev ## run all tests; ARGS='-k store -x'
 	@$(PY) -m pytest -n auto --maxprocesses 4 --dist worksteal $(ARGS)
 
