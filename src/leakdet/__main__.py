@@ -1,4 +1,4 @@
-"""`leakdet VERB …`: the same doors as `python -m leakdet.VERB …`."""
+"""`leakdet VERB …`: runs the module of that name, as `python -m leakdet.VERB …` does."""
 
 import runpy
 import sys
@@ -8,24 +8,17 @@ import leakdet
 VERBS = {
     "build": "make a store of log-mel from labelled recordings",
     "train": "train a detector on a store (by default on the demo) and write its model file",
-    "tune": "search for the training settings that do best, and train with them",
-    "crossval": "train and test in folds: how good a recipe is on groups that it never heard",
+    "tune": "search for the best training settings, and train with them",
+    "crossval": "train and test in folds, to score a recipe on groups held out of training",
     "evaluate": "score a store's recordings with a model",
-    "predict": "give each recording a verdict",
+    "predict": "give each recording a verdict, leak or no leak",
 }
 
 
 def usage() -> str:
-    lines = [f"  {verb:<10}{text}" for verb, text in VERBS.items()]
-    return "\n".join(
-        [
-            "usage: leakdet VERB …",
-            "",
-            *lines,
-            "",
-            "leakdet VERB --help says more; leakdet --version names the version.",
-        ]
-    )
+    verbs = "\n".join(f"  {verb:<10}{text}" for verb, text in VERBS.items())
+    ending = "leakdet VERB --help says more; leakdet --version names the version."
+    return f"usage: leakdet VERB …\n\n{verbs}\n\n{ending}"
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Exit codes of every verb, and the guard that turns what a user can cause into one sentence."""
+"""Exit codes of every command, and the guard that turns errors of the user into one line."""
 
 import os
 import sys
@@ -22,7 +22,7 @@ def guarded(work: Callable[[], int]) -> int:
     except LeakdetError as error:
         print(f"error: {error}", file=sys.stderr)
         return WRONG
-    except BrokenPipeError:  # the reader of our output has seen enough, as `head` does
+    except BrokenPipeError:  # the reader closed the pipe, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
     except KeyboardInterrupt:

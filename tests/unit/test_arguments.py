@@ -1,0 +1,29 @@
+"""Arguments that several commands have."""
+
+import argparse
+
+import pytest
+
+from leakdet._arguments import add_device, add_trust_network
+
+
+@pytest.fixture
+def parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser()
+    add_device(parser)
+    add_trust_network(parser)
+    return parser
+
+
+def test_by_default_the_device_is_found_and_no_code_is_trusted(
+    parser: argparse.ArgumentParser,
+) -> None:
+    assert vars(parser.parse_args([])) == {"device": "auto", "trust_network": []}
+
+
+def test_each_trusted_network_is_named_by_itself(parser: argparse.ArgumentParser) -> None:
+    names = ["nets:Mine", "more.nets:Other"]
+    words = ["--device", "cuda:1", *(word for name in names for word in ("--trust-network", name))]
+    arguments = parser.parse_args(words)
+    assert (arguments.device, arguments.trust_network) == ("cuda:1", names)
+    assert parser.parse_args([]).trust_network == []

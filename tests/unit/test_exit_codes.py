@@ -1,0 +1,67 @@
+"""How a command ends."""
+
+import subprocess
+import sys
+from typing import NoReturn
+
+import pytest
+
+from leakdet._exit_codes import DONE, INTERRUPTED, PARTLY, WRONG, guarded
+from leakdet._messages import LOG, on_screen
+from leakdet.errors import InputError, SettingsError
+
+
+def raising(error: BaseException) -> NoReturn:
+    raise error
+
+
+def test_the_code_of_the_work_is_the_code_of_the_command() -> None:
+    assert [guarded(lambda code=code: code) for code in (DONE, PARTLY)] == [DONE, PARTLY]
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (InputError("a.wav: empty"), WRONG, "error: a.wav: empty\n"),
+        (SettingsError("seed=-1"), WRONG, "error: seed=-1\n"),
+        (KeyboardInterrupt(), INTERRUPTED, "interrupted\n"),
+    ],
+)
+def test_what_a_user_can_cause_is_a_line_and_a_code(
+    error: BaseException, code: int, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert guarded(lambda: raising(error)) == code
+    assert capsys.readouterr() == ("", message)
+
+
+def test_a_bug_keeps_its_traceback() -> None:
+    with pytest.raises(ZeroDivisionError):
+        guarded(lambda: 1 // 0)
+
+
+def test_messages_are_printed_while_the_work_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    def work() -> int:
+        LOG.info("halfway")
+        return DONE
+
+    guarded(work)
+    LOG.info("afterwards")
+    assert capsys.readouterr().out == "halfway\n"
+    assert not on_screen()
+
+
+def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+    code = (
+        "from leakdet._exit_codes import guarded\n"
+        "def work():\n"
+        "    for _ in range(100_000): print('row', flush=True)\n"
+        "raise SystemExit(guarded(work))"
+    )
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b"row\n"
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait() == DONE
