@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import leakdet
+from leakdet._conf import conf_folder
 
 SRC = Path(leakdet.__file__).parent
 UNIT_TESTS = Path(__file__).parent / "unit"
@@ -362,6 +363,7 @@ def test_the_check_finds_a_module_without_a_test() -> None:
 
 MOST_LINES = 260
 MOST_DOOR_LINES = 80
+MOST_YAML_FILES = 24
 # Files that are still longer: this list may only become shorter.
 TOO_LONG = set(
     """
@@ -382,6 +384,11 @@ def too_long(lines: dict[str, int]) -> set[str]:
 def test_no_file_is_too_long() -> None:
     lines = {str(path): len(SOURCES[module_name(path)].splitlines()) for path in FILES}
     assert too_long(lines) == TOO_LONG
+
+
+def test_conf_has_few_files() -> None:
+    """Options of one line are in `_conf.py`."""
+    assert len(list(conf_folder().rglob("*.yaml"))) <= MOST_YAML_FILES
 
 
 def test_the_check_finds_a_long_file() -> None:
