@@ -14,11 +14,13 @@ if TYPE_CHECKING:
     from leakdet.scoring.audio_detector import Detector, load_detector
     from leakdet.scoring.verdict import Verdict, Window
     from leakdet.storage.store_arrays import SplitArrays, Store, open_store
+    from leakdet.training_run import FitResult, fit
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Detector",
+    "FitResult",
     "InputError",
     "LeakdetError",
     "SettingsError",
@@ -28,6 +30,7 @@ __all__ = [
     "Window",
     "compose",
     "evaluate_model",
+    "fit",
     "load_detector",
     "open_store",
 ]
@@ -35,6 +38,7 @@ __all__ = [
 # Where each name lives; a type checker reads the imports above.
 _MODULES = {
     "Detector": "scoring.audio_detector",
+    "FitResult": "training_run",
     "InputError": "errors",
     "LeakdetError": "errors",
     "SettingsError": "errors",
@@ -44,6 +48,7 @@ _MODULES = {
     "Window": "scoring.verdict",
     "compose": "_compose",
     "evaluate_model": "evaluation_run",
+    "fit": "training_run",
     "load_detector": "scoring.audio_detector",
     "open_store": "storage.store_arrays",
 }

@@ -1,12 +1,15 @@
 """One training from store to model file, metrics and report: what train, tune and crossval share."""
 
+import os
 import platform
-from collections.abc import Iterable, Sequence
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leakdet._messages import LOG
-from leakdet.config import TrainConfig, TrainerFlags
+from leakdet.config import TrainConfig
 
 if TYPE_CHECKING:
     from lightning.pytorch.callbacks import Callback
@@ -16,6 +19,48 @@ if TYPE_CHECKING:
     from leakdet.storage.store import StoreSplit
     from leakdet.training.datamodule import LeakDataModule
 
+MODEL = "model.safetensors"  # in the folder of a run
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """What a training has left in its folder."""
+
+    folder: Path
+    model: Path  # the model file
+    metrics: dict[str, Any]  # the content of metrics.json
+    warnings: list[str]  # what was odd about the training, as in warnings.txt
+
+
+def fit(config: TrainConfig, folder: "str | os.PathLike[str]") -> FitResult:
+    """Train as `leakdet train` does, into `folder`: checkpoints, model file, metrics and report.
+
+    >>> import leakdet
+    >>> settings = ["data.store=store", "network=linear", "trainer.max_epochs=2", "logger=none"]
+    >>> result = fit(leakdet.compose("train", settings), "runs/first")
+    >>> result.model.name, result.metrics["test"]["recording"]["n"]
+    ('model.safetensors', 4)
+
+    Raises:
+        SettingsError: settings contradict each other, or the folder holds a run already.
+        InputError: a store, checkpoint or other file that the settings name cannot be used.
+        LeakdetError: the loss became NaN or infinite.
+        KeyboardInterrupt: Ctrl-C; the step was finished and `checkpoints/last.ckpt` written.
+    """
+    from leakdet.training import log_names
+    from leakdet.training.callbacks.interruption import Interrupted
+
+    folder = Path(folder)
+    try:
+        metrics = train_in(folder, config)
+    except Interrupted as stop:
+        if stop.number == signal.SIGINT:
+            raise KeyboardInterrupt(str(stop)) from stop
+        raise
+    found = folder / log_names.WARNINGS
+    warnings = found.read_text(encoding="utf-8").splitlines() if found.exists() else []
+    return FitResult(folder, folder / MODEL, metrics or {}, warnings)
+
 
 def train_in(
     folder: Path,
@@ -24,15 +69,17 @@ def train_in(
     finish: bool = True,
     parts: "Sequence[StoreSplit]" = (),
 ) -> dict[str, Any] | None:
-    """One training in `folder`, with callbacks of the caller's. Returns what metrics.json tells, on rank 0 only.
+    """Train in `folder` with further callbacks; the content of metrics.json, on rank 0 only.
 
-    `finish=False` ends after fitting: no split is scored, no model file is written, test stays unseen. `parts` train and
+    `finish=False` ends after fitting: no split is scored and no model file written. `parts` train and
     validate in place of the store's own splits, where nothing is to be finished.
     """
     from leakdet._processes import is_child
     from leakdet.storage.model_file import load_mel_detector
     from leakdet.training.datamodule import LeakDataModule
-    from leakdet.training.fit import best_checkpoint, fit
+    from leakdet.training.fit import best_checkpoint
+    from leakdet.training.fit import fit as fit_network
+    from leakdet.training.introduction import introduction
     from leakdet.training.resume import refuse_overwriting
     from leakdet.training.settings_conflicts import check_settings
 
@@ -42,9 +89,9 @@ def train_in(
     store = _store(config)
     data = LeakDataModule(config, store, *parts, read=False)
     if not is_child():
-        LOG.info(_introduction(config, data))
+        LOG.info(introduction(config, data))
     data.read_in(test=finish)
-    trainer = fit(config, data, folder, extra)
+    trainer = fit_network(config, data, folder, extra)
     if not trainer.is_global_zero or not finish:  # the other ranks have done their part
         return None
     best = load_mel_detector(best_checkpoint(trainer), trust_network=config.network.name)
@@ -62,73 +109,6 @@ def _store(config: TrainConfig) -> Path:
     if config.data.store is None and not is_child():
         LOG.info(f"No data.store was given: training on the demo, synthetic recordings in {store}")
     return store
-
-
-def _shares(names: Sequence[str], shares: Iterable[float]) -> str:
-    return ", ".join(f"{name} {share:.0%}" for name, share in zip(names, shares, strict=True))
-
-
-def stops_when(config: TrainConfig) -> str:
-    """When the run ends: patience counts validation checks, and how many epochs those are depends on the trainer."""
-    flags = TrainerFlags.of(config.trainer)
-    interval, every = flags.val_check_interval, flags.check_val_every_n_epoch
-
-    def checks(count: int) -> str:
-        of_epochs = isinstance(interval, float)  # an integer counts batches
-        return f"{count} validation checks" + (
-            f" ({count * every * interval:g} epochs)" if of_epochs else ""
-        )
-
-    most = flags.max_epochs
-    parts = [f"after epoch {most} at the latest"] if most > 0 else []
-    parts += [f"after {checks(config.patience)} without a better recording F1"]
-    if config.loss_patience:
-        parts += [f"after {checks(config.loss_patience)} with a risen loss"]
-    return ", or ".join(parts)
-
-
-def _introduction(config: TrainConfig, data: "LeakDataModule") -> str:
-    """What is trained on what, and with which class balance: the first thing to look at when a run goes wrong."""
-    import torch
-
-    from leakdet.detection.losses import class_weights, effective_balance
-
-    mix = _shares(data.labels.names, data.train_mix)
-    if config.data.sampling == "curriculum":
-        first = _shares(data.labels.names, data.mix_of_epoch(0))
-        mix = f"{first} at first, {mix} from epoch {config.data.curriculum_epochs + 1}"
-    train, val = data.train_split, data.val_split
-    shape = " x ".join(map(str, data.sample_shape))
-    weights = class_weights(
-        config.loss, torch.from_numpy(data.train_mix).float(), data.labels.leak_index
-    )
-    drawn = torch.from_numpy(data.train_mix * data.train_weights).float()
-    weighed = _shares(data.labels.names, effective_balance(drawn, weights).tolist())
-    made = f" and {data.surrogates} surrogates" if data.surrogates else ""
-    lines = [
-        f"store    {data.store}",
-        f"train    {train.recordings - data.surrogates} recordings{made}, {train.windows} windows",
-        f"val      {val.recordings} recordings, {val.windows} windows",
-        f"classes  drawn as {mix} ({config.data.sampling} sampling, loss {config.loss.name}); leak is {data.leak_label}",
-        f"balance  weighs in the loss as {weighed}",
-        f"data     {data.residency.kind}: {data.residency.reason}",
-        f"network  {config.network.name} on {config.data.unit}s of {shape} (segments, mels, frames)",
-        f"stops    {stops_when(config)}",
-    ]
-    if train.signal_unknown:
-        lines.append(
-            f"note     {train.signal_unknown}: the model will score stores like this one, but no audio"
-        )
-    lines += [f"note     {slow}" for split in (train, val) if (slow := split.mel.slow_chunks)]
-    if not train.groups:
-        lines.append(
-            "note     the store names no sites or sensors, so whether the splits share them cannot be checked"
-        )
-    if config.data.shuffle_labels:
-        lines.append(
-            "note     LABELS ARE SHUFFLED: this is a null test, its model is worth nothing"
-        )
-    return "\n".join(lines)
 
 
 def _evaluate(
@@ -198,7 +178,7 @@ def _save(
     }
     card = {**best.card, "decision_rule": best.rule.to_json(), "training": training}
     card["metrics"] = for_model_file(tables)
-    model = folder / "model.safetensors"
+    model = folder / MODEL
     save_model(model, best.network.state_dict(), card)
     more = {
         "best_epoch": best.card["training"]["epoch"],

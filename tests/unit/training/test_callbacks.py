@@ -12,7 +12,7 @@ import pytest
 import torch
 from lightning.pytorch.loggers import Logger
 
-from leakdet.config import TrainConfig, TrainerFlags
+from leakdet.config import TrainerFlags
 from leakdet.errors import LeakdetError
 from leakdet.training import log_names
 from leakdet.training import trainer as trainer_module
@@ -23,7 +23,6 @@ from leakdet.training.callbacks.rate_watch import low_rate
 from leakdet.training.callbacks.system_use import SystemUse, idle_gpu, measured
 from leakdet.training.checkpoint_io import read_checkpoint
 from leakdet.training.datamodule import TrainLoader
-from leakdet.training_run import stops_when
 
 Fitted = Callable[..., pl.Trainer]
 FOUR = ("trainer.max_epochs=4", "loss_patience=0")
@@ -229,22 +228,6 @@ def test_the_table_has_a_row_for_each_check_and_none_for_the_epochs_between(
     fitted(tmp_path, *FOUR, "trainer.check_val_every_n_epoch=2", "trainer.enable_progress_bar=true")
     rows = [line.split()[0] for line in messages.messages]
     assert rows == ["epoch", "2/4", "4/4"]
-
-
-@pytest.mark.parametrize(
-    ("overrides", "told"),
-    [
-        (("trainer.max_epochs=2",), "after epoch 2 at the latest, or after 15 validation checks (15 epochs)"),
-        (("trainer.check_val_every_n_epoch=10", "patience=3"), "after 3 validation checks (30 epochs)"),
-        (("+trainer.val_check_interval=0.25", "patience=3"), "after 3 validation checks (0.75 epochs)"),
-        (("+trainer.val_check_interval=100", "patience=3"), "after 3 validation checks without"),
-        (("trainer.max_epochs=-1", "loss_patience=0"), "after 15 validation checks (15 epochs) without a better recording F1"),
-    ],
-)  # fmt: skip
-def test_a_run_says_in_epochs_when_it_will_stop(
-    overrides: tuple[str, ...], told: str, configured: Callable[..., TrainConfig]
-) -> None:
-    assert told in stops_when(configured(*overrides))
 
 
 class Weights(pl.Callback):

@@ -1,6 +1,7 @@
 """Several processes stop together, and soon, however many steps an epoch has."""
 
 import signal
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock
@@ -64,3 +65,29 @@ def test_where_an_epoch_has_no_check_the_run_goes_on_to_the_next_checkpoint() ->
     interruption.on_save_checkpoint(trainer, module, {})
     with pytest.raises(Interrupted):
         interruption.on_train_epoch_start(trainer, module)
+
+
+def test_a_second_signal_leaves_a_program_alive(capfd: pytest.CaptureFixture[str]) -> None:
+    interruption = Interruption(Path("last.ckpt"))
+    before = signal.getsignal(signal.SIGINT)
+    with interruption.listening():
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert interruption.received == signal.SIGINT
+    assert signal.getsignal(signal.SIGINT) is before
+    assert capfd.readouterr() == ("", "")
+
+
+def test_outside_the_main_thread_signals_stay_as_they_are() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    handlers = []
+
+    def listen() -> None:
+        with Interruption(Path("last.ckpt")).listening():
+            handlers.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=listen)
+    thread.start()
+    thread.join()
+    assert handlers == [before]

@@ -273,11 +273,13 @@ def test_checkpoints_are_whole_plain_and_directly_in_their_folder(
     assert last["epoch"] == 1  # of the last epoch, better or not
 
 
-def test_a_second_signal_ends_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_second_signal_ends_a_command_at_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     ended: list[int] = []
     monkeypatch.setattr("leakdet.training.callbacks.interruption.os._exit", ended.append)
     interruption = Interruption(tmp_path / "last.ckpt")
-    with interruption.listening():
+    with messages_on_screen(), interruption.listening():
         os.kill(os.getpid(), signal.SIGTERM)
         assert ended == []
         os.kill(os.getpid(), signal.SIGINT)

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any
 import lightning.pytorch as pl
 import torch
 from lightning.pytorch.callbacks import Callback
+
+from leakdet._messages import on_screen
 
 # steps between agreements of several processes within an epoch: each costs a message
 AGREE_EVERY = 8
@@ -43,7 +46,10 @@ class Interruption(Callback):
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Signals are noted inside, and handled as before outside."""
+        """Note signals inside, and handle them as before outside; a main thread alone can do so."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
         before = {number: signal.signal(number, self._note) for number in SIGNALS}
         self.listens = True
         try:
@@ -54,10 +60,13 @@ class Interruption(Callback):
                 signal.signal(number, handler)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        if self.received:
+        if self.received and on_screen():
             os._exit(128 + number)
+        if self.received:  # a notebook or a program goes on living
+            raise KeyboardInterrupt
         self.received = number
-        os.write(2, b"\nstopping after this step; a second signal stops at once\n")
+        if on_screen():
+            os.write(2, b"\nstopping after this step; a second signal stops at once\n")
 
     def on_train_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
         """Lightning has put its own SIGTERM handler before ours by now; it would end the run with exit code 0."""
