@@ -1,4 +1,4 @@
-"""From the predecessor's HDF5 files to a store of our own: the same mel, with ids and checksums, without its known faults."""
+"""Converts an AILH store: the same mel, with ids and checksums, without its known faults."""
 
 import hashlib
 import math
@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from leakdet._progress import Advance
-from leakdet.building.build_report import BuildReport, describe, write_splits
-from leakdet.building.builder import KnownContent
+from leakdet.building.build_report import BuildReport, write_report, write_splits
+from leakdet.building.duplicates import DuplicateFilter
 from leakdet.building.sources import LeftOut, SourceRecording
 from leakdet.building.splits import check_both_classes
 from leakdet.config import BuildConfig, SignalConfig
@@ -23,28 +23,31 @@ from leakdet.storage.writer import RecordingRow, SplitWriter
 
 
 def convert_store(config: BuildConfig) -> BuildReport:
-    """Copy the predecessor's splits in `config.source` to `config.out`, mel unchanged to the bit.
+    """Copy the splits of the AILH store `config.source` to `config.out`, mel unchanged to the bit.
 
-    Left out, with the reason: rows whose mel is one value throughout (audio that could not be read), rows that are not finite,
-    and rows that repeat another row's mel; the copy in train is kept, so that val and test hold nothing that was trained on.
+    Left out are rows whose mel is constant (audio that could not be read) or not finite, and rows
+    that repeat another row's mel; of these the copy in train is kept, so that val and test hold
+    nothing that was trained on.
 
     Raises:
-        InputError: the files do not say how their mel was made and `config.signal` does not fit it either; or they disagree.
+        InputError: the files do not say how their mel was made and `config.signal` does not fit
+            it either, or they disagree with each other.
     """
     if config.surrogates:
         raise SettingsError(
-            f"surrogates={config.surrogates}: {config.source} holds mel and no audio to make them from; leave it out."
+            f"surrogates={config.surrogates}: {config.source} holds mel and no audio to make them "
+            "from; leave it out."
         )
     if config.shard:
         raise SettingsError(
-            f"shard={config.shard}: {config.source} holds mel, and there is no hearing to share out; build it on one machine, "
-            "without shard=."
+            f"shard={config.shard}: {config.source} holds mel, so that there is no work to share; "
+            "convert it on one machine, without shard=."
         )
     source, out = Path(config.source).absolute(), Path(config.out).absolute()
     check_free(out, config.overwrite)
     splits = [open_any_split(source, name) for name in splits_there(source)]
     signal, remark = _signal(splits, config.signal)
-    names = _vocabulary(splits)
+    names = _label_names(splits)
     leak = leak_label_of(splits[0], config.labels.leak)
     report = BuildReport(out, signal, names, leak, remarks=[remark])
     with ExitStack() as stack:
@@ -52,47 +55,45 @@ def convert_store(config: BuildConfig) -> BuildReport:
         writers = {split.name: SplitWriter(folder, split.name, signal) for split in splits}
         for writer in writers.values():
             stack.callback(writer.discard)
-        known = KnownContent(writers, report)
+        duplicates = DuplicateFilter(writers, report)
         for split in splits:
-            _convert(split, signal, writers[split.name], known, report)
+            _convert(split, signal, writers[split.name], duplicates, report)
         kept = [(name, row.label) for name, writer in writers.items() for row in writer.rows]
         check_both_classes(kept, config.split, leak, given=True)
         write_splits(writers, folder, config, report)
-        describe(folder, asdict(config), report)
+        write_report(folder, asdict(config), report)
         publish(folder, out)
     return report
 
 
-def _signal(splits: list[StoreSplit], wanted: SignalConfig) -> tuple[SignalConfig, str]:
+def _signal(splits: list[StoreSplit], given: SignalConfig) -> tuple[SignalConfig, str]:
+    """The signal settings of the mel, and a remark on where they come from."""
     first = splits[0]
     for split in splits[1:]:
         if split.signal != first.signal or split.mel.shape[1:] != first.mel.shape[1:]:
             raise InputError(
-                f"{split.files[0]}: its signal settings differ from those of {first.files[0].name}; convert them apart."
+                f"{split.files[0]}: its signal settings differ from those of "
+                f"{first.files[0].name}; convert them apart."
             )
     if first.signal is not None:
-        return first.signal, "The signal settings are those of the old files."
-    if wanted.mel_shape == first.mel.shape[1:] and not isinstance(wanted.fmax_hz, str):
-        return (
-            wanted,
-            f"{first.signal_unknown}: the signal settings are those given, which fit the shape of the mel.",
-        )
+        return first.signal, "The signal settings are those of the AILH files."
+    if given.mel_shape == first.mel.shape[1:] and not isinstance(given.fmax_hz, str):
+        remark = "the signal settings are those given, which fit the shape of the mel."
+        return given, f"{first.signal_unknown}: {remark}"
     raise InputError(
-        f"{first.files[0]}: {first.signal_unknown}, and the given signal makes windows of {wanted.mel_shape} where the file "
-        f"has {first.mel.shape[1:]}. Give the settings it was made with (signal=ailh, signal.n_mels=...), or "
-        "train on it as it is."
+        f"{first.files[0]}: {first.signal_unknown}, and the given signal makes windows of "
+        f"{given.mel_shape} where the file has {first.mel.shape[1:]}. Give the settings it was "
+        "made with (signal=ailh, signal.n_mels=..., signal.fmax_hz=...), or train on it as it is."
     )
 
 
-def _vocabulary(splits: list[StoreSplit]) -> list[str]:
+def _label_names(splits: list[StoreSplit]) -> list[str]:
     first = splits[0]
     for split in splits[1:]:
-        if [name.casefold() for name in split.label_names] != [
-            name.casefold() for name in first.label_names
-        ]:
+        if list(map(str.casefold, split.label_names)) != list(map(str.casefold, first.label_names)):
             raise InputError(
-                f"{split.files[0]}: its labels {split.label_names} are not those of {first.files[0].name}: "
-                f"{first.label_names}."
+                f"{split.files[0]}: its labels {split.label_names} are not those of "
+                f"{first.files[0].name}: {first.label_names}."
             )
     return first.label_names
 
@@ -101,26 +102,25 @@ def _convert(
     split: StoreSplit,
     signal: SignalConfig,
     writer: SplitWriter,
-    known: KnownContent,
+    duplicates: DuplicateFilter,
     report: BuildReport,
 ) -> None:
     names = report.label_names
     with Advance(f"converting {split.name}", split.recordings, "recordings") as progress:
-        for row in range(split.recordings):
+        for index in range(split.recordings):
             progress.step()
-            low, high = split.recording_offsets[row : row + 2].tolist()
+            low, high = split.recording_offsets[index : index + 2].tolist()
             mel = split.read(low, high)
-            identity = str(split.recording_ids[row])
+            identity = str(split.recording_ids[index])
             if reason := _fault(mel):
                 report.left_out.append(LeftOut(identity, reason))
                 continue
-            recording = SourceRecording(
-                identity, split.files[0], names[split.label_id[row]], split.name
-            )
+            label = names[split.label_id[index]]
+            recording = SourceRecording(identity, split.files[0], label, split.name)
             content = hashlib.sha256(mel.tobytes()).hexdigest()
-            if known.is_new(recording, content, split.name):
-                described = _row(recording, signal, content, len(mel))
-                writer.add(described, BytesIO(mel.tobytes()), None)
+            if duplicates.admit(recording, content, split.name):
+                row = _row(recording, signal, content, len(mel))
+                writer.add(row, BytesIO(mel.tobytes()), None)
 
 
 def _fault(mel: np.ndarray) -> str | None:
@@ -128,14 +128,14 @@ def _fault(mel: np.ndarray) -> str | None:
     if not np.isfinite(mel).all():
         return "its mel holds NaN or infinite values"
     if mel.min() == mel.max():
-        return f"every number of its mel is {float(mel.min()):g}: its audio was never read"
+        return f"its mel is {float(mel.min()):g} throughout: its audio was never read"
     return None
 
 
 def _row(
     recording: SourceRecording, signal: SignalConfig, content: str, windows: int
 ) -> RecordingRow:
-    """What the old file says of a recording; what only the audio could tell is NaN."""
+    """The row of a recording; what only its audio could tell is NaN."""
     samples = signal.window_samples + (windows - 1) * signal.window_hop_samples
     return RecordingRow(
         recording_id=recording.recording_id,

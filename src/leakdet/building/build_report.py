@@ -1,4 +1,4 @@
-"""What a build leaves: the HDF5 file of each split, recordings.csv for people, build.json with how it came about."""
+"""What a build reports: recordings.csv for people, and build.json with how the store was made."""
 
 import csv
 import json
@@ -15,16 +15,16 @@ from leakdet.storage.writer import RecordingRow, SplitWriter
 
 @dataclass
 class BuildReport:
-    """What a build did: rows as they are in recordings.csv, what was left out, and remarks for the reader."""
+    """What a build did: the rows of recordings.csv, what was left out, and remarks for the user."""
 
     out: Path
     signal: SignalConfig
-    label_names: list[str]
-    leak_label: str
+    label_names: list[str] = field(default_factory=list)
+    leak_label: str = ""
     rows: list[dict[str, Any]] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
-    surrogates: int = 0  # in a file of their own, beside the recordings
+    surrogates: int = 0  # in a file of their own, not among the rows
 
 
 def write_splits(
@@ -34,15 +34,15 @@ def write_splits(
     report: BuildReport,
     suffix: str = "",
 ) -> None:
-    """Write the HDF5 files and add their rows to the report."""
+    """Write each split's HDF5 file and add its rows to the report."""
     for name, writer in writers.items():
         report.rows += [_csv_row(name, row) for row in writer.rows]
         path = folder / f"{name}{suffix}.h5"
         writer.write(path, report.label_names, report.leak_label, config.compression)
 
 
-def describe(folder: Path, settings: Mapping[str, Any], report: BuildReport) -> None:
-    """Write recordings.csv and build.json; `settings` are those of the build that heard the recordings."""
+def write_report(folder: Path, settings: Mapping[str, Any], report: BuildReport) -> None:
+    """Write recordings.csv and build.json; `settings` are those that extracted the recordings."""
     _write_recordings_csv(folder / "recordings.csv", report.rows)
     _write_build_json(folder / "build.json", settings, report)
 

@@ -1,11 +1,11 @@
-"""What a build prints at its end: counts by split and label, shared groups, flags, what was left out."""
+"""What a build prints: counts by split and label, shared groups, flags, what was left out."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from leakdet.building.build_report import BuildReport
-from leakdet.building.sources import RESERVED
+from leakdet.building.sources import RESERVED_COLUMNS
 from leakdet.storage.store import SPLITS
 
 SHOWN = 20  # recordings left out that are named; build.json names all
@@ -28,7 +28,7 @@ def table_rows(report: BuildReport) -> list[tuple[str, str, str, str, str]]:
 def notes(report: BuildReport) -> Iterator[str]:
     """The lines below the table."""
     for column in dict.fromkeys(name for row in report.rows for name in row):
-        if column not in RESERVED:
+        if column not in RESERVED_COLUMNS:
             yield group_sentence(column, report.rows)
     flags = Counter(flag for row in report.rows for flag in row["flags"].split(",") if flag)
     if flags:

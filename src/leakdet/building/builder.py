@@ -1,189 +1,148 @@
-"""Building a store: read every recording once, cut it, write its log-mel, check it, publish all of it or nothing."""
+"""Builds a store from audio: reads each recording once, writes its log-mel, verifies, publishes."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from leakdet._parallel import in_order
 from leakdet._progress import Advance
 from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.synth import write_demo
-from leakdet.building.build_report import BuildReport, describe, write_splits
-from leakdet.building.extraction import Hearing
-from leakdet.building.header_scan import scan
-from leakdet.building.mel_verification import verify
+from leakdet.building.build_report import BuildReport, write_report, write_splits
+from leakdet.building.duplicates import DuplicateFilter
+from leakdet.building.extraction import Extractor
+from leakdet.building.header_scan import scan_headers
+from leakdet.building.mel_verification import verify_mel
 from leakdet.building.sources import LeftOut, Source, SourceRecording, read_source
 from leakdet.building.splits import assign_splits, check_both_classes
-from leakdet.building.surrogate_split import hear_surrogates
-from leakdet.config import BuildConfig
+from leakdet.building.surrogate_split import write_surrogates
+from leakdet.config import BuildConfig, DemoConfig
 from leakdet.detection.labels import find_leak_label
 from leakdet.errors import InputError
 from leakdet.storage.atomic import check_free, publish, workplace
-from leakdet.storage.opening import SURROGATES
 from leakdet.storage.store import SPLITS
 from leakdet.storage.writer import SplitWriter
 
 
 def build_store(config: BuildConfig) -> BuildReport:
-    """Build `config.out` from `config.source`; nothing is there under that name until all of it is.
+    """Build `config.out` (or one shard of it) from `config.source`, atomically.
 
     Raises:
-        InputError: see `read_source`, `assign_splits`; or `out` exists, or verification failed.
+        InputError: see `read_source` and `assign_splits`; or `out` exists, or verification failed.
     """
-    out = Path(config.out).absolute()
-    part = config.shard_part
-    suffix = ""
-    if part:
-        out = out.parent / f"{out.name}.shard-{part[0]}-of-{part[1]}"
-        suffix = f"-{part[0]:05d}-of-{part[1]:05d}"
+    out, suffix = _target(config)
     check_free(out, config.overwrite)
     with ExitStack() as stack:
         folder = stack.enter_context(workplace(out))
-        source, remarks = _source(config, folder)
-        readable, left_out, signal, header_remarks = scan(source, config)
-        log_mel = LogMel(signal)
-        names = sorted({recording.label for recording in readable})
-        leak = find_leak_label(names, config.labels.leak, config.source)
-        splits = assign_splits(readable, config.split, leak)
-        report = BuildReport(
-            out, signal, names, leak, left_out=left_out, remarks=remarks + header_remarks
+        report = BuildReport(out, config.signal)
+        source = _read_source(config, folder)
+        if config.source == "demo" and not config.split.group_by:
+            config = replace(config, split=replace(config.split, group_by=["site"]))
+            report.remarks.append("The demo is split by site (split.group_by=[site]).")
+        scan = scan_headers(source, config)
+        report.signal, report.left_out = scan.signal, scan.left_out
+        report.remarks += scan.remarks
+        report.label_names = sorted({recording.label for recording in scan.readable})
+        report.leak_label = find_leak_label(report.label_names, config.labels.leak, config.source)
+        splits = assign_splits(scan.readable, config.split, report.leak_label)
+        writers = _open_writers(stack, folder, config, report, scan.readable, splits)
+        assigned = list(zip(scan.readable, splits, strict=True))
+        if config.shard_part:  # splits, labels and fmax are those of the whole source
+            number, count = config.shard_part
+            assigned = assigned[number::count]
+        extract = Extractor(
+            LogMel(scan.signal), config.waveform, folder, Path(config.out).absolute()
         )
-        columns = _columns(readable, splits)
-        writers = {
-            name: SplitWriter(
-                folder, name, signal, config.waveform, config.split.group_by, columns[name]
-            )
-            for name in sorted(set(splits), key=SPLITS.index)
-        }
-        for writer in writers.values():
-            stack.callback(writer.discard)
-        given = readable[0].split is not None
-        # splits, vocabulary and fmax are those of the whole source; only the hearing is shared out
-        if part:
-            readable, splits = readable[part[0] :: part[1]], splits[part[0] :: part[1]]
-        work = Hearing(log_mel, config.waveform, folder, Path(config.out).absolute())
-        _hear_all(readable, splits, writers, work, config, report)
-        if not part:
+        _extract_all(assigned, writers, extract, config.workers, report)
+        if not config.shard_part:
             kept = [(name, row.label) for name, writer in writers.items() for row in writer.rows]
-            check_both_classes(kept, config.split, leak, given)
+            given = scan.readable[0].split is not None
+            check_both_classes(kept, config.split, report.leak_label, given)
         if config.surrogates:
-            _write_surrogates(stack, readable, writers["train"], work, config, report, suffix)
+            recordings = [recording for recording, _ in assigned]
+            write_surrogates(recordings, writers["train"], extract, config, report, suffix)
         write_splits(writers, folder, config, report, suffix)
         if config.verify != "off":
-            verify(folder, out, log_mel, config.verify == "full", config.workers, suffix)
-            heard = "every recording" if config.verify == "full" else "a sample of the recordings"
-            report.remarks.append(
-                f"Verified: the mel of {heard} was recomputed from the audio and equals what is stored."
-            )
-        describe(folder, asdict(config), report)
+            full = config.verify == "full"
+            verify_mel(folder, out, extract.log_mel, full, config.workers, suffix)
+            which = "every recording" if full else "a sample of the recordings"
+            report.remarks.append(f"Verified: the mel of {which} equals that of its audio.")
+        write_report(folder, asdict(config), report)
         publish(folder, out)
     return report
 
 
-def _source(config: BuildConfig, folder: Path) -> tuple[Source, list[str]]:
+def _target(config: BuildConfig) -> tuple[Path, str]:
+    """The folder to build and what the names of its files end with: those of the shard, if any."""
+    out = Path(config.out).absolute()
+    if config.shard_part is None:
+        return out, ""
+    number, count = config.shard_part
+    return (
+        out.with_name(f"{out.name}.shard-{number}-of-{count}"),
+        f"-{number:05d}-of-{count:05d}",
+    )
+
+
+def _read_source(config: BuildConfig, folder: Path) -> Source:
     if config.source != "demo":
-        return read_source(Path(config.source)), []
+        return read_source(Path(config.source))
     if config.shard:
         raise InputError("source=demo: it is synthesised whole; build it without shard=.")
-    count = config.demo.sites * config.demo.recordings_per_site
+    return read_source(_synthesise(config.demo, folder))
+
+
+def _synthesise(demo: DemoConfig, folder: Path) -> Path:
+    count = demo.sites * demo.recordings_per_site
     with Advance("synthesising", count, "recordings") as progress:
-        manifest = write_demo(
-            folder, config.demo, lambda done, total: progress.step(done - progress.done)
-        )
-    remarks = []
-    if not config.split.group_by:
-        config.split = replace(config.split, group_by=["site"])
-        remarks.append("The demo is split by site (split.group_by=[site]).")
-    return read_source(manifest), remarks
+        return write_demo(folder, demo, lambda done, total: progress.step(done - progress.done))
 
 
-def _columns(recordings: Sequence[SourceRecording], splits: Sequence[str]) -> dict[str, list[str]]:
-    """The group columns of each split of the whole source: every shard of a split has all of them."""
-    found: dict[str, set[str]] = {name: set() for name in splits}
-    for recording, name in zip(recordings, splits, strict=True):
-        found[name] |= recording.groups.keys()
-    return {name: sorted(columns) for name, columns in found.items()}
-
-
-def _hear_all(
-    recordings: list[SourceRecording],
-    splits: list[str],
-    writers: dict[str, SplitWriter],
-    work: Hearing,
-    config: BuildConfig,
-    report: BuildReport,
-) -> None:
-    """Fill the writers in the source's order."""
-    split_of = {
-        recording.recording_id: split for recording, split in zip(recordings, splits, strict=True)
-    }
-    known = KnownContent(writers, report)
-    with Advance("building", len(recordings), "recordings") as progress:
-        for recording, heard in in_order(work, recordings, config.workers):
-            progress.step()
-            if isinstance(heard, LeftOut):
-                report.left_out.append(heard)
-                continue
-            with closing(heard):
-                split = split_of[recording.recording_id]
-                if known.is_new(recording, heard.row.content_sha256, split):
-                    writers[split].add(heard.row, heard.mel, heard.sound)
-
-
-def _write_surrogates(
+def _open_writers(
     stack: ExitStack,
-    recordings: Sequence[SourceRecording],
-    train: SplitWriter,
-    work: Hearing,
+    folder: Path,
     config: BuildConfig,
     report: BuildReport,
-    suffix: str,
+    recordings: Sequence[SourceRecording],
+    splits: Sequence[str],
+) -> dict[str, SplitWriter]:
+    """A writer for each split, with the group columns that the split has in the whole source."""
+    columns: dict[str, set[str]] = {name: set() for name in splits}
+    for recording, name in zip(recordings, splits, strict=True):
+        columns[name] |= recording.groups.keys()
+    writers = {}
+    for name in sorted(columns, key=SPLITS.index):
+        writers[name] = SplitWriter(
+            folder,
+            name,
+            report.signal,
+            config.waveform,
+            config.split.group_by,
+            sorted(columns[name]),
+        )
+        stack.callback(writers[name].discard)
+    return writers
+
+
+def _extract_all(
+    assigned: Sequence[tuple[SourceRecording, str]],
+    writers: dict[str, SplitWriter],
+    extract: Extractor,
+    workers: int,
+    report: BuildReport,
 ) -> None:
-    """Surrogates of the leak recordings that train kept, in a file of their own."""
-    leaks = {row.recording_id for row in train.rows if row.label == report.leak_label}
-    heard = [recording for recording in recordings if recording.recording_id in leaks]
-    writer = SplitWriter(
-        work.folder,
-        SURROGATES,
-        report.signal,
-        config.waveform,
-        config.split.group_by,
-        train.columns,
-    )
-    stack.callback(writer.discard)
-    hear_surrogates(heard, writer, work, config.surrogates, config.workers)
-    report.surrogates = len(writer.rows)
-    path = work.folder / f"{SURROGATES}{suffix}.h5"
-    writer.write(path, report.label_names, report.leak_label, config.compression)
-
-
-@dataclass
-class KnownContent:
-    """What was heard already: the same sound twice is kept once, the same sound under two labels not at all."""
-
-    writers: dict[str, SplitWriter]
-    report: BuildReport
-    first_copy: dict[str, tuple[str, SourceRecording]] = field(default_factory=dict)
-    contradictory: set[str] = field(default_factory=set)
-
-    def is_new(self, recording: SourceRecording, content: str, split: str) -> bool:
-        first_split, first = self.first_copy.setdefault(content, (split, recording))
-        if first is recording:
-            return True
-        if first.label == recording.label and content not in self.contradictory:
-            self._leave_out(recording, f"the same sound as {first.recording_id}")
-            return False
-        self._leave_out(recording, _contradiction(recording, first))
-        if content not in self.contradictory:
-            self.contradictory.add(content)
-            self.writers[first_split].remove(first.recording_id)
-            self._leave_out(first, _contradiction(first, recording))
-        return False
-
-    def _leave_out(self, recording: SourceRecording, reason: str) -> None:
-        self.report.left_out.append(LeftOut(recording.recording_id, reason))
-
-
-def _contradiction(recording: SourceRecording, other: SourceRecording) -> str:
-    return f"the same sound as {other.recording_id} ({other.label}), but labelled {recording.label}"
+    """Fill the writers in the order of the source."""
+    recordings = [recording for recording, _ in assigned]
+    duplicates = DuplicateFilter(writers, report)
+    with Advance("building", len(recordings), "recordings") as progress:
+        results = in_order(extract, recordings, workers)
+        for (recording, split), (_, extracted) in zip(assigned, results, strict=True):
+            progress.step()
+            if isinstance(extracted, LeftOut):
+                report.left_out.append(extracted)
+                continue
+            with closing(extracted):
+                row = extracted.row
+                if duplicates.admit(recording, row.content_sha256, split):
+                    writers[split].add(row, extracted.mel, extracted.sound)

@@ -1,4 +1,4 @@
-"""The demo store: synthesised and built once, then found again by the hash of its settings."""
+"""The demo store, built once and cached under the hash of its settings."""
 
 import hashlib
 import json
@@ -10,11 +10,11 @@ import leakdet
 from leakdet.building.builder import build_store
 from leakdet.config import BuildConfig, DataConfig, DemoConfig, SignalConfig, SplitConfig
 
-RATIOS = [0.6, 0.2, 0.2]  # of the sites: enough held-out ones for a meaningful score
+RATIOS = [0.6, 0.2, 0.2]  # of the sites: enough in val and test for a meaningful score
 
 
 def demo_store(demo: DemoConfig, signal: SignalConfig, cache: Path | None = None) -> Path:
-    """The store of these settings, built if it is not in the cache. Its audio lies in its folder `audio`, to be listened to."""
+    """The store of these settings, built if it is not cached; its folder `audio` has the sound."""
     settings = json.dumps(
         [leakdet.__version__, asdict(demo), asdict(signal), RATIOS], sort_keys=True
     )
@@ -29,11 +29,12 @@ def demo_store(demo: DemoConfig, signal: SignalConfig, cache: Path | None = None
 
 
 def store_or_demo(data: DataConfig, demo: DemoConfig, signal: SignalConfig) -> Path:
-    """The store that `data` names; where it names none, the demo's."""
+    """The store that `data.store` names, or the demo's."""
     if data.store is not None:
         return Path(data.store)
     return demo_store(demo, signal, Path(data.cache) if data.cache else None)
 
 
 def default_cache() -> Path:
+    """`$XDG_CACHE_HOME/leakdet`, usually `~/.cache/leakdet`."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "leakdet"

@@ -1,4 +1,4 @@
-"""One recording on its way into a store: read once, its log-mel on a spool, its facts in a row."""
+"""Decodes one recording and computes its log-mel, ready to be written into a store."""
 
 import hashlib
 from dataclasses import dataclass
@@ -15,58 +15,57 @@ from leakdet.building.sources import LeftOut, SourceRecording, printable
 from leakdet.errors import InputError
 from leakdet.storage.writer import RecordingRow
 
-SPOOL_BYTES = (
-    16 << 20
-)  # a recording's mel beyond this waits on disk, so that memory does not grow with its length
+SPOOL_BYTES = 16 << 20  # kept in memory per recording; a longer one is spooled to disk
 
 
 @dataclass
-class Heard:
-    """One recording as a worker hands it over."""
+class ExtractedRecording:
+    """One recording as a worker thread returns it; mel and sound are raw numbers in spool files."""
 
     row: RecordingRow
     mel: IO[bytes]
     sound: IO[bytes] | None
 
     def close(self) -> None:
-        """Give the spools back."""
-        for spool in (self.mel, self.sound):
-            if spool is not None:
-                spool.close()
+        """Remove the spool files."""
+        self.mel.close()
+        if self.sound is not None:
+            self.sound.close()
 
 
 @dataclass(frozen=True)
-class Hearing:
-    """The work of one thread on one recording."""
+class Extractor:
+    """Extracts one recording per call, in any thread.
+
+    `waveform` is the number format of the stored sound or none; `folder` is where the store is
+    built and `out` where it will be.
+    """
 
     log_mel: LogMel
     waveform: str
     folder: Path
     out: Path
 
-    def __call__(self, recording: SourceRecording) -> Heard | LeftOut:
+    def __call__(self, recording: SourceRecording) -> ExtractedRecording | LeftOut:
         mel = self._spool()
         sound = self._spool() if self.waveform != "none" else None
-        windows = 0
-        change = None
-        if recording.surrogate_of:
-            change = SurrogateTransform(recording.recording_id, self.log_mel.signal.sample_rate_hz)
-        stream = MelStream(recording.path, self.log_mel, change)
-        heard_until = 0
+        name = recording.recording_id if recording.surrogate_of else None
+        stream = mel_stream(recording.path, self.log_mel, surrogate=name)
+        windows = written_until = 0
         try:
             for block in stream:
                 mel.write(block.mel.numpy().data.cast("B"))
                 windows += len(block.mel)
                 if sound is not None:
-                    fresh = block.chunk.sound[max(0, heard_until - block.chunk.start_sample) :]
+                    fresh = block.chunk.sound[max(0, written_until - block.chunk.start_sample) :]
                     sound.write(_as_stored(fresh, self.waveform))
-                    heard_until = block.chunk.start_sample + len(block.chunk.sound)
+                    written_until = block.chunk.start_sample + len(block.chunk.sound)
         except InputError as error:
-            for spool in (mel, sound):
-                if spool is not None:
-                    spool.close()
+            mel.close()
+            if sound is not None:
+                sound.close()
             return LeftOut(recording.recording_id, str(error))
-        return Heard(self._row(recording, stream, windows), mel, sound)
+        return ExtractedRecording(self._row(recording, stream, windows), mel, sound)
 
     def _spool(self) -> IO[bytes]:
         return cast(IO[bytes], SpooledTemporaryFile(max_size=SPOOL_BYTES, dir=str(self.folder)))
@@ -74,7 +73,7 @@ class Hearing:
     def _row(self, recording: SourceRecording, stream: MelStream, windows: int) -> RecordingRow:
         facts = stream.facts
         path = recording.path.absolute()
-        # the demo's audio, which is published together with the store
+        # the demo's audio is published together with the store
         if path.is_relative_to(self.folder):
             path = self.out / path.relative_to(self.folder)
         content, flags = facts.content_sha256, facts.flags
@@ -102,7 +101,15 @@ class Hearing:
         )
 
 
-def _as_stored(sound: np.ndarray, kind: str) -> bytes:
-    if kind == "float32":
+def mel_stream(path: Path, log_mel: LogMel, surrogate: str | None) -> MelStream:
+    """The log-mel of a recording, or of its surrogate of this name."""
+    if surrogate is None:
+        return MelStream(path, log_mel)
+    transform = SurrogateTransform(surrogate, log_mel.signal.sample_rate_hz)
+    return MelStream(path, log_mel, transform)
+
+
+def _as_stored(sound: np.ndarray, dtype: str) -> bytes:
+    if dtype == "float32":
         return sound.tobytes()
     return np.clip(np.round(sound * 32768.0), -32768, 32767).astype("<i2").tobytes()

@@ -1,6 +1,7 @@
-"""The headers of all source files, read before anything is decoded: what is no audio, and which rates there are."""
+"""Reads the headers of all source files: which are audio, and up to which frequency."""
 
-from dataclasses import replace
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from leakdet._parallel import in_order
@@ -11,38 +12,46 @@ from leakdet.config import BuildConfig, SignalConfig
 from leakdet.errors import InputError
 
 
-def scan(
-    source: Source, config: BuildConfig
-) -> tuple[list[SourceRecording], list[LeftOut], SignalConfig, list[str]]:
-    """Read every header: leave out what is no audio before splits are made, and find the highest frequency all can have."""
-    readable: list[SourceRecording] = []
-    left_out = list(source.left_out)
-    rates: set[int] = set()
+@dataclass
+class HeaderScan:
+    """The recordings whose headers are readable, and the signal settings with a numeric fmax."""
+
+    signal: SignalConfig
+    left_out: list[LeftOut]
+    readable: list[SourceRecording] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+
+
+def scan_headers(source: Source, config: BuildConfig) -> HeaderScan:
+    """Read every header, before recordings are divided into splits.
+
+    Raises:
+        InputError: no file is readable audio.
+    """
+    scan = HeaderScan(config.signal, list(source.left_out))
+    rates: Counter[int] = Counter()
     seen: set[Path] = set()
     with Advance("reading headers", len(source.recordings), "files") as progress:
-        for recording, outcome in in_order(_rate_of, source.recordings, config.workers):
+        for recording, rate_hz in in_order(_rate_of, source.recordings, config.workers):
             progress.step()
-            if isinstance(outcome, InputError):
-                left_out.append(LeftOut(recording.recording_id, str(outcome)))
+            if isinstance(rate_hz, InputError):
+                scan.left_out.append(LeftOut(recording.recording_id, str(rate_hz)))
             elif recording.path in seen:
-                left_out.append(LeftOut(recording.recording_id, "listed twice"))
+                scan.left_out.append(LeftOut(recording.recording_id, "listed twice"))
             else:
                 seen.add(recording.path)
-                readable.append(recording)
-                rates.add(outcome)
-    if not readable:
+                scan.readable.append(recording)
+                rates[rate_hz] += 1
+    if not scan.readable:
         raise InputError(
-            f"{config.source}: none of {len(source.recordings)} files is readable audio; first: {left_out[0].reason}"
+            f"{config.source}: none of {len(source.recordings)} files is readable audio; "
+            f"first: {scan.left_out[0].reason}"
         )
-    signal = config.signal
-    remarks = []
-    if signal.fmax_hz == "auto":
-        fmax_hz = min(signal.sample_rate_hz, *rates) / 2
-        signal = replace(signal, fmax_hz=fmax_hz)
-        remarks.append(
-            f"fmax_hz=auto became {fmax_hz:g} Hz: half of the lowest rate among {sorted(rates)} and the signal's own."
-        )
-    return readable, left_out, signal, remarks
+    if config.signal.fmax_hz == "auto":
+        fmax_hz = min(config.signal.sample_rate_hz, *rates) / 2
+        scan.signal = replace(config.signal, fmax_hz=fmax_hz)
+        scan.remarks.append(_fmax_remark(fmax_hz, config.signal.sample_rate_hz, rates))
+    return scan
 
 
 def _rate_of(recording: SourceRecording) -> int | InputError:
@@ -50,3 +59,13 @@ def _rate_of(recording: SourceRecording) -> int | InputError:
         return read_rate_hz(recording.path)
     except InputError as error:
         return error
+
+
+def _fmax_remark(fmax_hz: float, sample_rate_hz: int, rates: Counter[int]) -> str:
+    lowest = min(rates)
+    if lowest >= sample_rate_hz:
+        reason = f"half of the {sample_rate_hz / 1000:g} kHz to which recordings are resampled"
+    else:
+        count = f"{rates[lowest]} of {rates.total()} recordings"
+        reason = f"half of {lowest / 1000:g} kHz, the lowest sample rate, that of {count}"
+    return f"Frequencies up to {fmax_hz:g} Hz are used ({reason})."

@@ -1,6 +1,7 @@
-"""Does the store hold, under each recording's id, the mel of that recording's audio?
+"""Verifies that a store holds, for each recording, the mel of that recording's audio.
 
-The predecessor's did not: a shared buffer gave most files another file's mel, and weeks went into fighting the result.
+In AILH stores a shared buffer gave most recordings the mel of another file, and nobody noticed for
+weeks.
 """
 
 import math
@@ -12,19 +13,18 @@ import numpy as np
 from leakdet._parallel import in_order
 from leakdet._progress import Advance
 from leakdet.acoustics.mel import LogMel
-from leakdet.acoustics.surrogates import SurrogateTransform
-from leakdet.acoustics.windows import MelStream
+from leakdet.building.extraction import mel_stream
 from leakdet.errors import InputError
 from leakdet.storage.opening import SURROGATES
 from leakdet.storage.store import SPLITS, StoreSplit, open_split
 
-SAMPLE = 16  # at least so many recordings of each split, or two in a hundred
-MOST_DB = 0.125  # two steps of float16 at 100 dB; another recording's mel differs by whole dB
+MIN_RECORDINGS = 16  # verified in each split; of a large one, every fiftieth
+MAX_DIFFERENCE_DB = 0.125  # two steps of float16 at 100 dB; other recordings differ by whole dB
 
 
 @dataclass(frozen=True)
-class _Comparison:
-    """Largest difference in dB between a recording's stored mel and one computed from its audio now."""
+class _MelDifference:
+    """Largest difference in dB between a recording's stored mel and one computed from its audio."""
 
     split: StoreSplit
     paths: list[Path]
@@ -32,14 +32,10 @@ class _Comparison:
 
     def __call__(self, row: int) -> float:
         at, end = self.split.recording_offsets[row : row + 2].tolist()
-        change = None
-        if self.split.has("surrogate_of"):
-            change = SurrogateTransform(
-                str(self.split.recording_ids[row]), self.log_mel.signal.sample_rate_hz
-            )
+        name = str(self.split.recording_ids[row]) if self.split.has("surrogate_of") else None
         largest = 0.0
-        # block by block: a day of sound is never in memory whole
-        for block in MelStream(self.paths[row], self.log_mel, change):
+        # block by block, so that a day of sound is never in memory whole
+        for block in mel_stream(self.paths[row], self.log_mel, surrogate=name):
             fresh = block.mel.float().numpy()
             if at + len(fresh) > end:
                 return math.inf
@@ -49,10 +45,12 @@ class _Comparison:
         return largest if at == end else math.inf
 
 
-def verify(
-    folder: Path, out: Path, log_mel: LogMel, every: bool, workers: int = 0, suffix: str = ""
+def verify_mel(
+    folder: Path, out: Path, log_mel: LogMel, full: bool, workers: int = 0, suffix: str = ""
 ) -> None:
-    """Recompute the mel of a sample of each split in `folder`, or of `every` recording. `out` is where it will be published.
+    """Recompute the mel of a sample of each split in `folder`, or of all recordings if `full`.
+
+    `out` is where the store will be published.
 
     Raises:
         InputError: a stored mel is not that of its audio; the message names the recording.
@@ -61,23 +59,23 @@ def verify(
         file = folder / f"{name}{suffix}.h5"
         if file.exists():
             split = open_split(folder, name, [file])
-            count = split.recordings if every else max(SAMPLE, split.recordings // 50)
-            chosen = np.sort(
-                np.random.default_rng(0).permutation(split.recordings)[:count]
-            ).tolist()
+            count = max(MIN_RECORDINGS, split.recordings // 50)
+            rows = np.random.default_rng(0).permutation(split.recordings)
+            chosen = np.sort(rows if full else rows[:count]).tolist()
             _verify_split(split, chosen, folder, out, log_mel, workers)
 
 
 def _verify_split(
-    split: StoreSplit, chosen: list[int], folder: Path, out: Path, log_mel: LogMel, workers: int
+    split: StoreSplit, rows: list[int], folder: Path, out: Path, log_mel: LogMel, workers: int
 ) -> None:
     paths = [Path(str(path).replace(str(out), str(folder), 1)) for path in split.texts("path")]
-    with Advance(f"verifying {split.name}", len(chosen), "recordings") as progress:
-        for row, difference_db in in_order(_Comparison(split, paths, log_mel), chosen, workers):
+    with Advance(f"verifying {split.name}", len(rows), "recordings") as progress:
+        for row, difference_db in in_order(_MelDifference(split, paths, log_mel), rows, workers):
             progress.step()
-            if not difference_db <= MOST_DB:  # NaN is no agreement
+            if not difference_db <= MAX_DIFFERENCE_DB:  # true for NaN too
                 raise InputError(
-                    f"{split.name}: the stored mel of {split.recording_ids[row]} is not that of its audio (off by "
-                    f"{difference_db:.2f} dB). Nothing was published. Did the audio change during the build? If not, this "
-                    "is a fault of leakdet: please report it."
+                    f"{split.name}: the stored mel of {split.recording_ids[row]} is not that of "
+                    f"its audio (off by {difference_db:.2f} dB). Nothing was published. Did the "
+                    "audio change during the build? If not, this is a fault of leakdet: please "
+                    "report it."
                 )

@@ -1,4 +1,4 @@
-"""What `build` may be pointed at: label folders, split folders with label folders, or a CSV manifest."""
+"""Sources of `build`: label folders, split folders with label folders, or a CSV manifest."""
 
 import csv
 from collections.abc import Iterator
@@ -14,10 +14,12 @@ _SPLIT_NAMES = {
     "val": "val", "valid": "val", "validation": "val",
     "test": "test", "testing": "test",
 }  # fmt: skip
-_AILH_NAME = ("sensor", "recording", "timestamp", "gain_db")  # sensor~recording~timestamp~gain.wav
-RESERVED = frozenset(
-    "recording_id path split label weight windows duration_s source_rate_hz rms_dbfs dc_offset clipped_fraction flags "
-    "content_sha256 mel_crc32 mains_hum_50_db mains_hum_60_db surrogate_of".split()
+# AILH's file names are sensor~recording~timestamp~gain.wav
+_AILH_NAME = ("sensor", "recording", "timestamp", "gain_db")
+RESERVED_COLUMNS = frozenset(
+    "recording_id path split label weight windows duration_s source_rate_hz rms_dbfs dc_offset "
+    "clipped_fraction flags content_sha256 mel_crc32 mains_hum_50_db mains_hum_60_db "
+    "surrogate_of".split()
 )
 
 
@@ -31,12 +33,12 @@ class SourceRecording:
     split: str | None = None
     weight: float = 1.0
     groups: dict[str, str] = field(default_factory=dict)
-    surrogate_of: str = ""  # the recording that this one is made from; blank where it was recorded
+    surrogate_of: str = ""  # id of the recording that this surrogate is made from
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Something that the source names and the store does not hold, with the reason."""
+    """A file of the source that is not in the store, with the reason."""
 
     path: str
     reason: str
@@ -44,25 +46,31 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Source:
-    """Recordings in a fixed order, and what was left out already."""
+    """Recordings in a fixed order, and files that are no recordings."""
 
     recordings: list[SourceRecording]
     left_out: list[LeftOut]
 
 
 def read_source(path: Path) -> Source:
-    """Raises `InputError` where the source is missing, empty, or labels a recording twice or not at all."""
+    """List the recordings of a folder or CSV manifest, without opening them.
+
+    Raises:
+        InputError: the source is missing or empty, or gives a recording no label or two.
+    """
     if path.is_dir():
         source = _from_folders(path)
     elif path.is_file():
         source = _from_manifest(path)
     else:
         raise InputError(
-            f"{path}: no such file or folder. source= takes a folder of label folders, a CSV manifest, or demo."
+            f"{path}: no such file or folder. source= takes a folder of label folders, "
+            "a CSV manifest, or demo."
         )
     if not source.recordings:
         raise InputError(
-            f"{path}: no recordings found. Expected audio ({' '.join(sorted(AUDIO_SUFFIXES))}) in folders named by label."
+            f"{path}: no recordings found. Expected audio ({' '.join(sorted(AUDIO_SUFFIXES))}) "
+            "in folders named by label."
         )
     _check_one_label_each(path, source.recordings)
     return source
@@ -104,7 +112,7 @@ def _groups_of_name(path: Path) -> dict[str, str]:
 
 
 def printable(name: str) -> str:
-    """A file name that is not valid UTF-8, spelt so that it can be stored as text."""
+    """The name with bytes that are not UTF-8 written as escapes, so that it can be stored."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
@@ -119,7 +127,10 @@ def _from_manifest(path: Path) -> Source:
         if not label:
             unlabelled.append(name)
             continue
-        split, weight = _split(where, row.pop("split", "")), _weight(where, row.pop("weight", ""))
+        split, weight = (
+            _parse_split(where, row.pop("split", "")),
+            _parse_weight(where, row.pop("weight", "")),
+        )
         file = Path(name) if Path(name).is_absolute() else path.parent / name
         groups = {**_groups_of_name(file), **row}
         recordings.append(
@@ -127,7 +138,8 @@ def _from_manifest(path: Path) -> Source:
         )
     if unlabelled:
         raise InputError(
-            f"{path}: {len(unlabelled)} recordings have no label: {first_few(unlabelled)}. Label or remove them."
+            f"{path}: {len(unlabelled)} recordings have no label: {first_few(unlabelled)}. "
+            "Label or remove them."
         )
     return Source(recordings, [])
 
@@ -158,7 +170,7 @@ def _check_columns(path: Path, columns: list[str]) -> None:
         raise InputError(
             f"{path}: a manifest needs the columns path and label; {missing} missing in {columns}."
         )
-    taken = sorted(set(columns) & RESERVED - {"path", "label", "split", "weight"})
+    taken = sorted(set(columns) & RESERVED_COLUMNS - {"path", "label", "split", "weight"})
     wrong = taken + [column for column in columns if not column or "/" in column]
     if wrong or len(set(columns)) < len(columns):
         raise InputError(
@@ -166,13 +178,13 @@ def _check_columns(path: Path, columns: list[str]) -> None:
         )
 
 
-def _split(where: str, value: str) -> str | None:
+def _parse_split(where: str, value: str) -> str | None:
     if value and value.casefold() not in _SPLIT_NAMES:
         raise InputError(f"{where}: split {value!r} is not one of {', '.join(SPLITS)}.")
     return _SPLIT_NAMES[value.casefold()] if value else None
 
 
-def _weight(where: str, value: str) -> float:
+def _parse_weight(where: str, value: str) -> float:
     try:
         weight = float(value or 1)
     except ValueError:
@@ -183,14 +195,15 @@ def _weight(where: str, value: str) -> float:
 
 
 def _check_one_label_each(source: Path, recordings: list[SourceRecording]) -> None:
-    """The same file listed twice is an error when its labels differ; listed twice alike it is left to the duplicate check."""
+    """Refuse a file that is listed with two labels; one listed twice alike is left out later."""
     labels: dict[Path, str] = {}
-    contradictory = [
+    contradictions = [
         f"{recording.recording_id} ({labels[recording.path]} and {recording.label})"
         for recording in recordings
         if labels.setdefault(recording.path, recording.label) != recording.label
     ]
-    if contradictory:
+    if contradictions:
         raise InputError(
-            f"{source}: {len(contradictory)} recordings have two labels: {first_few(contradictory)}."
+            f"{source}: {len(contradictions)} recordings have two labels: "
+            f"{first_few(contradictions)}."
         )

@@ -1,4 +1,4 @@
-"""Dividing recordings into train, val and test: by whole groups, stratified by label, seeded, or refused with the numbers."""
+"""Divides recordings into train, val and test: whole groups, stratified by label, seeded."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -14,22 +14,23 @@ from leakdet.storage.store import SPLITS
 def assign_splits(
     recordings: Sequence[SourceRecording], settings: SplitConfig, leak_label: str
 ) -> list[str]:
-    """A split for each recording. Splits that the source gives are kept and checked; otherwise whole groups are dealt out.
+    """The split of each recording: that given by the source, or else whole groups are assigned.
 
     Raises:
-        InputError: a group lies in two given splits, some recordings have a split and others none, an unknown group column,
-            or no division gives every requested split both classes; the message carries the counts.
+        InputError: only some recordings have a split, a group lies in two given splits, or a group
+            column is unknown.
     """
     given = [recording.split for recording in recordings]
     if any(given):
         lacking = [r.recording_id for r in recordings if r.split is None]
         if lacking:
             raise InputError(
-                f"{len(lacking)} of {len(recordings)} recordings have no split: {first_few(lacking)}. Give all or none."
+                f"{len(lacking)} of {len(recordings)} recordings have no split: "
+                f"{first_few(lacking)}. Give all or none."
             )
         splits = [str(split) for split in given]
     else:
-        splits = _deal_out(recordings, settings, leak_label)
+        splits = _assign_groups(recordings, settings, leak_label)
     _check_groups(recordings, splits, settings)
     return splits
 
@@ -37,12 +38,13 @@ def assign_splits(
 def group_keys(
     recordings: Sequence[SourceRecording], group_by: Sequence[str]
 ) -> list[tuple[str, ...]]:
-    """The group of each recording. Without columns, or where every column is blank, a recording is a group of its own."""
+    """The group of each recording; if all its columns are blank, it is a group of its own."""
     known = sorted({column for recording in recordings for column in recording.groups})
     unknown = [column for column in group_by if column not in known]
     if unknown:
         raise InputError(
-            f"split.group_by={list(group_by)}: {unknown} are no group columns of the source; it has {known}."
+            f"split.group_by={list(group_by)}: {unknown} are no group columns of the source; "
+            f"it has {known}."
         )
     keys = []
     for recording in recordings:
@@ -51,7 +53,7 @@ def group_keys(
     return keys
 
 
-def _deal_out(
+def _assign_groups(
     recordings: Sequence[SourceRecording], settings: SplitConfig, leak_label: str
 ) -> list[str]:
     members: dict[tuple[str, ...], list[int]] = defaultdict(list)
@@ -76,27 +78,37 @@ def _deal_out(
 
 
 def balance(counts: np.ndarray, ratios: np.ndarray, seed: int) -> np.ndarray:
-    """Greedy: big groups first, each to the split that it brings nearest to its share of every label. [G] of split numbers."""
+    """Assign groups to splits greedily, so that each split gets its share of every label.
+
+    Large groups come first, in seeded order, each to the split that gains most by it.
+
+    Shape:
+        counts [G, labels], ratios [S] -> split numbers [G]
+    """
     order = np.random.default_rng(seed).permutation(len(counts))
     order = order[np.argsort(-counts[order].sum(1), kind="stable")]
     totals = np.maximum(counts.sum(0), 1)
     target = ratios[:, None] * counts.sum(0)
-    held = np.zeros_like(target)
+    filled = np.zeros_like(target)
     chosen = np.zeros(len(counts), np.int64)
     for group in order:
-        before = ((held - target) / totals) ** 2
-        after = ((held + counts[group] - target) / totals) ** 2
+        before = ((filled - target) / totals) ** 2
+        after = ((filled + counts[group] - target) / totals) ** 2
         cost = (after - before).sum(1)
         cost[ratios == 0] = np.inf
         chosen[group] = int(np.argmin(cost))
-        held[chosen[group]] += counts[group]
+        filled[chosen[group]] += counts[group]
     return chosen
 
 
 def give_both_classes(
     chosen: np.ndarray, counts: np.ndarray, leak: np.ndarray, wanted: list[int]
 ) -> np.ndarray:
-    """Move the smallest helpful group from the split that can best spare it, until every wanted split has both classes."""
+    """Move the smallest possible groups so that every wanted split has leaks and others.
+
+    Shape:
+        chosen [G] split numbers, counts [G, labels], leak [labels] -> split numbers [G]
+    """
     has = np.stack([counts[:, leak].sum(1), counts[:, ~leak].sum(1)], axis=1) > 0  # [G, 2]
     chosen = chosen.copy()
     for split in wanted:
@@ -112,7 +124,7 @@ def give_both_classes(
 
 
 def _can_spare(group: int, chosen: np.ndarray, has: np.ndarray) -> bool:
-    """Would the split that holds this group still have every class that it has now?"""
+    """Whether the split of this group would keep both of its classes without it."""
     others = (chosen == chosen[group]) & (np.arange(len(chosen)) != group)
     return bool((has[others].any(0) | ~has[group]).all())
 
@@ -120,33 +132,37 @@ def _can_spare(group: int, chosen: np.ndarray, has: np.ndarray) -> bool:
 def _check_groups(
     recordings: Sequence[SourceRecording], splits: Sequence[str], settings: SplitConfig
 ) -> None:
-    """No group in two splits; can fail only for splits that the source gave."""
-    where: dict[tuple[str, ...], set[str]] = defaultdict(set)
+    """Refuse groups in two splits, which only splits given by the source can cause."""
+    splits_of: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for key, split in zip(group_keys(recordings, settings.group_by), splits, strict=True):
-        where[key].add(split)
+        splits_of[key].add(split)
     torn = [
-        f"{'/'.join(key)} in {' and '.join(sorted(found))}"
-        for key, found in where.items()
-        if len(found) > 1
+        f"{'/'.join(key)} in {' and '.join(sorted(names))}"
+        for key, names in splits_of.items()
+        if len(names) > 1
     ]
     if torn:
         raise InputError(
-            f"{len(torn)} of {len(where)} groups (split.group_by={settings.group_by}) lie in more than one split: "
-            f"{first_few(torn)}."
+            f"{len(torn)} of {len(splits_of)} groups (split.group_by={settings.group_by}) lie in "
+            f"more than one split: {first_few(torn)}. Change the splits in the source, or remove "
+            "them, so that build divides the groups."
         )
 
 
 def check_both_classes(
     rows: Sequence[tuple[str, str]], settings: SplitConfig, leak_label: str, given: bool
 ) -> None:
-    """`rows` are (split, label) of what is kept. Raises `InputError` with a count per split and label."""
+    """Check that every split has leaks and others; `rows` are (split, label) of each recording.
+
+    Raises:
+        InputError: with the counts by split and label.
+    """
     counts = Counter(rows)
     labels = sorted({label for _, label in rows})
-    wanted = (
-        sorted({split for split, _ in rows})
-        if given
-        else [s for s, r in zip(SPLITS, settings.ratios, strict=True) if r > 0]
-    )
+    if given:
+        wanted = sorted({split for split, _ in rows})
+    else:
+        wanted = [s for s, ratio in zip(SPLITS, settings.ratios, strict=True) if ratio > 0]
     faulty = []
     for split in wanted:
         leaks = counts[(split, leak_label)]
@@ -159,6 +175,7 @@ def check_both_classes(
             for s in SPLITS
         )
         raise InputError(
-            f"Every split needs leak and other recordings, but {' and '.join(faulty)}. Counts: {table}. "
-            "Add recordings, choose other split.ratios (0 leaves a split out), or a finer split.group_by."
+            f"Every split needs leak and other recordings, but {' and '.join(faulty)}. "
+            f"Counts: {table}. Add recordings, choose other split.ratios (0 leaves a split out), "
+            "or a finer split.group_by."
         )

@@ -1,39 +1,64 @@
-"""Surrogates of a store's leak recordings: a file of their own beside train, which nothing but training reads.
+"""Surrogates of a store's leak recordings, in a file beside train that only training reads.
 
-They are no recordings: every count, score, audit and cross-validation opens train, val and test, and never meets one.
+They are no recordings: scores, audits and cross-validation open train, val and test alone.
 """
 
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
 
 from leakdet._parallel import in_order
 from leakdet._progress import Advance
-from leakdet.building.extraction import Hearing
+from leakdet.building.build_report import BuildReport
+from leakdet.building.extraction import Extractor
 from leakdet.building.sources import LeftOut, SourceRecording
+from leakdet.config import BuildConfig
+from leakdet.storage.opening import SURROGATES
 from leakdet.storage.writer import SplitWriter
 
 
-def hear_surrogates(
+def write_surrogates(
     recordings: Sequence[SourceRecording],
-    writer: SplitWriter,
-    work: Hearing,
-    each: int,
-    workers: int,
+    train: SplitWriter,
+    extract: Extractor,
+    config: BuildConfig,
+    report: BuildReport,
+    suffix: str,
 ) -> None:
-    """Fill the writer with `each` surrogates of every one of `recordings`, which were heard before and are in train."""
-    made = [
+    """Write `config.surrogates` surrogates of each leak recording that is in train."""
+    leaks = {row.recording_id for row in train.rows if row.label == report.leak_label}
+    surrogates = [
         replace(
             recording,
             recording_id=f"{recording.recording_id}#surrogate{number}",
             surrogate_of=recording.recording_id,
         )
         for recording in recordings
-        for number in range(1, each + 1)
+        if recording.recording_id in leaks
+        for number in range(1, config.surrogates + 1)
     ]
-    with Advance("surrogates", len(made), "recordings") as progress:
-        for _, heard in in_order(work, made, workers):
+    writer = SplitWriter(
+        extract.folder,
+        SURROGATES,
+        report.signal,
+        config.waveform,
+        config.split.group_by,
+        train.columns,
+    )
+    with ExitStack() as stack:
+        stack.callback(writer.discard)
+        _extract_into(writer, surrogates, extract, config.workers)
+        report.surrogates = len(writer.rows)
+        path = extract.folder / f"{SURROGATES}{suffix}.h5"
+        writer.write(path, report.label_names, report.leak_label, config.compression)
+
+
+def _extract_into(
+    writer: SplitWriter, surrogates: Sequence[SourceRecording], extract: Extractor, workers: int
+) -> None:
+    with Advance("surrogates", len(surrogates), "recordings") as progress:
+        for _, extracted in in_order(extract, surrogates, workers):
             progress.step()
-            if not isinstance(heard, LeftOut):
-                with closing(heard):
-                    writer.add(heard.row, heard.mel, heard.sound)
+            if not isinstance(extracted, LeftOut):
+                with closing(extracted):
+                    writer.add(extracted.row, extracted.mel, extracted.sound)

@@ -1,0 +1,87 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+
+from leakdet.acoustics.mel import LogMel
+from leakdet.acoustics.windows import MelStream
+from leakdet.building.extraction import ExtractedRecording, Extractor, mel_stream
+from leakdet.building.sources import LeftOut, SourceRecording
+from leakdet.config import SignalConfig
+
+
+def extractor(folder: Path, signal: SignalConfig, waveform: str = "none") -> Extractor:
+    return Extractor(LogMel(signal), waveform, folder, folder.parent / "store")
+
+
+def read(spool) -> bytes:
+    spool.seek(0)
+    return spool.read()
+
+
+def test_mel_and_facts_are_those_of_the_audio(tmp_path: Path, signal, recording_of):
+    recording = recording_of("a.wav", 1.3, groups={"site": "x"}, weight=0.5)
+    extracted = extractor(tmp_path / "elsewhere", signal)
+    (tmp_path / "elsewhere").mkdir()
+    result = extracted(recording)
+    stream = MelStream(recording.path, LogMel(signal))
+    mel = torch.cat([block.mel for block in stream]).numpy()
+    assert isinstance(result, ExtractedRecording)
+    assert read(result.mel) == mel.tobytes()
+    assert result.row.windows == len(mel)
+    assert (result.row.duration_s, result.row.content_sha256) == (
+        stream.facts.duration_s,
+        stream.facts.content_sha256,
+    )
+    assert (result.row.groups, result.row.weight) == ({"site": "x"}, 0.5)
+    assert result.row.path == str(recording.path)
+    assert result.sound is None
+    result.close()
+    assert result.mel.closed
+
+
+@pytest.mark.parametrize(("waveform", "dtype"), [("float32", np.float32), ("int16", "<i2")])
+@pytest.mark.parametrize("seconds", [0.05, 1.0, 1.35, 9.7])
+def test_overlapping_windows_store_their_sound_once(
+    tmp_path: Path, signal, recording_of, waveform: str, dtype, seconds: float
+):
+    recording = recording_of("a.wav", seconds)
+    result = extractor(tmp_path, signal, waveform)(recording)
+    original = soundfile.read(recording.path, dtype="float32")[0]
+    sound = np.frombuffer(read(result.sound), dtype).astype(np.float32)
+    sound = sound / 32768 if waveform == "int16" else sound
+    assert len(original) - len(sound) in range(signal.window_samples // 2 + 1)
+    np.testing.assert_allclose(sound, original[: len(sound)], atol=2**-16)
+
+
+def test_what_cannot_be_decoded_is_left_out_and_leaves_no_file(tmp_path: Path, signal):
+    (tmp_path / "text.wav").write_text("no sound")
+    recording = SourceRecording("text.wav", tmp_path / "text.wav", "LEAK")
+    result = extractor(tmp_path, signal, "int16")(recording)
+    assert isinstance(result, LeftOut)
+    assert result.reason.startswith("not readable as audio")
+    assert [path.name for path in tmp_path.iterdir()] == ["text.wav"]
+
+
+def test_audio_inside_the_new_store_is_named_by_its_final_place(
+    tmp_path: Path, signal, recording_of
+):
+    recording = recording_of("building/audio/a.wav")
+    result = extractor(tmp_path / "building", signal)(recording)
+    assert result.row.path == str(tmp_path / "store" / "audio" / "a.wav")
+
+
+def test_a_surrogate_has_another_mel_and_another_hash_but_the_same_facts(
+    tmp_path: Path, signal, recording_of
+):
+    recording = recording_of("a.wav")
+    surrogate = recording_of("a.wav", surrogate_of="a.wav")
+    first, second = (extractor(tmp_path, signal)(each) for each in (recording, surrogate))
+    assert read(first.mel) != read(second.mel)
+    assert first.row.content_sha256 != second.row.content_sha256
+    assert (second.row.flags, second.row.surrogate_of) == (["surrogate"], "a.wav")
+    assert first.row.rms_dbfs == second.row.rms_dbfs
+    again = torch.cat([b.mel for b in mel_stream(recording.path, LogMel(signal), "a.wav")])
+    assert again.numpy().tobytes() == read(second.mel)

@@ -1,0 +1,65 @@
+from pathlib import Path
+
+import pytest
+
+from leakdet.building.header_scan import scan_headers
+from leakdet.building.sources import LeftOut, Source, SourceRecording
+from leakdet.config import BuildConfig, SignalConfig
+from leakdet.errors import InputError
+
+
+def source_of(*paths: Path) -> Source:
+    recordings = [SourceRecording(path.name, path, "LEAK") for path in paths]
+    return Source(recordings, [LeftOut("stray.wav", "not in a label folder")])
+
+
+def scan(source: Source, **signal: object):
+    return scan_headers(source, BuildConfig("audio", "store", SignalConfig(**signal)))
+
+
+def test_what_is_no_audio_or_listed_twice_is_left_out(tmp_path: Path, write_sound):
+    sound, text = write_sound("a.wav"), tmp_path / "text.wav"
+    text.write_text("no sound")
+    result = scan(source_of(sound, text, sound))
+    assert [recording.path for recording in result.readable] == [sound]
+    assert [(item.path, item.reason) for item in result.left_out] == [
+        ("stray.wav", "not in a label folder"),
+        ("text.wav", "not readable as audio: Format not recognised"),
+        ("a.wav", "listed twice"),
+    ]
+
+
+def test_a_source_without_audio_is_refused(tmp_path: Path):
+    (tmp_path / "empty.wav").touch()
+    with pytest.raises(InputError, match=r"^audio: none of 1 files is readable audio; first: "):
+        scan(Source([SourceRecording("empty.wav", tmp_path / "empty.wav", "LEAK")], []))
+
+
+@pytest.mark.parametrize(
+    ("rates_hz", "fmax_hz", "remark"),
+    [
+        (
+            [16000, 48000],
+            8000.0,
+            "Frequencies up to 8000 Hz are used "
+            "(half of the 16 kHz to which recordings are resampled).",
+        ),
+        (
+            [48000, 1500, 48000],
+            750.0,
+            "Frequencies up to 750 Hz are used "
+            "(half of 1.5 kHz, the lowest sample rate, that of 1 of 3 recordings).",
+        ),
+    ],
+)
+def test_auto_becomes_what_every_recording_has(
+    rates_hz: list[int], fmax_hz: float, remark: str, write_sound
+):
+    paths = [write_sound(f"{n}.wav", 0.1, rate_hz) for n, rate_hz in enumerate(rates_hz)]
+    result = scan(source_of(*paths))
+    assert (result.signal.fmax_hz, result.remarks) == (fmax_hz, [remark])
+
+
+def test_a_given_fmax_stays(write_sound):
+    result = scan(source_of(write_sound("a.wav", 0.1, 1500)), fmax_hz=6000)
+    assert (result.signal.fmax_hz, result.remarks) == (6000.0, [])
