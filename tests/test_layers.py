@@ -273,13 +273,6 @@ WITHOUT_A_TEST = set(
     _processes.py
     _progress.py
     _screen.py
-    building/build_report.py
-    building/builder.py
-    building/demo_store.py
-    building/extraction.py
-    building/header_scan.py
-    building/shard_merge.py
-    building/surrogate_split.py
     crossvalidation/fold_files.py
     crossvalidation/pooled_folds.py
     detection/detector.py

@@ -4,9 +4,10 @@ from leakdet.building.build_report import BuildReport
 from leakdet.building.duplicates import DuplicateFilter
 from leakdet.building.sources import SourceRecording
 from leakdet.config import SignalConfig
+from leakdet.storage.writer import SplitWriter
 
 
-class Writer:
+class Writer(SplitWriter):
     """Records what is removed."""
 
     def __init__(self) -> None:

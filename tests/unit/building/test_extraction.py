@@ -1,4 +1,7 @@
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,8 +15,19 @@ from leakdet.building.sources import LeftOut, SourceRecording
 from leakdet.config import SignalConfig
 
 
-def extractor(folder: Path, signal: SignalConfig, waveform: str = "none") -> Extractor:
-    return Extractor(LogMel(signal), waveform, folder, folder.parent / "store")
+@pytest.fixture
+def extract(signal: SignalConfig) -> Iterator[Callable[..., Any]]:
+    """`extract(folder, recording, waveform="none")`; what it returns is closed at the end."""
+    with ExitStack() as stack:
+
+        def one(folder: Path, recording: SourceRecording, waveform: str = "none") -> Any:
+            run = Extractor(LogMel(signal), waveform, folder, folder.parent / "store")
+            result = run(recording)
+            if isinstance(result, ExtractedRecording):
+                stack.callback(result.close)
+            return result
+
+        yield one
 
 
 def read(spool) -> bytes:
@@ -21,11 +35,10 @@ def read(spool) -> bytes:
     return spool.read()
 
 
-def test_mel_and_facts_are_those_of_the_audio(tmp_path: Path, signal, recording_of):
+def test_mel_and_facts_are_those_of_the_audio(tmp_path: Path, signal, recording_of, extract):
     recording = recording_of("a.wav", 1.3, groups={"site": "x"}, weight=0.5)
-    extracted = extractor(tmp_path / "elsewhere", signal)
     (tmp_path / "elsewhere").mkdir()
-    result = extracted(recording)
+    result = extract(tmp_path / "elsewhere", recording)
     stream = MelStream(recording.path, LogMel(signal))
     mel = torch.cat([block.mel for block in stream]).numpy()
     assert isinstance(result, ExtractedRecording)
@@ -45,10 +58,10 @@ def test_mel_and_facts_are_those_of_the_audio(tmp_path: Path, signal, recording_
 @pytest.mark.parametrize(("waveform", "dtype"), [("float32", np.float32), ("int16", "<i2")])
 @pytest.mark.parametrize("seconds", [0.05, 1.0, 1.35, 9.7])
 def test_overlapping_windows_store_their_sound_once(
-    tmp_path: Path, signal, recording_of, waveform: str, dtype, seconds: float
+    tmp_path: Path, signal, recording_of, extract, waveform: str, dtype, seconds: float
 ):
     recording = recording_of("a.wav", seconds)
-    result = extractor(tmp_path, signal, waveform)(recording)
+    result = extract(tmp_path, recording, waveform)
     original = soundfile.read(recording.path, dtype="float32")[0]
     sound = np.frombuffer(read(result.sound), dtype).astype(np.float32)
     sound = sound / 32768 if waveform == "int16" else sound
@@ -56,29 +69,29 @@ def test_overlapping_windows_store_their_sound_once(
     np.testing.assert_allclose(sound, original[: len(sound)], atol=2**-16)
 
 
-def test_what_cannot_be_decoded_is_left_out_and_leaves_no_file(tmp_path: Path, signal):
+def test_what_cannot_be_decoded_is_left_out_and_leaves_no_file(tmp_path: Path, extract):
     (tmp_path / "text.wav").write_text("no sound")
     recording = SourceRecording("text.wav", tmp_path / "text.wav", "LEAK")
-    result = extractor(tmp_path, signal, "int16")(recording)
+    result = extract(tmp_path, recording, "int16")
     assert isinstance(result, LeftOut)
     assert result.reason.startswith("not readable as audio")
     assert [path.name for path in tmp_path.iterdir()] == ["text.wav"]
 
 
 def test_audio_inside_the_new_store_is_named_by_its_final_place(
-    tmp_path: Path, signal, recording_of
+    tmp_path: Path, recording_of, extract
 ):
     recording = recording_of("building/audio/a.wav")
-    result = extractor(tmp_path / "building", signal)(recording)
+    result = extract(tmp_path / "building", recording)
     assert result.row.path == str(tmp_path / "store" / "audio" / "a.wav")
 
 
 def test_a_surrogate_has_another_mel_and_another_hash_but_the_same_facts(
-    tmp_path: Path, signal, recording_of
+    tmp_path: Path, signal, recording_of, extract
 ):
     recording = recording_of("a.wav")
     surrogate = recording_of("a.wav", surrogate_of="a.wav")
-    first, second = (extractor(tmp_path, signal)(each) for each in (recording, surrogate))
+    first, second = (extract(tmp_path, each) for each in (recording, surrogate))
     assert read(first.mel) != read(second.mel)
     assert first.row.content_sha256 != second.row.content_sha256
     assert (second.row.flags, second.row.surrogate_of) == (["surrogate"], "a.wav")
