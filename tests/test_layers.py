@@ -273,8 +273,6 @@ WITHOUT_A_TEST = set(
     _processes.py
     _progress.py
     _screen.py
-    crossvalidation/fold_files.py
-    crossvalidation/pooled_folds.py
     detection/detector.py
     detection/pooling.py
     detection/ranking.py

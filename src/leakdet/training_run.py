@@ -97,7 +97,7 @@ def train_in(
     best = load_mel_detector(best_checkpoint(trainer), trust_network=config.network.name)
     recordings, audited = _evaluate(config, data, best)
     content = _save(data, best, recordings, audited, folder)
-    _figures(trainer, recordings["val"], content, folder)
+    _figures(trainer, content, folder)
     return content
 
 
@@ -196,22 +196,15 @@ def _save(
     return content
 
 
-def _figures(trainer: Any, val: "ScoredRecordings", metrics: dict[str, Any], folder: Path) -> None:
+def _figures(trainer: Any, metrics: dict[str, Any], folder: Path) -> None:
     """The run as figures: PNG in its folder, and in TensorBoard where that is on."""
     from lightning.pytorch.loggers import TensorBoardLogger
 
     from leakdet.reporting.training_figures import read_history, write_training_figures
     from leakdet.training import log_names
 
-    recording = metrics["val"]["recording"]
-    pixels = write_training_figures(
-        read_history(folder / log_names.HISTORY),
-        (recording["tn"], recording["fp"], recording["fn"], recording["tp"]),
-        val.score,
-        val.is_leak,
-        metrics["decision_rule"]["threshold"],
-        folder / "figures",
-    )
+    history = read_history(folder / log_names.HISTORY)
+    pixels = write_training_figures(history, metrics, folder / "figures")
     for logger in trainer.loggers:
         if isinstance(logger, TensorBoardLogger):
             for name, image in pixels.items():

@@ -14,7 +14,7 @@ from scipy.stats import binomtest
 
 from leakdet.detection.ranking import rank
 from leakdet.errors import SettingsError
-from leakdet.evaluation.metrics import RATES, binary_metrics, metric_values, score_set
+from leakdet.evaluation.metrics import RATES, binary_metrics, score_set
 
 LEVEL = 0.95
 FEW_GROUPS = 10
@@ -120,11 +120,11 @@ def bootstrap_intervals(
     intervals: dict[str, Any] = dict.fromkeys(RATES)
     if plan.units < 2 or not keys:
         return intervals | {"note": f"no interval can be drawn from {plan.units} {plan.name}"}
-    # Without groups all rows are drawn alike, so the weights need not be sorted as the rows are.
-    blocks = [
-        metric_values(score_set(ranking, threshold, weights), keys)
-        for weights in plan.draws(len(scores), replicates, seed)
-    ]
+    blocks = []
+    for weights in plan.draws(len(scores), replicates, seed):
+        # Without groups all rows are drawn alike, so the weights need not be sorted as the rows are.
+        rows = score_set(ranking, threshold, weights)
+        blocks.append({key: RATES[key](rows) for key in keys})
     lost = []
     for key in keys:
         values = np.concatenate([block[key] for block in blocks])

@@ -4,7 +4,7 @@ Recordings and windows, one set of scores and thousands of bootstrap replicates 
 functions: each reads weighted counts at the cuts of one `Ranking`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -176,14 +176,12 @@ def binary_metrics(
     is_leak: Bool[np.ndarray, " N"],
     threshold: float,
     *,
-    counts: Int[np.ndarray, " N"] | None = None,
     probabilities: bool = True,
 ) -> dict[str, Any]:
     """Every metric of `score >= threshold` and of the ranking, leak being the positive class.
 
-    `counts` says how often each row counts (None: once). Scores are probabilities in [0, 1]; with
-    `probabilities=False` any finite numbers, such as a loudness, without Brier score and
-    calibration error.
+    Scores are probabilities in [0, 1]; with `probabilities=False` any finite numbers, such as a
+    loudness, without Brier score and calibration error.
 
     Returns the counts of `COUNTS` (int), the metrics of `RATES` and `smallest_resolvable_fpr` = 1 /
     negatives (float, None where undefined) and `undefined`: {key: reason}. Definitions are
@@ -193,8 +191,7 @@ def binary_metrics(
     [0, 1].
     """
     ranking = rank(scores, is_leak, probabilities=probabilities)
-    weights = None if counts is None else counts[ranking.order].astype(np.int64)[None]
-    rows = score_set(ranking, threshold, weights)
+    rows = score_set(ranking, threshold)
     table = _counts(rows)
     undefined = undefined_reasons(table, probabilities=probabilities)
     for key, metric in RATES.items():
@@ -229,11 +226,6 @@ def undefined_reasons(table: dict[str, Any], *, probabilities: bool = True) -> d
         reason = f"none of {negatives} rows is a leak"
         reasons |= dict.fromkeys((*_OF_BOTH_CLASSES, *_OF_LEAKS), reason)
     return reasons
-
-
-def metric_values(rows: ScoreSet, keys: Iterable[str]) -> dict[str, Float[np.ndarray, " B"]]:
-    """Metrics of `RATES` under every weighting, NaN where a weighting leaves one undefined."""
-    return {key: RATES[key](rows) for key in keys}
 
 
 def auroc(scores: Float[np.ndarray, " N"], is_leak: Bool[np.ndarray, " N"]) -> float | None:

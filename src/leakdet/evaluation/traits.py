@@ -7,18 +7,15 @@ from dataclasses import dataclass, field
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
-from leakdet.acoustics.hum import MAINS_HZ, mains_hum_db
+from leakdet.acoustics.hum import MAINS_HZ
 from leakdet.acoustics.mel import band_centres_hz
 from leakdet.config import SignalConfig
 from leakdet.evaluation.recording_media import texts_or_none
-from leakdet.storage.hdf5 import open_h5
 from leakdet.storage.store import StoreSplit
-from leakdet.storage.views import places_of
 
 MAX_WINDOWS = 40  # per recording: enough for its mean spectrum
 MAX_WINDOWS_IN_ALL = 200_000
 BLOCK_WINDOWS = 2048
-MAX_SOUND_S = 10
 TIME_COLUMNS = ("timestamp", "time", "recorded_at", "datetime", "date")
 VISIT_COLUMNS = ("session", "visit", "campaign", "day", "date")
 
@@ -53,7 +50,7 @@ class Traits:
 
 
 def traits_of(split: StoreSplit) -> Traits:
-    """Compute every trait. Reads some of the windows, and sound where it is stored."""
+    """Compute every trait. Reads some of the windows."""
     bands, level_db, recording = _bands(split)
     groups = {name: values for name, values in split.groups.items() if len(np.unique(values)) > 1}
     traits = Traits(bands, recording, groups, texts_or_none(split, "content_sha256"))
@@ -133,10 +130,6 @@ def _add_mains_hum(traits: Traits, split: StoreSplit) -> None:
     if np.isfinite(hum_db).all():
         traits.add("mains_hum", hum_db, "measured on the audio when the store was built")
         return
-    measured = [max(mains_hum_db(sound, rate_hz)) for sound, rate_hz in stored_sound(split)]
-    if len(measured) == split.recordings:
-        traits.add("mains_hum", np.array(measured), "the stored waveform")
-        return
     signal = split.signal
     if signal is not None and signal.fmin_hz < MAINS_HZ[0]:
         band = np.abs(band_centres_hz(signal) - MAINS_HZ[1]).argmin()
@@ -145,23 +138,8 @@ def _add_mains_hum(traits: Traits, split: StoreSplit) -> None:
         return
     reason = f"the mel starts at {signal.fmin_hz:g} Hz" if signal else "the mel's bands are unknown"
     traits.missing["mains_hum"] = (
-        f"the store has no mains_hum_50_db, {reason}, and no sound is stored: build it again from "
-        "the audio"
+        f"the store has no mains_hum_50_db, and {reason}: build it again from the audio"
     )
-
-
-def stored_sound(split: StoreSplit) -> Iterator[tuple[Float[np.ndarray, " N"], int]]:
-    """The first 10 s of each recording's stored sound, with its rate in Hz; nothing if none is."""
-    if split.signal is None:
-        return
-    rate_hz = split.signal.sample_rate_hz
-    for path, row in places_of(split):
-        with open_h5(path) as file:
-            if "waveform" not in file:
-                return
-            start, stop = file["waveform_offsets"][row : row + 2]
-            sound = file["waveform"][start : min(stop, start + MAX_SOUND_S * rate_hz)]
-            yield sound.astype(np.float32), rate_hz
 
 
 # --- from names

@@ -82,7 +82,7 @@ def expectation(table: Mapping[str, Any]) -> str | None:
         return None
     return (
         f"At places like these, expect it to find {percent_range(recall)} of the leaks and to "
-        f"raise a false alarm at {percent_range(fpr)} of the places without one (95 % intervals)."
+        f"raise a false alarm at {percent_range(fpr)} of the places without one (95\u00a0% intervals)."
     )
 
 

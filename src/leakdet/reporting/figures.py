@@ -11,11 +11,17 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from leakdet.reporting.training_figures import learning_curve
+from leakdet.reporting.training_figures import (
+    GREY,
+    LEAK,
+    QUIET,
+    learning_curve,
+    score_histogram,
+)
 
-SIZE_IN = (4.6, 3.6)
+SVG_SIZE_IN = (4.6, 3.6)
 
-LEAK, QUIET, GREY, INK = "#c2410c", "#1d6fa5", "#6b7280", "#1f2937"
+INK = "#1f2937"
 LegendPlace = Literal["lower left", "lower right", "upper left"]
 STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
@@ -50,7 +56,7 @@ def svg(figure: Figure, description: str) -> str:
 
 
 def _axes() -> tuple[Figure, Axes]:
-    figure = Figure(figsize=SIZE_IN, layout="constrained")
+    figure = Figure(figsize=SVG_SIZE_IN, layout="constrained")
     return figure, figure.add_subplot()
 
 
@@ -110,33 +116,9 @@ def _unit_square(axes: Axes, place: LegendPlace) -> None:
 
 
 def histogram_figure(histogram: Mapping[str, Sequence[float]], threshold: float | None) -> str:
-    """Scores of leaks above, of the rest below; hatched on the wrong side of a single threshold."""
+    """Scores of leaks and of the rest; hatched on the wrong side of a single threshold."""
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=SIZE_IN, layout="constrained")
-        upper, lower = figure.subplots(2, sharex=True)
-        edges = histogram["edges"]
-        width = edges[1] - edges[0]
-        for axes, key, colour, name in (
-            (upper, "leak", LEAK, "with a leak"),
-            (lower, "no_leak", QUIET, "without"),
-        ):
-            bars = axes.bar(
-                edges[:-1], histogram[key], width, align="edge", color=colour, edgecolor="white"
-            )
-            axes.set_ylabel(name)
-            axes.yaxis.get_major_locator().set_params(integer=True)
-            if threshold is None:
-                continue
-            axes.axvline(threshold, color=INK, linewidth=1.5)
-            for bar, left in zip(bars, edges[:-1], strict=True):
-                middle = left + width / 2
-                if (middle < threshold) == (key == "leak"):
-                    bar.set(facecolor="white", edgecolor=colour, hatch="////")
-        lower.set(xlabel="score of a recording", xlim=(0, 1))
-        if threshold is not None:
-            upper.set_title(
-                f"threshold {threshold:.2f}; hatched: wrong verdicts", fontsize=11, color=INK
-            )
+        figure = score_histogram(histogram, threshold, SVG_SIZE_IN)
         return svg(figure, "Histograms of the scores of recordings with and without a leak.")
 
 
@@ -169,5 +151,5 @@ def reliability_figure(bins: Sequence[Mapping[str, Any]]) -> str:
 def learning_figure(history: Mapping[str, np.ndarray], best_epoch: int | None) -> str:
     """Learning curves; the epoch whose weights were kept is marked."""
     with mpl.rc_context(STYLE):
-        figure = learning_curve(history, best_epoch, SIZE_IN)
+        figure = learning_curve(history, best_epoch, SVG_SIZE_IN)
         return svg(figure, "Learning curves: losses and validation scores over the epochs.")

@@ -120,25 +120,7 @@ def _cell(table: Mapping[str, Any], key: str) -> str:
     return number(value) + (f" ({number_range(interval)})" if interval else "")
 
 
-def group_cells(row: Mapping[str, Any]) -> dict[str, str]:
-    """A group's row as texts."""
-    intervals = row["intervals"]
-    return {
-        "value": row["value"] or "(not given)",
-        "wrong": f"{row['errors']} of {row['n']}",
-        "wrong_range": percent_range(intervals["error_rate"]),
-        "missed": f"{row['fn']} of {row['positives']}" if row["positives"] else "no leaks",
-        "alarms": f"{row['fp']} of {row['negatives']}" if row["negatives"] else "only leaks",
-        "recall": percent(row["recall"]),
-        "recall_range": percent_range(intervals["recall"]),
-        "fpr": percent(row["fpr"]),
-        "fpr_range": percent_range(intervals["fpr"]),
-        "f1": number(row["f1"]),
-        "f1_range": number_range(intervals["f1"]),
-    }
-
-
-def audit_cells(audit: Mapping[str, Any], table: Mapping[str, Any]) -> list[dict[str, str]]:
+def audit_rows(audit: Mapping[str, Any], table: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The detector among the baselines that need no network, by falling AUROC."""
     detector = {
         "name": "the detector",
@@ -146,14 +128,4 @@ def audit_cells(audit: Mapping[str, Any], table: Mapping[str, Any]) -> list[dict
         "auroc": table["auroc"],
         "interval": table["intervals"]["auroc"],
     }
-    rows = sorted([detector, *audit["rows"]], key=lambda row: -(row["auroc"] or 0.0))
-    return [
-        {
-            "name": row["name"],
-            "explanation": row["explanation"],
-            "auroc": number(row["auroc"]),
-            "range": number_range(row["interval"]),
-            "width": f"{100 * (row['auroc'] or 0.0):.0f}",
-        }
-        for row in rows
-    ]
+    return sorted([detector, *audit["rows"]], key=lambda row: -(row["auroc"] or 0.0))

@@ -11,11 +11,18 @@ from leakdet.evaluation.metrics_json import write_metrics
 from leakdet.evaluation.scored_recordings import write_recordings
 from leakdet.reporting import figures
 from leakdet.reporting.conclusion import cautions, expectation, verdict
-from leakdet.reporting.number_tables import all_numbers, audit_cells, cards, digs, group_cells
+from leakdet.reporting.number_tables import all_numbers, audit_rows, cards, digs
 from leakdet.reporting.recording_rows import OUTCOMES, report_rows
 from leakdet.reporting.report_input import ReportInput
 from leakdet.reporting.training_figures import read_history
-from leakdet.reporting.wording import counted, flattened
+from leakdet.reporting.wording import (
+    counted,
+    flattened,
+    number,
+    number_range,
+    percent,
+    percent_range,
+)
 from leakdet.storage.atomic import whole_file
 from leakdet.storage.store import SPLITS
 
@@ -60,6 +67,8 @@ def render(material: ReportInput) -> str:
         lstrip_blocks=True,
     )
     environment.globals["include_raw"] = lambda name: (page / name).read_text(encoding="utf-8")
+    texts = (counted, number, number_range, percent, percent_range)
+    environment.filters |= {function.__name__: function for function in texts}
     return environment.get_template("report.html.j2").render(_context(material))
 
 
@@ -80,17 +89,13 @@ def _context(material: ReportInput) -> dict[str, Any]:
         "expectation": expectation(table),
         "cautions": cautions(split, table, metrics),
         "table": table,
-        "counted": counted,
         "cards": cards(table),
         "digs": digs(table),
         "figures": _figures(material),
-        "groups": {
-            column: [group_cells(row) for row in group_rows]
-            for column, group_rows in groups["columns"].items()
-        },
+        "groups": groups["columns"],
         "groups_left_out": groups["left_out"],
         "group_sentence": worst_sentence(groups),
-        "audit": audit_cells(audit, table) if audit else None,
+        "audit": audit_rows(audit, table) if audit else None,
         "audit_findings": audit["findings"] if audit else [],
         "comparison": metrics.get("comparison"),
         "rows": rows,
@@ -142,8 +147,8 @@ def _figures(material: ReportInput) -> list[tuple[str, str, str]]:
         drawn.append(
             (
                 "Calibration",
-                "Of recordings with a predicted leak probability of 80 %, 80 % should have a leak. "
-                "Bars are 95 % intervals.",
+                "Of recordings with a predicted leak probability of 80\u00a0%, 80\u00a0% should have "
+                "a leak. Bars are 95\u00a0% intervals.",
                 figures.reliability_figure(curves["reliability"]),
             )
         )

@@ -3,16 +3,17 @@
 import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 SIZE_IN = (6.4, 4.0)
-TRAIN, VAL, LEAK, REST = "#1b6ca8", "#c8553d", "#c8553d", "#7a8b99"
+LEAK, QUIET, GREY = "#c2410c", "#1d6fa5", "#6b7280"
+TRAIN, VAL = QUIET, LEAK
 
 
 def read_history(path: Path) -> dict[str, np.ndarray]:
@@ -36,7 +37,7 @@ def learning_curve(
     _curve(upper, history, "train/loss", "train loss", TRAIN, "-")
     _curve(upper, history, "val/loss", "val loss", VAL, "--")
     _curve(lower, history, "val/recording_f1", "F1", VAL, "-")
-    _curve(lower, history, "val/recording_auroc", "AUROC", REST, ":")
+    _curve(lower, history, "val/recording_auroc", "AUROC", GREY, ":")
     for axes in (upper, lower):
         if axes.lines:
             axes.legend(loc="best")
@@ -103,25 +104,32 @@ def confusion(tn: int, fp: int, fn: int, tp: int) -> Figure:
     return figure
 
 
-def probabilities(
-    scores: Float[np.ndarray, " R"], is_leak: Bool[np.ndarray, " R"], threshold: float
+def score_histogram(
+    histogram: Mapping[str, Sequence[float]],
+    threshold: float | None,
+    size_in: tuple[float, float] = SIZE_IN,
 ) -> Figure:
-    """Stacked histogram of the recordings' scores with the threshold."""
-    figure = Figure(SIZE_IN, layout="constrained")
-    axes = figure.subplots()
-    bins = np.linspace(0, 1, 21).tolist()
-    axes.hist(
-        [scores[~is_leak], scores[is_leak]],
-        bins,
-        label=["no leak", "leak"],
-        color=[REST, LEAK],
-        stacked=True,
-    )
-    axes.axvline(
-        threshold, color="black", linestyle="--", linewidth=1, label=f"threshold {threshold:.3f}"
-    )
-    axes.set(xlabel="leak_prob of the recording", ylabel="recordings", xlim=(0, 1))
-    axes.legend()
+    """Scores of leaks above, of the rest below; hatched on the wrong side of a single threshold."""
+    figure = Figure(size_in, layout="constrained")
+    upper, lower = figure.subplots(2, sharex=True)
+    edges = np.asarray(histogram["edges"])
+    width = edges[1] - edges[0]
+    rows = ((upper, "leak", LEAK, "with a leak"), (lower, "no_leak", QUIET, "without"))
+    for axes, key, colour, name in rows:
+        bars = axes.bar(
+            edges[:-1], histogram[key], width, align="edge", color=colour, edgecolor="white"
+        )
+        axes.set_ylabel(name)
+        axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+        if threshold is None:
+            continue
+        axes.axvline(threshold, color="black", linewidth=1.5)
+        for bar, middle in zip(bars, edges[:-1] + width / 2, strict=True):
+            if (middle < threshold) == (key == "leak"):
+                bar.set(facecolor="white", edgecolor=colour, hatch="////")
+    lower.set(xlabel="score of a recording", xlim=(0, 1))
+    if threshold is not None:
+        upper.set_title(f"threshold {threshold:.2f}; hatched: wrong verdicts", fontsize=11)
     return figure
 
 
@@ -154,7 +162,7 @@ def gradient_norms(history: Mapping[str, Sequence[float] | np.ndarray]) -> Figur
     axes = figure.subplots()
     epoch = np.asarray(history["epoch"]) + 1
     axes.plot(epoch, history["gradient/norm_mean"], color=TRAIN, marker=".", label="mean")
-    axes.plot(epoch, history["gradient/norm_max"], color=REST, marker=".", label="largest")
+    axes.plot(epoch, history["gradient/norm_max"], color=GREY, marker=".", label="largest")
     axes.set(xlabel="epoch", ylabel="gradient norm", yscale="log")
     _whole_epochs(axes)
     axes.legend()
@@ -166,7 +174,7 @@ def rate_finder(path: Path) -> Figure:
     trace = np.genfromtxt(path, delimiter=",", names=True)
     figure = Figure(SIZE_IN, layout="constrained")
     axes = figure.subplots()
-    axes.plot(trace["lr"], trace["loss"], color=REST, linewidth=0.8, label="loss")
+    axes.plot(trace["lr"], trace["loss"], color=GREY, linewidth=0.8, label="loss")
     axes.plot(trace["lr"], trace["smoothed"], color=TRAIN, label="smoothed")
     for rate in trace["lr"][trace["chosen"] == 1]:
         axes.axvline(rate, color=LEAK, linestyle="--", label=f"chosen: {rate:.2g}")
@@ -190,21 +198,17 @@ def batch_size_finder(path: Path) -> Figure:
 
 
 def write_training_figures(
-    history: Mapping[str, np.ndarray],
-    cells: tuple[int, int, int, int],
-    scores: Float[np.ndarray, " R"],
-    is_leak: Bool[np.ndarray, " R"],
-    threshold: float,
-    folder: Path,
+    history: Mapping[str, np.ndarray], metrics: Mapping[str, Any], folder: Path
 ) -> dict[str, np.ndarray]:
     """Write PNGs into `folder` and return their pixels by name, uint8 [height, width, 3].
 
-    `cells` are tn, fp, fn, tp of the validation recordings, `scores` their scores.
+    `metrics` is the content of metrics.json, from which the validation recordings are drawn.
     """
+    val, threshold = metrics["val"], metrics["decision_rule"]["threshold"]
     figures = {
         "learning_curve": learning_curve(history),
-        "confusion": confusion(*cells),
-        "leak_prob": probabilities(scores, is_leak, threshold),
+        "confusion": confusion(*(val["recording"][cell] for cell in ("tn", "fp", "fn", "tp"))),
+        "leak_prob": score_histogram(val["curves"]["histogram"], threshold),
     }
     if "val/leak_prob_bin0" in history:  # absent in runs that an earlier version began
         figures["leak_prob_checks"] = probability_bins(history)

@@ -50,8 +50,8 @@ def test_a_fair_store_raises_no_alarm(audited: Any) -> None:
     assert rows["logistic_regression"]["auroc"] > 0.6  # an honest model hears the bump
     assert rows["class_prior"]["auroc"] == rows["source_rate_hz"]["auroc"] == 0.5
     assert found["not_computed"] == {
-        "mains_hum": "the store has no mains_hum_50_db, the mel starts at 100 Hz, and no sound is "
-        "stored: build it again from the audio"
+        "mains_hum": "the store has no mains_hum_50_db, and the mel starts at 100 Hz: build it "
+        "again from the audio"
     }
 
 

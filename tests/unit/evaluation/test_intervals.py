@@ -7,7 +7,7 @@ from leakdet.detection.ranking import rank
 from leakdet.errors import SettingsError
 from leakdet.evaluation import intervals
 from leakdet.evaluation.intervals import bootstrap_intervals, f1_interval, paired_difference, wilson
-from leakdet.evaluation.metrics import RATES, binary_metrics, metric_values, score_set
+from leakdet.evaluation.metrics import RATES, binary_metrics, score_set
 
 
 def drawn(n, seed=0, gap=0.2, decimals=9):
@@ -21,7 +21,8 @@ def test_weighted_replicates_equal_scoring_the_drawn_rows(decimals):
     scores, is_leak = drawn(40, decimals=decimals)
     ranking = rank(scores, is_leak)
     weights = np.random.default_rng(1).multinomial(40, np.full(40, 1 / 40), size=50)
-    values = metric_values(score_set(ranking, 0.5, weights[:, ranking.order]), RATES)
+    weighted = score_set(ranking, 0.5, weights[:, ranking.order])
+    values = {key: metric(weighted) for key, metric in RATES.items()}
     for row, counts in enumerate(weights):
         drawn_again = np.repeat(np.arange(40), counts)
         expected = binary_metrics(scores[drawn_again], is_leak[drawn_again], 0.5)

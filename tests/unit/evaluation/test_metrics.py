@@ -8,8 +8,18 @@ from hypothesis import strategies as st
 from sklearn import metrics as sk
 from torchmetrics.functional.classification import binary_calibration_error
 
+from leakdet.detection.ranking import rank
 from leakdet.errors import InputError
-from leakdet.evaluation.metrics import COUNTS, FPR_POINTS, RATES, TPR_POINTS, auroc, binary_metrics
+from leakdet.evaluation.metrics import (
+    COUNTS,
+    FPR_POINTS,
+    RATES,
+    TPR_POINTS,
+    auroc,
+    binary_metrics,
+    precision_at,
+    score_set,
+)
 
 
 @st.composite
@@ -100,12 +110,14 @@ def test_every_metric_equals_scikit_learn_on_large_sets(decimals, leak_share):
 
 @settings(max_examples=60, deadline=None)
 @given(labelled(), st.sampled_from([0.25, 0.3]))
-def test_counts_are_repeated_rows(data, threshold):
+def test_weights_count_as_repeated_rows(data, threshold):
     scores, is_leak, counts = data
-    counted = binary_metrics(scores, is_leak, threshold, counts=counts)
+    ranking = rank(scores, is_leak)
+    weighted = score_set(ranking, threshold, counts[ranking.order][None])
     repeated = binary_metrics(np.repeat(scores, counts), np.repeat(is_leak, counts), threshold)
-    assert counted.pop("undefined") == repeated.pop("undefined")
-    assert counted == pytest.approx(repeated, abs=1e-12)
+    for key, metric in RATES.items():
+        if repeated[key] is not None:
+            assert float(metric(weighted)[0]) == pytest.approx(repeated[key], abs=1e-12), key
 
 
 @settings(max_examples=60, deadline=None)
@@ -184,3 +196,12 @@ def test_scores_that_are_no_probabilities():
 def test_auroc_of_any_numbers():
     assert auroc(np.array([-30.0, -20.0, -20.0]), np.array([False, True, False])) == 0.75
     assert auroc(np.array([1.0, 2.0]), np.array([True, True])) is None
+
+
+def test_precision_at_the_share_of_the_rows_is_the_precision():
+    scores, is_leak = drawn(500)
+    table = binary_metrics(scores, is_leak, 0.5)
+    here = precision_at(table["recall"], table["fpr"], table["positives"] / table["n"])
+    assert here == pytest.approx(table["precision"])
+    assert precision_at(table["recall"], table["fpr"], 0.01) < table["precision"]
+    assert precision_at(0.0, 0.0, 0.5) is None

@@ -1,6 +1,5 @@
-from leakdet.evaluation.groups import group_tables
 from leakdet.evaluation.metrics import COUNTS, RATES
-from leakdet.reporting.number_tables import all_numbers, audit_cells, cards, digs, group_cells
+from leakdet.reporting.number_tables import all_numbers, audit_rows, cards, digs
 
 
 def plain(text: str) -> str:
@@ -71,21 +70,11 @@ def test_notes_are_listed_where_there_are_any(scored, report_input):
     assert all_numbers(material.metrics, ["test"])["notes"] == ["test: too narrow"]
 
 
-def test_groups_without_a_class_say_so(scored):
-    recordings = scored(8)
-    recordings.groups = {"site": recordings.label}  # one site with leaks only, one with none
-    groups = group_tables(recordings.groups, recordings.is_leak, recordings.decision)
-    cells = {row["value"]: group_cells(row) for row in groups["columns"]["site"]}
-    assert (cells["NORMAL"]["missed"], cells["NORMAL"]["recall"]) == ("no leaks", "n/a")
-    assert (cells["LEAK"]["alarms"], cells["LEAK"]["fpr"]) == ("only leaks", "n/a")
-
-
 def test_the_detector_stands_among_the_baselines_by_auroc(scored, report_input):
     rows = [
         {"name": name, "explanation": "", "auroc": auroc, "interval": None}
         for name, auroc in (("loudness", 0.99), ("nothing", None), ("chance", 0.5))
     ]
     table = report_input(scored()).tables["recording"] | {"auroc": 0.8}
-    cells = audit_cells({"rows": rows}, table)
-    assert [row["name"] for row in cells] == ["loudness", "the detector", "chance", "nothing"]
-    assert [row["width"] for row in cells] == ["99", "80", "50", "0"]
+    shown = [row["name"] for row in audit_rows({"rows": rows}, table)]
+    assert shown == ["loudness", "the detector", "chance", "nothing"]

@@ -123,3 +123,12 @@ def test_results_are_three_whole_files_and_the_verdict_is_logged(
     names = {"metrics.json", "recordings.csv", "report.html"}
     assert {path.name for path in (tmp_path / "run").iterdir()} == names
     assert "verdict  Tells leaks apart. It found" in messages.text
+
+
+def test_groups_without_a_class_say_so(scored, report_input):
+    recordings = scored(8)
+    recordings.groups = {"site": recordings.label}  # one site with leaks only, one with none
+    html = render(report_input(recordings))
+    assert "<td>no leaks</td>" in html
+    assert "<td>only leaks</td>" in html
+    assert "By site (2)" in html

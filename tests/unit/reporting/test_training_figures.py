@@ -3,13 +3,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from matplotlib.image import imread
+from matplotlib.patches import Rectangle
 
 from leakdet.reporting.training_figures import (
     confusion,
     gradient_norms,
     learning_curve,
-    probabilities,
     read_history,
+    score_histogram,
     write_training_figures,
 )
 
@@ -59,17 +60,33 @@ def test_a_confusion_matrix_has_true_in_rows() -> None:
     assert cells == {(0, 0): "1", (1, 0): "2", (0, 1): "3", (1, 1): "4"}
 
 
-def test_the_histogram_of_scores_counts_every_recording() -> None:
-    is_leak = np.array([True, False, False])
-    axes = probabilities(np.array([0.9, 0.1, 0.1]), is_leak, 0.5).axes[0]
-    assert sum(patch.get_height() for patch in axes.patches) == 3
+def test_the_histogram_counts_every_recording_and_hatches_wrong_verdicts() -> None:
+    histogram = {
+        "edges": [0.0, 0.25, 0.5, 0.75, 1.0],
+        "leak": [1, 0, 0, 2],
+        "no_leak": [3, 0, 1, 0],
+    }
+    upper, lower = score_histogram(histogram, 0.5).axes
+    for axes, key, hatched in ((upper, "leak", [0, 1]), (lower, "no_leak", [2, 3])):
+        bars = [patch for patch in axes.patches if isinstance(patch, Rectangle)]
+        assert [bar.get_height() for bar in bars] == histogram[key]
+        assert [place for place, bar in enumerate(bars) if bar.get_hatch()] == hatched
+    assert not any(bar.get_hatch() for bar in score_histogram(histogram, None).axes[0].patches)
+
+
+METRICS = {
+    "val": {
+        "recording": {"tn": 1, "fp": 0, "fn": 0, "tp": 1},
+        "curves": {"histogram": {"edges": [0.0, 0.5, 1.0], "leak": [0, 1], "no_leak": [1, 0]}},
+    },
+    "decision_rule": {"threshold": 0.5},
+}
 
 
 def test_only_figures_with_data_are_written(tmp_path: Path) -> None:
     history = history_of(3)
-    scores, is_leak = np.array([0.9, 0.1]), np.array([True, False])
     folder = tmp_path / "figures"
-    pixels = write_training_figures(history, (1, 0, 0, 1), scores, is_leak, 0.5, folder)
+    pixels = write_training_figures(history, METRICS, folder)
     names = {"learning_curve", "confusion", "leak_prob", "gradient_norms"}
     assert pixels.keys() == names == {path.stem for path in folder.iterdir()}
     for name, image in pixels.items():
@@ -77,5 +94,4 @@ def test_only_figures_with_data_are_written(tmp_path: Path) -> None:
         assert image.std() > 0
         assert imread(folder / f"{name}.png").ndim == 3
     history["gradient/norm_mean"] = np.full(3, np.nan)
-    pixels = write_training_figures(history, (1, 0, 0, 1), scores, is_leak, 0.5, folder)
-    assert "gradient_norms" not in pixels
+    assert "gradient_norms" not in write_training_figures(history, METRICS, folder)
