@@ -60,13 +60,14 @@ class Interruption(Callback):
                 signal.signal(number, handler)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        if self.received and on_screen():
+        if not self.received:
+            self.received = number
+            if on_screen():
+                os.write(2, b"\nstopping after this step; a second signal stops at once\n")
+        elif on_screen():
             os._exit(128 + number)
-        if self.received:  # a notebook or a program goes on living
+        else:  # a notebook goes on living
             raise KeyboardInterrupt
-        self.received = number
-        if on_screen():
-            os.write(2, b"\nstopping after this step; a second signal stops at once\n")
 
     def on_train_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
         """Lightning has put its own SIGTERM handler before ours by now; it would end the run with exit code 0."""
