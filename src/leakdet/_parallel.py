@@ -1,4 +1,4 @@
-"""Work on many files over the cores, results in the order of the input, memory bounded by a few items in flight."""
+"""Parallel work on many items, with results in their order and a bounded number in flight."""
 
 import os
 from collections import deque
@@ -11,10 +11,10 @@ R = TypeVar("R")
 
 
 def in_order(work: Callable[[T], R], items: Iterable[T], workers: int = 0) -> Iterator[tuple[T, R]]:
-    """Pairs of item and `work(item)`. 0 workers is one per core.
+    """Yield pairs of item and `work(item)`, computed by `workers` threads (0: one per core).
 
-    Threads, not processes: decoding, FFTs, networks and hashing all release the interpreter lock, and nothing has to be
-    started, pickled or imported twice. Each thread computes on one core, so that the cores are not fought over.
+    Threads suffice, since decoding, FFTs, networks and hashing release the interpreter lock. Torch
+    is limited to one core in each, so that the threads do not compete for cores.
     """
     import torch
 
@@ -33,5 +33,5 @@ def in_order(work: Callable[[T], R], items: Iterable[T], workers: int = 0) -> It
                 yield first, future.result()
         finally:
             pool.shutdown(cancel_futures=True)
-            # the limit reaches beyond its thread: the caller's sums would be rounded otherwise
+            # the limit applies beyond its thread and would change the rounding of later sums
             torch.set_num_threads(threads)

@@ -1,19 +1,19 @@
-"""The processes of one run on one machine: which of them decides, and how it tells the others."""
+"""Processes of one run on one machine: the first decides, and its children inherit the decision."""
 
 import os
 
 
 def is_child() -> bool:
-    """Whether another process of this machine's part of the run comes before this one."""
+    """Whether this process was started by the first process of the run on this machine."""
     return int(os.environ.get("LOCAL_RANK") or 0) > 0
 
 
-def decided(name: str) -> str | None:
-    """What the process that started this one decided under `name`; None where this one must decide."""
+def parent_decision(name: str) -> str | None:
+    """The value that the parent shared under `name`; None in the first process."""
     return os.environ.get(name) if is_child() else None
 
 
-def decide(name: str, value: str) -> str:
-    """Decide for the processes that this one is going to start as well."""
+def share_decision(name: str, value: str) -> str:
+    """Make `value` known under `name` to processes started from now on, and return it."""
     os.environ[name] = value
     return value

@@ -1,4 +1,4 @@
-"""Progress for people: a bar with rate and remaining time on a terminal, a plain line now and then elsewhere."""
+"""Progress with rate and remaining time: a bar on a terminal, else a line every few seconds."""
 
 import sys
 import time
@@ -19,18 +19,18 @@ from leakdet._messages import on_screen
 PLAIN_EVERY_S = 5.0
 
 
-class Advance:
-    """Count things done out of a total; `what` names them in the plural. Silent outside commands."""
+class ProgressCounter:
+    """Counts `what` (a plural noun) up to a total, and shows it while a command runs."""
 
     def __init__(self, title: str, total: int, what: str) -> None:
         self.title, self.total, self.what = title, total, what
         self.done = 0
-        self._started = self._said = time.monotonic()
+        self._started = self._last_line = time.monotonic()
         self._bar: Progress | None = None
         self._on_screen = on_screen()
         self._console = Console(stderr=True)
 
-    def __enter__(self) -> "Advance":
+    def __enter__(self) -> "ProgressCounter":
         if self._on_screen and self._console.is_terminal:
             self._bar = Progress(
                 TextColumn("{task.description}"),
@@ -55,26 +55,24 @@ class Advance:
         if self._bar:
             self._bar.stop()
         elif kind is None and self.total:
-            self._say()
+            self._print_line()
 
     def step(self, count: int = 1) -> None:
         self.done += count
         if self._bar:
             self._bar.update(self._bar.task_ids[0], advance=count, rate=self._rate())
-        elif self.done < self.total and time.monotonic() - self._said > PLAIN_EVERY_S:
-            self._say()
+        elif self.done < self.total and time.monotonic() - self._last_line > PLAIN_EVERY_S:
+            self._print_line()
 
     def _rate(self) -> str:
         return f"{self.done / max(1e-9, time.monotonic() - self._started):.0f} {self.what}/s"
 
-    def _say(self) -> None:
+    def _print_line(self) -> None:
         if not self._on_screen:
             return
-        self._said = time.monotonic()
-        elapsed = self._said - self._started
+        self._last_line = time.monotonic()
+        elapsed = self._last_line - self._started
         left = elapsed / max(1, self.done) * (self.total - self.done)
-        print(
-            f"{self.title}: {self.done}/{self.total} {self.what}, {self._rate()}, {left:.0f} s left",
-            file=sys.stderr,
-            flush=True,
-        )
+        done = f"{self.done}/{self.total} {self.what}"
+        line = f"{self.title}: {done}, {self._rate()}, {left:.0f} s left"
+        print(line, file=sys.stderr, flush=True)

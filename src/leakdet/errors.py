@@ -1,10 +1,10 @@
-"""What leakdet raises when a person can do something about it: one sentence, no traceback at the doors."""
+"""Errors that a user can act on: commands print their one sentence instead of a traceback."""
 
 from collections.abc import Sequence
 
 
 class LeakdetError(Exception):
-    """A fault with a remedy. The message says what was found, where, what is allowed and what to do."""
+    """The message names value and place, what is allowed, and what to do."""
 
 
 class SettingsError(LeakdetError):

@@ -47,7 +47,7 @@ def predict(arguments: argparse.Namespace) -> int:
             "--windows with csv writes a second file beside the first, so it needs --out; or take "
             "--format jsonl."
         )
-    from leakdet._progress import Advance
+    from leakdet._progress import ProgressCounter
     from leakdet.scoring.audio_detector import load_detector
     from leakdet.scoring.file_list import named_files
     from leakdet.scoring.row_writers import verdict_writer
@@ -60,7 +60,7 @@ def predict(arguments: argparse.Namespace) -> int:
     counts = {"leak": 0, "no_leak": 0, "failed": 0}
     with (
         verdict_writer(arguments.out, arguments.format, arguments.windows) as write,
-        Advance("scoring", total, "files") as progress,
+        ProgressCounter("scoring", total, "files") as progress,
     ):
         for verdict in verdicts:
             write(verdict)

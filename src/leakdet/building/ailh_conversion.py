@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from leakdet._progress import Advance
+from leakdet._progress import ProgressCounter
 from leakdet.building.build_report import BuildReport, write_report, write_splits
 from leakdet.building.duplicates import DuplicateFilter
 from leakdet.building.sources import LeftOut, SourceRecording
@@ -106,7 +106,7 @@ def _convert(
     report: BuildReport,
 ) -> None:
     names = report.label_names
-    with Advance(f"converting {split.name}", split.recordings, "recordings") as progress:
+    with ProgressCounter(f"converting {split.name}", split.recordings, "recordings") as progress:
         for index in range(split.recordings):
             progress.step()
             low, high = split.recording_offsets[index : index + 2].tolist()

@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from leakdet._parallel import in_order
-from leakdet._progress import Advance
+from leakdet._progress import ProgressCounter
 from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.synth import write_demo
 from leakdet.building.build_report import BuildReport, write_report, write_splits
@@ -95,7 +95,7 @@ def _read_source(config: BuildConfig, folder: Path) -> Source:
 
 def _synthesise(demo: DemoConfig, folder: Path) -> Path:
     count = demo.sites * demo.recordings_per_site
-    with Advance("synthesising", count, "recordings") as progress:
+    with ProgressCounter("synthesising", count, "recordings") as progress:
         return write_demo(folder, demo, lambda done, total: progress.step(done - progress.done))
 
 
@@ -135,7 +135,7 @@ def _extract_all(
     """Fill the writers in the order of the source."""
     recordings = [recording for recording, _ in assigned]
     duplicates = DuplicateFilter(writers, report)
-    with Advance("building", len(recordings), "recordings") as progress:
+    with ProgressCounter("building", len(recordings), "recordings") as progress:
         results = in_order(extract, recordings, workers)
         for (recording, split), (_, extracted) in zip(assigned, results, strict=True):
             progress.step()

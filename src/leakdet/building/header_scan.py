@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from leakdet._parallel import in_order
-from leakdet._progress import Advance
+from leakdet._progress import ProgressCounter
 from leakdet.acoustics.audio import read_rate_hz
 from leakdet.building.sources import LeftOut, Source, SourceRecording
 from leakdet.config import BuildConfig, SignalConfig
@@ -31,7 +31,7 @@ def scan_headers(source: Source, config: BuildConfig) -> HeaderScan:
     scan = HeaderScan(config.signal, list(source.left_out))
     rates: Counter[int] = Counter()
     seen: set[Path] = set()
-    with Advance("reading headers", len(source.recordings), "files") as progress:
+    with ProgressCounter("reading headers", len(source.recordings), "files") as progress:
         for recording, rate_hz in in_order(_rate_of, source.recordings, config.workers):
             progress.step()
             if isinstance(rate_hz, InputError):

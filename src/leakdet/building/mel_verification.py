@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from leakdet._parallel import in_order
-from leakdet._progress import Advance
+from leakdet._progress import ProgressCounter
 from leakdet.acoustics.mel import LogMel
 from leakdet.building.extraction import mel_stream
 from leakdet.errors import InputError
@@ -69,7 +69,7 @@ def _verify_split(
     split: StoreSplit, rows: list[int], folder: Path, out: Path, log_mel: LogMel, workers: int
 ) -> None:
     paths = [Path(str(path).replace(str(out), str(folder), 1)) for path in split.texts("path")]
-    with Advance(f"verifying {split.name}", len(rows), "recordings") as progress:
+    with ProgressCounter(f"verifying {split.name}", len(rows), "recordings") as progress:
         for row, difference_db in in_order(_MelDifference(split, paths, log_mel), rows, workers):
             progress.step()
             if not difference_db <= MAX_DIFFERENCE_DB:  # true for NaN too

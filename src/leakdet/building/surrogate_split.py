@@ -8,7 +8,7 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 
 from leakdet._parallel import in_order
-from leakdet._progress import Advance
+from leakdet._progress import ProgressCounter
 from leakdet.building.build_report import BuildReport
 from leakdet.building.extraction import Extractor
 from leakdet.building.sources import LeftOut, SourceRecording
@@ -56,7 +56,7 @@ def write_surrogates(
 def _extract_into(
     writer: SplitWriter, surrogates: Sequence[SourceRecording], extract: Extractor, workers: int
 ) -> None:
-    with Advance("surrogates", len(surrogates), "recordings") as progress:
+    with ProgressCounter("surrogates", len(surrogates), "recordings") as progress:
         for _, extracted in in_order(extract, surrogates, workers):
             progress.step()
             if not isinstance(extracted, LeftOut):

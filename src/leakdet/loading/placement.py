@@ -7,7 +7,7 @@ from typing import Any
 import psutil
 import torch
 
-from leakdet._processes import decide, decided
+from leakdet._processes import parent_decision, share_decision
 from leakdet.config import TrainerFlags
 
 DECIDED = "LEAKDET_RESIDENCY"  # environment variable by which a run tells its child processes
@@ -31,10 +31,10 @@ def choose_residency(wanted: str, data_bytes: int, trainer: dict[str, Any]) -> R
     size = f"{data_bytes / 1e9:.2f} GB of windows"
     if wanted != "auto":
         return Residency(wanted, f"{size}, as data.residency={wanted} says")
-    if kind := decided(DECIDED):
+    if kind := parent_decision(DECIDED):
         return Residency(kind, f"{size}, as the first process of this machine chose")
     measured = _measured(size, data_bytes, trainer)
-    decide(DECIDED, measured.kind)
+    share_decision(DECIDED, measured.kind)
     return measured
 
 

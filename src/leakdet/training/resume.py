@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from leakdet._messages import LOG
-from leakdet._processes import decide, decided, is_child
+from leakdet._processes import is_child, parent_decision, share_decision
 from leakdet.config import TrainConfig
 from leakdet.errors import InputError, SettingsError
 from leakdet.training import log_names
@@ -30,7 +30,7 @@ def starting_checkpoint(
     """
     if config.resume is None:
         return None
-    told = decided(DECIDED)
+    told = parent_decision(DECIDED)
     if told is not None:
         return Path(told) if told else None
     # of a launcher such as torchrun: the first process moves the files, this one only reads
@@ -43,10 +43,10 @@ def starting_checkpoint(
         return _found(config, data, run_folder)
     found = _found(config, data, run_folder)
     if found is None:
-        decide(DECIDED, "")
+        share_decision(DECIDED, "")
         return None
     LOG.info(f"resume   {found}")
-    return Path(decide(DECIDED, str(moved(found, run_folder / log_names.CHECKPOINTS))))
+    return Path(share_decision(DECIDED, str(moved(found, run_folder / log_names.CHECKPOINTS))))
 
 
 def _found(config: TrainConfig, data: "LeakDataModule", run_folder: Path) -> Path | None:

@@ -56,7 +56,7 @@ def test_split_folders(tmp_path: Path):
     assert len(source.left_out) == 1
 
 
-def test_a_predecessors_file_names_carry_groups(tmp_path: Path):
+def test_ailh_file_names_carry_groups(tmp_path: Path):
     touch(tmp_path, "LEAK/s7~r1~2024-05-01~12.wav", "NOLEAK/plain.wav")
     first, second = read_source(tmp_path).recordings
     assert first.groups == {
