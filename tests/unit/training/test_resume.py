@@ -13,6 +13,7 @@ import pytest
 import torch
 from lightning.pytorch.callbacks import Callback, ModelCheckpoint
 
+from leakdet._messages import messages_on_screen
 from leakdet.errors import InputError, SettingsError
 from leakdet.training import log_names
 from leakdet.training import trainer as trainer_module
