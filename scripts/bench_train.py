@@ -37,8 +37,9 @@ from leakdet.config import (
 )
 from leakdet.detection.losses import loss_parts
 from leakdet.detection.networks import Output, make_network
+from leakdet.loading.samples import Batch
 from leakdet.training.callbacks.built_in import make_callbacks
-from leakdet.training.datamodule import Batch, LeakDataModule
+from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.fit import fit
 from leakdet.training.malloc import keep_freed_memory
 from leakdet.training.optimizer import adamw
@@ -203,6 +204,7 @@ def settings(network: NetworkConfig, unit: str, batch_size: int, epochs: int) ->
 def compared(config: TrainConfig, store: Path) -> Interleaved:
     """One run of leakdet with the bare loop's epochs in between."""
     data = LeakDataModule(config, store)
+    data.setup("fit")
     watch, silent = Interleaved(Bare(config, data)), io.StringIO()
     with (
         tempfile.TemporaryDirectory() as run,

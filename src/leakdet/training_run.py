@@ -87,10 +87,11 @@ def train_in(
     if config.resume is None:
         refuse_overwriting(folder)
     store = _store(config)
-    data = LeakDataModule(config, store, *parts, read=False)
+    data = LeakDataModule(config, store, *parts)
+    data.setup("fit")
     if not is_child():
         LOG.info(introduction(config, data))
-    data.read_in(test=finish)
+    data.read_windows(test=finish)
     trainer = fit_network(config, data, folder, extra)
     if not trainer.is_global_zero or not finish:  # the other ranks have done their part
         return None
@@ -120,7 +121,7 @@ def _evaluate(
     from leakdet.evaluation.split_scores import apply_rule, score_split
     from leakdet.storage.opening import open_any_split
 
-    val = score_split(best, data.val_split, data.leak_label)
+    val = score_split(best, data.splits.val, data.leak_label)
     if config.data.shuffle_labels:
         val.is_leak = data.val_is_leak
     best.rule = fit_rule(
@@ -131,8 +132,8 @@ def _evaluate(
         fitted_on="val",
     )
     scored = {"val": val}
-    if data.test_split:
-        scored["test"] = score_split(best, data.test_split, data.leak_label)
+    if data.splits.test:
+        scored["test"] = score_split(best, data.splits.test, data.leak_label)
     judged = list(scored.values())[-1]
     audited = audit(
         open_any_split(data.store, "train"),  # without surrogates, which are no recordings
@@ -168,12 +169,12 @@ def _save(
     training = {
         **best.card["training"],
         "store": str(data.store.absolute()),
-        "store_signal_hash": data.train_split.signal.hash if data.train_split.signal else None,
+        "store_signal_hash": data.splits.train.signal.hash if data.splits.train.signal else None,
         "recordings": {
-            "train": data.train_split.recordings - data.surrogates,
-            "val": data.val_split.recordings,
+            "train": data.splits.train.recordings - data.splits.surrogates,
+            "val": data.splits.val.recordings,
         },
-        "surrogates": data.surrogates,
+        "surrogates": data.splits.surrogates,
         "versions": _versions(),
     }
     card = {**best.card, "decision_rule": best.rule.to_json(), "training": training}

@@ -295,7 +295,8 @@ def test_surrogates_are_made_of_training_leaks_and_read_by_training_alone(
     )
     assert both.label_id[train.recordings :].tolist() == [train.label_names.index("LEAK")] * count
     data = LeakDataModule(TrainConfig(), tmp_path / "store")
-    assert (data.surrogates, data.val_split.recordings) == (count, val.recordings)
+    data.setup("fit")
+    assert (data.splits.surrogates, data.splits.val.recordings) == (count, val.recordings)
     assert json.loads((tmp_path / "store" / "build.json").read_text())["surrogates"] == count
 
 

@@ -28,7 +28,7 @@ def interference_bank(config: TrainConfig, data: "LeakDataModule") -> Tensor:
         InputError: there is no such folder, no audio in it, or the store does not say how its mel was made.
     """
     folder = Path(str(config.augment.interference))
-    signal = data.train_split.signal
+    signal = data.splits.train.signal
     if signal is None:
         raise InputError(
             f"{data.store}: does not say how its mel was made, so {folder} cannot be mixed in; set augment.interference=null."

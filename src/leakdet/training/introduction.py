@@ -11,12 +11,12 @@ from leakdet.training.datamodule import LeakDataModule
 
 def introduction(config: TrainConfig, data: LeakDataModule) -> str:
     """Data, class balance, network and end of a run: the first lines to read when it goes wrong."""
-    train, val = data.train_split, data.val_split
-    surrogates = f" and {data.surrogates} surrogates" if data.surrogates else ""
+    train, val = data.splits.train, data.splits.val
+    surrogates = f" and {data.splits.surrogates} surrogates" if data.splits.surrogates else ""
     shape = " x ".join(map(str, data.sample_shape))
     lines = [
         f"store    {data.store}",
-        f"train    {train.recordings - data.surrogates} recordings{surrogates}, "
+        f"train    {train.recordings - data.splits.surrogates} recordings{surrogates}, "
         f"{train.windows} windows",
         f"val      {val.recordings} recordings, {val.windows} windows",
         f"classes  {_class_mix(config, data)} of the samples ({config.data.sampling} sampling); "
@@ -68,7 +68,7 @@ def _shares(names: Sequence[str], shares: Iterable[float]) -> str:
 
 
 def _notes(config: TrainConfig, data: LeakDataModule) -> list[str]:
-    train, val = data.train_split, data.val_split
+    train, val = data.splits.train, data.splits.val
     notes = []
     if train.signal_unknown:
         notes.append(

@@ -16,8 +16,9 @@ from leakdet.acoustics.augment import augmented
 from leakdet.config import TrainConfig, TrainerFlags
 from leakdet.detection.losses import loss_parts
 from leakdet.errors import LeakdetError, SettingsError
+from leakdet.loading.samples import Batch
 from leakdet.training.checkpoint_io import write_whole
-from leakdet.training.datamodule import Batch, LeakDataModule
+from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.module import LeakModule
 from leakdet.training.optimizer import adamw
 
@@ -231,13 +232,10 @@ def found_settings(
         )
     device = trainer.strategy.root_device
     if config.find_batch_size:
-        config = replace(
-            config,
-            data=replace(config.data, batch_size=find_batch_size(module, data, folder, device)),
-        )
-        data.config = config
+        size = find_batch_size(module, data, folder, device)
+        config = replace(config, data=replace(config.data, batch_size=size))
+        data.set_batch_size(size)
     if config.find_lr:
-        module.config = config
         config = replace(
             config, optimizer=replace(config.optimizer, lr=find_rate(module, data, folder, device))
         )

@@ -1,9 +1,9 @@
-"""Training and validating a network: losses, optimiser, schedule, and the recording-level metrics of each check."""
+"""Training and validating a network, with recording-level metrics at each validation check."""
 
 import json
-import math
 from dataclasses import asdict
-from typing import Any
+from functools import reduce
+from typing import Any, NoReturn
 
 import lightning.pytorch as pl
 import numpy as np
@@ -11,117 +11,118 @@ import torch
 from torch import Tensor
 from torchmetrics.classification import BinaryConfusionMatrix, BinaryF1Score
 
-from leakdet.acoustics.augment import augmented, draw_mixup
+from leakdet.acoustics.augment import augmented
 from leakdet.config import TrainConfig
 from leakdet.detection.decision import DecisionRule, rule_for_scores
-from leakdet.detection.detector import window_mean
 from leakdet.detection.losses import LossParts, class_weights, loss_parts
-from leakdet.detection.networks import leak_probability, make_network
-from leakdet.detection.pooling import pool
-from leakdet.errors import SettingsError
+from leakdet.detection.networks import Network, Output
+from leakdet.errors import LeakdetError
 from leakdet.evaluation.metrics import auroc
+from leakdet.loading.samples import Batch
 from leakdet.storage.model_file import CARD_KEY, make_card
 from leakdet.training import log_names
-from leakdet.training.datamodule import Batch, LeakDataModule
-from leakdet.training.diagnostics import SampleSummary, sample_sums
-from leakdet.training.model_selection import require_finite, selection_rank
-from leakdet.training.optimizer import adamw, step_divisor, warmup_cosine
+from leakdet.training.accumulators import LossSums, ValidationAccumulator
+from leakdet.training.datamodule import LeakDataModule
+from leakdet.training.diagnostics import SampleSummary
+from leakdet.training.distributed import sum_over_ranks
+from leakdet.training.mixup import mixup
+from leakdet.training.model_selection import require_finite
+from leakdet.training.optimizer import adamw, step_divisor, steps_of, warmup_cosine
 from leakdet.training.resume_compatibility import RESUME_KEY, store_fingerprint
-from leakdet.training.validation_result import Check
+from leakdet.training.seeding import seed_batch
+from leakdet.training.validation_result import ValidationResult
 from leakdet.training.warm_start import inherit_optimizer, inherit_schedule
 
 
 class LeakModule(pl.LightningModule):
     """A network under training. `rule` is the decision rule of the latest validation check.
 
-    At every check the rule is fitted on the validation recordings by the configured policy, and F1 and the confusion matrix
-    are those of its decisions: the number that is printed is the number that the stored model gives back.
+    At every check the rule is fitted on the validation recordings by the configured policy, and F1
+    and the confusion matrix are those of its decisions: the printed number is the one that the
+    stored model gives again.
     """
 
     weights: Tensor
 
-    def __init__(self, config: TrainConfig, data: LeakDataModule) -> None:
+    def __init__(
+        self,
+        config: TrainConfig,
+        data: LeakDataModule,
+        network: Network,
+        interference: Tensor | None = None,
+        inherited: dict[str, Any] | None = None,
+    ) -> None:
+        """`data` is set up. `interference` [K, U, M, T] is mixed into training samples.
+
+        `inherited` holds the state of the optimiser and schedule that `init_from` keeps.
+        """
         super().__init__()
         self.save_hyperparameters(asdict(config))
-        self.config, self.data = config, data
-        # once: its files may be gone when a checkpoint is written
+        self.config, self.data, self.network = config, data, network
+        self.interference, self.inherited = interference, inherited or {}
+        # computed now: the store's files may be gone when a checkpoint is written
         self.fingerprint = store_fingerprint(data)
-        self.network = make_network(config.network, data.sample_shape, len(data.labels.names))
+        self.leak_index = data.labels.leak_index
         self.blend = 0.5 if config.loss.aux_weight > 0 else 1.0
         self.rule = DecisionRule(
             pooling=config.decision.pooling, vote_fraction=config.decision.vote_fraction
         )
-        mix = torch.from_numpy(data.train_mix).float()
-        self.register_buffer(
-            "weights", class_weights(config.loss, mix, data.labels.leak_index), persistent=False
+        self.latest: ValidationResult | None = None
+        self.history: list[dict[str, float]] = []  # a row per validation check
+        self._noted: dict[str, float] = {}
+        self.configure_losses()
+        self.configure_metrics()
+
+    @classmethod
+    def load_from_checkpoint(cls, *_: Any, **__: Any) -> NoReturn:
+        """Raise `LeakdetError`: a module needs its store, which no checkpoint holds."""
+        raise LeakdetError(
+            "LeakModule cannot be loaded from a checkpoint, which does not hold its store. To score "
+            "recordings: leakdet.load_detector(CHECKPOINT). To continue training: resume=CHECKPOINT."
         )
+
+    def configure_losses(self) -> None:
+        """Set the class weights: `weights` of the final mix, and those of the current epoch."""
+        self.register_buffer("weights", self._weights_of(self.data.train_mix), persistent=False)
+        self._epoch_weights: tuple[int, Tensor] | None = None
+
+    def configure_metrics(self) -> None:
+        """Set the metrics of recordings, and what is collected from batches until a check."""
         self.f1 = BinaryF1Score()
         self.confusion = BinaryConfusionMatrix()
-        self.interference: Tensor | None = None  # [K, S, M, T] log-mel to mix in, set by `fit`
-        # optimiser and schedule state of init_from, set by `fit`
-        self.inherited: dict[str, Any] = {}
-        self.check: Check | None = None  # the latest validation check
-        # what callbacks add to the next check's row of the history
-        self.measured: dict[str, float] = {}
-        self.history: list[dict[str, float]] = []  # a row of numbers per check
-        self._epoch_weights: tuple[int, Tensor] | None = None
-        self._heard: list[tuple[Tensor, Tensor]] = []
-        self._losses: list[Tensor] = []
-        self._samples: list[Tensor] = []
-        self._trained = torch.zeros(
-            4, dtype=torch.float64
-        )  # sums of the loss parts and samples since the last check
-        self._seen: list[Tensor] = []
+        self.train_losses = LossSums()
+        self.validation = ValidationAccumulator(
+            self.data.splits.val.windows_per_recording,
+            self.config.decision,
+            self.leak_index,
+            self.blend,
+        )
 
-    # ------------------------------------------------------------------------------------------ training
-
-    def _weights_of_epoch(self) -> Tensor:
-        """Under a curriculum the mix moves, and class weights with it; validation keeps those of the mix that it ends with.
-
-        Asked for at each step rather than set when an epoch starts: a run that is resumed within one does not start it.
-        """
-        if self._epoch_weights is None or self._epoch_weights[0] != self.current_epoch:
-            mix = torch.from_numpy(self.data.mix_of_epoch(self.current_epoch)).float()
-            weights = class_weights(self.config.loss, mix, self.data.labels.leak_index)
-            self._epoch_weights = (self.current_epoch, weights.to(self.device))
-        return self._epoch_weights[1]
+    # ------------------------------------------------------------------------ training
 
     def on_fit_start(self) -> None:
         if self.interference is not None:
             self.interference = self.interference.to(self.device).float()
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
-        """Chance depends on the place in the run alone, so that a resumed run draws what the uninterrupted one draws."""
+        """A resumed run draws the same random numbers as an uninterrupted one."""
         place = [self.config.seed, self.current_epoch, batch_idx, self.global_rank]
-        seed = int(np.random.SeedSequence(place).generate_state(1, np.uint64)[0] >> 1)
-        # not torch.manual_seed, which prepares the generators of every kind of accelerator: 2 ms a step
-        torch.default_generator.manual_seed(seed)
-        if self.device.type != "cpu":
-            torch.get_device_module(self.device).manual_seed(seed)
+        seed_batch(place, self.device)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         augment = self.config.augment
-        mel = augmented(batch.mel.float(), augment, self.interference)
-        count = step_divisor(self.trainer, batch_idx)
-        weights = self._weights_of_epoch()
+        mel, targets = augmented(batch.mel.float(), augment, self.interference), [batch]
         if augment.mixup_alpha > 0:
-            partner, part = draw_mixup(len(mel), augment.mixup_alpha, mel.device)
-            own = part[:, None, None, None]
-            output = self.network(own * mel + (1 - own) * mel[partner])
-            one = self._loss(output, batch._replace(weight=batch.weight * part), weights, count)
-            mixed = batch._replace(
-                class_id=batch.class_id[partner], weight=batch.weight[partner] * (1 - part)
-            )
-            parts = LossParts(*map(torch.add, one, self._loss(output, mixed, weights, count)))
-        else:
-            parts = self._loss(self.network(mel), batch, weights, count)
-        # Sums over samples; they stay on the device until the next check.
-        sums = torch.stack([part.detach() * count for part in parts])
-        self._seen.append(torch.cat([sums, sums.new_full((1,), float(len(batch.class_id)))]))
+            mel, targets = mixup(mel, batch, augment.mixup_alpha)
+        count, weights = step_divisor(self.trainer, batch_idx), self._current_weights()
+        output = self.network(mel)
+        losses = (self._loss(output, target, weights, count) for target in targets)
+        parts = reduce(lambda one, other: LossParts(*map(torch.add, one, other)), losses)
+        self.train_losses.update(parts, count, len(batch.class_id))
         return parts.total
 
     def _loss(
-        self, output: Any, batch: Batch, weights: Tensor, count: float | None = None
+        self, output: Output, batch: Batch, weights: Tensor, count: float | None = None
     ) -> LossParts:
         return loss_parts(
             output,
@@ -129,123 +130,89 @@ class LeakModule(pl.LightningModule):
             batch.weight,
             self.config.loss,
             weights,
-            self.data.labels.leak_index,
+            self.leak_index,
             count,
         )
 
-    def _sum_trained(self) -> Tensor:
-        """Sums of the loss parts and of the samples since the last check, on this rank."""
-        if self._seen:
-            self._trained = self._trained + torch.stack(self._seen).double().sum(0).cpu()
-            self._seen = []
-        return self._trained
+    def _weights_of(self, mix: np.ndarray) -> Tensor:
+        """Class weights for a mix of classes, [classes]."""
+        return class_weights(self.config.loss, torch.from_numpy(mix).float(), self.leak_index)
 
-    # ------------------------------------------------------------------------------------------ validation
+    def _current_weights(self) -> Tensor:
+        """Class weights of this epoch, which follow the mix of a curriculum."""
+        # at a step, not when an epoch starts: a run that is resumed within one does not start it
+        epoch = self.current_epoch
+        if self._epoch_weights is None or self._epoch_weights[0] != epoch:
+            weights = self._weights_of(self.data.mix_of_epoch(epoch))
+            self._epoch_weights = (epoch, weights.to(self.device))
+        return self._epoch_weights[1]
+
+    # ------------------------------------------------------------------------ validation
 
     def on_validation_epoch_start(self) -> None:
-        self._heard, self._losses, self._samples = [], [], []
+        self.validation.reset()
 
     def validation_step(self, batch: Batch, batch_index: int) -> None:
         output = self.network.infer(batch.mel)
-        parts = self._loss(
-            output, batch._replace(weight=torch.ones_like(batch.weight)), self.weights
-        )
-        self._losses.append(torch.stack([*parts, parts.total.new_ones(())]) * len(batch.class_id))
-        leak_index = self.data.labels.leak_index
-        self._heard.append((leak_probability(output, leak_index, self.blend), batch.recording))
-        self._samples.append(sample_sums(output, leak_index, self.blend))
+        unweighted = batch._replace(weight=torch.ones_like(batch.weight))
+        parts = self._loss(output, unweighted, self.weights)
+        self.validation.update(output, parts, batch.recording)
 
     def on_validation_epoch_end(self) -> None:
-        if (
-            self.trainer.sanity_checking
-        ):  # two batches are no validation set: nothing of it may count as a result
+        if self.trainer.sanity_checking:  # a few batches: their metrics are not meaningful
             return
-        val = self._sum_over_ranks(torch.stack(self._losses).double().sum(0))
-        train = self._sum_over_ranks(self._sum_trained())
-        self._trained = torch.zeros_like(self._trained)
-        require_finite(float(val[0]), self.current_epoch, self.config)
-        scores, is_leak, here = self._recording_scores()
+        val = sum_over_ranks(self.trainer, self.validation.losses.compute())
+        train = sum_over_ranks(self.trainer, self.train_losses.compute())
+        self.train_losses.reset()
+        require_finite(float(val[0]), self.current_epoch, self.config.optimizer.lr)
+        sums, is_leak = self.validation.compute(), self.data.val_is_leak
+        scores = sum_over_ranks(self.trainer, sums.scores).numpy()
         self.rule = rule_for_scores(scores, is_leak, self.config.decision, fitted_on="val")
-        decisions = torch.from_numpy(self.rule.decide(scores)[here]).long().to(self.device)
-        truth = torch.from_numpy(is_leak[here]).long().to(self.device)
-        self.f1(decisions, truth)
-        self.confusion(decisions, truth)
-        self.log(log_names.VAL_F1, self.f1)
-        f1 = float(self.f1.compute())
-        cells = self.confusion.compute().flatten().tolist()
-        self.confusion.reset()
-        self.check = Check(
+        f1, confusion = self._f1_and_confusion(scores, is_leak, sums.rows)
+        drawn = self.data.mix_of_epoch(self.current_epoch)
+        self.latest = ValidationResult(
             epoch=self.current_epoch,
             step=self.global_step,
             f1=f1,
             auroc=auroc(scores, is_leak),
             threshold=self.rule.threshold,
-            confusion=(int(cells[0]), int(cells[1]), int(cells[2]), int(cells[3])),
+            confusion=confusion,
             train_loss=tuple((train[:3] / train[3].clamp(min=1)).tolist()),
             val_loss=tuple((val[:3] / val[3]).tolist()),
+            leaks_drawn=float(drawn[self.leak_index]),
             scores=scores,
             is_leak=is_leak,
-            samples=SampleSummary.of(
-                self._sum_over_ranks(torch.stack(self._samples).sum(0)), self.blend
-            ),
+            samples=SampleSummary.of(sum_over_ranks(self.trainer, sums.samples), self.blend),
         )
-        values = self.check.logged()
-        values[log_names.TRAIN_DRAWN] = float(
-            self.data.mix_of_epoch(self.current_epoch)[self.data.labels.leak_index]
-        )
-        values[log_names.VAL_RANK] = selection_rank(f1, values[log_names.VAL_LOSS])
-        self.history.append(
-            {
-                "epoch": float(self.current_epoch),
-                "step": float(self.global_step),
-                log_names.VAL_F1: f1,
-                **values,
-                **self.check.bins(),
-                **self.measured,
-            }
-        )
-        self.measured = {}
-        self.log_dict(values)
+        self.history.append({**self.latest.row(), **self._noted})
+        self._noted = {}
+        self.log_dict(self.latest.logged())
 
-    def _recording_scores(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Score and truth of every recording, on every rank, and the rows that this rank heard."""
-        split, decision = self.data.val_split, self.config.decision
-        prob = torch.cat([prob for prob, _ in self._heard])
-        recording = torch.cat([recording for _, recording in self._heard]).cpu().numpy()
-        here = np.unique(recording)
-        window_prob = window_mean(prob, int(split.windows_per_recording[here].sum())).cpu().numpy()
-        offsets = np.concatenate([[0], np.cumsum(split.windows_per_recording[here])])
-        scores = torch.zeros(split.recordings, dtype=torch.float64)
-        scores[torch.from_numpy(here)] = torch.from_numpy(
-            pool(window_prob, offsets, decision.pooling, decision.vote_fraction)
-        )
-        return self._sum_over_ranks(scores).numpy(), self.data.val_is_leak, here
+    def _f1_and_confusion(
+        self, scores: np.ndarray, is_leak: np.ndarray, rows: np.ndarray
+    ) -> tuple[float, tuple[int, int, int, int]]:
+        """F1, which is logged, and tn, fp, fn, tp of all ranks; `rows` are this rank's."""
+        decisions = torch.from_numpy(self.rule.decide(scores)[rows]).long().to(self.device)
+        truth = torch.from_numpy(is_leak[rows]).long().to(self.device)
+        self.f1(decisions, truth)
+        self.confusion(decisions, truth)
+        self.log(log_names.VAL_F1, self.f1)
+        tn, fp, fn, tp = map(int, self.confusion.compute().flatten().tolist())
+        self.confusion.reset()
+        return float(self.f1.compute()), (tn, fp, fn, tp)
 
-    def _sum_over_ranks(self, value: Tensor) -> Tensor:
-        if self.trainer.world_size == 1:
-            return value.cpu()
-        reduced: Tensor = self.trainer.strategy.reduce(value.to(self.device), reduce_op="sum")
-        return reduced.cpu()
+    def note(self, numbers: dict[str, float]) -> None:
+        """Add a callback's numbers to the history's row of the next check."""
+        self._noted |= numbers
 
-    # ------------------------------------------------------------------------------------------ optimising
+    # ------------------------------------------------------------------------ optimiser
 
     def configure_optimizers(self) -> Any:
         settings = self.config.optimizer
         optimizer = adamw(self.network, settings)
         if "optimizer" in self.inherited:
             inherit_optimizer(optimizer, self.inherited["optimizer"][0], settings.lr)
-        total = self.trainer.estimated_stepping_batches
-        if total == math.inf:
-            raise SettingsError(
-                "trainer.max_epochs=-1: the learning rate falls towards the end of a run, and this one has none. Give "
-                "trainer.max_epochs, or +trainer.max_steps."
-            )
-        # which the estimate leaves out where +trainer.max_steps alone ends the run
-        self.trainer.fit_loop.setup_data()
-        per_epoch = float(
-            math.ceil(self.trainer.num_training_batches / self.trainer.accumulate_grad_batches)
-        )
-        scheduler = warmup_cosine(optimizer, settings, int(total), per_epoch)
+        scheduler = warmup_cosine(optimizer, settings, *steps_of(self.trainer))
         if "schedule" in self.inherited:
             inherit_schedule(optimizer, scheduler, self.inherited["schedule"][0])
         return {
@@ -253,26 +220,19 @@ class LeakModule(pl.LightningModule):
             "lr_scheduler": {"scheduler": scheduler, "interval": "step"},
         }
 
-    # ------------------------------------------------------------------------------------------ what is kept
+    # ------------------------------------------------------------------------ checkpoints
 
-    def card(
-        self, metrics: dict[str, Any] | None = None, training: dict[str, Any] | None = None
-    ) -> dict[str, Any]:
+    def card(self) -> dict[str, Any]:
         """The model file's description of this network as it is now."""
         return make_card(
-            signal=self.data.train_split.signal,
+            signal=self.data.splits.train.signal,
             labels=self.data.labels,
             network=self.config.network,
             mel_shape=self.data.mel_shape,
             unit=self.config.data.unit,
             blend=self.blend,
             rule=self.rule,
-            training={
-                "settings": asdict(self.config),
-                "epoch": self.current_epoch,
-                **(training or {}),
-            },
-            metrics=metrics,
+            training={"settings": asdict(self.config), "epoch": self.current_epoch},
         )
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
@@ -280,11 +240,11 @@ class LeakModule(pl.LightningModule):
         checkpoint[RESUME_KEY] = {
             "store": self.fingerprint,
             "history": self.history,
-            "trained": self._sum_trained().tolist(),
+            "trained": self.train_losses.compute().tolist(),
         }
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        kept = checkpoint[RESUME_KEY]
-        self.history = list(kept["history"])
-        self._trained = torch.tensor(kept["trained"], dtype=torch.float64)
+        resumed = checkpoint[RESUME_KEY]
+        self.history = list(resumed["history"])
+        self.train_losses.load(resumed["trained"])
         self.rule = DecisionRule.from_json(json.loads(checkpoint[CARD_KEY])["decision_rule"])

@@ -10,6 +10,7 @@ from torch.optim import AdamW, Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from leakdet.config import OptimizerConfig
+from leakdet.errors import SettingsError
 
 
 def adamw(network: nn.Module, settings: OptimizerConfig) -> AdamW:
@@ -47,6 +48,24 @@ def warmup_cosine(
     warmup = min(round(settings.warmup_epochs * per_epoch), total // 2)
     floor = min(1.0, settings.min_lr / settings.lr) if settings.lr > 0 else 1.0
     return LambdaLR(optimizer, lambda step: rate_share(step, warmup, total, floor))
+
+
+def steps_of(trainer: pl.Trainer) -> tuple[int, float]:
+    """Optimiser steps of the whole run and of an epoch.
+
+    Raises:
+        SettingsError: the run has no end.
+    """
+    total = trainer.estimated_stepping_batches
+    if total == math.inf:
+        raise SettingsError(
+            "trainer.max_epochs=-1: the learning rate falls towards the end of a run, and this one "
+            "has none. Give trainer.max_epochs, or +trainer.max_steps."
+        )
+    # which the estimate leaves out where +trainer.max_steps alone ends the run
+    trainer.fit_loop.setup_data()
+    batches, accumulated = trainer.num_training_batches, trainer.accumulate_grad_batches
+    return int(total), float(math.ceil(batches / accumulated))
 
 
 def window_samples(sizes: np.ndarray, batch_idx: int, accumulate: int, batches: int) -> int:

@@ -33,7 +33,7 @@ FOUND = {
 def store_fingerprint(data: "LeakDataModule") -> str:
     """Twelve hex digits of what the run is trained on, wherever it lies: the recordings, their windows, labels and signal."""
     digest = hashlib.sha256()
-    for split in (data.train_split, data.val_split):
+    for split in (data.splits.train, data.splits.val):
         digest.update(
             f"{split.signal.hash if split.signal else None} {split.label_names} {split.mel.shape}".encode()
         )

@@ -1,4 +1,4 @@
-"""What a validation check found: the numbers that are logged, and what the diagnoses look at."""
+"""The result of a validation check: what is logged, and what the diagnoses read."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -7,12 +7,13 @@ import numpy as np
 
 from leakdet.training import log_names
 from leakdet.training.diagnostics import SampleSummary, tpr_at_least_fpr
+from leakdet.training.model_selection import selection_rank
 
 Losses = tuple[float, ...]  # total, class, leak
 
 
 @dataclass(frozen=True)
-class Check:
+class ValidationResult:
     """One validation check over the whole split and all processes."""
 
     epoch: int
@@ -23,41 +24,46 @@ class Check:
     confusion: tuple[int, int, int, int]  # tn, fp, fn, tp of recordings
     train_loss: Losses  # since the check before
     val_loss: Losses
+    leaks_drawn: float  # share of leaks among the samples that the epoch draws
     scores: np.ndarray  # float64 [R], of recordings
     is_leak: np.ndarray  # bool [R]
     samples: SampleSummary
+
+    @property
+    def rank(self) -> float:
+        """What checks are compared by; see `selection_rank`."""
+        return selection_rank(self.f1, self.val_loss[0])
 
     @cached_property
     def tpr_at_least_fpr(self) -> float | None:
         return tpr_at_least_fpr(self.scores, self.is_leak)
 
-    def bins(self) -> dict[str, float]:
-        """Name -> share of the samples' leak probabilities in each of ten equal bins."""
-        return {
-            name: found / self.samples.count
-            for name, found in zip(log_names.VAL_PROB_BINS, self.samples.histogram, strict=True)
-        }
-
     def logged(self) -> dict[str, float]:
         """Name -> number of all that is logged besides F1, which is logged as a metric object."""
+        samples = self.samples
         values = dict(zip(log_names.VAL_LOSSES, self.val_loss, strict=True))
         values |= dict(zip(log_names.TRAIN_LOSSES, self.train_loss, strict=True))
-        values |= {
-            name: float(cell)
-            for name, cell in zip(log_names.VAL_CONFUSION, self.confusion, strict=True)
-        }
+        values |= dict(zip(log_names.VAL_CONFUSION, map(float, self.confusion), strict=True))
         values |= {
             log_names.VAL_THRESHOLD: self.threshold,
-            log_names.VAL_PROB_MEAN: self.samples.mean,
+            log_names.VAL_PROB_MEAN: samples.mean,
+            log_names.VAL_PROB_STD: samples.std,
+            log_names.VAL_LEAK_SHARE: samples.predicted_leak_share,
         }
-        values |= {
-            log_names.VAL_PROB_STD: self.samples.std,
-            log_names.VAL_LEAK_SHARE: self.samples.predicted_leak_share,
+        optional = {
+            log_names.VAL_HEADS: samples.head_correlation,
+            log_names.VAL_TPR_LEAST_FPR: self.tpr_at_least_fpr,
+            log_names.VAL_AUROC: self.auroc,
         }
-        if self.samples.head_correlation is not None:
-            values[log_names.VAL_HEADS] = self.samples.head_correlation
-        if self.tpr_at_least_fpr is not None:
-            values[log_names.VAL_TPR_LEAST_FPR] = self.tpr_at_least_fpr
-        if self.auroc is not None:
-            values[log_names.VAL_AUROC] = self.auroc
-        return values
+        values |= {name: value for name, value in optional.items() if value is not None}
+        return values | {log_names.TRAIN_DRAWN: self.leaks_drawn, log_names.VAL_RANK: self.rank}
+
+    def row(self) -> dict[str, float]:
+        """The check's row of the history."""
+        place = {"epoch": float(self.epoch), "step": float(self.step), log_names.VAL_F1: self.f1}
+        return {**place, **self.logged(), **self._bins()}
+
+    def _bins(self) -> dict[str, float]:
+        """Name -> share of the samples' leak probabilities in each of ten equal bins."""
+        counts = zip(log_names.VAL_PROB_BINS, self.samples.histogram, strict=True)
+        return {name: count / self.samples.count for name, count in counts}

@@ -28,8 +28,8 @@ def initialise(
         SettingsError: a model file has no optimiser, schedule or best score to keep.
     """
     model = load_mel_detector(source, trust_network=config.network.name)
-    if model.signal and data.train_split.signal and model.signal != data.train_split.signal:
-        differing = "; ".join(model.signal.differences(data.train_split.signal))
+    if model.signal and data.splits.train.signal and model.signal != data.splits.train.signal:
+        differing = "; ".join(model.signal.differences(data.splits.train.signal))
         raise InputError(
             f"{source}: it was trained on another signal than {data.store} (model / store): {differing}. Build the store with "
             "the model's signal."

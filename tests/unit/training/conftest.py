@@ -20,6 +20,7 @@ QUIET = (
 
 Configured = Callable[..., TrainConfig]
 Fitted = Callable[..., pl.Trainer]
+Opened = Callable[[TrainConfig], LeakDataModule]
 
 
 @pytest.fixture(scope="session")
@@ -30,13 +31,25 @@ def quiet() -> tuple[str, ...]:
 
 @pytest.fixture
 def configured(compose: Callable[..., Any], demo_store: Path) -> Configured:
-    """`configured("seed=1", …)`: the smoke settings on the demo store with these on top."""
+    """`configured("seed=1", …)`: the smoke settings on the demo store, with these overrides."""
 
     def make(*overrides: str) -> TrainConfig:
         made: TrainConfig = compose("train", *QUIET, f"data.store={demo_store}", *overrides)
         return made
 
     return make
+
+
+@pytest.fixture
+def opened(demo_store: Path) -> Opened:
+    """`opened(config)`: the data of a run on the demo store, set up."""
+
+    def open_store(config: TrainConfig) -> LeakDataModule:
+        data = LeakDataModule(config, demo_store)
+        data.setup("fit")
+        return data
+
+    return open_store
 
 
 @pytest.fixture

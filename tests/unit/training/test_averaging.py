@@ -13,8 +13,7 @@ from leakdet.config import TrainConfig
 from leakdet.training import log_names
 from leakdet.training.checkpoint_io import read_checkpoint
 from leakdet.training.datamodule import LeakDataModule
-from leakdet.training.fit import fit
-from leakdet.training.module import LeakModule
+from leakdet.training.fit import fit, make_module
 
 Configured = Callable[..., TrainConfig]
 RECIPES = {
@@ -65,7 +64,7 @@ def test_a_checkpoint_scores_what_was_logged_at_its_check(
         logged = {int(float(row["step"])): row for row in csv.DictReader(file)}
     for name in (log_names.BEST_F1, log_names.BEST_LOSS, log_names.LAST):
         checkpoint = read_checkpoint(tmp_path / "checkpoints" / f"{name}.ckpt")
-        module = LeakModule(config, data)
+        module = make_module(config, data)
         module.load_state_dict(checkpoint["state_dict"])
         quiet = {"logger": False, "enable_progress_bar": False, "enable_checkpointing": False}
         scorer = pl.Trainer(accelerator="cpu", devices=1, use_distributed_sampler=False, **quiet)  # type: ignore[arg-type]

@@ -14,6 +14,7 @@ from lightning.pytorch.loggers import Logger
 
 from leakdet.config import TrainerFlags
 from leakdet.errors import LeakdetError
+from leakdet.loading.train_loader import TrainLoader
 from leakdet.training import log_names
 from leakdet.training import trainer as trainer_module
 from leakdet.training.callbacks.early_stopping import LossStop
@@ -22,7 +23,6 @@ from leakdet.training.callbacks.loader_wait import LoaderWait, wait_numbers, wai
 from leakdet.training.callbacks.rate_watch import low_rate
 from leakdet.training.callbacks.system_use import SystemUse, idle_gpu, measured
 from leakdet.training.checkpoint_io import read_checkpoint
-from leakdet.training.datamodule import TrainLoader
 
 Fitted = Callable[..., pl.Trainer]
 FOUR = ("trainer.max_epochs=4", "loss_patience=0")

@@ -1,5 +1,6 @@
 """What a run asks of its data, and everything that is wrong with a store being found before epoch 0."""
 
+import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +21,11 @@ WINDOWS, LABELS = [3, 2, 4, 1], [0, 1, 1, 1]
 
 
 def module(store: Path, **data: Any) -> LeakDataModule:
-    return LeakDataModule(TrainConfig(data=DataConfig(**data)), store)
+    """Everything of `store` that a training reads before epoch 0."""
+    made = LeakDataModule(TrainConfig(data=DataConfig(**data)), store)
+    made.setup("fit")
+    made.read_windows()
+    return made
 
 
 @pytest.fixture
@@ -38,6 +43,35 @@ def test_a_good_store_passes(store: Path) -> None:
         assert len(data.train_dataloader()) == 1
         assert sum(len(batch.mel) for batch in data.val_dataloader()) == sum(WINDOWS)
         assert data.val_is_leak.tolist() == [True, False, False, False]
+
+
+def test_the_constructor_opens_nothing_and_a_second_setup_does_nothing(store: Path) -> None:
+    LeakDataModule(TrainConfig(), store / "nowhere")
+    data = module(store)
+    splits, samples = data.splits, data.train_samples
+    data.setup("validate")
+    data.read_windows()
+    assert data.splits is splits
+    assert data.train_samples is samples
+
+
+def test_batches_of_another_size_are_made_from_then_on(store: Path) -> None:
+    data = module(store, batch_size=512)
+    assert len(data.train_dataloader()) == 1
+    data.set_batch_size(2)
+    assert len(data.train_dataloader()) == sum(WINDOWS) / 2
+
+
+def test_a_resumed_loader_begins_where_the_interrupted_one_was_and_the_next_one_anew(
+    store: Path,
+) -> None:
+    data = module(store, batch_size=2)
+    interrupted = data.train_dataloader()
+    seen = [batch.recording.tolist() for batch in itertools.islice(interrupted, 3)]
+    data.resume(interrupted.state_dict())
+    rest = [batch.recording.tolist() for batch in data.train_dataloader()]
+    whole = [batch.recording.tolist() for batch in data.train_dataloader()]
+    assert seen + rest == whole
 
 
 def test_the_mix_is_of_what_is_drawn_and_moves_under_a_curriculum(store: Path) -> None:
@@ -113,10 +147,9 @@ def test_a_store_without_hashes_of_its_sounds_is_compared_by_its_mel(
 @pytest.mark.parametrize("residency", ["ram", "stream"])
 def test_the_test_split_is_read_where_it_will_be_scored(store: Path, residency: str) -> None:
     damage(store / "test.h5", "mel", _set((4, 0, 0, 0), 7))
-    data = LeakDataModule(TrainConfig(data=DataConfig(residency=residency)), store, read=False)
-    data.read_in()
+    data = module(store, residency=residency)
     with pytest.raises(InputError, match=r"test\.h5: recording test-1 is damaged"):
-        data.read_in(test=True)
+        data.read_windows(test=True)
 
 
 def test_a_group_column_that_a_split_lacks_is_blank_there(store: Path) -> None:
@@ -223,4 +256,5 @@ def test_memory_is_pinned_only_where_an_accelerator_reads_it(
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     config = TrainConfig(data=DataConfig(residency="stream"), trainer={"accelerator": accelerator})
     data = LeakDataModule(config, store)
+    data.setup("fit")
     assert data.train_samples.pins == data.val_samples.pins == goes

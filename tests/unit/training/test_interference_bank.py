@@ -16,6 +16,7 @@ from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.interference_bank import interference_bank
 
 Fitted = Callable[..., pl.Trainer]
+Opened = Callable[[TrainConfig], LeakDataModule]
 
 
 @pytest.fixture
@@ -31,11 +32,11 @@ def clips(tmp_path: Path) -> Path:
 def test_every_clip_is_there_and_a_bad_one_is_named_and_left_out(
     clips: Path,
     configured: Callable[..., TrainConfig],
-    demo_store: Path,
+    opened: Opened,
     messages: pytest.LogCaptureFixture,
 ) -> None:
     config = configured(f"augment.interference={clips}")
-    data = LeakDataModule(config, demo_store)
+    data = opened(config)
     whole = interference_bank(config, data)
     assert whole.shape == (1 + 2 + 3, *data.sample_shape)
     (clips / "bad.wav").write_text("no sound")
@@ -47,11 +48,11 @@ def test_every_clip_is_there_and_a_bad_one_is_named_and_left_out(
 
 
 def test_a_folder_without_sound_is_refused(
-    tmp_path: Path, configured: Callable[..., TrainConfig], demo_store: Path
+    tmp_path: Path, configured: Callable[..., TrainConfig], opened: Opened
 ) -> None:
     (tmp_path / "none").mkdir()
     config = configured(f"augment.interference={tmp_path / 'none'}")
-    data = LeakDataModule(config, demo_store)
+    data = opened(config)
     with pytest.raises(InputError, match="no audio files under"):
         interference_bank(config, data)
     (tmp_path / "none" / "bad.wav").write_text("no sound")

@@ -10,6 +10,7 @@ from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.introduction import introduction, stops_when
 
 Configured = Callable[..., TrainConfig]
+Opened = Callable[[TrainConfig], LeakDataModule]
 
 
 @pytest.mark.parametrize(
@@ -29,17 +30,18 @@ def test_a_run_tells_in_epochs_when_it_will_stop(
     assert expected in stops_when(configured(*overrides))
 
 
-def lines_of(config: TrainConfig, store: Path) -> dict[str, str]:
-    data = LeakDataModule(config, store)
+def lines_of(config: TrainConfig, data: LeakDataModule) -> dict[str, str]:
     lines = introduction(config, data).splitlines()
     return {line[:9].strip(): line[9:] for line in lines}
 
 
-def test_the_numbers_are_those_of_the_store(configured: Configured, demo_store: Path) -> None:
+def test_the_numbers_are_those_of_the_store(
+    configured: Configured, opened: Opened, demo_store: Path
+) -> None:
     config = configured()
-    data = LeakDataModule(config, demo_store)
-    lines = lines_of(config, demo_store)
-    train = data.train_split
+    data = opened(config)
+    lines = lines_of(config, data)
+    train = data.splits.train
     assert lines["store"] == str(demo_store)
     assert lines["train"] == f"{train.recordings} recordings, {train.windows} windows"
     assert "50%" in lines["classes"]
@@ -48,6 +50,7 @@ def test_the_numbers_are_those_of_the_store(configured: Configured, demo_store: 
     assert "note" not in lines
 
 
-def test_a_null_test_is_told(configured: Configured, demo_store: Path) -> None:
-    lines = lines_of(configured("data.shuffle_labels=true"), demo_store)
+def test_a_null_test_is_told(configured: Configured, opened: Opened) -> None:
+    config = configured("data.shuffle_labels=true")
+    lines = lines_of(config, opened(config))
     assert lines["note"].startswith("LABELS ARE SHUFFLED")

@@ -7,7 +7,7 @@ import torch
 
 from leakdet.errors import LeakdetError, SettingsError
 from leakdet.reporting.training_figures import batch_size_finder, rate_finder
-from leakdet.training.datamodule import LeakDataModule
+from leakdet.training.fit import make_module
 from leakdet.training.lr_batch_finder import (
     EPOCH_STEPS,
     HIGH,
@@ -21,7 +21,6 @@ from leakdet.training.lr_batch_finder import (
     steepest,
     timed_speed,
 )
-from leakdet.training.module import LeakModule
 
 CPU = torch.device("cpu")
 
@@ -83,10 +82,10 @@ def test_sizes_grow_while_it_pays():
         growing({}.get, [32, 64])
 
 
-def test_both_finders_write_what_they_saw_and_chose(configured, demo_store, tmp_path):
+def test_both_finders_write_what_they_saw_and_chose(configured, opened, tmp_path):
     config = configured("network=linear", "data.batch_size=32")
-    data = LeakDataModule(config, demo_store)
-    module = LeakModule(config, data)
+    data = opened(config)
+    module = make_module(config, data)
     before = {name: value.clone() for name, value in module.state_dict().items()}
     rate, size = (
         find_rate(module, data, tmp_path, CPU),
@@ -119,16 +118,16 @@ class Elsewhere(torch.nn.Linear):
 
 
 def test_both_try_on_the_device_of_the_training_and_a_network_without_room_there_does_not_fit(
-    configured, demo_store
+    configured, opened, tmp_path
 ):
     config = configured("network=linear")
-    data = LeakDataModule(config, demo_store)
-    module = LeakModule(config, data)
+    data = opened(config)
+    module = make_module(config, data)
     module.network = Elsewhere(1, 1)
     gpu = torch.device("cuda", 1)
     assert timed_speed(module, data, gpu)(4) is None
     with pytest.raises(torch.OutOfMemoryError):
-        find_rate(module, data, demo_store, gpu)
+        find_rate(module, data, tmp_path, gpu)
     assert Elsewhere.went == [gpu, gpu]
 
 

@@ -20,11 +20,12 @@ from leakdet.config import OptimizerConfig, TrainConfig
 from leakdet.errors import SettingsError
 from leakdet.training.checkpoint_io import read_checkpoint
 from leakdet.training.datamodule import LeakDataModule
-from leakdet.training.module import LeakModule
+from leakdet.training.fit import make_module
 from leakdet.training.optimizer import adamw, rate_share, warmup_cosine, window_samples
 
 Configured = Callable[..., TrainConfig]
 Fitted = Callable[..., pl.Trainer]
+Opened = Callable[[TrainConfig], LeakDataModule]
 
 
 def rates(
@@ -92,13 +93,13 @@ def test_biases_are_not_decayed() -> None:
 def test_a_fused_optimiser_is_clipped_at_every_precision(
     precision: Literal["32-true", "bf16-mixed", "16-mixed"],
     configured: Configured,
-    demo_store: Path,
+    opened: Opened,
     tmp_path: Path,
 ) -> None:
     """On an accelerator that would be the first run of trainer=gpu; the plugin is the same on a processor."""
     config = configured()
-    data = LeakDataModule(config, demo_store)
-    module = LeakModule(config, data)
+    data = opened(config)
+    module = make_module(config, data)
     plugins = [] if precision == "32-true" else [MixedPrecision(precision, "cpu")]
     trainer = pl.Trainer(
         default_root_dir=tmp_path, accelerator="cpu", plugins=plugins,
@@ -122,13 +123,13 @@ def test_warm_up_takes_its_epochs_however_the_run_ends(
     overrides: tuple[str, ...],
     warmup: int,
     configured: Configured,
-    demo_store: Path,
+    opened: Opened,
     tmp_path: Path,
 ) -> None:
     """The smoke run has 6 batches an epoch."""
     config = configured("optimizer.warmup_epochs=2", *overrides)
-    data = LeakDataModule(config, demo_store)
-    module = LeakModule(config, data)
+    data = opened(config)
+    module = make_module(config, data)
     rates = []
     watch = pl.Callback()
     watch.on_train_batch_start = lambda trainer, *_: rates.append(

@@ -19,7 +19,7 @@ def test_no_metric_depends_on_the_batches_and_all_are_those_of_scikit_learn(
     logged = []
     for batch in (1000, 13):
         module = fitted(tmp_path / str(batch), *FROZEN, f"data.batch_size={batch}").lightning_module
-        check, values = module.check, module.history[-1]
+        check, values = module.latest, module.history[-1]
         called = module.rule.decide(check.scores)
         assert values[log_names.VAL_AUROC] == pytest.approx(
             roc_auc_score(check.is_leak, check.scores), abs=1e-6

@@ -8,16 +8,21 @@ import pytest
 import torch
 
 from leakdet.config import OptimizerConfig, TrainConfig
+from leakdet.detection.networks import Network, make_network
 from leakdet.errors import InputError, SettingsError
 from leakdet.training import log_names
 from leakdet.training.checkpoint_io import read_checkpoint
 from leakdet.training.datamodule import LeakDataModule
-from leakdet.training.module import LeakModule
 from leakdet.training.optimizer import adamw
 from leakdet.training.warm_start import inherit_optimizer, initialise
 
 Fitted = Callable[..., pl.Trainer]
+Opened = Callable[[TrainConfig], LeakDataModule]
 STILL = ("trainer.max_epochs=1", "optimizer.lr=0", "optimizer.min_lr=0")
+
+
+def network_of(config: TrainConfig, data: LeakDataModule) -> Network:
+    return make_network(config.network, data.sample_shape, len(data.labels.names))
 
 
 @pytest.fixture
@@ -63,18 +68,18 @@ def test_what_is_not_reset_is_inherited(source: Path, fitted: Fitted, tmp_path: 
 
 
 def test_another_signal_network_or_kind_of_file_is_refused(
-    source: Path, configured: Callable[..., TrainConfig], demo_store: Path, tmp_path: Path
+    source: Path, configured: Callable[..., TrainConfig], opened: Opened, tmp_path: Path
 ) -> None:
     config = configured()
-    data = LeakDataModule(config, demo_store)
+    data = opened(config)
     other = configured("network=linear")
     with pytest.raises(InputError, match=r"window shape, unit, classes or network differ.*linear"):
-        initialise(LeakModule(other, data), source, other)
-    assert data.train_split.signal is not None
-    data.train_split.signal.fmin_hz = 50.0
+        initialise(network_of(other, data), data, source, other)
+    assert data.splits.train.signal is not None
+    data.splits.train.signal.fmin_hz = 50.0
     with pytest.raises(InputError, match=r"another signal.*fmin_hz: 300\.0 / 50\.0"):
-        initialise(LeakModule(config, data), source, config)
-    data.train_split.signal.fmin_hz = 300.0
+        initialise(network_of(config, data), data, source, config)
+    data.splits.train.signal.fmin_hz = 300.0
     model = tmp_path / "model.safetensors"
     from leakdet.storage.model_file import load_mel_detector, save_model
 
@@ -82,7 +87,7 @@ def test_another_signal_network_or_kind_of_file_is_refused(
     save_model(model, best.network.state_dict(), best.card)
     keeping = configured("init_reset=[schedule,best_score]")
     with pytest.raises(SettingsError, match=r"weights only; to keep optimizer"):
-        initialise(LeakModule(keeping, data), model, keeping)
+        initialise(network_of(keeping, data), data, model, keeping)
 
 
 @pytest.mark.parametrize("setting", ["input_norm=none", "time_pool=2"])
@@ -90,7 +95,7 @@ def test_weights_that_would_meet_another_input_are_refused(
     setting: str,
     configured: Callable[..., TrainConfig],
     fitted: Fitted,
-    demo_store: Path,
+    opened: Opened,
     tmp_path: Path,
 ) -> None:
     """Neither changes a shape of the linear network: its weights would load."""
@@ -100,11 +105,11 @@ def test_weights_that_would_meet_another_input_are_refused(
     config = configured("network=linear", "network.time_pool=4", f"network.{setting}")
     name, value = setting.split("=")
     old = {"input_norm": "level_free", "time_pool": 4}[name]
-    module = LeakModule(config, LeakDataModule(config, demo_store))
+    data = opened(config)
     with pytest.raises(
         InputError, match=rf"its network\.{name} is {old}, that of this run {value}"
     ):
-        initialise(module, tmp_path / "checkpoints" / "last.ckpt", config)
+        initialise(network_of(config, data), data, tmp_path / "checkpoints" / "last.ckpt", config)
 
 
 def test_only_the_moments_of_an_optimiser_are_inherited() -> None:

@@ -27,14 +27,14 @@ class Collapse(Callback):
         if (
             trainer.sanity_checking
             or not isinstance(pl_module, LeakModule)
-            or pl_module.check is None
+            or pl_module.latest is None
         ):
             return
         if (
             "learning_rate" in self.findings.kinds
         ):  # weights that stand still show every collapse; the cause is said
             return
-        check = pl_module.check
+        check = pl_module.latest
         positives = int(check.is_leak.sum())
         found = collapse(
             check.samples,

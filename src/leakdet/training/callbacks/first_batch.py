@@ -7,10 +7,10 @@ import torch
 from lightning.pytorch.callbacks import Callback
 
 from leakdet.detection.losses import chance_loss, loss_parts
+from leakdet.loading.samples import Batch
 from leakdet.training import log_names
 from leakdet.training.callbacks.findings import Findings
 from leakdet.training.callbacks.log_numbers import log_numbers
-from leakdet.training.datamodule import Batch
 from leakdet.training.diagnostics import first_batch
 from leakdet.training.module import LeakModule
 

@@ -49,10 +49,8 @@ class GradientMonitor(Callback):
         """The check's row in the history tells the norms too."""
         if self.norms and isinstance(pl_module, LeakModule):
             norms = torch.stack(self.norms)
-            found = torch.stack([norms.mean(), norms.max()]).tolist()
-            pl_module.measured = dict(
-                zip((log_names.GRADIENT_MEAN, log_names.GRADIENT_MAX), found, strict=True)
-            )
+            mean, largest = torch.stack([norms.mean(), norms.max()]).tolist()
+            pl_module.note({log_names.GRADIENT_MEAN: mean, log_names.GRADIENT_MAX: largest})
 
     def on_train_epoch_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
         if not self.norms:

@@ -22,10 +22,10 @@ class Overfit(Callback):
         if (
             trainer.sanity_checking
             or not isinstance(pl_module, LeakModule)
-            or pl_module.check is None
+            or pl_module.latest is None
         ):
             return
-        check = pl_module.check
+        check = pl_module.latest
         self.train_losses = [*self.train_losses, check.train_loss[0]][-8:]
         self.tprs = [*self.tprs, check.tpr_at_least_fpr][-8:]
         self.findings.say(trainer, overfit(self.train_losses, self.tprs))

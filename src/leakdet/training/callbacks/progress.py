@@ -68,7 +68,7 @@ class EpochTable(ProgressBar):
 
     def on_train_epoch_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
         self._close_bar()
-        check = pl_module.check if isinstance(pl_module, LeakModule) else None
+        check = pl_module.latest if isinstance(pl_module, LeakModule) else None
         if not self._enabled or check is None or check.epoch != trainer.current_epoch:
             return  # Lightning goes on showing the numbers of an earlier epoch's check
         found = trainer.callback_metrics

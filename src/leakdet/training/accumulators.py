@@ -1,0 +1,92 @@
+"""Sums and predictions of many batches, kept on the device until a validation check needs them."""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from leakdet.config import DecisionConfig
+from leakdet.detection.detector import window_mean
+from leakdet.detection.losses import LossParts
+from leakdet.detection.networks import Output, leak_probability
+from leakdet.detection.pooling import pool
+from leakdet.training.diagnostics import sample_sums
+
+
+class LossSums:
+    """Sums of the loss parts over samples, and the number of samples."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        self._sums = torch.zeros(4, dtype=torch.float64)
+        self._pending: list[Tensor] = []
+
+    def update(self, parts: LossParts, factor: int | float, samples: int) -> None:
+        """Add a batch of `samples`, whose sums are `parts` times `factor`."""
+        sums = torch.stack([part.detach() * factor for part in parts])
+        self._pending.append(torch.cat([sums, sums.new_full((1,), float(samples))]))
+
+    def compute(self) -> Float[Tensor, "4"]:
+        """Sums of total, class and leak loss and the number of samples, float64 on the CPU."""
+        if self._pending:
+            self._sums = self._sums + torch.stack(self._pending).double().sum(0).cpu()
+            self._pending = []
+        return self._sums
+
+    def load(self, sums: list[float]) -> None:
+        """Continue from sums that `compute` returned earlier."""
+        self._sums, self._pending = torch.tensor(sums, dtype=torch.float64), []
+
+
+class ValidationSums(NamedTuple):
+    """What one rank contributes to a validation check; both tensors add up over ranks."""
+
+    samples: Float[Tensor, " K"]  # of `sample_sums`
+    scores: Float[Tensor, " R"]  # of this rank's recordings, 0 for all others
+    rows: Int[np.ndarray, " r"]  # this rank's recordings
+
+
+class ValidationAccumulator:
+    """Losses, predictions and their moments over the batches of a validation check.
+
+    `losses` stands apart: it is looked at first, as NaN has no scores.
+    """
+
+    def __init__(
+        self,
+        windows_per_recording: Int[np.ndarray, " R"],
+        decision: DecisionConfig,
+        leak_index: int,
+        blend: float,
+    ) -> None:
+        self.windows_per_recording, self.decision = windows_per_recording, decision
+        self.leak_index, self.blend = leak_index, blend
+        self.reset()
+
+    def reset(self) -> None:
+        self.losses = LossSums()
+        self._samples: list[Tensor] = []
+        self._probs: list[Tensor] = []
+        self._recordings: list[Tensor] = []
+
+    def update(self, output: Output, parts: LossParts, recording: Int[Tensor, " B"]) -> None:
+        """Add a batch: outputs of whole recordings in order, their mean losses and their rows."""
+        self.losses.update(parts, len(recording), len(recording))
+        self._samples.append(sample_sums(output, self.leak_index, self.blend))
+        self._probs.append(leak_probability(output, self.leak_index, self.blend))
+        self._recordings.append(recording)
+
+    def compute(self) -> ValidationSums:
+        """Pool the predictions into a score per recording, and sum up their moments."""
+        rows = np.unique(torch.cat(self._recordings).cpu().numpy())
+        windows = self.windows_per_recording[rows]
+        window_prob = window_mean(torch.cat(self._probs), int(windows.sum())).cpu().numpy()
+        scores = torch.zeros(len(self.windows_per_recording), dtype=torch.float64)
+        offsets = np.concatenate([[0], np.cumsum(windows)])
+        pooled = pool(window_prob, offsets, self.decision.pooling, self.decision.vote_fraction)
+        scores[torch.from_numpy(rows)] = torch.from_numpy(pooled)
+        return ValidationSums(torch.stack(self._samples).sum(0), scores, rows)

@@ -1,0 +1,73 @@
+"""The splits of a store that a training uses, opened and checked against each other."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from leakdet.errors import InputError
+from leakdet.storage.integrity import check_apart
+from leakdet.storage.opening import open_any_split, splits_there, with_surrogates
+from leakdet.storage.store import StoreSplit
+
+
+@dataclass(frozen=True)
+class Splits:
+    """The splits of one training. `test` is None where it has none or the caller keeps it."""
+
+    train: StoreSplit
+    val: StoreSplit
+    test: StoreSplit | None = None
+    surrogates: int = 0  # rows at the end of train that were synthesised, not recorded
+    of_whole_store: bool = True  # False: parts that the caller has divided by rules of its own
+
+    @property
+    def all(self) -> list[StoreSplit]:
+        return [self.train, self.val, *([self.test] if self.test else [])]
+
+
+def open_splits(store: Path) -> Splits:
+    """Open every split of `store`, test too: a fault in it is better found now than after training.
+
+    Raises:
+        InputError: train or val is missing, a file is damaged, or the splits disagree on signal or
+            vocabulary or share a recording, a sound or a group.
+    """
+    train, surrogates = with_surrogates(_opened(store, "train"), store)
+    test = _opened(store, "test") if "test" in splits_there(store) else None
+    splits = Splits(train, _opened(store, "val"), test, surrogates)
+    for other in splits.all[1:]:
+        check_agreement(store, train, other)
+    check_apart(splits.all)
+    return splits
+
+
+def parts_of_store(store: Path, train: StoreSplit, val: StoreSplit) -> Splits:
+    """Two views of a store's recordings in place of its own splits, as in a fold."""
+    check_agreement(store, train, val)
+    return Splits(train, val, of_whole_store=False)
+
+
+def _opened(store: Path, name: str) -> StoreSplit:
+    names = splits_there(store) if store.is_dir() else []
+    if store.is_dir() and name not in names:
+        raise InputError(
+            f"{store}: training needs a {name} split; the store has {names or 'none'}. "
+            "Build it with three shares in split.ratios, or with a split column."
+        )
+    return open_any_split(store, name)
+
+
+def check_agreement(store: Path, train: StoreSplit, other: StoreSplit) -> None:
+    """Raise `InputError` where two splits differ in vocabulary, signal or window shape."""
+    names = f"{train.files[0].name} and {other.files[0].name}"
+    if [n.casefold() for n in train.label_names] != [n.casefold() for n in other.label_names]:
+        raise InputError(
+            f"{store}: {names} have different labels, {train.label_names} and {other.label_names}. "
+            "Build both with the same vocabulary."
+        )
+    if train.signal != other.signal or train.mel.shape[1:] != other.mel.shape[1:]:
+        differing = train.signal.differences(other.signal) if train.signal and other.signal else []
+        shapes = f"windows of {train.mel.shape[1:]} and {other.mel.shape[1:]}"
+        raise InputError(
+            f"{store}: {names} were built with different signal settings "
+            f"({'; '.join(differing) or shapes}). Build them together."
+        )

@@ -1,0 +1,66 @@
+"""Sums over batches are those of all samples at once, however they are cut."""
+
+import numpy as np
+import pytest
+import torch
+
+from leakdet.config import DecisionConfig
+from leakdet.detection.detector import window_mean
+from leakdet.detection.losses import LossParts
+from leakdet.detection.networks import Output, leak_probability
+from leakdet.detection.pooling import pool
+from leakdet.training.accumulators import LossSums, ValidationAccumulator
+from leakdet.training.diagnostics import sample_sums
+
+WINDOWS = np.array([3, 1, 2, 4])
+
+
+def mean_parts(values: torch.Tensor) -> LossParts:
+    return LossParts(*values.mean(0))
+
+
+def test_losses_add_up_whatever_the_batches_and_after_a_reload() -> None:
+    values = torch.rand(10, 3)
+    whole, parts = LossSums(), LossSums()
+    whole.update(mean_parts(values), 10, 10)
+    parts.update(mean_parts(values[:3]), 3, 3)
+    reloaded = LossSums()
+    reloaded.load(parts.compute().tolist())
+    reloaded.update(mean_parts(values[3:]), 7, 7)
+    torch.testing.assert_close(reloaded.compute(), whole.compute(), rtol=1e-6, atol=0)
+    assert whole.compute().dtype == torch.float64
+    assert float(whole.compute()[3]) == 10
+    whole.reset()
+    assert whole.compute().tolist() == [0.0] * 4
+
+
+@pytest.mark.parametrize("pooling", ["mean", "vote"])
+@pytest.mark.parametrize("cuts", [[10], [4, 6], [1, 2, 7]])
+@pytest.mark.parametrize("per_window", [1, 2])
+def test_scores_are_the_pooled_windows_of_this_ranks_recordings(
+    pooling: str, cuts: list[int], per_window: int
+) -> None:
+    """Recording 1 belongs to another rank."""
+    rows = np.array([0, 2, 3])
+    recording = torch.from_numpy(np.repeat(rows, WINDOWS[rows] * per_window))
+    count = len(recording)
+    sizes = [*cuts[:-1], count - sum(cuts[:-1])]
+    output = Output(torch.randn(count, 2), torch.randn(count))
+    accumulator = ValidationAccumulator(WINDOWS, DecisionConfig(pooling=pooling), 1, 0.5)
+    accumulator.update(output, mean_parts(torch.rand(count, 3)), recording)
+    accumulator.reset()  # of an earlier check nothing is left
+    for logits, leaks, of in zip(
+        output.class_logits.split(sizes),
+        output.leak_logit.split(sizes),
+        recording.split(sizes),
+        strict=True,
+    ):
+        accumulator.update(Output(logits, leaks), mean_parts(torch.ones(1, 3)), of)
+    sums = accumulator.compute()
+    windows = window_mean(leak_probability(output, 1, 0.5), count // per_window).numpy()
+    expected = pool(windows, np.array([0, 3, 5, 9]), pooling, 0.5)
+    np.testing.assert_allclose(sums.scores[rows], expected, rtol=1e-12)
+    assert sums.scores[1] == 0
+    assert sums.rows.tolist() == rows.tolist()
+    torch.testing.assert_close(sums.samples, sample_sums(output, 1, 0.5))
+    assert accumulator.losses.compute().tolist() == [count] * 4

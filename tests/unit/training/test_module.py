@@ -1,0 +1,99 @@
+"""A module is ready when its constructor returns, and its history has a row per check."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import lightning.pytorch as pl
+import pytest
+import torch
+
+from leakdet.config import TrainConfig
+from leakdet.errors import LeakdetError
+from leakdet.loading.samples import Batch
+from leakdet.training import log_names
+from leakdet.training.datamodule import LeakDataModule
+from leakdet.training.fit import make_module
+from leakdet.training.module import LeakModule
+
+Configured = Callable[..., TrainConfig]
+Opened = Callable[[TrainConfig], LeakDataModule]
+Fitted = Callable[..., pl.Trainer]
+
+
+def test_what_the_constructor_returns_scores_and_describes_itself(
+    configured: Configured, opened: Opened
+) -> None:
+    config = configured()
+    data = opened(config)
+    module = make_module(config, data)
+    mel = torch.cat(list(data.standardisation_batches()))[:3]
+    assert module.network.eval().infer(mel).class_logits.shape == (3, 2)
+    card = module.card()
+    assert card["training"]["settings"]["seed"] == config.seed
+    assert card["decision_rule"]["fitted_on"] is None
+    assert module.latest is None
+
+
+def test_loading_from_a_checkpoint_names_what_to_call_instead(
+    fitted: Fitted, tmp_path: Path
+) -> None:
+    fitted(tmp_path, "trainer.max_epochs=1")
+    with pytest.raises(LeakdetError, match=r"load_detector\(CHECKPOINT\).*resume=CHECKPOINT"):
+        LeakModule.load_from_checkpoint(tmp_path / "checkpoints" / "last.ckpt")
+
+
+def test_the_history_has_a_row_per_check_with_the_numbers_noted_for_it(
+    fitted: Fitted, tmp_path: Path
+) -> None:
+    module = fitted(tmp_path, "trainer.max_epochs=3").lightning_module
+    assert isinstance(module, LeakModule)
+    assert [row["epoch"] for row in module.history] == [0, 1, 2]
+    assert all(row[log_names.GRADIENT_MAX] >= row[log_names.GRADIENT_MEAN] > 0
+               for row in module.history)  # fmt: skip
+    assert module.latest is not None
+    assert module.history[-1] == module.latest.row() | {
+        name: module.history[-1][name] for name in (log_names.GRADIENT_MEAN, log_names.GRADIENT_MAX)
+    }
+
+
+def test_class_weights_follow_the_mix_of_a_curriculum(
+    configured: Configured, opened: Opened
+) -> None:
+    """Balanced at first, so that both weigh 1; later as the natural mix asks."""
+    config = configured(
+        "data.sampling=curriculum",
+        "data.curriculum_epochs=2",
+        "loss=weighted_ce",
+        "loss.allow_several_balances=true",
+        "demo.leak_fraction=0.3",
+    )
+    data = opened(config)
+    module = make_module(config, data)
+    module.trainer = pl.Trainer(accelerator="cpu", logger=False, enable_checkpointing=False)
+    module.trainer.fit_loop.epoch_progress.current.processed = 0
+    torch.testing.assert_close(module._current_weights(), torch.ones(2))
+    module.trainer.fit_loop.epoch_progress.current.processed = 2
+    torch.testing.assert_close(module._current_weights(), module.weights)
+    share = torch.from_numpy(data.train_mix).float()
+    torch.testing.assert_close(module.weights, (1 / share) / (1 / share).mean())
+
+
+def test_the_loss_of_training_weighs_samples_and_that_of_validation_does_not(
+    configured: Configured, opened: Opened
+) -> None:
+    config = configured("network.dropout=0")
+    module = make_module(config, opened(config))
+    mel = torch.randn(4, *module.data.sample_shape)
+    batch = Batch(
+        mel.half(), torch.tensor([0, 1, 0, 1]), torch.tensor([0.0, 0, 0, 4]), torch.arange(4)
+    )
+    output = module.network.eval()(batch.mel.float())
+    weighted = module._loss(output, batch, module.weights)
+    last = Batch(*(part[3:] for part in batch))._replace(weight=torch.ones(1))
+    only = module._loss(type(output)(*(part[3:] for part in output)), last, module.weights)
+    torch.testing.assert_close(weighted.total, only.total)
+    module.on_validation_epoch_start()
+    module.validation_step(batch._replace(recording=torch.zeros(4, dtype=torch.int64)), 0)
+    unweighted = module._loss(output, batch._replace(weight=torch.ones(4)), module.weights)
+    mean = module.validation.losses.compute()[0] / 4
+    torch.testing.assert_close(mean, unweighted.total.double(), rtol=1e-6, atol=0)
