@@ -281,7 +281,6 @@ WITHOUT_A_TEST = set(
     training/callbacks/early_stopping.py
     training/callbacks/findings.py
     training/callbacks/first_batch.py
-    training/callbacks/gc_freeze.py
     training/callbacks/gradients.py
     training/callbacks/history.py
     training/callbacks/interruption.py

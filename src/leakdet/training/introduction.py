@@ -22,7 +22,7 @@ def introduction(config: TrainConfig, data: LeakDataModule) -> str:
         f"classes  {_class_mix(config, data)} of the samples ({config.data.sampling} sampling); "
         f"the leak class is {data.leak_label}",
         f"balance  {_loss_balance(config, data)} of the loss ({config.loss.name})",
-        f"data     {data.residency.kind}: {data.residency.reason}",
+        f"data     {data.residency.reason}",
         f"network  {config.network.name} on {config.data.unit}s of {shape} (segments, mels, frames)",
         f"stops    {stops_when(config)}",
         *(f"note     {note}" for note in _notes(config, data)),

@@ -1,10 +1,12 @@
 """data.residency=auto: one decision per machine, from the memory that is free."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
-from leakdet.loading.placement import choose_residency, host_free_bytes
+from leakdet.loading.placement import accelerator_free_bytes, choose_residency, host_free_bytes
 
 
 def test_auto_takes_the_fastest_place_that_is_large_enough(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -18,6 +20,33 @@ def test_auto_takes_the_fastest_place_that_is_large_enough(monkeypatch: pytest.M
     assert chosen.kind == "device"
     assert "0.40 GB" in chosen.reason
     assert "1.0 GB free" in chosen.reason
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("device", "1.00 GB, on the accelerator (data.residency=device)"),
+        ("ram", "1.00 GB, in memory (data.residency=ram)"),
+        ("stream", "1.00 GB, streamed from the files (data.residency=stream)"),
+    ],
+)
+def test_a_given_place_is_taken_and_said(kind: str, reason: str) -> None:
+    chosen = choose_residency(kind, 10**9, {"accelerator": "cpu"})
+    assert (chosen.kind, chosen.reason) == (kind, reason)
+
+
+@pytest.mark.parametrize(
+    ("devices", "free"),
+    [("auto", 3), (None, 3), (-1, 3), (1, 7), (2, 5), ([2], 3), (["0", "1"], 5)],
+)
+def test_the_fullest_device_of_the_training_counts(
+    devices: Any, free: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda number: ((7, 5, 3)[number], 9))
+    assert accelerator_free_bytes({"accelerator": "gpu", "devices": devices}) == free
+    assert accelerator_free_bytes({"accelerator": "cpu", "devices": devices}) is None
 
 
 def test_one_process_chooses_for_all_of_its_machine(monkeypatch: pytest.MonkeyPatch) -> None:

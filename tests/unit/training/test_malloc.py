@@ -1,4 +1,4 @@
-"""What a step frees is there for the next one, unless whoever started the process has other wishes."""
+"""What a step frees is reused by the next one, unless the environment tunes malloc."""
 
 import os
 import subprocess
@@ -47,6 +47,6 @@ def test_the_next_step_gets_the_memory_of_the_last_one() -> None:
     assert faults < plain / 10
 
 
-def test_who_tunes_malloc_is_not_overruled() -> None:
+def test_settings_of_malloc_in_the_environment_are_kept() -> None:
     kept, *_ = run(MALLOC_TRIM_THRESHOLD_="100000")
     assert not kept

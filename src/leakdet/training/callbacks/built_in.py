@@ -17,7 +17,6 @@ from leakdet.training.callbacks.collapse import Collapse
 from leakdet.training.callbacks.early_stopping import F1Stop, LossStop
 from leakdet.training.callbacks.findings import Findings
 from leakdet.training.callbacks.first_batch import FirstBatch
-from leakdet.training.callbacks.gc_freeze import GarbageSearch
 from leakdet.training.callbacks.gradients import GradientMonitor
 from leakdet.training.callbacks.history import History
 from leakdet.training.callbacks.loader_wait import LoaderWait
@@ -39,7 +38,6 @@ def make_callbacks(config: TrainConfig, run_folder: Path) -> list[Callback]:
     own_bar = any(isinstance(callback, ProgressBar) for callback in own)
     shows_table = TrainerFlags.of(config.trainer).enable_progress_bar and not own_bar
     return [
-        GarbageSearch(),
         *_stops(config),
         *averaging(config),
         *_monitors(config, run_folder),
