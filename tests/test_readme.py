@@ -1,4 +1,4 @@
-"""README: its commands run, its links exist, and its table lists every option."""
+"""README: its commands and its Python run, its links exist, and its table lists every option."""
 
 import csv
 import re
@@ -10,10 +10,12 @@ import pytest
 from leakdet._conf import option_names
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", README, flags=re.DOTALL | re.MULTILINE)
 COMMANDS = [
     line.split("#", maxsplit=1)[0].strip()
-    for block in re.findall(r"```\n(.*?)```", README, flags=re.DOTALL)
+    for language, block in BLOCKS
     for line in block.splitlines()
+    if not language
 ]
 
 
@@ -70,7 +72,9 @@ def link(place: Path, target: Path) -> None:
     place.symlink_to(target)
 
 
-def test_the_commands_run_in_this_order(users_folder: Path, door):
+def test_the_commands_run_in_this_order_and_then_the_python(
+    users_folder: Path, door, capsys, monkeypatch: pytest.MonkeyPatch
+):
     """Trainings are cut short. Commands for a GPU and studies are only composed."""
     for command in COMMANDS:
         if not command.startswith(".venv/bin/leakdet"):
@@ -86,6 +90,14 @@ def test_the_commands_run_in_this_order(users_folder: Path, door):
         result = door(verb, *arguments, cwd=users_folder)
         assert result.returncode == 0, (command, result.stderr)
     assert len((users_folder / "verdicts.csv").read_text().splitlines()) == 3
+
+    monkeypatch.chdir(users_folder)
+    (code,) = (block for language, block in BLOCKS if language == "python")
+    exec(code.replace('"data.store=store"', '"data.store=store", "trainer.max_epochs=1"'), {})
+    f1, verdict, mel = capsys.readouterr().out.splitlines()
+    assert 0 <= float(f1) <= 1
+    assert verdict.startswith(("leak", "no_leak"))
+    assert mel.endswith(", 30, 64, 1)")
 
 
 def expanded(word: str, folder: Path) -> list[str]:
