@@ -24,6 +24,7 @@ def test_items_are_taken_only_a_few_ahead():
 
 
 def test_each_thread_computes_on_one_core_and_the_caller_gets_its_own_back():
+    before = torch.get_num_threads()
     torch.set_num_threads(2)
     barrier = threading.Barrier(2, timeout=10)
 
@@ -35,7 +36,7 @@ def test_each_thread_computes_on_one_core_and_the_caller_gets_its_own_back():
         assert [count for _, count in in_order(work, range(4), workers=2)] == [1] * 4
         assert torch.get_num_threads() == 2
     finally:
-        torch.set_num_threads(1)
+        torch.set_num_threads(before)
 
 
 def test_an_error_reaches_the_caller_and_cancels_the_rest():

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field
 
-from leakdet.config.range_checks import MISSING, check_ranges, documented, require
+from leakdet.config.range_checks import MISSING, check_ranges, doc, require
 from leakdet.config.signal import SignalConfig
 
 
@@ -11,19 +11,17 @@ from leakdet.config.signal import SignalConfig
 class DemoConfig:
     """The synthetic recordings of `source=demo` (docs/demo.md)."""
 
-    sites: int = documented(24, "Number of sites; the demo is split by site.", at_least=1)
-    recordings_per_site: int = documented(20, "Number of recordings at each site.", at_least=1)
-    leak_fraction: float = documented(
-        0.5, "Share of the recordings that hold a leak.", at_least=0, at_most=1
-    )
-    duration_s: float = documented(
+    sites: int = doc(24, "Number of sites; the demo is split by site.", at_least=1)
+    recordings_per_site: int = doc(20, "Number of recordings at each site.", at_least=1)
+    leak_fraction: float = doc(0.5, "Share of recordings with a leak.", at_least=0, at_most=1)
+    duration_s: float = doc(
         5.0, "Mean length of a recording in seconds; lengths vary by up to 20 %.", at_least=0.1
     )
-    sample_rate_hz: int = documented(16000, "Sample rate of the recordings in Hz.", at_least=1000)
-    difficulty: float = documented(
+    sample_rate_hz: int = doc(16000, "Sample rate of the recordings in Hz.", at_least=1000)
+    difficulty: float = doc(
         1.0, "How far leaks sink into the noise: 0 is easy, 2 is hard, 10 dB a step.", at_least=0
     )
-    seed: int = documented(0, "Seed of everything that is synthesised.", at_least=0)
+    seed: int = doc(0, "Seed of everything that is synthesised.", at_least=0)
 
     def __post_init__(self) -> None:
         check_ranges(self, "demo.")
@@ -33,13 +31,13 @@ class DemoConfig:
 class SplitConfig:
     """How recordings are divided into train, val and test; splits given by the source are kept."""
 
-    ratios: list[float] = documented(
+    ratios: list[float] = doc(
         [0.7, 0.2, 0.1], "Shares of train, val and test, which add up to 1; 0 leaves a split out."
     )
-    group_by: list[str] = documented(
+    group_by: list[str] = doc(
         [], "Group columns: recordings of equal values share a split; empty: each stands alone."
     )
-    seed: int = documented(0, "Seed of the division.", at_least=0)
+    seed: int = doc(0, "Seed of the division.", at_least=0)
 
     def __post_init__(self) -> None:
         check_ranges(self, "split.")
@@ -56,12 +54,12 @@ class SplitConfig:
 class LabelsConfig:
     """Which label is the leak, and which classes the network learns."""
 
-    mode: str = documented(
+    mode: str = doc(
         "binary",
         "Classes of the network: leak against the rest, or every label of the store.",
         one_of=("binary", "multiclass"),
     )
-    leak: str | None = documented(
+    leak: str | None = doc(
         None, "Label that means a leak, in any case; null: the store's own, or the one called leak."
     )
 
@@ -73,38 +71,34 @@ class LabelsConfig:
 class BuildConfig:
     """`python -m leakdet.build`: from audio to a store."""
 
-    source: str = documented(
+    source: str = doc(
         MISSING,
         "Folder of label folders, folder of split folders with these, CSV manifest, or demo.",
     )
-    out: str = documented(MISSING, "Folder in which the store appears when it is complete.")
+    out: str = doc(MISSING, "Folder in which the store appears when it is complete.")
     signal: SignalConfig = field(default_factory=SignalConfig)
     split: SplitConfig = field(default_factory=SplitConfig)
     labels: LabelsConfig = field(default_factory=LabelsConfig)
     demo: DemoConfig = field(default_factory=DemoConfig)
-    verify: str = documented(
+    verify: str = doc(
         "sample",
         "Of how many recordings the stored mel is computed again from the audio and compared.",
         one_of=("off", "sample", "full"),
     )
-    waveform: str = documented(
+    waveform: str = doc(
         "none",
         "Number format in which the store keeps the sound beside its mel.",
         one_of=("none", "int16", "float32"),
     )
-    surrogates: int = documented(
-        0, "IAAFT surrogates of each leak recording of train, for training alone.", at_least=0
-    )
-    compression: str = documented(
+    surrogates: int = doc(0, "IAAFT surrogates per leak of train, for training alone.", at_least=0)
+    compression: str = doc(
         "none",
         "Compression of the mel; a compressed store is smaller but cannot be memory-mapped.",
         one_of=("none", "gzip", "lzf"),
     )
-    workers: int = documented(0, "Threads that read recordings; 0: one per core.", at_least=0)
-    shard: str = documented(
-        "", "i/n builds part i, from 0 to n-1, of n on this machine; merge joins the parts."
-    )
-    overwrite: bool = documented(False, "Replace a store that exists under this name.")
+    workers: int = doc(0, "Threads that read recordings; 0: one per core.", at_least=0)
+    shard: str = doc("", "i/n builds part i of n, from 0 to n-1; merge joins the parts.")
+    overwrite: bool = doc(False, "Replace a store that exists under this name.")
 
     def __post_init__(self) -> None:
         check_ranges(self)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from leakdet.config.range_checks import documented, is_own, require
+from leakdet.config.range_checks import doc, is_own, require
 
 
 @dataclass
@@ -13,19 +13,17 @@ class CallbacksConfig:
     `averaging`, `trainer.enable_progress_bar`. Checkpoints and history.csv are always written.
     """
 
-    early_stopping: bool = documented(True, "Stop after patience checks without a better F1.")
-    loss_stop: bool = documented(True, "Stop after loss_patience checks with a risen loss.")
-    learning_rate_monitor: bool = documented(True, "Log the learning rate.")
-    loader_wait: bool = documented(True, "Log the time spent waiting for data; warn if it is long.")
-    first_batch: bool = documented(True, "Warn if the input is badly scaled.")
-    gradient_monitor: bool = documented(True, "Log gradient norms; warn if they explode or vanish.")
-    rate_watch: bool = documented(True, "Warn if the learning rate is too low to learn.")
-    collapse: bool = documented(True, "Warn of constant, inverted or single-class predictions.")
-    overfit: bool = documented(True, "Warn if the training loss falls while fewer leaks are found.")
-    system_use: bool = documented(
-        True, "Log how busy CPU, memory and GPU are; warn of an idle GPU."
-    )
-    extra: list[str] = documented(
+    early_stopping: bool = doc(True, "Stop after patience checks without a better F1.")
+    loss_stop: bool = doc(True, "Stop after loss_patience checks with a risen loss.")
+    learning_rate_monitor: bool = doc(True, "Log the learning rate.")
+    loader_wait: bool = doc(True, "Log the time spent waiting for data; warn if it is long.")
+    first_batch: bool = doc(True, "Warn if the input is badly scaled.")
+    gradient_monitor: bool = doc(True, "Log gradient norms; warn if they explode or vanish.")
+    rate_watch: bool = doc(True, "Warn if the learning rate is too low to learn.")
+    collapse: bool = doc(True, "Warn of constant, inverted or single-class predictions.")
+    overfit: bool = doc(True, "Warn if the training loss falls while fewer leaks are found.")
+    system_use: bool = doc(True, "Log how busy CPU, memory and GPU are; warn of an idle GPU.")
+    extra: list[str] = doc(
         [], "package.module:Class of each of your own, made without arguments after the others."
     )
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from leakdet.config.range_checks import check_ranges, documented, require
+from leakdet.config.range_checks import check_ranges, doc, require
 from leakdet.config.train import TrainConfig
 
 
@@ -11,13 +11,13 @@ from leakdet.config.train import TrainConfig
 class ProtocolConfig:
     """What one cross-validation holds out, and of which recordings."""
 
-    group_by: Any = documented(
+    group_by: Any = doc(
         "recording", "Group column, or list of these, to hold out by; recording: each stands alone."
     )
-    where: Any = documented(
-        None, "Column (or label) to value or values: only these recordings take part; null: all."
+    where: Any = doc(
+        None, "Column (or label) to values: only these recordings take part; null: all."
     )
-    folds: int | None = documented(
+    folds: int | None = doc(
         None,
         "Number of folds, 2 or more; 0: leave one group out; null: 0 for up to 20 groups, else 10.",
         at_least=0,
@@ -40,26 +40,22 @@ class ProtocolConfig:
 class CrossvalSettings(ProtocolConfig):
     """How cross-validation proceeds: one protocol described here, or several by name."""
 
-    protocols: Any = documented(
+    protocols: Any = doc(
         None,
         "Several cross-validations, each a name with its group_by, where and folds; null: one.",
     )
-    repeats: int = documented(
-        1, "Repetitions with seeds seed, seed + 1, ...; each divides and trains anew.", at_least=1
-    )
-    val_fraction: float = documented(
+    repeats: int = doc(1, "Repetitions with seeds seed, seed + 1, ..., all anew.", at_least=1)
+    val_fraction: float = doc(
         0.25,
         "Share of what is not held out that validates: early stopping and the threshold use it.",
         above=0,
         below=1,
     )
-    out: str | None = documented(
-        None, "Folder of the folds; finished ones in it are kept; null: the run's own folder."
+    out: str | None = doc(None, "Folder of the folds, which keeps finished ones; null: the run's.")
+    parts: int = doc(
+        1, "Jobs that share the folds: -m crossval.parts=2 crossval.part=0,1.", at_least=1
     )
-    parts: int = documented(
-        1, "Number of jobs that share the folds: -m crossval.parts=2 crossval.part=0,1.", at_least=1
-    )
-    part: int = documented(0, "Number of this job, from 0 to below parts.", at_least=0)
+    part: int = doc(0, "Number of this job, from 0 to below parts.", at_least=0)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -61,7 +61,7 @@ class Allowed:
         return "a number " + " and ".join(given)
 
 
-def documented(
+def doc(
     default: T,
     meaning: str,
     *,

@@ -6,64 +6,58 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from leakdet.config.range_checks import check_ranges, documented, from_dict, require
+from leakdet.config.range_checks import check_ranges, doc, from_dict, require
 
 
 @dataclass
 class SignalConfig:
     """How audio becomes log-mel; kept in stores and model files, which `hash` tells apart."""
 
-    sample_rate_hz: int = documented(
-        16000, "Rate in Hz to which recordings are resampled.", at_least=1
-    )
-    window_samples: int = documented(
+    sample_rate_hz: int = doc(16000, "Rate in Hz to which recordings are resampled.", at_least=1)
+    window_samples: int = doc(
         16000, "Length of a window, which gets one leak probability, in sample points.", at_least=1
     )
-    window_hop_samples: int = documented(
+    window_hop_samples: int = doc(
         8000, "Sample points from window to window; at most window_samples.", at_least=1
     )
-    segment_samples: int = documented(
+    segment_samples: int = doc(
         1024,
         "Length of a segment of a window in sample points; at most window_samples.",
         at_least=1,
     )
-    segment_hop_samples: int = documented(512, "Sample points from segment to segment.", at_least=1)
-    n_fft: int = documented(
+    segment_hop_samples: int = doc(512, "Sample points from segment to segment.", at_least=1)
+    n_fft: int = doc(
         0,
         "Length of the FFT, 2 to segment_samples; 0: a segment, so that it has one frame.",
         at_least=0,
     )
-    frame_hop_samples: int = documented(
+    frame_hop_samples: int = doc(
         0, "Sample points from FFT frame to frame inside a segment; 0: half of n_fft.", at_least=0
     )
-    n_mels: int = documented(64, "Number of mel bands.", at_least=1)
-    fmin_hz: float = documented(
-        300.0, "Lowest frequency of the mel bands in Hz; below fmax_hz.", at_least=0
-    )
-    fmax_hz: int | float | str = documented(
+    n_mels: int = doc(64, "Number of mel bands.", at_least=1)
+    fmin_hz: float = doc(300.0, "Lowest frequency of the mel in Hz; below fmax_hz.", at_least=0)
+    fmax_hz: int | float | str = doc(
         "auto",
         "Highest frequency of the mel bands in Hz, up to half the sample rate; auto: "
         "half of the lowest rate among sample_rate_hz and the recordings.",
     )
-    floor: float = documented(
-        1e-5, "Smallest magnitude before the logarithm; 1e-5 is -100 dB.", above=0
-    )
-    channels: str = documented(
+    floor: float = doc(1e-5, "Smallest magnitude before the logarithm; 1e-5 is -100 dB.", above=0)
+    channels: str = doc(
         "mean",
         "What is used of several channels: their mean or the first.",
         one_of=("mean", "first"),
     )
-    detrend: str = documented(
+    detrend: str = doc(
         "none",
         "What is subtracted from each window: nothing, its mean, or its least-squares line.",
         one_of=("none", "mean", "linear"),
     )
-    highpass_hz: float = documented(
+    highpass_hz: float = doc(
         0.0,
         "Cut-off in Hz of a causal Butterworth high-pass, below half the sample rate; 0: off.",
         at_least=0,
     )
-    highpass_order: int = documented(4, "Order of the high-pass.", at_least=1, at_most=12)
+    highpass_order: int = doc(4, "Order of the high-pass.", at_least=1, at_most=12)
 
     def __post_init__(self) -> None:
         check_ranges(self, "signal.")

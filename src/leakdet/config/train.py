@@ -6,7 +6,7 @@ from typing import Any
 from leakdet.config.build import DemoConfig, LabelsConfig
 from leakdet.config.callbacks import CallbacksConfig
 from leakdet.config.model import DecisionConfig, LossConfig, NetworkConfig
-from leakdet.config.range_checks import check_ranges, documented, require
+from leakdet.config.range_checks import check_ranges, doc, require
 from leakdet.config.signal import SignalConfig
 
 
@@ -14,42 +14,32 @@ from leakdet.config.signal import SignalConfig
 class DataConfig:
     """What the network is trained on, and how it reaches the network."""
 
-    store: str | None = documented(
-        None, "Folder of the store; null: the demo, synthesised once and cached."
-    )
-    cache: str | None = documented(
-        None, "Folder in which demo stores are kept; null: the user's cache folder."
-    )
-    unit: str = documented(
-        "window", "What one sample of the network is.", one_of=("window", "segment")
-    )
-    sampling: str = documented(
+    store: str | None = doc(None, "Folder of the store; null: the demo, synthesised once.")
+    cache: str | None = doc(None, "Folder of demo stores; null: the user's cache folder.")
+    unit: str = doc("window", "What one sample of the network is.", one_of=("window", "segment"))
+    sampling: str = doc(
         "natural",
         "How often each class is drawn: as it occurs, equally often, the rarer ones repeated up to "
         "the most frequent one, or from equally often to as it occurs.",
         one_of=("natural", "balanced", "oversampled", "curriculum"),
     )
-    curriculum_epochs: int = documented(
-        10, "Epochs over which curriculum moves from balanced to natural.", at_least=1
+    curriculum_epochs: int = doc(
+        10, "Epochs from balanced to natural under curriculum.", at_least=1
     )
-    batch_size: int = documented(512, "Samples in a batch, of all processes together.", at_least=1)
-    residency: str = documented(
+    batch_size: int = doc(512, "Samples in a batch, of all processes together.", at_least=1)
+    residency: str = doc(
         "auto",
         "Where windows are during training: device memory, main memory, or the disk.",
         one_of=("auto", "device", "ram", "stream"),
     )
-    workers: int = documented(
-        0, "Processes that read under residency=stream; 0: a thread reads ahead.", at_least=0
+    workers: int = doc(0, "Reading processes of residency=stream; 0: a thread.", at_least=0)
+    worker_start: str = doc(
+        "forkserver", "How these processes are started.", one_of=("fork", "forkserver", "spawn")
     )
-    worker_start: str = documented(
-        "forkserver",
-        "How these processes are started.",
-        one_of=("fork", "forkserver", "spawn"),
-    )
-    buffer_mb: float = documented(
+    buffer_mb: float = doc(
         64.0, "Megabytes of windows that each reader shuffles under residency=stream.", at_least=1
     )
-    shuffle_labels: bool = documented(
+    shuffle_labels: bool = doc(
         False,
         "Permute the labels of train and val over recordings: a null test; nothing is learnt.",
     )
@@ -62,10 +52,10 @@ class DataConfig:
 class OptimizerConfig:
     """AdamW; its learning rate warms up linearly, then follows a cosine, step by step."""
 
-    lr: float = documented(1e-3, "Highest learning rate.", at_least=0)
-    weight_decay: float = documented(0.01, "Weight decay of AdamW.", at_least=0)
-    warmup_epochs: float = documented(3.0, "Length of the warm-up in epochs.", at_least=0)
-    min_lr: float = documented(1e-6, "Learning rate at the end.", at_least=0)
+    lr: float = doc(1e-3, "Highest learning rate.", at_least=0)
+    weight_decay: float = doc(0.01, "Weight decay of AdamW.", at_least=0)
+    warmup_epochs: float = doc(3.0, "Length of the warm-up in epochs.", at_least=0)
+    min_lr: float = doc(1e-6, "Learning rate at the end.", at_least=0)
 
     def __post_init__(self) -> None:
         check_ranges(self, "optimizer.")
@@ -75,33 +65,27 @@ class OptimizerConfig:
 class AugmentConfig:
     """Changes to training samples, drawn anew for each sample on its device."""
 
-    eq_db: float = documented(
-        6.0, "Strength of a smooth random equaliser in dB; 0: off.", at_least=0
-    )
-    eq_terms: int = documented(3, "Number of cosines that the equaliser sums.", at_least=1)
-    gain_db: float = documented(
+    eq_db: float = doc(6.0, "Strength of a smooth random equaliser in dB; 0: off.", at_least=0)
+    eq_terms: int = doc(3, "Number of cosines that the equaliser sums.", at_least=1)
+    gain_db: float = doc(
         0.0,
         "Standard deviation of a random gain in dB, which level_free takes out again; 0: off.",
         at_least=0,
     )
-    mask_mels: int = documented(
+    mask_mels: int = doc(
         0,
         "Widest SpecAugment mask in mel bands, filled with the sample's mean; 0: off.",
         at_least=0,
     )
-    mask_columns: int = documented(
-        0, "Widest SpecAugment mask in columns of time, filled likewise; 0: off.", at_least=0
-    )
-    mixup_alpha: float = documented(
+    mask_columns: int = doc(0, "Widest mask in columns of time, likewise; 0: off.", at_least=0)
+    mixup_alpha: float = doc(
         0.0, "Mixup of pairs of samples with shares from Beta(alpha, alpha); 0: off.", at_least=0
     )
-    interference: str | None = documented(
-        None, "Folder of sounds to mix in, such as rain, taps and machines; null: off."
+    interference: str | None = doc(
+        None, "Folder of sounds to mix in, such as rain or taps; null: off."
     )
-    interference_prob: float = documented(
-        0.5, "Share of the samples that get such a sound.", at_least=0, at_most=1
-    )
-    interference_db: list[float] = documented(
+    interference_prob: float = doc(0.5, "Share of samples that get a sound.", at_least=0, at_most=1)
+    interference_db: list[float] = doc(
         [-20.0, 0.0], "Lowest and highest level of the sound in dB above the sample's own."
     )
 
@@ -116,15 +100,13 @@ class AugmentConfig:
 class AveragingConfig:
     """Weights averaged over training, which validation and the model file use."""
 
-    name: str = documented(
+    name: str = doc(
         "none",
         "Average: none, exponential over steps, or plain over the ends of the later epochs.",
         one_of=("none", "ema", "swa"),
     )
-    ema_decay: float = documented(0.999, "Decay of ema for each step.", above=0, below=1)
-    swa_start: float = documented(
-        0.75, "Share of trainer.max_epochs after which swa begins.", at_least=0, at_most=1
-    )
+    ema_decay: float = doc(0.999, "Decay of ema for each step.", above=0, below=1)
+    swa_start: float = doc(0.75, "Share of all epochs before swa begins.", at_least=0, at_most=1)
 
     def __post_init__(self) -> None:
         check_ranges(self, "averaging.")
@@ -137,7 +119,7 @@ INIT_PARTS = ("optimizer", "schedule", "best_score")
 class TrainConfig:
     """`python -m leakdet.train`: from a store to a model file."""
 
-    seed: int = documented(0, "Seed of weights, shuffling, dropout and augmentation.", at_least=0)
+    seed: int = doc(0, "Seed of weights, shuffling, dropout and augmentation.", at_least=0)
     data: DataConfig = field(default_factory=DataConfig)
     signal: SignalConfig = field(default_factory=SignalConfig)  # the demo's; a store has its own
     demo: DemoConfig = field(default_factory=DemoConfig)
@@ -149,38 +131,34 @@ class TrainConfig:
     decision: DecisionConfig = field(default_factory=DecisionConfig)
     averaging: AveragingConfig = field(default_factory=AveragingConfig)
     callbacks: CallbacksConfig = field(default_factory=CallbacksConfig)
-    patience: int = documented(
+    patience: int = doc(
         15,
         "Validation checks without a better recording F1 (ties: loss) to stop after.",
         at_least=1,
     )
-    loss_patience: int = documented(
+    loss_patience: int = doc(
         10, "Validation checks of risen loss and no better F1 to stop after; 0: off.", at_least=0
     )
-    resume: str | None = documented(
+    resume: str | None = doc(
         None, "Run folder or .ckpt to continue exactly, or auto, the latest run; null: a new run."
     )
-    init_from: str | None = documented(
+    init_from: str | None = doc(
         None,
         "Model file or checkpoint whose weights a new training starts from; null: random ones.",
     )
-    init_reset: list[str] = documented(
+    init_reset: list[str] = doc(
         list(INIT_PARTS), "What init_from does not take over: optimizer, schedule, best_score."
     )
-    find_lr: bool = documented(
-        False, "Run a learning-rate range test first; its choice replaces optimizer.lr."
-    )
-    find_batch_size: bool = documented(
-        False, "Grow data.batch_size first, while it gets faster and fits in memory."
-    )
-    compile: bool = documented(False, "Compile the network with torch.compile.")
-    threads: int = documented(
+    find_lr: bool = doc(False, "Run a range test first; its choice replaces optimizer.lr.")
+    find_batch_size: bool = doc(False, "Grow data.batch_size first while it gets faster and fits.")
+    compile: bool = doc(False, "Compile the network with torch.compile.")
+    threads: int = doc(
         0,
         "CPU threads of torch; 0: its own choice; another number changes the last digits of sums.",
         at_least=0,
     )
-    trainer: dict[str, Any] = documented({}, "Arguments of lightning.Trainer.")
-    logger: dict[str, Any] = documented({}, "Loggers by name, each with its own arguments.")
+    trainer: dict[str, Any] = doc({}, "Arguments of lightning.Trainer.")
+    logger: dict[str, Any] = doc({}, "Loggers by name, each with its own arguments.")
 
     def __post_init__(self) -> None:
         check_ranges(self)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from leakdet.config.range_checks import check_ranges, documented, require
+from leakdet.config.range_checks import check_ranges, doc, require
 from leakdet.config.train import TrainConfig
 
 # The signed-rank test of n pairs gives p >= 1 / 2**n, and the pruner asks for p < 0.1: four
@@ -15,20 +15,18 @@ WILCOXON_TRAININGS = 5
 class SearchParam:
     """One parameter of the search space, checked against the training settings before any trial."""
 
-    setting: str | None = documented(
+    setting: str | None = doc(
         None, "Dotted training setting to vary; null: a switch that only others depend on (when)."
     )
-    kind: str = documented("float", "Kind of values.", one_of=("float", "int", "categorical"))
-    low: float | None = documented(None, "Lowest value of a float or int.")
-    high: float | None = documented(None, "Highest value of a float or int.")
-    log: bool = documented(False, "Draw on a logarithmic scale.")
-    step: float | None = documented(None, "Distance of values; null: any float, or every int.")
-    choices: list[Any] = documented([], "Values of a categorical.")
-    when: dict[str, Any] = documented(
-        {}, "Other parameters and their values under which this one exists."
-    )
-    otherwise: Any = documented(
-        None, "Value of the setting where when does not hold; null: the configuration's own."
+    kind: str = doc("float", "Kind of values.", one_of=("float", "int", "categorical"))
+    low: float | None = doc(None, "Lowest value of a float or int.")
+    high: float | None = doc(None, "Highest value of a float or int.")
+    log: bool = doc(False, "Draw on a logarithmic scale.")
+    step: float | None = doc(None, "Distance of values; null: any float, or every int.")
+    choices: list[Any] = doc([], "Values of a categorical.")
+    when: dict[str, Any] = doc({}, "Other parameters and their values that bring this one in.")
+    otherwise: Any = doc(
+        None, "Value of the setting where when does not hold; null: as configured."
     )
 
     def __post_init__(self) -> None:
@@ -39,62 +37,48 @@ class SearchParam:
 class TuneSettings:
     """The study, how it samples and prunes, and what becomes of its winner."""
 
-    study: str = documented("default", "Name of the study; tune continues a study of this name.")
-    folder: str = documented("runs/tune/default", "Folder of the study.")
-    storage: str | None = documented(
+    study: str = doc("default", "Name of the study; tune continues a study of this name.")
+    folder: str = doc("runs/tune/default", "Folder of the study.")
+    storage: str | None = doc(
         None, "sqlite:///..., postgresql://... or grpc://host:port; null: a journal in the folder."
     )
-    n_trials: int = documented(20, "Number of trials of the study, of all processes.", at_least=1)
-    workers: int = documented(1, "Number of processes that run trials.", at_least=1)
-    worker: int = documented(0, "Number of this process, which -m counts up.", at_least=0)
-    objective: str = documented(
+    n_trials: int = doc(20, "Number of trials of the study, of all processes.", at_least=1)
+    workers: int = doc(1, "Number of processes that run trials.", at_least=1)
+    worker: int = doc(0, "Number of this process, which -m counts up.", at_least=0)
+    objective: str = doc(
         "recording_f1",
         "Score on val that decides, at its best validation check.",
         one_of=("recording_f1", "recording_auroc", "loss"),
     )
-    direction: str = documented(
+    direction: str = doc(
         "auto",
         "Whether a high or a low score is good; auto: low for loss.",
         one_of=("auto", "maximize", "minimize"),
     )
-    sampler: str = documented(
-        "tpe", "How values are drawn.", one_of=("tpe", "gp", "cmaes", "random", "grid")
+    sampler: str = doc(
+        "tpe", "How to draw values.", one_of=("tpe", "gp", "cmaes", "random", "grid")
     )
-    seed: int = documented(0, "Seed of the sampler; that of training is seed.", at_least=0)
-    n_startup_trials: int = documented(
-        8, "Trials drawn at random before the sampler learns.", at_least=0
-    )
-    pruner: str = documented(
+    seed: int = doc(0, "Seed of the sampler; that of training is seed.", at_least=0)
+    n_startup_trials: int = doc(8, "Trials drawn at random before the sampler learns.", at_least=0)
+    pruner: str = doc(
         "asha",
         "How unpromising trials are found and stopped.",
         one_of=("median", "percentile", "hyperband", "asha", "wilcoxon", "none"),
     )
-    n_warmup: int = documented(
+    n_warmup: int = doc(
         5, "Validation checks before any pruning: the longest warm-up of the space.", at_least=0
     )
-    n_min_trials: int = documented(
-        4, "Trials that must have reached a validation check before it prunes.", at_least=1
-    )
-    percentile: float = documented(
+    n_min_trials: int = doc(4, "Trials at a validation check before it prunes.", at_least=1)
+    percentile: float = doc(
         25.0, "Share of trials in per cent that pruner=percentile lets through.", above=0, below=100
     )
-    reduction_factor: int = documented(
-        3, "Of how many trials hyperband and asha keep one at each rung.", at_least=2
-    )
-    repeats: int = documented(
-        1, "Trainings of a trial with seeds seed, seed + 1, ...; their mean counts.", at_least=1
-    )
-    folds: int = documented(
-        1, "Folds of train and val, each validated once in each repeat; 1: val itself.", at_least=1
-    )
-    skip_duplicates: bool = documented(True, "Do not train parameters again that a trial had.")
-    max_retries: int = documented(
-        2, "Retries of a trial whose process was killed or interrupted.", at_least=0
-    )
-    keep: str = documented("best", "Whose checkpoints are kept.", one_of=("best", "all", "none"))
-    finish: bool = documented(
-        True, "Train the winner and the untuned configuration, compare them, and write the page."
-    )
+    reduction_factor: int = doc(3, "Trials of which hyperband and asha keep one.", at_least=2)
+    repeats: int = doc(1, "Trainings of a trial, averaged, from seed upwards.", at_least=1)
+    folds: int = doc(1, "Folds of train and val in each repeat; 1: val itself.", at_least=1)
+    skip_duplicates: bool = doc(True, "Do not train parameters again that a trial had.")
+    max_retries: int = doc(2, "Retries of a trial whose process was killed.", at_least=0)
+    keep: str = doc("best", "Whose checkpoints are kept.", one_of=("best", "all", "none"))
+    finish: bool = doc(True, "Train winner and untuned configuration, compare, write the page.")
 
     def __post_init__(self) -> None:
         check_ranges(self, "tune.")
@@ -160,7 +144,7 @@ class TuneConfig(TrainConfig):
     """`python -m leakdet.tune`: the training configuration to search around, and the study."""
 
     tune: TuneSettings = field(default_factory=TuneSettings)
-    search: dict[str, Any] = documented({}, "Parameters of the search space by name.")
+    search: dict[str, Any] = doc({}, "Parameters of the search space by name.")
 
     def __post_init__(self) -> None:
         super().__post_init__()

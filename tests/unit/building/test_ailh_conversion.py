@@ -13,8 +13,8 @@ from leakdet.storage.integrity import check_contents
 from leakdet.storage.opening import open_any_split
 
 CONFIG = {
-    "sample_rate": 4096, "duration_sec": 2.0, "long_window": 1024, "short_window": 512, "n_mels": 16, "n_fft": 512,
-    "hop_length": 512, "power": 1.0, "center": False,
+    "sample_rate": 4096, "duration_sec": 2.0, "long_window": 1024, "short_window": 512,
+    "n_mels": 16, "n_fft": 512, "hop_length": 512, "power": 1.0, "center": False,
 }  # fmt: skip
 NAMES = ["CRACK", "LEAK", "NORMAL"]
 
@@ -73,9 +73,8 @@ def test_files_that_do_not_say_how_their_mel_was_made_need_a_fitting_signal(
         convert_store(BuildConfig(source=str(old), out=str(tmp_path / "new")))
     assert not (tmp_path / "new").exists()
     signal = SignalConfig(
-        sample_rate_hz=4096, window_samples=1024, window_hop_samples=1024, segment_samples=512, segment_hop_samples=512,
-        n_mels=16, fmin_hz=0.0, fmax_hz=2048.0, floor=1e-10,
-    )  # fmt: skip
+        4096, 1024, 1024, 512, 512, n_mels=16, fmin_hz=0.0, fmax_hz=2048.0, floor=1e-10
+    )
     convert_store(BuildConfig(source=str(old), out=str(tmp_path / "new"), signal=signal))
     assert open_any_split(tmp_path / "new", "val").signal == signal
 

@@ -20,10 +20,10 @@ SIGNAL = SignalConfig(2000, 400, 40, 100, 10, n_mels=8, fmin_hz=0.0, fmax_hz=100
 def stored(folder: Path, audio: Path, mel: np.ndarray) -> Path:
     """A store in which the only recording of test has this mel."""
     folder.mkdir()
+    name, path = audio.name, str(audio)
     row = RecordingRow(
-        recording_id=audio.name, path=str(audio), label="LEAK", groups={}, weight=1.0, content_sha256="0", duration_s=1.0,
-        source_rate_hz=2000, rms_dbfs=-20.0, dc_offset=0.0, clipped_fraction=0.0, flags=(), windows=len(mel), mel_crc32=0,
-    )  # fmt: skip
+        name, path, "LEAK", {}, 1.0, "0", 1.0, 2000, -20.0, 0.0, 0.0, (), len(mel), mel_crc32=0
+    )
     writer = SplitWriter(folder, "test", SIGNAL)
     writer.add(row, io.BytesIO(mel.tobytes()), None)
     writer.write(folder / "test.h5", ["LEAK", "NORMAL"], "LEAK")

@@ -69,7 +69,11 @@ def test_ailh_file_names_carry_groups(tmp_path: Path):
 
 
 def test_manifest(tmp_path: Path):
-    text = "path; label ;split;weight;site\nsub/a b.wav;LEAK;train;;north\n/abs/c.wav;NOLEAK;VAL;0.1;\n"
+    text = (
+        "path; label ;split;weight;site\n"
+        "sub/a b.wav;LEAK;train;;north\n"
+        "/abs/c.wav;NOLEAK;VAL;0.1;\n"
+    )
     first, second = read_source(manifest(tmp_path, text)).recordings
     assert (first.path, first.label, first.split, first.weight) == (
         tmp_path / "sub/a b.wav",

@@ -18,7 +18,7 @@ from leakdet.config import (
     TrainConfig,
     TuneConfig,
 )
-from leakdet.config.range_checks import Allowed, check_ranges, documented, from_dict
+from leakdet.config.range_checks import Allowed, check_ranges, doc, from_dict
 from leakdet.errors import SettingsError
 
 SCHEMAS = (BuildConfig, TrainConfig, CrossvalConfig, TuneConfig, ProtocolConfig, SearchParam)
@@ -59,10 +59,10 @@ def test_every_schema_has_a_sentence(schema: type):
 
 @dataclass
 class Example:
-    share: float = documented(0.5, "A share.", above=0, at_most=1)
-    mode: str = documented("on", "A mode.", one_of=("on", "off"))
-    names: list[str] = documented(["a"], "Names.")
-    limit: float | None = documented(None, "A limit.", at_least=2)
+    share: float = doc(0.5, "A share.", above=0, at_most=1)
+    mode: str = doc("on", "A mode.", one_of=("on", "off"))
+    names: list[str] = doc(["a"], "Names.")
+    limit: float | None = doc(None, "A limit.", at_least=2)
 
 
 @pytest.mark.parametrize(
