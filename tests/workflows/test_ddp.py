@@ -31,7 +31,7 @@ def test_two_processes_have_the_learning_curve_of_one(
     for name, start, trainer in (("one", door, "trainer=cpu"), ("two", process, "trainer=ddp")):
         result = start("train", trainer, *settings, f"hydra.run.dir={name}", cwd=tmp_path)
         assert result.returncode == 0, result.stderr
-        assert result.stdout.count("\nclasses  ") == 1  # by rank 0 alone
+        assert result.stdout.count("\nbatches  ") == 1  # by rank 0 alone
         assert "Warning" not in result.stderr
         assert ".py:" not in result.stderr, result.stderr  # where a warning would come from
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "two"]  # one folder a run

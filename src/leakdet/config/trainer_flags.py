@@ -14,6 +14,7 @@ class TrainerFlags:
     strategy: str = "auto"
     num_nodes: int = 1
     max_epochs: int = 1000  # -1: no limit
+    max_steps: int = -1  # -1: no limit
     check_val_every_n_epoch: int = 1
     val_check_interval: float | int = 1.0  # float: share of an epoch; int: batches
     limit_val_batches: float | int = 1.0  # float: share of the batches; int: batches

@@ -13,7 +13,11 @@ from leakdet.config import TrainerFlags
 
 DECIDED = "LEAKDET_RESIDENCY"  # environment variable by which a run tells its child processes
 SHARE = 0.5  # of free memory for the data; the rest is for weights, gradients and other processes
-PLACES = {"device": "on the accelerator", "ram": "in memory", "stream": "streamed from the files"}
+PLACES = {
+    "device": "kept on the accelerator",
+    "ram": "kept in memory",
+    "stream": "streamed from the files",
+}
 # limit, usage, statistics and the entry there that counts cached files, of cgroups v2 and v1
 CGROUP_FILES = (
     ("memory.max", "memory.current", "memory.stat", "inactive_file"),

@@ -1,27 +1,29 @@
-"""What a training run says of itself before it starts."""
+"""What a training run says before it starts."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator
 
+import numpy as np
 import torch
 
 from leakdet.config import TrainConfig, TrainerFlags
 from leakdet.detection.losses import class_weights, effective_balance
 from leakdet.training.datamodule import LeakDataModule
 
+SAME = 0.005  # shares that differ by less are printed alike
+
 
 def introduction(config: TrainConfig, data: LeakDataModule) -> str:
     """Data, class balance, network and end of a run: the first lines to read when it goes wrong."""
-    train, val = data.splits.train, data.splits.val
-    surrogates = f" and {data.splits.surrogates} surrogates" if data.splits.surrogates else ""
+    train, val, surrogates = data.splits.train, data.splits.val, data.splits.surrogates
+    and_surrogates = f" and {surrogates} surrogates" if surrogates else ""
     shape = " x ".join(map(str, data.sample_shape))
     lines = [
         f"store    {data.store}",
-        f"train    {train.recordings - data.splits.surrogates} recordings{surrogates}, "
+        f"train    {train.recordings - surrogates} recordings{and_surrogates}, "
         f"{train.windows} windows",
         f"val      {val.recordings} recordings, {val.windows} windows",
-        f"classes  {_class_mix(config, data)} of the samples ({config.data.sampling} sampling); "
-        f"the leak class is {data.leak_label}",
-        f"balance  {_loss_balance(config, data)} of the loss ({config.loss.name})",
+        f"batches  {_batches(config, data)} (data.sampling={config.data.sampling})",
+        *(f"loss     {balance} (loss.name={config.loss.name})" for balance in _loss(config, data)),
         f"data     {data.residency.reason}",
         f"network  {config.network.name} on {config.data.unit}s of {shape} (segments, mels, frames)",
         f"stops    {stops_when(config)}",
@@ -31,40 +33,51 @@ def introduction(config: TrainConfig, data: LeakDataModule) -> str:
 
 
 def stops_when(config: TrainConfig) -> str:
-    """When a run ends. Patience counts validation checks: they are told in epochs."""
-    flags = TrainerFlags.of(config.trainer)
-    interval = flags.val_check_interval
-
-    def waiting(checks: int) -> str:
-        if not isinstance(interval, float):  # a number of batches
-            return f"{checks} validation checks"
-        epochs = checks * flags.check_val_every_n_epoch * interval
-        return f"{epochs:g} epochs" + (f" ({checks} checks)" if epochs != checks else "")
-
+    """All that ends a run, whichever comes first."""
+    on, flags = config.callbacks, TrainerFlags.of(config.trainer)
     ends = [f"at epoch {flags.max_epochs}"] if flags.max_epochs > 0 else []
-    ends.append(f"after {waiting(config.patience)} without a better recording F1")
-    if config.loss_patience:
-        ends.append(f"after {waiting(config.loss_patience)} of rising loss")
-    return ", or ".join(ends)
+    if flags.max_steps > 0:
+        ends.append(f"at optimiser step {flags.max_steps}")
+    if on.early_stopping:
+        ends.append(f"after {flags.span(config.patience)} without a better F1")
+    if on.loss_stop and config.loss_patience:
+        ends.append(f"after {flags.span(config.loss_patience)} of rising loss")
+    *first, last = ends or ["when it is interrupted"]
+    comma = "," if len(first) > 1 else ""
+    return f"{', '.join(first)}{comma} or {last}" if first else last
 
 
-def _class_mix(config: TrainConfig, data: LeakDataModule) -> str:
-    mix = _shares(data.labels.names, data.train_mix)
+def _batches(config: TrainConfig, data: LeakDataModule) -> str:
+    """Share of each class in a batch; the store's own name of the leak is told once."""
     if config.data.sampling != "curriculum":
-        return mix
-    first = _shares(data.labels.names, data.mix_of_epoch(0))
-    return f"{first} at first, {mix} from epoch {config.data.curriculum_epochs + 1}"
+        return _shares(data, data.train_mix, named=True)
+    first = _shares(data, data.mix_of_epoch(0), named=True)
+    later = _shares(data, data.train_mix)
+    return f"{first} at first; {later} from epoch {config.data.curriculum_epochs + 1}"
 
 
-def _loss_balance(config: TrainConfig, data: LeakDataModule) -> str:
+def _loss(config: TrainConfig, data: LeakDataModule) -> Iterator[str]:
+    """Share of each class in the loss, where it is not its share in the batches."""
     mix = torch.from_numpy(data.train_mix).float()
     weights = class_weights(config.loss, mix, data.labels.leak_index)
-    drawn = torch.from_numpy(data.train_mix * data.train_weights).float()
-    return _shares(data.labels.names, effective_balance(drawn, weights).tolist())
+    weighted = torch.from_numpy(data.train_mix * data.train_weights).float()
+    balance = effective_balance(weighted, weights).double().numpy()
+    if np.abs(balance - data.train_mix).max() >= SAME:
+        yield _shares(data, balance)
 
 
-def _shares(names: Sequence[str], shares: Iterable[float]) -> str:
-    return ", ".join(f"{name} {share:.0%}" for name, share in zip(names, shares, strict=True))
+def _shares(data: LeakDataModule, shares: np.ndarray, named: bool = False) -> str:
+    """`half leak ("Leak"), half no leak`; of several classes their names, the leak's first."""
+    leak, name = data.labels.leak_index, f' ("{data.leak_label}")' if named else ""
+    rest = [index for index in range(len(shares)) if index != leak]
+    binary = len(shares) == 2
+    words = [f"{_share(shares[leak])} leak{name}"]
+    words += [f"{_share(shares[i])} {'no leak' if binary else data.labels.names[i]}" for i in rest]
+    return ", ".join(words)
+
+
+def _share(share: float) -> str:
+    return "half" if abs(share - 0.5) < SAME else f"{share:.0%}"
 
 
 def _notes(config: TrainConfig, data: LeakDataModule) -> list[str]:

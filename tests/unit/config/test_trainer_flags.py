@@ -12,6 +12,7 @@ def test_what_is_not_given_is_lightnings_default() -> None:
     flags = TrainerFlags.of({"max_epochs": None, "devices": None})
     assert flags == TrainerFlags()
     assert flags.max_epochs == 1000  # set by Lightning when fitting begins
+    assert flags.max_steps == trainer.max_steps
     assert flags.check_val_every_n_epoch == trainer.check_val_every_n_epoch
     assert flags.val_check_interval == trainer.val_check_interval
     assert flags.limit_val_batches == trainer.limit_val_batches

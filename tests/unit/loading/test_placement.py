@@ -25,8 +25,8 @@ def test_auto_takes_the_fastest_place_that_is_large_enough(monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("kind", "reason"),
     [
-        ("device", "1.00 GB, on the accelerator (data.residency=device)"),
-        ("ram", "1.00 GB, in memory (data.residency=ram)"),
+        ("device", "1.00 GB, kept on the accelerator (data.residency=device)"),
+        ("ram", "1.00 GB, kept in memory (data.residency=ram)"),
         ("stream", "1.00 GB, streamed from the files (data.residency=stream)"),
     ],
 )

@@ -1,13 +1,15 @@
 """What a run says before it starts."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from leakdet.config import TrainConfig
 from leakdet.training.datamodule import LeakDataModule
-from leakdet.training.introduction import introduction, stops_when
+from leakdet.training.introduction import _shares, introduction, stops_when
 
 Configured = Callable[..., TrainConfig]
 Opened = Callable[[TrainConfig], LeakDataModule]
@@ -16,18 +18,21 @@ Opened = Callable[[TrainConfig], LeakDataModule]
 @pytest.mark.parametrize(
     ("overrides", "expected"),
     [
-        (("trainer.max_epochs=2",), "at epoch 2, or after 15 epochs without a better recording F1"),
-        (("trainer.check_val_every_n_epoch=10", "patience=3"), "after 30 epochs (3 checks) without"),
-        (("+trainer.val_check_interval=0.25", "patience=3"), "after 0.75 epochs (3 checks)"),
+        ((), "at epoch 200, after 15 epochs without a better F1, or after 10 epochs of rising loss"),
+        (("trainer.check_val_every_n_epoch=10", "patience=3"), "after 30 epochs without a better F1"),
+        (("+trainer.val_check_interval=0.25", "patience=3"), "after 0.75 epochs without"),
         (("+trainer.val_check_interval=100", "patience=3"), "after 3 validation checks without"),
-        (("trainer.max_epochs=-1", "loss_patience=0"), "after 15 epochs without a better recording F1"),
-        (("loss_patience=4",), "or after 4 epochs of rising loss"),
+        (("loss_patience=0",), "at epoch 200 or after 15 epochs without a better F1"),
+        (("callbacks=none",), "at epoch 200"),
+        (("callbacks=none", "+trainer.max_steps=9"), "at epoch 200 or at optimiser step 9"),
+        (("callbacks=none", "trainer.max_epochs=-1"), "when it is interrupted"),
     ],
 )  # fmt: skip
 def test_a_run_tells_in_epochs_when_it_will_stop(
     overrides: tuple[str, ...], expected: str, configured: Configured
 ) -> None:
-    assert expected in stops_when(configured(*overrides))
+    told = stops_when(configured("trainer.max_epochs=200", *overrides))
+    assert (expected in told) if "without" in expected else told == expected
 
 
 def lines_of(config: TrainConfig, data: LeakDataModule) -> dict[str, str]:
@@ -44,10 +49,45 @@ def test_the_numbers_are_those_of_the_store(
     train = data.splits.train
     assert lines["store"] == str(demo_store)
     assert lines["train"] == f"{train.recordings} recordings, {train.windows} windows"
-    assert "50%" in lines["classes"]
-    assert lines["classes"].endswith(f"the leak class is {data.leak_label}")
+    assert lines["batches"] == 'half leak ("LEAK"), half no leak (data.sampling=balanced)'
+    assert lines["data"].startswith("0.00 GB, kept in memory (")
+    assert "loss" not in lines
     assert config.network.name in lines["network"]
     assert "note" not in lines
+
+
+@pytest.mark.parametrize(
+    ("overrides", "batches", "loss"),
+    [
+        (("loss=focal",), "half leak", "75% leak, 25% no leak (loss.name=focal)"),
+        (
+            ("data.sampling=curriculum", "data.curriculum_epochs=5"),
+            'half leak ("LEAK"), half no leak at first; half leak, half no leak from epoch 6',
+            None,
+        ),
+    ],
+)
+def test_the_balance_of_the_loss_is_told_where_it_is_another(
+    overrides: tuple[str, ...],
+    batches: str,
+    loss: str | None,
+    configured: Configured,
+    opened: Opened,
+) -> None:
+    config = configured(*overrides)
+    lines = lines_of(config, opened(config))
+    assert lines["batches"].startswith(batches)
+    assert lines.get("loss") == loss
+
+
+def test_several_classes_are_told_by_their_names(
+    configured: Configured, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = opened(configured("labels=multiclass"))
+    data.labels = replace(data.labels, names=("LEAK", "PUMP", "RAIN"), leak_index=0)
+    assert _shares(data, np.array([0.1, 0.5, 0.4]), named=True) == (
+        '10% leak ("LEAK"), half PUMP, 40% RAIN'
+    )
 
 
 def test_a_null_test_is_told(configured: Configured, opened: Opened) -> None:
