@@ -179,7 +179,7 @@ def test_bad_files_are_rows_with_an_error_and_stop_nothing(
     assert [Path(row["path"]).name for row in predicted][-1] == "e[1],=~'é\n.wav"
     assert "0 bytes" in predicted[1]["error"]
     assert "not readable" in predicted[2]["error"]
-    assert "no samples" in predicted[3]["error"]
+    assert "no sound" in predicted[3]["error"]
     for row in (predicted[0], predicted[4]):
         assert 0 <= float(row["leak_prob"]) <= 1
         assert row["decision"] == (

@@ -19,7 +19,7 @@ class ArrayRecording:
     these samples would give.
 
     Raises:
-        InputError: another type or shape, no samples, or a rate that is no positive whole number.
+        InputError: another type or shape, an empty array, or a rate that is no positive whole number.
     """
 
     subtype, extra_info = "FLOAT", ""
@@ -27,11 +27,11 @@ class ArrayRecording:
     def __init__(self, samples: np.ndarray, rate_hz: int | float) -> None:
         if samples.dtype.name not in (*PCM, *FLOATS):
             raise InputError(
-                f"the samples are {samples.dtype}; allowed are {', '.join((*FLOATS, *PCM))}."
+                f"the array is of {samples.dtype}; allowed are {', '.join((*FLOATS, *PCM))}."
             )
         if samples.ndim not in (1, 2):
             raise InputError(
-                f"the samples have shape {samples.shape}; "
+                f"the array has shape {samples.shape}; "
                 "allowed are [samples] and [samples, channels]."
             )
         if not float(rate_hz).is_integer() or rate_hz < 1:
@@ -40,11 +40,11 @@ class ArrayRecording:
         self.samplerate = int(rate_hz)
         self.frames, self.channels = self._samples.shape
         if not samples.size:
-            raise InputError("the array holds no samples")
+            raise InputError("the array is empty")
         if self.channels > self.frames:
             raise InputError(
-                f"the samples have shape {samples.shape}, which is {self.channels} channels of "
-                f"{self.frames} samples; transpose them to [samples, channels]."
+                f"the array has shape {samples.shape}, which is {self.channels} channels of "
+                f"{self.frames} samples each; transpose it to [samples, channels]."
             )
         self._position = 0
 

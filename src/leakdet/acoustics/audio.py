@@ -80,7 +80,7 @@ def _open(source: Path | ArrayRecording) -> soundfile.SoundFile | ArrayRecording
         raise InputError(f"not readable as audio: {error.error_string.rstrip('.')}") from error
     if file.frames == 0:
         file.close()
-        raise InputError("the file has a header but no samples")
+        raise InputError("the file has a header but no sound")
     return file
 
 
@@ -138,7 +138,7 @@ class SoundStream:
         facts = self.facts
         energy = float(np.dot(block, block))
         if not math.isfinite(energy):
-            raise InputError(f"it holds NaN or infinite samples near {facts.duration_s:.1f} s")
+            raise InputError(f"it holds NaN or infinite values near {facts.duration_s:.1f} s")
         facts.source_frames += len(block)
         facts.sum_squares += energy
         facts.sum_samples += float(block.sum(dtype=np.float64))

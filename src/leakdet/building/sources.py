@@ -77,26 +77,30 @@ def read_source(path: Path) -> Source:
 
 
 def _from_folders(root: Path) -> Source:
-    folders = sorted(
-        child for child in root.iterdir() if child.is_dir() and not child.name.startswith(".")
+    split_of: dict[Path, str | None] = {
+        folder: _SPLIT_NAMES.get(folder.name.casefold()) for folder in _subfolders(root)
+    }
+    if not split_of or None in split_of.values():  # label folders
+        split_of = {root: None}
+    strays = [
+        LeftOut(str(path), "not in a label folder")
+        for parent in dict.fromkeys([root, *split_of])
+        for path in sorted(parent.iterdir())
+        if path.is_file() and is_audio_name(path)
+    ]
+    recordings = [
+        recording
+        for parent, split in split_of.items()
+        for folder in _subfolders(parent)
+        for recording in _label_folder(root, folder, split)
+    ]
+    return Source(recordings, strays)
+
+
+def _subfolders(folder: Path) -> list[Path]:
+    return sorted(
+        path for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")
     )
-    pre_split = bool(folders) and all(folder.name.casefold() in _SPLIT_NAMES for folder in folders)
-    recordings: list[SourceRecording] = []
-    left_out = [LeftOut(str(stray), "not in a label folder") for stray in _audio_directly_in(root)]
-    for folder in folders:
-        if not pre_split:
-            recordings += _label_folder(root, folder, None)
-            continue
-        left_out += [
-            LeftOut(str(stray), "not in a label folder") for stray in _audio_directly_in(folder)
-        ]
-        for label_folder in sorted(child for child in folder.iterdir() if child.is_dir()):
-            recordings += _label_folder(root, label_folder, _SPLIT_NAMES[folder.name.casefold()])
-    return Source(recordings, left_out)
-
-
-def _audio_directly_in(folder: Path) -> list[Path]:
-    return sorted(child for child in folder.iterdir() if child.is_file() and is_audio_name(child))
 
 
 def _label_folder(root: Path, folder: Path, split: str | None) -> Iterator[SourceRecording]:
@@ -127,10 +131,8 @@ def _from_manifest(path: Path) -> Source:
         if not label:
             unlabelled.append(name)
             continue
-        split, weight = (
-            _parse_split(where, row.pop("split", "")),
-            _parse_weight(where, row.pop("weight", "")),
-        )
+        split = _parse_split(where, row.pop("split", ""))
+        weight = _parse_weight(where, row.pop("weight", ""))
         file = Path(name) if Path(name).is_absolute() else path.parent / name
         groups = {**_groups_of_name(file), **row}
         recordings.append(

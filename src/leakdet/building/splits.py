@@ -56,25 +56,16 @@ def group_keys(
 def _assign_groups(
     recordings: Sequence[SourceRecording], settings: SplitConfig, leak_label: str
 ) -> list[str]:
-    members: dict[tuple[str, ...], list[int]] = defaultdict(list)
-    for index, key in enumerate(group_keys(recordings, settings.group_by)):
-        members[key].append(index)
-    names = sorted({recording.label for recording in recordings})
-    position = {name: number for number, name in enumerate(names)}
-    groups = list(members.values())
-    counts = np.zeros((len(groups), len(names)))
-    for number, group in enumerate(groups):
-        for index in group:
-            counts[number, position[recordings[index].label]] += 1
+    keys = group_keys(recordings, settings.group_by)
+    number_of = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+    group = np.array([number_of[key] for key in keys])
+    names, label = np.unique([recording.label for recording in recordings], return_inverse=True)
+    counts = np.zeros((len(number_of), len(names)))
+    np.add.at(counts, (group, label), 1)
     wanted = [number for number, ratio in enumerate(settings.ratios) if ratio > 0]
     chosen = balance(counts, np.array(settings.ratios), settings.seed)
-    leak = np.array([name == leak_label for name in names])
-    chosen = give_both_classes(chosen, counts, leak, wanted)
-    splits = [""] * len(recordings)
-    for number, group in enumerate(groups):
-        for index in group:
-            splits[index] = SPLITS[chosen[number]]
-    return splits
+    chosen = give_both_classes(chosen, counts, names == leak_label, wanted)
+    return [SPLITS[number] for number in chosen[group]]
 
 
 def balance(counts: np.ndarray, ratios: np.ndarray, seed: int) -> np.ndarray:

@@ -70,13 +70,15 @@ def test_it_can_be_read_again() -> None:
 @pytest.mark.parametrize(
     ("samples", "rate_hz", "message"),
     [
-        (np.zeros(9, np.int64), 16000, "samples are int64; allowed are float16"),
-        (np.zeros(9, bool), 16000, "samples are bool"),
+        (np.zeros(9, np.int64), 16000, "array is of int64; allowed are float16"),
+        (np.zeros(9, bool), 16000, "array is of bool"),
         (np.zeros((9, 2, 1)), 16000, r"shape \(9, 2, 1\)"),
-        (np.zeros((2, 9)), 16000, "9 channels of 2 samples; transpose"),
+        (np.zeros((2, 9)), 16000, "9 channels of 2 samples each; transpose"),
         (np.zeros(9), 0, "rate is 0 Hz"),
         (np.zeros(9), 44100.5, "rate is 44100.5 Hz"),
-        (np.zeros(0), 16000, "no samples"),
+        (np.zeros(0), 16000, "the array is empty"),
+        (np.zeros(9), float("nan"), "the rate is nan Hz"),
+        (np.zeros(9), float("inf"), "the rate is inf Hz"),
     ],
 )
 def test_what_is_no_recording_is_refused(samples: np.ndarray, rate_hz: float, message: str) -> None:

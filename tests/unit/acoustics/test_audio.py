@@ -141,7 +141,7 @@ def test_unreadable_files_say_why(tmp_path: Path, write_sound):
     for path, reason in [
         (tmp_path / "empty.wav", "0 bytes"),
         (tmp_path / "text.wav", "not readable as audio"),
-        (header_only, "no samples"),
+        (header_only, "no sound"),
         (tmp_path / "absent.wav", "No such file"),
         (write_sound("nan.wav", samples=nan, subtype="FLOAT"), "NaN or infinite"),
     ]:

@@ -45,7 +45,13 @@ def test_label_folders(tmp_path: Path):
 
 def test_split_folders(tmp_path: Path):
     touch(
-        tmp_path, "train/LEAK/a.wav", "Validation/NOLEAK/b.wav", "test/LEAK/c.wav", "test/stray.wav"
+        tmp_path,
+        "train/LEAK/a.wav",
+        "Validation/NOLEAK/b.wav",
+        "test/LEAK/c.wav",
+        "test/stray.wav",
+        "test/.hidden/d.wav",
+        ".hidden/e.wav",
     )
     source = read_source(tmp_path)
     assert sorted((r.recording_id, r.label, r.split) for r in source.recordings) == [
