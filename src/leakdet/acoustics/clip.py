@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import soundfile
+from jaxtyping import Float, Float32
 
 from leakdet.acoustics.audio import SoundStream
 from leakdet.config import SignalConfig
@@ -26,8 +27,8 @@ class Clip:
     media_type: str = "audio/flac"  # lossless, and supported by every browser since 2017
 
 
-def read_sound(path: Path, signal: SignalConfig) -> tuple[np.ndarray, str]:
-    """The whole recording at the signal's rate, float32 [sample points], and its content hash.
+def read_sound(path: Path, signal: SignalConfig) -> tuple[Float32[np.ndarray, " N"], str]:
+    """The whole recording at the signal's rate, and its content hash.
 
     Raises:
         InputError: the file cannot be read as audio.
@@ -37,7 +38,9 @@ def read_sound(path: Path, signal: SignalConfig) -> tuple[np.ndarray, str]:
     return sound, stream.facts.content_sha256
 
 
-def make_clip(sound: np.ndarray, sample_rate_hz: int, start_s: float, most_s: float) -> Clip:
+def make_clip(
+    sound: Float[np.ndarray, " N"], sample_rate_hz: int, start_s: float, most_s: float
+) -> Clip:
     """Cut at most `most_s` seconds from `start_s` (earlier near the end), with a peak of `PEAK`."""
     length = min(len(sound), int(most_s * sample_rate_hz))
     start = max(0, min(int(start_s * sample_rate_hz), len(sound) - length))

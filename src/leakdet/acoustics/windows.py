@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from jaxtyping import Float, Float16, Float32, Int64
 from torch import Tensor
 
 from leakdet.acoustics.array_recording import ArrayRecording
@@ -14,8 +15,8 @@ from leakdet.acoustics.mel import LogMel
 from leakdet.config import SignalConfig
 
 
-def window_starts(n_samples: int, signal: SignalConfig) -> np.ndarray:
-    """First sample point of every window of a recording, int64 [W].
+def window_starts(n_samples: int, signal: SignalConfig) -> Int64[np.ndarray, " W"]:
+    """First sample point of every window of a recording.
 
     Windows start at every hop; a tail of more than half a window gets one more, aligned to the
     end. A recording shorter than a window has one window, at 0.
@@ -32,7 +33,7 @@ def window_starts(n_samples: int, signal: SignalConfig) -> np.ndarray:
 class Chunk:
     """A piece of a recording that holds one window at every hop from its start."""
 
-    sound: np.ndarray  # float32 [sample points]
+    sound: Float32[np.ndarray, " N"]
     start_sample: int  # in the recording
     windows: int
 
@@ -68,8 +69,8 @@ def split_into_chunks(blocks: Iterable[np.ndarray], signal: SignalConfig) -> Ite
 class WindowBlock:
     """Some windows of a recording, and the sound that they come from."""
 
-    mel: Tensor  # float16 [W, segments, mels, frames]
-    window_start_s: np.ndarray  # float32 [W]
+    mel: Float16[Tensor, "W S M T"]
+    window_start_s: Float32[np.ndarray, " W"]
     chunk: Chunk
 
 
@@ -109,8 +110,8 @@ class MelStream:
             self.facts.flags.insert(0, "short")
 
 
-def chunk_mel(chunk: Chunk, log_mel: LogMel) -> Tensor:
-    """Log-mel [windows, segments, mels, frames]; segments that windows share are computed once."""
+def chunk_mel(chunk: Chunk, log_mel: LogMel) -> Float[Tensor, "W S M T"]:
+    """Log-mel of the windows; segments that they share are computed once."""
     signal = log_mel.signal
     sound = torch.from_numpy(chunk.sound)
     if len(sound) < signal.window_samples:
@@ -123,7 +124,7 @@ def chunk_mel(chunk: Chunk, log_mel: LogMel) -> Tensor:
     return shared[index]
 
 
-def _short_mel(sound: Tensor, log_mel: LogMel) -> Tensor:
+def _short_mel(sound: Float[Tensor, " N"], log_mel: LogMel) -> Float[Tensor, "1 S M T"]:
     """One window from too little sound: its segments repeat in turn, so that none is padding.
 
     Only a recording shorter than one segment is padded with zeros, to one segment.
@@ -138,5 +139,5 @@ def _short_mel(sound: Tensor, log_mel: LogMel) -> Tensor:
     return mel[torch.arange(signal.segments) % len(mel)][None]
 
 
-def _segments(sound: Tensor, signal: SignalConfig) -> Tensor:
+def _segments(sound: Float[Tensor, " N"], signal: SignalConfig) -> Float[Tensor, "S K"]:
     return sound.unfold(0, signal.segment_samples, signal.segment_hop_samples)

@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 import numpy as np
+from jaxtyping import Bool, Float, Int
 
 from leakdet.building.sources import SourceRecording
 from leakdet.config import SplitConfig
@@ -68,13 +69,13 @@ def _assign_groups(
     return [SPLITS[number] for number in chosen[group]]
 
 
-def balance(counts: np.ndarray, ratios: np.ndarray, seed: int) -> np.ndarray:
+def balance(
+    counts: Float[np.ndarray, "G L"], ratios: Float[np.ndarray, " S"], seed: int
+) -> Int[np.ndarray, " G"]:
     """Assign groups to splits greedily, so that each split gets its share of every label.
 
-    Large groups come first, in seeded order, each to the split that gains most by it.
-
-    Shape:
-        counts [G, labels], ratios [S] -> split numbers [G]
+    `counts` are recordings by group and label. Large groups come first, equal ones in seeded
+    order, each to the split that gains most by it.
     """
     order = np.random.default_rng(seed).permutation(len(counts))
     order = order[np.argsort(-counts[order].sum(1), kind="stable")]
@@ -93,12 +94,14 @@ def balance(counts: np.ndarray, ratios: np.ndarray, seed: int) -> np.ndarray:
 
 
 def give_both_classes(
-    chosen: np.ndarray, counts: np.ndarray, leak: np.ndarray, wanted: list[int]
-) -> np.ndarray:
+    chosen: Int[np.ndarray, " G"],
+    counts: Float[np.ndarray, "G L"],
+    leak: Bool[np.ndarray, " L"],
+    wanted: list[int],
+) -> Int[np.ndarray, " G"]:
     """Move the smallest possible groups so that every wanted split has leaks and others.
 
-    Shape:
-        chosen [G] split numbers, counts [G, labels], leak [labels] -> split numbers [G]
+    `chosen` are the split numbers of the groups, `leak` tells which labels are leaks.
     """
     has = np.stack([counts[:, leak].sum(1), counts[:, ~leak].sum(1)], axis=1) > 0  # [G, 2]
     chosen = chosen.copy()
@@ -114,7 +117,7 @@ def give_both_classes(
     return chosen
 
 
-def _can_spare(group: int, chosen: np.ndarray, has: np.ndarray) -> bool:
+def _can_spare(group: int, chosen: Int[np.ndarray, " G"], has: Bool[np.ndarray, "G 2"]) -> bool:
     """Whether the split of this group would keep both of its classes without it."""
     others = (chosen == chosen[group]) & (np.arange(len(chosen)) != group)
     return bool((has[others].any(0) | ~has[group]).all())
