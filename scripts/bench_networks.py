@@ -101,7 +101,7 @@ def on_rig(name: str, repeats: int, work: Path) -> dict[str, Any]:
     if not store.exists():
         leakdet("build", f"source={RIG / 'recordings.csv'}", f"out={store}")
     found = cross_validate(
-        store, work / f"rig-{name}", repeats, 2, set(RIG_PROTOCOLS), f"network={name}"
+        store, work / f"rig-{name}", 2, RIG_PROTOCOLS, repeats, f"network={name}"
     )
     of_protocols: dict[str, Any] = found["crossval"]
     return of_protocols

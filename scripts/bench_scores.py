@@ -1,7 +1,6 @@
-"""How long it takes to judge very many recordings: the threshold search and the bootstrap, with
-random scores.
-"""
+"""Time the threshold search and the bootstrap of very many recordings, with random scores."""
 
+import statistics
 import time
 from collections.abc import Callable
 from functools import partial
@@ -16,27 +15,27 @@ from leakdet.evaluation.intervals import bootstrap_intervals
 RUNS = 3
 NOTE = (
     f"Median of {RUNS} runs on one thread, random scores, one recording in twenty a leak. The "
-    f"search looks at every distinct score. A bootstrap draws whole recordings and computes every "
-    f"metric of every replicate."
+    "search looks at every distinct score. A bootstrap draws whole recordings and computes every "
+    "metric of every replicate."
 )
 SEARCHED, DRAWN, REPLICATES = 1_000_000, 100_000, 2_000
 
 
 def scores_of(recordings: int) -> tuple[np.ndarray, np.ndarray]:
-    """Scores in 0..1 that overlap, and which of them are leaks."""
+    """Overlapping scores in [0, 1], and which of them are leaks."""
     rng = np.random.default_rng(0)
     is_leak = rng.random(recordings) < 0.05
     return 1.0 / (1.0 + np.exp(-rng.normal(2.0 * is_leak - 1.0, 1.0))), is_leak
 
 
 def median_s(work: Callable[[], object]) -> float:
-    """Median of the seconds that a few runs take."""
+    """Median time of a few runs."""
     times = []
     for _ in range(RUNS):
         started = time.perf_counter()
         work()
         times.append(time.perf_counter() - started)
-    return sorted(times)[RUNS // 2]
+    return statistics.median(times)
 
 
 def main() -> None:

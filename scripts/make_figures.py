@@ -1,9 +1,9 @@
-"""Draws every augmentation on one second of sound, before and after: `python
-scripts/make_figures.py [--audio FILE]`.
+"""Draw every augmentation on one second of sound, before and after.
 
-Writes a PNG each into `figures/augmentation` (`--out`). Without `--audio` it takes a leak of the
-demo. The strengths are those of the options; training's own are in `augment.*` and, for surrogates,
-`build surrogates=`.
+    python scripts/make_figures.py [--audio FILE]
+
+Writes PNGs into `figures/augmentation` (`--out`), of a leak of the demo unless `--audio` is given.
+The titles name the strengths drawn; those of a training are `augment.*` and `build surrogates=`.
 """
 
 import argparse
@@ -71,29 +71,29 @@ def changes(sound: np.ndarray, other: np.ndarray) -> dict[str, tuple[str, Callab
 
 
 def mixed(own: Tensor, rest: Tensor) -> Tensor:
-    """As the training step mixes, with a partner that is not the sample itself."""
+    """Mix as a training step does, with a partner other than the sample itself."""
     _, share = draw_mixup(1, 1.0, own.device)
     return share * own + (1 - share) * rest
 
 
 def mel(sound: np.ndarray) -> Tensor:
     """Log-mel [1, segments, mels, frames] of the first window."""
-    found: Tensor = LogMel(SIGNAL)(
+    log_mel: Tensor = LogMel(SIGNAL)(
         torch.from_numpy(sound[: SIGNAL.window_samples].astype(np.float32))[None]
     )
-    return found
+    return log_mel
 
 
 def picture(log_mel: Tensor) -> np.ndarray:
-    """[mels, columns] in time order."""
+    """Log-mel [mels, columns] in time order."""
     return log_mel[0].permute(1, 0, 2).flatten(1).numpy()
 
 
 def demo_sound(label: str) -> np.ndarray:
     """The first demo recording of a label."""
     demo = DemoConfig()
-    found = (demo_recording(demo, 0, index) for index in range(demo.recordings_per_site))
-    return next(recording.samples for recording in found if recording.label == label)
+    recordings = (demo_recording(demo, 0, index) for index in range(demo.recordings_per_site))
+    return next(recording.samples for recording in recordings if recording.label == label)
 
 
 def before_after(

@@ -1,9 +1,7 @@
-"""Cross-validate the default recipe on a pipe rig and write docs/results.md from what comes out,
-whatever it is.
+"""Cross-validate the default recipe on a pipe rig and write docs/results.md from the outcome.
 
 The recordings are not part of this repository: they are expected in ../shared/data/rig, or where
-RIG points. Folds that are done are not run again, so that the script may be stopped and started at
-any moment.
+RIG points. Finished folds are kept, so the script can be stopped and started at any time.
 
     python scripts/results.py --work runs/results
 """
@@ -13,7 +11,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,46 +33,79 @@ PROTOCOLS = {
     "analog-position": ("position", 0, ANALOG),
     "sensor-to-sensor": ("sensor", 0, BOTH),
 }
+NULL_PROTOCOLS = ("recorder-pipe", "analog-pipe")
+
+PAGE = """\
+# Results on a pipe rig
+
+Written by `scripts/results.py`; do not edit. The recordings are from a student project's
+pressurised rig and are not part of this repository: 23 recordings of 20 s by one recorder on two
+days (pipes 1 and 3), 36 of 9 to 23 s by an analogue sensor on a third day. The group of every
+scored recording was held out of training, early stopping and the threshold. Intervals are 95 %,
+resampled by recording: pipes and days are too few to resample, so the intervals do not cover how
+results differ from one to another.
+
+Recipe: `experiment=field`, {repeats} repeat(s) over seeds, {trainings} trainings,
+{minutes:.0f} minutes of one thread in all ({fold_s:.1f} s a fold).
+
+## Network and baselines, recording AUROC
+
+{aurocs}
+
+`recorder-pipe` holds out one pipe after the other among the recordings of the recorder, and so on;
+`-recording` is ten folds of single recordings. `sensor-to-sensor` trains on one sensor and tests on
+the other, both ways. The sign of a trait is chosen on the training recordings, so a trait without
+information may fall below 0.5; so may a group's share of leaks where single recordings are held
+out, since the share lacks the one that is held out.
+
+## Decisions of the network, at the threshold fitted on each fold's validation part
+
+{decisions}
+
+## Findings of the shortcut audit
+
+{findings}
+
+## Null run: labels shuffled over recordings
+
+{null_findings}
+
+## Folds
+
+{folds}
+"""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "--work", type=Path, default=Path("runs/results"), help="where store and folds are kept"
-    )
+    parser.add_argument("--work", type=Path, default=Path("runs/results"), help="store and folds")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--out", type=Path, default=REPOSITORY / "docs" / "results.md")
-    arguments = parser.parse_args()
-    store = arguments.work / "store"
+    options = parser.parse_args()
+    store = options.work / "store"
     if not store.exists():
         leakdet("build", f"source={RIG / 'recordings.csv'}", f"out={store}", "waveform=int16")
-    run = cross_validate(store, arguments.work / "folds", arguments.repeats, arguments.jobs)
+    folds, null_folds = options.work / "folds", options.work / "null"
+    run = cross_validate(store, folds, options.jobs, PROTOCOLS, options.repeats)
     null = cross_validate(
-        store,
-        arguments.work / "null",
-        1,
-        arguments.jobs,
-        {"recorder-pipe", "analog-pipe"},
-        "data.shuffle_labels=true",
+        store, null_folds, options.jobs, NULL_PROTOCOLS, 1, "data.shuffle_labels=true"
     )
-    arguments.out.parent.mkdir(exist_ok=True)
-    arguments.out.write_text(page(run, null), encoding="utf-8")
-    print(arguments.out)
+    options.out.parent.mkdir(exist_ok=True)
+    options.out.write_text(page(run, null), encoding="utf-8")
+    print(options.out)
 
 
 def cross_validate(
-    store: Path, out: Path, repeats: int, jobs: int, names: set[str] | None = None, *more: str
+    store: Path, out: Path, jobs: int, names: Collection[str], repeats: int, *more: str
 ) -> dict[str, Any]:
-    """Run all folds in `jobs` processes of one thread each, pool them, and return the content of
-    metrics.json.
-    """
-    chosen = {name: what for name, what in PROTOCOLS.items() if names is None or name in names}
+    """Run all folds in `jobs` processes, pool them, and return the content of metrics.json."""
     protocols = ",".join(
         f"{name}:{{group_by:{column},folds:{folds},where:{{{where}}}}}"
-        for name, (column, folds, where) in chosen.items()
+        for name, (column, folds, where) in PROTOCOLS.items()
+        if name in names
     )
     common = [
         f"data.store={store}",
@@ -95,151 +126,108 @@ def cross_validate(
     return metrics
 
 
-def start(door: str, *arguments: str) -> "subprocess.Popen[bytes]":
+def start(command: str, *arguments: str) -> "subprocess.Popen[bytes]":
     """Start a command in a process of one thread, since the processes share the cores."""
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    return subprocess.Popen([sys.executable, "-m", f"leakdet.{door}", *arguments], env=environment)
+    return subprocess.Popen(
+        [sys.executable, "-m", f"leakdet.{command}", *arguments], env=environment
+    )
 
 
-def leakdet(door: str, *arguments: str) -> None:
-    """Run a door; exit code 1 says that some recordings were left out, which the door has said."""
-    if start(door, *arguments).wait() not in (0, 1):
-        sys.exit(f"leakdet.{door} failed")
-
-
-# --- the page
+def leakdet(command: str, *arguments: str) -> None:
+    """Run a command; with exit code 1 it left out some recordings, and said which."""
+    if start(command, *arguments).wait() not in (0, 1):
+        sys.exit(f"leakdet.{command} failed")
 
 
 def page(run: Mapping[str, Any], null: Mapping[str, Any]) -> str:
-    """docs/results.md."""
-    found = run["crossval"]
-    folds = [fold for result in found.values() for fold in result["folds"]]
-    seconds = sum(fold["seconds"] for fold in folds)
-    repeats = run["settings"]["crossval"]["repeats"]
-    lines = [
-        "# Results on a pipe rig",
-        "",
-        "Written by `scripts/results.py`; do not edit. The recordings are a student project's "
-        "pressurised rig and are not part",
-        "of this repository: 23 recordings of 20 s by one recorder on two days (pipes 1 and 3), 36 "
-        "of 9 to 23 s by another,",
-        "analogue sensor on a third day. Every number is of recordings whose group was held out of "
-        "training, of early stopping",
-        "and of the threshold. Intervals are 95 %, resampled by recording: there are too few pipes "
-        "and days to resample those,",
-        "so what another pipe or day brings is not in them.",
-        "",
-        f"Recipe: `experiment=field`, {repeats} repeat(s) over seeds, {len(folds)} trainings,",
-        f"{seconds / 60:.0f} minutes of one thread in all ({seconds / len(folds):.1f} s a fold).",
-        "",
-        "## Network and baselines, recording AUROC",
-        "",
-        *table(found),
-        "",
-        "`recorder-pipe` holds out one pipe after the other among the recordings of the recorder, "
-        "and so on;",
-        "`-recording` is ten folds of single recordings. `sensor-to-sensor` trains on one sensor "
-        "and is tested on the",
-        "other, both ways. A trait is turned towards leaks on the training recordings, so that one "
-        "that tells nothing may",
-        "fall below 0.5; so does a group's share of leaks where single recordings are held out of "
-        "it, since the one held",
-        "out is missing from the share.",
-        "",
-        "## Decisions of the network, at the threshold that each fold's validation part chose",
-        "",
-        *decisions(found),
-        "",
-        "## What the audit says",
-        "",
-        *(
-            f"- `{name}`: {sentence}"
-            for name, result in found.items()
-            for sentence in result["audit"]["findings"]
-        ),
-        "",
-        "## Null run: labels shuffled over recordings",
-        "",
-        *(
-            f"- `{name}`: {s}"
-            for name, result in null["crossval"].items()
-            for s in result["audit"]["findings"]
-        ),
-        "",
-        "## Folds",
-        "",
-        *each_fold(found),
-    ]
-    return "\n".join(lines) + "\n"
+    """The content of docs/results.md."""
+    results = run["crossval"]
+    seconds = [fold["seconds"] for result in results.values() for fold in result["folds"]]
+    return PAGE.format(
+        repeats=run["settings"]["crossval"]["repeats"],
+        trainings=len(seconds),
+        minutes=sum(seconds) / 60,
+        fold_s=sum(seconds) / len(seconds),
+        aurocs="\n".join(auroc_table(results)),
+        decisions="\n".join(decision_table(results)),
+        findings=findings(results),
+        null_findings=findings(null["crossval"]),
+        folds="\n".join(fold_table(results)),
+    )
 
 
-def table(found: Mapping[str, Any]) -> list[str]:
+def findings(results: Mapping[str, Any]) -> str:
+    """Every sentence of the audits as a list."""
+    return "\n".join(
+        f"- `{name}`: {sentence}"
+        for name, result in results.items()
+        for sentence in result["audit"]["findings"]
+    )
+
+
+def auroc_table(results: Mapping[str, Any]) -> list[str]:
     """Rows are the network and every baseline, columns the protocols."""
-    network = {name: result["audit"]["network"] for name, result in found.items()}
-    baselines = {
-        name: {row["key"]: row for row in result["audit"]["rows"]} for name, result in found.items()
-    }
-    rows = dict.fromkeys(key for audit in baselines.values() for key in audit)
-    lines = ["| | " + " | ".join(found) + " |", "|---|" + "---|" * len(found)]
-    counts = [f"{r['recording']['n'] // len(r['auroc_of_repeats'])}" for r in found.values()]
-    lines.append("| recordings | " + " | ".join(counts) + " |")
-    shown = (f"**{cell(row)}**" for row in network.values())
-    lines.append("| **network** | " + " | ".join(shown) + " |")
-    lines += [
-        f"| {key.replace('_', ' ')} | "
-        + " | ".join(cell(audit.get(key)) for audit in baselines.values())
-        + " |"
-        for key in rows
+    audits = [result["audit"] for result in results.values()]
+    baselines = [{row["key"]: row for row in audit["rows"]} for audit in audits]
+    counts = [r["recording"]["n"] // len(r["auroc_of_repeats"]) for r in results.values()]
+    return [
+        table_row("", *results),
+        "|---|" + "---|" * len(results),
+        table_row("recordings", *counts),
+        table_row("**network**", *(f"**{cell(audit['network'])}**" for audit in audits)),
+        *(
+            table_row(key.replace("_", " "), *(cell(rows.get(key)) for rows in baselines))
+            for key in dict.fromkeys(key for rows in baselines for key in rows)
+        ),
     ]
-    return lines
 
 
-def cell(row: Mapping[str, Any] | None) -> str:
-    """An AUROC with its interval."""
-    if row is None or row["auroc"] is None:
-        return "-"
-    interval = row["interval"]
-    return f"{row['auroc']:.2f}" + (f" ({interval[0]:.2f}–{interval[1]:.2f})" if interval else "")
-
-
-def decisions(found: Mapping[str, Any]) -> list[str]:
+def decision_table(results: Mapping[str, Any]) -> list[str]:
     """F1, recall and false-positive rate of each protocol."""
     lines = [
         "| | F1 | recall | FPR | AUROC of each repeat | mean AUROC within folds |",
         "|---|---|---|---|---|---|",
     ]
-    for name, result in found.items():
-        shown = [result["recording"][key] for key in ("f1", "recall", "fpr")]
-        spans = [result["recording"]["intervals"][key] for key in ("f1", "recall", "fpr")]
+    for name, result in results.items():
+        table = result["recording"]
         cells = [
-            cell({"auroc": value, "interval": span})
-            for value, span in zip(shown, spans, strict=True)
+            cell({"auroc": table[key], "interval": table["intervals"][key]})
+            for key in ("f1", "recall", "fpr")
         ]
         repeats = ", ".join(f"{value:.2f}" for value in result["auroc_of_repeats"].values())
         within = [fold["auroc"] for fold in result["folds"] if fold["auroc"] is not None]
         mean = f"{sum(within) / len(within):.2f}" if within else "-"
-        lines.append(f"| {name} | " + " | ".join(cells) + f" | {repeats} | {mean} |")
+        lines.append(table_row(name, *cells, repeats, mean))
     return lines
 
 
-def each_fold(found: Mapping[str, Any]) -> list[str]:
-    """What each fold of the protocols with few groups did."""
+def fold_table(results: Mapping[str, Any]) -> list[str]:
+    """Each fold of the protocols that hold out groups."""
     lines = [
         "| protocol | held out | seed | train / val / test | steps | best epoch | threshold | "
         "AUROC |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for name, result in found.items():
-        if name.endswith("-recording"):
-            continue
-        for fold in result["folds"]:
+    for name, result in results.items():
+        for fold in [] if name.endswith("-recording") else result["folds"]:
             counts = " / ".join(str(fold["recordings"][part]) for part in ("train", "val", "test"))
-            area = "-" if fold["auroc"] is None else f"{fold['auroc']:.2f}"
-            lines.append(
-                f"| {name} | {fold['fold']} | {fold['seed']} | {counts} | {fold['steps']} | "
-                f"{fold['best_epoch'] + 1} | {fold['threshold']:.2f} | {area} |"
-            )
+            auroc = "-" if fold["auroc"] is None else f"{fold['auroc']:.2f}"
+            of_run = (fold["fold"], fold["seed"], counts, fold["steps"], fold["best_epoch"] + 1)
+            lines.append(table_row(name, *of_run, f"{fold['threshold']:.2f}", auroc))
     return lines
+
+
+def table_row(*cells: object) -> str:
+    return "|" + "|".join(f" {cell} " if cell != "" else " " for cell in cells) + "|"
+
+
+def cell(row: Mapping[str, Any] | None) -> str:
+    """A value with its interval."""
+    if row is None or row["auroc"] is None:
+        return "-"
+    interval = row["interval"]
+    return f"{row['auroc']:.2f}" + (f" ({interval[0]:.2f}–{interval[1]:.2f})" if interval else "")
 
 
 if __name__ == "__main__":

@@ -23,18 +23,18 @@ def recordings(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
 @given(
     recordings(), st.sampled_from([0, 2, 3]), st.sampled_from([0.2, 0.25, 0.4]), st.integers(0, 3)
 )
-def test_every_known_recording_is_held_out_once_and_its_group_is_heard_nowhere_else(
-    found: tuple[np.ndarray, np.ndarray], count: int, val_fraction: float, seed: int
+def test_every_known_recording_is_held_out_once_and_its_group_is_used_nowhere_else(
+    drawn: tuple[np.ndarray, np.ndarray], count: int, val_fraction: float, seed: int
 ) -> None:
-    groups, is_leak = found
+    groups, is_leak = drawn
     folds = make_folds(groups, is_leak, count, val_fraction, seed)
     tested = np.concatenate([fold.test for fold in folds])
     assert sorted(tested) == np.flatnonzero(groups != "").tolist()
     for fold in folds:
-        heard = np.concatenate([fold.train, fold.val])
-        assert not set(groups[fold.test]) & set(groups[heard])
-        assert "" not in groups[heard]
-        assert sorted(np.concatenate([heard, fold.test])) == sorted(tested)
+        fitted = np.concatenate([fold.train, fold.val])
+        assert not set(groups[fold.test]) & set(groups[fitted])
+        assert "" not in groups[fitted]
+        assert sorted(np.concatenate([fitted, fold.test])) == sorted(tested)
         for part in (fold.train, fold.val):
             assert 0 < is_leak[part].sum() < len(part)
         if fold.val_by == "group":
@@ -118,15 +118,15 @@ def test_rows_are_chosen_by_the_values_of_columns() -> None:
 
 
 @pytest.mark.parametrize(
-    ("where", "said"),
+    ("where", "message"),
     [
         ({"tube": ["1"]}, r"'tube' is no group column .* day, label, pipe"),
         ({"pipe": ["1", "7"]}, r"x\.pipe: no recording has 7; there are , 1, 3"),
         ({"pipe": ["3"], "day": ["tue"]}, "no recording fits all of it"),
     ],
 )
-def test_what_no_recording_has_is_refused(where: dict[str, list[str]], said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_what_no_recording_has_is_refused(where: dict[str, list[str]], message: str) -> None:
+    with pytest.raises(InputError, match=message):
         select_rows(COLUMNS, where, "x")
 
 

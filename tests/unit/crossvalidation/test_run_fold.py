@@ -53,12 +53,12 @@ def test_the_labels_held_out_change_neither_a_score_nor_the_threshold(
     task = all_tasks(config(store), view, "leak")[0]
     labels = view.label_id.copy()
     labels[task.fold.test] = 1 - labels[task.fold.test]
-    lied = replace(task, view=replace(view, label_id=labels))
-    honest, misled = (
-        run_fold(config(store), store, found, tmp_path / "folds") for found in (task, lied)
+    flipped = replace(task, view=replace(view, label_id=labels))
+    original, with_flipped = (
+        run_fold(config(store), store, a_task, tmp_path / "folds") for a_task in (task, flipped)
     )
-    assert misled["scores"] == honest["scores"]
-    assert misled["decision_rule"] == honest["decision_rule"]
+    assert with_flipped["scores"] == original["scores"]
+    assert with_flipped["decision_rule"] == original["decision_rule"]
     assert list((tmp_path / "folds").iterdir()) == []  # nothing is left of the training
 
 
@@ -68,14 +68,16 @@ def test_a_fold_says_what_it_did(store: Path, view: SplitView, tmp_path: Path) -
         "leave-out-pipe.seed0.fold000.json",
         "leave-out-pipe.seed0.fold001.json",
     ]
-    found = run_fold(config(store), store, tasks[1], tmp_path)
-    assert found["fold"] == "B"
-    assert found["recordings"] == {"train": 6, "val": 2, "test": 8}
-    assert found["validated_by"] == "recording"
-    assert found["scores"].keys() == set(view.recording_ids[8:].tolist())
-    for name, windows in found["windows"].items():
+    result = run_fold(config(store), store, tasks[1], tmp_path)
+    assert result["fold"] == "B"
+    assert result["recordings"] == {"train": 6, "val": 2, "test": 8}
+    assert result["validated_by"] == "recording"
+    assert result["scores"].keys() == set(view.recording_ids[8:].tolist())
+    for name, windows in result["windows"].items():
         assert len(windows) == 4
-        assert np.isclose(np.mean(windows), found["scores"][name], atol=1e-4)  # pooling is the mean
+        assert np.isclose(
+            np.mean(windows), result["scores"][name], atol=1e-4
+        )  # pooling is the mean
 
 
 def test_repeats_divide_anew_and_shuffled_labels_hold_for_a_whole_repeat(

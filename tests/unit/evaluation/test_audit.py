@@ -1,4 +1,4 @@
-"""Planted faults: each must be found, and a store without one must stay unsuspected."""
+"""Planted faults: each must be result, and a store without one must stay unsuspected."""
 
 from collections.abc import Callable
 from typing import Any
@@ -34,39 +34,39 @@ def audited(write_store: Any, planted: Any) -> Callable[..., dict[str, Any]]:
     return run
 
 
-def by_key(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    return {row["key"]: row for row in found["rows"]}
+def by_key(result: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {row["key"]: row for row in result["rows"]}
 
 
 def test_a_fair_store_raises_no_alarm(audited: Any) -> None:
-    found = audited(
+    result = audited(
         lambda number, is_leak: {"bump_db": 3.0 * is_leak, "groups": {"sensor": f"s{number % 3}"}}
     )
-    assert found["sentence"] is None
-    assert found["duplicates"] == 0
-    rows = by_key(found)
+    assert result["sentence"] is None
+    assert result["duplicates"] == 0
+    rows = by_key(result)
     assert {"loudness", "duration", "dc_offset", "source_rate_hz", "clipped_fraction"} < rows.keys()
     assert {"spectral_centroid", "recording_order", "group sensor", "class_prior"} < rows.keys()
-    assert rows["logistic_regression"]["auroc"] > 0.6  # an honest model hears the bump
+    assert rows["logistic_regression"]["auroc"] > 0.6  # an honest model detects the bump
     assert rows["class_prior"]["auroc"] == rows["source_rate_hz"]["auroc"] == 0.5
-    assert found["not_computed"] == {
+    assert result["not_computed"] == {
         "mains_hum": "the store has no mains_hum_50_db, and the mel starts at 100 Hz: build it "
         "again from the audio"
     }
 
 
 def test_leaks_that_are_six_decibels_louder_are_found(audited: Any) -> None:
-    found = audited(lambda _, is_leak: {"bump_db": 3.0 * is_leak, "level_db": 6.0 * is_leak})
-    assert by_key(found)["loudness"]["auroc"] > 0.8
-    assert "loudness" in found["sentence"]
+    result = audited(lambda _, is_leak: {"bump_db": 3.0 * is_leak, "level_db": 6.0 * is_leak})
+    assert by_key(result)["loudness"]["auroc"] > 0.8
+    assert "loudness" in result["sentence"]
 
 
 def test_leaks_that_all_come_from_one_sensor_are_found(audited: Any) -> None:
-    found = audited(
+    result = audited(
         lambda _, is_leak: {"bump_db": 3.0 * is_leak, "groups": {"sensor": "A" if is_leak else "B"}}
     )
-    assert by_key(found)["group sensor"]["auroc"] == 1.0
-    assert "knowing the sensor alone (1.00)" in found["sentence"]
+    assert by_key(result)["group sensor"]["auroc"] == 1.0
+    assert "knowing the sensor alone (1.00)" in result["sentence"]
 
 
 def test_leaks_that_were_all_recorded_last_are_found(audited: Any) -> None:
@@ -74,9 +74,9 @@ def test_leaks_that_were_all_recorded_last_are_found(audited: Any) -> None:
         name = f"{'leak' if is_leak else 'other'}/20260301_{100 * is_leak + number:04}.wav"
         return {"bump_db": 3.0 * is_leak, "name": name}
 
-    found = audited(make)
-    assert by_key(found)["recording_order"]["auroc"] == 1.0
-    assert "the order of recording" in found["sentence"]
+    result = audited(make)
+    assert by_key(result)["recording_order"]["auroc"] == 1.0
+    assert "the order of recording" in result["sentence"]
 
 
 def test_order_within_a_day_is_found_where_the_days_hide_it(audited: Any) -> None:
@@ -93,8 +93,8 @@ def test_order_within_a_day_is_found_where_the_days_hide_it(audited: Any) -> Non
 
 
 def test_names_without_numbers_give_no_order(audited: Any) -> None:
-    found = audited(lambda number, _: {"name": "x" * (number + 1)})
-    assert "file names hold no numbers" in found["not_computed"]["recording_order"]
+    result = audited(lambda number, _: {"name": "x" * (number + 1)})
+    assert "file names hold no numbers" in result["not_computed"]["recording_order"]
 
 
 @pytest.mark.parametrize("level_db", [0.0, -4.0], ids=["copies", "quieter copies"])
@@ -111,14 +111,14 @@ def test_the_same_sound_in_both_splits_is_found(audited: Any, level_db: float) -
             "level_db": level_db * copy,
         }
 
-    found = audited(make)
-    assert found["duplicates"] == 3
-    assert found["sentence"].startswith(
+    result = audited(make)
+    assert result["duplicates"] == 3
+    assert result["sentence"].startswith(
         "3 of 40 held-out recordings have the same sound as a training recording"
     )
 
 
-def test_a_network_at_chance_is_said(write_store: Any, planted: Any) -> None:
+def test_a_network_at_chance_is_reported(write_store: Any, planted: Any) -> None:
     recordings = [planted("leak" if number % 2 else "other", seed=number) for number in range(60)]
     store = write_store(train=recordings[:20], val=recordings[20:])
     train, val = (open_any_split(store, name) for name in ("train", "val"))
@@ -136,6 +136,6 @@ def test_a_store_with_one_split_is_audited_within_itself(write_store: Any, plant
         planted("leak" if n % 2 else "other", seed=n, level_db=8.0 * (n % 2)) for n in range(40)
     ]
     split = open_any_split(write_store(test=recordings), "test")
-    found = audit(None, split)
-    assert by_key(found)["loudness"]["auroc"] > 0.8
-    assert "loudness" in found["sentence"]
+    result = audit(None, split)
+    assert by_key(result)["loudness"]["auroc"] > 0.8
+    assert "loudness" in result["sentence"]

@@ -18,25 +18,25 @@ def row(auroc: float | None, low: float = 0.6) -> dict[str, Any]:
 
 
 def test_a_trivial_rival_is_named_with_both_numbers() -> None:
-    (said,) = alarms(
+    (sentence,) = alarms(
         row(0.9), {"loudness": row(0.86), "duration": row(0.7), "class_prior": row(0.5)}
     )
-    assert said.startswith(
+    assert sentence.startswith(
         "A trivial trait predicts leaks about as well as the network (AUROC 0.90) or better: "
     )
-    assert "loudness (0.86)" in said
-    assert "duration" not in said
+    assert "loudness (0.86)" in sentence
+    assert "duration" not in sentence
 
 
 def test_a_strong_trait_is_named_though_the_network_is_better() -> None:
-    (said,) = alarms(row(0.99), {"group sensor": row(0.85)})
-    assert "knowing the sensor alone (0.85)" in said
+    (sentence,) = alarms(row(0.99), {"group sensor": row(0.85)})
+    assert "knowing the sensor alone (0.85)" in sentence
 
 
 @pytest.mark.parametrize(
     "baselines",
     [
-        {"loudness": row(0.88, low=0.45)},  # chance could have done it
+        {"loudness": row(0.88, low=0.45)},  # luck is possible
         {"logistic_regression": row(0.95)},  # an honest model
         {"loudness": row(None)},
         {"loudness": row(0.75)},

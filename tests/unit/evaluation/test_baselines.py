@@ -34,10 +34,10 @@ def test_a_groups_record_is_its_log_odds_over_the_average_and_nothing_for_a_stra
     train = np.array(["a", "a", "a", "b", "b", "b"])
     is_leak = np.array([True, True, True, False, False, True])
     share = 4 / 6
-    found = group_scores(train, is_leak, np.array(["a", "b", "c", ""]))
+    scores = group_scores(train, is_leak, np.array(["a", "b", "c", ""]))
     of_a = np.log((3 + share) / (1 - share)) - np.log(share / (1 - share))
     of_b = np.log((1 + share) / (2 + 1 - share)) - np.log(share / (1 - share))
-    np.testing.assert_allclose(found, [of_a, of_b, 0.0, 0.0])
+    np.testing.assert_allclose(scores, [of_a, of_b, 0.0, 0.0])
 
 
 def test_means_are_taken_per_owner() -> None:

@@ -75,10 +75,10 @@ def test_a_group_without_leaks_has_no_recall_and_one_without_others_no_fpr():
     rows = group_tables({"site": np.array(["a", "a", "b", "b"])}, is_leak, is_leak)["columns"][
         "site"
     ]
-    found = {row["value"]: row for row in rows}
-    assert (found["a"]["fpr"], found["a"]["recall"], found["a"]["intervals"]["fpr"]) == (
+    by_site = {row["value"]: row for row in rows}
+    assert (by_site["a"]["fpr"], by_site["a"]["recall"], by_site["a"]["intervals"]["fpr"]) == (
         None,
         1.0,
         None,
     )
-    assert (found["b"]["f1"], found["b"]["recall"], found["b"]["fpr"]) == (None, None, 0.0)
+    assert (by_site["b"]["f1"], by_site["b"]["recall"], by_site["b"]["fpr"]) == (None, None, 0.0)

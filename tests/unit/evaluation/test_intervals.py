@@ -35,7 +35,7 @@ def test_weighted_replicates_equal_scoring_the_drawn_rows(decimals):
 def test_intervals_equal_those_of_naive_resampling(grouped):
     scores, is_leak = drawn(300)
     groups = np.arange(300) // 5 if grouped else None
-    found = bootstrap_intervals(scores, is_leak, 0.5, groups, replicates=2000)
+    result = bootstrap_intervals(scores, is_leak, 0.5, groups, replicates=2000)
     rng, values = np.random.default_rng(7), []
     for _ in range(2000):
         rows = (
@@ -45,19 +45,19 @@ def test_intervals_equal_those_of_naive_resampling(grouped):
         )
         called, leak = scores[rows] >= 0.5, is_leak[rows]
         values.append(2 * (called & leak).sum() / (called.sum() + leak.sum()))
-    assert found["f1"] == pytest.approx(np.quantile(values, [0.025, 0.975]), abs=0.01)
-    assert found["note"] is None
+    assert result["f1"] == pytest.approx(np.quantile(values, [0.025, 0.975]), abs=0.01)
+    assert result["note"] is None
 
 
 def test_the_interval_holds_the_truth_about_as_often_as_it_says():
-    truth, held = 0.5, 0
+    truth, covered = 0.5, 0
     for seed in range(120):
         scores = np.random.default_rng(seed).random(80)
         low, high = bootstrap_intervals(
             scores, np.ones(80, np.bool_), truth, replicates=200, seed=seed
         )["recall"]
-        held += low <= truth <= high
-    assert 0.89 <= held / 120 <= 0.99
+        covered += low <= truth <= high
+    assert 0.89 <= covered / 120 <= 0.99
 
 
 def test_rows_that_stand_or_fall_together_widen_the_interval():
@@ -68,8 +68,8 @@ def test_rows_that_stand_or_fall_together_widen_the_interval():
     naive = bootstrap_intervals(*tenfold, 0.5)
     by_site = bootstrap_intervals(*tenfold, 0.5, groups)
     width = {
-        name: np.diff(found["auroc"])[0]
-        for name, found in [("1", single), ("10", naive), ("site", by_site)]
+        name: np.diff(result["auroc"])[0]
+        for name, result in [("1", single), ("10", naive), ("site", by_site)]
     }
     assert width["site"] == pytest.approx(width["1"], rel=0.1)
     assert width["10"] < width["1"] / 2.5
@@ -80,7 +80,7 @@ def test_neither_order_nor_block_size_changes_an_interval(monkeypatch):
     groups = np.arange(200) % 20
     order = np.random.default_rng(3).permutation(200)
     for by in (None, groups):
-        found = bootstrap_intervals(scores, is_leak, 0.5, by, replicates=300)
+        result = bootstrap_intervals(scores, is_leak, 0.5, by, replicates=300)
         shuffled = None if by is None else by[order]
         moved = bootstrap_intervals(scores[order], is_leak[order], 0.5, shuffled, replicates=300)
         monkeypatch.setattr(intervals, "_BLOCK", 700)
@@ -88,14 +88,14 @@ def test_neither_order_nor_block_size_changes_an_interval(monkeypatch):
         monkeypatch.undo()
         for key in RATES:
             assert moved[key] == (
-                found[key] if found[key] is None else pytest.approx(found[key], abs=1e-12)
+                result[key] if result[key] is None else pytest.approx(result[key], abs=1e-12)
             )
             assert small_blocks[key] == (
-                found[key] if found[key] is None else pytest.approx(found[key], abs=1e-12)
+                result[key] if result[key] is None else pytest.approx(result[key], abs=1e-12)
             )
 
 
-def test_few_groups_one_group_and_no_rows_are_said():
+def test_few_groups_one_group_and_no_rows_are_noted():
     scores, is_leak = drawn(50)
     few = bootstrap_intervals(scores, is_leak, 0.5, np.arange(50) % 4, replicates=50)
     assert "rest on 4 groups only" in few["note"]
@@ -107,14 +107,14 @@ def test_few_groups_one_group_and_no_rows_are_said():
 
 def test_what_is_undefined_has_no_interval_and_lost_replicates_are_counted():
     scores, _ = drawn(30)
-    found = bootstrap_intervals(scores, np.zeros(30, np.bool_), 0.5, replicates=100)
-    assert (found["auroc"], found["f1"]) == (None, None)
-    assert found["fpr"] is not None
+    result = bootstrap_intervals(scores, np.zeros(30, np.bool_), 0.5, replicates=100)
+    assert (result["auroc"], result["f1"]) == (None, None)
+    assert result["fpr"] is not None
     one_leak = np.arange(30) == 0
-    found = bootstrap_intervals(scores, one_leak, 0.5, replicates=400)
-    assert found["recall"] is not None
-    assert "recall in 1" in found["note"]
-    assert found["tpr_at_fpr_0.001"] is None
+    result = bootstrap_intervals(scores, one_leak, 0.5, replicates=400)
+    assert result["recall"] is not None
+    assert "recall in 1" in result["note"]
+    assert result["tpr_at_fpr_0.001"] is None
 
 
 def test_a_bootstrap_without_replicates_is_refused():
@@ -126,10 +126,10 @@ def test_a_bootstrap_without_replicates_is_refused():
 def test_paired_difference_is_sharper_than_two_intervals():
     good, is_leak = drawn(400, gap=0.4)
     worse = np.clip(good + np.random.default_rng(5).normal(0, 0.2, 400), 0, 1)
-    found = paired_difference(worse, good, is_leak, "auroc", threshold_a=0.6, threshold_b=0.6)
+    difference = paired_difference(worse, good, is_leak, "auroc", threshold_a=0.6, threshold_b=0.6)
     a, b = (binary_metrics(scores, is_leak, 0.6)["auroc"] for scores in (worse, good))
-    assert (found["a"], found["b"], found["difference"]) == (a, b, b - a)
-    low, high = found["interval"]
+    assert (difference["a"], difference["b"], difference["difference"]) == (a, b, b - a)
+    low, high = difference["interval"]
     assert 0 < low < b - a < high
     alone = [
         np.diff(bootstrap_intervals(scores, is_leak, 0.6)["auroc"])[0] for scores in (worse, good)
@@ -140,7 +140,7 @@ def test_paired_difference_is_sharper_than_two_intervals():
 def test_a_model_does_not_differ_from_itself_in_any_metric():
     scores, is_leak = drawn(300)
     for metric in RATES:
-        found = paired_difference(
+        difference = paired_difference(
             scores,
             scores,
             is_leak,
@@ -150,11 +150,11 @@ def test_a_model_does_not_differ_from_itself_in_any_metric():
             groups=np.arange(300) // 3,
             replicates=50,
         )
-        if found["a"] is None:
-            assert found["interval"] is None
-            assert "undefined" in found["note"]
+        if difference["a"] is None:
+            assert difference["interval"] is None
+            assert "undefined" in difference["note"]
         else:
-            assert found["interval"] == [0.0, 0.0]
+            assert difference["interval"] == [0.0, 0.0]
 
 
 def test_paired_difference_of_an_unknown_metric_or_one_group():
@@ -162,10 +162,10 @@ def test_paired_difference_of_an_unknown_metric_or_one_group():
     thresholds = {"threshold_a": 0.5, "threshold_b": 0.5}
     with pytest.raises(SettingsError, match="f2"):
         paired_difference(scores, scores, is_leak, "f2", **thresholds)
-    found = paired_difference(
+    difference = paired_difference(
         scores, scores, is_leak, "f1", **thresholds, groups=np.zeros(20, np.int64)
     )
-    assert (found["difference"], found["interval"]) == (0.0, None)
+    assert (difference["difference"], difference["interval"]) == (0.0, None)
 
 
 @given(n=st.integers(1, 500), share=st.floats(0, 1))

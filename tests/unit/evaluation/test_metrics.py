@@ -81,13 +81,13 @@ def by_scikit_learn(scores, is_leak, threshold):
 
 
 def check(scores, is_leak, threshold):
-    found = binary_metrics(scores, is_leak, threshold)
+    table = binary_metrics(scores, is_leak, threshold)
     # In float64: scikit-learn computes in the type that it is given.
     expected = by_scikit_learn(scores.astype(np.float64), is_leak, threshold)
-    assert set(found) == {*COUNTS, *RATES, "smallest_resolvable_fpr", "undefined"}
-    for key, value in found.items():
+    assert set(table) == {*COUNTS, *RATES, "smallest_resolvable_fpr", "undefined"}
+    for key, value in table.items():
         if key == "undefined":
-            assert set(value) == {k for k, v in found.items() if v is None}
+            assert set(value) == {k for k, v in table.items() if v is None}
         elif value is None:
             assert key not in expected
         elif key != "ece":
@@ -132,14 +132,14 @@ def test_order_of_rows_changes_nothing(data, random):
 
 def test_calibration_error_equals_torchmetrics_and_a_plain_loop():
     scores, is_leak = drawn(5000)
-    found = binary_metrics(scores, is_leak, 0.5)["ece"]
+    table = binary_metrics(scores, is_leak, 0.5)["ece"]
     bins = np.minimum((scores * 15).astype(int), 14)
     gaps = [abs(scores[bins == b].sum() - is_leak[bins == b].sum()) for b in range(15)]
-    assert found == pytest.approx(sum(gaps) / 5000, abs=1e-12)
+    assert table == pytest.approx(sum(gaps) / 5000, abs=1e-12)
     theirs = binary_calibration_error(
         torch.tensor(scores), torch.tensor(is_leak).long(), n_bins=15, norm="l1"
     )
-    assert found == pytest.approx(float(theirs), abs=1e-4)
+    assert table == pytest.approx(float(theirs), abs=1e-4)
     assert (
         binary_metrics(np.array([1.0, 0.0, 0.0]), np.array([True, False, False]), 0.5)["ece"] == 0.0
     )
@@ -147,48 +147,48 @@ def test_calibration_error_equals_torchmetrics_and_a_plain_loop():
 
 
 def test_f1_is_that_of_leak():
-    found = binary_metrics(
+    table = binary_metrics(
         np.array([0.0, 0.0, 0.0, 1.0]), np.array([False, False, True, True]), 0.5
     )
-    assert found["f1"] == pytest.approx(2 / 3)
-    assert (found["fn"], found["fp"], found["predicted_positives"]) == (1, 0, 1)
+    assert table["f1"] == pytest.approx(2 / 3)
+    assert (table["fn"], table["fp"], table["predicted_positives"]) == (1, 0, 1)
 
 
 def test_without_leaks_false_alarms_are_still_reported():
-    found = binary_metrics(np.array([0.1, 0.9]), np.array([False, False]), 0.5)
-    assert (found["f1"], found["auroc"], found["recall"], found["fpr"]) == (None, None, None, 0.5)
-    assert found["undefined"]["auroc"] == "none of 2 rows is a leak"
+    table = binary_metrics(np.array([0.1, 0.9]), np.array([False, False]), 0.5)
+    assert (table["f1"], table["auroc"], table["recall"], table["fpr"]) == (None, None, None, 0.5)
+    assert table["undefined"]["auroc"] == "none of 2 rows is a leak"
 
 
 def test_nothing_called_a_leak_leaves_precision_open_and_f1_at_zero():
-    found = binary_metrics(np.array([0.1, 0.2]), np.array([False, True]), 0.5)
-    assert (found["precision"], found["f1"]) == (None, 0.0)
-    assert found["undefined"]["precision"] == "nothing is called a leak at this threshold"
+    table = binary_metrics(np.array([0.1, 0.2]), np.array([False, True]), 0.5)
+    assert (table["precision"], table["f1"]) == (None, 0.0)
+    assert table["undefined"]["precision"] == "nothing is called a leak at this threshold"
 
 
 def test_a_rate_that_the_sample_cannot_resolve_says_so():
     scores, _ = drawn(600)
     is_leak = np.arange(600) < 100
-    found = binary_metrics(scores, is_leak, 0.5)
-    assert found["tpr_at_fpr_0.01"] is not None
-    assert found["tpr_at_fpr_0.0001"] is None
-    assert found["undefined"]["tpr_at_fpr_0.0001"] == "500 negatives resolve no FPR below 0.002"
-    assert found["smallest_resolvable_fpr"] == 0.002
+    table = binary_metrics(scores, is_leak, 0.5)
+    assert table["tpr_at_fpr_0.01"] is not None
+    assert table["tpr_at_fpr_0.0001"] is None
+    assert table["undefined"]["tpr_at_fpr_0.0001"] == "500 negatives resolve no FPR below 0.002"
+    assert table["smallest_resolvable_fpr"] == 0.002
 
 
 def test_no_rows_at_all():
-    found = binary_metrics(np.zeros(0), np.zeros(0, np.bool_), 0.5)
-    assert (found["n"], found["tp"], found["accuracy"], found["auroc"]) == (0, 0, None, None)
-    assert set(found["undefined"].values()) == {"there is nothing to score"}
+    table = binary_metrics(np.zeros(0), np.zeros(0, np.bool_), 0.5)
+    assert (table["n"], table["tp"], table["accuracy"], table["auroc"]) == (0, 0, None, None)
+    assert set(table["undefined"].values()) == {"there is nothing to score"}
 
 
 def test_scores_that_are_no_probabilities():
     scores, is_leak = np.array([-30.0, -20.0, -25.0]), np.array([False, True, True])
     with pytest.raises(InputError, match="were logits passed"):
         binary_metrics(scores, is_leak, -26.0)
-    found = binary_metrics(scores, is_leak, -26.0, probabilities=False)
-    assert (found["auroc"], found["f1"], found["brier"]) == (1.0, 1.0, None)
-    assert found["undefined"]["brier"] == "the scores are not probabilities"
+    table = binary_metrics(scores, is_leak, -26.0, probabilities=False)
+    assert (table["auroc"], table["f1"], table["brier"]) == (1.0, 1.0, None)
+    assert table["undefined"]["brier"] == "the scores are not probabilities"
     with pytest.raises(InputError, match="not a finite number"):
         binary_metrics(np.array([np.inf]), np.array([True]), 0.0, probabilities=False)
 

@@ -19,30 +19,32 @@ from leakdet.evaluation.metrics_json import (
 
 def test_several_thresholds_give_the_counts_of_the_verdicts_and_the_ranking_of_the_scores(scored):
     threshold = np.where(np.arange(60) < 30, 0.45, 0.6)
-    found = scored(threshold=threshold)
-    table = split_metrics(found, 50)["recording"]
-    assert table["tp"] == (found.decision & found.is_leak).sum()
-    assert table["fn"] == (~found.decision & found.is_leak).sum()
-    assert table["auroc"] == binary_metrics(found.score, found.is_leak, 0.5)["auroc"]
+    recordings = scored(threshold=threshold)
+    table = split_metrics(recordings, 50)["recording"]
+    assert table["tp"] == (recordings.decision & recordings.is_leak).sum()
+    assert table["fn"] == (~recordings.decision & recordings.is_leak).sum()
+    assert table["auroc"] == binary_metrics(recordings.score, recordings.is_leak, 0.5)["auroc"]
     assert table["recall"] == table["tp"] / 30
     assert table["intervals"]["recall"][0] <= table["recall"] <= table["intervals"]["recall"][1]
 
 
 def test_whole_groups_are_resampled_where_there_are_any(scored):
-    found = scored(n=60)
-    found.score[found.groups["site"] == "s0"] = 0.1  # one site is missed as a whole
+    recordings = scored(n=60)
+    recordings.score[recordings.groups["site"] == "s0"] = 0.1  # one site is missed as a whole
     alone, grouped = (
-        split_metrics(found, 400, by)["recording"]["intervals"] for by in ((), ("site",))
+        split_metrics(recordings, 400, by)["recording"]["intervals"] for by in ((), ("site",))
     )
     assert (alone["unit"], grouped["unit"]) == ("recording", "site")
     assert grouped["recall"][1] - grouped["recall"][0] > alone["recall"][1] - alone["recall"][0]
-    assert split_metrics(found, 50, ("nowhere",))["recording"]["intervals"]["unit"] == "recording"
+    assert (
+        split_metrics(recordings, 50, ("nowhere",))["recording"]["intervals"]["unit"] == "recording"
+    )
 
 
 def test_perfect_results_of_few_recordings_have_wide_intervals(scored):
-    found = scored(n=12, gap=0.0)
-    found.score = np.where(found.is_leak, 0.9, 0.1)
-    table = split_metrics(found, 100)["recording"]
+    recordings = scored(n=12, gap=0.0)
+    recordings.score = np.where(recordings.is_leak, 0.9, 0.1)
+    table = split_metrics(recordings, 100)["recording"]
     for key in ("recall", "specificity", "auroc", "f1"):
         low, high = table["intervals"][key]
         assert (high, table[key]) == (1.0, 1.0)
@@ -52,12 +54,14 @@ def test_perfect_results_of_few_recordings_have_wide_intervals(scored):
 
 
 def test_intervals_of_several_thresholds_are_those_of_the_decisions_and_of_the_ranking(scored):
-    found = scored(threshold=np.where(np.arange(60) < 30, 0.45, 0.6))
-    site = found.groups["site"]
-    table = metric_table(found.score, found.is_leak, found.threshold, site, 200)
-    margin = np.clip(0.5 + found.score - found.threshold, 0.0, 1.0)  # >= 0.5 where a leak is called
-    at_margin = bootstrap_intervals(margin, found.is_leak, 0.5, site, replicates=200)
-    ranking = bootstrap_intervals(found.score, found.is_leak, 0.5, site, replicates=200)
+    recordings = scored(threshold=np.where(np.arange(60) < 30, 0.45, 0.6))
+    site = recordings.groups["site"]
+    table = metric_table(recordings.score, recordings.is_leak, recordings.threshold, site, 200)
+    margin = np.clip(
+        0.5 + recordings.score - recordings.threshold, 0.0, 1.0
+    )  # >= 0.5 where a leak is called
+    at_margin = bootstrap_intervals(margin, recordings.is_leak, 0.5, site, replicates=200)
+    ranking = bootstrap_intervals(recordings.score, recordings.is_leak, 0.5, site, replicates=200)
     assert set(table["intervals"]) == {*RATES, "note"}
     for key in RATES:
         assert table["intervals"][key] == (at_margin if key in OF_THRESHOLD else ranking)[key], key
@@ -68,8 +72,8 @@ def test_intervals_of_several_thresholds_are_those_of_the_decisions_and_of_the_r
 
 
 def test_reasons_for_what_is_undefined_come_from_the_decisions_where_they_decide(scored):
-    found = scored(threshold=np.where(np.arange(60) < 30, 0.99, 1.0), gap=0.0)
-    table = metric_table(found.score, found.is_leak, found.threshold, None, 20)
+    recordings = scored(threshold=np.where(np.arange(60) < 30, 0.99, 1.0), gap=0.0)
+    table = metric_table(recordings.score, recordings.is_leak, recordings.threshold, None, 20)
     assert table["predicted_positives"] == 0
     assert table["precision"] is None
     assert table["undefined"]["precision"] == "nothing is called a leak at this threshold"

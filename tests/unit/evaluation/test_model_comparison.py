@@ -9,12 +9,12 @@ from leakdet.evaluation.model_comparison import compare, mcnemar
 
 def test_a_better_model_is_named_and_an_equal_one_is_not(scored):
     weak, strong = scored(n=200, gap=0.05), scored(n=200, gap=0.5)
-    found = compare(weak, strong, ("weak", "strong"), replicates=200)
-    accuracy = found["differences"][0]
+    comparison = compare(weak, strong, ("weak", "strong"), replicates=200)
+    accuracy = comparison["differences"][0]
     assert accuracy["difference"] == pytest.approx(weak.wrong.mean() - strong.wrong.mean())
     assert accuracy["interval"][0] > 0
-    assert found["mcnemar"]["only_b"] == (weak.wrong & ~strong.wrong).sum()
-    assert found["sentence"].startswith("B is better: of 200 recordings")
+    assert comparison["mcnemar"]["only_b"] == (weak.wrong & ~strong.wrong).sum()
+    assert comparison["sentence"].startswith("B is better: of 200 recordings")
     assert compare(strong, weak, ("s", "w"), replicates=200)["sentence"].startswith("A is better")
     assert compare(weak, weak, ("w", "w"), replicates=50)["sentence"].startswith(
         "No measurable difference"
@@ -32,8 +32,8 @@ def test_only_the_same_recordings_are_compared(scored):
 def test_mcnemar_is_the_exact_binomial_test(only_a, only_b):
     correct_a = np.array([True] * only_a + [False] * only_b + [True, False])
     correct_b = np.array([False] * only_a + [True] * only_b + [True, False])
-    found = mcnemar(correct_a, correct_b)
+    test = mcnemar(correct_a, correct_b)
     n = only_a + only_b
     tail = sum(math.comb(n, k) for k in range(min(only_a, only_b) + 1)) / 2**n
-    assert (found["only_a"], found["only_b"]) == (only_a, only_b)
-    assert found["p_value"] == pytest.approx(min(1.0, 2 * tail), rel=1e-9)
+    assert (test["only_a"], test["only_b"]) == (only_a, only_b)
+    assert test["p_value"] == pytest.approx(min(1.0, 2 * tail), rel=1e-9)

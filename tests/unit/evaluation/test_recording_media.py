@@ -43,10 +43,10 @@ def test_the_picture_is_the_recording_in_time_order_without_repeats(split):
 
 def test_the_clip_is_the_recordings_own_sound(split):
     clip = evidence_of(split).clip(0, 0.0, 10.0)
-    heard, rate_hz = soundfile.read(io.BytesIO(clip.content))
+    sound, rate_hz = soundfile.read(io.BytesIO(clip.content))
     original, _ = soundfile.read(str(split.texts("path")[0]))
     assert rate_hz == split.signal.sample_rate_hz
-    assert heard == pytest.approx(original * 10 ** (clip.gain_db / 20), abs=1e-3)
+    assert sound == pytest.approx(original * 10 ** (clip.gain_db / 20), abs=1e-3)
 
 
 def test_sound_that_is_gone_or_another_is_not_played(split, tmp_path: Path, monkeypatch):
@@ -83,7 +83,7 @@ def test_sound_kept_in_the_store_is_played_without_the_file(tmp_path: Path, writ
     original, _ = soundfile.read(path)
     path.unlink()
     clip = evidence_of(split).clip(2, 0.0, 10.0)
-    heard, _ = soundfile.read(io.BytesIO(clip.content))
-    kept = len(heard)  # up to the end of the last window
-    assert heard == pytest.approx(original[:kept] * 10 ** (clip.gain_db / 20), abs=2e-3)
+    sound, _ = soundfile.read(io.BytesIO(clip.content))
+    kept = len(sound)  # up to the end of the last window
+    assert sound == pytest.approx(original[:kept] * 10 ** (clip.gain_db / 20), abs=2e-3)
     assert len(window_starts(len(original), split.signal)) == split.windows_per_recording[2]

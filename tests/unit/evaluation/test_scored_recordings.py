@@ -16,13 +16,13 @@ def read_rows(path: Path) -> list[dict[str, str]]:
 
 
 def test_recordings_csv_says_what_was_decided_and_why(scored, tmp_path: Path):
-    found = scored()
-    write_recordings(tmp_path / "recordings.csv", {"test": found})
+    recordings = scored()
+    write_recordings(tmp_path / "recordings.csv", {"test": recordings})
     rows = read_rows(tmp_path / "recordings.csv")
-    assert [row["recording_id"] for row in rows] == found.recording_id.tolist()
+    assert [row["recording_id"] for row in rows] == recordings.recording_id.tolist()
     for index, row in enumerate(rows):
-        prob = found.window_prob[5 * index : 5 * index + 5]
-        assert (row["decision"] == "leak") == (found.score[index] >= 0.5)
+        prob = recordings.window_prob[5 * index : 5 * index + 5]
+        assert (row["decision"] == "leak") == (recordings.score[index] >= 0.5)
         assert int(row["leak_windows"]) == (prob >= 0.5).sum()
         assert [float(value) for value in row["timeline"].split()] == pytest.approx(
             prob.tolist(), abs=5e-4
@@ -31,11 +31,11 @@ def test_recordings_csv_says_what_was_decided_and_why(scored, tmp_path: Path):
 
 
 def test_a_long_recording_has_the_highest_of_each_stretch(scored):
-    found = scored(n=1, windows=1234)
-    timeline = found.timeline(0)
+    recordings = scored(n=1, windows=1234)
+    timeline = recordings.timeline(0)
     assert len(timeline) == TIMELINE_POINTS
-    assert timeline.max() == found.window_prob.max()
-    assert timeline.min() > np.median(found.window_prob)
+    assert timeline.max() == recordings.window_prob.max()
+    assert timeline.min() > np.median(recordings.window_prob)
 
 
 def test_splits_of_other_columns_share_one_file(scored, tmp_path: Path):
@@ -55,12 +55,12 @@ def test_rows_of_no_recordings_are_none(scored):
 
 
 def test_groups_of_several_columns_are_drawn_together_where_there_are_two_at_least(scored):
-    found = scored(n=4)
-    found.groups = {
+    recordings = scored(n=4)
+    recordings.groups = {
         "site": np.array([*"aabb"]),
         "day": np.array([*"1211"]),
         "pump": np.full(4, "p"),
     }
-    assert found.resampling_units(["site", "day"]).tolist() == ["a/1", "a/2", "b/1", "b/1"]
+    assert recordings.resampling_units(["site", "day"]).tolist() == ["a/1", "a/2", "b/1", "b/1"]
     for columns in ([], ["pump"], ["site", "street"]):
-        assert found.resampling_units(columns) is None
+        assert recordings.resampling_units(columns) is None

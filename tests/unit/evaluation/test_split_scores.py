@@ -1,4 +1,4 @@
-"""A damaged store is found by scoring too, and the recording is named."""
+"""Scoring names the recording where a store is damaged."""
 
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,8 @@ from leakdet.storage.opening import open_any_split
 from leakdet.storage.views import pooled
 
 
-class Deaf(MelDetector):
-    """A detector that hears no leak in anything."""
+class NeverLeak(MelDetector):
+    """A detector that never predicts a leak."""
 
     def __init__(self, mel_shape: tuple[int, int, int]) -> None:
         self.signal, self.mel_shape = None, mel_shape
@@ -49,4 +49,4 @@ def test_scoring_names_the_recording_of_a_damaged_chunk(
     with pytest.raises(
         InputError, match=r"recording 0002\.wav .*test\.h5: windows .* cannot be read .*Build"
     ):
-        score_split(Deaf(split.mel.shape[1:]), split)
+        score_split(NeverLeak(split.mel.shape[1:]), split)

@@ -2,9 +2,13 @@
 
 from typing import Any
 
+import numpy as np
+import pytest
+
 from leakdet.acoustics.mel import band_centres_hz
 from leakdet.evaluation.traits import traits_of
 from leakdet.storage.opening import open_any_split
+from leakdet.storage.store import StoreSplit
 
 
 def test_the_centroid_lies_where_the_energy_is(write_store: Any, planted: Any) -> None:
@@ -15,3 +19,59 @@ def test_the_centroid_lies_where_the_energy_is(write_store: Any, planted: Any) -
     centres = band_centres_hz(split.signal)
     assert centres[0] < low < middle < high < centres[-1]
     assert low < centres[5] < centres[6] < high
+
+
+@pytest.fixture
+def split(write_store: Any, planted: Any) -> StoreSplit:
+    """Four recordings of 2, 2, 3 and 5 windows, the third 6 dB louder."""
+    recordings = [
+        planted("leak" if number % 2 else "other", seed=number, windows=windows, level_db=level_db)
+        for number, (windows, level_db) in enumerate([(2, 0.0), (2, 0.0), (3, 6.0), (5, 0.0)])
+    ]
+    return open_any_split(write_store(train=recordings), "train")
+
+
+def test_stored_facts_are_taken_as_they_are(split: StoreSplit) -> None:
+    traits = traits_of(split)
+    for name, dataset in (("loudness", "rms_dbfs"), ("duration", "duration_s")):
+        np.testing.assert_allclose(traits.values[name], split.numbers(dataset, np.nan))
+        assert traits.source[name] == f"{dataset} of the store"
+
+
+def test_without_stored_facts_the_mel_and_the_windows_stand_in(
+    split: StoreSplit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def absent(self: StoreSplit, dataset: str, default: float) -> np.ndarray:
+        return np.full(self.recordings, default)
+
+    monkeypatch.setattr(StoreSplit, "numbers", absent)
+    traits = traits_of(split)
+    assert traits.values["duration"].tolist() == [2, 2, 3, 5]
+    assert int(traits.values["loudness"].argmax()) == 2
+    assert "since the store has no rms_dbfs" in traits.source["loudness"]
+    missing = {"dc_offset", "clipped_fraction", "source_rate_hz", "mains_hum"}
+    assert traits.missing.keys() == missing
+    assert missing.isdisjoint(traits.values)
+    assert traits.values.keys() == traits.source.keys()
+
+
+def test_bands_are_free_of_level_and_belong_to_their_recordings(split: StoreSplit) -> None:
+    traits = traits_of(split)
+    np.testing.assert_allclose(traits.bands.mean(axis=1), 0.0, atol=1e-4)
+    assert np.bincount(traits.band_recording).tolist() == [2, 2, 3, 5]
+    third = traits.bands[traits.band_recording == 2].astype(np.float64).mean(axis=0)
+    np.testing.assert_allclose(traits.spectrum[2], third)
+
+
+def test_order_comes_from_a_column_of_times_before_file_names(
+    write_store: Any, planted: Any
+) -> None:
+    groups = [
+        {"timestamp": f"2026-03-0{day} 12:0{minute}", "session": f"day {day}"}
+        for day, minute in ((2, 1), (1, 5), (2, 0), (1, 2), (3, 0))
+    ]
+    recordings = [planted("leak", seed=n, groups=columns) for n, columns in enumerate(groups)]
+    traits = traits_of(open_any_split(write_store(train=recordings), "train"))
+    assert traits.values["recording_order"].tolist() == [3, 1, 2, 0, 4]
+    assert traits.values["recording_order_in_session"].tolist() == [1.0, 1.0, 0.0, 0.0, 0.5]
+    assert traits.source["recording_order"] == "the column timestamp"
