@@ -118,15 +118,15 @@ def test_a_wrong_option_is_told_with_the_ones_there_are(group: str, door, tmp_pa
     verb = "tune" if group == "search" else "train"
     done = door(verb, f"{group}=nonesuch", cwd=tmp_path)
     assert done.returncode == 2
-    told = done.stderr.partition(f"Available options in '{group}':")[2]
-    assert {line.strip() for line in told.splitlines()} >= set(GROUPS[group])
+    options = ", ".join(GROUPS[group])
+    assert f"{group} has no option 'nonesuch'; it has {options}." in done.stderr
 
 
 def test_help_lists_every_option(door, tmp_path: Path):
     lines = door("train", "--help", cwd=tmp_path).stdout.splitlines()
     for group, options in GROUPS.items():
-        (line,) = [line for line in lines if line.startswith(f"{group}: ")]
-        assert line == f"{group}: {', '.join(options)}"
+        listed = [line for line in lines if line.startswith(f"  {group} ")]
+        assert listed == ([f"  {group:<12}{', '.join(options)}"] if group != "search" else [])
 
 
 def test_callbacks_are_switched_off_together(compose):

@@ -23,8 +23,8 @@ EVALUATION = FOUNDATION | {"acoustics", "evaluation"}
 TRAINING = EVALUATION | {"loading", "training"}
 FOLDING = TRAINING | {"building.splits", "crossvalidation"}
 ROOMS = FOLDING | BUILD | {"tuning", "scoring", "reporting"}
-DOORS = {"build", "train", "tune", "crossval", "predict", "evaluate"}
-DOOR_TOOLS = {"_door", "_compose", "_arguments", "_screen"}
+DOORS = {"build", "train", "tune", "crossval", "predict", "evaluate", "settings"}
+DOOR_TOOLS = {"_door", "_compose", "_help", "_arguments", "_screen"}
 ARRAYS = {"numpy", "torch", "jaxtyping"}
 FITTING = {"lightning", "torchmetrics"}
 HYDRA = {"hydra", "omegaconf"}
@@ -61,13 +61,17 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
     "reporting": (FOUNDATION | {"evaluation"}, ARRAYS | FIGURES),
     "training_run": (TRAINING | {"building", "reporting", "_screen"}, ARRAYS | FITTING),
     "crossval_run": (FOLDING | {"reporting", "_screen"}, ARRAYS),
+    "_catalogue": (set(), set()),
+    "_command_line": ({"_catalogue", "errors"}, set()),
+    "_early_checks": ({"config", "errors"}, set()),
+    "_help": ({"_catalogue", "_exit_codes"}, set()),
     "_conf": ({"config"}, HYDRA),
-    "_compose": ({"config", "_conf", "errors"}, HYDRA),
+    "_compose": ({"config", "_conf", "_catalogue", "_command_line", "errors"}, HYDRA),
     "evaluation_run": (
         EVALUATION | {"scoring", "reporting", "_screen"},
         ARRAYS,
     ),
-    "_door": ({"_conf", "_compose"} | TOOLS, HYDRA),
+    "_door": ({"_conf", "_compose", "_early_checks", "_help", "config"} | TOOLS, HYDRA),
     "_arguments": (set(), set()),
     "_screen": ({"detection", "evaluation"}, {"rich"}),
     "__main__": (DOORS | {"errors"}, {"rich"}),

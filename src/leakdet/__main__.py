@@ -2,6 +2,7 @@
 
 import runpy
 import sys
+from difflib import get_close_matches
 
 import leakdet
 
@@ -12,6 +13,7 @@ VERBS = {
     "crossval": "train and test in folds, to score a recipe on groups held out of training",
     "evaluate": "score a store's recordings with a model",
     "predict": "give each recording a verdict, leak or no leak",
+    "settings": "list the settings of build, train, tune or crossval, with their ranges",
 }
 
 
@@ -27,12 +29,18 @@ def main() -> None:
         case [verb, *rest] if verb in VERBS:
             sys.argv = [f"leakdet {verb}", *rest]
             runpy.run_module(f"leakdet.{verb}", run_name="__main__", alter_sys=True)
-        case ["--version"]:
+        case ["help", verb] if verb in VERBS:
+            sys.argv = [f"leakdet {verb}", "--help"]
+            runpy.run_module(f"leakdet.{verb}", run_name="__main__", alter_sys=True)
+        case ["--version" | "-V" | "version"]:
             print(f"leakdet {leakdet.__version__}")
-        case [] | ["-h" | "--help"]:
+        case [] | ["-h" | "--help" | "help"]:
             print(usage())
         case _:
-            print(f"error: there is no verb {arguments[0]!r}\n\n{usage()}", file=sys.stderr)
+            word = arguments[-1] if arguments[0] == "help" else arguments[0]
+            close = get_close_matches(word, VERBS, 1)
+            hint = f" Did you mean {close[0]}?" if close else ""
+            print(f"error: there is no verb {word!r}.{hint}\n\n{usage()}", file=sys.stderr)
             sys.exit(2)
 
 

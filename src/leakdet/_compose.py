@@ -22,7 +22,9 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.basecontainer import BaseContainer
 from omegaconf.errors import OmegaConfBaseException
 
-from leakdet._conf import conf_folder, store_options
+from leakdet._catalogue import catalogue, trainer_flag
+from leakdet._command_line import Known, checked
+from leakdet._conf import conf_folder, option_names, store_options
 from leakdet.config import BuildConfig, CrossvalConfig, TrainConfig, TuneConfig
 from leakdet.errors import InputError, LeakdetError, SettingsError
 
@@ -31,32 +33,19 @@ ConfigT = TypeVar("ConfigT")
 
 @dataclass(frozen=True)
 class DoorSettings:
-    """The type of a door's settings, and how its command line is read.
-
-    `paths` are settings whose values need no quoting, `free_keys` those whose keys the user invents:
-    they need no `+`.
-    """
+    """The type of a door's settings, and those below which the user invents the keys."""
 
     schema: type[Any]
-    paths: tuple[str, ...]
     free_keys: tuple[str, ...] = ()
 
 
 OWN_NETWORK = ("network.extra", "loss.extra")
 DOORS = {
-    "build": DoorSettings(BuildConfig, ("source", "out")),
-    "train": DoorSettings(
-        TrainConfig,
-        ("data.store", "data.cache", "resume", "init_from", "augment.interference"),
-        OWN_NETWORK,
-    ),
-    "tune": DoorSettings(
-        TuneConfig, ("data.store", "data.cache", "tune.folder", "tune.storage"), OWN_NETWORK
-    ),
+    "build": DoorSettings(BuildConfig),
+    "train": DoorSettings(TrainConfig, OWN_NETWORK),
+    "tune": DoorSettings(TuneConfig, OWN_NETWORK),
     "crossval": DoorSettings(
-        CrossvalConfig,
-        ("data.store", "data.cache", "crossval.out"),
-        ("crossval.where", "crossval.protocols", *OWN_NETWORK),
+        CrossvalConfig, ("crossval.where", "crossval.protocols", *OWN_NETWORK)
     ),
 }
 
@@ -87,15 +76,35 @@ def compose(door: str, overrides: Sequence[str] = ()) -> Any:
         raise SettingsError(f"{door}: has no settings; allowed are {', '.join(DOORS)}.")
     if isinstance(overrides, str):
         raise TypeError(f"overrides must be a list, such as [{overrides!r}]")
+    config = composed(door, as_hydra_reads(door, overrides))
+    return typed(config, DOORS[door].schema)
+
+
+def composed(door: str, prepared: Sequence[str]) -> DictConfig:
+    """Compose overrides that `as_hydra_reads` has prepared.
+
+    Raises:
+        SettingsError: a value of the wrong type, or settings that do not fit together.
+    """
     with _hydra_unchanged():
         store_schema(door)
-        prepared = as_hydra_reads(door, overrides)
         try:
             with hydra.initialize_config_dir(str(conf_folder()), version_base="1.3"):
-                config = hydra.compose(door, prepared)
+                return hydra.compose(door, list(prepared))
         except (HydraException, OmegaConfBaseException) as error:
-            raise SettingsError(str(error)) from error
-        return typed(config, DOORS[door].schema)
+            raise SettingsError(sentence_of(error)) from error
+
+
+def sentence_of(error: Exception) -> str:
+    """The innermost reason that Hydra or OmegaConf gives, with the setting that it is about."""
+    reasons = [error]
+    while isinstance(cause := reasons[-1].__cause__, HydraException | OmegaConfBaseException):
+        reasons.append(cause)
+    lines = [line.strip() for line in str(reasons[-1]).strip().splitlines()]
+    key = next((line.partition(" ")[2] for line in lines if line.startswith("full_key: ")), "")
+    internal = ("full_key:", "object_type=", "reference_type=")
+    told = " ".join(line for line in lines if line and not line.startswith(internal))
+    return f"{key}: {told}" if key else told
 
 
 @contextmanager
@@ -122,15 +131,30 @@ def store_schema(door: str) -> None:
     store_options()
 
 
+def known_settings(door: str) -> Known:
+    """What the command line of a door may name."""
+    defaults = OmegaConf.load(conf_folder() / f"{door}.yaml").defaults
+    groups = {str(key) for entry in defaults if not isinstance(entry, str) for key in entry}
+    options = {group: names for group, names in option_names().items() if group in groups}
+    settings = {setting.name: setting for setting in catalogue(DOORS[door].schema)}
+    if "trainer" in groups:
+        flags = OmegaConf.load(conf_folder() / "trainer" / "cpu.yaml").trainer
+        settings |= {f"trainer.{flag}": trainer_flag(str(flag)) for flag in flags}
+    elsewhere = {
+        setting.name: other for other in DOORS for setting in catalogue(DOORS[other].schema)
+    }
+    return Known(settings, options, DOORS[door].free_keys, elsewhere)
+
+
 def as_hydra_reads(door: str, arguments: Sequence[str]) -> list[str]:
     """A command line with the quotes, marks and search paths that Hydra needs.
 
     Raises:
         InputError: the file of `experiment=FILE` does not exist.
+        SettingsError: it names what the door does not know.
     """
-    settings = DOORS[door]
-    plain = [quoted(argument, ("hydra.run.dir", *settings.paths)) for argument in arguments]
-    return with_experiment_file([added(argument, settings.free_keys) for argument in plain])
+    plain = checked(arguments, known_settings(door))
+    return with_experiment_file([added(argument, DOORS[door].free_keys) for argument in plain])
 
 
 def with_experiment_file(arguments: Sequence[str]) -> list[str]:
@@ -154,26 +178,22 @@ def with_experiment_file(arguments: Sequence[str]) -> list[str]:
     return passed
 
 
-def quoted(argument: str, paths: Sequence[str]) -> str:
-    """Quote the path of `data.store=a, b=c`, which may hold any character."""
-    key, equals, value = argument.partition("=")
-    if (
-        not equals
-        or key.lstrip("+") not in paths
-        or not value
-        or value == "null"
-        or value[0] in "'\""
-        or "${" in value
-    ):
-        return argument
-    escaped = value.replace("'", "\\'")
-    return f"{key}='{escaped}'"
-
-
 def added(argument: str, free_keys: Sequence[str]) -> str:
     """Mark `crossval.where.pipe=1`, a key that no type declares, as added or overridden."""
     inside = any(argument.startswith((f"{name}=", f"{name}.")) for name in free_keys)
     return f"++{argument}" if inside and "=" in argument else argument
+
+
+def default_values(door: str) -> dict[str, Any]:
+    """Every setting's value where the command line says nothing, by dotted name."""
+    return dict(_flat(OmegaConf.to_container(composed(door, ()), resolve=True)))
+
+
+def _flat(values: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in values.items():
+        yield f"{prefix}{key}", value
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{key}.")
 
 
 def typed(config: DictConfig, schema: type[ConfigT]) -> ConfigT:

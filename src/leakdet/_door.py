@@ -2,20 +2,35 @@
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
+from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig
+from omegaconf.errors import OmegaConfBaseException
 
-from leakdet._compose import DOORS, as_hydra_reads, store_schema, typed
+from leakdet import __version__
+from leakdet._compose import (
+    DOORS,
+    as_hydra_reads,
+    composed,
+    default_values,
+    known_settings,
+    sentence_of,
+    store_schema,
+    typed,
+)
 from leakdet._conf import conf_folder
+from leakdet._early_checks import check_inputs, refuse_used_folder, remove_unused
 from leakdet._exit_codes import DONE, WRONG, guarded
-from leakdet.errors import LeakdetError
+from leakdet._help import help_text
+from leakdet.config import TrainConfig
+from leakdet.errors import LeakdetError, SettingsError
 
 
 @dataclass(frozen=True)
@@ -38,25 +53,62 @@ def open_door(door: str, task: Callable[[Any, Run], int]) -> None:
     codes: list[int] = []
 
     def job(config: DictConfig) -> None:
-        code = guarded(lambda: task(typed(config, DOORS[door].schema), _run()))
+        code = guarded(lambda: task(_settings(door, config), _run()))
         codes.append(code)
+        if code == WRONG:
+            remove_unused(_run().folder)
         if code != DONE and os.getpid() != parent:  # a launcher's process: Hydra needs an error
             raise LeakdetError(f"this job ended with exit code {code}; its reason stands above")
 
     parent = os.getpid()
     start = hydra.main(version_base="1.3", config_path=str(conf_folder()), config_name=door)(job)
-    try:
-        start()
-    # Hydra's own: --help gives 0, settings that do not compose give 1
-    except SystemExit as stop:
-        sys.exit(WRONG if stop.code not in (0, None) else DONE)
-    sys.exit(max(codes, default=DONE))
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # errors come here, not as Hydra's own print
+
+    def run() -> int:
+        try:
+            start()
+        except (HydraException, OmegaConfBaseException) as error:
+            raise SettingsError(sentence_of(error)) from error
+        return max(codes, default=DONE)
+
+    sys.exit(guarded(run))
 
 
 def _prepare(door: str) -> int:
-    sys.argv[1:] = as_hydra_reads(door, sys.argv[1:])
+    arguments = sys.argv[1:]
+    if {"--help", "-h"} & set(arguments):
+        print(door_help(door))
+        sys.exit(DONE)
+    if {"--version", "-V"} & set(arguments):
+        print(f"leakdet {__version__}")
+        sys.exit(DONE)
+    prepared = as_hydra_reads(door, arguments)
+    if not any(argument.startswith("-") for argument in prepared):
+        _check_before_hydra(door, prepared)
+    sys.argv[1:] = prepared
     store_schema(door)
     return DONE
+
+
+def _check_before_hydra(door: str, prepared: Sequence[str]) -> None:
+    """Refuse bad settings before Hydra makes a folder; jobs of a sweep are checked one by one."""
+    settings = _settings(door, composed(door, prepared))
+    given = [a.partition("=")[2].strip("'") for a in prepared if a.startswith("hydra.run.dir=")]
+    if given and isinstance(settings, TrainConfig) and settings.resume is None:
+        refuse_used_folder(Path(given[-1]))
+
+
+def _settings(door: str, config: DictConfig) -> Any:
+    settings = typed(config, DOORS[door].schema)
+    if isinstance(settings, TrainConfig):
+        check_inputs(settings)
+    return settings
+
+
+def door_help(door: str) -> str:
+    """The page of `leakdet DOOR --help`."""
+    known = known_settings(door)
+    return help_text(door, known.settings, known.groups, default_values(door))
 
 
 def _run() -> Run:

@@ -10,7 +10,7 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.singleton import Singleton
 from omegaconf import OmegaConf
 
-from leakdet._compose import added, as_yaml, compose, quoted, with_experiment_file
+from leakdet._compose import added, as_hydra_reads, as_yaml, compose, with_experiment_file
 from leakdet.config import BuildConfig, CrossvalConfig, TrainConfig, TuneConfig
 from leakdet.errors import InputError, SettingsError
 
@@ -100,7 +100,7 @@ def test_values_survive_yaml() -> None:
     ],
 )
 def test_paths_need_no_quoting(typed: str, seen: str):
-    assert quoted(typed, ("data.store",)) == seen
+    assert as_hydra_reads("train", [typed]) == [seen]
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,8 @@ def test_the_task_gets_typed_settings_and_the_folder_of_the_run(
     open_train: Open, tmp_path: Path
 ) -> None:
     calls: Calls = []
+    (tmp_path / "a b, c=d").mkdir()
+    (tmp_path / "a b, c=d" / "train.h5").touch()
     words = ("seed=7", "data.store=a b, c=d", "hydra.run.dir=my run")
     assert open_train(lambda *call: calls.append(call) or PARTLY, *words) == PARTLY
     ((config, run),) = calls

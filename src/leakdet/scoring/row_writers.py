@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -10,9 +11,8 @@ from typing import Protocol, runtime_checkable
 
 from leakdet.errors import InputError
 from leakdet.scoring.verdict import Verdict
-from leakdet.storage.atomic import whole_file
 
-COLUMNS = tuple(key for key in Verdict(None, None, None, 0.0).to_dict() if key != "timeline")
+COLUMNS = tuple(key for key in Verdict(None, 0.0).to_dict() if key != "timeline")
 WINDOW_COLUMNS = ("path", "window_start_s", "window_end_s", "leak_prob")
 
 Write = Callable[[Verdict], None]
@@ -72,10 +72,13 @@ def _write_json_line(rows: Text, verdict: Verdict, windows: bool) -> None:
 
 @contextmanager
 def _rows_file(path: Path) -> Iterator[Text]:
-    with whole_file(path, keep_partial=True) as partial:
-        try:
-            file = partial.open("w", newline="", encoding="utf-8", errors="surrogateescape")
-        except OSError as error:
-            raise InputError(f"--out {path}: cannot be written ({error.strerror}).") from error
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        file = partial.open("w", newline="", encoding="utf-8", errors="surrogateescape")
+    except OSError as error:
+        raise InputError(f"--out {path}: cannot be written ({error.strerror}).") from error
+    try:
         with file:
             yield file
+    finally:
+        os.replace(partial, path)

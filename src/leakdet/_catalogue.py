@@ -1,0 +1,109 @@
+"""The settings of each command by their dotted names, and the nearest ones to a misspelt name."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import MISSING as NO_DEFAULT
+from dataclasses import dataclass, fields, is_dataclass
+from difflib import get_close_matches
+from types import NoneType, UnionType
+from typing import Any, get_args, get_origin, get_type_hints
+
+# What people type for settings of other names: habits from other tools.
+HABITS = {
+    "epochs": "trainer.max_epochs",
+    "num_epochs": "trainer.max_epochs",
+    "max_epochs": "trainer.max_epochs",
+    "learning_rate": "optimizer.lr",
+    "batch": "data.batch_size",
+    "bs": "data.batch_size",
+    "dataset": "data.store",
+    "num_workers": "data.workers",
+    "early_stopping": "patience",
+    "gpu": "trainer",
+    "gpus": "trainer.devices",
+    "device": "trainer.accelerator",
+    "precision": "trainer.precision",
+    "trials": "tune.n_trials",
+    "folds": "crossval.folds",
+    "group_by": "split.group_by",
+    "leak": "labels.leak",
+    "model": "network",
+}
+TRAINER_FLAGS = {
+    "accelerator": "Where training runs: cpu, gpu or auto.",
+    "devices": "Number of devices, or a list of their numbers.",
+    "max_epochs": "Epochs at most.",
+    "gradient_clip_val": "Norm to which gradients are clipped; null: off.",
+    "accumulate_grad_batches": "Batches of one optimizer step.",
+    "check_val_every_n_epoch": "Epochs from one validation check to the next.",
+    "precision": "Arithmetic: 32-true, bf16-mixed, 16-mixed.",
+}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting: its dotted name, type, default, meaning with unit, and allowed values."""
+
+    name: str
+    kind: type
+    default: Any
+    meaning: str
+    allowed: str
+
+    @property
+    def open(self) -> bool:
+        """Whether a person invents the keys below it, as under `trainer` and `network.extra`."""
+        return self.kind is dict
+
+
+def catalogue(schema: type[Any], prefix: str = "") -> Iterator[Setting]:
+    """Every setting of a settings dataclass, in the order of its fields."""
+    types = get_type_hints(schema)
+    for known in fields(schema):
+        name, kind = prefix + known.name, types[known.name]
+        if is_dataclass(kind):
+            assert isinstance(kind, type)
+            yield from catalogue(kind, name + ".")
+            continue
+        factory = known.default_factory
+        default = known.default if factory is NO_DEFAULT else factory()
+        allowed = known.metadata.get("allowed")
+        meaning = known.metadata.get("meaning", "")
+        yield Setting(name, _plain(kind), default, meaning, str(allowed or ""))
+
+
+def trainer_flag(flag: str) -> Setting:
+    """An argument of `lightning.Trainer` that conf/trainer/ sets."""
+    meaning = TRAINER_FLAGS.get(flag, "Argument of lightning.Trainer.")
+    return Setting(f"trainer.{flag}", object, None, meaning, "")
+
+
+def _plain(kind: Any) -> type:
+    """`str` of `str | None`, `list` of `list[float]`, `object` of anything."""
+    if isinstance(kind, UnionType):
+        kind = next(part for part in get_args(kind) if part is not NoneType)
+    kind = get_origin(kind) or kind
+    return kind if isinstance(kind, type) else object
+
+
+def nearest(name: str, known: Iterable[str], most: int = 3) -> list[str]:
+    """The known names that a misspelt one may stand for, the likeliest first.
+
+    >>> nearest("optimizr.lr", ["optimizer.lr", "optimizer.min_lr", "seed"])
+    ['optimizer.lr', 'optimizer.min_lr']
+    >>> nearest("lr", ["optimizer.lr", "optimizer.min_lr", "seed"])
+    ['optimizer.lr']
+    """
+    names = list(known)
+    by_end: dict[str, list[str]] = {}
+    for full in names:
+        by_end.setdefault(full.rpartition(".")[2], []).append(full)
+    end = name.rpartition(".")[2]
+    habit = [HABITS[end]] if HABITS.get(end) in names else []
+    same_end = by_end.get(end, [])
+    close = get_close_matches(name, names, most, 0.75)
+    close_end = [
+        full for similar in get_close_matches(end, by_end, most, 0.75) for full in by_end[similar]
+    ]
+    if habit or same_end:  # a like-sounding name is no better than the very word
+        close_end = []
+    return list(dict.fromkeys([*habit, *same_end, *close, *close_end]))[:most]

@@ -1,0 +1,177 @@
+"""Checks a command line of settings against the known ones before Hydra or torch are imported."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from leakdet._catalogue import Setting, nearest
+from leakdet.errors import SettingsError
+
+# Hydra's own options that take a value, and those that take none.
+WITH_VALUE = {
+    "--cfg", "-c", "--package", "-p", "--config-path", "-cp", "--config-name", "-cn",
+    "--config-dir", "-cd", "--info", "-i", "--experimental-rerun",
+}  # fmt: skip
+ALONE = {
+    "--hydra-help", "--resolve", "--run", "-r", "--multirun", "-m",
+    "--shell-completion", "-sc",
+}  # fmt: skip
+PLAIN = re.compile(r"[A-Za-z0-9_./:%+-]*")  # what Hydra reads as a text without quotes
+SWEEP = re.compile(r"(choice|range|interval|glob|sort|shuffle)\(.*\)").fullmatch
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a command line may name: settings, groups of options, and keys that people invent."""
+
+    settings: Mapping[str, Setting]
+    groups: Mapping[str, Sequence[str]]
+    free_keys: Sequence[str] = ()
+    elsewhere: Mapping[str, str] = field(default_factory=dict)  # other commands' settings
+
+    @property
+    def names(self) -> list[str]:
+        return [*self.settings, *self.groups]
+
+    def is_free(self, key: str) -> bool:
+        """Whether `key` lies where people invent names: Hydra's own, and open settings."""
+        if key.startswith("trainer."):  # a misspelt flag would train for an hour on the default
+            return False
+        opened = [name for name, setting in self.settings.items() if setting.open]
+        prefixes = ("hydra", *self.free_keys, *opened)
+        return any(key == name or key.startswith((f"{name}.", f"{name}/")) for name in prefixes)
+
+    def is_branch(self, key: str) -> bool:
+        return any(name.startswith(f"{key}.") for name in self.settings)
+
+
+def checked(arguments: Sequence[str], known: Known) -> list[str]:
+    """The arguments as Hydra can read them, if every name in them is known.
+
+    Texts get the quotes that Hydra needs, and one name where a list is meant becomes a list.
+
+    Raises:
+        SettingsError: an unknown name, with the nearest known ones; a flag that is none; an option
+            that a group does not have.
+    """
+    several = any(argument in ("-m", "--multirun") for argument in arguments)
+    own_folder = any(a.startswith(("--config-dir", "-cd", "hydra.searchpath")) for a in arguments)
+    passed: list[str] = []
+    rest = iter(arguments)
+    for argument in rest:
+        passed.append(argument)
+        if argument in ALONE or argument.partition("=")[0] in WITH_VALUE:
+            if argument in WITH_VALUE and (value := next(rest, None)) is not None:
+                passed.append(value)
+            continue
+        if argument.startswith("-"):
+            raise SettingsError(_flag(argument, next(rest, ""), known))
+        passed[-1] = _override(argument, known, several, own_folder)
+    return passed
+
+
+def _flag(argument: str, following: str, known: Known) -> str:
+    """The message for `--epochs 5`: settings have no dashes."""
+    name, _, value = argument.lstrip("-").partition("=")
+    name = name.replace("-", "_")
+    value = value or ("" if "=" in following or following.startswith("-") else following)
+    names = [name] if name in known.names else nearest(name, known.names)
+    if not names:
+        return f"{argument}: there is no such option. Settings are name=value; --help lists them."
+    written = f"{names[0]}={value or 'VALUE'}"
+    return f"{argument}: settings have no dashes and are name=value. Write {written}"
+
+
+def _override(argument: str, known: Known, several: bool, own_folder: bool) -> str:
+    mark, key, equals, value = _parts(argument)
+    if not equals and mark != "~":
+        names = nearest(argument, known.names)
+        hint = f" Did you mean {names[0]}=…?" if names else " --help lists the settings."
+        raise SettingsError(f"{argument}: settings are name=value.{hint}")
+    bare = key.partition("@")[0]
+    if bare in known.groups and not value.startswith("{"):
+        if not (own_folder or "$" in value):
+            _check_option(argument, bare, value, known.groups[bare], several)
+        return argument
+    if known.is_free(bare):
+        invented = any(bare.startswith(name) for name in known.free_keys)
+        is_folder = bare == "hydra.run.dir"
+        return f"{mark}{key}={_text(value, several)}" if invented or is_folder else argument
+    setting = known.settings.get(bare)
+    if setting is not None:
+        return f"{mark}{key}={_value(value, setting, several)}" if equals else argument
+    if mark.startswith("+") and bare.startswith("trainer."):
+        return argument  # Lightning knows more arguments than conf/trainer/ sets, and checks them
+    if known.is_branch(bare):
+        inside = [name for name in known.settings if name.startswith(f"{bare}.")]
+        if value.startswith(("{", "$")) or mark == "~":
+            return argument
+        raise SettingsError(
+            f"{argument}: {bare} is a group of settings; give one of them, such as "
+            f"{inside[0]}={value}"
+        )
+    raise SettingsError(_unknown(argument, bare, value, known))
+
+
+def _parts(argument: str) -> tuple[str, str, str, str]:
+    mark = re.match(r"(\+\+|\+|~)?", argument)
+    sign = mark.group(0) if mark else ""
+    key, equals, value = argument[len(sign) :].partition("=")
+    return sign, key, equals, value
+
+
+def _unknown(argument: str, key: str, value: str, known: Known) -> str:
+    if key in known.elsewhere:
+        return f"{argument}: {key} is a setting of leakdet {known.elsewhere[key]}, not of this one."
+    names = nearest(key, known.names)
+    if not names:
+        return f"{argument}: there is no setting {key}. --help says how to list them all."
+    written = [f"{name}={value}" if value else name for name in names]
+    more = " (Other arguments of lightning.Trainer: +trainer.NAME=VALUE)"
+    hint = more if key.startswith("trainer.") else ""
+    return f"{argument}: there is no setting {key}. Did you mean {' or '.join(written)}?{hint}"
+
+
+def _check_option(
+    argument: str, group: str, value: str, options: Sequence[str], several: bool
+) -> None:
+    values = value.strip("[]").split(",") if several or value.startswith("[") else [value]
+    for option in values:
+        known = (*options, "null")
+        if option in known or option.endswith((".yaml", ".yml")) or option[:1] in "'\"":
+            continue
+        close = nearest(option, options, 1)
+        hint = f" Did you mean {group}={close[0]}?" if close else ""
+        raise SettingsError(
+            f"{argument}: {group} has no option {option!r}; it has {', '.join(options)}.{hint}"
+        )
+
+
+def _value(value: str, setting: Setting, several: bool) -> str:
+    """A value with the brackets and quotes that Hydra needs, and that nobody types."""
+    if setting.kind is list and not _is_written_out(value, "'\"[{"):
+        return f"[{','.join(map(_quoted, value.split(',')))}]"
+    if setting.kind is str and not _is_written_out(value, "'\""):
+        sweep = several and "," in value and not Path(value).exists()
+        return ",".join(map(_quoted, value.split(","))) if sweep else _quoted(value)
+    return _text(value, several) if setting.kind is object else value
+
+
+def _text(value: str, several: bool) -> str:
+    """Quote a text that may also be a list, a group or a sweep."""
+    plain = _is_written_out(value, "'\"[{") or (several and "," in value)
+    return value if plain else _quoted(value)
+
+
+def _is_written_out(value: str, openings: str) -> bool:
+    return (
+        not value or value == "null" or value[0] in openings or "${" in value or bool(SWEEP(value))
+    )
+
+
+def _quoted(value: str) -> str:
+    if PLAIN.fullmatch(value):
+        return value
+    backslashes = len(value) - len(value.rstrip("\\"))  # they would escape the closing quote
+    return "'" + value.replace("'", "\\'") + "\\" * backslashes + "'"

@@ -1,0 +1,90 @@
+"""Refuses a training that cannot begin, before torch is imported: paths, packages, accelerator."""
+
+import ctypes
+import shutil
+import sys
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+
+from leakdet.config import TrainConfig, TrainerFlags
+from leakdet.errors import InputError, SettingsError
+
+LOGGER_PACKAGES = {"wandb": "wandb", "mlflow": "mlflow"}
+
+
+def check_inputs(config: TrainConfig) -> None:
+    """Look for everything that the settings name.
+
+    Raises:
+        InputError: a path that does not exist, or a folder that is no store.
+        SettingsError: an optional package that is not installed, or no GPU where one is asked for.
+    """
+    if config.data.store is not None:
+        require_store(Path(config.data.store))
+    for name, path in (
+        ("resume", None if config.resume == "auto" else config.resume),
+        ("init_from", config.init_from),
+        ("augment.interference", config.augment.interference),
+    ):
+        if path is not None and not Path(path).exists():
+            raise InputError(f"{name}={path}: there is no such file or folder.")
+    for logger in config.logger:
+        package = LOGGER_PACKAGES.get(logger)
+        if package and find_spec(package) is None:
+            raise SettingsError(
+                f"logger={logger} needs a package that is not installed: pip install {package}"
+            )
+    if TrainerFlags.of(config.trainer).accelerator in ("gpu", "cuda") and not has_gpu():
+        raise SettingsError(
+            "trainer=gpu: this machine has no GPU, or no driver for it. Train with trainer=cpu."
+        )
+
+
+def require_store(store: Path) -> None:
+    """Raise `InputError` where `store` is no folder with HDF5 files."""
+    if not store.exists():
+        raise InputError(f"{store}: there is no such store.")
+    if not store.is_dir():
+        raise InputError(f"{store}: a store is a folder, and this is a file.")
+    if not any(store.glob("*.[hH]5")):
+        raise InputError(
+            f"{store}: holds no HDF5 files, so it is no store. If it holds recordings, make a store "
+            f"of them: leakdet build source={store} out=store"
+        )
+
+
+def refuse_used_folder(folder: Path) -> None:
+    """Raise `SettingsError` where a new run would write over another run's checkpoints."""
+    kept = sorted((folder / "checkpoints").glob("*.ckpt"))
+    if kept:
+        raise SettingsError(
+            f"{folder}: holds a run already ({kept[0].name}). Continue it with resume=auto, or give "
+            "another hydra.run.dir."
+        )
+
+
+def remove_unused(folder: Path) -> None:
+    """Remove a run folder in which nothing but Hydra's notes lies, and its empty parents."""
+    if {path.name for path in folder.iterdir()} <= {".hydra"}:
+        shutil.rmtree(folder)
+        with suppress(OSError):  # not empty
+            folder.parent.rmdir()
+            folder.parent.parent.rmdir()
+
+
+def has_gpu() -> bool:
+    """Whether a driver of NVIDIA, AMD or Apple is there; asks the system, as torch takes seconds."""
+    if sys.platform == "darwin" or Path("/dev/kfd").exists():
+        return True
+    for library in ("libcuda.so.1", "nvcuda.dll"):
+        try:
+            cuda, count = ctypes.CDLL(library), ctypes.c_int()
+        except OSError:
+            continue
+        return (
+            cuda.cuInit(0) == 0
+            and cuda.cuDeviceGetCount(ctypes.byref(count)) == 0
+            and count.value > 0
+        )
+    return False

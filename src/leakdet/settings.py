@@ -1,0 +1,39 @@
+"""`python -m leakdet.settings VERB [WORD]`: every setting of a verb, or those about a word."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from leakdet._exit_codes import DONE, EXPLAINED, guarded
+
+VERBS = ("build", "train", "tune", "crossval")
+
+
+def parser() -> argparse.ArgumentParser:
+    command = argparse.ArgumentParser(
+        prog="leakdet settings",
+        description="List the settings of a verb with default, meaning and range.",
+        epilog=EXPLAINED,
+    )
+    command.add_argument("verb", choices=VERBS, help=" or ".join(VERBS), metavar="VERB")
+    command.add_argument("word", nargs="?", metavar="WORD", help="only settings about this word")
+    return command
+
+
+def settings(arguments: argparse.Namespace) -> int:
+    from leakdet._compose import default_values, known_settings
+    from leakdet._help import settings_text
+
+    known = known_settings(arguments.verb)
+    values = default_values(arguments.verb)
+    print(settings_text(known.settings.values(), values, arguments.word))
+    return DONE
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    arguments = parser().parse_args(argv)
+    return guarded(lambda: settings(arguments))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,92 @@
+"""A command line is checked against the known names, and quoted as Hydra needs it."""
+
+from pathlib import Path
+
+import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leakdet._command_line import checked
+from leakdet._compose import DOORS, compose, known_settings
+from leakdet.errors import SettingsError
+
+TRAIN = known_settings("train")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "remedy"),
+    [
+        (["optimizr.lr=1"], "Did you mean optimizer.lr=1"),
+        (["+optimizr.lr=1"], "Did you mean optimizer.lr=1"),
+        (["++optimizer.learning_rate=0.1"], "Did you mean optimizer.lr=0.1?"),
+        (["~optimizr.lr"], "Did you mean optimizer.lr"),
+        (["+network.channels=4"], "network.conv_channels=4"),
+        (["epochs=5"], "Did you mean trainer.max_epochs=5?"),
+        (["--epochs", "5"], "Write trainer.max_epochs=5"),
+        (["--epochs=5"], "Write trainer.max_epochs=5"),
+        (["--lr", "0.1"], "Write optimizer.lr=0.1"),
+        (["trainer.max_epocs=3"], r"trainer.max_epochs=3\? \(Other arguments of lightning.Trainer"),
+        (["s_excel"], "settings are name=value"),
+        (["patience"], "Did you mean patience="),
+        (["split.group_by=day"], "is a setting of leakdet build"),
+        (["network=papr"], "it has compact, dual_head, linear, paper.*Did you mean network=paper?"),
+        (["-m", "network=paper,liner"], "no option 'liner'"),
+        (["optimizer=3"], "give one of them, such as optimizer.lr=3"),
+        (["-x"], "there is no such option"),
+    ],
+)
+def test_a_misspelling_is_refused_with_what_was_meant(arguments: list[str], remedy: str) -> None:
+    with pytest.raises(SettingsError, match=remedy):
+        checked(arguments, TRAIN)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["optimizer.lr=1e-3", "network=linear", "experiment=smoke", "trainer=gpu"],
+        ["-m", "seed=1,2", "network=paper,linear", "optimizer.lr=choice(1e-3,1e-2)"],
+        ["--cfg", "job", "--resolve", "--config-dir", "mine", "network=mine"],
+        ["hydra.run.dir=x", "hydra/launcher=joblib", "+trainer.profiler=simple"],
+        ["network.extra.width=3", "logger.wandb.project=x", "~logger.csv", "network=null"],
+        ["augment.interference_db=[-20,0]", "data.store=null", "data.store=${oc.env:HOME}"],
+    ],
+)
+def test_what_hydra_reads_passes_unchanged(arguments: list[str]) -> None:
+    assert checked(arguments, TRAIN) == arguments
+
+
+@pytest.mark.parametrize("label", ["漏水", "Leck (groß)", "a=b", "a,b", "it's", "C:\\x\\", "[1]"])
+def test_any_text_is_a_value(label: str) -> None:
+    assert compose("train", [f"labels.leak={label}"]).labels.leak == label
+
+
+@given(st.text(st.characters(exclude_categories=["Cc", "Cs"]), min_size=1))
+def test_hydra_reads_back_every_quoted_text(text: str) -> None:
+    if text[0] in "'\"" or text == "null" or "${" in text or "(" in text:
+        return  # written out by the user
+    (argument,) = checked([f"labels.leak={text}"], TRAIN)
+    value = OverridesParser.create().parse_override(argument).value()
+    assert str(value) == text or value is True or value is False or float(text) == value
+
+
+def test_one_name_is_a_list_of_one() -> None:
+    config = compose("build", ["source=x", "out=y", "split.group_by=day"])
+    assert config.split.group_by == ["day"]
+    config = compose("build", ["source=x", "out=y", "split.group_by=site,day of week"])
+    assert config.split.group_by == ["site", "day of week"]
+
+
+def test_a_sweep_over_stores_is_several_paths(tmp_path: Path) -> None:
+    swept = checked(["-m", "data.store=a,b c"], TRAIN)
+    assert swept == ["-m", "data.store=a,'b c'"]
+    both = tmp_path / "a,b"
+    both.mkdir()
+    assert checked(["-m", f"data.store={both}"], TRAIN) == ["-m", f"data.store='{both}'"]
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_each_door_knows_only_its_own_groups(door: str) -> None:
+    groups = known_settings(door).groups
+    assert ("search" in groups) == (door == "tune")
+    assert ("network" in groups) == (door != "build")
