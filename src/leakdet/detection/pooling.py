@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 from jaxtyping import Float, Int
 
-from leakdet.detection.calibration import logit, sigmoid
+from leakdet.detection.logistic import logit, sigmoid
 from leakdet.detection.ranking import checked_scores
 from leakdet.errors import InputError, SettingsError
 

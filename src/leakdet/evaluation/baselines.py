@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
-from leakdet.detection.calibration import sigmoid
+from leakdet.detection.logistic import fit_coefficients, sigmoid
 from leakdet.evaluation.metrics import auroc
 
 
@@ -57,32 +57,13 @@ class Logistic:
 def fit_logistic(
     features: Float[np.ndarray, "N M"], is_leak: Bool[np.ndarray, " N"], c: float = 1.0
 ) -> Logistic:
-    """Minimises sum(cross-entropy) + |coef|^2 / (2 c) on standardised features, the intercept free,
-    by damped Newton steps.
-    """
+    """Minimise sum(cross-entropy) + |coef|^2 / (2 c) on standardised features, the intercept free."""
     x = features.astype(np.float64)
     mean, deviation = x.mean(0), x.std(0)
     deviation = np.where(deviation > 1e-9, deviation, 1.0)
     x = np.column_stack([(x - mean) / deviation, np.ones(len(x))])
-    ridge = np.append(np.full(x.shape[1] - 1, 1.0 / c), 0.0)
-    target = is_leak.astype(np.float64)
-
-    def loss(coef: np.ndarray) -> float:
-        value = x @ coef
-        return float(np.sum(np.logaddexp(0.0, value) - target * value) + 0.5 * ridge @ coef**2)
-
-    coef = np.zeros(x.shape[1])
-    for _ in range(100):
-        prob = sigmoid(x @ coef)
-        gradient = x.T @ (prob - target) + ridge * coef
-        curvature = (x * (prob * (1.0 - prob))[:, None]).T @ x + np.diag(ridge + 1e-9)
-        step = np.linalg.solve(curvature, gradient)
-        before, scale = loss(coef), 1.0
-        while scale > 1e-6 and loss(coef - scale * step) > before:
-            scale /= 2.0
-        coef -= scale * step
-        if np.max(np.abs(scale * step)) < 1e-8:
-            break
+    penalty = np.append(np.full(x.shape[1] - 1, 1.0), 0.0) / (c * len(x))
+    coef = fit_coefficients(x, is_leak.astype(np.float64), penalty=penalty)
     return Logistic(mean, deviation, coef[:-1], float(coef[-1]))
 
 

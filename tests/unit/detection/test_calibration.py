@@ -1,9 +1,12 @@
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from leakdet.detection.calibration import MIN_SLOPE, Calibration, fit_calibration, logit, sigmoid
-from leakdet.errors import SettingsError
+from leakdet.detection.calibration import MIN_SLOPE, Calibration, fit_calibration
+from leakdet.detection.logistic import logit, sigmoid
+from leakdet.errors import InputError, SettingsError
 
 
 def drawn(slope, offset, n=4000, seed=0):
@@ -79,8 +82,21 @@ def test_none_asks_for_nothing_and_an_unknown_kind_is_refused():
         fit_calibration(*data, "isotonic")
 
 
-def test_logit_and_sigmoid_are_inverse_and_never_overflow():
-    prob = np.linspace(0.001, 0.999, 99)
-    np.testing.assert_allclose(sigmoid(logit(prob)), prob, rtol=1e-13)
-    assert sigmoid(np.array([-1e4, 1e4])).tolist() == [0.0, 1.0]
-    assert Calibration("temperature", 1.0, 0.0).apply(prob) == pytest.approx(prob, rel=1e-12)
+@given(st.floats(0.01, 20.0), st.floats(-10.0, 10.0), st.sampled_from(["platt", "temperature"]))
+def test_a_higher_score_is_never_a_lower_probability(slope: float, offset: float, kind: str):
+    scores = np.linspace(0.0, 1.0, 101)
+    prob = Calibration(kind, slope, offset).apply(scores)
+    assert (np.diff(prob) >= 0.0).all()
+    assert ((prob >= 0.0) & (prob <= 1.0)).all()
+    assert Calibration("temperature", 1.0, 0.0).apply(scores) == pytest.approx(scores, abs=1e-7)
+
+
+def test_a_calibration_comes_back_from_json_and_nothing_else_does():
+    calibration = Calibration("platt", 1.5, -0.25)
+    assert Calibration.from_json(calibration.to_json()) == calibration
+    for broken in ({}, {"kind": "platt", "slope": 1.0}, {**calibration.to_json(), "x": 1}, None):
+        with pytest.raises(InputError, match="kind"):
+            Calibration.from_json(broken)
+    for slope in (0.0, -1.0, float("nan"), float("inf")):
+        with pytest.raises(SettingsError, match="slope"):
+            Calibration("platt", slope, 0.0)
