@@ -24,7 +24,7 @@ TRAINING = EVALUATION | {"loading", "training"}
 FOLDING = TRAINING | {"building.splits", "crossvalidation"}
 ROOMS = FOLDING | BUILD | {"tuning", "scoring", "reporting"}
 DOORS = {"build", "train", "tune", "crossval", "predict", "evaluate", "settings"}
-DOOR_TOOLS = {"_door", "_compose", "_help", "_arguments", "_screen"}
+DOOR_TOOLS = {"_door", "_compose", "_help", "_past_runs", "_arguments", "_screen"}
 ARRAYS = {"numpy", "torch", "jaxtyping"}
 FITTING = {"lightning", "torchmetrics"}
 HYDRA = {"hydra", "omegaconf"}
@@ -64,6 +64,7 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
     "_catalogue": (set(), set()),
     "_command_line": ({"_catalogue", "errors"}, set()),
     "_early_checks": ({"config", "errors"}, set()),
+    "_past_runs": ({"errors"}, HYDRA),
     "_help": ({"_catalogue", "_exit_codes"}, set()),
     "_conf": ({"config"}, HYDRA),
     "_compose": ({"config", "_conf", "_catalogue", "_command_line", "errors"}, HYDRA),
@@ -71,7 +72,10 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
         EVALUATION | {"scoring", "reporting", "_screen"},
         ARRAYS,
     ),
-    "_door": ({"_conf", "_compose", "_early_checks", "_help", "config"} | TOOLS, HYDRA),
+    "_door": (
+        {"_conf", "_compose", "_early_checks", "_help", "_past_runs", "config"} | TOOLS,
+        HYDRA,
+    ),
     "_arguments": (set(), set()),
     "_screen": ({"detection", "evaluation"}, {"rich"}),
     "__main__": (DOORS | {"errors"}, {"rich"}),

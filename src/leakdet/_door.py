@@ -29,6 +29,7 @@ from leakdet._conf import conf_folder
 from leakdet._early_checks import check_inputs, refuse_used_folder, remove_unused
 from leakdet._exit_codes import DONE, WRONG, guarded
 from leakdet._help import help_text
+from leakdet._past_runs import resumed
 from leakdet.config import TrainConfig
 from leakdet.errors import LeakdetError, SettingsError
 
@@ -82,6 +83,8 @@ def _prepare(door: str) -> int:
     if {"--version", "-V"} & set(arguments):
         print(f"leakdet {__version__}")
         sys.exit(DONE)
+    if door == "train":
+        arguments = resumed(arguments)
     prepared = as_hydra_reads(door, arguments)
     if not any(argument.startswith("-") for argument in prepared):
         _check_before_hydra(door, prepared)

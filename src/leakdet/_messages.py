@@ -25,7 +25,10 @@ class _Screen(logging.Handler):
 
 @contextmanager
 def messages_on_screen() -> Iterator[None]:
-    """Print messages inside, and progress too."""
+    """Print messages inside, and progress too; once, however deep it is nested."""
+    if on_screen():
+        yield
+        return
     screen, level = _Screen(), LOG.level
     LOG.addHandler(screen)
     LOG.setLevel(logging.INFO)

@@ -1,20 +1,32 @@
 """`python -m leakdet.train`: from a store (by default the demo) to a model file, with an honest score."""
 
+import os
+import shlex
 import sys
 
 from leakdet._door import Run, open_door
 from leakdet._exit_codes import DONE
+from leakdet._messages import LOG
+from leakdet._past_runs import point_latest
+from leakdet._processes import is_child
 from leakdet.config import TrainConfig
 
 
 def train(config: TrainConfig, run: Run) -> int:
+    if not is_child():
+        LOG.info(f"run      {os.path.relpath(run.folder)}: loading torch and Lightning")
+        if not run.multirun:
+            point_latest(run.folder)
     from leakdet.training.callbacks.interruption import Interrupted
     from leakdet.training_run import train_in
 
     try:
         train_in(run.folder, config)
     except Interrupted as stop:
-        print(f"{stop}\nto go on: the same command with resume={run.folder}", file=sys.stderr)
+        print(
+            f"{stop}\nto continue: leakdet train resume={shlex.quote(os.path.relpath(run.folder))}",
+            file=sys.stderr,
+        )
         return stop.exit_code
     return DONE
 

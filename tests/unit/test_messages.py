@@ -51,3 +51,12 @@ def test_a_failing_command_takes_its_handler_away() -> None:
         raise KeyError
     assert not on_screen()
     assert LOG.level == logging.NOTSET
+
+
+def test_nested_commands_print_once(capsys: pytest.CaptureFixture[str]) -> None:
+    with messages_on_screen():
+        with messages_on_screen():
+            LOG.info("inside")
+        LOG.info("after")
+    assert capsys.readouterr().out == "inside\nafter\n"
+    assert not on_screen()

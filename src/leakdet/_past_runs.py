@@ -1,0 +1,68 @@
+"""Runs of before: a link to the latest one, and its settings for a run that continues it."""
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from omegaconf import OmegaConf
+
+from leakdet.errors import InputError, SettingsError
+
+LATEST = "latest"
+RUNS = Path("runs/train")  # where conf/train.yaml puts them
+
+
+def point_latest(folder: Path) -> None:
+    """Make `latest` beside `folder` a link to it; nothing happens where links cannot be made."""
+    link = folder.parent / LATEST
+    if link.exists() and not link.is_symlink():
+        return
+    beside = folder.parent / f".{LATEST}.{os.getpid()}"
+    with suppress(OSError):
+        beside.symlink_to(folder.name)
+        os.replace(beside, link)
+
+
+def resumed(arguments: Sequence[str]) -> list[str]:
+    """The arguments with those of the run that `resume` names, where they do not give them anew.
+
+    `resume=latest` names the newest run in `runs/train`. `resume=auto` stays as it is: it compares
+    settings with those of earlier runs, so the command line must give them.
+
+    Raises:
+        InputError: there is no latest run.
+        SettingsError: the run took its settings from a file that is not kept with it.
+    """
+    given = [argument for argument in arguments if argument.startswith("resume=")]
+    place = given[-1].partition("=")[2].strip("'\"") if given else "auto"
+    if place in ("auto", "null", ""):
+        return list(arguments)
+    if place == LATEST and not Path(LATEST).exists():
+        place = str(_latest())
+    folder = Path(place)
+    if folder.name.endswith(".ckpt"):
+        folder = folder.parent.parent
+    noted = folder / ".hydra" / "overrides.yaml"
+    if not noted.is_file():
+        return [*(a for a in arguments if a not in given), f"resume={place}"]
+    earlier = [str(argument) for argument in OmegaConf.load(noted)]
+    keys = {_key(argument) for argument in arguments}
+    kept = [a for a in earlier if _key(a) not in keys and not _key(a).startswith("hydra")]
+    if any(a.startswith("hydra.searchpath=") for a in earlier) and "experiment" not in keys:
+        raise SettingsError(
+            f"{folder}: this run was started with a file of settings, which is not kept with it. "
+            f"Repeat its command with resume={place}"
+        )
+    return [*kept, *(a for a in arguments if a not in given), f"resume={place}"]
+
+
+def _latest() -> Path:
+    link = RUNS / LATEST
+    if not link.exists():
+        raise InputError(f"resume=latest: {RUNS} has no latest run. Name one: resume=FOLDER")
+    return Path(os.path.relpath(link.resolve()))
+
+
+def _key(argument: str) -> str:
+    return argument.lstrip("+~").partition("=")[0]

@@ -1,0 +1,68 @@
+"""The latest run is linked, and a run is continued by its folder alone."""
+
+from pathlib import Path
+
+import pytest
+
+from leakdet._past_runs import point_latest, resumed
+from leakdet.errors import InputError, SettingsError
+
+
+@pytest.fixture
+def run_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "runs" / "train" / "1"
+    (folder / ".hydra").mkdir(parents=True)
+    notes = "- network=linear\n- data.store='a b'\n- hydra.run.dir=x\n- seed=3\n"
+    (folder / ".hydra" / "overrides.yaml").write_text(notes)
+    return folder
+
+
+def test_latest_is_the_newest_run(run_folder: Path) -> None:
+    point_latest(run_folder)
+    other = run_folder.parent / "2"
+    other.mkdir()
+    point_latest(other)
+    assert (run_folder.parent / "latest").resolve() == other
+    assert sorted(path.name for path in run_folder.parent.iterdir()) == ["1", "2", "latest"]
+
+
+def test_a_real_folder_called_latest_stays(run_folder: Path) -> None:
+    (run_folder.parent / "latest").mkdir()
+    point_latest(run_folder)
+    assert not (run_folder.parent / "latest").is_symlink()
+
+
+def test_the_folder_is_enough(run_folder: Path) -> None:
+    kept = ["network=linear", "data.store='a b'", "seed=3"]
+    assert resumed(["resume=runs/train/1"]) == [*kept, "resume=runs/train/1"]
+    point_latest(run_folder)
+    assert resumed(["resume=latest"]) == [*kept, "resume=runs/train/1"]
+    checkpoint = "resume=runs/train/1/checkpoints/last.ckpt"
+    assert resumed([checkpoint]) == [*kept, checkpoint]
+
+
+def test_what_is_given_anew_counts(run_folder: Path) -> None:
+    arguments = ["seed=4", "resume=runs/train/1", "+trainer.max_time=1"]
+    assert resumed(arguments) == [
+        "network=linear",
+        "data.store='a b'",
+        "seed=4",
+        "+trainer.max_time=1",
+        "resume=runs/train/1",
+    ]
+
+
+@pytest.mark.parametrize("arguments", [["seed=1"], ["resume=auto", "seed=1"], ["resume=null"]])
+def test_other_commands_stay_as_they_are(run_folder: Path, arguments: list[str]) -> None:
+    assert resumed(arguments) == arguments
+
+
+def test_what_cannot_be_continued_is_told(run_folder: Path) -> None:
+    with pytest.raises(InputError, match="has no latest run"):
+        resumed(["resume=latest"])
+    with (run_folder / ".hydra" / "overrides.yaml").open("a") as notes:
+        notes.write("- experiment=file_mine\n- hydra.searchpath=[file:///gone]\n")
+    with pytest.raises(SettingsError, match="Repeat its command with resume=runs/train/1"):
+        resumed(["resume=runs/train/1"])
+    assert resumed(["resume=elsewhere"]) == ["resume=elsewhere"]
