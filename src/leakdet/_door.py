@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
@@ -43,14 +43,32 @@ class Run:
     launcher: str = "basic"  # Hydra's, by which the jobs were started
 
 
-def open_door(door: str, task: Callable[[Any, Run], int]) -> None:
-    """Compose `conf/<door>.yaml` with the command line and run `task`; never returns.
+def open_door(door: str, task: Callable[[Any, Run], int]) -> NoReturn:
+    """Compose `conf/<door>.yaml` with the command line, run `task` and exit with its code.
 
-    The process ends with the task's exit code, of several jobs the highest.
+    Of several jobs (-m), the highest code counts.
     """
-    code = guarded(lambda: _prepare(door))
-    if code != DONE:
-        sys.exit(code)
+    sys.exit(guarded(lambda: _open(door, task)))
+
+
+def _open(door: str, task: Callable[[Any, Run], int]) -> int:
+    arguments = sys.argv[1:]
+    if {"--help", "-h"} & set(arguments):
+        print(door_help(door))
+        return DONE
+    if {"--version", "-V"} & set(arguments):
+        print(f"leakdet {__version__}")
+        return DONE
+    if door == "train":
+        arguments = resumed(arguments)
+    sys.argv[1:] = prepared = as_hydra_reads(door, arguments)
+    if not any(argument.startswith("-") for argument in prepared):
+        _check_before_hydra(door, prepared)
+    store_schema(door)
+    return _run_jobs(door, task)
+
+
+def _run_jobs(door: str, task: Callable[[Any, Run], int]) -> int:
     codes: list[int] = []
 
     def job(config: DictConfig) -> None:
@@ -64,33 +82,11 @@ def open_door(door: str, task: Callable[[Any, Run], int]) -> None:
     parent = os.getpid()
     start = hydra.main(version_base="1.3", config_path=str(conf_folder()), config_name=door)(job)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors come here, not as Hydra's own print
-
-    def run() -> int:
-        try:
-            start()
-        except (HydraException, OmegaConfBaseException) as error:
-            raise SettingsError(sentence_of(error)) from error
-        return max(codes, default=DONE)
-
-    sys.exit(guarded(run))
-
-
-def _prepare(door: str) -> int:
-    arguments = sys.argv[1:]
-    if {"--help", "-h"} & set(arguments):
-        print(door_help(door))
-        sys.exit(DONE)
-    if {"--version", "-V"} & set(arguments):
-        print(f"leakdet {__version__}")
-        sys.exit(DONE)
-    if door == "train":
-        arguments = resumed(arguments)
-    prepared = as_hydra_reads(door, arguments)
-    if not any(argument.startswith("-") for argument in prepared):
-        _check_before_hydra(door, prepared)
-    sys.argv[1:] = prepared
-    store_schema(door)
-    return DONE
+    try:
+        start()
+    except (HydraException, OmegaConfBaseException) as error:
+        raise SettingsError(sentence_of(error)) from error
+    return max(codes, default=DONE)
 
 
 def _check_before_hydra(door: str, prepared: Sequence[str]) -> None:

@@ -26,13 +26,13 @@ class _Screen(logging.Handler):
 @contextmanager
 def messages_on_screen() -> Iterator[None]:
     """Print messages inside, and progress too; once, however deep it is nested."""
+    LOG.disabled = False  # Hydra disables every logger that exists when it starts
     if on_screen():
         yield
         return
     screen, level = _Screen(), LOG.level
     LOG.addHandler(screen)
     LOG.setLevel(logging.INFO)
-    LOG.disabled = False  # Hydra disables every logger that exists when it starts
     try:
         yield
     finally:

@@ -1,6 +1,7 @@
 """A command with Hydra's command line: settings, folder and exit code."""
 
 import itertools
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from hydra.core.global_hydra import GlobalHydra
 from leakdet import _door
 from leakdet._door import Run, open_door
 from leakdet._exit_codes import DONE, PARTLY, WRONG
+from leakdet._messages import LOG
 from leakdet.config import TrainConfig
 from leakdet.errors import InputError
 
@@ -101,3 +103,24 @@ def test_a_failed_job_in_a_launchers_process_is_an_error_to_hydra(
     monkeypatch.setattr(_door.os, "getpid", lambda: next(numbers))
     assert open_train(lambda *_: PARTLY, "hydra.run.dir=.") == WRONG
     assert "this job ended with exit code 1" in capsys.readouterr().err
+
+
+def test_messages_are_printed_once(open_train: Open, capsys: pytest.CaptureFixture[str]) -> None:
+    def task(config: TrainConfig, run: Run) -> int:
+        LOG.info("halfway")
+        return DONE
+
+    assert open_train(task, "hydra.run.dir=.") == DONE
+    assert capsys.readouterr().out.splitlines().count("halfway") == 1
+
+
+def test_a_reader_of_help_may_stop_early(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "leakdet.build", "--help"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait() == DONE

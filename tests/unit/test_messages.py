@@ -24,6 +24,15 @@ def test_a_command_prints_information_and_warnings_apart(
     assert captured.err == "warning: the loss rises\n"
 
 
+def test_a_message_inside_two_commands_is_printed_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with messages_on_screen(), messages_on_screen():
+        LOG.info("once")
+    assert capsys.readouterr().out == "once\n"
+    assert not on_screen()
+
+
 def test_a_logger_that_another_library_disabled_prints_again(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
