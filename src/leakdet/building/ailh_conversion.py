@@ -16,7 +16,7 @@ from leakdet.building.sources import LeftOut, SourceRecording
 from leakdet.building.splits import check_both_classes
 from leakdet.config import BuildConfig, SignalConfig
 from leakdet.errors import InputError, SettingsError
-from leakdet.storage.atomic import check_free, publish, workplace
+from leakdet.storage.atomic import check_free, publish, staged_folder
 from leakdet.storage.opening import leak_label_of, open_any_split, splits_there
 from leakdet.storage.store import StoreSplit
 from leakdet.storage.writer import RecordingRow, SplitWriter
@@ -51,7 +51,7 @@ def convert_store(config: BuildConfig) -> BuildReport:
     leak = leak_label_of(splits[0], config.labels.leak)
     report = BuildReport(out, signal, names, leak, remarks=[remark])
     with ExitStack() as stack:
-        folder = stack.enter_context(workplace(out))
+        folder = stack.enter_context(staged_folder(out))
         writers = {split.name: SplitWriter(folder, split.name, signal) for split in splits}
         for writer in writers.values():
             stack.callback(writer.discard)

@@ -20,7 +20,7 @@ from leakdet.building.surrogate_split import write_surrogates
 from leakdet.config import BuildConfig, DemoConfig
 from leakdet.detection.labels import find_leak_label
 from leakdet.errors import InputError
-from leakdet.storage.atomic import check_free, publish, workplace
+from leakdet.storage.atomic import check_free, publish, staged_folder
 from leakdet.storage.store import SPLITS
 from leakdet.storage.writer import SplitWriter
 
@@ -34,7 +34,7 @@ def build_store(config: BuildConfig) -> BuildReport:
     out, suffix = _target(config)
     check_free(out, config.overwrite)
     with ExitStack() as stack:
-        folder = stack.enter_context(workplace(out))
+        folder = stack.enter_context(staged_folder(out))
         report = BuildReport(out, config.signal)
         source = _read_source(config, folder)
         if config.source == "demo" and not config.split.group_by:

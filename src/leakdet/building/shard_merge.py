@@ -20,7 +20,7 @@ from leakdet.building.sources import LeftOut
 from leakdet.building.splits import check_both_classes
 from leakdet.config import BuildConfig, SignalConfig, SplitConfig
 from leakdet.errors import InputError, first_few
-from leakdet.storage.atomic import check_free, publish, put_away, workplace
+from leakdet.storage.atomic import check_free, publish, remove_with, staged_folder
 from leakdet.storage.integrity import check_apart
 from leakdet.storage.store import SPLITS, open_split, split_files
 
@@ -64,8 +64,8 @@ def merge_shards(config: BuildConfig) -> BuildReport:
     out = Path(config.out).absolute()
     merged = _merged_already(out)
     if merged:
-        with workplace(out) as folder:
-            put_away(folder, merged)
+        with staged_folder(out) as folder:
+            remove_with(folder, merged)
         return _report(out, [_Shard.read(out)])
     check_free(out, config.overwrite)
     shards = [_Shard.read(folder) for folder in _folders(out)]
@@ -74,7 +74,7 @@ def merge_shards(config: BuildConfig) -> BuildReport:
     report.remarks.append(f"Merged from {len(shards)} shards.")
     _check_sounds(report.rows, out)
     settings = shards[0].build["settings"]
-    with workplace(out) as folder:
+    with staged_folder(out) as folder:
         for shard in shards:
             for file in shard.folder.glob("*.h5"):
                 _link(file, folder / file.name)

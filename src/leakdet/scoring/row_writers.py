@@ -2,7 +2,6 @@
 
 import csv
 import json
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -11,6 +10,7 @@ from typing import Protocol, runtime_checkable
 
 from leakdet.errors import InputError
 from leakdet.scoring.verdict import Verdict
+from leakdet.storage.atomic import whole_file
 
 COLUMNS = tuple(key for key in Verdict(None, 0.0).to_dict() if key != "timeline")
 WINDOW_COLUMNS = ("path", "window_start_s", "window_end_s", "leak_prob")
@@ -72,13 +72,10 @@ def _write_json_line(rows: Text, verdict: Verdict, windows: bool) -> None:
 
 @contextmanager
 def _rows_file(path: Path) -> Iterator[Text]:
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        file = partial.open("w", newline="", encoding="utf-8", errors="surrogateescape")
-    except OSError as error:
-        raise InputError(f"--out {path}: cannot be written ({error.strerror}).") from error
-    try:
+    with whole_file(path, keep_partial=True) as partial:
+        try:
+            file = partial.open("w", newline="", encoding="utf-8", errors="surrogateescape")
+        except OSError as error:
+            raise InputError(f"--out {path}: cannot be written ({error.strerror}).") from error
         with file:
             yield file
-    finally:
-        os.replace(partial, path)

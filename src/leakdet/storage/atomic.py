@@ -1,4 +1,8 @@
-"""All or nothing: a store is built on a bench beside its place, a file beside its own, and renamed when it is whole."""
+"""Atomic writes: build in a temporary sibling, then rename, so that nothing is ever seen half written.
+
+A store is built in a staging folder `.NAME.building-HOST-…` beside its place. That folder is locked
+while its process lives; what a killed process left is cleared up by the next build on its machine.
+"""
 
 import os
 import shutil
@@ -11,24 +15,44 @@ from tempfile import mkdtemp
 
 from leakdet.errors import InputError
 
-LOCK = "lock"  # on a bench: held as long as its process lives, whatever number the process has
-REPLACED = "replaced"  # on a bench: the old store, while the new one takes its name
+# names in a staging folder
+LOCK = "lock"
+REPLACED = "replaced"  # the old store, while the new one takes its name
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
-    """A file beside `path` to write, renamed when the block ends; where it fails nothing is left, and `path` is as it was."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+def whole_file(path: Path, keep_partial: bool = False) -> Iterator[Path]:
+    """Temporary sibling of `path` to write; it takes the name once its bytes are on the disk.
+
+    Where the block fails nothing is left and `path` is as it was, unless `keep_partial` publishes
+    what was written until then.
+    """
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    complete = False
     try:
-        yield beside
-        os.replace(beside, path)
+        yield partial
+        complete = True
     finally:
-        beside.unlink(missing_ok=True)
+        if partial.exists() and (complete or keep_partial):
+            _flush(partial)
+            partial.replace(path)
+            _flush(path.parent)  # the new name too
+        partial.unlink(missing_ok=True)
+
+
+def _flush(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def check_free(out: Path, overwrite: bool) -> None:
-    """Raises `InputError` where `out` may not be written. What killed builds left is put right first: a store that one had
-    moved away gets its name back.
+    """Check that a store may be written to `out`, after putting right what killed builds left.
+
+    Raises:
+        InputError: there is something else than a store, or a store and `overwrite` is false.
     """
     _clear_stale(out)
     if not _is_taken(out):
@@ -37,46 +61,44 @@ def check_free(out: Path, overwrite: bool) -> None:
         raise InputError(f"{out}: exists and is no store; give out= another name or remove it.")
     if not overwrite:
         raise InputError(
-            f"{out}: there is a store already; add overwrite=true to replace it, or give out= another name."
+            f"{out}: there is a store already; add overwrite=true to replace it, or give out= "
+            "another name."
         )
 
 
 @contextmanager
-def workplace(out: Path) -> Iterator[Path]:
-    """A folder on a bench beside `out`, hence on its file system; the bench goes when the block ends, as do those that killed
-    builds left.
-    """
+def staged_folder(out: Path) -> Iterator[Path]:
+    """A folder to build `out` in, on the same file system; removed when the block ends."""
     out.parent.mkdir(parents=True, exist_ok=True)
     _clear_stale(out)
-    bench = Path(mkdtemp(prefix=_prefix(out), dir=out.parent))
+    staging = Path(mkdtemp(prefix=_prefix(out), dir=out.parent))
     with ExitStack() as stack:
-        stack.callback(_remove_cleared, bench)
-        stack.enter_context(_locked(bench))
-        stack.callback(_clear, bench, out)
-        folder = bench / "store"
+        stack.callback(_remove_cleared, staging)
+        stack.enter_context(_locked(staging))
+        stack.callback(_clear, staging, out)
+        folder = staging / "store"
         folder.mkdir()
         yield folder
 
 
 def publish(folder: Path, out: Path, used: Sequence[Path] = ()) -> None:
-    """Give the workplace `folder` the name `out`, in place of what is there; `used` folders go, each at one stroke."""
-    bench = folder.parent
+    """Rename the staged `folder` to `out`, in place of the store there, and remove `used` folders."""
     if _is_taken(out):
-        out.rename(bench / REPLACED)
+        out.rename(folder.parent / REPLACED)
         folder.rename(out)
     else:
-        os.replace(folder, out)
-    put_away(folder, used)
+        folder.replace(out)
+    remove_with(folder, used)
 
 
-def put_away(folder: Path, used: Sequence[Path]) -> None:
-    """Move folders to the bench of `folder`, with which they are removed: none is ever seen half removed."""
+def remove_with(folder: Path, used: Sequence[Path]) -> None:
+    """Move folders beside the staged `folder`, to be removed with it: each disappears at once."""
     for path in used:
         path.rename(folder.parent / path.name)
 
 
 def _prefix(out: Path) -> str:
-    """Locks of other machines cannot be trusted on every file system, so that a machine clears up its own benches only."""
+    """Start of a staging folder's name. Holds the host: locks do not reach across all file systems."""
     return f".{out.name}.building-{socket.gethostname()}-"
 
 
@@ -85,42 +107,42 @@ def _is_taken(out: Path) -> bool:
 
 
 @contextmanager
-def _locked(bench: Path) -> Iterator[None]:
-    fresh = bench / f"{LOCK}.new"
-    with fresh.open("w") as file:
-        # a file system without locks: then no bench on it is ever taken for stale
+def _locked(staging: Path) -> Iterator[None]:
+    unnamed = staging / f"{LOCK}.new"
+    with unnamed.open("w") as file:
+        # on a file system without locks no staging folder is ever taken for stale
         with suppress(OSError):
             flock(file, LOCK_EX | LOCK_NB)
-        fresh.rename(bench / LOCK)  # nobody finds it unlocked
+        unnamed.rename(staging / LOCK)  # nobody finds it unlocked
         yield
 
 
 def _clear_stale(out: Path) -> None:
-    """Clear the benches of dead processes. One that is locked, or cannot be tried, is left alone."""
-    for bench in list(out.parent.iterdir()) if out.parent.is_dir() else []:
-        if f"{bench.name.rpartition('-')[0]}-" == _prefix(out):
+    """Clear the staging folders of dead processes; those whose lock is held, or unknown, stay."""
+    for staging in list(out.parent.iterdir()) if out.parent.is_dir() else []:
+        if f"{staging.name.rpartition('-')[0]}-" == _prefix(out):
             with suppress(OSError):
-                with (bench / LOCK).open("r+") as file:
+                with (staging / LOCK).open("r+") as file:
                     flock(file, LOCK_EX | LOCK_NB)
-                    _clear(bench, out)
-                _remove_cleared(bench)
+                    _clear(staging, out)
+                _remove_cleared(staging)
 
 
-def _clear(bench: Path, out: Path) -> None:
-    """Remove what lies on the bench, but for its lock. The only copy of a store goes back to its place."""
-    replaced = bench / REPLACED
+def _clear(staging: Path, out: Path) -> None:
+    """Remove all but the lock; the only copy of a store goes back to its place."""
+    replaced = staging / REPLACED
     if (replaced.exists() or replaced.is_symlink()) and not _is_taken(out):
         replaced.rename(out)
-    for path in bench.iterdir():
+    for path in staging.iterdir():
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
         elif path.name != LOCK:
             path.unlink()
 
 
-def _remove_cleared(bench: Path) -> None:
-    """Where something could not be removed the lock stays too, so that a later build tries again."""
+def _remove_cleared(staging: Path) -> None:
+    """Remove a staging folder with nothing but its lock; the lock stays for a later try otherwise."""
     with suppress(OSError):  # another build may be at it too
-        if [path.name for path in bench.iterdir()] == [LOCK]:
-            (bench / LOCK).unlink()
-            bench.rmdir()
+        if [path.name for path in staging.iterdir()] == [LOCK]:
+            (staging / LOCK).unlink()
+            staging.rmdir()

@@ -1,7 +1,6 @@
 """Checkpoints that are whole or not there: written beside their place, flushed to the disk, then renamed."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,9 @@ class AtomicCheckpointIO(TorchCheckpointIO):
         path: str | os.PathLike[str],
         storage_options: Any | None = None,
     ) -> None:
-        write_whole(Path(path), lambda beside: torch.save(checkpoint, beside))
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        with whole_file(Path(path)) as partial:
+            torch.save(checkpoint, partial)
 
     def load_checkpoint(
         self,
@@ -31,23 +32,6 @@ class AtomicCheckpointIO(TorchCheckpointIO):
         weights_only: bool | None = None,
     ) -> dict[str, Any]:
         return read_checkpoint(Path(path))
-
-
-def write_whole(path: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a file beside `path` and give it that name once its bytes are on the disk."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(path) as beside:
-        write(beside)
-        _flush(beside)
-    _flush(path.parent)  # the new name too
-
-
-def _flush(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:

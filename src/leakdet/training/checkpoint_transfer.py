@@ -8,8 +8,9 @@ from typing import Any
 import torch
 
 from leakdet.errors import InputError
+from leakdet.storage.atomic import whole_file
 from leakdet.training import log_names
-from leakdet.training.checkpoint_io import read_checkpoint, write_whole
+from leakdet.training.checkpoint_io import read_checkpoint
 
 BETTER = {log_names.BEST_F1: max, log_names.BEST_LOSS: min}
 
@@ -23,6 +24,7 @@ def moved(found: Path, folder: Path) -> Path:
     so that the best never gets worse.
     """
     folder = folder.resolve()  # as Lightning spells it
+    folder.mkdir(parents=True, exist_ok=True)
     checkpoint = read_checkpoint(found)
     for name, better in BETTER.items():
         best = found.parent / f"{name}{log_names.ENDING}"
@@ -44,13 +46,16 @@ def moved(found: Path, folder: Path) -> Path:
     last_state = _state_of(checkpoint, log_names.LAST)
     if last_state is not None:
         last_state |= {"dirpath": str(folder), "best_model_path": str(last), "last_model_path": ""}
-    write_whole(last, lambda beside: torch.save(checkpoint, beside))
+    with whole_file(last) as partial:
+        torch.save(checkpoint, partial)
     return last
 
 
 def _bring(source: Path, target: Path) -> None:
     if source.is_file() and source.resolve() != target.resolve():
-        write_whole(target, lambda beside: shutil.copyfile(source, beside))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with whole_file(target) as partial:
+            shutil.copyfile(source, partial)
 
 
 def _state_of(checkpoint: Mapping[str, Any], name: str) -> dict[str, Any] | None:

@@ -17,7 +17,7 @@ from leakdet.config import TrainConfig, TrainerFlags
 from leakdet.detection.losses import loss_parts
 from leakdet.errors import LeakdetError, SettingsError
 from leakdet.loading.samples import Batch
-from leakdet.training.checkpoint_io import write_whole
+from leakdet.storage.atomic import whole_file
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.module import LeakModule
 from leakdet.training.optimizer import adamw
@@ -156,7 +156,8 @@ def find_batch_size(
 
 def _write(path: Path, rows: Sequence[Sequence[object]]) -> None:
     lines = [",".join(map(str, row)) for row in rows]
-    write_whole(path, lambda beside: beside.write_text("\n".join(lines) + "\n", encoding="utf-8"))
+    with whole_file(path) as partial:
+        partial.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def growing(speed_of: Callable[[int], float | None], sizes: list[int]) -> list[tuple[int, float]]:

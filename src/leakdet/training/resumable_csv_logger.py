@@ -10,9 +10,9 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.loggers import CSVLogger, Logger
 from lightning.pytorch.loggers.csv_logs import ExperimentWriter
 
+from leakdet.storage.atomic import whole_file
 from leakdet.training import log_names
 from leakdet.training.callbacks.history import write_rows
-from leakdet.training.checkpoint_io import write_whole
 
 
 class StepLog(CSVLogger):
@@ -49,7 +49,8 @@ class _Continued(ExperimentWriter):
         path = Path(self.metrics_file_path)
         rows = rows_before(path, step) if path.is_file() else []
         if rows:
-            write_whole(path, lambda beside: write_rows(beside, rows))
+            with whole_file(path) as partial:
+                write_rows(partial, rows)
             self.metrics_keys = list(rows[0])
         else:
             path.unlink(missing_ok=True)

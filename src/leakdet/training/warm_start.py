@@ -13,8 +13,9 @@ from torch.optim.lr_scheduler import LambdaLR
 from leakdet.config import INIT_PARTS, TrainConfig
 from leakdet.detection.networks import Network
 from leakdet.errors import InputError, SettingsError
+from leakdet.storage.atomic import whole_file
 from leakdet.storage.model_file import load_mel_detector
-from leakdet.training.checkpoint_io import read_checkpoint, write_whole
+from leakdet.training.checkpoint_io import read_checkpoint
 from leakdet.training.datamodule import LeakDataModule
 
 
@@ -119,7 +120,9 @@ def inherit_best(callbacks: Iterable[Any], source: Path, folder: Path) -> None:
             if state.get("monitor") == callback.monitor
         )
         target = folder.resolve() / best.name
-        write_whole(target, lambda beside, best=best: shutil.copyfile(best, beside))  # type: ignore[misc]
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with whole_file(target) as partial:
+            shutil.copyfile(best, partial)
         callback.best_model_path = callback.kth_best_model_path = str(target)
         callback.best_model_score, callback.kth_value = score, torch.as_tensor(score)
         callback.best_k_models = {str(target): score}

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from leakdet.errors import InputError
-from leakdet.storage import atomic as publishing
-from leakdet.storage.atomic import check_free, publish, workplace
+from leakdet.storage import atomic
+from leakdet.storage.atomic import check_free, publish, remove_with, staged_folder, whole_file
 
 BUILD = """
 import os, socket, sys
 from pathlib import Path
-from leakdet.storage.atomic import check_free, publish, workplace
+from leakdet.storage.atomic import check_free, publish, staged_folder
 
 out, host, how = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
 os.getpid = lambda: 1  # as the first process of a container
@@ -27,7 +27,7 @@ def rename(path, target):
 
 Path.rename = rename
 check_free(out, overwrite=True)
-with workplace(out) as folder:
+with staged_folder(out) as folder:
     (folder / "build.json").write_text("new")
     if how == "killed while building":
         os._exit(9)
@@ -36,7 +36,7 @@ with workplace(out) as folder:
 
 
 def build(out: Path, how: str = "to its end", host: str = "here") -> int:
-    environment = {**os.environ, "PYTHONPATH": str(Path(publishing.__file__).parents[2])}
+    environment = {**os.environ, "PYTHONPATH": str(Path(atomic.__file__).parents[2])}
     command = [sys.executable, "-c", BUILD, str(out), host, how]
     return subprocess.run(command, env=environment, check=False).returncode
 
@@ -62,10 +62,10 @@ def test_a_killed_build_is_cleared_up_after_by_one_with_the_same_process_number(
 
 
 def test_a_build_that_runs_is_left_alone(tmp_path: Path):
-    with workplace(tmp_path / "store") as folder:
+    with staged_folder(tmp_path / "store") as folder:
         (folder / "train.h5").touch()
         check_free(tmp_path / "store", overwrite=False)
-        with workplace(tmp_path / "store") as other:
+        with staged_folder(tmp_path / "store") as other:
             assert folder != other
         assert (folder / "train.h5").exists()
     assert names(tmp_path) == []
@@ -102,7 +102,7 @@ def test_the_old_store_comes_back_where_the_new_cannot_take_its_name(
         return renamed(path, target)
 
     monkeypatch.setattr(Path, "rename", rename)
-    with pytest.raises(OSError, match="no"), workplace(store) as folder:
+    with pytest.raises(OSError, match="no"), staged_folder(store) as folder:
         publish(folder, store)
     assert (store / "build.json").read_text() == "old"
     assert names(tmp_path) == ["store"]
@@ -112,3 +112,74 @@ def test_brackets_in_the_name_of_a_store_are_no_pattern(tmp_path: Path):
     assert build(tmp_path / "store[1]", "killed while building") == 9
     assert build(tmp_path / "store[1]") == 0
     assert names(tmp_path) == ["store[1]"]
+
+
+def test_a_store_takes_the_place_of_an_old_one_and_of_what_it_was_made_from(tmp_path: Path):
+    store, shard = old_store(tmp_path), tmp_path / "shard"
+    shard.mkdir()
+    (shard / "train.h5").touch()
+    with staged_folder(store) as folder:
+        (folder / "build.json").write_text("new")
+        publish(folder, store, used=[shard])
+        assert not shard.exists()
+    assert (store / "build.json").read_text() == "new"
+    assert names(tmp_path) == ["store"]
+
+
+def test_folders_removed_with_a_staged_one_are_gone_even_if_it_is_not_published(tmp_path: Path):
+    (tmp_path / "shard").mkdir()
+    with staged_folder(tmp_path / "store") as folder:
+        remove_with(folder, [tmp_path / "shard"])
+    assert names(tmp_path) == []
+
+
+def test_what_is_no_store_is_never_replaced(tmp_path: Path):
+    (tmp_path / "photos").mkdir()
+    check_free(tmp_path / "photos", overwrite=False)  # empty
+    (tmp_path / "photos" / "a.jpg").touch()
+    with pytest.raises(InputError, match="exists and is no store"):
+        check_free(tmp_path / "photos", overwrite=True)
+
+
+@pytest.mark.parametrize("keep_partial", [False, True])
+def test_a_file_takes_its_name_when_it_is_whole(tmp_path: Path, keep_partial: bool):
+    path = tmp_path / "rows.csv"
+    path.write_text("old")
+    with whole_file(path, keep_partial) as partial:
+        partial.write_text("new")
+        assert path.read_text() == "old"
+    assert path.read_text() == "new"
+    assert names(tmp_path) == ["rows.csv"]
+
+
+@pytest.mark.parametrize(("keep_partial", "left"), [(False, "old"), (True, "half")])
+def test_a_write_that_fails_leaves_the_old_file_or_what_was_written(
+    tmp_path: Path, keep_partial: bool, left: str
+):
+    path = tmp_path / "rows.csv"
+    path.write_text("old")
+
+    def write() -> None:
+        with whole_file(path, keep_partial) as partial:
+            partial.write_text("half")
+            raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        write()
+    assert path.read_text() == left
+    assert names(tmp_path) == ["rows.csv"]
+
+
+def test_the_bytes_are_on_the_disk_before_the_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    events: list[str] = []
+    replace = Path.replace
+    monkeypatch.setattr(os, "fsync", lambda handle: events.append("fsync"))
+
+    def renamed(path: Path, target: Path) -> Path:
+        events.append("rename")
+        return replace(path, target)
+
+    monkeypatch.setattr(Path, "replace", renamed)
+    with whole_file(tmp_path / "a") as partial:
+        partial.touch()
+    assert events == ["fsync", "rename", "fsync"]

@@ -8,8 +8,8 @@ from typing import Any
 import lightning.pytorch as pl
 from lightning.pytorch.callbacks import Callback
 
+from leakdet.storage.atomic import whole_file
 from leakdet.training import log_names
-from leakdet.training.checkpoint_io import write_whole
 from leakdet.training.module import LeakModule
 
 
@@ -26,8 +26,8 @@ class History(Callback):
             or not isinstance(pl_module, LeakModule)
         ):
             return
-        rows = pl_module.history
-        write_whole(self.path, lambda beside: write_rows(beside, rows))
+        with whole_file(self.path) as partial:
+            write_rows(partial, pl_module.history)
 
 
 def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
