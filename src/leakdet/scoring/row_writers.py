@@ -12,7 +12,7 @@ from leakdet.errors import InputError
 from leakdet.scoring.verdict import Verdict
 from leakdet.storage.atomic import whole_file
 
-COLUMNS = tuple(key for key in Verdict(None, 0.0).to_dict() if key != "timeline")
+COLUMNS = tuple(key for key in Verdict(None, None, None, 0.0).to_dict() if key != "timeline")
 WINDOW_COLUMNS = ("path", "window_start_s", "window_end_s", "leak_prob")
 
 Write = Callable[[Verdict], None]

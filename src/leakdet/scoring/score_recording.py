@@ -29,7 +29,7 @@ def score_recording(source: Source, detector: MelDetector, log_mel: LogMel) -> V
     # one file must never stop the others, whatever a decoder raises
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
-    return Verdict(_path(source), round(detector.rule.threshold, 6), error=reason)
+    return Verdict(_path(source), None, None, round(detector.rule.threshold, 6), error=reason)
 
 
 def _scored(source: Source, detector: MelDetector, log_mel: LogMel) -> Verdict:
@@ -44,9 +44,9 @@ def _scored(source: Source, detector: MelDetector, log_mel: LogMel) -> Verdict:
     score = rule.score(prob, np.array([0, len(prob)]))
     return Verdict(
         path=_path(source),
-        threshold=round(rule.threshold, 6),
         decision="leak" if rule.decide(score)[0] else "no_leak",
         leak_prob=round(float(score[0]), 6),
+        threshold=round(rule.threshold, 6),
         windows=[
             Window(round(float(a), 3), round(float(b), 3), round(float(p), 6))
             for a, b, p in zip(start, end, prob, strict=True)

@@ -23,9 +23,9 @@ class Verdict:
     """
 
     path: str | None  # None: an array
+    decision: Decision | None
+    leak_prob: float | None
     threshold: float
-    decision: Decision | None = None
-    leak_prob: float | None = None
     windows: list[Window] = field(default_factory=list)
     leak_windows: int | None = None  # windows that reach the threshold by themselves
     duration_s: float | None = None
@@ -36,7 +36,7 @@ class Verdict:
     def to_dict(self) -> dict[str, Any]:
         """Plain values: the row of `leakdet predict`, and `timeline` with the windows.
 
-        >>> Verdict("a.wav", 0.5, "leak", 0.9, [Window(0.0, 1.0, 0.9)], 1, 1.0, 16000).to_dict()
+        >>> Verdict("a.wav", "leak", 0.9, 0.5, [Window(0.0, 1.0, 0.9)], 1, 1.0, 16000).to_dict()
         {'path': 'a.wav', 'decision': 'leak', 'leak_prob': 0.9, 'threshold': 0.5, 'windows': 1,
          'leak_windows': 1, 'duration_s': 1.0, 'source_rate_hz': 16000, 'flags': '', 'error': '',
          'timeline': [(0.0, 1.0, 0.9)]}

@@ -12,8 +12,8 @@ from leakdet.scoring.verdict import Verdict, Window
 
 WINDOWS = [Window(0.0, 1.0, 0.9), Window(0.5, 1.5, 0.6)]
 VERDICTS = [
-    Verdict("a,b\n.wav", 0.5, "leak", 0.75, WINDOWS, 2, 1.5, 16000, ["short", "clipped"]),
-    Verdict("empty.wav", 0.5, error="the file is empty (0 bytes)"),
+    Verdict("a,b\n.wav", "leak", 0.75, 0.5, WINDOWS, 2, 1.5, 16000, ["short", "clipped"]),
+    Verdict("empty.wav", None, None, 0.5, error="the file is empty (0 bytes)"),
 ]
 
 

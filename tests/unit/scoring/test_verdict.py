@@ -9,16 +9,16 @@ from leakdet.scoring.verdict import Verdict, Window
 
 SCORED = Verdict(
     path="a.wav",
-    threshold=0.5,
     decision="leak",
     leak_prob=0.75,
+    threshold=0.5,
     windows=[Window(0.0, 1.0, 0.9), Window(0.5, 1.5, 0.6)],
     leak_windows=2,
     duration_s=1.5,
     source_rate_hz=16000,
     flags=["short", "clipped"],
 )
-FAILED = Verdict(path="b.wav", threshold=0.5, error="the file is empty (0 bytes)")
+FAILED = Verdict("b.wav", None, None, 0.5, error="the file is empty (0 bytes)")
 
 
 def test_both_kinds_of_verdict_have_the_same_keys_and_are_json() -> None:
