@@ -1,7 +1,8 @@
-"""Where the seconds go from the start of a process to its first optimiser step: JSON on the last line, parts in order.
+"""Times the parts of a run from the start of its process to its first optimiser step.
 
-Run by bench_train.py as `python scripts/first_step.py STARTED ARGUMENTS...`, where STARTED is the time at which it was started
-and the arguments are those of `python -m leakdet.train`. Nothing but the standard library is imported before the door is.
+Run by bench_train.py as `python scripts/first_step.py STARTED ARGUMENTS...`, where STARTED is the
+time at which it was started and the arguments are those of `python -m leakdet.train`. The last line
+is JSON, parts in their order. Nothing but the standard library is imported before the door is.
 """
 
 import json
@@ -15,20 +16,21 @@ marks: list[tuple[str, float]] = []
 
 
 def mark(part: str) -> None:
-    """Ends `part`: what passed since the mark before it."""
+    """End `part`, which began at the mark before it."""
     marks.append((part, time.time()))
 
 
-def marked(owner: Any, name: str, part: str, before: str | None = None) -> None:
-    """Replace a function or method by itself and a mark; `before` names what ends when it is called."""
+def mark_once(owner: Any, name: str, part: str, before: str | None = None) -> None:
+    """Let the first call of a function or method mark the end of `part`, and its start of `before`."""
     plain: Callable[..., Any] = getattr(owner, name)
 
     def timed(*arguments: Any, **named: Any) -> Any:
+        setattr(owner, name, plain)
         if before:
             mark(before)
-        found = plain(*arguments, **named)
+        result = plain(*arguments, **named)
         mark(part)
-        return found
+        return result
 
     setattr(owner, name, timed)
 
@@ -45,21 +47,18 @@ def main() -> None:
         from torch.optim.optimizer import register_optimizer_step_post_hook
 
         mark("import of torch")
-        from leakdet.training import datamodule, module
-        from leakdet.training import fit as fitting
+        from leakdet.training import datamodule, fit, module
         from leakdet.training.callbacks import first_batch
 
         mark("import of Lightning, torchmetrics, h5py")
-        marked(datamodule.LeakDataModule, "__init__", "store opened and checked")
-        marked(fitting, "make_trainer", "trainer, callbacks, loggers", "class balance told")
-        marked(fitting, "prepare", "network, input layer fitted")
-        marked(module.LeakModule, "configure_optimizers", "loops and optimiser")
-        marked(
-            first_batch.FirstBatch,
-            "on_train_batch_start",
-            "first batch looked at",
-            "two validation batches, first batch",
-        )
+        data_module = datamodule.LeakDataModule
+        mark_once(data_module, "setup", "store opened and checked")
+        mark_once(data_module, "read_windows", "windows read", "introduction")
+        mark_once(fit, "make_trainer", "trainer, callbacks, loggers")
+        mark_once(fit, "make_module", "network, input layer fitted")
+        mark_once(module.LeakModule, "configure_optimizers", "loops and optimiser")
+        first = ("first batch diagnosed", "two validation batches, first batch")
+        mark_once(first_batch.FirstBatch, "on_train_batch_start", *first)
 
         def ended(*_: Any) -> None:
             mark("first step")
