@@ -284,20 +284,6 @@ WITHOUT_A_TEST = set(
     storage/layout.py
     storage/opening.py
     storage/writer.py
-    training/callbacks/averaging.py
-    training/callbacks/collapse.py
-    training/callbacks/early_stopping.py
-    training/callbacks/findings.py
-    training/callbacks/first_batch.py
-    training/callbacks/gradients.py
-    training/callbacks/history.py
-    training/callbacks/interruption.py
-    training/callbacks/loader_wait.py
-    training/callbacks/log_numbers.py
-    training/callbacks/overfit.py
-    training/callbacks/progress.py
-    training/callbacks/rate_watch.py
-    training/callbacks/system_use.py
     training/checkpoint_transfer.py
     training/log_names.py
     training/resume_compatibility.py
@@ -313,9 +299,6 @@ WITHOUT_A_TEST = set(
 )
 WITHOUT_A_MODULE = set(
     """
-    training/test_averaging.py
-    training/test_callbacks.py
-    training/test_interruption.py
     """.split()
 )
 

@@ -12,7 +12,7 @@ from leakdet.detection.detector import window_mean
 from leakdet.detection.losses import LossParts
 from leakdet.detection.networks import Output, leak_probability
 from leakdet.detection.pooling import pool
-from leakdet.training.diagnostics import sample_sums
+from leakdet.training.sample_summary import sample_sums
 
 
 class LossSums:

@@ -23,12 +23,12 @@ from leakdet.storage.model_file import CARD_KEY, make_card
 from leakdet.training import log_names
 from leakdet.training.accumulators import LossSums, ValidationAccumulator
 from leakdet.training.datamodule import LeakDataModule
-from leakdet.training.diagnostics import SampleSummary
 from leakdet.training.distributed import sum_over_ranks
 from leakdet.training.mixup import mixup
 from leakdet.training.model_selection import require_finite
 from leakdet.training.optimizer import adamw, step_divisor, steps_of, warmup_cosine
 from leakdet.training.resume_compatibility import RESUME_KEY, store_fingerprint
+from leakdet.training.sample_summary import SampleSummary
 from leakdet.training.seeding import seed_batch
 from leakdet.training.validation_result import ValidationResult
 from leakdet.training.warm_start import inherit_optimizer, inherit_schedule

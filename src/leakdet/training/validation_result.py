@@ -4,12 +4,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from jaxtyping import Bool, Float
 
 from leakdet.training import log_names
-from leakdet.training.diagnostics import SampleSummary, tpr_at_least_fpr
 from leakdet.training.model_selection import selection_rank
+from leakdet.training.sample_summary import SampleSummary
 
 Losses = tuple[float, ...]  # total, class, leak
+FPR_BUDGETS = (0.0001, 0.001, 0.01, 0.1)
 
 
 @dataclass(frozen=True)
@@ -67,3 +69,15 @@ class ValidationResult:
         """Name -> share of the samples' leak probabilities in each of ten equal bins."""
         counts = zip(log_names.VAL_PROB_BINS, self.samples.histogram, strict=True)
         return {name: count / self.samples.count for name, count in counts}
+
+
+def tpr_at_least_fpr(
+    scores: Float[np.ndarray, " R"], is_leak: Bool[np.ndarray, " R"]
+) -> float | None:
+    """TPR at the smallest FPR of FPR_BUDGETS that so many negatives can measure, if any."""
+    negatives = np.sort(scores[~is_leak])[::-1]
+    budgets = [budget for budget in FPR_BUDGETS if budget * len(negatives) >= 1]
+    if not budgets or not is_leak.any():
+        return None
+    allowed = int(budgets[0] * len(negatives))
+    return float((scores[is_leak] > negatives[allowed]).mean())

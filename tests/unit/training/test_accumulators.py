@@ -10,7 +10,7 @@ from leakdet.detection.losses import LossParts
 from leakdet.detection.networks import Output, leak_probability
 from leakdet.detection.pooling import pool
 from leakdet.training.accumulators import LossSums, ValidationAccumulator
-from leakdet.training.diagnostics import sample_sums
+from leakdet.training.sample_summary import sample_sums
 
 WINDOWS = np.array([3, 1, 2, 4])
 

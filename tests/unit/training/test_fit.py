@@ -30,6 +30,11 @@ def test_a_run_without_one_step_is_no_success(fitted: Fitted, tmp_path: Path) ->
             fitted(tmp_path / str(number), override)
 
 
+def test_contradicting_settings_are_refused(fitted: Fitted, tmp_path: Path) -> None:
+    with pytest.raises(LeakdetError, match="limit_val_batches"):
+        fitted(tmp_path, "trainer.limit_val_batches=2")
+
+
 def test_a_batch_larger_than_the_split_is_one_step(fitted: Fitted, tmp_path: Path) -> None:
     assert fitted(tmp_path, "data.batch_size=1000000", "trainer.max_epochs=1").global_step == 1
 

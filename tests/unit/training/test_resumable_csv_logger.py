@@ -9,7 +9,7 @@ import pytest
 from lightning.pytorch.callbacks import ModelCheckpoint
 
 from leakdet.training import log_names
-from leakdet.training.callbacks.findings import kinds_said
+from leakdet.training.callbacks.findings import kinds_in
 from leakdet.training.resumable_csv_logger import StepLog, go_on, rows_before
 
 Fitted = Callable[..., pl.Trainer]
@@ -42,7 +42,7 @@ def test_the_curves_of_a_resumed_run_are_those_of_an_uninterrupted_one(
     for column in (log_names.GRADIENT_NORM, log_names.VAL_LOSS, log_names.WAIT_MEAN):
         assert steps(tmp_path / place, column) == steps(tmp_path / "whole", column)
     said = [
-        kinds_said((folder / log_names.WARNINGS).read_text())
+        kinds_in((folder / log_names.WARNINGS).read_text())
         for folder in (tmp_path / "whole", tmp_path / place)
     ]
     assert said == [["learning_rate"]] * 2

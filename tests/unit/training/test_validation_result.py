@@ -4,10 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from sklearn.metrics import confusion_matrix, f1_score, roc_auc_score
+from sklearn.metrics import confusion_matrix, f1_score, roc_auc_score, roc_curve
 
 from leakdet.training import log_names
+from leakdet.training.validation_result import tpr_at_least_fpr
 
 FROZEN = ("optimizer.lr=0", "optimizer.min_lr=0", "trainer.max_epochs=1", "augment.eq_db=0")
 
@@ -28,3 +30,12 @@ def test_no_metric_depends_on_the_batches_and_all_are_those_of_scikit_learn(
         assert check.confusion == tuple(confusion_matrix(check.is_leak, called).ravel())
         logged.append({name: value for name, value in values.items() if name.startswith("val/")})
     assert logged[1] == pytest.approx(logged[0], rel=1e-6, abs=1e-6)
+
+
+def test_tpr_at_the_smallest_resolvable_fpr_is_that_of_the_roc_curve() -> None:
+    rng = np.random.default_rng(0)
+    is_leak = rng.random(300) < 0.4
+    scores = rng.random(300) + 0.4 * is_leak
+    fpr, tpr, _ = roc_curve(is_leak, scores, drop_intermediate=False)
+    assert tpr_at_least_fpr(scores, is_leak) == pytest.approx(tpr[fpr <= 0.01].max())
+    assert tpr_at_least_fpr(scores[:6], np.array([True, False] * 3)) is None

@@ -1,4 +1,4 @@
-"""Weights averaged over steps or epochs, by Lightning's own callbacks: validated and kept; training uses its own."""
+"""Averages weights over steps or epochs: validation and checkpoints use them, training does not."""
 
 from typing import Any
 
@@ -9,10 +9,11 @@ from leakdet.config import TrainConfig, TrainerFlags
 
 
 class PlainAverage(WeightAveraging):
-    """The plain mean of the weights at the ends of the epochs from `start_epoch` on (SWA); before that, the latest weights.
+    """Mean of the weights at the epochs' ends from `start_epoch` on (SWA); before, the latest ones.
 
-    What a check scores is what its checkpoint holds. Lightning's callback would not do: until the mean begins it
-    validates and stores the network as it was before training, and it adds to the mean between a check and its checkpoint.
+    What a check scores is what its checkpoint holds. Lightning's callback would not do: until the
+    mean begins it validates and stores the network as it was before training, and it updates the
+    mean between a check and its checkpoint.
     """
 
     def __init__(self, start_epoch: int) -> None:
@@ -31,15 +32,15 @@ class PlainAverage(WeightAveraging):
         batch: Any,
         batch_idx: int,
     ) -> None:
-        """The epoch's last step, before its validation check."""
+        """Update the mean after the epoch's last step, before its validation check."""
         last = batch_idx + 1 >= trainer.num_training_batches
-        # A mean that has begun goes on, also where a resumed run has more epochs and would begin later.
+        # A mean that has begun continues, even if a resumed run has more epochs and a later start.
         if last and (trainer.current_epoch >= self.start_epoch or self.begun):
             assert self._average_model is not None
             self._average_model.update_parameters(pl_module)
 
     def on_train_epoch_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
-        """Nothing: the check is over, its checkpoint not written yet."""
+        """Do nothing: the check is over and its checkpoint not written yet."""
 
     def on_validation_epoch_start(
         self, trainer: "pl.Trainer", pl_module: "pl.LightningModule"
@@ -67,6 +68,7 @@ class PlainAverage(WeightAveraging):
 
 
 def averaging(config: TrainConfig) -> list[Callback]:
+    """The callback that `averaging.name` asks for, if any."""
     match config.averaging.name:
         case "none":
             return []

@@ -1,4 +1,4 @@
-"""Is the input scaled so that learning can begin? The loss of the very first batch against chance."""
+"""Warns where the input is so badly scaled that untrained weights are far from chance."""
 
 from typing import Any
 
@@ -9,14 +9,14 @@ from lightning.pytorch.callbacks import Callback
 from leakdet.detection.losses import chance_loss, loss_parts
 from leakdet.loading.samples import Batch
 from leakdet.training import log_names
-from leakdet.training.callbacks.findings import Findings
-from leakdet.training.callbacks.log_numbers import log_numbers
-from leakdet.training.diagnostics import first_batch
+from leakdet.training.callbacks.findings import Finding, Findings, log_numbers
 from leakdet.training.module import LeakModule
+
+OFF_CHANCE = 2.0  # times the chance loss, or a part of it
 
 
 class FirstBatch(Callback):
-    """One forward pass before the first step of a fresh network; the only one that a run pays for this."""
+    """Runs one forward pass before the first step of a fresh network."""
 
     def __init__(self, findings: Findings) -> None:
         self.findings = findings
@@ -30,15 +30,16 @@ class FirstBatch(Callback):
             return
         if pl_module.config.init_from is not None or len(batch.class_id) == 0:
             return
-        config, leak_index = pl_module.config.loss, pl_module.data.labels.leak_index
+        config, leak_index = pl_module.config.loss, pl_module.leak_index
         output = pl_module.network.eval()(batch.mel.float())
         pl_module.network.train()
         weight = torch.ones_like(batch.weight)
         parts = loss_parts(output, batch.class_id, weight, config, pl_module.weights, leak_index)
+        class_loss = float(parts.class_loss)
         chance = chance_loss(batch.class_id, pl_module.weights, config)
         lowest, highest = map(float, output.class_logits.aminmax())
         numbers = {
-            log_names.FIRST_CLASS_LOSS: float(parts.class_loss),
+            log_names.FIRST_CLASS_LOSS: class_loss,
             log_names.FIRST_LEAK_LOSS: float(parts.leak_loss),
             log_names.FIRST_CHANCE_LOSS: chance,
             log_names.FIRST_LEAK_SHARE: float((batch.class_id == leak_index).float().mean()),
@@ -46,6 +47,16 @@ class FirstBatch(Callback):
         }
         log_numbers(trainer, numbers)
         largest = max(abs(lowest), abs(highest))
-        self.findings.say(
-            trainer, first_batch(numbers[log_names.FIRST_CLASS_LOSS], chance, largest)
-        )
+        self.findings.warn(trainer, badly_scaled(class_loss, chance, largest))
+
+
+def badly_scaled(loss: float, chance: float, largest_logit: float) -> Finding | None:
+    """Judge the class loss of untrained weights against `chance`, the loss of equal logits."""
+    if chance / OFF_CHANCE <= loss <= chance * OFF_CHANCE:
+        return None
+    return Finding(
+        "first_batch",
+        f"before the first step the class loss is {loss:.3f}, chance is {chance:.3f} (largest "
+        f"logit {largest_logit:.3g}): the input is badly scaled. Set network.standardise=true and "
+        "network.input_norm=level_free.",
+    )

@@ -1,4 +1,4 @@
-"""The run's numbers, a row per validation check, in history.csv: whole after a resume too, in whichever folder."""
+"""Writes history.csv: the run's numbers, a row per validation check, complete after a resume too."""
 
 import csv
 from collections.abc import Mapping, Sequence
@@ -14,23 +14,19 @@ from leakdet.training.module import LeakModule
 
 
 class History(Callback):
-    """The rows live in the module's checkpoint; the file is written anew at every check."""
+    """Writes the file anew at every check, from the rows in the module's checkpoint."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / log_names.HISTORY
 
     def on_validation_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
-        if (
-            trainer.sanity_checking
-            or not trainer.is_global_zero
-            or not isinstance(pl_module, LeakModule)
-        ):
-            return
-        with whole_file(self.path) as partial:
-            write_rows(partial, pl_module.history)
+        if isinstance(pl_module, LeakModule) and pl_module.history and trainer.is_global_zero:
+            with whole_file(self.path) as partial:
+                write_rows(partial, pl_module.history)
 
 
 def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write a CSV whose columns are the rows' keys, in the order in which they first appear."""
     columns = list(dict.fromkeys(name for row in rows for name in row))
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, columns, restval="")

@@ -1,4 +1,4 @@
-"""Stopping on Ctrl-C or SIGTERM without losing a step: the step is finished, `last.ckpt` written, then the run ends."""
+"""Stops a run on Ctrl-C or SIGTERM once the current step is finished and `last.ckpt` written."""
 
 import os
 import signal
@@ -15,14 +15,17 @@ from lightning.pytorch.callbacks import Callback
 
 from leakdet._messages import on_screen
 
-# steps between agreements of several processes within an epoch: each costs a message
+# steps between agreements of several processes within an epoch, each of which costs a message
 AGREE_EVERY = 8
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupted(SystemExit):
-    """A run that was asked to stop and has written its checkpoint. No Exception: nothing on the way may swallow it."""
+    """A run was asked to stop and has written its checkpoint.
+
+    No `Exception`, so that nothing on the way swallows it.
+    """
 
     def __init__(self, number: int, checkpoint: Path) -> None:
         super().__init__(f"stopped by {signal.Signals(number).name}; all is in {checkpoint}")
@@ -36,17 +39,17 @@ class Interrupted(SystemExit):
 
 
 class Interruption(Callback):
-    """Notes the first signal and ends the run after the optimiser step or its epoch; a second signal ends it at once."""
+    """Notes the first signal and ends the run after its step or epoch; a second one ends it at once."""
 
     def __init__(self, checkpoint: Path) -> None:
         self.checkpoint = checkpoint
         self.received = 0
         self.listens = False
-        self.saved_step = -1  # of the run, when its latest checkpoint was written
+        self.saved_step = -1  # the run's step at its latest checkpoint
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Note signals inside, and handle them as before outside; a main thread alone can do so."""
+        """Note signals inside; outside they are handled as before. Only a main thread can do so."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -66,11 +69,11 @@ class Interruption(Callback):
                 os.write(2, b"\nstopping after this step; a second signal stops at once\n")
         elif on_screen():
             os._exit(128 + number)
-        else:  # a notebook goes on living
+        else:  # a notebook continues
             raise KeyboardInterrupt
 
     def on_train_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
-        """Lightning has put its own SIGTERM handler before ours by now; it would end the run with exit code 0."""
+        """Replace the SIGTERM handler that Lightning has set, which would end with exit code 0."""
         if self.listens:
             for number in SIGNALS:
                 signal.signal(number, self._note)
@@ -81,9 +84,9 @@ class Interruption(Callback):
         self.saved_step = trainer.global_step
 
     def on_train_epoch_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
-        """The epoch before is whole, its check too; without this an epoch of one step, always the last, would never stop."""
-        # Agree first: processes that ask each other at different places wait for ever. The steps of an epoch that had no
-        # check are in no checkpoint yet; the run goes on to where they are.
+        """Stop between epochs: an epoch of one step has no step that is not its last."""
+        # Agree first: processes that ask each other at different places wait for ever. Where the
+        # epoch before had no check, its steps are in no checkpoint yet and the run continues.
         if self._agreed(trainer) and self.saved_step == trainer.global_step:
             raise Interrupted(self.received, self.checkpoint)
 
@@ -97,7 +100,7 @@ class Interruption(Callback):
     ) -> None:
         last = batch_idx + 1 >= trainer.num_training_batches
         between_steps = (batch_idx + 1) % trainer.accumulate_grad_batches != 0
-        # After the epoch's last batch comes the validation check: it is part of what must not be lost.
+        # the validation check after an epoch's last batch must not be lost
         if last or between_steps or not agreement_due(trainer.global_step, trainer.world_size):
             return
         if self._agreed(trainer):
@@ -105,12 +108,12 @@ class Interruption(Callback):
             raise Interrupted(self.received, self.checkpoint)
 
     def _agreed(self, trainer: "pl.Trainer") -> bool:
-        """The largest signal number on any process, so that all of them stop after the same step."""
+        """Whether any process received a signal; then all stop after the same step."""
         if trainer.world_size > 1:
             mine = torch.tensor(self.received, device=trainer.strategy.root_device)
             torch.distributed.all_reduce(mine, torch.distributed.ReduceOp.MAX)
             agreed = int(mine)
-            # what was noted meanwhile stays for the next time: the others do not know of it
+            # a signal received meanwhile waits for the next time: the others do not know of it
             if agreed:
                 self.received = agreed
             return agreed > 0
@@ -118,5 +121,5 @@ class Interruption(Callback):
 
 
 def agreement_due(step: int, processes: int) -> bool:
-    """Within an epoch, after an optimiser step that is not its last. Where an epoch starts it always is."""
+    """Whether processes agree after this step of an epoch; at an epoch's start they always do."""
     return processes == 1 or step % AGREE_EVERY == 0

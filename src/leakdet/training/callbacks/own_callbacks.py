@@ -20,13 +20,13 @@ def own_classes(names: Sequence[str]) -> list[type[Callback]]:
 
 
 def _callback_class(name: str) -> type[Callback]:
-    found = import_named(SETTING, name)
-    if not (isinstance(found, type) and issubclass(found, Callback)):
+    kind = import_named(SETTING, name)
+    if not (isinstance(kind, type) and issubclass(kind, Callback)):
         raise SettingsError(
             f"{SETTING}: {name} is no callback; it must be a subclass of "
             "lightning.pytorch.callbacks.Callback."
         )
-    return found
+    return kind
 
 
 def own_callbacks(names: Sequence[str]) -> list[Callback]:

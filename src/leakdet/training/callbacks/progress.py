@@ -1,4 +1,4 @@
-"""What a person sees of a running training: one line per validation check, and a bar within the epoch on a terminal."""
+"""Progress on screen: a line per validation check, and on a terminal a bar within the epoch."""
 
 import time
 from typing import Any
@@ -9,7 +9,6 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from leakdet._messages import LOG, on_screen
-from leakdet.training import log_names
 from leakdet.training.module import LeakModule
 
 COLUMNS = ("epoch", "train loss", "val loss", "val F1", "val AUROC", "learning rate", "s/epoch")
@@ -17,7 +16,7 @@ WIDTHS = (9, 11, 10, 8, 10, 14, 8)
 
 
 class EpochTable(ProgressBar):
-    """A table that grows by a line per check (the best F1 so far is starred); plain text, so that a log reads like a screen."""
+    """A table of plain text that grows by a line per check; the best F1 so far has a star."""
 
     def __init__(self, refresh_batches: int = 20) -> None:
         super().__init__()
@@ -68,20 +67,18 @@ class EpochTable(ProgressBar):
 
     def on_train_epoch_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
         self._close_bar()
-        check = pl_module.latest if isinstance(pl_module, LeakModule) else None
-        if not self._enabled or check is None or check.epoch != trainer.current_epoch:
-            return  # Lightning goes on showing the numbers of an earlier epoch's check
-        found = trainer.callback_metrics
-        f1 = float(found[log_names.VAL_F1])
-        star = "*" if f1 > self._best_f1 else " "
-        self._best_f1 = max(self._best_f1, f1)
+        latest = pl_module.latest if isinstance(pl_module, LeakModule) else None
+        if not self._enabled or latest is None or latest.epoch != trainer.current_epoch:
+            return  # this epoch had no check
+        star = "*" if latest.f1 > self._best_f1 else " "
+        self._best_f1 = max(self._best_f1, latest.f1)
         last = trainer.max_epochs if (trainer.max_epochs or -1) > 0 else "?"
         _print_row(
             f"{trainer.current_epoch + 1}/{last}",
-            _number(found, log_names.TRAIN_LOSS),
-            _number(found, log_names.VAL_LOSS),
-            f"{f1:.4f}{star}",
-            _number(found, log_names.VAL_AUROC),
+            f"{latest.train_loss[0]:.4f}",
+            f"{latest.val_loss[0]:.4f}",
+            f"{latest.f1:.4f}{star}",
+            "-" if latest.auroc is None else f"{latest.auroc:.4f}",
             f"{trainer.optimizers[0].param_groups[0]['lr']:.2e}",
             f"{time.monotonic() - self._epoch_started:.1f}",
         )
@@ -101,10 +98,6 @@ class EpochTable(ProgressBar):
         if self._bar:
             self._bar.stop()
             self._bar = None
-
-
-def _number(metrics: Any, name: str) -> str:
-    return f"{float(metrics[name]):.4f}" if name in metrics else "-"
 
 
 def _print_row(*cells: str) -> None:

@@ -1,13 +1,12 @@
-"""Is there a learning rate at all? Below 1e-6 before the last tenth of the run nothing is learnt."""
+"""Warns of a learning rate at which nothing is learnt."""
 
 import lightning.pytorch as pl
 from lightning.pytorch.callbacks import Callback
 
-from leakdet.training.callbacks.findings import Findings
-from leakdet.training.diagnostics import Finding
+from leakdet.training.callbacks.findings import Finding, Findings
 
 LEAST = 1e-6
-LAST_SHARE = 0.9
+LAST_SHARE = 0.9  # of the run, after which a low rate is the schedule's end
 
 
 class RateWatch(Callback):
@@ -21,17 +20,15 @@ class RateWatch(Callback):
             group["lr"] for optimizer in trainer.optimizers for group in optimizer.param_groups
         )
         done = trainer.global_step / max(1.0, float(trainer.estimated_stepping_batches))
-        self.findings.say(trainer, low_rate(rate, done))
+        self.findings.warn(trainer, low_rate(rate, done))
 
 
-def low_rate(rate: float, done: float) -> list[Finding]:
-    """`done` is the share of the run's optimiser steps that lies behind."""
+def low_rate(rate: float, done: float) -> Finding | None:
+    """Judge a learning rate after the share `done` of the run's optimiser steps."""
     if rate >= LEAST or done >= LAST_SHARE:
-        return []
-    return [
-        (
-            "learning_rate",
-            f"the learning rate is {rate:.3g} after {done:.0%} of the run: the weights stand still. See optimizer.lr and "
-            "optimizer.warmup_epochs; find_lr=true proposes a rate.",
-        )
-    ]
+        return None
+    return Finding(
+        "learning_rate",
+        f"the learning rate is {rate:.3g} after {done:.0%} of the run: the weights hardly change. "
+        "See optimizer.lr and optimizer.warmup_epochs; find_lr=true proposes a rate.",
+    )

@@ -1,4 +1,4 @@
-"""How busy the machine is: processor, memory and GPU, sampled by a thread of its own."""
+"""Logs how busy processor, memory and GPU are, and warns of an idle GPU."""
 
 import contextlib
 import statistics
@@ -10,48 +10,45 @@ import torch
 from lightning.pytorch.callbacks import Callback
 
 from leakdet.training import log_names
-from leakdet.training.callbacks.findings import Findings
-from leakdet.training.callbacks.log_numbers import log_numbers
-from leakdet.training.diagnostics import Finding
+from leakdet.training.callbacks.findings import Finding, Findings, log_numbers
 
 EVERY_S = 1.0
 IDLE_GPU = 0.30
-LEAST_SAMPLES = 5  # of the GPU, before it is called idle
+LEAST_READINGS = 5  # of the GPU, before it is called idle
 
 
 class SystemUse(Callback):
-    """Means of each epoch, logged; says when a GPU is mostly idle."""
+    """Takes readings in a thread of its own, and logs their means at the end of each epoch."""
 
     def __init__(self, findings: Findings) -> None:
         self.findings = findings
-        self._taken: list[dict[str, float]] = []
-        self._end = threading.Event()
+        self._readings: list[dict[str, float]] = []
+        self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
     def on_train_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
-        self._end.clear()
-        device = pl_module.device
+        self._stopping.clear()
+        arguments = (pl_module.device,)
         self._thread = threading.Thread(
-            target=self._sample, args=(device,), name="system use", daemon=True
+            target=self._take_readings, args=arguments, name="system use", daemon=True
         )
         self._thread.start()
 
-    def _sample(self, device: torch.device) -> None:
+    def _take_readings(self, device: torch.device) -> None:
         psutil.cpu_percent()
-        while not self._end.wait(EVERY_S):
-            self._taken.append(measured(device))
+        while not self._stopping.wait(EVERY_S):
+            self._readings.append(measured(device))
 
     def on_train_epoch_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
-        taken, self._taken = self._taken, []
-        if not taken:
-            return
+        readings, self._readings = self._readings, []
         means = {
-            name: statistics.fmean(row[name] for row in taken if name in row)
-            for name in dict.fromkeys(name for row in taken for name in row)
+            name: statistics.fmean(row[name] for row in readings if name in row)
+            for name in dict.fromkeys(name for row in readings for name in row)
         }
-        log_numbers(trainer, means)
-        if sum(log_names.GPU_USE in row for row in taken) >= LEAST_SAMPLES:
-            self.findings.say(trainer, idle_gpu(means[log_names.GPU_USE]))
+        if means:
+            log_numbers(trainer, means)
+        if sum(log_names.GPU_USE in row for row in readings) >= LEAST_READINGS:
+            self.findings.warn(trainer, idle_gpu(means[log_names.GPU_USE]))
 
     def teardown(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule", stage: str) -> None:
         self._stop()
@@ -62,32 +59,31 @@ class SystemUse(Callback):
         self._stop()  # Lightning tears no callback down after an exception
 
     def _stop(self) -> None:
-        self._end.set()
+        self._stopping.set()
         if self._thread is not None:
             self._thread.join()
             self._thread = None
 
 
 def measured(device: torch.device) -> dict[str, float]:
-    """Shares from 0 to 1. The GPU's is missing where there is none or where its driver does not tell."""
-    found = {
+    """Shares from 0 to 1; the GPU's is missing if there is none or its driver does not tell."""
+    shares = {
         log_names.CPU_USE: psutil.cpu_percent() / 100,
         log_names.RAM_USE: psutil.virtual_memory().percent / 100,
     }
     if device.type == "cuda":
-        # The driver's own errors (pynvml's, on a part of a GPU as by MIG) have no base class but this one.
+        # The errors of drivers (pynvml's, on a part of a GPU as by MIG) have no other base class.
         with contextlib.suppress(Exception):
-            found[log_names.GPU_USE] = torch.cuda.utilization(device) / 100
-    return found
+            shares[log_names.GPU_USE] = torch.cuda.utilization(device) / 100
+    return shares
 
 
-def idle_gpu(share: float) -> list[Finding]:
+def idle_gpu(share: float) -> Finding | None:
+    """Judge the share of an epoch in which the GPU was busy."""
     if share >= IDLE_GPU:
-        return []
-    return [
-        (
-            "gpu",
-            f"the GPU was busy {share:.0%} of the epoch. Raise data.batch_size (find_batch_size=true looks for one); if the "
-            "loader is named in a warning too, begin there.",
-        )
-    ]
+        return None
+    return Finding(
+        "gpu",
+        f"the GPU was busy {share:.0%} of the epoch. Raise data.batch_size (find_batch_size=true "
+        "looks for one); if a warning names the loader too, begin there.",
+    )

@@ -85,3 +85,39 @@ def test_swa_keeps_the_trained_weights_until_it_begins_and_then_the_mean_of_the_
         assert all(torch.equal(kept[epoch], trained[epoch]) for epoch in (0, 1, 2)), name
         mean = (trained[2].double() + trained[3].double()) / 2
         torch.testing.assert_close(kept[3].double(), mean, rtol=1e-5, atol=1e-6)
+
+
+class Weights(pl.Callback):
+    """The weights in training after every step, and which of them end an epoch."""
+
+    def __init__(self) -> None:
+        self.of_steps: list[dict[str, torch.Tensor]] = []
+        self.epoch_ends: list[int] = []
+
+    def on_train_batch_end(
+        self, trainer: "pl.Trainer", pl_module: "pl.LightningModule", *_: Any
+    ) -> None:
+        self.of_steps.append({name: p.detach().clone() for name, p in pl_module.named_parameters()})
+        if trainer.fit_loop.epoch_loop.batch_progress.is_last_batch:
+            self.epoch_ends.append(len(self.of_steps) - 1)
+
+
+@pytest.mark.parametrize("name", ["ema", "swa"])
+def test_averaged_weights_are_what_is_kept(
+    name: str, configured: Configured, demo_store: Path, tmp_path: Path
+) -> None:
+    """Against the mean of the weights of each step or epoch, taken apart."""
+    how = {"ema": "averaging.ema_decay=0.9", "swa": "averaging.swa_start=0.0"}[name]
+    config, seen = configured("trainer.max_epochs=3", f"averaging.name={name}", how), Weights()
+    fit(config, LeakDataModule(config, demo_store), tmp_path, [seen])
+    kept = read_checkpoint(tmp_path / "checkpoints" / "last.ckpt")["state_dict"]
+    for parameter in seen.of_steps[0]:
+        steps = [weights[parameter].double() for weights in seen.of_steps]
+        if name == "ema":
+            expected = steps[0]
+            for step in steps[1:]:
+                expected = 0.9 * expected + 0.1 * step
+        else:
+            expected = torch.stack([steps[at] for at in seen.epoch_ends]).mean(0)
+        torch.testing.assert_close(kept[parameter].double(), expected, rtol=1e-5, atol=1e-6)
+        assert not torch.equal(kept[parameter], seen.of_steps[-1][parameter]) or "bias" in parameter

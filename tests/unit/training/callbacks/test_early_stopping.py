@@ -1,0 +1,21 @@
+"""A run stops for want of a better F1, or for a rising loss beside it."""
+
+from leakdet.config import TrainerFlags
+from leakdet.training.callbacks.early_stopping import LossStop
+
+
+def test_the_loss_stop_waits_while_f1_rises_or_the_loss_stands() -> None:
+    stop = LossStop(2, TrainerFlags())
+    assert [stop.update(loss, 0.5) for loss in (1.0, 1.005, 1.2, 1.3)] == [
+        False,
+        False,
+        False,
+        True,
+    ]
+    stop = LossStop(2, TrainerFlags())
+    assert [
+        stop.update(*pair) for pair in ((1.0, 0.5), (1.2, 0.5), (1.3, 0.6), (1.4, 0.6), (0.9, 0.6))
+    ] == [False] * 5
+    resumed = LossStop(2, TrainerFlags())
+    resumed.load_state_dict({"waited": 1, "lowest": 1.0, "best_f1": 0.5})
+    assert resumed.update(1.5, 0.5)
