@@ -11,6 +11,7 @@ import soundfile
 import soxr
 
 from leakdet.acoustics.array_recording import ArrayRecording
+from leakdet.acoustics.dead_sound import DeadRuns
 from leakdet.acoustics.hum import MAINS_HZ, PIECE_S, MainsHum
 from leakdet.config import SignalConfig
 from leakdet.errors import InputError
@@ -21,7 +22,6 @@ AUDIO_SUFFIXES = frozenset(
 BLOCK_S = PIECE_S  # decoded at a time; bounds the memory of a recording of any length
 FULL_SCALE = 0.999  # sample points at least this large count as clipped
 CLIPPED_FRACTION = 1e-3  # more than this share of clipped sample points flags the recording
-SILENCE_DBFS = -90.0  # below the least significant bit of 16-bit audio
 
 
 @dataclass
@@ -99,10 +99,12 @@ class SoundStream:
         self.source = source
         self.signal = signal
         self.facts = WaveformFacts(source_rate_hz=0)
+        self.dead_runs = DeadRuns(signal.sample_rate_hz)
 
     def __iter__(self) -> Iterator[np.ndarray]:
         with _open(self.source) as file:
             facts = self.facts = WaveformFacts(source_rate_hz=file.samplerate)
+            self.dead_runs = DeadRuns(self.signal.sample_rate_hz)
             high_pass = _HighPass(self.signal)
             resample = _Resampler(file.samplerate, self.signal.sample_rate_hz)
             digest, hum = hashlib.sha256(str(file.samplerate).encode()), MainsHum(file.samplerate)
@@ -110,11 +112,16 @@ class SoundStream:
                 self._measure(block)
                 digest.update(block.data)
                 hum.add(block)
-                yield high_pass(resample(block))
-            yield high_pass(resample(np.empty(0, np.float32), last=True))
+                yield high_pass(self._noted(resample(block)))
+            yield high_pass(self._noted(resample(np.empty(0, np.float32), last=True)))
             facts.content_sha256 = digest.hexdigest()
             facts.mains_hum_db = tuple(hum.prominence_db(mains_hz) for mains_hz in MAINS_HZ)
             facts.flags = self._flags(file)
+
+    def _noted(self, sound: np.ndarray) -> np.ndarray:
+        """The same sound, its dead runs noted: before a high-pass, which turns constants into 0."""
+        self.dead_runs.add(sound)
+        return sound
 
     def _decode(self, file: soundfile.SoundFile | ArrayRecording) -> Iterator[np.ndarray]:
         size = int(BLOCK_S * file.samplerate)
@@ -152,7 +159,6 @@ class SoundStream:
         # libsndfile corrects the length of a cut-off WAV itself and mentions it in its log only
         truncated = facts.source_frames < file.frames or "should be" in file.extra_info
         conditions = {
-            "silent": facts.rms_dbfs < SILENCE_DBFS,
             "clipped": facts.clipped_fraction > CLIPPED_FRACTION,
             "over_full_scale": facts.peak > 1.0,
             "truncated": truncated,

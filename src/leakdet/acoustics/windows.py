@@ -6,11 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float16, Float32, Int64
+from jaxtyping import Bool, Float, Float16, Float32, Int64
 from torch import Tensor
 
 from leakdet.acoustics.array_recording import ArrayRecording
 from leakdet.acoustics.audio import SoundStream, WaveformFacts
+from leakdet.acoustics.dead_sound import WindowState, dead_flags, window_state
 from leakdet.acoustics.mel import LogMel
 from leakdet.config import SignalConfig
 
@@ -67,10 +68,14 @@ def split_into_chunks(blocks: Iterable[np.ndarray], signal: SignalConfig) -> Ite
 
 @dataclass(frozen=True)
 class WindowBlock:
-    """Some windows of a recording, and the sound that they come from."""
+    """Some windows of a recording, and the sound that they come from.
+
+    Windows that are not `live` hold silence, a dropout or a stuck value: never pool them.
+    """
 
     mel: Float16[Tensor, "W S M T"]
     window_start_s: Float32[np.ndarray, " W"]
+    live: Bool[np.ndarray, " W"]
     chunk: Chunk
 
 
@@ -92,6 +97,7 @@ class MelStream:
         self._transform = transform
         self._sound = SoundStream(source, log_mel.signal)
         self._short = False
+        self._states: set[WindowState] = set()
 
     @property
     def facts(self) -> WaveformFacts:
@@ -99,15 +105,28 @@ class MelStream:
 
     def __iter__(self) -> Iterator[WindowBlock]:
         signal = self._log_mel.signal
+        self._states = set()
         blocks = self._transform(self._sound) if self._transform else self._sound
         for chunk in split_into_chunks(blocks, signal):
             self._short = len(chunk.sound) < signal.window_samples
             starts = chunk.start_sample + np.arange(chunk.windows) * signal.window_hop_samples
             with torch.inference_mode():
                 mel = chunk_mel(chunk, self._log_mel).half().contiguous()
-            yield WindowBlock(mel, (starts / signal.sample_rate_hz).astype(np.float32), chunk)
-        if self._short:
-            self.facts.flags.insert(0, "short")
+            start_s = (starts / signal.sample_rate_hz).astype(np.float32)
+            yield WindowBlock(mel, start_s, self._live(chunk), chunk)
+        self.facts.flags[:0] = ["short"] * self._short + dead_flags(self._states)
+
+    def _live(self, chunk: Chunk) -> Bool[np.ndarray, " W"]:
+        signal, states = self._log_mel.signal, []
+        for number in range(chunk.windows):
+            start = number * signal.window_hop_samples
+            window = chunk.sound[start : start + signal.window_samples]
+            # a transform moves sample points, so that runs of the recording lie elsewhere
+            first = chunk.start_sample + start
+            in_runs = self._sound.dead_runs.within(first, first + len(window))
+            states.append(window_state(window, *(in_runs if self._transform is None else ())))
+        self._states.update(states)
+        return np.array([state is WindowState.LIVE for state in states])
 
 
 def chunk_mel(chunk: Chunk, log_mel: LogMel) -> Float[Tensor, "W S M T"]:

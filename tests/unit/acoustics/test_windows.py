@@ -130,3 +130,30 @@ def test_a_long_recording_takes_no_more_memory_than_one_of_a_minute(tmp_path: Pa
         return peak_bytes
 
     assert peak(12) < 1.2 * peak(1)
+
+
+def liveness(samples: np.ndarray, write_sound, **how: object) -> tuple[list[bool], list[str]]:
+    path = write_sound("x.wav", samples=samples, **how)
+    stream = MelStream(path, LogMel(SignalConfig(highpass_hz=200.0)))
+    blocks = list(stream)
+    return np.concatenate([block.live for block in blocks]).tolist(), stream.facts.flags
+
+
+@pytest.mark.parametrize("rate_hz", [16000, 44100])
+def test_dead_windows_are_marked_and_the_recording_is_flagged(rate_hz: int, write_sound):
+    sound = 0.1 * np.random.default_rng(0).standard_normal(10 * rate_hz)
+    one_second, stuck, gaps = sound.copy(), sound.copy(), sound.copy()
+    one_second[rate_hz:] = 0
+    stuck[5 * rate_hz :] = 0.3
+    for start in range(0, len(gaps), rate_hz // 10):
+        gaps[start : start + rate_hz // 50] = 0  # 20 ms in every 100 ms
+    for samples, live, flags in [
+        (sound, [True] * 19, []),
+        (one_second, [True] + [False] * 18, ["dropouts"]),
+        (stuck, [True] * 9 + [False] * 10, ["stuck"]),
+        (gaps, [False] * 19, ["dropouts"]),
+        (0 * sound, [False] * 19, ["silent"]),
+        (0 * sound + 0.5, [False] * 19, ["stuck"]),
+        (0 * sound[: rate_hz // 2], [False], ["short", "silent"]),
+    ]:
+        assert liveness(samples, write_sound, rate_hz=rate_hz) == (live, flags)

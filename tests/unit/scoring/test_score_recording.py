@@ -47,7 +47,7 @@ def test_a_window_ends_where_its_recording_ends(detector: MelDetector, log_mel: 
     verdict = score_recording(ArrayRecording(np.ones(600) / 2, 4000), detector, log_mel)
     assert [window[:2] for window in verdict.windows] == [(0.0, 0.15)]
     assert verdict.path is None
-    assert verdict.flags == ["short"]
+    assert verdict.flags == ["short", "stuck"]
 
 
 def test_batches_do_not_change_the_numbers(

@@ -1,0 +1,101 @@
+"""Dead sound: digital silence, dropouts and stuck values, of each window and of a recording."""
+
+from collections.abc import Collection
+from enum import IntEnum
+
+import numpy as np
+from jaxtyping import Float32
+
+RUN_S = 0.01  # one value for at least this long is a dead run; sound does not stand still
+STEP = 2.0**-17  # neighbours closer than this are one value: a quarter of a 16-bit step
+DEAD_SHARE = 0.1  # a window with a greater share of it in dead runs is dead
+SILENCE_DBFS = -90.0  # below the least significant bit of 16-bit audio
+SILENCE = 10.0 ** (SILENCE_DBFS / 20)
+
+
+class WindowState(IntEnum):
+    """What a window holds; all but LIVE are dead: they say nothing about the pipe."""
+
+    LIVE = 0
+    SILENT = 1  # its level, leaving out its mean, is below SILENCE_DBFS, and its mean is zero
+    DROPOUT = 2  # dead runs take more than DEAD_SHARE of it, most of them of zeros
+    STUCK = 3  # as SILENT or DROPOUT, of another value than zero
+
+
+class DeadRuns:
+    """Runs of one value, at least `RUN_S` long, in a stream of sound that comes in blocks."""
+
+    def __init__(self, rate_hz: int) -> None:
+        self._shortest = max(16, int(RUN_S * rate_hz))
+        self._runs: list[tuple[int, int, bool]] = []  # start, stop, whether the value is zero
+        self._open: tuple[int, int, bool] | None = None  # of any length; may go on
+        self._position = 0
+        self._last = np.empty(0, np.float32)
+
+    def add(self, sound: Float32[np.ndarray, " N"]) -> None:
+        """Take the next sample points."""
+        joined = np.concatenate([self._last, sound])
+        origin = self._position - len(self._last)
+        self._position += len(sound)
+        self._last = joined[-1:]
+        repeats = np.flatnonzero(np.abs(np.diff(joined)) < STEP) + 1
+        if not repeats.size:
+            return
+        breaks = np.flatnonzero(np.diff(repeats) > 1)
+        starts = repeats[np.append(0, breaks + 1)] - 1
+        stops = repeats[np.append(breaks, -1)] + 1
+        for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
+            begin, end = origin + start, origin + stop
+            if stop - start < self._shortest and start > 0 and end < self._position:
+                continue  # too short, and whole
+            if self._open and self._open[1] == begin + 1:
+                begin = self._open[0]
+            else:
+                self._close()
+            self._open = (begin, end, bool(abs(joined[stop - 1]) < SILENCE))
+
+    def _close(self) -> None:
+        if self._open and self._open[1] - self._open[0] >= self._shortest:
+            self._runs.append(self._open)
+        self._open = None
+
+    def within(self, start: int, stop: int) -> tuple[int, int]:
+        """Sample points of `start` to `stop` in dead runs of zeros, and of other values.
+
+        Runs that end before `start` are forgotten: ask in the order of time.
+        """
+        self._runs = [run for run in self._runs if run[1] > start]
+        count = [0, 0]
+        for run_start, run_stop, is_zero in (*self._runs, self._open or (0, 0, True)):
+            if run_stop - run_start >= self._shortest:
+                overlap = min(stop, run_stop) - max(start, run_start)
+                count[0 if is_zero else 1] += max(0, overlap)
+        return count[0], count[1]
+
+
+def window_state(
+    window: Float32[np.ndarray, " N"], zero_samples: int = 0, stuck_samples: int = 0
+) -> WindowState:
+    """State of a window of which so many sample points lie in dead runs."""
+    # most windows are loud, which a sixteenth of their sample points shows
+    if window[::16].std() < 2 * SILENCE and window.std() < SILENCE:
+        is_zero = abs(float(window.mean())) < SILENCE and stuck_samples <= zero_samples
+        return WindowState.SILENT if is_zero else WindowState.STUCK
+    if zero_samples + stuck_samples <= DEAD_SHARE * len(window):
+        return WindowState.LIVE
+    return WindowState.STUCK if stuck_samples > zero_samples else WindowState.DROPOUT
+
+
+def dead_flags(states: Collection[WindowState]) -> list[str]:
+    """Flags of a recording that has windows of these states; none if all are live.
+
+    `silent`: every window is silent. `stuck`: a window holds a stuck value. `dropouts`: a window
+    holds a dropout, or is silent while others are not.
+    """
+    if set(states) == {WindowState.SILENT}:
+        return ["silent"]
+    conditions = {
+        "stuck": WindowState.STUCK in states,
+        "dropouts": WindowState.DROPOUT in states or WindowState.SILENT in states,
+    }
+    return [name for name, is_met in conditions.items() if is_met]
