@@ -14,9 +14,10 @@ RUNS = Path("runs/train")  # where conf/train.yaml puts them
 
 
 def point_latest(folder: Path) -> None:
-    """Make `latest` beside `folder` a link to it; nothing happens where links cannot be made."""
+    """Make `runs/train/latest` a link to `folder`, if that lies there and links can be made."""
     link = folder.parent / LATEST
-    if link.exists() and not link.is_symlink():
+    elsewhere = folder.parent.parts[-2:] != RUNS.parts
+    if elsewhere or (link.exists() and not link.is_symlink()):
         return
     beside = folder.parent / f".{LATEST}.{os.getpid()}"
     with suppress(OSError):

@@ -62,7 +62,9 @@ def evaluated(
 ) -> Evaluation:
     """`evaluate_model` with what it was computed from; its result is logged."""
     from leakdet._screen import metrics_text
+    from leakdet.detection.met_recordings import group_sentences
     from leakdet.evaluation.audit import audit
+    from leakdet.evaluation.met_in_training import judged_apart, met_sentences
     from leakdet.evaluation.metrics_json import metrics_content, split_metrics
     from leakdet.evaluation.split_scores import apply_rule, score_split
     from leakdet.storage.opening import open_any_split, splits_there
@@ -73,16 +75,22 @@ def evaluated(
         remedy = "" if splits else f" Make one: leakdet build source={store} out=store"
         raise InputError(f"{store}: there is no {split} split; {others}.{remedy}")
     stored, rule = open_any_split(store, split), detector.mel_detector.rule
-    recordings = apply_rule(score_split(detector.mel_detector, stored, leak), rule)
+    judged, met = judged_apart(detector.mel_detector, stored, leak)
+    recordings = apply_rule(score_split(detector.mel_detector, judged, leak), rule)
     columns = _group_columns(store, recordings, group_by)
     trained_on = open_any_split(store, "train") if split != "train" and "train" in splits else None
-    audited = audit(trained_on, stored, recordings.score, leak=leak)
+    audited = audit(trained_on, judged, recordings.score, leak=leak)
     tables = {split: split_metrics(recordings, group_by=columns)}
     for finding in audited["findings"]:
         LOG.info(f"audit    {finding}")
     LOG.info(metrics_text(tables, rule))
+    known = detector.mel_detector.met
+    groups = known.groups_met(judged.groups) if known else {}
+    for sentence in [*met_sentences(met), *group_sentences(groups)]:
+        LOG.info(f"trained  {sentence}")
     provenance = {"model": str(detector.path), "store": str(store.absolute()), "audit": audited}
-    return Evaluation(recordings, metrics_content(tables, rule, columns, **provenance))
+    more = {"met_in_training": met, "groups_met": groups, **provenance}
+    return Evaluation(recordings, metrics_content(tables, rule, columns, **more))
 
 
 def _group_columns(

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from lightning.pytorch.callbacks import Callback
 
     from leakdet.detection.detector import MelDetector
+    from leakdet.detection.met_recordings import MetRecordings
     from leakdet.evaluation.scored_recordings import ScoredRecordings
     from leakdet.storage.store import StoreSplit
     from leakdet.training.datamodule import LeakDataModule
@@ -156,6 +157,7 @@ def _save(
     from leakdet._screen import metrics_text
     from leakdet.evaluation.metrics_json import for_model_file, metrics_content, split_metrics
     from leakdet.evaluation.split_scores import split_group_by
+    from leakdet.reporting.conclusion import own_verdict
     from leakdet.reporting.report import write_results
     from leakdet.reporting.report_input import ReportInput
     from leakdet.storage.model_file import save_model
@@ -179,8 +181,7 @@ def _save(
     }
     card = {**best.card, "decision_rule": best.rule.to_json(), "training": training}
     card["metrics"] = for_model_file(tables)
-    model = folder / MODEL
-    save_model(model, best.network.state_dict(), card)
+    model, best.met = folder / MODEL, _met(data)
     more = {
         "best_epoch": best.card["training"]["epoch"],
         "model": model.name,
@@ -191,10 +192,29 @@ def _save(
         },
     }
     LOG.info(f"model    {model}")
+    if best.met is not None and data.splits.test is not None:
+        more["groups_met"] = best.met.groups_met(data.splits.test.groups)
     content = metrics_content(tables, best.rule, group_by, audit=audited, **more)
+    card["verdict"] = own_verdict(content)
+    save_model(model, best.network.state_dict(), card, best.met)
     title = f"training on {data.store.name}"
     write_results(folder, ReportInput(title, recordings, content, folder / log_names.HISTORY))
     return content
+
+
+def _met(data: "LeakDataModule") -> "MetRecordings | None":
+    """Recordings and groups of train and val; None where the store keeps no content hashes."""
+    from leakdet.detection.met_recordings import MetRecordings
+    from leakdet.storage.opening import open_any_split
+
+    # without surrogates, which are no recordings
+    splits = {"train": open_any_split(data.store, "train"), "val": data.splits.val}
+    if not all(split.has("content_sha256") for split in splits.values()):
+        return None
+    return MetRecordings.of(
+        {role: split.texts("content_sha256") for role, split in splits.items()},
+        {role: split.groups for role, split in splits.items()},
+    )
 
 
 def _figures(trainer: Any, metrics: dict[str, Any], folder: Path) -> None:

@@ -27,6 +27,12 @@ def test_latest_is_the_newest_run(run_folder: Path) -> None:
     assert sorted(path.name for path in run_folder.parent.iterdir()) == ["1", "2", "latest"]
 
 
+def test_a_folder_of_ones_own_choice_gets_no_neighbour(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    point_latest(tmp_path / "mine")
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
 def test_a_real_folder_called_latest_stays(run_folder: Path) -> None:
     (run_folder.parent / "latest").mkdir()
     point_latest(run_folder)

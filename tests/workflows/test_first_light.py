@@ -45,9 +45,7 @@ def test_the_demo_is_learnt_and_tested_on_other_sites(trained):
 
 def test_one_line_says_where_the_data_is_kept(trained):
     (line,) = [line for line in trained.printed.splitlines() if line.startswith("data  ")]
-    assert re.fullmatch(
-        r"data +ram: 0\.\d\d GB of windows fit in half of the [\d.]+ GB of free memory", line
-    ), line
+    assert re.fullmatch(r"data +0\.\d\d GB, kept in memory \([\d.]+ GB free\)", line), line
 
 
 def test_train_evaluate_and_predict_agree(trained, door, tmp_path: Path):

@@ -10,6 +10,7 @@ from torch import Tensor
 from leakdet.config import SignalConfig
 from leakdet.detection.decision import DecisionRule
 from leakdet.detection.labels import LabelMap
+from leakdet.detection.met_recordings import MetRecordings
 from leakdet.detection.networks import Network, leak_probability
 
 
@@ -25,6 +26,7 @@ class MelDetector:
     rule: DecisionRule
     signal: SignalConfig | None
     card: dict[str, Any]  # provenance, metrics and all else the file says of itself
+    met: MetRecordings | None = None  # None: the file does not say what trained the model
 
     @torch.inference_mode()
     def window_prob(self, mel: Float[Tensor, "W S M T"]) -> Float[Tensor, " W"]:

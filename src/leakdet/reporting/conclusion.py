@@ -1,10 +1,12 @@
 """The report's verdict in one sentence, and the cautions that belong to it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from leakdet.detection.met_recordings import group_sentences
 from leakdet.evaluation.audit_findings import luck_findings
+from leakdet.evaluation.met_in_training import met_sentences
 from leakdet.reporting.wording import counted, percent_range
 
 WEAK_AUROC = 0.75
@@ -21,12 +23,25 @@ class Verdict:
     advice: str
 
 
-def verdict(table: Mapping[str, Any], audit: Mapping[str, Any] | None = None) -> Verdict:
-    """Judge the recordings' metrics of one split.
+def verdict(
+    table: Mapping[str, Any],
+    audit: Mapping[str, Any] | None = None,
+    met: Mapping[str, Any] | None = None,
+) -> Verdict:
+    """Judge the recordings' metrics of one split; `met` is `met_in_training` of metrics.json.
 
     Good: the 95 % interval of the AUROC lies above 0.75. Weak: above 0.5 only, or a trivial trait
-    does nearly as well (`audit["sentence"]`). Bad: not above 0.5. Unknown: a class is missing.
+    does nearly as well (`audit["sentence"]`). Bad: not above 0.5. Unknown: a class is missing,
+    or the model has met every recording.
     """
+    if met and met["recordings"] and met["met"] == met["recordings"]:
+        return Verdict(
+            "unknown",
+            "Not judged",
+            f"The model has met all {met['recordings']} recordings in training: they say nothing "
+            "about new ones.",
+            "Evaluate it on recordings that it has never met.",
+        )
     positives, negatives = table["positives"], table["negatives"]
     leaks = f"found {table['tp']} of {counted(positives, 'leak')}"
     alarms = (
@@ -75,6 +90,21 @@ def verdict(table: Mapping[str, Any], audit: Mapping[str, Any] | None = None) ->
     )
 
 
+def own_verdict(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """The verdict on the last split of a training, as the model file keeps it, with its reasons."""
+    split = metrics["splits"][-1]
+    table = metrics[split]["recording"]
+    judged = verdict(table, metrics.get("audit"))
+    reasons = cautions(split, table, metrics)
+    return {
+        "split": split,
+        "grade": judged.grade,
+        "label": judged.label,
+        "sentence": judged.sentence,
+        "cautions": reasons,
+    }
+
+
 def expectation(table: Mapping[str, Any]) -> str | None:
     """The intervals of recall and FPR as shares of leaks and places."""
     recall, fpr = table["intervals"]["recall"], table["intervals"]["fpr"]
@@ -104,7 +134,7 @@ def cautions(split: str, table: Mapping[str, Any], metrics: Mapping[str, Any]) -
             f"The decision threshold was fitted on these recordings ({split}). Expect slightly "
             "worse results on new ones."
         )
-    sentences.append(_separation(group_by))
+    sentences += _separation(metrics)
     if group_by and table["intervals"]["unit"] == "recording":
         sentences.append(
             f"Too few values of {columns} are here to resample them, so the intervals do not cover "
@@ -127,14 +157,27 @@ def cautions(split: str, table: Mapping[str, Any], metrics: Mapping[str, Any]) -
     return sentences
 
 
-def _separation(group_by: Sequence[str]) -> str:
-    if group_by:
-        columns = " and ".join(group_by)
-        return (
+def _separation(metrics: Mapping[str, Any]) -> list[str]:
+    """What training shares with the judged recordings, as far as model and store tell."""
+    met, groups = metrics.get("met_in_training"), metrics.get("groups_met")
+    sentences = met_sentences(met) if "met_in_training" in metrics else []
+    told = {column: count for column, count in (groups or {}).items() if count["values"]}
+    if told:
+        return sentences + [_capitalised(sentence) for sentence in group_sentences(told)]
+    if "groups_met" not in metrics and metrics["group_by"]:
+        columns = " and ".join(metrics["group_by"])
+        return [
+            *sentences,
             f"Training and test recordings never share a {columns}, so the numbers hold for a new "
-            f"{columns}."
-        )
-    return (
+            f"{columns}.",
+        ]
+    return [
+        *sentences,
         "Training and test recordings may come from the same sites. Expect worse results at new "
-        "sites."
-    )
+        "sites.",
+    ]
+
+
+def _capitalised(sentence: str) -> str:
+    column, _, rest = sentence.partition(": ")
+    return f"Column {column}: {rest}"

@@ -27,7 +27,7 @@ from leakdet.storage.atomic import whole_file
 from leakdet.storage.store import SPLITS
 
 # Entries of metrics.json with a section of their own.
-_NOT_PROVENANCE = ("splits", "decision_rule", "settings", "audit", "comparison")
+_NOT_PROVENANCE = ("splits", "decision_rule", "settings", "audit", "comparison", "met_in_training")
 
 
 def write_report(path: Path, material: ReportInput) -> Path:
@@ -50,7 +50,10 @@ def write_results(folder: Path, material: ReportInput) -> None:
     write_recordings(folder / "recordings.csv", material.recordings)
     write_metrics(folder / "metrics.json", material.metrics)
     report = write_report(folder / "report.html", material)
-    judged = verdict(material.tables["recording"], material.metrics.get("audit"))
+    metrics = material.metrics
+    judged = verdict(
+        material.tables["recording"], metrics.get("audit"), metrics.get("met_in_training")
+    )
     LOG.info(f"metrics  {folder / 'metrics.json'}")
     LOG.info(f"report   {report}")
     LOG.info(f"verdict  {judged.label}. {judged.sentence}")
@@ -85,7 +88,7 @@ def _context(material: ReportInput) -> dict[str, Any]:
         if split in SPLITS
         else "recordings that were held out of training",
         "splits": list(material.recordings)[::-1],
-        "verdict": verdict(table, audit),
+        "verdict": verdict(table, audit, metrics.get("met_in_training")),
         "expectation": expectation(table),
         "cautions": cautions(split, table, metrics),
         "table": table,

@@ -21,6 +21,7 @@ from leakdet.config.range_checks import is_own
 from leakdet.detection.decision import DecisionRule
 from leakdet.detection.detector import MelDetector, sample_shape
 from leakdet.detection.labels import LabelMap
+from leakdet.detection.met_recordings import HASHES, ROLE, MetRecordings
 from leakdet.detection.networks import Network, make_network
 from leakdet.errors import InputError, SettingsError
 from leakdet.storage.ailh_weights import AILH_SIGNAL, convert, read_state
@@ -28,6 +29,7 @@ from leakdet.storage.atomic import whole_file
 from leakdet.storage.torch_file import read_torch
 
 FORMAT_VERSION = 1
+GROUPS_KEY = "groups_met"  # of the card
 CARD_KEY = "leakdet"  # of the safetensors metadata, and of the checkpoint
 _NEEDED = ("signal", "labels", "network", "mel_shape", "unit", "blend", "decision_rule")
 
@@ -66,9 +68,17 @@ def make_card(
     }
 
 
-def save_model(path: Path, weights: Mapping[str, Tensor], card: Mapping[str, Any]) -> None:
+def save_model(
+    path: Path,
+    weights: Mapping[str, Tensor],
+    card: Mapping[str, Any],
+    met: MetRecordings | None = None,
+) -> None:
     """Write a model file atomically."""
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
+    if met is not None:
+        tensors |= met.tensors()
+        card = {**card, GROUPS_KEY: met.groups}
     with whole_file(path) as partial:
         save_file(tensors, partial, metadata={CARD_KEY: json.dumps(card)})
 
@@ -104,13 +114,14 @@ def load_mel_detector(
         signal = SignalConfig.from_dict(card["signal"], str(path)) if card["signal"] else None
         # files of leakdet 0.1.0 have no `extra`
         config = from_dict(NetworkConfig, {"extra": {}} | card["network"], str(path))
+        met = MetRecordings.from_file(weights, card.get(GROUPS_KEY, {}))
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path}: its description is not one of leakdet ({error!r}).") from error
     _check_trusted(path, config.name, trust_network)
     mel_shape = (segments, mels, frames)
     network = _network(path, config, sample_shape(mel_shape, unit), len(labels.names), weights)
     return MelDetector(
-        network.to(device).eval(), labels, mel_shape, unit, blend, rule, signal, card
+        network.to(device).eval(), labels, mel_shape, unit, blend, rule, signal, card, met
     )
 
 
@@ -147,7 +158,11 @@ def _network(
         network = make_network(config, shape, classes)
     except SettingsError as error:
         raise InputError(f"{path}: its network cannot be loaded. {error}") from error
-    plain = {name.replace("_orig_mod.", ""): tensor for name, tensor in weights.items()}
+    plain = {
+        name.replace("_orig_mod.", ""): tensor
+        for name, tensor in weights.items()
+        if name not in (HASHES, ROLE)
+    }
     try:
         network.load_state_dict(plain, strict=True)
     except RuntimeError as error:

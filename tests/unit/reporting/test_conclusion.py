@@ -103,3 +103,10 @@ def test_notes_of_intervals_and_of_the_rule_are_sentences(scored, report_input):
     assert "The intervals rest on 4 values of site only and are too narrow." in sentences
     assert sentences[-1] == "About the threshold: no leaks."
     assert sum("recall" in sentence for sentence in sentences) == 0
+
+
+def test_recordings_that_the_model_has_met_judge_nothing() -> None:
+    met = {"recordings": 22, "met": 22}
+    judged = verdict({"positives": 9, "negatives": 13}, met=met)
+    assert (judged.grade, judged.label) == ("unknown", "Not judged")
+    assert "all 22 recordings in training" in judged.sentence

@@ -1,0 +1,60 @@
+"""Recordings that a model has met are no evidence for it: told apart, and counted."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from leakdet.detection.detector import MelDetector
+from leakdet.detection.met_recordings import ROLES
+from leakdet.evaluation.metrics_json import split_metrics
+from leakdet.evaluation.split_scores import apply_rule, score_split
+from leakdet.storage.store import StoreSplit
+from leakdet.storage.views import pooled
+
+
+def judged_apart(
+    detector: MelDetector, split: StoreSplit, leak: str | None = None
+) -> tuple[StoreSplit, dict[str, Any] | None]:
+    """The recordings by which the model may be judged, and an account of those that it has met.
+
+    The account is the entry `met_in_training` of metrics.json: `recordings` of the split, how many
+    of them were `met`, how many in `train` and `val`, their `ids`, and the metrics of these alone.
+    It is None where model or store do not tell. Where all were met, there is nobody else to judge
+    by, and the split itself comes back.
+    """
+    if detector.met is None or not split.has("content_sha256"):
+        return split, None
+    roles = np.array(detector.met.roles_of(split.texts("content_sha256").tolist()), dtype=str)
+    met, new = np.flatnonzero(roles != ""), np.flatnonzero(roles == "")
+    account: dict[str, Any] = {
+        "recordings": split.recordings,
+        "met": len(met),
+        **{role: int((roles == role).sum()) for role in ROLES},
+        "ids": split.recording_ids[met].tolist(),
+        "recording": None,
+    }
+    if not len(met):
+        return split, account
+    view = pooled([split])
+    scored = apply_rule(score_split(detector, view.take(met, split.name), leak), detector.rule)
+    account["recording"] = split_metrics(scored, replicates=200)["recording"]
+    return (view.take(new, split.name) if len(new) else split), account
+
+
+def met_sentences(account: Mapping[str, Any] | None) -> list[str]:
+    """What a reader must know of recordings that the model has met; [] where there are none.
+
+    >>> met_sentences({"recordings": 22, "met": 21, "recording": {"tp": 9, "positives": 10}})
+    ['21 of 22 recordings were met in training and are left out of the results.']
+    """
+    if account is None:
+        return ["Whether the model has met these recordings is unknown: it does not say."]
+    met, recordings = account["met"], account["recordings"]
+    if not met:
+        return []
+    if met == recordings:
+        return [f"All {recordings} recordings were met in training: they are no evidence."]
+    return [
+        f"{met} of {recordings} recordings were met in training and are left out of the results."
+    ]

@@ -1,0 +1,77 @@
+"""Recordings that a model has met are counted, named and kept out of its results."""
+
+from pathlib import Path
+from shutil import copyfile
+
+import h5py
+import pytest
+
+from leakdet.evaluation.met_in_training import judged_apart, met_sentences
+from leakdet.evaluation_run import evaluated
+from leakdet.scoring.audio_detector import Detector, load_detector
+from leakdet.storage.opening import open_any_split
+
+
+@pytest.fixture(scope="module")
+def detector(trained) -> Detector:
+    return load_detector(trained.folder, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def mixed_store(trained, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store whose test split is the training's, but for three recordings of other content."""
+    folder = tmp_path_factory.mktemp("mixed")
+    copyfile(trained.store / "train.h5", folder / "test.h5")
+    with h5py.File(folder / "test.h5", "r+") as file:
+        for row in (0, 1, 2):
+            file["content_sha256"][row] = f"{row:064x}"
+    return folder
+
+
+@pytest.mark.parametrize("split", ["train", "val"])
+def test_a_models_own_recordings_are_no_evidence(trained, detector: Detector, split: str) -> None:
+    metrics = evaluated(detector, trained.store, split).metrics
+    met = metrics["met_in_training"]
+    assert met["met"] == met["recordings"] == met[split] == len(met["ids"])
+    assert met_sentences(met) == [
+        f"All {met['met']} recordings were met in training: they are no evidence."
+    ]
+    assert met["recording"]["n"] == met["met"]
+
+
+def test_new_recordings_are_judged_without_the_met_ones(
+    mixed_store: Path, detector: Detector, messages, schema_errors
+) -> None:
+    everything = open_any_split(mixed_store, "test")
+    evaluation = evaluated(detector, mixed_store, "test")
+    metrics = evaluation.metrics
+    assert evaluation.recordings.recording_id.tolist() == everything.recording_ids[:3].tolist()
+    assert metrics["test"]["recording"]["n"] == 3
+    assert metrics["met_in_training"]["met"] == everything.recordings - 3
+    assert f"{everything.recordings - 3} of {everything.recordings} recordings" in messages.text
+    assert schema_errors(metrics) == []
+
+
+def test_groups_that_the_model_has_met_are_named(trained, detector: Detector, messages) -> None:
+    metrics = evaluated(detector, trained.store, "val").metrics
+    assert metrics["groups_met"]["site"]["met"] == metrics["groups_met"]["site"]["values"]
+    assert "scores say nothing about a new site" in messages.text
+
+
+def test_the_test_split_of_a_store_split_by_site_is_new(trained, detector: Detector) -> None:
+    metrics = evaluated(detector, trained.store, "test").metrics
+    assert metrics["met_in_training"]["met"] == 0
+    assert metrics["groups_met"]["site"]["met"] == 0
+    assert met_sentences(metrics["met_in_training"]) == []
+
+
+def test_what_is_not_known_is_said(trained, detector: Detector) -> None:
+    split = open_any_split(trained.store, "test")
+    known, detector.mel_detector.met = detector.mel_detector.met, None
+    try:
+        judged, account = judged_apart(detector.mel_detector, split)
+    finally:
+        detector.mel_detector.met = known
+    assert judged is split
+    assert account is None
+    assert "unknown" in met_sentences(account)[0]
