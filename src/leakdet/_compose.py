@@ -33,19 +33,34 @@ ConfigT = TypeVar("ConfigT")
 
 @dataclass(frozen=True)
 class DoorSettings:
-    """The type of a door's settings, and those below which the user invents the keys."""
+    """The type of a door's settings, and those below which the user invents the keys.
+
+    `swept` is the only setting that may have several values with -m, where the jobs share their
+    work; `advice` is for others.
+    """
 
     schema: type[Any]
     free_keys: tuple[str, ...] = ()
+    swept: str | None = None
+    advice: str = ""
 
 
 OWN_NETWORK = ("network.extra", "loss.extra")
 DOORS = {
     "build": DoorSettings(BuildConfig),
     "train": DoorSettings(TrainConfig, OWN_NETWORK),
-    "tune": DoorSettings(TuneConfig, OWN_NETWORK),
+    "tune": DoorSettings(
+        TuneConfig,
+        OWN_NETWORK,
+        swept="tune.worker",
+        advice="tune works at one study. Search this setting (docs/tuning.md), or run the command "
+        "once for each value, each with its own tune.study",
+    ),
     "crossval": DoorSettings(
-        CrossvalConfig, ("crossval.where", "crossval.protocols", *OWN_NETWORK)
+        CrossvalConfig,
+        ("crossval.where", "crossval.protocols", *OWN_NETWORK),
+        swept="crossval.part",
+        advice="the jobs of one crossval share their folds. Run the command once for each value",
     ),
 }
 

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig
@@ -33,12 +34,15 @@ from leakdet._past_runs import resumed
 from leakdet.config import TrainConfig
 from leakdet.errors import LeakdetError, SettingsError
 
+MULTIRUN = ("-m", "--multirun")
+
 
 @dataclass(frozen=True)
 class Run:
     """The folder of a run, and how it was started."""
 
     folder: Path
+    arguments: Sequence[str] = ()  # of the command line, as given
     multirun: bool = False  # one of several jobs (-m)
     launcher: str = "basic"  # Hydra's, by which the jobs were started
 
@@ -61,21 +65,24 @@ def _open(door: str, task: Callable[[Any, Run], int]) -> int:
         return DONE
     if door == "train":
         arguments = resumed(arguments)
-    sys.argv[1:] = prepared = as_hydra_reads(door, arguments)
+    # Hydra takes -m before the settings only; a person types it anywhere.
+    ordered = sorted(arguments, key=lambda argument: argument not in MULTIRUN)
+    sys.argv[1:] = prepared = as_hydra_reads(door, ordered)
+    check_sweep(door, prepared)
     if not any(argument.startswith("-") for argument in prepared):
         _check_before_hydra(door, prepared)
     store_schema(door)
-    return _run_jobs(door, task)
+    return _run_jobs(door, task, arguments)
 
 
-def _run_jobs(door: str, task: Callable[[Any, Run], int]) -> int:
+def _run_jobs(door: str, task: Callable[[Any, Run], int], arguments: Sequence[str]) -> int:
     codes: list[int] = []
 
     def job(config: DictConfig) -> None:
-        code = guarded(lambda: task(_settings(door, config), _run()))
+        code = guarded(lambda: task(_settings(door, config), _run(arguments)))
         codes.append(code)
         if code == WRONG:
-            remove_unused(_run().folder)
+            remove_unused(_run(arguments).folder)
         if code != DONE and os.getpid() != parent:  # a launcher's process: Hydra needs an error
             raise LeakdetError(f"this job ended with exit code {code}; its reason stands above")
 
@@ -87,6 +94,25 @@ def _run_jobs(door: str, task: Callable[[Any, Run], int]) -> int:
     except (HydraException, OmegaConfBaseException) as error:
         raise SettingsError(sentence_of(error)) from error
     return max(codes, default=DONE)
+
+
+def check_sweep(door: str, prepared: Sequence[str]) -> None:
+    """Check what -m sweeps over, in arguments that `as_hydra_reads` has prepared.
+
+    Raises:
+        SettingsError: several values of a setting that the jobs of this door must share.
+    """
+    settings = DOORS[door]
+    if settings.swept is None or not set(MULTIRUN) & set(prepared):
+        return
+    plain = [argument for argument in prepared if not argument.startswith("-")]
+    try:
+        overrides = OverridesParser.create().parse_overrides(plain)
+    except HydraException:
+        return  # Hydra itself names what it cannot read
+    for override in overrides:
+        if override.is_sweep_override() and override.key_or_group != settings.swept:
+            raise SettingsError(f"{override.input_line}: {settings.advice}.")
 
 
 def _check_before_hydra(door: str, prepared: Sequence[str]) -> None:
@@ -110,10 +136,11 @@ def door_help(door: str) -> str:
     return help_text(door, known.settings, known.groups, default_values(door))
 
 
-def _run() -> Run:
+def _run(arguments: Sequence[str]) -> Run:
     hydra_config = HydraConfig.get()
     return Run(
         Path(hydra_config.runtime.output_dir),
+        arguments,
         multirun=hydra_config.mode == RunMode.MULTIRUN,
         launcher=str(hydra_config.runtime.choices.get("hydra/launcher", "basic")),
     )

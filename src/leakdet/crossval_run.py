@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from leakdet._messages import LOG
 from leakdet._screen import protocols_text
 from leakdet.config import CrossvalConfig
 from leakdet.crossvalidation.fold_files import read_fold, record_settings, write_fold, write_tables
@@ -41,16 +42,12 @@ def cross_validate(config: CrossvalConfig, store: Path, folder: Path) -> None:
     tasks = all_tasks(config, view, leak_label_of(view, config.labels.leak))
     folder.mkdir(parents=True, exist_ok=True)
     record_settings(folder, _fingerprint(config, store, view))
-    print(
-        f"store    {store}: {view.recordings} recordings",
-        *protocol_summaries(config),
-        sep="\n",
-        flush=True,
-    )
+    lines = [f"store    {store}: {view.recordings} recordings", *protocol_summaries(config)]
+    LOG.info("\n".join(lines))
     _run_folds(config, store, tasks, folder)
     missing = [task for task in tasks if not _path(folder, task).exists()]
     if missing:
-        print(
+        LOG.info(
             f"{len(missing)} of {len(tasks)} folds are left to the other parts; "
             "the last part pools them all."
         )
@@ -80,17 +77,16 @@ def _run_folds(config: CrossvalConfig, store: Path, tasks: Sequence[Task], folde
     todo = [task for task in of_this_part if not _path(folder, task).exists()]
     done = len(of_this_part) - len(todo)
     if done:
-        print(f"{done} of {len(of_this_part)} folds are done already, in {folder}")
+        LOG.info(f"{done} of {len(of_this_part)} folds are done already, in {folder}")
     for task in todo:
         if _path(folder, task).exists():  # another job was faster
             continue
         result = run_fold(config, store, task, folder / "folds")
         write_fold(_path(folder, task), result)
         counts = ", ".join(f"{count} {name}" for name, count in result["recordings"].items())
-        print(
+        LOG.info(
             f"{task.protocol}, seed {task.seed}, {task.fold.name}: {counts}; {result['steps']} "
-            f"steps, best epoch {result['best_epoch'] + 1}, {result['seconds']:.0f} s",
-            flush=True,
+            f"steps, best epoch {result['best_epoch'] + 1}, {result['seconds']:.0f} s"
         )
 
 
@@ -111,11 +107,11 @@ def _pool(config: CrossvalConfig, view: SplitView, tasks: Sequence[Task], folder
         for row in prediction_rows(name, PooledPredictions.of(folds, view), view)
     ]
     content = write_tables(folder, results, rows, asdict(config))
-    print(protocols_text(results))
+    LOG.info(protocols_text(results))
     for name, protocol in config.crossval.by_name().items():
         first = [outcome for outcome in outcomes[name] if outcome.result["seed"] == config.seed]
         _report(folder, name, protocol.group_by, first, view, content)
-    print(f"metrics  {folder / 'metrics.json'}\nrows     {folder / 'predictions.csv'}")
+    LOG.info(f"metrics  {folder / 'metrics.json'}\nrows     {folder / 'predictions.csv'}")
 
 
 def _report(
@@ -144,5 +140,5 @@ def _report(
     repeats = settings["crossval"]["repeats"]
     title = f"cross-validation, {protocol}"
     title += f", the first of {repeats} repeats" if repeats > 1 else ""
-    print(f"{protocol}:")
+    LOG.info(f"{protocol}:")
     write_results(folder / protocol, ReportInput(title, {HELD_OUT: scored}, metrics))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from leakdet._messages import messages_on_screen
 from leakdet.config import (
     AugmentConfig,
     CrossvalConfig,
@@ -60,7 +61,8 @@ def held(
 
     def run(name: str = "out", **settings: Any) -> tuple[Any, Any, str]:
         folder = tmp_path / name
-        cross_validate(config(store, **settings), store, folder)
+        with messages_on_screen():
+            cross_validate(config(store, **settings), store, folder)
         metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
         with (folder / "predictions.csv").open(newline="", encoding="utf-8") as file:
             return metrics["crossval"], list(csv.DictReader(file)), capsys.readouterr().out
@@ -220,7 +222,8 @@ def test_wrong_settings_are_refused_before_any_training(
 def test_the_last_part_pools_the_folds(held: Any, tmp_path: Path, capsys: Any, store: Path) -> None:
     folder = tmp_path / "parts"
     settings = {"group_by": "sensor", "parts": 2}
-    cross_validate(config(store, part=0, **settings), store, folder)
+    with messages_on_screen():
+        cross_validate(config(store, part=0, **settings), store, folder)
     assert "1 of 2 folds are left to the other parts" in capsys.readouterr().out
     assert not (folder / "metrics.json").exists()
     metrics, rows, _ = held("parts", part=1, **settings)

@@ -11,11 +11,11 @@ import pytest
 from hydra.core.global_hydra import GlobalHydra
 
 from leakdet import _door
-from leakdet._door import Run, open_door
+from leakdet._door import Run, check_sweep, open_door
 from leakdet._exit_codes import DONE, PARTLY, WRONG
 from leakdet._messages import LOG
 from leakdet.config import TrainConfig
-from leakdet.errors import InputError
+from leakdet.errors import InputError, SettingsError
 
 Calls = list[tuple[TrainConfig, Run]]
 Open = Callable[..., int]
@@ -124,3 +124,32 @@ def test_a_reader_of_help_may_stop_early(tmp_path: Path) -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait() == DONE
+
+
+@pytest.mark.parametrize(
+    ("door", "sweep", "advice"),
+    [
+        ("tune", "optimizer.weight_decay=.1,.01", "Search this setting"),
+        ("tune", "search=small,default", "once for each value, each with its own tune.study"),
+        ("tune", "tune.n_trials=range(3,5)", "one study"),
+        ("crossval", "optimizer.lr=1e-3,1e-4", "share their folds"),
+    ],
+)
+def test_a_sweep_over_what_jobs_share_is_refused(door: str, sweep: str, advice: str) -> None:
+    with pytest.raises(SettingsError, match=advice) as refused:
+        check_sweep(door, ["-m", "seed=1", sweep])
+    assert str(refused.value).startswith(f"{sweep}: ")
+
+
+@pytest.mark.parametrize(
+    ("door", "arguments"),
+    [
+        ("crossval", ["-m", "crossval.parts=2", "crossval.part=0,1", "crossval.group_by=[a,b]"]),
+        ("tune", ["--multirun", "tune.worker=0,1", "~search.lr", "data.store='a,b'"]),
+        ("train", ["-m", "optimizer.lr=1e-3,1e-4"]),
+        ("tune", ["optimizer.lr=1,2"]),  # without -m Hydra refuses it
+        ("tune", ["-m", "no setting"]),  # so it does this
+    ],
+)
+def test_other_sweeps_are_left_to_hydra(door: str, arguments: list[str]) -> None:
+    check_sweep(door, arguments)

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+import torch
+
 from leakdet.config import TrainConfig, TrainerFlags
 from leakdet.config.range_checks import is_own
 from leakdet.detection.losses import balance_levers, own_loss
@@ -13,6 +15,7 @@ from leakdet.training.callbacks.own_callbacks import own_classes
 
 def check_settings(config: TrainConfig) -> None:
     """Raise `SettingsError` where the settings contradict each other or name what is not there."""
+    check_accelerator(config.trainer)
     network_class(config.network)
     if is_own(config.loss.name):
         own_loss(config.loss)
@@ -23,6 +26,17 @@ def check_settings(config: TrainConfig) -> None:
         raise SettingsError(
             f"{', '.join(partial)}: a part of the validation recordings gives no result to go by. Leave that out; "
             "trainer=debug is a quick trial."
+        )
+
+
+def check_accelerator(trainer: Mapping[str, Any]) -> None:
+    """Raise `SettingsError` where a GPU is asked for and this build of torch finds none."""
+    accelerator = TrainerFlags.of(trainer).accelerator
+    mps = accelerator == "gpu" and torch.backends.mps.is_available()
+    if accelerator in ("gpu", "cuda") and not mps and torch.cuda.device_count() == 0:
+        raise SettingsError(
+            f"trainer.accelerator={accelerator}: torch finds no GPU on this machine. "
+            "Use trainer=cpu, or install a build of torch for your GPU and driver."
         )
 
 

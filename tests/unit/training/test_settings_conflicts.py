@@ -37,6 +37,19 @@ def test_all_validation_recordings_are_allowed(configured: Configured) -> None:
     check_settings(configured("trainer.limit_val_batches=1.0", "+trainer.overfit_batches=0"))
 
 
+@pytest.mark.parametrize("accelerator", ["gpu", "cuda"])
+def test_a_gpu_that_torch_does_not_find_is_refused(
+    accelerator: str, configured: Configured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
+    monkeypatch.setattr("torch.backends.mps.is_available", lambda: False)
+    config = configured(f"trainer.accelerator={accelerator}")
+    with pytest.raises(SettingsError, match="torch finds no GPU .*trainer=cpu"):
+        check_settings(config)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    check_settings(config)
+
+
 def test_several_balances_at_once_are_refused_unless_asked_for(configured: Configured) -> None:
     both = ("loss=focal", "data.sampling=balanced")
     with pytest.raises(SettingsError, match=r"each shift the class balance.*Keep one of them"):
