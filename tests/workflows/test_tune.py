@@ -14,7 +14,7 @@ import optuna
 import pytest
 from optuna.trial import FrozenTrial, TrialState
 
-from leakdet.tuning.study_result import same_f1
+from leakdet.tuning.final_models import same_f1
 from leakdet.tuning.trials import CHECKS, OWNER, finished
 
 TINY = ("experiment=smoke", "demo.sites=6", "demo.recordings_per_site=4", "demo.duration_s=1.5")
@@ -176,6 +176,9 @@ def test_a_signal_ends_the_trial_and_queues_it_again(folder: Path, number: int, 
         (["tune.workers=2"], "needs -m"),
         (["trainer.devices=2"], "one device"),
         (["tune.sampler=tpee"], "tpe, gp"),
+        (["data.store=typo"], "typo"),
+        (["-m", "optimizer.weight_decay=.1,.01"], "tune works at one study"),
+        (["optimizer.weight_decay=.1,.01", "-m"], "tune works at one study"),
         (["tune.storage=postgresql+nodriver://me:secret@localhost/x"], "cannot be opened"),
     ],
 )
@@ -188,3 +191,58 @@ def test_wrong_settings_are_refused_before_any_work(
     assert "secret" not in result.stderr
     assert not list(tmp_path.rglob("study.journal"))
     assert not list(tmp_path.rglob("*.h5"))
+    assert result.stderr.count("error: ") == 1
+
+
+@pytest.mark.parametrize("verb", ["train", "tune", "crossval"])
+@pytest.mark.parametrize(
+    ("driver", "message"), [(False, "no GPU, or no driver"), (True, "torch finds no GPU")]
+)
+def test_a_missing_gpu_is_told_before_any_work(
+    driver: bool,
+    message: str,
+    verb: str,
+    tmp_path: Path,
+    door: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also where a GPU is there but this build of torch is one for CPUs."""
+    monkeypatch.setattr("leakdet._early_checks.has_gpu", lambda: driver)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
+    monkeypatch.setattr("torch.backends.mps.is_available", lambda: False)
+    result = door(verb, "trainer=gpu", f"data.cache={tmp_path}", cwd=tmp_path)
+    assert result.returncode == 2
+    assert message in result.stderr
+    assert not list(tmp_path.rglob("study.journal"))
+    assert not list(tmp_path.rglob("*.h5"))
+
+
+def test_a_missing_sampler_is_told_before_any_work(
+    tmp_path: Path, door: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "cmaes", None)
+    done = door("tune", *TINY, "tune.sampler=cmaes", f"data.cache={tmp_path}", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "pip install cmaes" in done.stderr
+    assert not list(tmp_path.rglob("study.journal"))
+
+
+def test_without_plotly_a_study_ends_in_its_result_and_tells_so_first(
+    tmp_path: Path, demo_cache: Path, door: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in an installation without extras."""
+    for extra in ("plotly", "sklearn", "cmaes", "grpc"):
+        monkeypatch.setitem(sys.modules, extra, None)
+    short = ("tune.n_trials=2", "trainer.max_epochs=1", "trainer.enable_progress_bar=false")
+    done = door("tune", "-m", *TINY, *short, f"data.cache={demo_cache}", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    said, first = (done.stdout.index(text) for text in ("pip install plotly", " complete "))
+    assert said < first
+    place = tmp_path / "runs" / "tune" / "default"
+    result = json.loads((place / "result.json").read_text(encoding="utf-8"))
+    assert result["verdict"] in done.stdout
+    assert "plotly is not installed" in (place / "tune.html").read_text(encoding="utf-8")
+    again = door("tune", *TINY, *short, f"data.cache={demo_cache}", cwd=tmp_path)
+    assert again.returncode == 0
+    assert "The study is finished" in again.stdout
+    assert "training" not in again.stdout

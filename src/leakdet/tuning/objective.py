@@ -1,4 +1,4 @@
-"""What a trial is worth: its trainings, over seeds and folds, and the mean of their best checks."""
+"""The value of a trial: the mean over its trainings (repeats x folds) of their best checks."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -16,18 +16,19 @@ from leakdet.tuning.pruning_callback import CheckReporter
 from leakdet.tuning.space import draw, settings_of, with_settings
 from leakdet.tuning.trials import AUROC, CHECKS, same_parameters, trial_folder
 
-Train = Callable[[Path, TrainConfig, Sequence[Callback], int], object]
+TrainFold = Callable[[Path, TrainConfig, Sequence[Callback], int], object]
+ToYaml = Callable[[TrainConfig, str], str]
 
 
 class Objective:
-    """`train(folder, config, callbacks, fold)` fits one configuration; `to_yaml` writes one as an experiment."""
+    """Trains a trial and returns its value.
+
+    `train(folder, config, callbacks, fold)` fits one configuration; `to_yaml(config, note)` writes
+    one as an experiment.
+    """
 
     def __init__(
-        self,
-        config: TuneConfig,
-        study: optuna.Study,
-        train: Train,
-        to_yaml: Callable[[TrainConfig, str], str],
+        self, config: TuneConfig, study: optuna.Study, train: TrainFold, to_yaml: ToYaml
     ) -> None:
         self.tune, self.search, self.study = config.tune, config.search, study
         self.base = config.training()
@@ -53,21 +54,24 @@ class Objective:
             self._train_all(trial, config, folder, reporters)
         finally:
             trial.set_user_attr(CHECKS, sum(len(reporter.checks) for reporter in reporters))
-        return _judged(trial, reporters)
+        return _value(trial, reporters)
 
     def _train_all(
         self, trial: Trial, config: TrainConfig, folder: Path, reporters: list[CheckReporter]
     ) -> None:
-        """Every fold of every repeat. Wilcoxon's pruner hears of each training; the others of the first one's checks."""
+        """Train every fold of every repeat.
+
+        Wilcoxon's pruner compares whole trainings, the others the checks of the first training.
+        """
         between = self.tune.pruner == "wilcoxon"
         for number in range(self.tune.trainings):
             by_check = number == 0 and not between
-            reporters.append(
-                CheckReporter(trial, self.tune.objective, self.tune.maximises, by_check)
-            )
-            self._train_once(config, folder, number, reporters[-1])
+            reporter = CheckReporter(trial, self.tune.objective, self.tune.maximises, by_check)
+            reporters.append(reporter)
+            self._train_once(config, folder, number, reporter)
+            reporter.check_pruned()
             if between:
-                trial.report(reporters[-1].checks[reporters[-1].best_check], number)
+                trial.report(reporter.best_check.value, number)
                 if trial.should_prune():
                     raise optuna.TrialPruned
 
@@ -89,12 +93,9 @@ class Objective:
             self.train(inside, replace(config, seed=config.seed + repeat), [reporter], fold)
 
 
-def _judged(trial: Trial, reporters: Sequence[CheckReporter]) -> float:
-    best: list[tuple[float, float]] = [
-        (reporter.checks[reporter.best_check], reporter.aurocs[reporter.best_check])
-        for reporter in reporters
-    ]
-    trial.set_user_attr("trainings", [value for value, _ in best])
-    auroc = mean(area for _, area in best)
+def _value(trial: Trial, reporters: Sequence[CheckReporter]) -> float:
+    best = [reporter.best_check for reporter in reporters]
+    trial.set_user_attr("trainings", [check.value for check in best])
+    auroc = mean(check.auroc for check in best)
     trial.set_user_attr(AUROC, auroc if math.isfinite(auroc) else None)
-    return mean(value for value, _ in best)
+    return mean(check.value for check in best)

@@ -1,12 +1,14 @@
-"""What a trial's validation checks report to the study: optuna-integration's pruning callback, made strict."""
+"""Validation checks of a trial: recorded, and reported to the pruner by optuna-integration."""
 
 import math
+from dataclasses import dataclass
+from typing import Any
 
 import lightning.pytorch as pl
 import optuna
 from optuna_integration import PyTorchLightningPruningCallback
 
-from leakdet.errors import LeakdetError, SettingsError
+from leakdet.errors import LeakdetError
 from leakdet.training import log_names
 
 MONITORED = {
@@ -16,67 +18,73 @@ MONITORED = {
 }
 
 
-class CheckReporter(PyTorchLightningPruningCallback):  # type: ignore[misc]  # optuna_integration exports untyped names
-    """Keeps every validation check; reports the best so far under steps 0, 1, ..., one per check; the sanity check is none.
+@dataclass(frozen=True)
+class Check:
+    """Scores of one validation check."""
 
-    The best so far is what the trial would be worth if it ended here, and pruners compare like with like. Of single checks
-    they do not: F1 of some recordings jumps from check to check, and Optuna's percentile pruners compare the best of the one
-    trial with whatever the others had at that step.
+    value: float  # the objective
+    rank: float  # what training selects its checkpoint by
+    auroc: float
 
-    Optuna's own reports by epoch, so that several checks in an epoch are lost; it only warns about a metric that is
-    not there; and it prunes at a NaN. Here the first is an error, and a NaN is reported but never prunes.
+
+class CheckReporter(PyTorchLightningPruningCallback):  # type: ignore[misc]  # untyped
+    """Records every validation check; with `prunes` the library's callback reports it and prunes.
+
+    Call `check_pruned()` after `Trainer.fit`, as for the library's callback.
     """
 
     def __init__(
         self, trial: optuna.Trial, objective: str, maximises: bool, prunes: bool = True
     ) -> None:
-        super().__init__(trial, MONITORED[objective])
+        super().__init__(BestSoFar(trial, maximises), MONITORED[objective])
         self.maximises, self.prunes = maximises, prunes
-        self.checks: list[float] = []
-        self.ranks: list[float] = []  # what training chooses its checkpoint by, for ties of F1
-        self.aurocs: list[float] = []
-
-    def on_fit_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
-        if trainer.world_size > 1:
-            raise SettingsError(
-                "tune trains a trial on one device; run several workers (tune.workers) instead of DDP."
-            )
+        self.checks: list[Check] = []
 
     def on_validation_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
-        if trainer.sanity_checking:
-            return
-        found = trainer.callback_metrics
-        if self.monitor not in found:
-            raise LeakdetError(
-                f"{self.monitor} is not logged at validation; there are {', '.join(sorted(found))}."
-            )
-        value = float(found[self.monitor])
-        self.checks.append(value)
-        self.ranks.append(float(found.get(log_names.VAL_RANK, 0.0)))
-        self.aurocs.append(float(found.get(log_names.VAL_AUROC, math.nan)))
+        if not trainer.sanity_checking:
+            logged = trainer.callback_metrics
+            keys = (self.monitor, log_names.VAL_RANK, log_names.VAL_AUROC)
+            self.checks.append(Check(*(float(logged.get(key, math.nan)) for key in keys)))
         if self.prunes:
-            step = len(self.checks) - 1
-            self._trial.report(self._best_so_far, step)
-            if math.isfinite(value) and self._trial.should_prune():
-                raise optuna.TrialPruned(f"pruned after {step + 1} validation checks")
+            super().on_validation_end(trainer, pl_module)
 
     @property
-    def _best_so_far(self) -> float:
-        finite = [value for value in self.checks if math.isfinite(value)]
-        if not finite:
-            return math.nan
-        return max(finite) if self.maximises else min(finite)
+    def best_check(self) -> Check:
+        """The best finite check; of equal ones the best by rank, whose weights are kept, then the first.
 
-    @property
-    def best_check(self) -> int:
-        """The best finite check: of equal ones that of the best rank, whose weights are kept, then the first.
-
-        Raises `LeakdetError` without any.
+        Raises `LeakdetError` where none is finite.
         """
-        finite = [index for index, value in enumerate(self.checks) if math.isfinite(value)]
+        finite = [check for check in self.checks if math.isfinite(check.value)]
         if not finite:
             raise LeakdetError(
                 f"{self.monitor} was never a finite number in {len(self.checks)} validation checks."
             )
         sign = 1 if self.maximises else -1
-        return max(finite, key=lambda index: (sign * self.checks[index], self.ranks[index]))
+        return max(finite, key=lambda check: (sign * check.value, check.rank))
+
+
+class BestSoFar:
+    """A trial as the library's callback sees it; passes on the best value so far, one step a check.
+
+    The best so far is what the trial would be worth if it ended here. Single checks would mislead
+    the pruners: F1 of few recordings jumps, and a percentile pruner compares the best value of one
+    trial with whatever the others had at that step.
+    """
+
+    def __init__(self, trial: optuna.Trial, maximises: bool) -> None:
+        self._trial, self._best_of = trial, max if maximises else min
+        self._values: list[float] = []
+
+    def report(self, value: float, step: int) -> None:
+        """Report under the number of the check: `step` is the epoch, which may have several."""
+        self._values.append(value)
+        finite = [value for value in self._values if math.isfinite(value)]
+        best = self._best_of(finite) if finite else math.nan
+        self._trial.report(best, len(self._values) - 1)
+
+    def should_prune(self) -> bool:
+        """Whether to prune, which one NaN alone does not decide."""
+        return math.isfinite(self._values[-1]) and bool(self._trial.should_prune())
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._trial, name)

@@ -9,12 +9,13 @@ from optuna.samplers import BaseSampler
 from optuna.trial import FrozenTrial
 
 from leakdet.config import TrainerFlags, TuneConfig, TuneSettings
-from leakdet.errors import SettingsError
 
 
 def make_sampler(tune: TuneSettings, number: int) -> BaseSampler:
-    """The sampler of trial `number`. Its draws depend on the seed, the number and the history alone, so that a study that
-    was stopped goes on as if it had not been, and no two workers draw the same.
+    """The sampler of trial `number`.
+
+    Its draws depend on the seed, the number and the history only: a study that was stopped goes on
+    as if it had not been, and no two workers draw the same.
     """
     seed = random.Random(f"{tune.seed}/{number}").randrange(2**31)
     startup = tune.n_startup_trials
@@ -34,25 +35,15 @@ def make_sampler(tune: TuneSettings, number: int) -> BaseSampler:
                     seed=seed, n_startup_trials=max(1, startup), warn_independent_sampling=False
                 )
             case "cmaes":
-                return _cmaes(seed, startup)
+                return optuna.samplers.CmaEsSampler(
+                    seed=seed, n_startup_trials=startup, warn_independent_sampling=False
+                )
             case _:  # the grid's combinations are enqueued
                 return optuna.samplers.RandomSampler(seed=seed)
 
 
-def _cmaes(seed: int, startup: int) -> BaseSampler:
-    try:
-        sampler = optuna.samplers.CmaEsSampler(
-            seed=seed, n_startup_trials=startup, warn_independent_sampling=False
-        )
-    except ImportError as error:
-        raise SettingsError(
-            "tune.sampler=cmaes needs a package that is not installed: pip install cmaes."
-        ) from error
-    return sampler
-
-
 def make_pruner(config: TuneConfig) -> BasePruner:
-    """From the settings each time: a study does not store its pruner."""
+    """The pruner by its settings, made anew each time: a study does not store it."""
     tune = config.tune
     common = {
         "n_startup_trials": tune.n_min_trials,
@@ -86,7 +77,7 @@ def make_pruner(config: TuneConfig) -> BasePruner:
 
 
 class Patient(BasePruner):
-    """A pruner that waits: for `n_warmup` checks of a trial, and for `n_min_trials` other trials at that check."""
+    """A pruner that waits for `n_warmup` checks and for `n_min_trials` others at that check."""
 
     def __init__(self, pruner: BasePruner, tune: TuneSettings) -> None:
         self.pruner, self.n_warmup, self.n_min_trials = pruner, tune.n_warmup, tune.n_min_trials
@@ -95,9 +86,9 @@ class Patient(BasePruner):
         step = trial.last_step
         if step is None or step < self.n_warmup:
             return False
-        there = [
-            t
-            for t in study.get_trials(deepcopy=False)
-            if step in t.intermediate_values and t.number != trial.number
-        ]
-        return self.pruner.prune(study, trial) and len(there) >= self.n_min_trials
+        others = sum(
+            step in other.intermediate_values and other.number != trial.number
+            for other in study.get_trials(deepcopy=False)
+        )
+        # The pruner is asked in any case: successive halving records the rungs of each trial.
+        return self.pruner.prune(study, trial) and others >= self.n_min_trials

@@ -1,4 +1,4 @@
-"""Where a study is kept: a journal file, a database, or a server in front of one of them."""
+"""Storage of a study: a journal file, a database, or a server in front of one of them."""
 
 import warnings
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ SERVER_WAIT_S = 20
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Exclusive among the processes that see this file; the system releases it when its holder dies."""
+    """Hold an exclusive lock among processes; the system releases it when the holder dies."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:
         flock(file, LOCK_EX)
@@ -35,7 +35,10 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def open_storage(tune: TuneSettings) -> BaseStorage:
-    """The study's storage. Raises `SettingsError` where its address, its package or its server is not there."""
+    """Open the study's storage.
+
+    Raises `SettingsError` where its address, its package or its server is missing.
+    """
     where = tune.storage or str(Path(tune.folder) / JOURNAL)
     scheme = urlparse(where).scheme if "://" in where else ""
     if scheme == "grpc":
@@ -44,7 +47,7 @@ def open_storage(tune: TuneSettings) -> BaseStorage:
 
 
 def _proxy(where: str) -> BaseStorage:
-    """A storage server that `optuna.storages.run_grpc_proxy_server` runs on another host."""
+    """Connect to `optuna.storages.run_grpc_proxy_server` on another host."""
     address = urlparse(where)
     try:
         with warnings.catch_warnings():
@@ -55,11 +58,13 @@ def _proxy(where: str) -> BaseStorage:
         proxy.wait_server_ready(timeout=SERVER_WAIT_S)
     except ImportError as error:
         raise SettingsError(
-            f"tune.storage={where} needs a package that is not installed: pip install grpcio protobuf."
+            f"tune.storage={where} needs packages that are not installed: "
+            "pip install grpcio protobuf"
         ) from error
     except ConnectionError as error:
         raise SettingsError(
-            f"tune.storage={where}: nothing answered for {SERVER_WAIT_S} s. Start the server first (docs/tuning.md)."
+            f"tune.storage={where}: nothing answered for {SERVER_WAIT_S} s. "
+            "Start the server first (docs/tuning.md)."
         ) from error
     return proxy
 
@@ -72,11 +77,11 @@ def _journal(path: Path) -> BaseStorage:
     try:
         return optuna.storages.JournalStorage(JournalFileBackend(str(path)))
     except (ValueError, KeyError) as error:
-        raise SettingsError(f"tune.storage: {path} is no journal of Optuna's ({error}).") from error
+        raise SettingsError(f"tune.storage: {path} is no journal of Optuna ({error}).") from error
 
 
 def _drop_torn_line(path: Path, lock: Any) -> None:
-    """A crash of the machine may leave half a line at the end, onto which the next entry would be glued."""
+    """Remove half a line at the end, left by a crash: the next entry would be appended to it."""
     if not path.exists() or path.stat().st_size == 0:
         return
     lock.acquire()
@@ -93,12 +98,10 @@ def _database(url: str, retries: int) -> BaseStorage:
     from sqlalchemy.exc import SQLAlchemyError
 
     def again(study: optuna.Study, trial: FrozenTrial) -> None:
-        requeue(study, trial, "its heartbeat stopped", tell=False, most=retries)
+        requeue(study, trial, retries)
 
-    shown = (
-        # without its password
-        f"{urlparse(url).scheme}://{urlparse(url).hostname or ''}{urlparse(url).path}"
-    )
+    address = urlparse(url)
+    shown = f"{address.scheme}://{address.hostname or ''}{address.path}"  # without its password
     arguments = (
         {"connect_args": {"timeout": DATABASE_WAIT_S}}
         if url.startswith("sqlite")
@@ -115,7 +118,8 @@ def _database(url: str, retries: int) -> BaseStorage:
             )
     except ImportError as error:
         raise SettingsError(
-            f"tune.storage={shown} needs a database driver that is not installed: pip install 'leakdet[postgres]'."
+            f"tune.storage={shown} needs a database driver that is not installed: "
+            "pip install 'leakdet[postgres]'"
         ) from error
     except (SQLAlchemyError, ValueError) as error:
         cause = str(error).splitlines()[0]
@@ -123,7 +127,7 @@ def _database(url: str, retries: int) -> BaseStorage:
 
 
 def fail_silent(study: optuna.Study) -> None:
-    """Databases only: running trials of other hosts whose heartbeat stopped become FAIL and are queued again."""
+    """End trials whose heartbeat stopped as FAIL and queue them again; databases only."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         optuna.storages.fail_stale_trials(study)

@@ -1,14 +1,13 @@
-"""Opening a study, and the promise that it is still the same search."""
+"""Opening a study, and the check that it is still the same search."""
 
 import json
 import random
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import optuna
-from optuna.study import StudyDirection
 
 from leakdet.config import TuneConfig
 from leakdet.errors import SettingsError
@@ -16,71 +15,81 @@ from leakdet.tuning.samplers_pruners import make_pruner, make_sampler
 from leakdet.tuning.space import grid, to_json
 from leakdet.tuning.storages import locked, open_storage
 
-PROMISE = "leakdet"  # study attribute: what must not change while a study goes on
+STUDY_FINGERPRINT = "leakdet"  # study attribute: settings that a continued study must share
 
 
 def open_study(config: TuneConfig) -> optuna.Study:
-    """Create the study, or go on with it. Raises `SettingsError` where space, direction or training settings differ."""
+    """Create the study or open it.
+
+    Raises `SettingsError` where space, direction or training settings differ from the stored ones.
+    """
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    tune = config.tune
-    direction = "maximize" if tune.maximises else "minimize"
+    tune, direction = config.tune, _direction(config)
     with locked(Path(tune.folder) / "draw.lock"):
-        storage = open_storage(tune)
         study = optuna.create_study(
             study_name=tune.study,
-            storage=storage,
-            direction=StudyDirection[direction.upper()],
+            storage=open_storage(tune),
+            direction=direction,
             sampler=make_sampler(tune, 0),
             pruner=make_pruner(config),
             load_if_exists=True,
         )
-        _keep_promise(study, config, direction)
+        fresh = STUDY_FINGERPRINT not in study.user_attrs and not study.get_trials(deepcopy=False)
+        if fresh and study.direction.name.lower() == direction:
+            study.set_user_attr(STUDY_FINGERPRINT, fingerprint(config))
+            if tune.sampler == "grid":
+                _enqueue_grid(study, config)
+        else:
+            check_unchanged(study, config)
     return study
 
 
-def _keep_promise(study: optuna.Study, config: TuneConfig, direction: str) -> None:
-    promise = {
-        "direction": direction,
+def _direction(config: TuneConfig) -> Literal["maximize", "minimize"]:
+    return "maximize" if config.tune.maximises else "minimize"
+
+
+def fingerprint(config: TuneConfig) -> dict[str, Any]:
+    """Settings without which values of trials could not be compared, as plain JSON values."""
+    training = asdict(config.training())
+    for name in ("logger", "threads"):
+        del training[name]
+    settings = {
+        "direction": _direction(config),
         "objective": config.tune.objective,
         "repeats": config.tune.repeats,
         "folds": config.tune.folds,
         "space": to_json(config.search),
-        "training": {
-            k: v for k, v in asdict(config.training()).items() if k not in ("logger", "threads")
-        },
+        "training": training,
     }
-    promise = json.loads(json.dumps(promise))
-    kept = study.user_attrs.get(PROMISE)
-    if (
-        kept is None
-        and study.direction.name.lower() == direction
-        and not study.get_trials(deepcopy=False)
-    ):
-        study.set_user_attr(PROMISE, promise)
-        if config.tune.sampler == "grid":
-            _enqueue_grid(study, config)
-        return
-    kept = kept or {"direction": study.direction.name.lower()}
-    changed = list(_differences(kept, promise))
+    plain: dict[str, Any] = json.loads(json.dumps(settings))
+    return plain
+
+
+def check_unchanged(study: optuna.Study, config: TuneConfig) -> None:
+    """Raise `SettingsError` where the study was started with another search."""
+    stored = study.user_attrs.get(STUDY_FINGERPRINT, {"direction": study.direction.name.lower()})
+    changed = list(_differences(stored, fingerprint(config)))
     if changed:
         raise SettingsError(
-            f"The study {config.tune.study!r} was started with another search, and its trials cannot be compared with new "
-            f"ones (stored / now): {'; '.join(changed[:6])}{' ...' if len(changed) > 6 else ''}. "
+            f"The study {config.tune.study!r} was started with another search, and its trials "
+            "cannot be compared with new ones (stored / now): "
+            f"{'; '.join(changed[:6])}{' ...' if len(changed) > 6 else ''}. "
             "Name a new study, tune.study=NAME, or go back to the stored settings."
         )
 
 
-def _differences(kept: Any, now: Any, path: str = "") -> Iterator[str]:
-    if isinstance(kept, dict) and isinstance(now, dict):
-        for key in sorted(kept.keys() | now.keys()):
-            yield from _differences(kept.get(key), now.get(key), f"{path}.{key}" if path else key)
-    elif kept != now:
-        yield f"{path}: {json.dumps(kept)} / {json.dumps(now)}"
+def _differences(stored: Any, now: Any, path: str = "") -> Iterator[str]:
+    if isinstance(stored, dict) and isinstance(now, dict):
+        for key in sorted(stored.keys() | now.keys()):
+            inside = f"{path}.{key}" if path else key
+            yield from _differences(stored.get(key), now.get(key), inside)
+    elif stored != now:
+        yield f"{path}: {json.dumps(stored)} / {json.dumps(now)}"
 
 
 def _enqueue_grid(study: optuna.Study, config: TuneConfig) -> None:
     combinations = grid(config.search)
-    # a part of a grid is then no corner of it
+    # Shuffled, so that the first trials cover the grid and not a corner of it.
     random.Random(config.tune.seed).shuffle(combinations)
     for drawn in combinations[: config.tune.n_trials]:
         study.enqueue_trial(drawn)

@@ -1,4 +1,4 @@
-"""The states of a study's trials: which count, which belong to dead processes, which had the same parameters."""
+"""States of trials: which count, which belong to dead processes, which had the same parameters."""
 
 import os
 import socket
@@ -13,15 +13,15 @@ from optuna.trial import FrozenTrial, TrialState
 
 OWNER = "owner"  # user attribute: the host and process that runs the trial
 REASON = "reason"  # why it failed
-RETRY_OF = "retry_of"  # the number of the trial whose parameters it takes up again
+RETRY_OF = "retry_of"  # the number of the trial whose parameters it repeats
 RETRIES = "retries"
-CLOCK_SLACK_S = 2.0  # a process's start is told to within this
-UNSIGNED_S = 2.0  # a trial is signed at once after it was drawn; across hosts, clocks may differ
+CLOCK_SLACK_S = 2.0  # accuracy of a process's start time
+UNSIGNED_S = 2.0  # an owner is recorded right after the draw; clocks of hosts may differ
 AUROC, CHECKS = "auroc", "checks"
 
 
 def this_process() -> dict[str, Any]:
-    """Host, process and its start: process numbers are used again."""
+    """Host, process and its start, because process numbers are reused."""
     return {
         "host": socket.gethostname(),
         "pid": os.getpid(),
@@ -30,7 +30,7 @@ def this_process() -> dict[str, Any]:
 
 
 def is_dead(owner: Mapping[str, Any]) -> bool:
-    """Whether a process of this host has ended; of other hosts nothing is known, which is False."""
+    """Whether a process of this host has ended; False for other hosts, of which nothing is known."""
     if owner.get("host") != socket.gethostname():
         return False
     try:
@@ -42,9 +42,9 @@ def is_dead(owner: Mapping[str, Any]) -> bool:
 
 
 def finished(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
-    """Trials that count towards `n_trials`: ended, and not taken up again by another."""
-    again = {trial.user_attrs.get(RETRY_OF) for trial in trials}
-    return [trial for trial in trials if trial.state.is_finished() and trial.number not in again]
+    """Trials that count towards `n_trials`: ended and not retried."""
+    retried = {trial.user_attrs.get(RETRY_OF) for trial in trials}
+    return [trial for trial in trials if trial.state.is_finished() and trial.number not in retried]
 
 
 def running(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
@@ -52,7 +52,7 @@ def running(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
 
 
 def ranked(trials: Sequence[FrozenTrial], maximises: bool) -> list[FrozenTrial]:
-    """Complete trials, best first: by value, ties by AUROC, then the earlier."""
+    """Complete trials, best first: by value, then by AUROC, then the earlier one."""
     sign = 1.0 if maximises else -1.0
     done = [
         trial for trial in trials if trial.state == TrialState.COMPLETE and trial.value is not None
@@ -63,23 +63,16 @@ def ranked(trials: Sequence[FrozenTrial], maximises: bool) -> list[FrozenTrial]:
     )
 
 
-def requeue(
-    study: optuna.Study, trial: FrozenTrial, reason: str, tell: bool = True, most: int = 2
-) -> bool:
-    """End a trial that its process will not end as FAIL, and queue its parameters again, up to `most` times."""
+def requeue(study: optuna.Study, trial: FrozenTrial, most: int) -> None:
+    """Queue a trial's parameters again, unless they were retried `most` times."""
     retries = int(trial.user_attrs.get(RETRIES, 0))
-    again = retries < most
-    if again:
+    if retries < most:
         study.enqueue_trial(trial.params, user_attrs={RETRY_OF: trial.number, RETRIES: retries + 1})
-    if tell:
-        fail(study, trial.number, reason)
-    return again
 
 
-def fail(study: optuna.Study, number: int, reason: str) -> None:
-    """Set a running trial's reason and end it as FAIL: no value is invented."""
-    storage = study._storage
-    trial_id = storage.get_trial_id_from_study_id_trial_number(study._study_id, number)
+def fail(study: optuna.Study, trial: FrozenTrial, reason: str) -> None:
+    """End a running trial as FAIL, with its reason and without a value."""
+    storage, trial_id = study._storage, trial._trial_id
     try:
         storage.set_trial_user_attr(trial_id, REASON, reason)
         storage.set_trial_state_values(trial_id, TrialState.FAIL)
@@ -88,18 +81,23 @@ def fail(study: optuna.Study, number: int, reason: str) -> None:
 
 
 def requeue_dead(study: optuna.Study, most: int) -> list[int]:
-    """Running trials of ended processes of this host, and such that were drawn by a process that died before it could sign."""
-    found = []
+    """Requeue trials whose process on this host is dead or died before recording its owner.
+
+    Returns their numbers.
+    """
+    numbers = []
     for trial in running(study.get_trials(deepcopy=False)):
         owner = trial.user_attrs.get(OWNER)
         if owner is None and _age_s(trial) > UNSIGNED_S:
-            requeue(study, trial, "its process was killed before it had signed", most=most)
+            reason = "its process was killed before it recorded its owner"
         elif owner is not None and is_dead(owner):
-            requeue(study, trial, f"its process {owner['pid']} was killed", most=most)
+            reason = f"its process {owner['pid']} was killed"
         else:
             continue
-        found.append(trial.number)
-    return found
+        requeue(study, trial, most)
+        fail(study, trial, reason)
+        numbers.append(trial.number)
+    return numbers
 
 
 def _age_s(trial: FrozenTrial) -> float:

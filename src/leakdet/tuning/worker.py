@@ -1,26 +1,24 @@
-"""One worker: draws trials from the shared study until it is full, trains each, and ends each, whatever happens."""
+"""One worker: draws trials from the shared study until it is full, and runs each to an end state."""
 
 import gc
 import math
-import os
 import shutil
-import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import warnings
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import optuna
 import torch
+from optuna.storages._heartbeat import get_heartbeat_thread
 from optuna.trial import Trial, TrialState
 
 from leakdet.config import TuneConfig
 from leakdet.errors import LeakdetError
 from leakdet.training import log_names
 from leakdet.tuning.samplers_pruners import make_sampler
-from leakdet.tuning.signals import Stopped, stop_code, stop_name
+from leakdet.tuning.signals import stop_name
 from leakdet.tuning.storages import fail_silent, locked
 from leakdet.tuning.trial_table import TrialTable
 from leakdet.tuning.trials import (
@@ -41,7 +39,7 @@ POLL_S = 0.5
 
 
 class Worker:
-    """`objective(trial)` trains and gives the trial's value."""
+    """Runs trials; `objective(trial)` trains one and returns its value."""
 
     def __init__(
         self, config: TuneConfig, study: optuna.Study, objective: Callable[[Trial], float]
@@ -51,7 +49,10 @@ class Worker:
         self.table = TrialTable(config.tune)
 
     def work(self) -> None:
-        """Until no trial is to be drawn and none of this host is running. Raises `Stopped`."""
+        """Run trials until none is left to draw and none of this host is running.
+
+        Raises `KeyboardInterrupt` or `SystemExit` on a signal, after the running trial was queued.
+        """
         self.table.head(self.study)
         while True:
             trial = self._draw()
@@ -75,7 +76,11 @@ class Worker:
             if self.tune.sampler == "grid" and not waiting:
                 return None
             self.study.sampler = make_sampler(self.tune, len(trials))
-            trial = self.study.ask()
+            with warnings.catch_warnings():  # of databases: we send the heartbeats ourselves
+                warnings.filterwarnings(
+                    "ignore", "Heartbeat of storage is supposed to be used with"
+                )
+                trial = self.study.ask()
             trial.set_user_attr(OWNER, this_process())
             return trial
 
@@ -91,16 +96,16 @@ class Worker:
         started = time.monotonic()
         folder = trial_folder(self.folder, trial.number)
         try:
-            with heartbeat(trial):
+            with get_heartbeat_thread(trial._trial_id, self.study._storage):  # databases only
                 value = self.objective(trial)
             if not math.isfinite(value):
-                raise LeakdetError(f"the objective is {value}, which is no result")
+                raise LeakdetError(f"the objective is {value}, not a finite number")
         except optuna.TrialPruned:
             self._tell(trial, started, None, TrialState.PRUNED)
         except (SystemExit, KeyboardInterrupt) as stop:
             self._requeue(trial, stop_name(stop))
-            raise Stopped(stop_code(stop)) from stop
-        except Exception as error:  # a trial's fault is the trial's: the study goes on
+            raise
+        except Exception as error:  # fails this trial only: the study goes on
             trial.set_user_attr(REASON, reason_of(error))
             _append_traceback(folder)
             self._tell(trial, started, None, TrialState.FAIL)
@@ -118,14 +123,13 @@ class Worker:
     def _requeue(self, trial: Trial, reason: str) -> None:
         frozen = self.study.get_trials(deepcopy=False)[trial.number]
         with locked(self.folder / "draw.lock"):
-            retries = int(frozen.user_attrs.get(RETRIES, 0))
-            # A person's Ctrl-C says nothing against the parameters: it costs no retry.
-            requeue(self.study, frozen, reason, tell=False, most=retries + 1)
-            fail(self.study, trial.number, reason)
+            # Ctrl-C says nothing against the parameters: it is no retry that counts.
+            requeue(self.study, frozen, most=int(frozen.user_attrs.get(RETRIES, 0)) + 1)
+            fail(self.study, frozen, reason)
         self.table.row(self.study, trial.number)
 
     def _tidy(self, number: int) -> None:
-        """Checkpoints by `tune.keep`; logs, configurations and curves stay."""
+        """Remove checkpoints by `tune.keep`; logs, configurations and curves stay."""
         if self.tune.keep == "all":
             return
         best = ranked(self.study.get_trials(deepcopy=False), self.tune.maximises)
@@ -136,7 +140,7 @@ class Worker:
 
 
 def reason_of(error: BaseException) -> str:
-    """The kind of fault, and its first line."""
+    """First line of an error, with its type where leakdet did not raise it."""
     text = (str(error).strip().splitlines() or [""])[0]
     out_of_memory = (
         isinstance(error, torch.OutOfMemoryError | MemoryError) or "out of memory" in text.lower()
@@ -156,27 +160,3 @@ def release_memory() -> None:
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
-
-
-@contextmanager
-def heartbeat(trial: Trial) -> Iterator[None]:
-    """Databases only: tell the storage now and then that this trial's process lives, as `study.optimize` does."""
-    storage: Any = trial.storage
-    interval = getattr(storage, "get_heartbeat_interval", lambda: None)()
-    if interval is None:
-        yield
-        return
-    ended = threading.Event()
-
-    def beat() -> None:
-        while not ended.is_set():
-            storage.record_heartbeat(trial._trial_id)
-            ended.wait(interval)
-
-    thread = threading.Thread(target=beat, daemon=True, name=f"heartbeat-{os.getpid()}")
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()

@@ -1,15 +1,18 @@
-"""The other workers of this machine, as processes of their own: none takes the others with it when it is killed."""
+"""The other workers of this machine, as processes: killing one leaves the others running."""
 
 import os
 import subprocess
 import sys
 from collections.abc import Sequence
 
+from leakdet._messages import LOG
 from leakdet.config import TrainerFlags, TuneConfig
 
+Processes = Sequence["subprocess.Popen[bytes]"]
 
-def start_siblings(config: TuneConfig, arguments: Sequence[str]) -> list["subprocess.Popen[bytes]"]:
-    """Workers 1, 2, ... under the user's `arguments`."""
+
+def start_workers(config: TuneConfig, arguments: Sequence[str]) -> Processes:
+    """Start workers 1, 2, ... with the arguments that the user gave."""
     plain = [argument for argument in arguments if argument not in ("-m", "--multirun")]
     command = [sys.executable, "-m", "leakdet.tune", *plain]
     return [
@@ -19,36 +22,29 @@ def start_siblings(config: TuneConfig, arguments: Sequence[str]) -> list["subpro
 
 
 def _environment(config: TuneConfig, number: int) -> dict[str, str]:
-    """GPUs are dealt out in turn."""
-    environment = dict(os.environ)
+    """The environment of worker `number`, which sees one GPU, dealt out in turn."""
     if TrainerFlags.of(config.trainer).accelerator not in ("gpu", "cuda"):
-        return environment
+        return dict(os.environ)
     import torch
 
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-    devices = (
-        visible.split(",")
-        if visible
-        else [str(index) for index in range(torch.cuda.device_count())]
-    )
-    return (
-        {**environment, "CUDA_VISIBLE_DEVICES": devices[number % len(devices)]}
-        if devices
-        else environment
-    )
+    devices = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+    if devices == [""]:
+        devices = [str(index) for index in range(torch.cuda.device_count())]
+    return os.environ | {"CUDA_VISIBLE_DEVICES": devices[number % len(devices)]}
 
 
-def end_siblings(siblings: Sequence["subprocess.Popen[bytes]"]) -> None:
-    """SIGTERM: each queues its trial again."""
-    for sibling in siblings:
-        sibling.terminate()
-    for sibling in siblings:
-        sibling.wait()
+def end_workers(workers: Processes) -> None:
+    """Send SIGTERM, upon which each queues its trial again, and wait."""
+    for worker in workers:
+        worker.terminate()
+    for worker in workers:
+        worker.wait()
 
 
-def wait_for_siblings(siblings: Sequence["subprocess.Popen[bytes]"]) -> None:
-    for number, sibling in enumerate(siblings, 1):
-        if sibling.wait() < 0:
-            print(
-                f"note     worker {number} was killed (signal {-sibling.returncode}); its trial was queued again"
+def wait_for_workers(workers: Processes) -> None:
+    for number, worker in enumerate(workers, 1):
+        if worker.wait() < 0:
+            LOG.info(
+                f"note     worker {number} was killed (signal {-worker.returncode}); "
+                "its trial was queued again"
             )

@@ -44,7 +44,7 @@ def test_a_gpu_that_torch_does_not_find_is_refused(
     monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
     monkeypatch.setattr("torch.backends.mps.is_available", lambda: False)
     config = configured(f"trainer.accelerator={accelerator}")
-    with pytest.raises(SettingsError, match="torch finds no GPU .*trainer=cpu"):
+    with pytest.raises(SettingsError, match=r"torch finds no GPU .*trainer=cpu"):
         check_settings(config)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
     check_settings(config)

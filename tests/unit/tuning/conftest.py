@@ -1,4 +1,4 @@
-"""Studies of trainings that follow a script, so that twenty trials take a second."""
+"""Studies of scripted trainings, so that twenty trials take a second."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -9,6 +9,7 @@ from unittest.mock import Mock
 import lightning.pytorch as pl
 import optuna
 import pytest
+import torch
 
 from leakdet.config import SearchParam, TrainConfig, TuneConfig, TuneSettings
 from leakdet.training import log_names
@@ -21,45 +22,51 @@ SPACE = {
     "lr": SearchParam(setting="optimizer.lr", low=1e-4, high=1e-1, log=True),
     "dropout": SearchParam(setting="network.dropout", low=0.0, high=0.5, step=0.25),
 }
+Curve = Callable[[TrainConfig], Sequence[float]]
+TrainFold = Callable[[Path, TrainConfig, Sequence[Any], int], None]
 
 
-def check(
+def validate(
     reporter: CheckReporter, f1: float, rank: float = 0.0, auroc: float = 0.5, sanity: bool = False
 ) -> None:
-    """One validation check as Lightning would announce it."""
-    found = {log_names.VAL_F1: f1, log_names.VAL_AUROC: auroc, log_names.VAL_RANK: rank}
-    trainer = Mock(spec=pl.Trainer, sanity_checking=sanity, callback_metrics=found)
-    reporter.on_validation_end(trainer, Mock(spec=pl.LightningModule))
+    """One validation check, as Lightning calls the reporter."""
+    scores = {log_names.VAL_F1: f1, log_names.VAL_AUROC: auroc, log_names.VAL_RANK: rank}
+    logged = {name: torch.tensor(score, dtype=torch.float64) for name, score in scores.items()}
+    trainer = Mock(spec=pl.Trainer, sanity_checking=sanity, callback_metrics=logged)
+    reporter.on_validation_end(trainer, Mock(spec=pl.LightningModule, current_epoch=0))
 
 
-def scripted(
-    curve: Callable[[TrainConfig], Sequence[float]],
-) -> Callable[[Path, TrainConfig, Sequence[Any], int], None]:
-    """A training whose checks are `curve(config)`, on each fold a hundredth higher than on the one before."""
+def scripted_training(curve: Curve) -> TrainFold:
+    """A training with the checks `curve(config)`, each fold a hundredth above the one before."""
 
-    def train(folder: Path, config: TrainConfig, extra: Sequence[Any], fold: int) -> None:
+    def train(folder: Path, config: TrainConfig, callbacks: Sequence[Any], fold: int) -> None:
         (folder / log_names.CHECKPOINTS).mkdir(exist_ok=True)
-        check(extra[0], 0.123, sanity=True)
+        validate(callbacks[0], 0.123, sanity=True)
         for value in curve(config):
-            check(extra[0], value + fold / 100)
+            validate(callbacks[0], value + fold / 100)
 
     return train
 
 
-def by_lr(config: TrainConfig) -> list[float]:
-    """Best at 1e-2; five checks that rise to it."""
+def rising_curve(config: TrainConfig) -> list[float]:
+    """Five checks that rise to their best, which is highest at a learning rate of 1e-2."""
     top = 1.0 - abs(math.log10(config.optimizer.lr) + 2) / 4
     return [top * (step + 1) / 5 for step in range(5)]
 
 
 @pytest.fixture
-def rising() -> Callable[[TrainConfig], list[float]]:
-    return by_lr
+def rising() -> Curve:
+    return rising_curve
 
 
 @pytest.fixture
-def announce() -> Callable[..., None]:
-    return check
+def check() -> Callable[..., None]:
+    return validate
+
+
+@pytest.fixture
+def scripted() -> Callable[[Curve], TrainFold]:
+    return scripted_training
 
 
 @pytest.fixture
@@ -77,13 +84,10 @@ def settings(tmp_path: Path) -> Callable[..., TuneConfig]:
 def tuned() -> Callable[..., optuna.Study]:
     """Open the study of a configuration, work at it until it is full, and return it."""
 
-    def run(
-        config: TuneConfig, curve: Callable[[TrainConfig], Sequence[float]] = by_lr
-    ) -> optuna.Study:
+    def run(config: TuneConfig, curve: Curve = rising_curve) -> optuna.Study:
         study = open_study(config)
-        Worker(
-            config, study, Objective(config, study, scripted(curve), lambda _, note: f"# {note}\n")
-        ).work()
+        train = scripted_training(curve)
+        Worker(config, study, Objective(config, study, train, lambda _, note: f"# {note}\n")).work()
         return study
 
     return run

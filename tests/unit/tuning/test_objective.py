@@ -5,7 +5,6 @@ import pytest
 from optuna.trial import TrialState
 
 from leakdet.config import SearchParam, TrainConfig, TuneConfig
-from leakdet.tuning.pruning_callback import CheckReporter
 from leakdet.tuning.trials import trial_folder
 
 Settings = Callable[..., TuneConfig]
@@ -14,33 +13,6 @@ Tuned = Callable[..., optuna.Study]
 
 def states(study: optuna.Study) -> list[TrialState]:
     return [trial.state for trial in study.trials]
-
-
-def test_the_best_so_far_is_reported_and_never_falls(announce: Callable[..., None]) -> None:
-    for objective, maximises, reported in (
-        ("recording_f1", True, [0.2, 0.9, 0.9, 0.95]),
-        ("recording_f1", False, [0.2, 0.2, 0.2, 0.2]),
-    ):
-        study = optuna.create_study(pruner=optuna.pruners.NopPruner())
-        trial = study.ask()
-        reporter = CheckReporter(trial, objective, maximises)
-        for value in (0.2, 0.9, 0.4, 0.95):
-            announce(reporter, value)
-        assert list(study.trials[0].intermediate_values.values()) == reported
-        assert reporter.checks == [0.2, 0.9, 0.4, 0.95]
-
-
-def test_equal_checks_are_told_apart_as_training_does(announce: Callable[..., None]) -> None:
-    """The AUROC that breaks ties between trials is that of the weights that are kept."""
-    reporter = CheckReporter(optuna.create_study().ask(), "recording_f1", True, prunes=False)
-    for f1, rank, auroc in (
-        (0.8, 0.8004, 0.81),
-        (0.9, 0.9003, 0.92),
-        (0.9, 0.9005, 0.94),
-        (0.9, 0.9005, 0.95),
-    ):
-        announce(reporter, f1, rank, auroc)
-    assert reporter.aurocs[reporter.best_check] == 0.94
 
 
 def test_every_check_is_reported_once_and_the_sanity_check_never(

@@ -1,16 +1,12 @@
-import socket
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import optuna
 import pytest
 
 from leakdet.config import SearchParam, TuneConfig
 from leakdet.errors import SettingsError
-from leakdet.tuning import storages
-from leakdet.tuning.study import open_study
+from leakdet.tuning.storages import open_storage
+from leakdet.tuning.study import STUDY_FINGERPRINT, check_unchanged, open_study
 
 Settings = Callable[..., TuneConfig]
 Tuned = Callable[..., optuna.Study]
@@ -20,7 +16,7 @@ DROPOUT = SearchParam(setting="network.dropout", low=0.0, high=0.5, step=0.25)
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"objective": "loss"}, "direction"),
         ({"repeats": 2}, "repeats"),
@@ -30,10 +26,10 @@ DROPOUT = SearchParam(setting="network.dropout", low=0.0, high=0.5, step=0.25)
     ],
 )
 def test_another_search_under_the_same_name_is_refused(
-    settings: Settings, tuned: Tuned, change: dict, said: str
+    settings: Settings, tuned: Tuned, change: dict, message: str
 ) -> None:
     tuned(settings(n_trials=1))
-    with pytest.raises(SettingsError, match=said) as caught:
+    with pytest.raises(SettingsError, match=message) as caught:
         open_study(settings(**change))
     assert "tune.study=" in str(caught.value)
 
@@ -46,56 +42,35 @@ def test_other_training_settings_are_refused_too(settings: Settings, tuned: Tune
         open_study(config)
 
 
-def test_half_a_line_at_the_journals_end_is_dropped(settings: Settings, tuned: Tuned) -> None:
-    config = settings(n_trials=2)
-    tuned(config)
-    with (Path(config.tune.folder) / "study.journal").open("ab") as file:
-        file.write(b'{"op_code": 5, "wor')
-    assert len(tuned(settings(n_trials=3)).trials) == 3
-
-
-def test_a_database_that_is_not_there_is_told_without_its_password(settings: Settings) -> None:
-    with pytest.raises(SettingsError) as caught:
-        open_study(settings(storage="sqlite:////no/such/folder/study.db"))
-    assert "cannot be opened" in str(caught.value)
-    with pytest.raises(SettingsError) as caught:
-        open_study(settings(storage="postgresql+nodriver://me:secret@localhost/x"))
-    assert "secret" not in str(caught.value)
-
-
-@pytest.fixture
-def proxy(tmp_path: Path) -> Iterator[str]:
-    """Optuna's server in front of a journal, as docs/tuning.md starts it."""
-    pytest.importorskip("grpc", reason="grpcio is not installed: pip install grpcio protobuf")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    serve = (
-        "import optuna as o; from optuna.storages.journal import JournalFileBackend as F; "
-        f"o.storages.run_grpc_proxy_server(o.storages.JournalStorage(F('study.journal')), host='127.0.0.1', port={port})"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", serve], cwd=tmp_path, stderr=subprocess.DEVNULL
-    ) as server:
-        yield f"grpc://127.0.0.1:{port}"
-        server.kill()
-
-
-def test_a_study_runs_through_optunas_proxy(
-    settings: Settings, tuned: Tuned, tmp_path: Path, proxy: str
+def test_the_same_search_goes_on_with_other_loggers_threads_and_totals(
+    settings: Settings, tuned: Tuned
 ) -> None:
-    tuned(settings(n_trials=3, storage=proxy))
-    backend = optuna.storages.journal.JournalFileBackend(str(tmp_path / "study.journal"))
-    behind = optuna.load_study(
-        study_name="default", storage=optuna.storages.JournalStorage(backend)
+    study = tuned(settings(n_trials=1))
+    config = settings(n_trials=9, workers=2, pruner="none", sampler="random")
+    config.threads, config.logger = 3, {"csv": {}}
+    check_unchanged(study, config)
+
+
+def test_a_study_of_another_program_is_refused(settings: Settings) -> None:
+    config = settings()
+    open_study(config)._storage.delete_study(open_study(config)._study_id)
+    other = optuna.create_study(
+        study_name=config.tune.study, storage=open_storage(config.tune), direction="minimize"
     )
-    assert [trial.state.name for trial in behind.trials] == ["COMPLETE"] * 3
+    with pytest.raises(SettingsError, match='direction: "minimize" / "maximize"'):
+        open_study(config)
+    assert STUDY_FINGERPRINT not in other.user_attrs
 
 
-def test_a_proxy_that_is_not_there_is_told(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("grpc", reason="grpcio is not installed: pip install grpcio protobuf")
-    monkeypatch.setattr(storages, "SERVER_WAIT_S", 1)
-    with pytest.raises(SettingsError, match="nothing answered for 1 s"):
-        open_study(settings(storage="grpc://127.0.0.1:1"))
+def test_a_grid_is_queued_once_in_an_order_of_its_own(settings: Settings) -> None:
+    space = {
+        "batch": SearchParam(setting="data.batch_size", kind="int", low=8.0, high=72.0, step=8.0)
+    }
+    orders = []
+    for seed in (0, 1):
+        config = settings(search=space, sampler="grid", seed=seed, study=f"grid-{seed}")
+        for _ in range(2):
+            study = open_study(config)
+        orders.append([trial.system_attrs["fixed_params"]["batch"] for trial in study.trials])
+    assert [sorted(order) for order in orders] == [list(range(8, 73, 8))] * 2
+    assert orders[0] != orders[1]

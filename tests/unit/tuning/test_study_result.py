@@ -1,17 +1,30 @@
+import csv
+import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import optuna
 import pytest
 
-from leakdet.config import TuneConfig
-from leakdet.tuning.html_page import write_page
+from leakdet.config import TrainConfig, TuneConfig
+from leakdet.errors import LeakdetError
+from leakdet.tuning import study_result
 from leakdet.tuning.study import open_study
-from leakdet.tuning.study_result import same_f1, verdict, winner, write_trials
-from leakdet.tuning.trials import AUROC
+from leakdet.tuning.study_result import counts, finish, tied_with_best, winner, write_trials
+from leakdet.tuning.trials import AUROC, CHECKS
 
 Settings = Callable[..., TuneConfig]
 Tuned = Callable[..., optuna.Study]
+
+
+def no_training(folder: Path, config: TrainConfig) -> dict[str, Any]:
+    raise AssertionError("nothing is to be trained")
+
+
+def note_only(config: TrainConfig, note: str) -> str:
+    return f"# {note}\n"
 
 
 def test_ties_go_to_the_higher_auroc(settings: Settings) -> None:
@@ -21,47 +34,82 @@ def test_ties_go_to_the_higher_auroc(settings: Settings) -> None:
         trial.set_user_attr(AUROC, auroc)
         study.tell(trial, 0.75)
     assert winner(study, maximises=True).number == 1
+    assert tied_with_best(study, maximises=True) == 3
 
 
-def test_the_page_needs_no_network_and_the_table_lists_all(
+def test_every_trial_is_a_row_of_the_table_and_counted_by_state(
     settings: Settings, tuned: Tuned, tmp_path: Path
 ) -> None:
-    pytest.importorskip("plotly", reason="plotly draws the page")
     study = tuned(settings(n_trials=12, n_warmup=1, n_min_trials=2))
-    write_page(study, tmp_path / "tune.html", "recording_f1", {"Best <1>": "a & b"})
-    page = (tmp_path / "tune.html").read_text(encoding="utf-8")
-    assert page.count("<section>") == page.count("plotly-graph-div") == 6
-    assert "Not drawn" not in page
-    assert "<script src" not in page
-    assert "Best &lt;1&gt;" in page
     write_trials(study, tmp_path / "trials.csv")
-    assert len((tmp_path / "trials.csv").read_text(encoding="utf-8").splitlines()) == 13
+    with (tmp_path / "trials.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [int(row["number"]) for row in rows] == list(range(12))
+    assert [row["state"] for row in rows] == [trial.state.name for trial in study.trials]
+    for row, trial in zip(rows, study.trials, strict=True):
+        assert float(row["lr"]) == trial.params["lr"]
+        assert row["value"] == ("" if trial.value is None else str(trial.value))
+    found = counts(study)
+    assert found["complete"] + found["pruned"] == 12
+    assert found["checks"] == sum(int(row[CHECKS]) for row in rows)
 
 
-@pytest.mark.parametrize(
-    ("interval", "note", "said"),
-    [
-        ([0.01, 0.2], None, "helped beyond the noise"),
-        ([-0.1, 0.2], None, "No gain beyond the noise"),
-        ([-0.3, -0.1], None, "WORSE"),
-        ([0.01, 0.2], "the intervals rest on 2 groups only and are too narrow", "cannot be told"),
-        (None, "no interval can be drawn from 1 groups", "cannot be told"),
-    ],
-)
-def test_the_verdict_says_no_more_than_the_interval(
-    interval: list[float] | None, note: str | None, said: str
+def test_a_failing_page_costs_neither_result_nor_models(
+    settings: Settings, tuned: Tuned, trained: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    f1 = {"a": 0.8, "b": 0.9, "difference": 0.1, "interval": interval, "note": note}
-    assert said in verdict({"val": {}, "test": {"recordings": 40, "f1": f1}})
-    assert (
-        "flatters" in verdict({"val": {"recordings": 40, "f1": {**f1, "note": None}}})
-        or interval is None
-    )
+    """The result is written first, and the same command does not train again."""
+    metrics = json.loads((trained.folder / "metrics.json").read_text(encoding="utf-8"))
+    trainings = []
+
+    def train(folder: Path, config: TrainConfig) -> dict[str, Any]:
+        trainings.append(folder.name)
+        shutil.copy(trained.model, folder)
+        return metrics
+
+    def fail(*_: Any) -> None:
+        raise LeakdetError("no page")
+
+    config = settings(n_trials=2)
+    folder = Path(config.tune.folder)
+    study = tuned(config)
+    with monkeypatch.context() as broken:
+        broken.setattr(study_result, "write_page", fail)
+        with pytest.raises(LeakdetError):
+            finish(config, study, train, note_only)
+    result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    assert "verdict" in result
+    assert (folder / "best" / "model.safetensors").is_file()
+    assert finish(config, study, train, note_only) == 0
+    assert trainings == ["untuned", "best"]
+    assert (folder / "tune.html").is_file()
 
 
-def test_an_f1_is_recognised_in_single_and_double_precision() -> None:
-    """F1 of 18 leaks found with 11 false alarms, as training logs it and as evaluation gives it; and its neighbour, of 10."""
-    assert same_f1(36 / 47, 0.7659574747085571)
-    assert not same_f1(36 / 46, 0.7659574747085571)
-    assert not same_f1(None, 0.5)
-    assert not same_f1(None, None)
+def test_the_result_is_written_once_and_again_after_more_trials(
+    settings: Settings, tuned: Tuned
+) -> None:
+    config = settings(n_trials=2, finish=False)
+    path = Path(config.tune.folder) / "result.json"
+    for trials in (2, 2, 3):
+        config = settings(n_trials=trials, finish=False)
+        study = tuned(config)
+        assert finish(config, study, no_training, note_only) == 0
+        result = json.loads(path.read_text(encoding="utf-8"))
+        assert result["trials"]["complete"] == trials
+        assert result["best"]["value"] == study.best_value
+        note = (path.parent / "best.yaml").read_text(encoding="utf-8")
+        assert note.startswith(f"# study default, trial {study.best_trial.number} of {trials}")
+
+
+def test_trials_of_other_hosts_are_waited_for(settings: Settings, tuned: Tuned) -> None:
+    config = settings(n_trials=2, finish=False)
+    study = tuned(config)
+    study.ask()
+    assert finish(config, study, no_training, note_only) == 1
+    assert not (Path(config.tune.folder) / "result.json").exists()
+
+
+def test_without_a_complete_trial_the_reasons_are_told(settings: Settings, tuned: Tuned) -> None:
+    config = settings(n_trials=3)
+    study = tuned(config, lambda config: [float("nan")] * 3)
+    with pytest.raises(LeakdetError, match=r"0 of 3 trials completed.*never a finite number"):
+        finish(config, study, no_training, note_only)

@@ -1,0 +1,69 @@
+import logging
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leakdet.config import TrainConfig, TuneConfig
+from leakdet.tuning import study_run
+from leakdet.tuning.study import open_study
+from leakdet.tuning.study_run import Training, introduction, run_study
+
+Settings = Callable[..., TuneConfig]
+
+
+@pytest.fixture
+def training(scripted: Any, rising: Any) -> Training:
+    return Training(scripted(rising), lambda folder, config: {}, lambda config, note: "")
+
+
+def test_the_introduction_says_what_is_searched_and_that_plots_will_be_missing(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = settings(n_trials=5, workers=2)
+    study = open_study(config)
+    monkeypatch.setattr(study_run, "has_plotly", lambda: True)
+    text = introduction(config, study)
+    assert "study    default: 0 of 5 trials are finished" in text
+    assert "search   lr, dropout" in text
+    assert "2 workers" in text
+    assert "plotly" not in text
+    monkeypatch.undo()
+    monkeypatch.setitem(sys.modules, "plotly", None)
+    assert "tune.html will have no plots (pip install plotly)" in introduction(config, study)
+
+
+def test_a_study_runs_to_its_result(
+    settings: Settings, training: Training, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "leakdet")
+    config = settings(n_trials=3, finish=False)
+    assert run_study(config, open_study(config), training) == 0
+    for name in ("result.json", "trials.csv", "best.yaml", "tune.html"):
+        assert (Path(config.tune.folder) / name).is_file()
+    assert "best     trial" in caplog.text
+
+
+def test_a_stop_ends_the_other_workers_and_has_its_exit_code(
+    settings: Settings,
+    training: Training,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    ended: list[Any] = []
+    monkeypatch.setattr(study_run, "start_workers", lambda config, arguments: ["worker 1"])
+    monkeypatch.setattr(study_run, "end_workers", ended.extend)
+
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    config = settings(n_trials=3, workers=2, finish=False)
+    interrupted = Training(stop, training.whole, training.to_yaml)
+    assert run_study(config, open_study(config), interrupted, ["-m"]) == 130
+    assert ended == ["worker 1"]
+    assert "interrupted (Ctrl-C): repeat the command to go on" in capsys.readouterr().err
+    assert run_study(settings(n_trials=3, finish=False), open_study(config), training) == 0
+    assert len(open_study(config).trials) == 4  # the interrupted one and three that count
+    assert TrainConfig().seed == 0
