@@ -24,7 +24,8 @@ PROBE = """
 (async () => {
   const seen = { errors: window.errors, audio: [], pictures: 0 };
   const form = document.getElementById("filters");
-  const visible = () => [...document.getElementById("recordings").tBodies].filter((body) => !body.hidden);
+  const bodies = document.getElementById("recordings").tBodies;
+  const visible = () => [...bodies].filter((body) => !body.hidden);
   const set = (name, value) => {
     form.elements[name].value = value;
     form.dispatchEvent(new Event("input", { bubbles: true }));
@@ -56,7 +57,8 @@ PROBE = """
   seen.wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
   return seen;
 })().catch((error) => ({ errors: [String(error)] }))
-  .then((seen) => fetch("ADDRESS", { method: "POST", mode: "no-cors", body: JSON.stringify(seen) }));
+  .then((seen) => JSON.stringify(seen))
+  .then((body) => fetch("ADDRESS", { method: "POST", mode: "no-cors", body }));
 </script>
 """
 
@@ -108,9 +110,18 @@ def opened(page: Path, folder: Path, width: int) -> tuple[dict[str, Any], str]:
     program = browser()
     with listener() as (address, posts), (folder / "stderr").open("wb") as stderr:
         (folder / "page.html").write_text(probed(page, address), encoding="utf-8")
-        command = [program, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder / 'profile'}",
-                   f"--window-size={width},900", "--autoplay-policy=no-user-gesture-required", "--enable-logging=stderr",
-                   "--remote-debugging-port=0", (folder / "page.html").as_uri()]  # fmt: skip
+        command = [
+            program,
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            f"--user-data-dir={folder / 'profile'}",
+            f"--window-size={width},900",
+            "--autoplay-policy=no-user-gesture-required",
+            "--enable-logging=stderr",
+            "--remote-debugging-port=0",
+            (folder / "page.html").as_uri(),
+        ]
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=stderr) as running:
             try:
                 seen = posts.get(timeout=120)

@@ -140,7 +140,7 @@ def _validation_part(
     seed: int,
     name: str,
 ) -> tuple[Bool[np.ndarray, " R"], str]:
-    """Which rows validate, and what they do not share with the others: a group or a recording."""
+    """Mask of the rows that validate, and what they do not share: a group or a recording."""
     for keys, val_by in ((groups, "group"), (np.arange(len(groups)), "recording")):
         _, key_of_row = np.unique(keys, return_inverse=True)
         counts = _class_counts(key_of_row, is_leak, int(key_of_row.max()) + 1)

@@ -62,7 +62,7 @@ def _logistic_scores(
 def duplicates(
     traits: Traits, train: Int[np.ndarray, " A"], test: Int[np.ndarray, " B"]
 ) -> Bool[np.ndarray, " B"]:
-    """Which of the rows `test` have the sound of one of the rows `train`, at any level."""
+    """Mask of the rows `test` with the sound of one of the rows `train`, at any level."""
     copies = same_spectrum(traits.spectrum[train], traits.spectrum[test])
     if traits.content is not None:
         copies |= np.isin(traits.content[test], traits.content[train])

@@ -27,7 +27,7 @@ SAME_DB = 0.05
 
 
 def is_trivial(name: str) -> bool:
-    """Whether no leak detector should need this; logistic regression is an honest model."""
+    """True for what no leak detector should need; logistic regression is an honest model."""
     return name not in (LOGISTIC, PRIOR)
 
 
@@ -156,7 +156,7 @@ def _shown(network: Mapping[str, Any]) -> str:
 def same_spectrum(
     reference: Float[np.ndarray, "A M"], others: Float[np.ndarray, "B M"]
 ) -> Bool[np.ndarray, " B"]:
-    """Which of `others` have the mean level-free spectrum (the sound) of one of `reference`."""
+    """Mask of `others` with the mean level-free spectrum (the sound) of one of `reference`."""
     same = np.zeros(len(others), bool)
     order = np.argsort(reference[:, 0], kind="stable")
     first = reference[order, 0]

@@ -57,7 +57,7 @@ class Logistic:
 def fit_logistic(
     features: Float[np.ndarray, "N M"], is_leak: Bool[np.ndarray, " N"], c: float = 1.0
 ) -> Logistic:
-    """Minimise sum(cross-entropy) + |coef|^2 / (2 c) on standardised features, the intercept free."""
+    """Minimise sum(cross-entropy) + |coef|^2 / (2 c) on standardised features; intercept free."""
     x = features.astype(np.float64)
     mean, deviation = x.mean(0), x.std(0)
     deviation = np.where(deviation > 1e-9, deviation, 1.0)

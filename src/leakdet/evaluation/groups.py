@@ -114,7 +114,7 @@ def _worst(columns: Mapping[str, list[dict[str, Any]]]) -> dict[str, Any] | None
 
 
 def _exceeds(hits: int, n: int, other_hits: int, other_n: int, level: float) -> bool:
-    """Whether the first share is larger: Newcombe's interval of the difference lies above 0."""
+    """True if the first share is larger: Newcombe's interval of the difference lies above 0."""
     first, second = wilson(hits, n, level), wilson(other_hits, other_n, level)
     if first is None or second is None:
         return False

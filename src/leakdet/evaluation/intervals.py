@@ -122,7 +122,7 @@ def bootstrap_intervals(
         return intervals | {"note": f"no interval can be drawn from {plan.units} {plan.name}"}
     blocks = []
     for weights in plan.draws(len(scores), replicates, seed):
-        # Without groups all rows are drawn alike, so the weights need not be sorted as the rows are.
+        # Without groups all rows are drawn alike, so the weights need no sorting.
         rows = score_set(ranking, threshold, weights)
         blocks.append({key: RATES[key](rows) for key in keys})
     lost = []
@@ -141,7 +141,7 @@ def _percentile_interval(values: np.ndarray) -> list[float] | None:
 
 
 def _lost(key: str, values: np.ndarray) -> list[str]:
-    """How many replicates leave a metric undefined, if any."""
+    """Count the replicates that leave a metric undefined, if any."""
     count = int(np.isnan(values).sum())
     return [f"{key} in {count}"] if count else []
 

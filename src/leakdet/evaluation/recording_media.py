@@ -29,7 +29,7 @@ def texts_or_none(split: StoreSplit, dataset: str) -> Shaped[np.ndarray, " R"] |
 def window_starts_s(
     split: StoreSplit, durations_s: Float[np.ndarray, " R"]
 ) -> Float[np.ndarray, " W"] | None:
-    """Where each window starts in its recording; None without the store's signal settings."""
+    """Start of each window in its recording; None without the store's signal settings."""
     signal = split.signal
     if signal is None:
         return None

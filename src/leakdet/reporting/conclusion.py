@@ -112,12 +112,13 @@ def expectation(table: Mapping[str, Any]) -> str | None:
         return None
     return (
         f"At places like these, expect it to find {percent_range(recall)} of the leaks and to "
-        f"raise a false alarm at {percent_range(fpr)} of the places without one (95\u00a0% intervals)."
+        f"raise a false alarm at {percent_range(fpr)} of the places without one "
+        "(95\u00a0% intervals)."
     )
 
 
 def cautions(split: str, table: Mapping[str, Any], metrics: Mapping[str, Any]) -> list[str]:
-    """What to know before relying on the numbers, most important first."""
+    """Sentences on the limits of the numbers, most important first."""
     rule = metrics["decision_rule"] or {}
     group_by = metrics["group_by"]
     audit = metrics.get("audit") or {}

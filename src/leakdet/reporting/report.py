@@ -150,8 +150,8 @@ def _figures(material: ReportInput) -> list[tuple[str, str, str]]:
         drawn.append(
             (
                 "Calibration",
-                "Of recordings with a predicted leak probability of 80\u00a0%, 80\u00a0% should have "
-                "a leak. Bars are 95\u00a0% intervals.",
+                "Of recordings with a predicted leak probability of 80\u00a0%, 80\u00a0% should "
+                "have a leak. Bars are 95\u00a0% intervals.",
                 figures.reliability_figure(curves["reliability"]),
             )
         )

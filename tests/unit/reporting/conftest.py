@@ -31,7 +31,7 @@ def media() -> RecordingMedia:
 
 @pytest.fixture
 def scored() -> Callable[..., ScoredRecordings]:
-    """`scored(n=40, gap=0.3, …)`: every second recording a leak, which scores `gap` higher on average."""
+    """`scored(n=40, gap=0.3, …)`: every second recording a leak, scoring `gap` higher."""
 
     def make(
         n: int = 40,
