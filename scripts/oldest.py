@@ -1,4 +1,4 @@
-"""Print the lower bound of every direct dependency as `name==version`: constraints for `make oldest`."""
+"""Print the lower bounds of all direct dependencies as constraints, for `make oldest`."""
 
 import tomllib
 from pathlib import Path

@@ -192,7 +192,7 @@ PLANTED_SIGNAL = SignalConfig(
 
 @dataclass
 class Planted:
-    """A recording for `write_store`: noise, `level_db` louder, its upper bands by `bump_db` more."""
+    """A recording for `write_store`: noise, `level_db` louder, its upper bands by `bump_db` too."""
 
     label: str
     seed: int

@@ -1,4 +1,4 @@
-"""The Python API: docs/api.md does what it says, names load lazily, and a type checker sees them."""
+"""The Python API: docs/api.md runs, names load lazily, and a type checker knows them."""
 
 import logging
 import re

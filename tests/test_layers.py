@@ -1,4 +1,4 @@
-"""The layout of the package, read from its source: imports, names, sizes, and tests that mirror it."""
+"""The layout of the package, read from its source: imports, names, sizes, mirrored tests."""
 
 import ast
 import graphlib
@@ -214,9 +214,9 @@ def test_the_check_passes_a_good_module(module: str, source: str) -> None:
 
 
 def import_cycle(sources: dict[str, str]) -> list[str]:
-    """A circle of modules that import each other, be it lazily or under TYPE_CHECKING; empty if none.
+    """Modules that import each other in a circle, lazily or for TYPE_CHECKING too; empty if none.
 
-    The package itself is left out: importing any module runs it, and it names its public modules lazily.
+    The package itself is left out, because it only names public modules and loads them lazily.
     """
     graph: dict[str, set[str]] = {}
     for module, source in sources.items():

@@ -33,7 +33,8 @@ audio, folder = sys.argv[1], Path(sys.argv[2])
 def build(out):
     child = os.fork()
     if child == 0:
-        build_store(BuildConfig(source=audio, out=str(out), split=SplitConfig(ratios=[0.5, 0.25, 0.25])))
+        split = SplitConfig(ratios=[0.5, 0.25, 0.25])
+        build_store(BuildConfig(source=audio, out=str(out), split=split))
         os._exit(0)
     return child
 

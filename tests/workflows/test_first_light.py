@@ -1,4 +1,4 @@
-"""From audio to verdicts through the doors: build, train, evaluate, predict, outside the checkout."""
+"""From audio to verdicts by commands: build, train, evaluate, predict, outside the checkout."""
 
 import csv
 import json

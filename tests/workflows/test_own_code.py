@@ -1,4 +1,4 @@
-"""A network and a loss of a person's own, from a package outside leakdet: train, evaluate, predict, train on."""
+"""A custom network and loss from a package outside leakdet: train, evaluate, predict, init_from."""
 
 import sys
 from collections.abc import Iterator
@@ -53,7 +53,7 @@ def write_package(folder: Path) -> None:
 
 @contextmanager
 def forgotten_afterwards() -> Iterator[None]:
-    """Forget the package and where it lies, as if what follows ran in another process."""
+    """Remove the package from sys.modules and sys.path, as if what follows were another process."""
     path = list(sys.path)
     yield
     sys.path[:] = path
@@ -63,14 +63,14 @@ def forgotten_afterwards() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def own_run(demo_store: Path, tmp_path_factory: pytest.TempPathFactory, door) -> Path:
-    """The folder of a run whose network and loss lie in the folder that it was started in."""
+    """The folder of a run whose network and loss are in the folder it was started in."""
     folder = tmp_path_factory.mktemp("own")
     write_package(folder)
     with forgotten_afterwards():
-        done = door(
+        result = door(
             "train", *SMOKE, *OWN, f"data.store={demo_store}", "hydra.run.dir=run", cwd=folder
         )
-    assert done.returncode == 0, done.stderr
+    assert result.returncode == 0, result.stderr
     return folder / "run"
 
 
@@ -91,7 +91,7 @@ def test_the_model_file_names_the_network_and_its_settings(
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "checkpoints/best_f1.ckpt"])
-def test_predict_loads_it_only_where_it_is_trusted(
+def test_predict_loads_the_network_only_if_it_is_trusted(
     own_run: Path, demo_store: Path, door, tmp_path: Path, name: str
 ):
     command = ("predict", own_run / name, demo_store / "audio", "--out", "rows.csv")
@@ -111,19 +111,19 @@ def test_predict_loads_it_only_where_it_is_trusted(
     assert (own_run.parent / "rows.csv").exists()
 
 
-def test_evaluate_takes_two_models_and_a_name_for_each(
+def test_evaluate_takes_two_models_and_several_trusted_networks(
     own_run: Path, trained, demo_store: Path, door
 ):
     models = (own_run / "model.safetensors", trained.model)
-    done = door("evaluate", *models, demo_store, cwd=own_run.parent)
-    assert done.returncode == 2
-    assert f"--trust-network {TRUST} " in done.stderr
+    result = door("evaluate", *models, demo_store, cwd=own_run.parent)
+    assert result.returncode == 2
+    assert f"--trust-network {TRUST} " in result.stderr
     trust = ("--trust-network", "other:Net", "--trust-network", TRUST)
-    done = door("evaluate", *models, demo_store, *trust, cwd=own_run.parent)
-    assert done.returncode == 0, done.stderr
+    result = door("evaluate", *models, demo_store, *trust, cwd=own_run.parent)
+    assert result.returncode == 0, result.stderr
 
 
-def test_a_training_goes_on_from_it_where_the_command_names_it(
+def test_a_warm_start_needs_the_name_of_the_network(
     own_run: Path, demo_store: Path, door, tmp_path: Path
 ):
     command = ("train", *SMOKE, f"data.store={demo_store}", "trainer.max_epochs=1")
@@ -132,8 +132,8 @@ def test_a_training_goes_on_from_it_where_the_command_names_it(
     assert refused.returncode == 2
     assert f"network.name={TRUST}" in refused.stderr
     assert "my_package" not in sys.modules
-    done = door(*command, *OWN, start, f"hydra.run.dir={tmp_path / 'on'}", cwd=own_run.parent)
-    assert done.returncode == 0, done.stderr
+    result = door(*command, *OWN, start, f"hydra.run.dir={tmp_path / 'on'}", cwd=own_run.parent)
+    assert result.returncode == 0, result.stderr
 
 
 @pytest.mark.parametrize(
@@ -145,10 +145,10 @@ def test_a_training_goes_on_from_it_where_the_command_names_it(
         ("loss.extra.pover=2", "unexpected keyword argument 'pover'"),
     ],
 )
-def test_a_slip_ends_the_run_before_any_work(
+def test_a_misspelt_name_or_setting_fails_before_any_work(
     own_run: Path, door, tmp_path: Path, override: str, message: str
 ):
     run = ("hydra.run.dir=slip", "data.store=no-such-store")
-    done = door("train", *SMOKE, *OWN, override, *run, cwd=own_run.parent)
-    assert done.returncode == 2
-    assert message in done.stderr
+    result = door("train", *SMOKE, *OWN, override, *run, cwd=own_run.parent)
+    assert result.returncode == 2
+    assert message in result.stderr

@@ -22,22 +22,26 @@ folder, recordings = Path(sys.argv[1]), int(sys.argv[2])
 signal, windows = SignalConfig(fmax_hz=8000), 80
 mel = np.zeros((windows, *signal.mel_shape), np.float16)
 with h5py.File(folder / "train.h5", "w") as file:
-    file.attrs.update({"schema_version": 1, "signal": json.dumps(asdict(signal)), "leak_label": "LEAK",
-                       "label_names": json.dumps(["LEAK", "NORMAL"])})
+    file.attrs["schema_version"] = 1
+    file.attrs["signal"] = json.dumps(asdict(signal))
+    file.attrs["label_names"] = json.dumps(["LEAK", "NORMAL"])
+    file.attrs["leak_label"] = "LEAK"
     data = file.create_dataset("mel", (recordings * windows, *signal.mel_shape), np.float16)
     for row in range(recordings):
         data[row * windows : (row + 1) * windows] = mel
     file["recording_offsets"] = np.arange(recordings + 1) * windows
     file["label_id"] = np.arange(recordings) % 2
     file["mel_crc32"] = np.full(recordings, zlib.crc32(mel.tobytes()), np.uint32)
-    file.create_dataset("recording_id", data=[str(row) for row in range(recordings)], dtype=h5py.string_dtype())
+    names = [str(row) for row in range(recordings)]
+    file.create_dataset("recording_id", data=names, dtype=h5py.string_dtype())
 
 def peak_kib():
     fields = dict(line.split(":") for line in Path("/proc/self/status").read_text().splitlines())
     return int(fields["VmHWM"].split()[0])
 
 split = open_any_split(folder, "train")
-stream = StreamLoader(SplitSamples(split, split.label_id, "window"), DataConfig(batch_size=512, buffer_mb=16), 0)
+data = DataConfig(batch_size=512, buffer_mb=16)
+stream = StreamLoader(SplitSamples(split, split.label_id, "window"), data, 0)
 peaks, samples = [], 0
 for epoch in range(3):
     samples += sum(len(batch.class_id) for batch in stream.batches(epoch))

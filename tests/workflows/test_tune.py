@@ -1,4 +1,4 @@
-"""`tune`: workers in parallel, kill -9, Ctrl-C, the result, and the winner trained again by `train`."""
+"""`tune`: parallel workers, kill -9, Ctrl-C, the result, and its winner in `train`."""
 
 import json
 import os

@@ -22,10 +22,9 @@ from leakdet.config import BuildConfig, SignalConfig, SplitConfig
 from leakdet.storage.store import open_split
 from leakdet.training.checkpoint_io import read_checkpoint
 
-RUN = (
-    "experiment=smoke", "logger=none", "trainer.enable_progress_bar=false", "trainer.max_epochs=1", "hydra.run.dir=run",
-    "optimizer.lr=0", "optimizer.min_lr=0", "data.batch_size=16", "augment.eq_db=0",
-)  # fmt: skip
+RUN = ("experiment=smoke", "logger=none", "trainer.enable_progress_bar=false")
+RUN += ("trainer.max_epochs=1", "hydra.run.dir=run", "data.batch_size=16", "augment.eq_db=0")
+RUN += ("optimizer.lr=0", "optimizer.min_lr=0")
 
 
 @pytest.fixture(scope="module")
@@ -114,8 +113,8 @@ def main():  # imports happen here: worker processes import this file too, and n
 
     store, residency, workers = sys.argv[1:]
     data = DataConfig(store=store, residency=residency, workers=int(workers), batch_size=7)
-    trainer = {"accelerator": "cpu", "devices": 2, "strategy": "ddp", "max_epochs": 2, "enable_progress_bar": False,
-               "enable_model_summary": False, "log_every_n_steps": 1}
+    trainer = {"accelerator": "cpu", "devices": 2, "strategy": "ddp", "max_epochs": 2}
+    trainer |= {"enable_progress_bar": False, "enable_model_summary": False, "log_every_n_steps": 1}
     config = TrainConfig(data=data, trainer=trainer)
     fit(config, LeakDataModule(config, Path(store)), Path("run"), [Watch()])
 
@@ -187,7 +186,7 @@ def started(folder: Path, *arguments: str) -> subprocess.Popen[str]:
 
 @pytest.mark.slow
 def test_two_processes_stop_resume_and_end_together(demo_store: Path, tmp_path: Path) -> None:
-    """SIGTERM to the process that the user started; then a resumed run whose other rank is killed."""
+    """SIGTERM to the process that the user started; then a resumed run loses its other rank."""
     store = f"data.store={demo_store}"
     running = started(tmp_path, store)
     others = psutil.Process(running.pid).children()
