@@ -1,4 +1,4 @@
-"""How fast `build` hears, against real time and a plain librosa loop, and how much memory it takes.
+"""Speed of `build` against real time and a plain librosa loop, and its memory.
 
 `python scripts/bench_build.py [speed] [memory]`; writes its sections of docs/benchmarks.md.
 """
@@ -24,11 +24,11 @@ from leakdet.config import BuildConfig, SignalConfig
 
 RECORDINGS = 200
 SIGNAL = SignalConfig(fmax_hz=8000)
-NOTE = """Seconds of sound per second of one core, files in the page cache, best of seven in turn. `hear` is decoding,
-statistics, content hash and log-mel of every window; `build` adds reading headers, splitting and writing the store
-(verify=off). The librosa loop computes the same mel of the same files as one writes it first: `librosa.load`, then for each
-window `librosa.feature.melspectrogram`, which makes its filters anew each time; `tuned` makes them once and calls
-`librosa.stft`."""
+NOTE = """Seconds of sound per second of one core, files in the page cache, best of seven in turn.
+`extraction` is decoding, statistics, content hash and log-mel of every window; `build` adds reading
+headers, splitting and writing the store (verify=off). The librosa loop computes the same mel of the
+same files in the obvious way: `librosa.load`, then `librosa.feature.melspectrogram` per window,
+which makes its filters anew each time; `tuned` makes them once and calls `librosa.stft`."""
 
 
 def write_sounds(
@@ -47,7 +47,8 @@ def write_sounds(
     return paths
 
 
-def hear(paths: list[Path]) -> float:
+def extract(paths: list[Path]) -> float:
+    """Seconds for all files."""
     log_mel = LogMel(SIGNAL)
     began = time.perf_counter()
     for path in paths:
@@ -68,7 +69,7 @@ FRAMES: dict[str, Any] = {"n_fft": 1024, "hop_length": 512, "window": "hann", "c
 
 
 def librosa_loop(paths: list[Path], tuned: bool) -> float:
-    """Seconds for all files; the mel of the first is compared with ours before anything is timed."""
+    """Seconds for all files; the mel of the first is compared with ours first."""
     import librosa
 
     filters = librosa.filters.mel(sr=16000, n_fft=1024, dtype=np.float32, **FILTERS)
@@ -104,31 +105,35 @@ def speed() -> None:
     for name, rate_hz, suffix in (("16 kHz WAV", 16000, "wav"), ("48 kHz FLAC", 48000, "flac")):
         with tempfile.TemporaryDirectory() as folder:
             paths = write_sounds(Path(folder), rate_hz, suffix, [10.0] * RECORDINGS)
-            hear(paths[:5])
+            extract(paths[:5])
             sound_s = 10.0 * len(paths)
             rounds = [
                 (
-                    hear(paths),
+                    extract(paths),
                     build(Path(folder)),
                     librosa_loop(paths, False),
                     librosa_loop(paths, True),
                 )
                 for _ in range(7)
             ]
-            found, built, plain, tuned = (min(seconds) for seconds in zip(*rounds, strict=True))
+            extracted, built, plain, tuned = (min(times) for times in zip(*rounds, strict=True))
             rows.append(
                 {
-                    "source": name, "hear, × real time": sound_s / found, "build, × real time": sound_s / built,
-                    "librosa loop, × real time": sound_s / plain, "hear / librosa loop": plain / found,
-                    "tuned librosa loop, × real time": sound_s / tuned, "hear / tuned": tuned / found,
+                    "source": name,
+                    "extraction, × real time": sound_s / extracted,
+                    "build, × real time": sound_s / built,
+                    "librosa loop, × real time": sound_s / plain,
+                    "extraction / librosa loop": plain / extracted,
+                    "tuned librosa loop, × real time": sound_s / tuned,
+                    "extraction / tuned": tuned / extracted,
                 }
-            )  # fmt: skip
+            )
             print(rows[-1], flush=True)
     write_section("build", "Building a store", rows, NOTE)
 
 
 def memory() -> None:
-    """Peak memory must depend neither on how many recordings there are nor on how long one is."""
+    """Peak memory, which must depend neither on the number of recordings nor on their length."""
     rows: list[dict[str, Any]] = []
     for title, durations_s in (
         ("10 of 10 s", [10.0] * 10),
@@ -141,7 +146,7 @@ def memory() -> None:
         row = {"recordings": title, "their mel [MiB]": 2 * numbers / 2**20, "peak [MiB]": peak}
         rows.append(row | {"times": peak / first})
         print(rows[-1], flush=True)
-    note = "Resident memory of the whole process at its peak, verification of a sample included, on all cores."
+    note = "Peak resident memory of the process, with verification of a sample, on all cores."
     write_section("build_memory", "Memory of a build", rows, note)
 
 
@@ -156,7 +161,7 @@ def peak_mib(durations_s: Sequence[float]) -> float:
 
 def peak_of(folder: Path) -> None:
     build_store(BuildConfig(source=str(folder / "audio"), out=str(folder / "store")))
-    # not getrusage, which tells the peak of the process that started this one where that is larger
+    # not getrusage: it gives the peak of the parent process where that is larger
     lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     print(next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024)
 

@@ -1,4 +1,7 @@
-"""How fast windows reach the network, against a Dataset read item by item: the section `data` of docs/benchmarks.md."""
+"""How fast windows reach the network, against a Dataset that reads item by item.
+
+`python scripts/bench_data.py [--dry-run]`; writes the section `data` of docs/benchmarks.md.
+"""
 
 import argparse
 import multiprocessing
@@ -30,13 +33,15 @@ from stores import FIELD, write_ailh_store, write_store
 SLAB_BYTES = 32 << 20  # of a sequential read: half of data.buffer_mb, as a stream reads
 SECONDS = 3.0  # of one measurement, at most
 ROUNDS = 7
-NOTE = """Batch after batch into the training process, file in the page cache, without a network; medians of seven epochs.
-All quantities of a row are measured in turn, in a process of their own that keeps freed memory, as a training on a CPU does.
-`times`: samples per second against a map-style `Dataset` that reads an item with h5py, in a `DataLoader` with 2 workers,
-measured before and after. `of index_select`: share of a bare `torch.index_select` of batches of the same size in random order
-from the same tensor, on two threads. `of sequential`: share of an h5py read of the whole file in slabs of 32 MB, unshuffled.
-`wait`: share of an epoch of the default network that passes waiting for data. Times of a batch in ms. `AILH`: the same windows
-in an AILH file. `memory`: resident memory of two worker processes after the fifth epoch, against that after the first."""
+NOTE = """Batch after batch into the training process, file in the page cache, no network; medians of
+seven epochs. All quantities of a row are measured in turn, in a process of their own that keeps
+freed memory, as a training on a CPU does. `times`: samples per second against a map-style `Dataset`
+that reads an item with h5py, in a `DataLoader` with 2 workers, measured before and after.
+`of index_select`: share of a bare `torch.index_select` of batches of the same size in random order
+from the same tensor, on two threads. `of sequential`: share of an h5py read of the whole file in
+slabs of 32 MB, unshuffled. `wait`: share of an epoch of the default network spent waiting for data.
+Times of a batch in ms. `AILH`: the same windows in a file of AILH. `memory`: resident memory of two
+worker processes after the fifth epoch, against that after the first."""
 
 
 class PerItem(Dataset[tuple[torch.Tensor, int]]):
@@ -116,11 +121,8 @@ def in_own_process(measure: Callable[..., Any], *arguments: Any) -> Any:
         return process.submit(measure, *arguments).result()
 
 
-# ------------------------------------------------------------------------------------------------ rows
-
-
 def compared(folder: Path, store: Path, unit: str, batch_size: int) -> Iterator[dict[str, Any]]:
-    """The loaders on `store` against items of `folder`, measured before and after: the machine may have changed."""
+    """The loaders on `store` against items of `folder`, which are measured before and after."""
     samples = samples_of(folder, unit)
     before = per_item_rate(folder, samples, batch_size)
     rows = {
@@ -175,14 +177,15 @@ def waiting(folder: Path, residency: str) -> dict[str, Any]:
         batch = next(batches)
         waits.append(time.perf_counter() - before)
         output = network(batch.mel.float())
-        torch.nn.functional.cross_entropy(output.class_logits, batch.class_id).backward()  # type: ignore[no-untyped-call]
+        loss = torch.nn.functional.cross_entropy(output.class_logits, batch.class_id)
+        loss.backward()  # type: ignore[no-untyped-call]
     share = sum(waits) / (time.perf_counter() - began)
     head = {"samples": "window", "batch": 512, "residency": f"{residency}, default network"}
     return {**head, "wait": share, **batch_times(waits)}
 
 
 def worker_memory(folder: Path) -> dict[str, Any]:
-    """Resident memory of the worker processes of a stream, after its fifth epoch against after its first."""
+    """Resident memory of a stream's workers after the fifth epoch, against after the first."""
     loader = StreamLoader(samples_of(folder, "window"), DataConfig(batch_size=512, workers=2), 0)
     resident_bytes = []
     for epoch in range(5):

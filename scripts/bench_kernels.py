@@ -1,4 +1,4 @@
-"""Samples per second of the networks by themselves: kernels that fit one frame, memory formats, dropout, bf16, determinism.
+"""Samples per second of the networks by themselves: kernels, memory formats, dropout, bf16.
 
 `python scripts/bench_kernels.py [kernels] [options]`; writes its sections of docs/benchmarks.md.
 """
@@ -19,13 +19,13 @@ from leakdet.training.malloc import keep_freed_memory
 
 FITTING, THREE = "fitting [samples/s]", "3x3 [samples/s]"
 LAYOUTS = {
-    "channels first, as the predecessor": torch.contiguous_format,
+    "channels first, as in AILH": torch.contiguous_format,
     "channels last, as shipped": torch.channels_last,
 }
 
 
 def kernels() -> None:
-    """Kernels that fit one frame against the predecessor's 3x3 ones, in the predecessor's memory format and in ours."""
+    """Kernels that fit one frame against the 3x3 ones of AILH, in both memory formats."""
     keep_freed_memory()
     mel = torch.randn(512, 1, 64, 1)
     rows: list[dict[str, Any]] = []
@@ -34,14 +34,14 @@ def kernels() -> None:
         for network in (fitting_one, three):
             network.to(memory_format=memory_format)  # type: ignore[call-overload]
         for what, timed in (("training step", training_rate), ("inference", inference_rate)):
-            found = [(timed(fitting_one, mel), timed(three, mel)) for _ in range(12)][2:]
-            fitted, wide = (statistics.median(pair[index] for pair in found) for index in (0, 1))
+            pairs = [(timed(fitting_one, mel), timed(three, mel)) for _ in range(12)][2:]
+            fitted, wide = (statistics.median(rates) for rates in zip(*pairs, strict=True))
             rates = {FITTING: fitted, THREE: wide, "ratio": fitted / wide}
             rows.append({"what": what, "memory format": layout, **rates})
             print(rows[-1], flush=True)
     first, last = rows[:2], rows[2:]
-    for as_it_was, as_shipped in zip(first, last, strict=True):
-        rates = {name: row[name] for row, name in ((as_shipped, FITTING), (as_it_was, THREE))}
+    for as_in_ailh, as_shipped in zip(first, last, strict=True):
+        rates = {name: row[name] for row, name in ((as_shipped, FITTING), (as_in_ailh, THREE))}
         formats = "last (fitting) against first (3x3)"
         rows.append(
             {
@@ -51,8 +51,8 @@ def kernels() -> None:
                 "ratio": rates[FITTING] / rates[THREE],
             }
         )
-    note = """`dual_head` on segments of one frame, batch 512; in turn, median of 10. The last two rows compare the network as
-it is shipped with the predecessor's."""
+    note = """`dual_head` on segments of one frame, batch 512; in turn, median of 10. The last two
+rows compare the network as it is shipped with that of AILH."""
     write_section("train_kernels", "Kernels that fit one frame", rows, note)
 
 
@@ -61,7 +61,7 @@ def one_frame_network() -> Network:
 
 
 def widened(network: Network) -> Network:
-    """3x3 kernels on one column, as the predecessor had them."""
+    """3x3 kernels on one column, as in AILH."""
     for name in ("conv1", "conv2", "conv3"):
         old = getattr(network, name)
         setattr(network, name, nn.Conv2d(old.in_channels, old.out_channels, 3, padding=1))
@@ -86,7 +86,7 @@ def inference_rate(network: nn.Module, mel: torch.Tensor) -> float:
 
 
 def options() -> None:
-    """What bf16, channels-last, our dropout and deterministic algorithms cost or give on this machine."""
+    """Speed of bf16, channels-last, our dropout and deterministic algorithms on this machine."""
     keep_freed_memory()
     rows = []
     for title, network, shape, size in (
@@ -103,17 +103,17 @@ def options() -> None:
         plain = make_network(network, shape, 2)
         first = make_network(network, shape, 2)
         first.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
-        drawn_singly = make_network(network, shape, 2)
-        drawn_singly.dropout = nn.Dropout(network.dropout)
+        torch_dropout = make_network(network, shape, 2)
+        torch_dropout.dropout = nn.Dropout(network.dropout)
         variants: dict[str, Callable[[], float]] = {
             "float32": partial(training_rate, plain, mel),
             "channels first": partial(training_rate, first, mel),
-            "torch's dropout": partial(training_rate, drawn_singly, mel),
+            "torch's dropout": partial(training_rate, torch_dropout, mel),
             "bf16": partial(in_bf16, plain, mel),
             "deterministic": partial(deterministically, plain, mel),
         }
-        found = [{name: timed() for name, timed in variants.items()} for _ in range(10)][2:]
-        rates = {name: statistics.median(row[name] for row in found) for name in variants}
+        rounds = [{name: timed() for name, timed in variants.items()} for _ in range(10)][2:]
+        rates = {name: statistics.median(row[name] for row in rounds) for name in variants}
         ratio = {
             f"{name}, times": rate / rates["float32"]
             for name, rate in rates.items()
@@ -121,8 +121,9 @@ def options() -> None:
         }
         rows.append({"what": title, "float32 [samples/s]": rates["float32"], **ratio})
         print(rows[-1], flush=True)
-    note = """Samples per second of forward and backward passes, in turn, median of 8; above 1 is faster.
-The networks keep the weights of their convolutions channels-last and draw what dropout drops four at a time."""
+    note = """Samples per second of forward and backward passes, in turn, median of 8; above 1 is
+faster. The networks keep convolution weights channels-last and draw dropout masks four elements at
+a time."""
     title = "Channels-last, dropout, bf16 and deterministic algorithms on this processor"
     write_section("train_options", title, rows, note)
 

@@ -1,4 +1,4 @@
-"""The page of measurements: each bench script merges its section into docs/benchmarks.json and renders docs/benchmarks.md."""
+"""The page of measurements: each script merges its section and renders docs/benchmarks.md."""
 
 import json
 import os
@@ -14,8 +14,8 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 LIBRARIES = ("torch", "lightning", "numpy", "h5py", "soundfile", "soxr", "librosa", "optuna")
 HEAD = """# Measurements
 
-Written by `make bench` (the scripts are `scripts/bench_*.py`); the same numbers are in `benchmarks.json`. Compare ratios:
-absolute figures are this machine's. Each section names the machine that it was measured on.
+Written by `make bench` (the scripts are `scripts/bench_*.py`); the same numbers are in
+`benchmarks.json`. Compare ratios: absolute figures are those of the machine that a section names.
 """
 
 
@@ -26,7 +26,7 @@ def run_sections(sections: Mapping[str, Callable[[], None]]) -> None:
 
 
 def write_section(name: str, title: str, rows: Sequence[Mapping[str, Any]], note: str = "") -> None:
-    """Replace the section `name` on the page and in the JSON file; the other sections stay as they are.
+    """Replace the section `name` on the page and in the JSON file.
 
     `rows` become a table whose columns are their keys, in the order in which they first appear.
     """
@@ -47,7 +47,7 @@ def write_section(name: str, title: str, rows: Sequence[Mapping[str, Any]], note
 
 
 def machine() -> dict[str, Any]:
-    """What a reader needs to compare: processor, cores, memory, accelerator, libraries. Never a name or a path."""
+    """Processor, cores, memory, accelerator and libraries; never a name or a path."""
     described: dict[str, Any] = {
         "processor": _processor(),
         "cores": len(os.sched_getaffinity(0)),

@@ -19,9 +19,21 @@ def write_store(folder: Path, recordings: int, windows: int, name: str = "train"
     writer = SplitWriter(folder, name, FIELD)
     for number, mel in enumerate(_recordings(recordings, windows)):
         row = RecordingRow(
-            f"{name}{number}", f"{name}{number}.wav", "LEAK" if number % 2 else "NORMAL", {}, 1.0, f"{name}{number}",
-            windows / 2, 16000, -40.0, 0.0, 0.0, [], windows, 0,
-        )  # fmt: skip
+            recording_id=f"{name}{number}",
+            path=f"{name}{number}.wav",
+            label="LEAK" if number % 2 else "NORMAL",
+            groups={},
+            weight=1.0,
+            content_sha256=f"{name}{number}",
+            duration_s=windows / 2,
+            source_rate_hz=16000,
+            rms_dbfs=-40.0,
+            dc_offset=0.0,
+            clipped_fraction=0.0,
+            flags=[],
+            windows=windows,
+            mel_crc32=0,
+        )
         writer.add(row, io.BytesIO(mel.tobytes()), None)
     writer.write(folder / f"{name}.h5", ["LEAK", "NORMAL"], "LEAK")
 

@@ -38,7 +38,7 @@ def write_split(
     prefix: str | None = None,
     **extra: Any,
 ) -> None:
-    """One HDF5 file of recordings with `windows` windows each; window w, segment s holds the number w·S + s."""
+    """One HDF5 file of recordings of so many `windows`; segment s of window w holds w·S + s."""
     count = sum(windows)
     numbers = (first_window * S + np.arange(count * S)).reshape(count, S, 1, 1)
     mel = np.broadcast_to(numbers, (count, S, M, 1)).astype(np.float16)

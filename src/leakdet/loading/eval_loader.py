@@ -14,10 +14,10 @@ WINDOWS = 2048  # in a batch: affects memory, never a number
 
 
 class EvalLoader:
-    """Every recording of this rank's share once, windows in order: none is counted on two ranks.
+    """The recordings of this rank, windows in order. Every recording is on exactly one rank.
 
-    All ranks have the same number of batches: a network with buffers synchronises them at each one,
-    and a rank without would leave the others waiting for ever.
+    All ranks have the same number of batches: a network with buffers synchronises them at each
+    batch, and a rank without one would leave the others waiting for ever.
 
     Raises:
         InputError: there are fewer recordings than processes.
@@ -26,12 +26,12 @@ class EvalLoader:
     def __init__(
         self, samples: SplitSamples, memory: InMemorySamples | None, rank: int = 0, world: int = 1
     ) -> None:
-        self._source = memory or samples
+        self._source = samples if memory is None else memory
         split = samples.split
         if split.recordings < world:
             raise InputError(
-                f"{split.files[0].parent}: {split.name} has {split.recordings} recordings for {world} "
-                "processes; each needs one. Use fewer trainer.devices."
+                f"{split.files[0].parent}: {split.name} has {split.recordings} recordings for "
+                f"{world} processes; each needs one. Use fewer trainer.devices."
             )
         first = recording_shares(split.windows_per_recording, world)
         start_of_rank = split.recording_offsets[first]
@@ -49,11 +49,14 @@ class EvalLoader:
 
 
 def recording_shares(windows: Int[np.ndarray, " R"], world: int) -> Int[np.ndarray, " bounds"]:
-    """First recording of each rank, and their number: whole recordings, at least one a rank, windows shared out evenly."""
+    """First recording of each rank, then the number of recordings; windows are shared out evenly.
+
+    Every rank gets at least one recording; there must be as many.
+    """
     starts = np.concatenate([[0], np.cumsum(windows)])
     shares = np.searchsorted(starts, np.arange(world + 1) * starts[-1] / world)
     for rank in range(1, world):
-        # at least one recording for this rank, and one for each of those after it
+        # at least one recording for this rank, and one for each rank after it
         least, most = shares[rank - 1] + 1, len(windows) - (world - rank)
         shares[rank] = min(max(shares[rank], least), most)
     shares[0], shares[-1] = 0, len(windows)

@@ -1,4 +1,4 @@
-"""Samples that stay in memory, the host's or the accelerator's: a batch is one gather."""
+"""Training batches from samples in the memory of the host or of an accelerator."""
 
 import warnings
 from collections.abc import Iterator
@@ -19,12 +19,13 @@ from leakdet.storage.store import StoreSplit
 
 
 class InMemorySamples:
-    """The samples of a split in memory, with the recording of each window and the class and weight of each recording.
+    """The samples of a split in memory.
 
-    Reading verifies every recording, so that a damaged file is found before epoch 0.
+    Every recording is verified while it is read, so that a damaged file is found before epoch 0.
 
     Raises:
-        InputError: a recording's checksum does not match, it holds NaN or infinite values, or its mel was never computed.
+        InputError: a recording's checksum does not match, it holds NaN or infinite values, or its
+            mel was never computed.
     """
 
     def __init__(self, samples: SplitSamples) -> None:
@@ -69,7 +70,7 @@ class InMemorySamples:
 
 
 def _windows(split: StoreSplit) -> Float16[Tensor, "W S M T"]:
-    """All windows: a memory map where the split is one uncompressed file, shared by all processes; otherwise a copy."""
+    """A memory map, shared by all processes, if the split is one uncompressed file; else a copy."""
     mapped = split.mel.mapped
     if mapped is None:
         return torch.from_numpy(split.read(0, split.windows))
@@ -91,13 +92,8 @@ class InMemoryLoader(TrainLoader):
 
     def batches(self, epoch: int, start: int = 0) -> Iterator[Batch]:
         """Batches `start`, start + 1, … of the epoch: every world-th sample of each."""
-        drawn = epoch_order(
-            self.samples.class_of_recording,
-            np.diff(self.samples.offsets),
-            self.data,
-            self.seed,
-            epoch,
-        )
+        classes, sizes = self.samples.class_of_recording, self.samples.size_of_recording
+        drawn = epoch_order(classes, sizes, self.data, self.seed, epoch)
         order = torch.from_numpy(drawn).to(self.memory.device)
         for low, high in pairwise(self.bounds[start:].tolist()):
             yield self.memory.take(order[low + self.rank : high : self.world])

@@ -1,4 +1,4 @@
-"""Where the windows are during training: on the accelerator, in the host's memory, or in the files."""
+"""Where the windows are during training: on the accelerator, in memory, or in the files."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class Residency:
 
 
 def choose_residency(wanted: str, data_bytes: int, trainer: Mapping[str, Any]) -> Residency:
-    """`wanted`, or under `auto` the fastest place where the data take at most half of the free memory.
+    """`wanted`, or under `auto` the fastest place of whose free memory the data take at most half.
 
     One process decides for its whole machine: another one would find less memory free later.
     """
@@ -69,7 +69,7 @@ def uses_cuda(trainer: Mapping[str, Any]) -> bool:
 
 
 def accelerator_free_bytes(trainer: Mapping[str, Any]) -> int | None:
-    """Free memory of the fullest CUDA device that training will use; None where it will use none."""
+    """Free memory of the fullest CUDA device that training will use; None if it uses none."""
     if not uses_cuda(trainer):
         return None
     devices, wanted = list(range(torch.cuda.device_count())), TrainerFlags.of(trainer).devices

@@ -1,4 +1,4 @@
-"""A split as samples of the network, numbered recording after recording, and how batches of them are made."""
+"""The samples of a split, numbered recording after recording, and batches of them."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,7 +15,7 @@ from leakdet.storage.store import StoreSplit
 
 
 class Batch(NamedTuple):
-    """Samples with their true class, their training weight and the row of their recording in the split."""
+    """Samples with their true class, training weight and recording (its row in the split)."""
 
     mel: Float16[Tensor, "B U M T"]
     class_id: Int[Tensor, " B"]
@@ -39,10 +39,12 @@ def take_into(
     table: Shaped[np.ndarray, "N *rest"],
     index: Int[np.ndarray, " B"],
 ) -> None:
-    """`out[:] = table[index]`, by NumPy: half the time of `index_select`, whose threads wait for each other.
+    """`out[:] = table[index]`, for valid indices.
 
-    Every index must be valid: `clip` spares a second copy of the rows, in which NumPy would check them.
+    `Tensor.index_select` would take twice as long, and far longer where other processes use the
+    cores: its threads wait for each other.
     """
+    # "clip" clips nothing here, but spares a second copy, in which NumPy would check the indices
     table.take(index, 0, out=out, mode="clip")
 
 
@@ -57,7 +59,7 @@ class SplitSamples:
 
     @property
     def pins(self) -> bool:
-        """Whether batches belong in pinned memory; not in a worker process, which sends them on."""
+        """Whether batches belong in pinned memory; a worker's, which are sent on, do not."""
         return self.for_accelerator and get_worker_info() is None
 
     @property
@@ -69,6 +71,11 @@ class SplitSamples:
     def shape(self) -> tuple[int, int, int]:
         """[U, M, T] of one sample."""
         return sample_shape(self.split.mel.shape[1:], self.unit)
+
+    @property
+    def size_of_recording(self) -> Int[np.ndarray, " R"]:
+        """Samples of each recording."""
+        return self.split.windows_per_recording * self.per_window
 
     @cached_property
     def offsets(self) -> Int[np.ndarray, " bounds"]:
@@ -84,12 +91,13 @@ class SplitSamples:
 
     def class_counts(self, classes: int = 0) -> Int[np.ndarray, " C"]:
         """Samples of each of `classes` classes, or of as many as occur."""
-        return np.bincount(self.class_of_recording, np.diff(self.offsets), classes).astype(np.int64)
+        counts = np.bincount(self.class_of_recording, self.size_of_recording, classes)
+        return counts.astype(np.int64)
 
     def mean_weights(self, classes: int = 0) -> Shaped[np.ndarray, " C"]:
         """Mean training weight of each class's samples; 1 for a class without samples."""
-        size = np.diff(self.offsets)
-        total = np.bincount(self.class_of_recording, size * self.weight_of_recording, classes)
+        weights = self.size_of_recording * self.weight_of_recording
+        total = np.bincount(self.class_of_recording, weights, classes)
         count = self.class_counts(classes)
         return np.where(count > 0, total / np.maximum(1, count), 1.0)
 

@@ -1,10 +1,9 @@
-"""Which samples an epoch draws, how often, in which order and batches: a function of (seed, epoch) alone."""
+"""Which samples an epoch draws, how often, in which order and batches, from (seed, epoch) alone."""
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from leakdet.config import DataConfig
-from leakdet.loading.permutation import Shuffle
 
 
 def epoch_draws(
@@ -46,30 +45,29 @@ def epoch_order(
     seed: int,
     epoch: int,
 ) -> Int[np.ndarray, " D"]:
-    """The epoch's samples in its order. The samples of a class come equally often, or differ by one.
+    """The samples of the epoch in its order; those of a class come equally often, or differ by one.
 
-    `size_of_recording` are its samples, which are numbered recording after recording.
+    Samples are numbered recording after recording; `size_of_recording` counts them.
     """
     rng = np.random.default_rng([seed, epoch])
     counts = np.bincount(class_of_recording, size_of_recording).astype(np.int64)
     draws = epoch_draws(counts, data, epoch)
-    order = Shuffle(int(draws.sum()), rng).at(np.arange(draws.sum()))
+    order = rng.permutation(int(draws.sum()))
     if (draws == counts).all():
         return order  # every sample once
     class_of_sample = np.repeat(class_of_recording, size_of_recording)
     drawn = []
     for number, count in enumerate(draws.tolist()):
-        members = np.flatnonzero(class_of_sample == number)
-        shuffled = members[Shuffle(len(members), rng).at(np.arange(len(members)))]
-        drawn.append(np.resize(shuffled, count))
+        members = rng.permutation(np.flatnonzero(class_of_sample == number))
+        drawn.append(np.resize(members, count))
     return np.asarray(np.concatenate(drawn)[order])
 
 
 def batch_bounds(samples: int, batch_size: int, world: int = 1) -> Int[np.ndarray, " bounds"]:
     """Bounds of the fewest batches of at most `batch_size`, whose sizes differ by one at most.
 
-    A tiny last batch would weigh as much as a full one in the optimiser; here there is none. No
-    batch is smaller than `world`: each process needs a part of it, or the others wait for ever.
+    There is no tiny last batch, which would weigh as much as a full one in the optimiser. No batch
+    is smaller than `world`: a process without a part of it would leave the others waiting for ever.
     """
     batches = min(-(-samples // batch_size), samples // world)
     return np.arange(batches + 1, dtype=np.int64) * samples // max(1, batches)

@@ -1,4 +1,4 @@
-"""Which recordings a process reads for its part of a streamed epoch, and how often each of their samples is drawn.
+"""Which recordings a process reads for its part of a streamed epoch, and what is drawn from them.
 
 An epoch is a sequence of draws: chunk after chunk in shuffled order, in each chunk the samples that
 the sampling draws. A part of the epoch is a range of this sequence, cut to the sample. All of it
@@ -20,7 +20,7 @@ CHUNK_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Stretch:
-    """Draws [skip, stop) of the recordings [first, last), which lie one after another in the files."""
+    """Draws [skip, stop) of the consecutive recordings [first, last)."""
 
     first: int
     last: int
@@ -31,9 +31,10 @@ class Stretch:
 class StreamPlan:
     """The draws of one epoch.
 
-    A class of n samples and d draws: its sample j is drawn floor((j + 1 + shift)·d/n) − floor((j + shift)·d/n)
-    times. These add up to d, differ by one at most and lie evenly over the class; `shift` moves with
-    the epoch, so that in time all samples are drawn.
+    Of a class of n samples and d draws, sample j is drawn
+    floor((j + 1 + shift)·d/n) − floor((j + shift)·d/n) times. These numbers add up to d, differ by
+    one at most and spread evenly over the class; `shift` is another one in each epoch, so that in
+    time all samples are drawn.
     """
 
     def __init__(self, samples: SplitSamples, data: DataConfig, seed: int, epoch: int) -> None:
@@ -44,7 +45,7 @@ class StreamPlan:
         self._shift = rng.integers(0, np.maximum(1, self._counts))
         # samples of a recording's class in the recordings before it
         self._place_in_class = np.zeros(samples.split.recordings, np.int64)
-        size = np.diff(samples.offsets)
+        size = samples.size_of_recording
         for number in range(len(self._counts)):
             members = np.flatnonzero(samples.class_of_recording == number)
             self._place_in_class[members] = np.cumsum(size[members]) - size[members]
@@ -56,13 +57,16 @@ class StreamPlan:
     def _draws_before(
         self, recording: Int[np.ndarray, " N"], sample: Int[np.ndarray, " N"]
     ) -> Int[np.ndarray, " N"]:
-        """Draws of a recording's class before the recording's `sample`-th sample, up to a constant of the class."""
+        """Draws of a class before the `sample`-th one of a recording, plus a constant."""
         class_id = self.samples.class_of_recording[recording]
         place = self._place_in_class[recording] + sample + self._shift[class_id]
         return np.asarray(place * self._draws[class_id] // self._counts[class_id])
 
     def drawn(self, stretch: Stretch) -> tuple[Int[np.ndarray, " D"], Int[np.ndarray, " D"]]:
-        """The samples that a stretch draws, counted from its first, and their recordings; one drawn twice is there twice."""
+        """The samples that a stretch draws, counted from its first, and their recordings.
+
+        A sample that is drawn twice comes twice.
+        """
         offsets = self.samples.offsets[stretch.first : stretch.last + 1]
         recording = np.repeat(np.arange(stretch.first, stretch.last), np.diff(offsets))
         sample = np.arange(offsets[0], offsets[-1]) - self.samples.offsets[recording]
@@ -71,19 +75,23 @@ class StreamPlan:
         return index, recording[index]
 
     def blocks(self, low: int, high: int) -> list[list[Stretch]]:
-        """The draws [low, high) of the epoch, as stretches that are shuffled together: what half of `buffer_mb` holds."""
+        """The draws [low, high) of the epoch, in blocks that half of `data.buffer_mb` holds."""
         most = self.data.buffer_mb * 10**6 / 2 / self.samples.split.mel.window_bytes
         blocks: list[list[Stretch]] = []
+        filled = 0
         for stretch in self._stretches(low, high):
-            if not blocks or self.windows([*blocks[-1], stretch]) > most:
+            windows = self.windows(stretch)
+            if not blocks or filled + windows > most:
                 blocks.append([])
+                filled = 0
             blocks[-1].append(stretch)
+            filled += windows
         return blocks
 
-    def windows(self, block: list[Stretch]) -> int:
-        """Windows of the recordings of a block."""
+    def windows(self, stretch: Stretch) -> int:
+        """Windows of the recordings of a stretch."""
         offsets = self.samples.split.recording_offsets
-        return sum(int(offsets[stretch.last] - offsets[stretch.first]) for stretch in block)
+        return int(offsets[stretch.last] - offsets[stretch.first])
 
     def _stretches(self, low: int, high: int) -> list[Stretch]:
         """The draws [low, high) of the epoch, chunk by chunk."""
@@ -103,7 +111,10 @@ class StreamPlan:
 def chunk_bounds(
     bytes_per_recording: Int[np.ndarray, " R"], chunk_bytes: int
 ) -> Int[np.ndarray, " bounds"]:
-    """First recording of each chunk, and their number: a chunk is one recording, or several that are smaller together."""
+    """First recording of each chunk, then the number of recordings.
+
+    A chunk is several recordings of about `chunk_bytes` together, or one that is larger.
+    """
     before = np.cumsum(bytes_per_recording) - bytes_per_recording
     first = np.flatnonzero(np.diff(before // chunk_bytes, prepend=-1))
     return np.append(first, len(bytes_per_recording)).astype(np.int64)

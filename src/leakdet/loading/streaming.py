@@ -1,7 +1,7 @@
-"""Training batches from a split that does not fit in memory: chunks of recordings, shuffled within a buffer.
+"""Training batches from a split that does not fit in memory.
 
-Each worker of each rank reads one part of the epoch. While the samples of one block are handed out,
-a thread reads the next. Worker processes start with this module.
+Each worker of each rank reads its part of the epoch block by block. While the samples of a block
+are handed out in shuffled order, a thread reads the next one. Worker processes start here.
 """
 
 import itertools
@@ -24,11 +24,10 @@ from leakdet.loading.sampling import share_sizes
 from leakdet.loading.stream_plan import StreamPlan, Stretch
 from leakdet.loading.train_loader import TrainLoader
 from leakdet.storage.integrity import check_recordings
-from leakdet.storage.mel_array import page_aligned
 
 
 class Block(NamedTuple):
-    """Recordings in memory, and which of their samples to hand out: in shuffled order, with the recording of each."""
+    """Recordings in memory, and samples of them in the order to hand out, with their recordings."""
 
     mel: Float16[np.ndarray, "N U M T"]
     order: Int[np.ndarray, " D"]
@@ -36,21 +35,14 @@ class Block(NamedTuple):
 
 
 class StreamReader(IterableDataset[Batch]):
-    """The batches that one process reads: those of a rank, or as one of its workers every workers-th of them."""
+    """The batches that one process reads: those of its rank; in a worker, every workers-th one."""
 
-    def __init__(
-        self,
-        samples: SplitSamples,
-        data: DataConfig,
-        seed: int,
-        bounds: Int[np.ndarray, " bounds"],
-        rank: int,
-        world: int,
-    ) -> None:
-        self.samples, self.data, self.seed = samples, data, seed
-        self.bounds, self.rank, self.world = bounds, rank, world
-        # epoch and first batch; shared, because persistent workers see no later change of attributes
-        self._position: Tensor = torch.zeros(2, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
+    def __init__(self, loader: TrainLoader) -> None:
+        self.samples, self.data, self.seed = loader.samples, loader.data, loader.seed
+        self.bounds, self.rank, self.world = loader.bounds, loader.rank, loader.world
+        # epoch and first batch, in shared memory: a worker's copy sees no other change
+        position = torch.zeros(2, dtype=torch.int64)
+        self._position: Tensor = position.share_memory_()  # type: ignore[no-untyped-call]
         self._first_epoch: int | None = None
 
     def start_at(self, epoch: int, batch: int) -> None:
@@ -63,13 +55,16 @@ class StreamReader(IterableDataset[Batch]):
         worker, workers = (info.id, info.num_workers) if info else (0, 1)
         # DataLoader takes the first batch from worker 0, the next from worker 1, and so on
         number = (start + worker) % workers
-        sizes = [share_sizes(self.bounds, rank, self.world) for rank in range(self.world)]
-        parts = [of_rank[other::workers] for of_rank in sizes for other in range(workers)]
+        sizes = [
+            share_sizes(self.bounds, rank, self.world)[other::workers]
+            for rank in range(self.world)
+            for other in range(workers)
+        ]
         part = self.rank * workers + number
-        low, high = (sum(int(each.sum()) for each in parts[:end]) for end in (part, part + 1))
+        ends = np.cumsum([of_part.sum() for of_part in sizes])
+        blocks = self._blocks(epoch, int(ends[part] - sizes[part].sum()), int(ends[part]))
         already_seen = len(range(number, start, workers))
-        batches = self._batches(self._blocks(epoch, low, high), parts[part].tolist())
-        return itertools.islice(batches, already_seen, None)
+        return itertools.islice(self._batches(blocks, sizes[part].tolist()), already_seen, None)
 
     def _batches(self, blocks: Iterator[Block], sizes: list[int]) -> Iterator[Batch]:
         """Batches of these sizes, each from one block or several."""
@@ -89,16 +84,15 @@ class StreamReader(IterableDataset[Batch]):
             yield self.samples.described(mel, recording)
 
     def _blocks(self, epoch: int, low: int, high: int) -> Iterator[Block]:
-        """The draws [low, high) of the epoch. In this process's first one, recordings are verified."""
+        """The draws [low, high) of the epoch; what a process reads first is verified."""
         if self._first_epoch is None:
             self._first_epoch = epoch
         plan = StreamPlan(self.samples, self.data, self.seed, epoch)
         blocks = plan.blocks(low, high)
-        most = max((sum(each.stop - each.skip for each in block) for block in blocks), default=0)
-        shuffled = np.random.default_rng([self.seed, epoch, 2, low]).permutation(most)
-        read = partial(self._read, plan, shuffled, epoch == self._first_epoch)
-        largest = max((plan.windows(block) for block in blocks), default=0)
-        buffers = [page_aligned((largest, *self.samples.split.mel.shape[1:])) for _ in range(2)]
+        rng = np.random.default_rng([self.seed, epoch, 2, low])
+        read = partial(self._read, plan, rng, epoch == self._first_epoch)
+        largest = max((sum(map(plan.windows, block)) for block in blocks), default=0)
+        buffers = np.empty((2, largest, *self.samples.split.mel.shape[1:]), np.float16)
         coming: Future[Block] | None = None
         with ThreadPoolExecutor(1, thread_name_prefix="read-ahead") as thread:
             for number, stretches in enumerate(blocks):
@@ -113,7 +107,7 @@ class StreamReader(IterableDataset[Batch]):
     def _read(
         self,
         plan: StreamPlan,
-        shuffled: np.ndarray,
+        rng: np.random.Generator,
         check: bool,
         stretches: list[Stretch],
         buffer: np.ndarray,
@@ -131,7 +125,7 @@ class StreamReader(IterableDataset[Batch]):
             indices.append(index + filled * samples.per_window)
             recordings.append(recording)
             filled += stop - start
-        order = shuffled[shuffled < sum(map(len, indices))]
+        order = rng.permutation(sum(map(len, indices)))
         mel = buffer[:filled].reshape(-1, *samples.shape)
         return Block(mel, np.concatenate(indices)[order], np.concatenate(recordings)[order])
 
@@ -143,8 +137,10 @@ class StreamLoader(TrainLoader):
         self, samples: SplitSamples, data: DataConfig, seed: int, rank: int = 0, world: int = 1
     ) -> None:
         super().__init__(samples, data, seed, rank, world)
-        self.order = f"streamed (data.residency=stream) by {world} processes"
-        self.reader = StreamReader(samples, data, seed, self.bounds, rank, world)
+        self.order = (
+            f"streamed (data.residency=stream) by {world} process{'es' if world > 1 else ''}"
+        )
+        self.reader = StreamReader(self)
         self._workers = self._start_workers() if data.workers else None
 
     def batches(self, epoch: int, start: int = 0) -> Iterator[Batch]:
@@ -165,8 +161,9 @@ class StreamLoader(TrainLoader):
             multiprocessing_context=context,
             pin_memory=self.samples.for_accelerator,
         )
-        # A DataLoader that is collected in a reference cycle, as a trainer and its data are, closes its queues before
-        # it tells the workers to end, and waits five seconds for each. This reference keeps it out of the cycle.
+        # A DataLoader that is collected in a reference cycle, as a trainer and its data are, closes
+        # its queues before it tells the workers to end, and waits five seconds for each of them.
+        # This reference keeps it out of the cycle.
         weakref.finalize(self, _release, loader)
         return loader
 

@@ -1,4 +1,4 @@
-"""The batches of one epoch as Lightning iterates over them, sharded by rank and resumable within the epoch."""
+"""Training batches as Lightning iterates over them: sharded by rank, resumable within an epoch."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -12,22 +12,20 @@ from leakdet.errors import SettingsError
 from leakdet.loading.samples import Batch, SplitSamples
 from leakdet.loading.sampling import batch_bounds, epoch_draws
 
-# of the order that (seed, epoch) gives: raise it when that changes, and no epoch is resumed in another order
-ORDER_VERSION = 1
+# Raise it when (seed, epoch) gives another order: a checkpoint within an epoch is refused then.
+ORDER_VERSION = 2
 
 
 class TrainLoader(ABC):
     """The training batches of one rank, in an order that depends on (seed, epoch) alone.
 
-    Lightning treats it as a DataLoader. It is its own sampler, so that Lightning sets the epoch, and
-    has a state, so that a resumed run continues with the samples that the interrupted epoch had not
-    seen. It shards by rank itself, without padding: all ranks together see each batch of
-    `data.batch_size` once, and all have the same number of batches.
-
-    `order` names what else the order depends on: it is the same for the same seed, epoch and `order`.
+    Lightning treats it as a DataLoader. It is its own sampler, so that Lightning sets the epoch,
+    and has a state, so that a resumed run continues with the samples that the interrupted epoch
+    had not seen. It shards by rank without padding: `data.batch_size` is of all ranks together,
+    and all have the same number of batches.
     """
 
-    order: str
+    order: str  # where the samples are: with the same seed, epoch and `order` they come alike
 
     def __init__(
         self, samples: SplitSamples, data: DataConfig, seed: int, rank: int = 0, world: int = 1
@@ -70,14 +68,20 @@ class TrainLoader(ABC):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Raises `SettingsError` within an epoch of another order: which samples remain is unknown."""
+        """Continue where `state` was taken.
+
+        Raises:
+            SettingsError: it was taken within an epoch of another order, so that the samples that
+                the epoch had not seen are unknown.
+        """
         order, version = state.get("order", "of unknown order"), state.get("order_version", 1)
         if (order, version) != (self.order, ORDER_VERSION) and state["position"] % len(self):
             now = self.order if order != self.order else "shuffled by another version of leakdet"
             raise SettingsError(
-                f"The checkpoint lies within an epoch whose samples were {order}; now they are {now}. "
-                "Which of them the epoch had not seen yet is unknown. Resume with that run's data.residency, number of "
-                "processes and version of leakdet, or start a new training from its weights with init_from."
+                f"The checkpoint was written within an epoch whose samples were {order}; now they "
+                f"are {now}. Which samples the epoch had not seen yet is unknown. Resume with the "
+                "data.residency, the number of processes and the version of leakdet of that run, "
+                "or start a new training from its weights with init_from."
             )
         self.epoch, self.position = state["epoch"], state["position"]
         self._resume_at = self.position

@@ -1,4 +1,4 @@
-"""Training loaders of the small stores, of any kind, and the batches of worker processes without starting them."""
+"""Training loaders of the small stores, and the batches of workers without their processes."""
 
 import itertools
 from collections.abc import Callable
@@ -49,7 +49,7 @@ def numbers() -> Callable[[list[Batch]], list[int]]:
 
 @pytest.fixture(scope="session")
 def worker_batches() -> Callable[..., list[Batch]]:
-    """`worker_batches(loader, workers, epoch, start=0)`: in turn, as a DataLoader takes them from its workers."""
+    """`worker_batches(loader, workers, epoch, start=0)`: in turn, as a DataLoader takes them."""
 
     def collect(loader: TrainLoader, workers: int, epoch: int, start: int = 0) -> list[Batch]:
         if not isinstance(loader, StreamLoader) or not workers:

@@ -68,9 +68,16 @@ def test_one_process_chooses_for_all_of_its_machine(monkeypatch: pytest.MonkeyPa
     ("names", "cached"),
     [
         (("memory.max", "memory.current", "memory.stat"), "inactive_file"),
-        (("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat"), "total_inactive_file"),
+        (
+            (
+                "memory/memory.limit_in_bytes",
+                "memory/memory.usage_in_bytes",
+                "memory/memory.stat",
+            ),
+            "total_inactive_file",
+        ),
     ],
-)  # fmt: skip
+)
 def test_files_read_lately_do_not_count_as_used(
     tmp_path: Path, names: tuple[str, ...], cached: str
 ) -> None:

@@ -64,7 +64,7 @@ def test_persistent_workers_change_the_order_each_epoch_and_cover_everything(
 def test_workers_are_told_to_end(
     stores: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not waited for and terminated, as those of a loader that is collected in a reference cycle."""
+    """Not waited for and terminated, as those of a loader that is collected in a cycle."""
     monkeypatch.setattr(
         "torch.utils.data._utils.worker.MP_STATUS_CHECK_INTERVAL", 1000
     )  # none looks for itself

@@ -1,4 +1,4 @@
-"""Every sample exactly once, or as often as the sampling says, whatever the residency, the processes and the workers."""
+"""Samples come once, or as often as the sampling says, on any number of ranks and workers."""
 
 import itertools
 import tempfile
@@ -185,7 +185,7 @@ def test_resuming_continues_with_the_samples_not_yet_seen(
 def test_an_epoch_is_not_resumed_in_another_order(
     stores: SimpleNamespace, train_loader: MakeLoader, tmp_path: Path
 ) -> None:
-    """data.residency=auto may choose otherwise on another day, and a stream is divided among other processes."""
+    """data.residency=auto may choose otherwise, and a stream is divided among its processes."""
     samples = stores.samples_of(tmp_path, WINDOWS, LABELS, "window")
     data = DataConfig(batch_size=4, buffer_mb=1.0)
     ram, ram_of_two, stream, stream_of_two = (
@@ -198,7 +198,7 @@ def test_an_epoch_is_not_resumed_in_another_order(
     for other in (stream, stream_of_two):
         with pytest.raises(SettingsError, match=r"samples were in memory .*now they are streamed"):
             other.load_state_dict(ram.state_dict())
-    with pytest.raises(SettingsError, match=r"by 1 processes.*; now they are .* by 2"):
+    with pytest.raises(SettingsError, match=r"by 1 process;.* now they are .* by 2"):
         stream_of_two.load_state_dict(stream.state_dict())
     list(ram)
     stream.load_state_dict(ram.state_dict())  # a finished epoch has no rest
