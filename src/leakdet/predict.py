@@ -17,11 +17,8 @@ def parser() -> argparse.ArgumentParser:
         epilog=EXPLAINED,
     )
     add = command.add_argument
-    add(
-        "model",
-        type=Path,
-        help="a model file (.safetensors), a checkpoint (.ckpt) or the folder of a training run",
-    )
+    models = "a model file (.safetensors), a checkpoint (.ckpt) or the folder of a training run"
+    add("model", type=Path, help=models)
     add(
         "paths",
         nargs="+",
@@ -29,7 +26,7 @@ def parser() -> argparse.ArgumentParser:
         help="audio files, folders (searched for audio) or quoted globs; after -- any name is a path",
     )
     add("--out", type=Path, help="write to this file (default: standard output)")
-    add("--format", choices=("csv", "jsonl"), default="csv", help="csv or jsonl (default: csv)")
+    add("--format", choices=("csv", "jsonl"), default="csv", help="of the rows (default: csv)")
     add(
         "--windows",
         action="store_true",
@@ -51,13 +48,15 @@ def predict(arguments: argparse.Namespace) -> int:
     from leakdet.scoring.audio_detector import load_detector
     from leakdet.scoring.file_list import named_files
     from leakdet.scoring.row_writers import verdict_writer
+    from leakdet.scoring.summary import VerdictCounts, model_text
 
     total = sum(1 for _ in named_files(arguments.paths))
     if not total:
         raise InputError(f"no audio found in {' '.join(arguments.paths)}.")
     detector = load_detector(arguments.model, arguments.device, arguments.trust_network)
     verdicts = detector.predict_each(named_files(arguments.paths), arguments.workers)
-    counts = {"leak": 0, "no_leak": 0, "failed": 0}
+    print(model_text(detector.mel_detector), file=sys.stderr)
+    counts = VerdictCounts()
     with (
         verdict_writer(arguments.out, arguments.format, arguments.windows) as write,
         ProgressCounter("scoring", total, "files") as progress,
@@ -65,10 +64,9 @@ def predict(arguments: argparse.Namespace) -> int:
         for verdict in verdicts:
             write(verdict)
             progress.step()
-            counts[verdict.decision or "failed"] += 1
-    listed = ", ".join(f"{count} {name}" for name, count in counts.items())
-    print(f"{sum(counts.values())} files: {listed}", file=sys.stderr)
-    return PARTLY if counts["failed"] else DONE
+            counts.add(verdict)
+    print(counts, file=sys.stderr)
+    return PARTLY if counts.failed else DONE
 
 
 def main(argv: Sequence[str] | None = None) -> int:

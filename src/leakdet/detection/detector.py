@@ -26,6 +26,7 @@ class MelDetector:
     rule: DecisionRule
     signal: SignalConfig | None
     card: dict[str, Any]  # provenance, metrics and all else the file says of itself
+    file_hash: str = ""  # the first 12 digits of the file's SHA-256
     met: MetRecordings | None = None  # None: the file does not say what trained the model
 
     @torch.inference_mode()

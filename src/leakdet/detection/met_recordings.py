@@ -1,7 +1,9 @@
 """What a model has met: the recordings and groups that trained, chose or tuned it."""
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -38,9 +40,7 @@ class MetRecordings:
         A column with more than 10,000 values is left out, so that a model file stays small.
         """
         texts = {role: list(contents[role]) for role in ROLES if role in contents}
-        joined = b"".join(
-            bytes.fromhex(text)[:HASH_BYTES] for role in texts for text in texts[role]
-        )
+        joined = b"".join(_digest(text) for role in texts for text in texts[role])
         counts = [len(texts[role]) for role in texts]
         roles = np.repeat([ROLES.index(role) for role in texts], counts).astype(np.uint8)
         hashes = np.frombuffer(joined, np.uint8).reshape(-1, HASH_BYTES)
@@ -61,12 +61,14 @@ class MetRecordings:
 
         A content met in two roles has the first one, train.
         """
-        known = {
-            bytes(digest): int(role)
-            for digest, role in zip(self.hashes[::-1], self.roles[::-1], strict=True)
-        }
-        digests = (bytes.fromhex(text)[:HASH_BYTES] for text in contents)
+        known = self._role_of
+        digests = map(_digest, contents)
         return [ROLES[known[digest]] if digest in known else "" for digest in digests]
+
+    @cached_property
+    def _role_of(self) -> dict[bytes, int]:
+        pairs = zip(self.hashes[::-1], self.roles[::-1].tolist(), strict=True)
+        return {bytes(digest): role for digest, role in pairs}
 
     def groups_met(
         self, groups: Mapping[str, Shaped[np.ndarray, " R"]]
@@ -109,6 +111,14 @@ class MetRecordings:
         if not ok or (len(roles) and roles.max() >= len(ROLES)):
             raise ValueError(f"{HASHES} and {ROLE} do not fit together")
         return cls(hashes, roles, {column: dict(values) for column, values in groups.items()})
+
+
+def _digest(content: str) -> bytes:
+    """16 bytes of a SHA-256 in hexadecimal; of any other text, which old stores may hold, its own."""
+    try:
+        return bytes.fromhex(content)[:HASH_BYTES].ljust(HASH_BYTES, b"\0")
+    except ValueError:
+        return hashlib.sha256(content.encode()).digest()[:HASH_BYTES]
 
 
 def group_sentences(counts: Mapping[str, Mapping[str, int]]) -> list[str]:

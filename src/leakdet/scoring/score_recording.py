@@ -1,11 +1,12 @@
 """One recording from sound to verdict, in bounded memory, whatever its length."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Float16, Float32
 from torch import Tensor
 
 from leakdet.acoustics.array_recording import ArrayRecording
@@ -13,8 +14,9 @@ from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.windows import MelStream, WindowBlock
 from leakdet.detection.detector import MelDetector
 from leakdet.errors import InputError
-from leakdet.scoring.verdict import Verdict, Window
+from leakdet.scoring.verdict import Decision, Reason, Verdict, Window
 
+DEAD: tuple[Reason, ...] = ("silent", "stuck", "dropouts")  # flags of recordings without sound
 BATCH_WINDOWS = 64  # windows of one recording that are scored together
 
 Source = Path | ArrayRecording
@@ -29,33 +31,54 @@ def score_recording(source: Source, detector: MelDetector, log_mel: LogMel) -> V
     # one file must never stop the others, whatever a decoder raises
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
-    return Verdict(_path(source), None, None, round(detector.rule.threshold, 6), error=reason)
+    threshold = round(detector.rule.threshold, 6)
+    return Verdict(_path(source), None, None, threshold, error=reason, model=detector.file_hash)
 
 
 def _scored(source: Source, detector: MelDetector, log_mel: LogMel) -> Verdict:
     stream = MelStream(source, log_mel)
-    probs, starts_s = [], []
-    for mel, start_s in _batches(stream):
-        probs.append(detector.window_prob(mel).numpy())
-        starts_s.append(start_s)
-    prob, start = np.concatenate(probs), np.concatenate(starts_s)
+    scored = [
+        (detector.window_prob(batch.mel).numpy(), batch.window_start_s, batch.live)
+        for batch in _batches(stream)
+    ]
+    prob, start, live = (np.concatenate(parts) for parts in zip(*scored, strict=True))
     facts, rule = stream.facts, detector.rule
+    reason = _undecided(facts.flags, live)
     end = np.minimum(start + log_mel.signal.window_s, facts.duration_s)
-    score = rule.score(prob, np.array([0, len(prob)]))
+    score = rule.score(prob[live], np.array([0, live.sum()])) if live.any() else None
+    decision: Decision = "undecided"
+    if not reason and score is not None:
+        decision = "leak" if rule.decide(score)[0] else "no_leak"
     return Verdict(
         path=_path(source),
-        decision="leak" if rule.decide(score)[0] else "no_leak",
-        leak_prob=round(float(score[0]), 6),
+        decision=decision,
+        reason=reason,
+        leak_prob=None if score is None else round(float(score[0]), 6),
         threshold=round(rule.threshold, 6),
         windows=[
             Window(round(float(a), 3), round(float(b), 3), round(float(p), 6))
             for a, b, p in zip(start, end, prob, strict=True)
         ],
-        leak_windows=int((prob >= rule.threshold).sum()),
+        leak_windows=int((prob[live] >= rule.threshold).sum()),
         duration_s=round(facts.duration_s, 3),
         source_rate_hz=facts.source_rate_hz,
-        flags=list(facts.flags),
+        flags=[*facts.flags, *_met(detector, facts.content_sha256)],
+        model=detector.file_hash,
     )
+
+
+def _undecided(flags: Sequence[str], live: Bool[np.ndarray, " W"]) -> Reason:
+    """Why a recording cannot be decided, "" where it can."""
+    if not live.any():
+        for reason in DEAD:
+            if reason in flags:
+                return reason
+    return "short" if "short" in flags else ""
+
+
+def _met(detector: MelDetector, content: str) -> list[str]:
+    met = detector.met is not None and any(detector.met.roles_of([content]))
+    return ["met_in_training"] if met else []
 
 
 def embed_recording(
@@ -64,7 +87,7 @@ def embed_recording(
     """Features of every window before the heads, float32. Raises `InputError` naming the file."""
     try:
         batches = _batches(MelStream(source, log_mel))
-        return np.concatenate([detector.embed(mel).numpy() for mel, _ in batches])
+        return np.concatenate([detector.embed(batch.mel).numpy() for batch in batches])
     except InputError as error:
         raise InputError(f"{_path(source) or 'the array'}: {error}") from error
 
@@ -73,8 +96,14 @@ def _path(source: Source) -> str | None:
     return None if isinstance(source, ArrayRecording) else str(source)
 
 
-def _batches(stream: MelStream) -> Iterator[tuple[Tensor, np.ndarray]]:
-    """Mel and start times of about BATCH_WINDOWS windows at a time.
+class _Batch(NamedTuple):
+    mel: Float16[Tensor, "W S M T"]
+    window_start_s: Float32[np.ndarray, " W"]
+    live: Bool[np.ndarray, " W"]
+
+
+def _batches(stream: MelStream) -> Iterator[_Batch]:
+    """About BATCH_WINDOWS windows at a time.
 
     Batches depend on this recording alone, so its score does too.
     """
@@ -89,6 +118,9 @@ def _batches(stream: MelStream) -> Iterator[tuple[Tensor, np.ndarray]]:
         yield _joined(blocks)
 
 
-def _joined(blocks: list[WindowBlock]) -> tuple[Tensor, np.ndarray]:
-    mel = torch.cat([block.mel for block in blocks])
-    return mel, np.concatenate([block.window_start_s for block in blocks])
+def _joined(blocks: list[WindowBlock]) -> _Batch:
+    return _Batch(
+        torch.cat([block.mel for block in blocks]),
+        np.concatenate([block.window_start_s for block in blocks]),
+        np.concatenate([block.live for block in blocks]),
+    )

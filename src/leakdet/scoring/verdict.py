@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-Decision = Literal["leak", "no_leak"]
+Decision = Literal["leak", "no_leak", "undecided"]
+Reason = Literal["", "silent", "short", "stuck", "dropouts"]
 
 
 class Window(NamedTuple):
@@ -18,8 +19,9 @@ class Window(NamedTuple):
 class Verdict:
     """What a detector says of one recording.
 
-    `leak_prob` is the score of the whole recording; it is a leak where `leak_prob` reaches
-    `threshold`. Where a recording cannot be scored, `error` says why, and what is unknown is None.
+    `leak_prob` is the score of its live windows; it is a leak where `leak_prob` reaches
+    `threshold`. A recording without a whole live window is `undecided`, and `reason` says why. Where
+    a recording cannot be scored at all, `error` says why. What is unknown is None.
     """
 
     path: str | None  # None: an array
@@ -27,23 +29,26 @@ class Verdict:
     leak_prob: float | None
     threshold: float
     windows: list[Window] = field(default_factory=list)
-    leak_windows: int | None = None  # windows that reach the threshold by themselves
+    leak_windows: int | None = None  # live windows that reach the threshold by themselves
     duration_s: float | None = None
     source_rate_hz: int | None = None
     flags: list[str] = field(default_factory=list)  # oddities of the sound: "clipped", "short" ...
     error: str = ""
+    reason: Reason = ""  # why it is undecided
+    model: str = ""  # the first 12 digits of the model file's SHA-256
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values: the row of `leakdet predict`, and `timeline` with the windows.
 
         >>> Verdict("a.wav", "leak", 0.9, 0.5, [Window(0.0, 1.0, 0.9)], 1, 1.0, 16000).to_dict()
-        {'path': 'a.wav', 'decision': 'leak', 'leak_prob': 0.9, 'threshold': 0.5, 'windows': 1,
-         'leak_windows': 1, 'duration_s': 1.0, 'source_rate_hz': 16000, 'flags': '', 'error': '',
-         'timeline': [(0.0, 1.0, 0.9)]}
+        {'path': 'a.wav', 'decision': 'leak', 'reason': '', 'leak_prob': 0.9, 'threshold': 0.5,
+         'windows': 1, 'leak_windows': 1, 'duration_s': 1.0, 'source_rate_hz': 16000, 'flags': '',
+         'model': '', 'error': '', 'timeline': [(0.0, 1.0, 0.9)]}
         """
         return {
             "path": self.path,
             "decision": self.decision,
+            "reason": self.reason,
             "leak_prob": self.leak_prob,
             "threshold": self.threshold,
             "windows": None if self.error else len(self.windows),
@@ -51,6 +56,7 @@ class Verdict:
             "duration_s": self.duration_s,
             "source_rate_hz": self.source_rate_hz,
             "flags": ",".join(self.flags),
+            "model": self.model,
             "error": self.error,
             "timeline": [tuple(window) for window in self.windows],
         }

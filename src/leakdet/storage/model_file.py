@@ -4,6 +4,7 @@ A training checkpoint carries the same JSON beside its weights, so that it alone
 evaluate and predict.
 """
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -120,9 +121,10 @@ def load_mel_detector(
     _check_trusted(path, config.name, trust_network)
     mel_shape = (segments, mels, frames)
     network = _network(path, config, sample_shape(mel_shape, unit), len(labels.names), weights)
-    return MelDetector(
-        network.to(device).eval(), labels, mel_shape, unit, blend, rule, signal, card, met
-    )
+    network = network.to(device).eval()
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()[:12]
+    return MelDetector(network, labels, mel_shape, unit, blend, rule, signal, card, digest, met)
 
 
 def _check_card(path: Path, card: Mapping[str, Any]) -> None:

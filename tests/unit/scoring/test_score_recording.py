@@ -10,6 +10,7 @@ from leakdet.acoustics.array_recording import ArrayRecording
 from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.windows import MelStream
 from leakdet.detection.detector import MelDetector
+from leakdet.detection.met_recordings import MetRecordings
 from leakdet.errors import InputError
 from leakdet.scoring import score_recording as module
 from leakdet.scoring.score_recording import embed_recording, score_recording
@@ -48,6 +49,53 @@ def test_a_window_ends_where_its_recording_ends(detector: MelDetector, log_mel: 
     assert [window[:2] for window in verdict.windows] == [(0.0, 0.15)]
     assert verdict.path is None
     assert verdict.flags == ["short", "stuck"]
+    assert (verdict.decision, verdict.reason, verdict.leak_prob) == ("undecided", "stuck", None)
+
+
+NOISE = np.random.default_rng(0).normal(0, 0.1, 8000)
+
+
+@pytest.mark.parametrize(
+    ("sound", "reason"),
+    [
+        (np.zeros(8000), "silent"),
+        (np.full(8000, 0.3), "stuck"),
+        (NOISE[:600], "short"),
+        (np.where(np.arange(8000) % 800 < 500, NOISE, 0.0), "dropouts"),
+    ],
+)
+def test_what_cannot_be_judged_is_undecided(
+    detector: MelDetector, log_mel: LogMel, sound: np.ndarray, reason: str
+) -> None:
+    verdict = score_recording(ArrayRecording(sound, 4000), detector, log_mel)
+    assert (verdict.decision, verdict.reason, verdict.error) == ("undecided", reason, "")
+    assert (verdict.leak_prob is None) == (reason != "short")
+    assert verdict.leak_windows == 0 or reason == "short"
+
+
+def test_dead_windows_are_never_pooled(detector: MelDetector, log_mel: LogMel) -> None:
+    alive = score_recording(ArrayRecording(NOISE, 4000), detector, log_mel)
+    sound = np.concatenate([NOISE, np.zeros(72000)])
+    died = score_recording(ArrayRecording(sound, 4000), detector, log_mel)
+    assert died.flags == ["dropouts"]
+    assert died.decision == alive.decision
+    assert died.leak_prob == pytest.approx(alive.leak_prob, abs=1e-6)
+    assert len(died.windows) > len(alive.windows)
+
+
+def test_what_the_model_has_met_is_flagged(
+    example_files, detector: MelDetector, log_mel: LogMel
+) -> None:
+    stream = MelStream(example_files.recording, log_mel)
+    list(stream)
+    detector.met = MetRecordings.of({"train": [stream.facts.content_sha256]}, {})
+    verdict = score_recording(example_files.recording, detector, log_mel)
+    assert verdict.flags == ["met_in_training"]
+    assert verdict.decision in ("leak", "no_leak")
+    assert verdict.model == detector.file_hash
+    assert len(detector.file_hash) == 12
+    detector.met = MetRecordings.of({"train": ["0" * 64]}, {})
+    assert score_recording(example_files.recording, detector, log_mel).flags == []
 
 
 def test_batches_do_not_change_the_numbers(

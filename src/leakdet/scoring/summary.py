@@ -1,0 +1,39 @@
+"""What predict says on stderr: the model's own verdict first, the counts of its verdicts last."""
+
+from collections import Counter
+
+from leakdet.detection.detector import MelDetector
+from leakdet.scoring.verdict import Verdict
+
+
+def model_text(detector: MelDetector) -> str:
+    """The model, and what its own evaluation said of it."""
+    own = detector.card.get("verdict")
+    named = f"model    {detector.file_hash}"
+    if not own:
+        return f"{named}: the file does not say how good it was in its own evaluation"
+    text = f"{named}: {own['label']} (own evaluation on {own['split']}). {own['sentence']}"
+    caution = "note     confirm its verdicts by other evidence before you dig"
+    return text if own["grade"] == "good" else f"{text}\n{caution}"
+
+
+class VerdictCounts:
+    """How many recordings got which verdict, the undecided ones by reason."""
+
+    def __init__(self) -> None:
+        self._decisions = Counter({"leak": 0, "no_leak": 0, "undecided": 0, "failed": 0})
+        self._reasons: Counter[str] = Counter()
+
+    def add(self, verdict: Verdict) -> None:
+        self._decisions[verdict.decision or "failed"] += 1
+        self._reasons[verdict.reason] += 1
+
+    @property
+    def failed(self) -> int:
+        return self._decisions["failed"]
+
+    def __str__(self) -> str:
+        why = ", ".join(f"{count} {reason}" for reason, count in self._reasons.items() if reason)
+        counted = {name: f"{count} {name}" for name, count in self._decisions.items()}
+        counted["undecided"] += f" ({why})" if why else ""
+        return f"{self._decisions.total()} files: {', '.join(counted.values())}"

@@ -1,0 +1,29 @@
+"""predict says how good the model is, and counts its verdicts by reason."""
+
+from dataclasses import replace
+
+from leakdet.scoring.summary import VerdictCounts, model_text
+from leakdet.scoring.verdict import Verdict
+from leakdet.storage.model_file import load_mel_detector
+
+
+def test_the_models_own_verdict_is_said_first(example_files) -> None:
+    detector = load_mel_detector(example_files.model)
+    own = {"split": "test", "grade": "good", "label": "Tells leaks apart", "sentence": "It did."}
+    good = replace(detector, card={"verdict": own}, file_hash="0123abcd")
+    text = "model    0123abcd: Tells leaks apart (own evaluation on test). It did."
+    assert model_text(good) == text
+    bad = replace(good, card={"verdict": {**own, "grade": "bad"}})
+    assert "before you dig" in model_text(bad)
+    assert "does not say" in model_text(replace(good, card={}))
+
+
+def test_undecided_recordings_are_counted_by_reason() -> None:
+    counts = VerdictCounts()
+    assert str(counts) == "0 files: 0 leak, 0 no_leak, 0 undecided, 0 failed"
+    for reason in ("silent", "short", "short"):
+        counts.add(Verdict("a", "undecided", None, 0.5, reason=reason))
+    counts.add(Verdict("a", "leak", 0.9, 0.5))
+    counts.add(Verdict("a", None, None, 0.5, error="no sound"))
+    assert str(counts) == ("5 files: 1 leak, 0 no_leak, 3 undecided (1 silent, 2 short), 1 failed")
+    assert counts.failed == 1
