@@ -46,13 +46,11 @@ def predict(arguments: argparse.Namespace) -> int:
         )
     from leakdet._progress import ProgressCounter
     from leakdet.scoring.audio_detector import load_detector
-    from leakdet.scoring.file_list import named_files
+    from leakdet.scoring.file_list import checked_files, named_files
     from leakdet.scoring.row_writers import verdict_writer
     from leakdet.scoring.summary import VerdictCounts, model_text
 
-    total = sum(1 for _ in named_files(arguments.paths))
-    if not total:
-        raise InputError(f"no audio found in {' '.join(arguments.paths)}.")
+    total, barren = checked_files(arguments.paths, arguments.model, arguments.out)
     detector = load_detector(arguments.model, arguments.device, arguments.trust_network)
     verdicts = detector.predict_each(named_files(arguments.paths), arguments.workers)
     print(model_text(detector.mel_detector), file=sys.stderr)
@@ -65,8 +63,10 @@ def predict(arguments: argparse.Namespace) -> int:
             write(verdict)
             progress.step()
             counts.add(verdict)
-    print(counts, file=sys.stderr)
-    return PARTLY if counts.failed else DONE
+    print(
+        counts, *(f"left out {name}: no audio there" for name in barren), sep="\n", file=sys.stderr
+    )
+    return PARTLY if counts.failed or barren else DONE
 
 
 def main(argv: Sequence[str] | None = None) -> int:
