@@ -1,3 +1,5 @@
+"""Which samples an epoch draws: how often, in which order, in which batches."""
+
 from collections import Counter
 
 import numpy as np
