@@ -1,5 +1,6 @@
 """Files that the examples in docstrings and the tests of the Python API use."""
 
+import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,7 +110,7 @@ def _write_split(store: Path, name: str, count: int) -> None:
             label="leak" if leak else "other",
             groups={"pipe": f"{name}-{number // 2}"},
             weight=1.0,
-            content_sha256=f"{name}{number}",
+            content_sha256=hashlib.sha256(f"{name}{number}".encode()).hexdigest(),
             duration_s=0.625,
             source_rate_hz=4000,
             rms_dbfs=-30.0,

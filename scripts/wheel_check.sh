@@ -30,4 +30,9 @@ quietly "$place/venv/bin/leakdet" --help
 quietly "$place/venv/bin/python" -m leakdet.train --help
 quietly "$place/venv/bin/python" -m leakdet.train --cfg job
 quietly "$place/venv/bin/python" -m leakdet.build --cfg job
+quietly "$place/venv/bin/python" -c '
+import importlib.resources, leakdet
+assert (importlib.resources.files(leakdet) / "py.typed").is_file()
+leakdet.compose("train")
+'
 echo "wheel-check: the installed commands run"

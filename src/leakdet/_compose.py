@@ -1,4 +1,4 @@
-"""Settings from Hydra's groups and overrides to typed objects; for commands and for Python alike."""
+"""Settings from Hydra's groups and overrides to typed objects, for commands and for Python."""
 
 import atexit
 import re
@@ -124,7 +124,7 @@ def sentence_of(error: Exception) -> str:
 
 @contextmanager
 def _hydra_unchanged() -> Iterator[None]:
-    """Let Hydra work on copies of what it keeps in the process, and on a global state of its own."""
+    """Let Hydra work on copies of what it keeps in the process, and with a fresh global state."""
     Plugins.instance()  # found once a process
     instances, resolvers = Singleton._instances, BaseContainer._resolvers
     copies: dict[type, Any] = dict(instances)
@@ -212,7 +212,11 @@ def _flat(values: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def typed(config: DictConfig, schema: type[ConfigT]) -> ConfigT:
-    """The composed settings as their dataclass. Raises `SettingsError` on a missing or bad value."""
+    """The composed settings as their dataclass.
+
+    Raises:
+        SettingsError: a value is missing, of the wrong type or out of range.
+    """
     config = config.copy()
     OmegaConf.set_struct(config, False)
     config.pop("hydra", None)

@@ -1,4 +1,4 @@
-"""The short table of results that train and evaluate print."""
+"""Tables of results that commands print."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -58,7 +58,7 @@ def _with_interval(table: Mapping[str, Any], key: str) -> str:
 
 
 def protocols_text(results: Mapping[str, Mapping[str, Any]]) -> str:
-    """Protocols side by side: the network, its decisions and every baseline, each with its 95 % interval below it."""
+    """Protocols side by side: network, decisions and baselines, each above its 95 % interval."""
     table = Table(title="Held-out recordings (95 % interval)", title_justify="left")
     table.add_column("")
     for name in results:

@@ -1,4 +1,4 @@
-"""`leakdet evaluate MODEL [MODEL] STORE`: scores a model on labelled recordings, or compares two."""
+"""`leakdet evaluate MODEL [MODEL] STORE`: scores a model on a store, or compares two."""
 
 import argparse
 import sys
@@ -23,7 +23,7 @@ def parser() -> argparse.ArgumentParser:
         type=Path,
         nargs="+",
         metavar="MODEL",
-        help="one or two model files (.safetensors), checkpoints (.ckpt) or folders of training runs",
+        help="one or two model files (.safetensors), checkpoints (.ckpt) or folders of runs",
     )
     add("store", type=Path, help="a store's folder, or an AILH folder of .H5 files")
     splits = ("train", "val", "test")

@@ -33,7 +33,7 @@ def evaluate_model(
     device: str = "auto",
     trust_network: str | Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """The metrics of a model on a split of a store, as `leakdet evaluate` writes them to metrics.json.
+    """Metrics of a model on a split of a store, as `leakdet evaluate` writes to metrics.json.
 
     The model's decision rule is applied as it is. `leak` is the store's leak class, where the store
     does not say it. Intervals resample whole groups of the columns `group_by`; None: of those that
@@ -121,7 +121,7 @@ def compared(a: Evaluation, b: Evaluation) -> list[Evaluation]:
 
 
 def write_evaluations(evaluations: Sequence[Evaluation], out: Path) -> None:
-    """Report, metrics.json and recordings.csv into `out`; of two models into its folders a and b."""
+    """Write report, metrics.json and recordings.csv to `out`; of two models, to folders a and b."""
     from leakdet.reporting.report import write_results
     from leakdet.reporting.report_input import ReportInput
 

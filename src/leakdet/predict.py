@@ -1,4 +1,4 @@
-"""`python -m leakdet.predict MODEL PATH…`: a verdict on every recording, with its evidence."""
+"""`leakdet predict MODEL PATH…`: gives a verdict on every recording, with its evidence."""
 
 import argparse
 import sys
@@ -23,14 +23,15 @@ def parser() -> argparse.ArgumentParser:
         "paths",
         nargs="+",
         metavar="PATH",
-        help="audio files, folders (searched for audio) or quoted globs; after -- any name is a path",
+        help="audio files, folders searched for audio, quoted globs; after -- any name is a path",
     )
     add("--out", type=Path, help="write to this file (default: standard output)")
     add("--format", choices=("csv", "jsonl"), default="csv", help="of the rows (default: csv)")
     add(
         "--windows",
         action="store_true",
-        help="the leak_prob of every window too: in jsonl as `timeline`; NAME.csv has them in NAME.windows.csv",
+        help="also the leak_prob of every window: in jsonl as `timeline`, with --out NAME.csv in "
+        "NAME.windows.csv",
     )
     add("--workers", type=int, default=0, help="files scored at a time (default: one per core)")
     add_device(command)
@@ -40,10 +41,7 @@ def parser() -> argparse.ArgumentParser:
 
 def predict(arguments: argparse.Namespace) -> int:
     if arguments.windows and arguments.format == "csv" and arguments.out is None:
-        raise InputError(
-            "--windows with csv writes a second file beside the first, so it needs --out; or take "
-            "--format jsonl."
-        )
+        raise InputError("--windows with csv needs --out, since it writes a second file beside it.")
     from leakdet._progress import ProgressCounter
     from leakdet.scoring.audio_detector import load_detector
     from leakdet.scoring.file_list import checked_files, named_files

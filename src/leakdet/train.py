@@ -1,4 +1,4 @@
-"""`python -m leakdet.train`: from a store (by default the demo) to a model file, with an honest score."""
+"""`leakdet train`: trains a detector on a store, by default the demo, and writes its model file."""
 
 import os
 import shlex

@@ -1,4 +1,4 @@
-"""One training from store to model file, metrics and report: what train, tune and crossval share."""
+"""One training run from store to model file, metrics and report, as train, tune and fit have it."""
 
 import os
 import platform
@@ -72,8 +72,8 @@ def train_in(
 ) -> dict[str, Any] | None:
     """Train in `folder` with further callbacks; the content of metrics.json, on rank 0 only.
 
-    `finish=False` ends after fitting: no split is scored and no model file written. `parts` train and
-    validate in place of the store's own splits, where nothing is to be finished.
+    `finish=False` ends after fitting: no split is scored and no model file written. `parts` train
+    and validate in place of the store's own splits, where nothing is to be finished.
     """
     from leakdet._processes import is_child
     from leakdet.storage.model_file import load_mel_detector
@@ -116,7 +116,7 @@ def _store(config: TrainConfig) -> Path:
 def _evaluate(
     config: TrainConfig, data: "LeakDataModule", best: "MelDetector"
 ) -> tuple[dict[str, "ScoredRecordings"], dict[str, Any]]:
-    """Fit the rule on val with the best weights, score val and, once, test; and audit the last of them for shortcuts."""
+    """Fit the rule on val, score val and test with the best weights, and audit the last of them."""
     from leakdet.detection.decision import fit_rule
     from leakdet.evaluation.audit import audit
     from leakdet.evaluation.split_scores import apply_rule, score_split
@@ -168,30 +168,15 @@ def _save(
     LOG.info(metrics_text(tables, best.rule))
     for finding in audited["findings"]:
         LOG.info(f"audit    {finding}")
-    training = {
-        **best.card["training"],
-        "store": str(data.store.absolute()),
-        "store_signal_hash": data.splits.train.signal.hash if data.splits.train.signal else None,
-        "recordings": {
-            "train": data.splits.train.recordings - data.splits.surrogates,
-            "val": data.splits.val.recordings,
-        },
-        "surrogates": data.splits.surrogates,
-        "versions": _versions(),
-    }
+    training = best.card["training"] | _training_facts(data)
     card = {**best.card, "decision_rule": best.rule.to_json(), "training": training}
     card["metrics"] = for_model_file(tables)
     model, best.met = folder / MODEL, _met(data)
-    more = {
-        "best_epoch": best.card["training"]["epoch"],
-        "model": model.name,
-        # the settings too: the learning rate and batch size that were found are in the checkpoint's alone
-        **{
-            key: training[key]
-            for key in ("settings", "store", "store_signal_hash", "recordings", "versions")
-        },
-    }
     LOG.info(f"model    {model}")
+    # the checkpoint's settings, since only they hold a learning rate and batch size that were found
+    copied = ("settings", "store", "store_signal_hash", "recordings", "versions")
+    more = {"best_epoch": training["epoch"], "model": model.name}
+    more |= {key: training[key] for key in copied}
     if best.met is not None and data.splits.test is not None:
         more["groups_met"] = best.met.groups_met(data.splits.test.groups)
     content = metrics_content(tables, best.rule, group_by, audit=audited, **more)
@@ -236,10 +221,16 @@ def _figures(trainer: Any, metrics: dict[str, Any], folder: Path) -> None:
     LOG.info(f"figures  {folder / 'figures'}")
 
 
-def _versions() -> dict[str, str]:
+def _training_facts(data: "LeakDataModule") -> dict[str, Any]:
+    """What the model file says of its training beside the checkpoint's settings and epoch."""
     from importlib.metadata import version
 
+    train, val, surrogates = data.splits.train, data.splits.val, data.splits.surrogates
+    versions = {name: version(name) for name in ("leakdet", "torch", "lightning")}
     return {
-        "python": platform.python_version(),
-        **{name: version(name) for name in ("leakdet", "torch", "lightning")},
+        "store": str(data.store.absolute()),
+        "store_signal_hash": train.signal.hash if train.signal else None,
+        "recordings": {"train": train.recordings - surrogates, "val": val.recordings},
+        "surrogates": surrogates,
+        "versions": {"python": platform.python_version(), **versions},
     }

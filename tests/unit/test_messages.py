@@ -1,4 +1,4 @@
-"""Messages are silent in a program, printed inside a command, and reach whoever configures logging."""
+"""Messages are silent in a program, printed by a command, and follow logging's settings."""
 
 import logging
 import subprocess

@@ -19,7 +19,7 @@ class ArrayRecording:
     these samples would give.
 
     Raises:
-        InputError: another type or shape, an empty array, or a rate that is no positive whole number.
+        InputError: another type or shape, no samples, or a rate that is no whole number from 1.
     """
 
     subtype, extra_info = "FLOAT", ""

@@ -61,7 +61,7 @@ class Detector:
     ) -> list[Verdict]: ...
 
     def predict(self, recordings: Any, workers: int = 0) -> Any:
-        """`Verdict` of a recording, or list of them; a recording that cannot be scored has an `error`.
+        """Give the verdict on a recording, or a list of verdicts; unreadable files have an `error`.
 
         `workers` recordings are scored at a time, 0: one per core. Scores do not depend on it.
 
@@ -178,7 +178,11 @@ def load_detector(
 
 
 def model_in(path: Path) -> Path:
-    """The model file of a run folder; any other path is itself. Raises `InputError` where a folder has none."""
+    """The model file in the folder of a run; any other path as it is.
+
+    Raises:
+        InputError: the folder has none.
+    """
     if not path.is_dir():
         return path
     for name in MODEL_FILES:
@@ -190,7 +194,11 @@ def model_in(path: Path) -> Path:
 
 
 def chosen_device(name: str) -> str:
-    """`auto` is a GPU where there is one. Raises `InputError` for a device that this machine lacks."""
+    """The device of this name; `auto` is a GPU where there is one.
+
+    Raises:
+        InputError: this machine does not have it.
+    """
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:

@@ -1,0 +1,93 @@
+"""A training run from store to model file, metrics and report."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+import torch
+
+from leakdet import training_run
+from leakdet._compose import compose
+from leakdet.config import TrainConfig
+from leakdet.errors import InputError, SettingsError
+from leakdet.evaluation_run import evaluate_model
+from leakdet.storage.model_file import load_mel_detector
+from leakdet.training.callbacks.interruption import Interrupted
+from leakdet.training_run import FitResult, fit, train_in
+
+
+@pytest.fixture(scope="module")
+def config(example_files) -> TrainConfig:
+    store = f"data.store={example_files.store}"
+    return compose("train", [store, "network=linear", "trainer.max_epochs=2", "logger=none"])
+
+
+@pytest.fixture(scope="module")
+def result(config: TrainConfig, tmp_path_factory: pytest.TempPathFactory) -> FitResult:
+    return fit(config, tmp_path_factory.mktemp("fit") / "run")
+
+
+def test_the_result_is_what_lies_in_the_folder(result: FitResult, schema_errors: Any) -> None:
+    assert result.model == result.folder / "model.safetensors"
+    assert json.loads((result.folder / "metrics.json").read_text()) == result.metrics
+    assert schema_errors(result.metrics) == []
+    assert result.warnings == []
+    names = {path.name for path in result.folder.iterdir()}
+    assert {"report.html", "recordings.csv", "history.csv", "checkpoints", "figures"} <= names
+
+
+def test_the_model_file_has_the_best_weights_the_fitted_rule_and_where_it_comes_from(
+    result: FitResult, example_files
+) -> None:
+    detector = load_mel_detector(result.model)
+    best = load_mel_detector(result.folder / "checkpoints" / "best_f1.ckpt")
+    for mine, theirs in zip(detector.network.parameters(), best.network.parameters(), strict=True):
+        assert torch.equal(mine, theirs)
+    assert detector.rule.to_json() == result.metrics["decision_rule"]
+    assert detector.rule.fitted_on == "val"
+    training = detector.card["training"]
+    assert training["store"] == str(example_files.store)
+    assert training["recordings"] == {"train": 8, "val": 4}
+    assert set(training["versions"]) == {"python", "leakdet", "torch", "lightning"}
+    assert training["epoch"] == result.metrics["best_epoch"]
+
+
+def test_evaluating_the_model_gives_the_metrics_of_its_training(
+    result: FitResult, example_files
+) -> None:
+    for split in ("val", "test"):
+        metrics = evaluate_model(result.model, example_files.store, split, device="cpu")
+        assert metrics[split] == result.metrics[split]
+
+
+def test_without_finishing_nothing_is_scored_or_saved(config: TrainConfig, tmp_path: Path) -> None:
+    assert train_in(tmp_path, config, finish=False) is None
+    names = {path.name for path in tmp_path.iterdir()}
+    assert "checkpoints" in names
+    assert names.isdisjoint({"model.safetensors", "metrics.json", "report.html"})
+
+
+def test_a_folder_with_a_run_and_a_missing_store_are_refused(
+    config: TrainConfig, result: FitResult, tmp_path: Path
+) -> None:
+    with pytest.raises(SettingsError, match="holds a run already"):
+        fit(config, result.folder)
+    with pytest.raises(InputError, match="nowhere"):
+        fit(compose("train", ["data.store=nowhere"]), tmp_path / "run")
+
+
+@pytest.mark.parametrize(("number", "error"), [(2, KeyboardInterrupt), (15, Interrupted)])
+def test_a_program_sees_ctrl_c_as_python_has_it(
+    number: int,
+    error: type[BaseException],
+    config: TrainConfig,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    train: Callable[..., Any] = Mock(side_effect=Interrupted(number, tmp_path / "last.ckpt"))
+    monkeypatch.setattr(training_run, "train_in", train)
+    with pytest.raises(error, match=r"last\.ckpt"):
+        fit(config, tmp_path)
