@@ -70,7 +70,7 @@ def test_each_recording_is_in_one_split_with_the_mel_of_its_audio(source: Path, 
             mel = torch.cat(
                 [block.mel for block in MelStream(source / recording_id, LogMel(report.signal))]
             )
-            assert np.array_equal(split.mel.rows(low, high), mel.numpy())
+            assert np.array_equal(split.mel.read(low, high), mel.numpy())
             assert split.texts("path")[number] == str(source / recording_id)
         ids += split.recording_ids.tolist()
     assert sorted(ids) == sorted(
@@ -86,7 +86,7 @@ def test_the_number_of_workers_changes_nothing(source: Path, tmp_path: Path):
         build_store(config(source, tmp_path / f"store{workers}", workers=workers))
     one, three = (open_any_split(tmp_path / f"store{workers}", "train") for workers in (1, 3))
     assert one.recording_ids.tolist() == three.recording_ids.tolist()
-    assert np.array_equal(one.mel.rows(0, one.windows), three.mel.rows(0, three.windows))
+    assert np.array_equal(one.mel.read(0, one.windows), three.mel.read(0, three.windows))
 
 
 def test_unusable_files_are_named_and_left_out(source: Path, tmp_path: Path):
@@ -117,7 +117,7 @@ def test_unusable_files_are_named_and_left_out(source: Path, tmp_path: Path):
     for name in ("train", "val", "test"):
         split = open_any_split(tmp_path / "store", name)
         # No row is empty or silent.
-        assert (split.mel.rows(0, split.windows) > -100).any(axis=(1, 2, 3)).all()
+        assert (split.mel.read(0, split.windows) > -100).any(axis=(1, 2, 3)).all()
 
 
 def test_a_split_without_one_of_the_classes_is_refused(tmp_path: Path):

@@ -11,30 +11,32 @@ from typing import Any
 
 import h5py
 import numpy as np
+from jaxtyping import Float16, Int
 
 from leakdet.errors import InputError
 from leakdet.storage.hdf5 import PAGE_BYTES, open_h5
 
+CHUNK_BYTES = 1 << 20  # reading one window from a larger HDF5 chunk is slow
+GATHER_BYTES = 16 << 20  # gathered at a time: the memory used beside the result
+
 
 @dataclass(frozen=True)
 class MelPart:
-    """The mel of one file: where its bytes are (offset None where it is chunked and must be read through HDF5)."""
+    """Mel of one file. `offset` is the place of its bytes, None where only HDF5 can read them."""
 
     path: Path
     dataset: str
-    shape: tuple[int, ...]  # [W, S, M, T]: how it is read
-    stored_shape: tuple[
-        int, ...
-    ]  # how it lies in the file; a predecessor's has the recording as its first axis
+    shape: tuple[int, ...]  # [W, S, M, T] as read
+    stored_shape: tuple[int, ...]  # in the file; of an AILH file [recordings, windows, …]
     dtype: str
     offset: int | None
-    chunk_bytes: int = 0  # of one HDF5 chunk, unpacked; 0 where the data set is contiguous
+    chunk_bytes: int = 0  # of an HDF5 chunk, unpacked; 0: contiguous
 
     @classmethod
     def of(
         cls, path: Path, dataset: h5py.Dataset, shape: tuple[int, ...] | None = None
     ) -> "MelPart":
-        """Raises `InputError` where the file is shorter than its own description."""
+        """Locate a data set, read as `shape`. Raises `InputError` where its file is cut off."""
         offset = dataset.id.get_offset()
         end = (offset or 0) + dataset.size * dataset.dtype.itemsize
         if offset is not None and path.stat().st_size < end:
@@ -54,49 +56,67 @@ class MelPart:
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "mapped"}
 
-    def read_into(self, start: int, out: np.ndarray) -> None:
-        """Fill `out` with windows [start, start + len(out)). Unlike `mapped` it adds nothing to the process's memory."""
+    @cached_property
+    def mapped(self) -> Float16[np.ndarray, "W S M T"] | None:
+        """The whole part as a memory map; None where only HDF5 can read it."""
+        if self.offset is None:
+            return None
+        return np.memmap(
+            self.path, dtype=self.dtype, mode="r", offset=self.offset, shape=self.shape
+        )
+
+    def read_into(self, start: int, out: Float16[np.ndarray, "W S M T"]) -> None:
+        """Fill `out` with the windows from `start` on, without mapping the file into memory."""
         if self.offset is None:
             self._unpack_into(start, out)
             return
         wanted = out.data.cast("B") if out.size else memoryview(b"")
-        at = self.offset + start * math.prod(self.shape[1:]) * out.itemsize
+        place = self.offset + start * math.prod(self.shape[1:]) * out.itemsize
         try:
             # opened anew: nothing to close, to pickle or to share with a fork
             with self.path.open("rb", buffering=0) as file:
-                file.seek(at)
+                file.seek(place)
                 done = 0
                 while done < len(wanted):
                     count = file.readinto(wanted[done:])
                     if not count:
                         raise InputError(
-                            f"{self.path}: it ends at byte {at + done}. Build it again."
+                            f"{self.path}: it ends at byte {place + done}. Build it again."
                         )
                     done += count
         except OSError as error:
             raise InputError(
-                f"{self.path}: can no longer be read ({error.strerror}). See that its disk is there and that it was not moved."
+                f"{self.path}: can no longer be read ({error.strerror}). See that its disk is "
+                "there and that it was not moved."
             ) from error
 
+    def gather(self, index: Int[np.ndarray, " N"]) -> Float16[np.ndarray, "N S M T"]:
+        """Windows in the order of `index`, duplicates allowed; runs of windows are read at once."""
+        if self.mapped is not None:
+            return np.asarray(self.mapped[index])
+        unique, inverse = np.unique(index, return_inverse=True)
+        windows = np.empty((len(unique), *self.shape[1:]), np.float16)
+        ends = [*np.flatnonzero(np.diff(unique) != 1) + 1, len(unique)]
+        for low, high in pairwise([0, *ends]):
+            self.read_into(int(unique[low]), windows[low:high])
+        return windows[inverse]
+
     def _unpack_into(self, start: int, out: np.ndarray) -> None:
-        """Through HDF5, straight into `out`: a large split fits in memory once, not twice."""
-        per_row, stop = self._windows_per_row, start + len(out)
-        # Rows that are wanted in part, as only a predecessor's may be, are unpacked whole, beside `out`.
+        """Read through HDF5 straight into `out`: a large split is in memory once, not twice."""
+        per_row = self.shape[0] // self.stored_shape[0] if self.shape[0] else 1
+        stop = start + len(out)
+        # rows of which only a part is wanted, as of an AILH file, are unpacked beside `out`
         head = min(stop, -(-start // per_row) * per_row)
         tail = max(head, stop // per_row * per_row)
-        out[: head - start] = self.rows(start, head)
-        out[tail - start :] = self.rows(tail, stop)
-        if head < tail:
-            inner = out[head - start : tail - start]
-            # a view: windows lie one after another
-            inner = inner.reshape(-1, *self.stored_shape[1:])
-            with self._unpacking(head, tail) as dataset:
+        with self._unpacking(start, stop) as dataset:
+            for low, high in ((start, head), (tail, stop)):
+                if low < high:
+                    row = dataset[low // per_row].reshape(-1, *self.shape[1:])
+                    first = low // per_row * per_row
+                    out[low - start : high - start] = row[low - first : high - first]
+            if head < tail:
+                inner = out[head - start : tail - start].reshape(-1, *self.stored_shape[1:])
                 dataset.read_direct(inner, np.s_[head // per_row : tail // per_row])
-
-    @property
-    def _windows_per_row(self) -> int:
-        """Windows of one stored row: 1, or all those of a predecessor's recording."""
-        return self.shape[0] // self.stored_shape[0] if self.shape[0] else 1
 
     @contextmanager
     def _unpacking(self, start: int, stop: int) -> Iterator[h5py.Dataset]:
@@ -105,77 +125,39 @@ class MelPart:
                 yield file[self.dataset]
             except OSError as error:
                 raise InputError(
-                    f"{self.path}: windows {start} to {stop} cannot be read ({str(error).splitlines()[0]}). Build it again."
+                    f"{self.path}: windows {start} to {stop} cannot be read "
+                    f"({str(error).splitlines()[0]}). Build it again."
                 ) from error
 
-    @cached_property
-    def mapped(self) -> np.ndarray | None:
-        """The whole part as a memory map, or None where it is compressed."""
-        if self.offset is None:
-            return None
-        return np.memmap(
-            self.path, dtype=self.dtype, mode="r", offset=self.offset, shape=self.shape
-        )
 
-    def rows(self, start: int, stop: int) -> np.ndarray:
-        """Windows [start, stop) as they lie in the file."""
-        if self.mapped is not None:
-            return self.mapped[start:stop]
-        if start >= stop:
-            return np.empty((0, *self.shape[1:]), self.dtype)
-        per_row = self._windows_per_row
-        first, last = start // per_row, -(-stop // per_row)
-        with self._unpacking(start, stop) as dataset:
-            block = dataset[first:last]
-        windows = np.asarray(block).reshape(-1, *self.shape[1:])
-        return windows[start - first * per_row : stop - first * per_row]
+def page_aligned(shape: tuple[int, ...]) -> Float16[np.ndarray, "W S M T"]:
+    """Memory for windows that begins at a page, unlike large NumPy arrays.
 
-    def gather(self, index: np.ndarray) -> np.ndarray:
-        """Windows `index` [N], any order, duplicates allowed; those that lie one after another are read at once."""
-        if self.mapped is not None:
-            return np.asarray(self.mapped[index])
-        unique, back = np.unique(index, return_inverse=True)
-        found = np.empty((len(unique), *self.shape[1:]), np.float16)
-        ends = [*np.flatnonzero(np.diff(unique) != 1) + 1, len(unique)]
-        for low, high in pairwise([0, *ends]):
-            self.read_into(int(unique[low]), found[low:high])
-        return found[back]
-
-
-def page_aligned(shape: tuple[int, ...]) -> np.ndarray:
-    """Memory for float16 that begins at a page, as numpy's large arrays do not: a segment of 128 bytes lies in two lines of the
-    processor's cache then, not in three. Random reads take a sixth less time.
+    Segments of 128 bytes then lie in two cache lines, not three: random reads are a sixth faster.
     """
     size = math.prod(shape) * 2
-    room = np.empty(size + PAGE_BYTES, np.uint8)
-    start = -room.ctypes.data % PAGE_BYTES
-    return room[start : start + size].view(np.float16).reshape(shape)
-
-
-CHUNK_BYTES = 1 << 20  # a larger HDF5 chunk costs more to unpack than what is read of it at a time
-GATHER_BYTES = 16 << 20  # of windows gathered at a time: what lies in memory beside the result
+    memory = np.empty(size + PAGE_BYTES, np.uint8)
+    start = -memory.ctypes.data % PAGE_BYTES
+    return memory[start : start + size].view(np.float16).reshape(shape)
 
 
 class MelArray:
-    """Parts in order, addressed by window over all of them.
-
-    Shape: [W, S, M, T] float16; slices and gathers return arrays in the order that was asked for, duplicates included.
-    """
+    """Parts in order, addressed by window over all of them: [W, S, M, T] float16."""
 
     def __init__(self, parts: list[MelPart]) -> None:
         self.parts = parts
-        self._starts = np.concatenate([[0], np.cumsum([part.shape[0] for part in parts])]).astype(
-            np.int64
-        )
+        counts = [part.shape[0] for part in parts]
+        self._starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
-        s, m, t = self.parts[0].shape[1:]
-        return int(self._starts[-1]), s, m, t
+        """[W, S, M, T]."""
+        segments, mels, frames = self.parts[0].shape[1:]
+        return int(self._starts[-1]), segments, mels, frames
 
     @property
     def nbytes(self) -> int:
-        return int(np.prod(self.shape)) * 2
+        return math.prod(self.shape) * 2
 
     @property
     def window_bytes(self) -> int:
@@ -183,23 +165,26 @@ class MelArray:
 
     @property
     def slow_chunks(self) -> str | None:
-        """Why reading some windows of these files takes long, and the way out; None where it does not."""
+        """Why reading single windows of these files is slow, and the remedy; None where it is not."""
         worst = max(self.parts, key=lambda part: part.chunk_bytes)
         if worst.chunk_bytes <= CHUNK_BYTES:
             return None
         windows = worst.chunk_bytes // self.window_bytes
         return (
-            f"{worst.path}: one HDF5 chunk holds {windows} windows ({worst.chunk_bytes / 1e6:.1f} MB), and to read one of them "
-            "all are unpacked. python -m leakdet.build source=… out=… rewrites it without chunks."
+            f"{worst.path}: an HDF5 chunk holds {windows} windows "
+            f"({worst.chunk_bytes / 1e6:.1f} MB), all of which are unpacked to read one. "
+            "python -m leakdet.build source=… out=… rewrites it without chunks."
         )
 
     @property
-    def mapped(self) -> np.ndarray | None:
-        """All windows as one memory map, or None where they are in several files or compressed."""
+    def mapped(self) -> Float16[np.ndarray, "W S M T"] | None:
+        """All windows as one memory map; None where they are in several files or compressed."""
         return self.parts[0].mapped if len(self.parts) == 1 else None
 
-    def read(self, start: int, stop: int, out: np.ndarray | None = None) -> np.ndarray:
-        """Windows [start, stop) in memory of their own, or in `out` [stop - start, S, M, T] float16."""
+    def read(
+        self, start: int, stop: int, out: Float16[np.ndarray, "W S M T"] | None = None
+    ) -> Float16[np.ndarray, "W S M T"]:
+        """Windows [start, stop), in new memory or in `out`."""
         if out is None:
             out = page_aligned((stop - start, *self.shape[1:]))
         for part, low in zip(self.parts, self._starts[:-1].tolist(), strict=True):
@@ -208,26 +193,17 @@ class MelArray:
                 part.read_into(first - low, out[first - start : last - start])
         return out
 
-    def rows(self, start: int, stop: int) -> np.ndarray:
-        """Windows [start, stop)."""
-        pieces = [
-            part.rows(int(max(0, start - low)), int(min(part.shape[0], stop - low)))
-            for part, low in zip(self.parts, self._starts[:-1], strict=True)
-            if start < low + part.shape[0] and stop > low
-        ]
-        if not pieces:
-            return np.empty((0, *self.shape[1:]), np.float16)
-        return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
-
-    def gather(self, index: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-        """Windows `index` [N], any order, duplicates allowed, in memory of their own, or in `out` [N, S, M, T] float16."""
+    def gather(
+        self, index: Int[np.ndarray, " N"], out: Float16[np.ndarray, "N S M T"] | None = None
+    ) -> Float16[np.ndarray, "N S M T"]:
+        """Windows in the order of `index`, duplicates allowed, in new memory or in `out`."""
         if out is None:
             out = np.empty((len(index), *self.shape[1:]), np.float16)
-        which = np.searchsorted(self._starts, index, side="right") - 1
+        part_of = np.searchsorted(self._starts, index, side="right") - 1
         step = max(1, GATHER_BYTES // self.window_bytes)
         for number, part in enumerate(self.parts):
-            wanted = np.flatnonzero(which == number)
-            for at in range(0, len(wanted), step):
-                some = wanted[at : at + step]
+            rows = np.flatnonzero(part_of == number)
+            for at in range(0, len(rows), step):
+                some = rows[at : at + step]
                 out[some] = part.gather(index[some] - self._starts[number])
         return out

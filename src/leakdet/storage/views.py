@@ -37,10 +37,6 @@ class PickedMel(MelArray):
         """Picked windows [start, stop) in memory of their own, or in `out`."""
         return super().gather(self._windows[start:stop], out)
 
-    def rows(self, start: int, stop: int) -> np.ndarray:
-        """Picked windows [start, stop)."""
-        return self.read(start, stop)
-
     def gather(self, index: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         """Picked windows `index` [N], any order, duplicates allowed."""
         return super().gather(self._windows[index], out)

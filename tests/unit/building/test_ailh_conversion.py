@@ -55,7 +55,7 @@ def test_converting_keeps_every_bit_and_leaves_out_what_was_never_read(
     assert after.signal == before.signal
     for new, row in enumerate(kept):
         assert np.array_equal(
-            after.mel.rows(new * 8, new * 8 + 8), before.mel.rows(row * 8, row * 8 + 8)
+            after.mel.read(new * 8, new * 8 + 8), before.mel.read(row * 8, row * 8 + 8)
         )
     reasons = {item.path: item.reason for item in report.left_out}
     assert "never read" in reasons["TRAINING_DATASET#2"]

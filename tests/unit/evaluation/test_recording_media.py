@@ -31,7 +31,7 @@ def test_window_starts_are_those_that_the_store_was_cut_at(split):
 def test_the_picture_is_the_recording_in_time_order_without_repeats(split):
     mel = evidence_of(split).mel(0)
     signal = split.signal
-    windows = split.mel.rows(0, int(split.recording_offsets[1])).astype(np.float32)
+    windows = split.mel.read(0, int(split.recording_offsets[1])).astype(np.float32)
     first = windows[0].transpose(0, 2, 1).reshape(-1, signal.n_mels).T
     assert mel.level_db[:, : first.shape[1]] == pytest.approx(first)
     assert mel.level_db.shape == (

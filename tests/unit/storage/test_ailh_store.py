@@ -43,8 +43,8 @@ def test_it_reads_like_a_store(tmp_path: Path, axes: int, how: dict[str, Any]):
     split = open_legacy_split(tmp_path, "train")
     assert split.mel.shape == (24, 2, 16, 1)
     assert split.recording_offsets.tolist() == [0, 8, 16, 24]
-    assert np.array_equal(split.mel.rows(0, 24), mel.reshape(24, 2, 16, 1))
-    assert np.array_equal(split.mel.rows(7, 18), mel.reshape(24, 2, 16, 1)[7:18])
+    assert np.array_equal(split.mel.read(0, 24), mel.reshape(24, 2, 16, 1))
+    assert np.array_equal(split.mel.read(7, 18), mel.reshape(24, 2, 16, 1)[7:18])
     assert np.array_equal(
         split.mel.gather(np.array([23, 0, 9, 9])), mel.reshape(24, 2, 16, 1)[[23, 0, 9, 9]]
     )
@@ -138,5 +138,5 @@ def test_large_chunks_are_named_with_the_way_out(tmp_path: Path, rows: int | Non
     found = open_legacy_split(tmp_path, "train").mel.slow_chunks
     assert (found is not None) == slow
     if found is not None:
-        assert "TRAINING_DATASET.H5: one HDF5 chunk holds 24000 windows (1.5 MB)" in found
+        assert "TRAINING_DATASET.H5: an HDF5 chunk holds 24000 windows (1.5 MB)" in found
         assert "leakdet.build" in found

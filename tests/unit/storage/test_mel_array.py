@@ -1,5 +1,3 @@
-"""Windows are read into one array, whatever lies under them: a split that fits in memory once is never there twice."""
-
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -44,7 +42,7 @@ def peak_bytes(read: Callable[[], object]) -> int:
         ((WINDOWS // PER_ROW, PER_ROW, 4, 1, 64, 32), PACKED),
         ((WINDOWS, 4, 64, 32), {}),
     ],
-    ids=["packed", "packed predecessor", "contiguous"],
+    ids=["packed", "packed AILH", "contiguous"],
 )
 def test_a_split_is_in_memory_once_while_it_is_read(
     tmp_path: Path, shape: tuple[int, ...], how: dict[str, Any], monkeypatch: pytest.MonkeyPatch
@@ -73,13 +71,36 @@ def test_windows_in_memory_begin_at_a_page(tmp_path: Path) -> None:
         assert np.array_equal(mel.read(0, windows), expected[:windows])
 
 
-def test_any_stretch_of_packed_recordings_is_read(tmp_path: Path) -> None:
-    """A predecessor's recording is unpacked as a whole; what is asked for may begin and end inside of one."""
+def test_any_range_of_packed_recordings_is_read(tmp_path: Path) -> None:
+    """A recording of AILH is unpacked as a whole; what is asked for may begin and end inside of it."""
     mel, expected = array_of(tmp_path / "x.h5", (WINDOWS // PER_ROW, PER_ROW, 4, 64, 32), **PACKED)
     for start, stop in ((0, 8), (3, 5), (3, 8), (8, 11), (3, 30), (8, 24), (5, 5), (504, 512)):
         assert np.array_equal(mel.read(start, stop), expected[start:stop])
     index = np.array([9, 3, 3, 500, 4, 5, 0])
     assert np.array_equal(mel.gather(index), expected[index])
+
+
+@pytest.mark.parametrize("how", [{}, PACKED], ids=["contiguous", "packed"])
+def test_parts_are_read_as_one_array(tmp_path: Path, how: dict[str, Any]) -> None:
+    parts = []
+    for number in range(3):
+        mel, _ = array_of(tmp_path / f"{number}.h5", (WINDOWS, 4, 64, 32), **how)
+        parts += mel.parts
+    mel = MelArray(parts)
+    assert mel.shape == (3 * WINDOWS, 4, 64, 32)
+    assert mel.mapped is None
+    assert mel.nbytes == 3 * mel.window_bytes * WINDOWS
+    of_part = mel.read(WINDOWS - 2, 2 * WINDOWS + 2)[:, 0, 0, 0]
+    assert of_part.tolist() == [510, 511, *range(512), 0, 1]
+    assert mel.gather(np.array([1535, 0, 511, 512]))[:, 0, 0, 0].tolist() == [511, 0, 511, 0]
+
+
+def test_large_chunks_are_slow_and_the_remedy_is_named(tmp_path: Path) -> None:
+    mel, _ = array_of(tmp_path / "x.h5", (WINDOWS, 4, 64, 32), chunks=(128, 4, 64, 32))
+    assert "holds 128 windows (2.1 MB)" in mel.slow_chunks
+    assert "python -m leakdet.build" in mel.slow_chunks
+    small, _ = array_of(tmp_path / "y.h5", (WINDOWS, 4, 64, 32), chunks=(16, 4, 64, 32))
+    assert small.slow_chunks is None
 
 
 def test_a_file_that_went_away_is_named(tmp_path: Path) -> None:

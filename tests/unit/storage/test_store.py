@@ -66,8 +66,8 @@ def test_what_is_written_is_read(tmp_path: Path, compression: str):
     assert split.signal == SIGNAL
     np.testing.assert_allclose(split.numbers("weight", 1.0), [1.0, 0.9, 0.8, 0.7], rtol=1e-6)
     expected = np.concatenate([mel_of(n, w) for n, w in enumerate(LENGTHS)])
-    assert np.array_equal(split.mel.rows(0, 11), expected)
-    assert np.array_equal(split.mel.rows(2, 5), expected[2:5])
+    assert np.array_equal(split.mel.read(0, 11), expected)
+    assert np.array_equal(split.mel.read(2, 5), expected[2:5])
     assert (split.mel.parts[0].mapped is None) == (compression != "none")
     assert not [path for path in tmp_path.iterdir() if path.suffix != ".h5"]  # the spool is gone
 
@@ -88,7 +88,7 @@ def test_gather_keeps_order_and_duplicates(tmp_path: Path):
     for compression in ("none", "gzip"):
         split = open_split(write(tmp_path / compression, compression=compression), "train")
         index = np.array([5, 3, 3, 0, 10])
-        assert np.array_equal(split.mel.gather(index), split.mel.rows(0, 11)[index])
+        assert np.array_equal(split.mel.gather(index), split.mel.read(0, 11)[index])
 
 
 def test_shards_are_one_split(tmp_path: Path):
@@ -100,8 +100,8 @@ def test_shards_are_one_split(tmp_path: Path):
     whole = open_split(write(tmp_path / "whole"), "train")
     assert split.recording_ids.tolist() == whole.recording_ids.tolist()
     assert split.recording_offsets.tolist() == whole.recording_offsets.tolist()
-    assert np.array_equal(split.mel.rows(0, 11), whole.mel.rows(0, 11))
-    assert np.array_equal(split.mel.rows(3, 6), whole.mel.rows(3, 6))
+    assert np.array_equal(split.mel.read(0, 11), whole.mel.read(0, 11))
+    assert np.array_equal(split.mel.read(3, 6), whole.mel.read(3, 6))
     index = np.array([10, 0, 3, 4, 3])
     assert np.array_equal(split.mel.gather(index), whole.mel.gather(index))
     write(tmp_path)
@@ -143,7 +143,7 @@ def test_a_recording_taken_out_again_is_not_written(tmp_path: Path):
     writer.write(tmp_path / "train.h5", ["LEAK", "NOLEAK"], "LEAK")
     split = open_split(tmp_path, "train")
     assert split.recording_ids.tolist() == ["r0.wav", "r2.wav", "r3.wav"]
-    assert np.array_equal(split.mel.rows(3, 8), mel_of(2, 5))
+    assert np.array_equal(split.mel.read(3, 8), mel_of(2, 5))
     with h5py.File(tmp_path / "train.h5") as file:
         assert file["waveform"][...].tolist() == [0] * 30 + [2] * 50 + [3] * 20
         assert file["waveform_offsets"][...].tolist() == [0, 30, 80, 100]
@@ -223,14 +223,14 @@ def test_no_such_split(tmp_path: Path):
 
 
 def _rows(split: bytes, start: int) -> bytes:
-    return pickle.loads(split).mel.rows(start, start + 1).tobytes()
+    return pickle.loads(split).mel.read(start, start + 1).tobytes()
 
 
 @pytest.mark.parametrize("how", ["fork", "spawn"])
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_other_processes_read_the_same_rows(tmp_path: Path, how: str):
     split = open_split(write(tmp_path), "train")
-    here = [split.mel.rows(n, n + 1).tobytes() for n in range(11)]
+    here = [split.mel.read(n, n + 1).tobytes() for n in range(11)]
     packed = pickle.dumps(split)
     assert len(packed) < 20_000  # where the bytes are, not the bytes
     with multiprocessing.get_context(how).Pool(2) as pool:

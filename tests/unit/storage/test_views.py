@@ -30,7 +30,7 @@ def test_a_pool_holds_every_recording_of_every_split(bases: list[StoreSplit]) ->
     assert view.recordings == 4
     assert view.windows_per_recording.tolist() == [3, 5, 2, 4]
     assert (
-        view.mel.rows(0, 14) == np.concatenate([base.mel.rows(0, base.windows) for base in bases])
+        view.mel.read(0, 14) == np.concatenate([base.mel.read(0, base.windows) for base in bases])
     ).all()
     assert view.recording_ids.tolist() == ["0000.wav", "0001.wav", "0002.wav", "0003.wav"]
     assert view.groups["site"].tolist() == ["a", "b", "a", "c"]
@@ -45,10 +45,10 @@ def test_picked_recordings_keep_their_own_windows_labels_and_numbers(
     assert view.name == "again"
     assert view.recording_ids.tolist() == ["0000.wav", "0003.wav"]
     assert view.label_id.tolist() == [0, 0]
-    assert (view.mel.rows(0, 3) == bases[0].mel.rows(0, 3)).all()
-    assert (view.mel.rows(3, 7) == bases[1].mel.rows(2, 6)).all()
+    assert (view.mel.read(0, 3) == bases[0].mel.read(0, 3)).all()
+    assert (view.mel.read(3, 7) == bases[1].mel.read(2, 6)).all()
     assert view.mel.shape == (7, *bases[0].mel.shape[1:])
-    assert (view.mel.gather(np.array([6, 0, 0])) == view.mel.rows(0, 7)[[6, 0, 0]]).all()
+    assert (view.mel.gather(np.array([6, 0, 0])) == view.mel.read(0, 7)[[6, 0, 0]]).all()
     levels = np.concatenate([base.numbers("rms_dbfs", 0.0) for base in bases])
     assert view.numbers("rms_dbfs", 0.0).tolist() == levels[[0, 3]].tolist()
     assert view.numbers("not_there", 1.0).tolist() == [1.0, 1.0]
