@@ -15,14 +15,14 @@ FLOATS = ("float16", "float32", "float64")
 class ArrayRecording:
     """Sound [samples] or [samples, channels]: floats in [-1, 1], or PCM of 8, 16 or 32 bits.
 
-    Has what `SoundStream` uses of `soundfile.SoundFile`, and gives the numbers that a WAV file of
+    Is read as a `SoundFile`, and gives the numbers that a WAV file of
     these samples would give.
 
     Raises:
         InputError: another type or shape, no samples, or a rate that is no whole number from 1.
     """
 
-    subtype, extra_info = "FLOAT", ""
+    subtype = "FLOAT"
 
     def __init__(self, samples: np.ndarray, rate_hz: int | float) -> None:
         if samples.dtype.name not in (*PCM, *FLOATS):
@@ -57,6 +57,10 @@ class ArrayRecording:
 
     def close(self) -> None:
         """Nothing is open."""
+
+    def flags(self) -> list[str]:
+        """None: an array is what it is."""
+        return []
 
     def read(self, frames: int, **_: Any) -> Float32[np.ndarray, "N C"]:
         """The next samples, at most `frames`."""

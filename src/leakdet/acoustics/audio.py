@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-import soundfile
 import soxr
 
 from leakdet.acoustics.array_recording import ArrayRecording
 from leakdet.acoustics.dead_sound import DeadRuns
 from leakdet.acoustics.hum import MAINS_HZ, PIECE_S, MainsHum
+from leakdet.acoustics.sound_file import SoundFile
 from leakdet.config import SignalConfig
 from leakdet.errors import InputError
 
@@ -63,25 +63,8 @@ def is_audio_name(path: Path) -> bool:
 
 def read_rate_hz(path: Path) -> int:
     """Sample rate from the file's header. Raises `InputError` if it is not an audio file."""
-    with _open(path) as file:
+    with SoundFile(path) as file:
         return int(file.samplerate)
-
-
-def _open(source: Path | ArrayRecording) -> soundfile.SoundFile | ArrayRecording:
-    if isinstance(source, ArrayRecording):
-        return source
-    try:
-        if source.stat().st_size == 0:
-            raise InputError("the file is empty (0 bytes)")
-        file = soundfile.SoundFile(source)
-    except OSError as error:
-        raise InputError(f"the file cannot be opened: {error.strerror}") from error
-    except soundfile.LibsndfileError as error:
-        raise InputError(f"not readable as audio: {error.error_string.rstrip('.')}") from error
-    if file.frames == 0:
-        file.close()
-        raise InputError("the file has a header but no sound")
-    return file
 
 
 class SoundStream:
@@ -102,7 +85,8 @@ class SoundStream:
         self.dead_runs = DeadRuns(signal.sample_rate_hz)
 
     def __iter__(self) -> Iterator[np.ndarray]:
-        with _open(self.source) as file:
+        source = self.source
+        with source if isinstance(source, ArrayRecording) else SoundFile(source) as file:
             facts = self.facts = WaveformFacts(source_rate_hz=file.samplerate)
             self.dead_runs = DeadRuns(self.signal.sample_rate_hz)
             high_pass = _HighPass(self.signal)
@@ -123,17 +107,12 @@ class SoundStream:
         self.dead_runs.add(sound)
         return sound
 
-    def _decode(self, file: soundfile.SoundFile | ArrayRecording) -> Iterator[np.ndarray]:
+    def _decode(self, file: SoundFile | ArrayRecording) -> Iterator[np.ndarray]:
         size = int(BLOCK_S * file.samplerate)
         # converting 16-bit values here is twice as fast as in libsndfile, with equal results
         is_int16 = file.subtype == "PCM_16"
         while True:
-            try:
-                block = file.read(size, dtype="int16" if is_int16 else "float32", always_2d=True)
-            except soundfile.LibsndfileError as error:
-                at_s = self.facts.source_frames / file.samplerate
-                reason = error.error_string.rstrip(".")
-                raise InputError(f"decoding failed after {at_s:.1f} s: {reason}") from error
+            block = file.read(size, dtype="int16" if is_int16 else "float32", always_2d=True)
             if not len(block):
                 return
             if is_int16:
@@ -154,18 +133,15 @@ class SoundStream:
         if peak >= FULL_SCALE:
             facts.clipped_samples += int(np.count_nonzero(np.abs(block) >= FULL_SCALE))
 
-    def _flags(self, file: soundfile.SoundFile | ArrayRecording) -> list[str]:
+    def _flags(self, file: SoundFile | ArrayRecording) -> list[str]:
         facts = self.facts
-        # libsndfile corrects the length of a cut-off WAV itself and mentions it in its log only
-        truncated = facts.source_frames < file.frames or "should be" in file.extra_info
         conditions = {
             "clipped": facts.clipped_fraction > CLIPPED_FRACTION,
             "over_full_scale": facts.peak > 1.0,
-            "truncated": truncated,
             # the mel bands above the recording's own Nyquist frequency are empty
             "narrow_band": file.samplerate / 2 < self.signal.top_hz,
         }
-        return [name for name, is_met in conditions.items() if is_met]
+        return [*file.flags(), *(name for name, is_met in conditions.items() if is_met)]
 
 
 class _Resampler:

@@ -1,0 +1,111 @@
+"""Bytes of a file, in part or spliced with others, and the layout of a sound file in them."""
+
+import os
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+Piece = bytes | tuple[int, int]  # bytes of our own, or from where to where in the file
+BLOCK_BYTES = 1 << 16
+
+
+@dataclass
+class Layout:
+    """How to read a file to its end, and what its structure shows.
+
+    `parts` are decoded one after another; without any, the file is decoded as it is. `numbers`:
+    they are bare sample points, without a header. `frames` is what the container announces, where
+    it does.
+    """
+
+    parts: list[list[Piece]] = field(default_factory=list)
+    numbers: bool = False
+    frames: int | None = None
+    truncated: bool = False  # ends before what it announces
+    damaged: bool = False  # holds bytes that nothing explains
+    mended: bool = False  # the sizes in its header are not those of its content
+
+
+class ByteSource:
+    """The pieces one after another, as a file that can be read and searched.
+
+    `descriptor` is of an open regular file, and stays open.
+    """
+
+    def __init__(self, descriptor: int, pieces: Sequence[Piece] | None = None) -> None:
+        self.descriptor = descriptor
+        if pieces is None:
+            pieces = [(0, os.fstat(descriptor).st_size)]
+        self.pieces = [piece for piece in pieces if _length(piece)]
+        self._starts = [0]
+        for piece in self.pieces:
+            self._starts.append(self._starts[-1] + _length(piece))
+        self.size = self._starts[-1]
+        self._block, self._block_at = b"", 0
+        self._position = 0
+
+    def at(self, offset: int, count: int) -> bytes:
+        """`count` bytes from `offset` on, or as many as there are."""
+        begin = offset - self._block_at
+        if begin >= 0 and begin + count <= len(self._block):
+            return self._block[begin : begin + count]
+        if count > BLOCK_BYTES:
+            return self._read(offset, count)
+        self._block, self._block_at = self._read(offset, BLOCK_BYTES), offset
+        return self._block[:count]
+
+    def find(self, pattern: bytes, start: int, stop: int | None = None) -> int:
+        """Where `pattern` next begins, from `start` to before `stop`; -1: nowhere."""
+        stop, step = self.size if stop is None else min(stop, self.size), 1 << 20
+        while start < stop:
+            index = self._read(start, step + len(pattern) - 1).find(pattern)
+            if index >= 0:
+                return start + index if start + index < stop else -1
+            start += step
+        return -1
+
+    def part(self, start: int, stop: int) -> list[Piece]:
+        """The pieces that make up the bytes from `start` to `stop`."""
+        parts: list[Piece] = []
+        for piece, at in zip(self.pieces, self._starts, strict=False):
+            low, high = max(start - at, 0), min(stop - at, _length(piece))
+            if low < high and isinstance(piece, bytes):
+                parts.append(piece[low:high])
+            elif low < high:
+                parts.append((int(piece[0]) + low, int(piece[0]) + high))
+        return parts
+
+    def _read(self, offset: int, count: int) -> bytes:
+        found, number = [], bisect_right(self._starts, offset) - 1
+        while count > 0 and number < len(self.pieces):
+            piece, skip = self.pieces[number], offset - self._starts[number]
+            if isinstance(piece, bytes):
+                block = piece[skip : skip + count]
+            else:
+                block = os.pread(
+                    self.descriptor, min(count, piece[1] - piece[0] - skip), piece[0] + skip
+                )
+            if not block:
+                break
+            found.append(block)
+            offset, count = offset + len(block), count - len(block)
+            number += offset >= self._starts[number + 1]
+        return b"".join(found)
+
+    def read(self, count: int) -> bytes:
+        """The next bytes, as of a file."""
+        block = self.at(self._position, count)
+        self._position += len(block)
+        return block
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        origin = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self.size}[whence]
+        self._position = origin + offset
+        return self._position
+
+    def tell(self) -> int:
+        return self._position
+
+
+def _length(piece: Piece) -> int:
+    return len(piece) if isinstance(piece, bytes) else piece[1] - piece[0]

@@ -1,0 +1,222 @@
+"""A sound file read from front to back, to its end, whatever its header says."""
+
+import os
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import soundfile
+
+from leakdet.acoustics.byte_source import ByteSource, Piece
+from leakdet.acoustics.chunk_headers import byte_order, header_layout
+from leakdet.acoustics.flac_frames import resumed
+from leakdet.acoustics.mp3_frames import TRIMMED_FRAMES
+from leakdet.acoustics.native_stderr import native_stderr_hidden
+from leakdet.acoustics.opened_file import opened_file
+from leakdet.acoustics.stream_layout import stream_layout
+from leakdet.errors import InputError
+
+SAMPLE_BYTES = {"PCM_S8": 1, "PCM_U8": 1, "PCM_16": 2, "PCM_24": 3, "PCM_32": 4}
+SAMPLE_BYTES |= {"FLOAT": 4, "DOUBLE": 8, "ULAW": 1, "ALAW": 1}
+RESCUE_FRAMES = 64  # read at a time up to a place that cannot be decoded
+
+
+class _ForwardFile(soundfile.SoundFile):  # type: ignore[misc]  # it has no types
+    """Does not seek to where it is after every block, which fails in streams without a total."""
+
+    def seekable(self) -> bool:
+        return False
+
+
+class SoundFile:
+    """What `SoundStream` uses of `soundfile.SoundFile`, for files of any structure.
+
+    Streams that are chained or concatenated are read one after another. What cannot be decoded is
+    left out; `flags` names it when all has been read.
+
+    Raises:
+        InputError: the file cannot be opened, is no sound, or its streams do not fit together.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._file = opened_file(path)
+        try:
+            self._source = ByteSource(self._file.fileno())
+            self._start()
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _start(self) -> None:
+        source = self._source
+        if not source.size:
+            raise InputError("the file is empty (0 bytes)")
+        self._layout, self._kind = stream_layout(source)
+        self._parts: list[list[Piece] | None] = [*self._layout.parts] or [None]
+        self._failed = False
+        if self._kind == "other":
+            self._start_plain()
+        else:
+            self._decoder = self._decoder_of(self._parts[0])
+        self.samplerate, self.channels = self._decoder.samplerate, self._decoder.channels
+        self.subtype = self._decoder.subtype
+        self._part = self._part_frames = self._frames = 0
+        self._origin = 0  # of a resumed FLAC stream: its first sample point
+        if self._decoder.frames == 0:
+            self._decoder.close()
+            raise InputError("the file has a header but no sound")
+
+    def _start_plain(self) -> None:
+        try:
+            decoder = self._decoder_of(None)
+        except InputError:
+            self._layout = header_layout(self._source, 1, is_plain=False)
+            if not self._layout.parts:
+                raise
+            self._parts = [*self._layout.parts]
+            self._decoder = self._decoder_of(self._parts[0])
+            return
+        width = SAMPLE_BYTES.get(decoder.subtype)
+        bytes_per_frame = (width or 1) * decoder.channels
+        self._layout = header_layout(self._source, bytes_per_frame, width is not None)
+        self._decoder = decoder
+        if self._layout.parts:
+            self._parts = [*self._layout.parts]
+            self._decoder = self._decoder_of(self._parts[0], decoder)
+            decoder.close()
+
+    def _decoder_of(
+        self, part: Sequence[Piece] | None, header: soundfile.SoundFile | None = None
+    ) -> _ForwardFile:
+        descriptor = self._source.descriptor
+        how: dict[str, Any] = {}
+        if self._layout.numbers and header:
+            how = {
+                "format": "RAW",
+                "subtype": header.subtype,
+                "endian": byte_order(self._source, header.endian),
+                "samplerate": header.samplerate,
+                "channels": header.channels,
+            }
+        source: int | ByteSource = descriptor
+        if part is None:
+            os.lseek(descriptor, 0, os.SEEK_SET)
+        else:
+            source = ByteSource(descriptor, part)
+        try:
+            with self._quiet():
+                return _ForwardFile(source, closefd=False, **how)
+        except soundfile.LibsndfileError as error:
+            reason = error.error_string.rstrip(".")
+            raise InputError(f"not readable as audio: {reason}") from error
+
+    def _quiet(self) -> Any:
+        return native_stderr_hidden() if self._kind == "mp3" else nullcontext()
+
+    def __enter__(self) -> "SoundFile":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._decoder.close()
+        self._file.close()
+
+    def read(self, frames: int, dtype: str = "float32", always_2d: bool = True) -> np.ndarray:
+        """The next sample points [frames, channels], or fewer; none at the end."""
+        while True:
+            block = self._next_block(frames, dtype)
+            if len(block):
+                self._frames += len(block)
+                return block
+            if not self._next_part():
+                return block
+
+    def _next_block(self, frames: int, dtype: str) -> np.ndarray:
+        if self._failed:
+            return np.empty((0, self.channels), dtype)
+        try:
+            block = self._decoded(frames, dtype)
+        except soundfile.LibsndfileError:
+            block = self._rescued(dtype)
+            self._failed = True
+        self._part_frames += len(block)
+        # sound behind what could not be decoded: it was no cut
+        self._layout.damaged |= self._origin > 0 and len(block) > 0
+        return block
+
+    def _decoded(self, frames: int, dtype: str) -> np.ndarray:
+        with self._quiet():
+            block: np.ndarray = self._decoder.read(frames, dtype=dtype, always_2d=True)
+        return block
+
+    def _rescued(self, dtype: str) -> np.ndarray:
+        """What lies between the last block and the place that cannot be decoded."""
+        self._reopen()
+        blocks = [np.empty((0, self.channels), dtype)]
+        try:
+            skip = self._part_frames
+            while skip and len(block := self._decoded(min(skip, 1 << 16), dtype)):
+                skip -= len(block)
+            while len(block := self._decoded(RESCUE_FRAMES, dtype)):
+                blocks.append(block)
+        except soundfile.LibsndfileError:
+            pass
+        return np.concatenate(blocks)
+
+    def _reopen(self) -> None:
+        self._decoder.close()
+        self._decoder = self._decoder_of(self._parts[self._part])
+
+    def _next_part(self) -> bool:
+        """Go on behind what cannot be decoded, or with the next stream."""
+        if self._failed and self._resume():
+            return True
+        self._part, self._part_frames, self._origin = self._part + 1, 0, 0
+        self._failed = False
+        if self._part >= len(self._parts):
+            return False
+        self._reopen()
+        if (self._decoder.samplerate, self._decoder.channels) != (self.samplerate, self.channels):
+            raise InputError(
+                f"stream {self._part + 1} of the file has {self._decoder.samplerate} Hz and "
+                f"{self._decoder.channels} channels, the first has {self.samplerate} Hz and "
+                f"{self.channels}; save them as files of their own."
+            )
+        return True
+
+    def _resume(self) -> bool:
+        if self._kind != "flac":
+            self._layout.truncated = self._layout.damaged = True
+            return False
+        part = self._parts[self._part]
+        stream = ByteSource(self._source.descriptor, part)
+        following = resumed(stream, self._origin + self._part_frames)
+        if following is None:
+            self._layout.truncated = True
+            return False
+        self._parts[self._part], frame = following
+        self._origin, self._part_frames, self._failed = frame.first, 0, False
+        self._reopen()
+        return True
+
+    def flags(self) -> list[str]:
+        """`truncated`, `damaged` and `header_mended`, known when all has been read."""
+        layout = self._layout
+        if layout.frames is not None:
+            slack = TRIMMED_FRAMES * 1152 if self._kind == "mp3" else 0
+            lacks = self._frames < layout.frames - slack * len(self._parts)
+            layout.truncated |= lacks and not layout.damaged
+        elif self._kind == "ogg" and not layout.parts:
+            layout.damaged |= self._frames < self._decoder.frames
+        elif self._kind == "other" and not layout.parts:
+            layout.truncated |= self._frames < self._decoder.frames
+        names = {
+            "truncated": layout.truncated,
+            "damaged": layout.damaged,
+            "header_mended": layout.mended,
+        }
+        return [name for name, is_met in names.items() if is_met]
