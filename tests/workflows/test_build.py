@@ -29,8 +29,8 @@ from leakdet.config import (
 )
 from leakdet.errors import InputError
 from leakdet.evaluation.traits import traits_of
-from leakdet.storage.integrity import check_apart
 from leakdet.storage.opening import open_any_split, with_surrogates
+from leakdet.storage.split_overlap import check_no_overlap
 from leakdet.storage.store import open_split
 from leakdet.training.datamodule import LeakDataModule
 
@@ -315,6 +315,6 @@ def test_a_group_in_two_splits_is_refused_with_surrogates_too(source: Path, tmp_
     assert surrogates.groups["site"].tolist() == [
         site[name] for name in surrogates.texts("surrogate_of")
     ]
-    check_apart([surrogates, open_any_split(tmp_path / "store", "val")])
+    check_no_overlap([surrogates, open_any_split(tmp_path / "store", "val")])
     with pytest.raises(InputError, match="the group"):
-        check_apart([surrogates, train])
+        check_no_overlap([surrogates, train])

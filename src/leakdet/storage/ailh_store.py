@@ -20,11 +20,11 @@ FILES = {
 }
 
 
-def is_legacy(store: Path) -> bool:
+def is_ailh(store: Path) -> bool:
     return any((store / file).exists() for file in FILES.values())
 
 
-def open_legacy_split(store: Path, name: str) -> StoreSplit:
+def open_ailh_split(store: Path, name: str) -> StoreSplit:
     """Every row of `segments_mel` is a recording of `long` windows; ids are `<file stem>#<row>`, groups there are none.
 
     Raises:

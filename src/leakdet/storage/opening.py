@@ -4,7 +4,7 @@ from pathlib import Path
 
 from leakdet.detection.labels import find_leak_label
 from leakdet.errors import InputError
-from leakdet.storage.ailh_store import FILES, is_legacy, open_legacy_split
+from leakdet.storage.ailh_store import FILES, is_ailh, open_ailh_split
 from leakdet.storage.store import SPLITS, StoreSplit, open_split, split_files
 
 SURROGATES = "surrogates"
@@ -14,12 +14,12 @@ def open_any_split(store: Path, name: str) -> StoreSplit:
     """A split of leakdet's own store or of a predecessor's directory."""
     if not store.is_dir():
         raise InputError(f"{store}: there is no such store.")
-    return open_legacy_split(store, name) if is_legacy(store) else open_split(store, name)
+    return open_ailh_split(store, name) if is_ailh(store) else open_split(store, name)
 
 
 def splits_there(store: Path) -> list[str]:
     """Names of the splits that the store has, in the order train, val, test."""
-    if is_legacy(store):
+    if is_ailh(store):
         return [name for name in SPLITS if (store / FILES[name]).exists()]
     return [name for name in SPLITS if split_files(store, name)]
 

@@ -1,7 +1,8 @@
-"""The store: HDF5 files of log-mel, flat and ragged, one or more per split. `store_writer` writes, `StoreSplit` reads.
+"""A split of a store: HDF5 files of log-mel, one or more per split. `SplitWriter` writes them.
 
-Layout (schema_version 1): `mel` [W, S, M, T] float16 of all windows, recording after recording; `recording_offsets` [R + 1];
-everything else has one row per recording. Arrays are memory-mapped where the file allows it, so that opening costs nothing.
+Layout (schema_version 1): `mel` [W, S, M, T] float16 has the windows of all recordings in order,
+`recording_offsets` [R + 1] their bounds; all else has one row per recording. Mel is memory-mapped
+where it is contiguous, so that opening a split reads next to nothing.
 """
 
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import h5py
 import numpy as np
+from jaxtyping import Float16, Int64, Shaped
 
 from leakdet.config import SignalConfig
 from leakdet.errors import InputError
@@ -23,20 +25,20 @@ SPLITS = ("train", "val", "test")
 GROUP = "group/"  # before the name of a group column: its data set
 
 
-def offsets_of(counts: Sequence[int]) -> np.ndarray:
-    """Bounds [R + 1] of consecutive pieces of these sizes."""
+def offsets_of(counts: Sequence[int]) -> Int64[np.ndarray, " offsets"]:
+    """Bounds [R + 1] of consecutive pieces of these R sizes."""
     return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]).astype(np.int64)
 
 
 @dataclass
 class StoreSplit:
-    """One split of a store, of one or more files, as arrays. Handles open lazily in each process and are not pickled."""
+    """One split of a store, in one or more files. Pickling sends paths, not arrays of mel."""
 
     name: str
     files: list[Path]
     mel: MelArray
-    recording_offsets: np.ndarray  # int64 [R + 1]
-    label_id: np.ndarray  # int64 [R]
+    recording_offsets: Int64[np.ndarray, " offsets"]  # [R + 1]
+    label_id: Int64[np.ndarray, " R"]
     label_names: list[str]
     leak_label: str | None
     signal: SignalConfig | None
@@ -51,11 +53,17 @@ class StoreSplit:
         return int(self.recording_offsets[-1])
 
     @property
-    def windows_per_recording(self) -> np.ndarray:
+    def windows_per_recording(self) -> Int64[np.ndarray, " R"]:
         return np.diff(self.recording_offsets)
 
-    def read(self, start: int, stop: int, out: np.ndarray | None = None) -> np.ndarray:
-        """Windows [start, stop) in memory of their own, or in `out`. `InputError` names the recording that cannot be read."""
+    def read(
+        self, start: int, stop: int, out: Float16[np.ndarray, "W S M T"] | None = None
+    ) -> Float16[np.ndarray, "W S M T"]:
+        """Windows [start, stop), in new memory or in `out`.
+
+        Raises:
+            InputError: a recording cannot be read; it is named.
+        """
         try:
             return self.mel.read(start, stop, out)
         except InputError:
@@ -75,40 +83,41 @@ class StoreSplit:
             ) from error
 
     @cached_property
-    def recording_ids(self) -> np.ndarray:
-        """Names of the recordings, [R] of str. A predecessor's file has none: `<file stem>#<row>`."""
-        if self._legacy:
+    def recording_ids(self) -> Shaped[np.ndarray, " R"]:
+        """Names of the recordings, str. AILH keeps none: `<file stem>#<row>`."""
+        if self._is_ailh:
             return np.array([f"{self.files[0].stem}#{row}" for row in range(self.recordings)])
         return self.texts("recording_id")
 
     @cached_property
-    def groups(self) -> dict[str, np.ndarray]:
-        """Group column -> [R] of str, of all files; blank where one lacks it. Empty for a predecessor's store."""
+    def groups(self) -> dict[str, Shaped[np.ndarray, " R"]]:
+        """Values of each group column, str; "" in files that lack it. AILH keeps none."""
         columns: set[str] = set()
-        for path in [] if self._legacy else self.files:
+        for path in [] if self._is_ailh else self.files:
             with open_h5(path) as file:
                 columns |= set(file.get("group", {}))
         return {column: self.texts(f"{GROUP}{column}") for column in sorted(columns)}
 
     @property
-    def _legacy(self) -> bool:
+    def _is_ailh(self) -> bool:
         return not self.has("recording_id")
 
     @cached_property
-    def checksums(self) -> np.ndarray | None:
-        """CRC-32 of each recording's mel as it was written, [R]; None where the store has none."""
+    def checksums(self) -> Shaped[np.ndarray, " R"] | None:
+        """CRC-32 of each recording's mel as it was written; None where the store has none."""
         return self.numbers("mel_crc32", 0.0) if self.has("mel_crc32") else None
 
     def has(self, dataset: str) -> bool:
+        """Whether the split has this data set."""
         with open_h5(self.files[0]) as file:
             return dataset in file
 
-    def texts(self, dataset: str) -> np.ndarray:
-        """A text data set over all files, [R] of str."""
+    def texts(self, dataset: str) -> Shaped[np.ndarray, " R"]:
+        """A text data set over all files, str. Raises `KeyError` where there is none."""
         return np.concatenate([self._read(path, dataset, text=True) for path in self.files])
 
-    def numbers(self, dataset: str, default: float) -> np.ndarray:
-        """A numeric data set over all files, [R]; `default` where the files do not have it."""
+    def numbers(self, dataset: str, default: float) -> Shaped[np.ndarray, " R"]:
+        """A numeric data set over all files; `default` where there is none."""
         if not self.has(dataset):
             return np.full(self.recordings, default)
         return np.concatenate([self._read(path, dataset, text=False) for path in self.files])
@@ -118,17 +127,21 @@ class StoreSplit:
         with open_h5(path) as file:
             if lacks_group(file, dataset):
                 return np.full(len(file["label_id"]), "", object)
-            found = file[dataset]
-            return np.asarray(found.asstr()[...] if text else found[...])
+            values = file[dataset]
+            return np.asarray(values.asstr()[...] if text else values[...])
 
 
 def lacks_group(file: h5py.File, dataset: str) -> bool:
-    """A group column that only other files of the store have: this one's recordings belong to no group of it."""
+    """Whether `dataset` is a group column that only other files of the store have."""
     return dataset.startswith(GROUP) and dataset not in file
 
 
 def split_files(store: Path, name: str) -> list[Path]:
-    """The files of one split: `train.h5`, or all of `train-00000-of-00008.h5`. Empty where there is none."""
+    """The files of a split, `train.h5` or all of `train-00000-of-00008.h5`; empty without any.
+
+    Raises:
+        InputError: both kinds are there, or shards are missing.
+    """
     single = store / f"{name}.h5"
     shards = sorted(store.glob(f"{name}-?????-of-?????.h5"))
     if single.exists() and shards:
@@ -139,23 +152,23 @@ def split_files(store: Path, name: str) -> list[Path]:
         expected = int(shards[0].stem.rsplit("-", 1)[1])
         if len(shards) != expected:
             raise InputError(
-                f"{store}: {len(shards)} of {expected} {name} shards are there; copy or build the others."
+                f"{store}: has {len(shards)} of {expected} {name} shards; copy or build the others."
             )
         return shards
     return [single] if single.exists() else []
 
 
 def open_split(store: Path, name: str, files: list[Path] | None = None) -> StoreSplit:
-    """Open a split of leakdet's own format: all of its files, or those given.
+    """Open a split of a store that leakdet built: all of its files, or `files`.
 
     Raises:
-        InputError: a file is missing, cut off, of another schema, or disagrees with the other shards.
+        InputError: a file is missing, damaged, of another schema, or disagrees with the others.
     """
     files = files or split_files(store, name)
     if not files:
         raise InputError(
-            f"{store}: there is no {name}.h5. Give the folder of a store that `python -m leakdet.build` wrote, with a share "
-            f"for {name} (split.ratios)."
+            f"{store}: there is no {name}.h5. Give the folder of a store that `python -m "
+            f"leakdet.build` wrote, with a share for {name} (split.ratios)."
         )
     parts = [_open_part(path) for path in files]
     first = parts[0]
@@ -163,8 +176,8 @@ def open_split(store: Path, name: str, files: list[Path] | None = None) -> Store
         for what in ("signal", "label_names", "leak_label", "columns"):
             if getattr(part, what) != getattr(first, what):
                 raise InputError(
-                    f"{path}: differs from {files[0].name} in {what}; shards of one split must agree. Build the "
-                    "store again, every shard from the same source and settings."
+                    f"{path}: differs from {files[0].name} in {what}; shards of one split must "
+                    "agree. Build the store again, every shard from the same source and settings."
                 )
     counts = np.concatenate([np.diff(part.offsets) for part in parts])
     return StoreSplit(
@@ -195,8 +208,8 @@ def _open_part(path: Path) -> _Part:
         version = file.attrs.get("schema_version")
         if version != SCHEMA_VERSION:
             raise InputError(
-                f"{path}: its schema_version is {version}, this leakdet reads {SCHEMA_VERSION}. Build the store again, or read "
-                "it with the leakdet that wrote it."
+                f"{path}: its schema_version is {version}, this leakdet reads {SCHEMA_VERSION}. "
+                "Build the store again, or read it with the leakdet that wrote it."
             )
         check_layout(path, file)
         signal, label_names, leak_label = read_attributes(path, file)

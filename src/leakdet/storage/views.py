@@ -112,10 +112,10 @@ def _plain(value: object) -> object:
     return [str(name).casefold() for name in value] if isinstance(value, list) else value
 
 
-def places_of(split: StoreSplit) -> list[tuple[Path, int]]:
+def file_rows(split: StoreSplit) -> list[tuple[Path, int]]:
     """The file of each recording, and its row there."""
     if isinstance(split, SplitView):
-        there = [place for base in split.bases for place in places_of(base)]
+        there = [place for base in split.bases for place in file_rows(base)]
         return [there[row] for row in split.picked.tolist()]
     places = []
     for path in split.files:

@@ -22,8 +22,9 @@ from leakdet.loading.samples import SplitSamples
 from leakdet.loading.sampling import drawn_mix
 from leakdet.loading.streaming import StreamLoader
 from leakdet.loading.train_loader import TrainLoader
-from leakdet.storage.integrity import check_contents, check_no_copies, sounds_are_hashed
+from leakdet.storage.integrity import check_contents
 from leakdet.storage.opening import leak_label_of
+from leakdet.storage.split_overlap import check_no_copies, sounds_are_hashed
 from leakdet.storage.store import StoreSplit
 from leakdet.training.store_splits import Splits, open_splits, parts_of_store
 

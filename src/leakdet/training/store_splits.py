@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leakdet.errors import InputError
-from leakdet.storage.integrity import check_apart
 from leakdet.storage.opening import open_any_split, splits_there, with_surrogates
+from leakdet.storage.split_overlap import check_no_overlap
 from leakdet.storage.store import StoreSplit
 
 
@@ -36,7 +36,7 @@ def open_splits(store: Path) -> Splits:
     splits = Splits(train, _opened(store, "val"), test, surrogates)
     for other in splits.all[1:]:
         check_agreement(store, train, other)
-    check_apart(splits.all)
+    check_no_overlap(splits.all)
     return splits
 
 

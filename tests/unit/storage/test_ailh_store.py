@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from leakdet.errors import InputError
-from leakdet.storage.ailh_store import open_legacy_split
+from leakdet.storage.ailh_store import open_ailh_split
 from leakdet.storage.opening import leak_label_of, open_any_split, splits_there
 
 FIVE = ["BACKGROUND", "CRACK", "LEAK", "NORMAL", "UNCLASSIFIED"]
@@ -40,7 +40,7 @@ def write(
 @pytest.mark.parametrize("how", [{}, {"chunks": True}, {"compression": "gzip"}])
 def test_it_reads_like_a_store(tmp_path: Path, axes: int, how: dict[str, Any]):
     mel = write(tmp_path, np.array([2, 0, 3], np.int16), axes=axes, config=CONFIG, **how)
-    split = open_legacy_split(tmp_path, "train")
+    split = open_ailh_split(tmp_path, "train")
     assert split.mel.shape == (24, 2, 16, 1)
     assert split.recording_offsets.tolist() == [0, 8, 16, 24]
     assert np.array_equal(split.mel.read(0, 24), mel.reshape(24, 2, 16, 1))
@@ -76,7 +76,7 @@ def test_labels_of_every_kind_are_the_same(tmp_path: Path, stored: np.ndarray):
 def test_labels_outside_the_vocabulary_are_listed(tmp_path: Path, stored: np.ndarray):
     write(tmp_path, stored, ["LEAK", "NOLEAK"])
     with pytest.raises(InputError, match=r"labels \['(9|WHAT)'\] are not in its vocabulary"):
-        open_legacy_split(tmp_path, "train")
+        open_ailh_split(tmp_path, "train")
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_labels_outside_the_vocabulary_are_listed(tmp_path: Path, stored: np.nda
 )
 def test_its_signal_is_recovered(tmp_path: Path, changes: dict[str, float], hops: tuple[int, int]):
     write(tmp_path, np.array([0, 2]), config=CONFIG | changes)
-    signal = open_legacy_split(tmp_path, "train").signal
+    signal = open_ailh_split(tmp_path, "train").signal
     assert signal is not None
     assert (signal.window_hop_samples, signal.segment_hop_samples) == hops
     assert signal.mel_shape == (2, 16, 1)
@@ -107,7 +107,7 @@ def test_an_unknown_signal_is_unknown_not_guessed(
     tmp_path: Path, config: dict[str, Any] | None, reason: str
 ):
     write(tmp_path, np.array([0, 2]), config=config)
-    split = open_legacy_split(tmp_path, "train")
+    split = open_ailh_split(tmp_path, "train")
     assert split.signal is None
     assert reason in str(split.signal_unknown)
 
@@ -135,7 +135,7 @@ def test_large_chunks_are_named_with_the_way_out(tmp_path: Path, rows: int | Non
         np.arange(3000) % 5,
         **({} if rows is None else {"chunks": (rows * 10, 8, 2, 16, 1)}),
     )
-    found = open_legacy_split(tmp_path, "train").mel.slow_chunks
+    found = open_ailh_split(tmp_path, "train").mel.slow_chunks
     assert (found is not None) == slow
     if found is not None:
         assert "TRAINING_DATASET.H5: an HDF5 chunk holds 24000 windows (1.5 MB)" in found

@@ -13,7 +13,7 @@ import pytest
 from leakdet.config import SignalConfig
 from leakdet.errors import InputError, LeakdetError
 from leakdet.storage.hdf5 import PAGE_BYTES
-from leakdet.storage.integrity import check_apart
+from leakdet.storage.split_overlap import check_no_overlap
 from leakdet.storage.store import open_split, split_files
 from leakdet.storage.writer import RecordingRow, SplitWriter
 
@@ -122,7 +122,7 @@ def test_a_group_column_that_one_file_lacks_is_blank_there(tmp_path: Path, witho
     assert split.groups["site"].tolist() == (
         ["", "", "s1", "s1"] if without == 0 else ["s0", "s0", "", ""]
     )
-    check_apart([split])
+    check_no_overlap([split])
 
 
 def test_a_file_without_recordings_has_the_columns_of_its_split(tmp_path: Path):

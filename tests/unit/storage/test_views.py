@@ -8,7 +8,7 @@ from leakdet.errors import InputError
 from leakdet.storage.hdf5 import open_h5
 from leakdet.storage.opening import open_any_split
 from leakdet.storage.store import StoreSplit
-from leakdet.storage.views import SplitView, places_of, pooled
+from leakdet.storage.views import SplitView, file_rows, pooled
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_picked_recordings_keep_their_own_windows_labels_and_numbers(
 def test_the_places_of_a_view_lead_to_its_recordings(bases: list[StoreSplit]) -> None:
     view = pooled(bases).take(np.array([2, 1]), "some")
     found = []
-    for path, row in places_of(view):
+    for path, row in file_rows(view):
         with open_h5(path) as file:
             found.append(file["recording_id"].asstr()[row])
     assert found == view.recording_ids.tolist()
