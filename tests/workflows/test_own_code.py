@@ -148,7 +148,9 @@ def test_a_warm_start_needs_the_name_of_the_network(
 def test_a_misspelt_name_or_setting_fails_before_any_work(
     own_run: Path, door, tmp_path: Path, override: str, message: str
 ):
-    run = ("hydra.run.dir=slip", "data.store=no-such-store")
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "train.h5").touch()  # whoever opened it would complain of it
+    run = ("hydra.run.dir=slip", f"data.store={tmp_path / 'broken'}")
     result = door("train", *SMOKE, *OWN, override, *run, cwd=own_run.parent)
     assert result.returncode == 2
     assert message in result.stderr

@@ -41,11 +41,10 @@ def test_the_curves_of_a_resumed_run_are_those_of_an_uninterrupted_one(
     fitted(tmp_path / place, *CSV, "trainer.max_epochs=5", f"resume={tmp_path / '1'}")
     for column in (log_names.GRADIENT_NORM, log_names.VAL_LOSS, log_names.WAIT_MEAN):
         assert steps(tmp_path / place, column) == steps(tmp_path / "whole", column)
-    said = [
-        kinds_in((folder / log_names.WARNINGS).read_text())
-        for folder in (tmp_path / "whole", tmp_path / place)
-    ]
-    assert said == [["learning_rate"]] * 2
+    for folder in (tmp_path / "whole", tmp_path / place):
+        kinds = kinds_in((folder / log_names.WARNINGS).read_text())
+        # what the loader or the machine is told of depends on how busy this machine is
+        assert [kind for kind in kinds if kind not in ("loader", "system")] == ["learning_rate"]
 
 
 def test_rows_beyond_the_checkpoint_are_dropped_and_new_columns_added(tmp_path: Path) -> None:
