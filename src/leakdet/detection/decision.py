@@ -1,4 +1,4 @@
-"""From recording scores to verdicts: one pure rule, fitted once, then only applied."""
+"""The rule from recording scores to verdicts, fitted once, then only applied."""
 
 import math
 from collections.abc import Mapping
@@ -18,12 +18,14 @@ from leakdet.errors import InputError, SettingsError
 
 @dataclass(frozen=True)
 class DecisionRule:
-    """How a verdict is reached; data that travels with the model.
+    """A decision rule, saved in the model file.
 
-    `threshold`, in 0..1 or `thresholds.NEVER`, compares with the score of `pooling` and `vote_fraction`.
-    `policy` with its `budget` or costs says how it was chosen, `fitted_on` on what (None: not fitted), `note`
-    what was odd about that set. `calibration` is for display: verdicts come from the score. Raises
-    `SettingsError` on a value outside its range.
+    `threshold`, in 0..1 or `thresholds.NEVER`, applies to the score by `pooling` and `vote_fraction`.
+    `policy` with its `budget` or costs says how it was chosen, `fitted_on` on which split (None: not
+    fitted), `note` what limits it. `calibration` is for display: verdicts come from the score.
+
+    Raises:
+        SettingsError: a value is outside its range.
     """
 
     pooling: str = "mean"
@@ -52,11 +54,11 @@ class DecisionRule:
         return pool(window_prob, recording_offsets, self.pooling, self.vote_fraction)
 
     def decide(self, scores: Float[np.ndarray, " R"]) -> Bool[np.ndarray, " R"]:
-        """True where a score reaches the threshold, compared in float64, which holds float32 exactly."""
+        """True where a score reaches the threshold, compared in float64."""
         return np.asarray(checked_scores(scores) >= self.threshold)
 
     def probability(self, scores: Float[np.ndarray, " R"]) -> Float[np.ndarray, " R"]:
-        """Calibrated leak probabilities of scores in 0..1; the scores themselves without a calibration."""
+        """Calibrated leak probabilities; without a calibration the scores themselves."""
         return (
             checked_scores(scores) if self.calibration is None else self.calibration.apply(scores)
         )
@@ -70,15 +72,17 @@ class DecisionRule:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "DecisionRule":
-        """The inverse of `to_json`.
+        """Rebuild a rule from `to_json`.
 
-        Raises `InputError` naming the key that is unknown, missing or of the wrong type, `SettingsError` on a
-        bad value.
+        Raises:
+            InputError: a key is unknown, missing or of the wrong type; it is named.
+            SettingsError: a value is outside its range.
         """
         known = [field.name for field in fields(cls)]
         if unknown := sorted(set(data) - set(known)):
             raise InputError(
-                f"The decision rule has unknown keys: {', '.join(unknown)}; known are {', '.join(known)}."
+                f"The decision rule has unknown keys: {', '.join(unknown)}; known are "
+                f"{', '.join(known)}."
             )
         if missing := [
             name for name in ("pooling", "vote_fraction", "threshold", "policy") if name not in data
@@ -103,7 +107,8 @@ def _from_plain(name: str, value: object) -> Any:
         if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
             return float(value)
     raise InputError(
-        f"The decision rule's {name} must be {wanted}{' or null' if optional else ''}; found {value!r}."
+        f"The decision rule's {name} must be {wanted}{' or null' if optional else ''}; "
+        f"found {value!r}."
     )
 
 

@@ -1,4 +1,4 @@
-"""A trained network with everything that a verdict needs: from log-mel to window probabilities to a decision."""
+"""A trained network with all that a verdict needs: from log-mel to probabilities of windows."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,7 @@ from leakdet.detection.networks import Network, leak_probability
 
 @dataclass
 class MelDetector:
-    """What the model file holds, ready to score. `signal` is None where the training store did not say how its mel was made."""
+    """The content of a model file. `signal` is None where the training store did not say it."""
 
     network: Network
     labels: LabelMap
@@ -55,5 +55,5 @@ def sample_shape(mel_shape: tuple[int, int, int], unit: str) -> tuple[int, int, 
 
 
 def window_mean(sample_prob: Float[Tensor, " B"], windows: int) -> Float[Tensor, " W"]:
-    """Segments are averaged inside their window; where a sample is a window this changes nothing."""
+    """Mean over the samples of each window; where a sample is a window, nothing changes."""
     return sample_prob.view(windows, -1).mean(1) if windows else sample_prob

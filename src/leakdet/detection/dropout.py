@@ -1,16 +1,16 @@
-"""Dropout whose chance costs little on a CPU."""
+"""Dropout with a cheaper random mask on a CPU."""
 
 import torch
 from torch import Tensor, nn
 
-STEPS = 1 << 16  # probabilities are told apart to 1 / STEPS
+STEPS = 1 << 16  # resolution of the dropout probability
 
 
 class Dropout(nn.Dropout):
-    """As torch's: each number is zeroed with probability p (to 16 bits) in training, the others scaled so that means stay.
+    """As `torch.nn.Dropout`, with p rounded to 16 bits on a CPU.
 
-    On a CPU torch draws the numbers' fates one by one, 27 % of a step of `paper`; here four share a random word of 64 bits
-    (docs/benchmarks.md). Elsewhere, and outside training, it is torch's.
+    There torch draws one random number per element, 27 % of a step of `paper`; here four elements
+    share a random word of 64 bits (docs/benchmarks.md).
     """
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002
@@ -19,6 +19,6 @@ class Dropout(nn.Dropout):
             return super().forward(input)
         words = torch.empty(-(-input.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
         # evenly from -STEPS / 2 to STEPS / 2 - 1
-        fates = words.view(torch.int16)[: input.numel()].view(input.shape)
-        kept = (fates >= dropped - STEPS // 2).to(input.dtype)
+        draws = words.view(torch.int16)[: input.numel()].view(input.shape)
+        kept = (draws >= dropped - STEPS // 2).to(input.dtype)
         return input * kept.mul_(STEPS / (STEPS - dropped))

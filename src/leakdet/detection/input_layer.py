@@ -1,4 +1,4 @@
-"""The layer between log-mel in dB and a network's body; its statistics are saved with the weights."""
+"""Layer between log-mel in dB and a network's body; its statistics are saved with the weights."""
 
 from collections.abc import Iterable
 
@@ -51,7 +51,7 @@ class InputLayer(nn.Module):
 
     @torch.no_grad()
     def fit(self, batches: Iterable[Float[Tensor, "_ S M T"]]) -> None:
-        """Set mean and deviation of each band from training samples; constant bands keep deviation 1."""
+        """Set each band's mean and deviation from training samples; of constant bands it is 1."""
         count = 0
         total = torch.zeros_like(self.band_mean, dtype=torch.float64)
         squares = torch.zeros_like(total)

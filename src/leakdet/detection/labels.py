@@ -1,4 +1,4 @@
-"""Class names and which of them is the leak. The leak is always the positive class, wherever it stands in a vocabulary."""
+"""Class names, and which of them is the leak: the positive class, whatever its id."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,8 @@ BINARY_NAMES = ("NO_LEAK", "LEAK")
 class LabelMap:
     """The network's classes in id order, and the index of the leak among them.
 
-    `binary` has the classes NO_LEAK (0) and LEAK (1) whatever the store's vocabulary; `multiclass` has the store's classes.
+    Mode `binary` has the classes NO_LEAK (0) and LEAK (1) whatever the store's vocabulary,
+    `multiclass` those of the store.
     """
 
     mode: str
@@ -21,15 +22,16 @@ class LabelMap:
 
     @classmethod
     def of_store(cls, label_names: Sequence[str], leak_label: str, mode: str) -> "LabelMap":
+        """The classes of a network that is trained on a store."""
         if mode == "binary":
             return cls(mode, BINARY_NAMES, BINARY_NAMES.index("LEAK"))
         return cls(mode, tuple(label_names), list(label_names).index(leak_label))
 
     def class_ids(self, label_names: Sequence[str], leak_label: str, where: str) -> list[int]:
-        """Class of the network for each label id of a store, matched by name without regard to case.
+        """The network's class of each label id of a store, matched by name in any case.
 
         Raises:
-            InputError: a multiclass network meets a label it does not know.
+            InputError: a label is none of the classes of a multiclass network.
         """
         if self.mode == "binary":
             return [int(name == leak_label) for name in label_names]

@@ -97,10 +97,10 @@ def focal_loss(
     gamma: float,
     label_smoothing: float = 0.0,
 ) -> Float[Tensor, " B"]:
-    """(1 - p)^gamma * weighted cross-entropy of each sample, p the probability of its true class [Lin et al. 2017].
+    """Focal loss of each sample [Lin et al. 2017]: (1 - p)^gamma * weighted cross-entropy.
 
-    gamma = 0 is weighted cross-entropy. With label smoothing s the target is 1 - s on the true
-    class and s / C on every class.
+    p is the probability of the true class; gamma = 0 is weighted cross-entropy. With label smoothing
+    s the target is 1 - s on the true class and s / C on every class.
     """
     log_prob = functional.log_softmax(logits.float(), -1)
     true = log_prob.gather(1, class_id[:, None]).squeeze(1)

@@ -81,7 +81,7 @@ class Network(nn.Module):
 
 
 class Linear(Network):
-    """Logistic regression on the log-mel averaged over time: what every other network must beat."""
+    """Logistic regression on the log-mel averaged over time, the least that others must beat."""
 
     def __init__(self, config: NetworkConfig, mels: int, columns: int, classes: int) -> None:
         super().__init__(config, mels)
@@ -92,7 +92,7 @@ class Linear(Network):
 
 
 class Paper(Network):
-    """One convolution of 3x3, max-pool 2x2, dropout, one dense layer (Ma et al. 2025; its depth and width are ours)."""
+    """Convolution 3x3, max-pool 2x2, dropout, dense layer [Ma et al. 2025]; depth and width are ours."""
 
     def __init__(self, config: NetworkConfig, mels: int, columns: int, classes: int) -> None:
         super().__init__(config, mels)
@@ -109,7 +109,10 @@ class Paper(Network):
 
 
 class DualHead(Network):
-    """The predecessor's network, its kernels no wider than its input: with one column it has 61,632 fewer dead weights."""
+    """The network of AILH, its kernels no wider than its input.
+
+    With one column that saves 61,632 weights that only ever meet padding.
+    """
 
     def __init__(self, config: NetworkConfig, mels: int, columns: int, classes: int) -> None:
         super().__init__(config, mels)
@@ -130,10 +133,10 @@ class DualHead(Network):
 
 
 class Compact(Network):
-    """A convolution of stride 2, a depthwise-separable one, the mean over time, a narrow dense layer (docs/benchmarks.md).
+    """Convolution of stride 2, depthwise-separable one, mean over time, narrow dense layer.
 
-    Frequency keeps a quarter of its positions; what varies in time has left its mark in the convolutions. Its batch norms see
-    the samples of one process and one batch: unlike the other networks it learns a little differently when a batch is divided.
+    A quarter of the positions along frequency remain. Batch norm sees the samples of one process
+    and one batch: unlike the others, this network trains slightly differently when a batch is divided.
     """
 
     def __init__(self, config: NetworkConfig, mels: int, columns: int, classes: int) -> None:
@@ -159,19 +162,20 @@ class Compact(Network):
 
 
 def _conv(inputs: int, outputs: int, columns: int, height: int = 3, groups: int = 1) -> nn.Conv2d:
-    """`height` mels high and 3 columns wide where there are as many: outer ones would only ever meet padding otherwise."""
+    """Convolution `height` mels high, 3 columns wide; 1 where the outer two would meet padding only."""
     width = 3 if columns >= 3 else 1
     conv = nn.Conv2d(
         inputs, outputs, (height, width), padding=(height // 2, width // 2), groups=groups
     )
-    # The values of all channels side by side are read faster, also on a CPU (docs/benchmarks.md).
+    # channels last is faster, also on a CPU (docs/benchmarks.md)
     return conv.to(memory_format=torch.channels_last) if groups == 1 else conv  # type: ignore[call-overload]
 
 
 def make_network(config: NetworkConfig, mel_shape: tuple[int, int, int], classes: int) -> Network:
     """The network that `config` names for samples of [segments, mels, frames].
 
-    Raises `SettingsError` as `network_class` does, and where a person's own network gives other shapes than it must.
+    Raises:
+        SettingsError: as `network_class`, or a person's own network gives outputs of other shapes.
 
     >>> make_network(NetworkConfig(), (30, 64, 1), 2)(torch.zeros(4, 30, 64, 1)).class_logits.shape
     torch.Size([4, 2])

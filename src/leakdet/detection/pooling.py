@@ -17,8 +17,8 @@ _BLOCK_WINDOWS = 1 << 20
 def votes_needed(windows: Int[np.ndarray, " R"], vote_fraction: float) -> Int[np.ndarray, " R"]:
     """`k = ceil(vote_fraction * n)` for recordings of n windows, at least 1.
 
-    The fraction is read as the nearest one with a denominator of at most 10^6: in floating point ceil(0.1 *
-    30) is 4.
+    The fraction is taken as the nearest one with a denominator of at most 10^6: in floating point
+    ceil(0.1 * 30) is 4.
 
     >>> votes_needed(np.array([1, 3, 30]), 0.1)
     array([1, 1, 3])
@@ -39,16 +39,17 @@ def pool(
 
     Windows of recording r are `recording_offsets[r]:recording_offsets[r + 1]`. Poolings:
 
-    - `vote`: the k-th largest window probability, k = ceil(vote_fraction * n). `score >= t` says exactly that
-      at least `vote_fraction` of the windows have a probability >= t. Near 0 it is the maximum, at 1 the
-      minimum;
+    - `vote`: the k-th largest window probability, k = ceil(vote_fraction * n). `score >= t` exactly
+      where at least `vote_fraction` of the windows have a probability >= t;
     - `mean`: the mean probability; ranks as well as the vote and has no ties;
-    - `logit_mean`: the sigmoid of the mean log-odds, windows as independent witnesses: a sure one counts for
-      more.
+    - `logit_mean`: the sigmoid of the mean log-odds; confident windows count for more.
 
-    A recording's score does not depend on its neighbours. Raises `SettingsError` on an unknown pooling or a
-    fraction outside (0, 1], `InputError` on NaN, on a probability outside [0, 1] and on a recording without
-    windows, `ValueError` on offsets that do not fit the windows.
+    A recording's score does not depend on its neighbours.
+
+    Raises:
+        SettingsError: an unknown pooling, or a fraction outside (0, 1].
+        InputError: a probability is NaN or outside [0, 1], or a recording has no windows.
+        ValueError: the offsets do not fit the windows.
     """
     check_pooling(pooling, vote_fraction)
     prob = checked_scores(window_prob)
@@ -66,7 +67,7 @@ def pool(
 
 
 def check_pooling(pooling: str, vote_fraction: float) -> None:
-    """Raises `SettingsError` on an unknown pooling or a fraction outside (0, 1]."""
+    """Raise `SettingsError` on an unknown pooling or a fraction outside (0, 1]."""
     if pooling not in POOLINGS:
         raise SettingsError(f"The pooling is {pooling!r}; allowed are {', '.join(POOLINGS)}.")
     if not 0.0 < vote_fraction <= 1.0:
@@ -106,7 +107,7 @@ def _kth_largest(
 
 
 def _equal_length_blocks(windows: np.ndarray) -> Iterator[np.ndarray]:
-    """Indices of recordings with the same number of windows, in blocks that bound the memory of a gather."""
+    """Rows of recordings with the same number of windows, in blocks of bounded memory."""
     by_length = np.argsort(windows, kind="stable")
     for rows in np.split(by_length, np.flatnonzero(np.diff(windows[by_length])) + 1):
         size = max(1, _BLOCK_WINDOWS // int(windows[rows[0]]))

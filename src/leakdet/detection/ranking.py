@@ -1,8 +1,8 @@
-"""Labelled scores in falling order: what thresholds, metrics and their intervals all count on.
+"""Labelled scores in falling order, shared by thresholds, metrics and their intervals.
 
-A *cut* calls the rows of the highest `j` distinct scores leaks, so `C` distinct scores allow `C + 1` cuts,
-and no threshold can do anything else. Row weights (how often a bootstrap drew a row) change the counts at the
-cuts, never the order: one sort serves thousands of replicates.
+A *cut* calls the rows of the highest `j` distinct scores leaks: `C` distinct scores allow `C + 1`
+cuts, and every threshold makes one of them. Row weights (how often a bootstrap drew a row) change
+the counts at the cuts, never the order: one sort serves thousands of replicates.
 """
 
 from dataclasses import dataclass
@@ -13,15 +13,14 @@ from jaxtyping import Bool, Float, Int
 
 from leakdet.errors import InputError
 
-# Allowance when a rate times a count is compared with a count: 0.29 * 100 is 28.999999999999996 in floating
-# point.
+# tolerance of a rate times a count: 0.29 * 100 is 28.999999999999996 in floating point
 COUNT_SLACK = 1e-6
 
 
 def checked_scores(
     scores: Float[np.ndarray, " N"], *, probabilities: bool = True
 ) -> Float[np.ndarray, " N"]:
-    """Scores in float64. Raises `InputError` on NaN or infinity and, for probabilities, outside [0, 1]."""
+    """Scores in float64. Raises `InputError` on NaN, infinity, and probabilities outside [0, 1]."""
     checked = scores.astype(np.float64, copy=False)
     bad = ~((checked >= 0.0) & (checked <= 1.0)) if probabilities else ~np.isfinite(checked)
     if bad.any():
@@ -58,9 +57,9 @@ class Cuts:
 class Ranking:
     """Rows sorted by falling score, and where each distinct score ends.
 
-    `order` indexes the rows as given; `scores` and `is_leak` are sorted; `ends` is one past the last row of
-    each distinct score. Among equal scores leaks come first, so that nothing depends on the order in which
-    rows were given.
+    `order` indexes the rows as given; `scores` and `is_leak` are sorted; `ends` is one past the last
+    row of each distinct score. Among equal scores leaks come first, so that nothing depends on the
+    order of the rows.
     """
 
     order: Int[np.ndarray, " N"]
@@ -111,7 +110,7 @@ class Ranking:
 def rank(
     scores: Float[np.ndarray, " N"], is_leak: Bool[np.ndarray, " N"], *, probabilities: bool = True
 ) -> Ranking:
-    """Sort labelled scores, O(N log N). Raises as `checked_scores`, and `ValueError` on unequal lengths."""
+    """Sort labelled scores. Raises as `checked_scores`, and `ValueError` on unequal lengths."""
     checked = checked_scores(scores, probabilities=probabilities)
     if len(is_leak) != len(checked):
         raise ValueError(f"{len(checked)} scores have {len(is_leak)} labels")

@@ -1,4 +1,4 @@
-"""The threshold that a policy asks for, found exactly: every cut between distinct scores, no grid."""
+"""Exact threshold of a policy: the best of all cuts between distinct scores, without a grid."""
 
 from dataclasses import dataclass
 
@@ -15,19 +15,19 @@ BUDGETS = {"max_fpr": 0.01, "min_tpr": 0.95, "fixed": 0.5}
 DEFAULT_THRESHOLD = 0.5
 
 NEVER = float(np.nextafter(np.float32(1.0), np.float32(2.0)))
-"""The lowest threshold that no probability reaches in float32 either, 1 + 2**-23; the largest one allowed."""
+"""The lowest threshold that no float32 probability reaches, 1 + 2**-23; the largest one allowed."""
 
 
 @dataclass(frozen=True)
 class ThresholdFit:
-    """A threshold in [0, `NEVER`], and what to know of the set that it was fitted on (None: nothing)."""
+    """A threshold in [0, `NEVER`], and a note on what limits it, if anything does."""
 
     threshold: float
     note: str | None
 
 
 def checked_budget(policy: str, budget: float | None) -> float | None:
-    """The number of a policy, `budget` or its default. Raises `SettingsError` on a bad policy or number."""
+    """The number of a policy, `budget` or its default. Raises `SettingsError` on a bad one."""
     if policy not in POLICIES:
         raise SettingsError(
             f"The threshold policy is {policy!r}; allowed are {', '.join(POLICIES)}."
@@ -52,7 +52,7 @@ def fit_threshold(
     cost_miss: float = 1.0,
     cost_false_dig: float = 1.0,
 ) -> ThresholdFit:
-    """The threshold for `score >= threshold` that is best by `policy` among all thresholds there are.
+    """The threshold for `score >= threshold` that is best by `policy`.
 
     `scores` [R] in 0..1, `is_leak` [R] bool. Policies, with the meaning of `budget`:
 
@@ -63,14 +63,16 @@ def fit_threshold(
     - `min_cost`: the lowest `cost_miss * FN + cost_false_dig * FP` at the leak share of these recordings
       (where leaks are x times rarer in the field, divide `cost_miss` by x).
 
-    Of equally good cuts the one with the fewest alarms is taken, by counts alone, so that the order of the
-    recordings and any strictly rising map of the scores leave the verdicts as they are. Within the cut the
-    threshold is the middle between the neighbouring scores (or between a score and the end of [0, 1]),
-    rounded to float32 where that keeps the cut. Where nothing may be called a leak although a score is 1, it
-    is `NEVER`. A set on which the policy means nothing (no leaks for `max_f1` and `min_tpr`, no others for
-    `max_fpr`, no recordings) gives 0.5, and the note says so.
+    Of equally good cuts the one with the fewest alarms is taken, by counts alone: neither the order
+    of the recordings nor a strictly rising map of the scores changes a verdict. The threshold is the
+    middle between the neighbouring scores (or a score and the end of [0, 1]), rounded to float32
+    where that keeps the cut; `NEVER` where nothing may be called a leak although a score is 1. A set
+    that does not define the policy (no leaks for `max_f1` and `min_tpr`, no others for `max_fpr`, no
+    recordings) gives 0.5 and a note.
 
-    Raises `InputError` on NaN and on scores outside [0, 1], `SettingsError` on a bad policy, budget or cost.
+    Raises:
+        InputError: a score is NaN or outside [0, 1].
+        SettingsError: a bad policy, budget or cost.
     """
     number = checked_budget(policy, budget)
     if not (
@@ -113,8 +115,8 @@ def _best_cut(
     positives, negatives = tp[-1], fp[-1]
     match policy, budget:
         case "max_f1", None:
-            # A quotient of integers is rounded correctly: equal F1 are equal floats, and argmax takes the
-            # fewest alarms.
+            # quotients of integers are rounded correctly: equal F1 are equal floats, and argmax
+            # takes the fewest alarms
             return int(np.argmax(2.0 * tp / (positives + tp + fp)))
         case "min_cost", None:
             cost = cost_miss * (positives - tp) + cost_false_dig * fp

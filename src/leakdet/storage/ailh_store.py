@@ -1,4 +1,4 @@
-"""Reading the predecessor's three HDF5 files in place, unconverted, as splits like leakdet's own."""
+"""Reading the three HDF5 files of AILH in place, as splits like those of leakdet's own stores."""
 
 import json
 from pathlib import Path
@@ -21,11 +21,12 @@ FILES = {
 
 
 def is_ailh(store: Path) -> bool:
+    """Whether a folder holds files of AILH."""
     return any((store / file).exists() for file in FILES.values())
 
 
 def open_ailh_split(store: Path, name: str) -> StoreSplit:
-    """Every row of `segments_mel` is a recording of `long` windows; ids are `<file stem>#<row>`, groups there are none.
+    """Open a split, of which each row of `segments_mel` is a recording of `long` windows.
 
     Raises:
         InputError: the file is missing or cut off, has other shapes, or labels outside its vocabulary.
@@ -56,7 +57,7 @@ def open_ailh_split(store: Path, name: str) -> StoreSplit:
 
 
 def _mel_part(path: Path, file: h5py.File) -> MelPart:
-    """[files, long, short, mels, frames], or with a channel axis of one: [files, long, short, 1, mels, frames]."""
+    """`segments_mel`, [files, long, short, mels, frames] or [files, long, short, 1, mels, frames]."""
     if "segments_mel" not in file or "labels" not in file:
         raise InputError(f"{path}: lacks segments_mel or labels; found {sorted(file)}.")
     dataset = file["segments_mel"]
@@ -97,7 +98,7 @@ def _label_names(path: Path, file: h5py.File) -> list[str]:
 
 
 def _label_ids(path: Path, stored: np.ndarray, names: list[str]) -> np.ndarray:
-    """Class ids from ints, bools, or texts of any HDF5 kind. A value outside the vocabulary is an error, never a class."""
+    """Class ids from numbers or texts. Raises `InputError` on values outside the vocabulary."""
     if stored.dtype.kind in "iub":
         ids = stored.astype(np.int64)
     else:
@@ -111,7 +112,7 @@ def _label_ids(path: Path, stored: np.ndarray, names: list[str]) -> np.ndarray:
 
 
 def _signal(path: Path, file: h5py.File, mel: MelPart) -> tuple[SignalConfig | None, str | None]:
-    """Settings that would give this mel from audio, or None and the reason: then audio cannot be predicted."""
+    """Settings that give this mel from audio, or None and why they are unknown."""
     if "config_json" not in file.attrs:
         return None, f"{path.name} has no config_json"
     config = _attribute(path, file, "config_json")
@@ -145,7 +146,8 @@ def _signal(path: Path, file: h5py.File, mel: MelPart) -> tuple[SignalConfig | N
     if signal.mel_shape != mel.shape[1:]:
         return (
             None,
-            f"{path.name}: its config_json gives {signal.mel_shape} a window, the file has {mel.shape[1:]}",
+            f"{path.name}: its config_json gives {signal.mel_shape} a window, "
+            f"the file has {mel.shape[1:]}",
         )
     return signal, None
 

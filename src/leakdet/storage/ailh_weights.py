@@ -1,7 +1,7 @@
-"""The predecessor's trained weights (`best.pth`) as a network of ours, with equal outputs.
+"""Trained weights of AILH (`best.pth`) as a `dual_head` network with equal outputs.
 
-Its kernels are three columns wide although its input has one: only the middle column ever met data, and that is what is kept.
-Its file names neither classes nor signal; both are those of its scripts.
+Its kernels are three columns wide although its input has one: only the middle column ever met data,
+and is kept. The file names neither classes nor signal; both are those of the AILH scripts.
 """
 
 from collections.abc import Mapping
@@ -15,6 +15,7 @@ from torch import Tensor
 from leakdet.config import NetworkConfig, SignalConfig
 from leakdet.detection.labels import BINARY_NAMES, LabelMap
 from leakdet.errors import InputError
+from leakdet.storage.torch_file import read_torch
 
 AILH_SIGNAL = SignalConfig(
     sample_rate_hz=4096,
@@ -34,7 +35,7 @@ PREFIXES = ("_orig_mod.", "module.")
 
 @dataclass
 class Converted:
-    """The predecessor's network in our words."""
+    """A network of AILH as settings, classes and weights of leakdet."""
 
     network: NetworkConfig
     labels: LabelMap
@@ -42,34 +43,30 @@ class Converted:
 
 
 def read_state(path: Path) -> dict[str, Tensor]:
-    """The weights in a `.pth`, whether bare or inside a checkpoint. Nothing in the file is executed.
+    """The weights in a `.pth`, whether bare or inside a checkpoint. Nothing in it is executed.
 
     Raises:
         InputError: damaged, or it holds more than plain values and tensors.
     """
-    try:
-        found: Any = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch raises many kinds
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(f"{path}: not a whole file of weights ({reason}).") from error
+    weights: Any = read_torch(path, "file of weights")
     for key in WRAPPED_IN:
-        if isinstance(found, Mapping) and isinstance(found.get(key), Mapping):
-            found = found[key]
-    if not isinstance(found, Mapping) or not all(
-        isinstance(value, Tensor) for value in found.values()
+        if isinstance(weights, Mapping) and isinstance(weights.get(key), Mapping):
+            weights = weights[key]
+    if not isinstance(weights, Mapping) or not all(
+        isinstance(value, Tensor) for value in weights.values()
     ):
         raise InputError(f"{path}: holds no weights of a network.")
-    return dict(found)
+    return dict(weights)
 
 
 def convert(state: Mapping[str, Tensor], where: str) -> Converted:
-    """Raises `InputError` where these are not the predecessor's layers."""
+    """Convert weights of AILH. Raises `InputError` where the layers are others."""
     weights = {_plain(name): tensor.float() for name, tensor in state.items()}
     wanted = {f"{layer}.{kind}" for layer in LAYERS for kind in ("weight", "bias")}
     if weights.keys() != wanted:
         raise InputError(
-            f"{where}: not the predecessor's network: it has {sorted(weights.keys() - wanted)} and lacks "
-            f"{sorted(wanted - weights.keys())}."
+            f"{where}: not the network of AILH: it has {sorted(weights.keys() - wanted)} and "
+            f"lacks {sorted(wanted - weights.keys())}."
         )
     for layer in ("conv1", "conv2", "conv3"):
         kernel = weights[f"{layer}.weight"]
@@ -93,4 +90,4 @@ def _labels(classes: int, where: str) -> LabelMap:
             return LabelMap("binary", BINARY_NAMES, 1)
         case 5:
             return LabelMap("multiclass", FIVE, FIVE.index("LEAK"))
-    raise InputError(f"{where}: has {classes} classes; the predecessor's models have 2 or 5.")
+    raise InputError(f"{where}: has {classes} classes; models of AILH have 2 or 5.")

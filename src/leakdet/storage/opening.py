@@ -1,4 +1,4 @@
-"""Opening a split of any store that leakdet reads: its own, or a predecessor's directory."""
+"""Opening a split of any store that leakdet reads: its own, or a folder of AILH."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ SURROGATES = "surrogates"
 
 
 def open_any_split(store: Path, name: str) -> StoreSplit:
-    """A split of leakdet's own store or of a predecessor's directory."""
+    """Open a split. Raises `InputError` where the store or split is missing or damaged."""
     if not store.is_dir():
         raise InputError(f"{store}: there is no such store.")
     return open_ailh_split(store, name) if is_ailh(store) else open_split(store, name)
@@ -25,14 +25,14 @@ def splits_there(store: Path) -> list[str]:
 
 
 def leak_label_of(split: StoreSplit, wanted: str | None) -> str:
-    """The store's own name of the leak class; `wanted`, in any case, overrules what the store says."""
+    """The split's spelling of the leak class: of `wanted`, else of the store's leak label."""
     return find_leak_label(
         split.label_names, wanted or split.leak_label, str(split.files[0].parent)
     )
 
 
 def with_surrogates(train: StoreSplit, store: Path) -> tuple[StoreSplit, int]:
-    """The train split of `store` with its surrogates after its recordings, and how many of its rows are surrogates."""
+    """The train split with the surrogates of `store` at its end, and how many those are."""
     files = split_files(store, SURROGATES)
     if not files:
         return train, 0

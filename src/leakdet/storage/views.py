@@ -1,6 +1,6 @@
-"""Recordings picked from the splits of a store, as a split of their own: what a fold trains on or is tested with.
+"""Views: recordings picked from the splits of a store, as a split of their own, such as a fold.
 
-Nothing is copied: a view holds row numbers, and its mel is gathered from the store's files when it is asked for.
+A view holds row numbers; its mel is gathered from the store's files when it is read.
 """
 
 from collections.abc import Sequence
@@ -56,12 +56,12 @@ class SplitView(StoreSplit):
         )
 
     def with_shuffled_labels(self, seed: int) -> "SplitView":
-        """The same recordings under each other's labels: for a null run, from which nothing can be learnt."""
+        """The same recordings with permuted labels: a null test."""
         return replace(self, label_id=np.random.default_rng(seed).permutation(self.label_id))
 
     @cached_property
     def recording_ids(self) -> np.ndarray:
-        """Names of the recordings, [R] of str; those of a predecessor's files stay what they are in their own split."""
+        """Names of the recordings, as in their own splits."""
         return np.asarray(np.concatenate([base.recording_ids for base in self.bases])[self.picked])
 
     @cached_property
@@ -84,7 +84,7 @@ class SplitView(StoreSplit):
         return np.asarray(np.concatenate([base.texts(dataset) for base in self.bases])[self.picked])
 
     def numbers(self, dataset: str, default: float) -> np.ndarray:
-        """A numeric data set of the picked recordings, [R]; `default` where a split does not have it."""
+        """A numeric data set of the picked recordings; `default` where a split lacks it."""
         return np.asarray(
             np.concatenate([base.numbers(dataset, default) for base in self.bases])[self.picked]
         )
@@ -101,8 +101,8 @@ def pooled(splits: Sequence[StoreSplit]) -> SplitView:
         for what in ("label_names", "leak_label", "signal"):
             if _plain(getattr(split, what)) != _plain(getattr(first, what)):
                 raise InputError(
-                    f"{split.files[0]}: its {what} differs from that of {first.files[0].name}; to be pooled, the splits "
-                    "of a store must agree. Build them together."
+                    f"{split.files[0]}: its {what} differs from that of {first.files[0].name}; to be "
+                    "pooled, the splits of a store must agree. Build them together."
                 )
     return _view("all", list(splits), np.arange(sum(split.recordings for split in splits)))
 
@@ -115,8 +115,8 @@ def _plain(value: object) -> object:
 def file_rows(split: StoreSplit) -> list[tuple[Path, int]]:
     """The file of each recording, and its row there."""
     if isinstance(split, SplitView):
-        there = [place for base in split.bases for place in file_rows(base)]
-        return [there[row] for row in split.picked.tolist()]
+        rows = [place for base in split.bases for place in file_rows(base)]
+        return [rows[row] for row in split.picked.tolist()]
     places = []
     for path in split.files:
         with open_h5(path) as file:

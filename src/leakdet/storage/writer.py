@@ -1,4 +1,4 @@
-"""Writing one split of a store as an HDF5 file; `store` describes the layout and reads it."""
+"""Writing a split of a store as an HDF5 file; `store.py` describes the layout."""
 
 import json
 import math
@@ -23,7 +23,7 @@ CHUNK_WINDOWS = 4  # compressed stores only: a random window must not cost a who
 
 @runtime_checkable
 class ByteSource(Protocol):
-    """What a spool is to its reader: an open binary file."""
+    """An open binary file."""
 
     def seek(self, offset: int, /) -> int: ...
     def read(self, size: int, /) -> bytes: ...
@@ -47,7 +47,7 @@ class RecordingRow:
     flags: Sequence[str]
     windows: int
     mel_crc32: int
-    mains_hum_50_db: float = math.nan  # NaN: only the audio could tell, and it is not there
+    mains_hum_50_db: float = math.nan  # NaN: not measured
     mains_hum_60_db: float = math.nan
     surrogate_of: str = ""  # recording_id of the recording that a surrogate was made from
 
@@ -73,8 +73,8 @@ _ROW_FIELDS: tuple[tuple[str, Any], ...] = (
 class SplitWriter:
     """Collects one split's recordings in `folder`, then writes them as one HDF5 file.
 
-    The number of windows is known only at the end, and a contiguous data set needs it at the start: mel and sound go to
-    plain spool files first. Memory holds the rows, never the mel.
+    A contiguous data set needs the number of windows at its start, which is known only at the end:
+    mel and sound go to plain spool files first. Memory holds the rows, never the mel.
     """
 
     folder: Path
@@ -94,7 +94,7 @@ class SplitWriter:
         self._sound = _Spool(self.folder / f".{self.name}.sound", (), kind)
 
     def add(self, row: RecordingRow, mel: ByteSource, sound: ByteSource | None) -> None:
-        """Append a recording: `mel` and `sound` are read from their start and hold raw little-endian numbers."""
+        """Append a recording; `mel` and `sound` hold raw little-endian numbers."""
         row.mel_crc32 = self._mel.append(mel)
         if sound is not None:
             self._sound.append(sound)

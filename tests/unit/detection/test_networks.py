@@ -19,7 +19,7 @@ def parameters(network: nn.Module) -> int:
     return sum(parameter.numel() for parameter in network.parameters())
 
 
-def test_dual_head_has_the_parameters_of_the_predecessor_and_no_dead_ones():
+def test_dual_head_has_the_parameters_of_ailh_and_no_dead_ones():
     config = NetworkConfig("dual_head", **RAW)
     assert parameters(make_network(config, (1, 64, 3), 5)) == 618_758
     assert parameters(make_network(config, (1, 64, 1), 5)) == 618_758 - 61_632

@@ -1,4 +1,4 @@
-"""The predecessor's weights give the predecessor's outputs."""
+"""Weights of AILH give its outputs."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -51,7 +51,7 @@ def test_outputs_are_equal(tmp_path: Path, classes: int, prefix: str, wrap: bool
 
 def test_other_weights_are_refused_by_name(tmp_path: Path) -> None:
     torch.save({"conv1.weight": torch.zeros(1)}, tmp_path / "best.pth")
-    with pytest.raises(InputError, match=r"not the predecessor's network.*fc1\.weight"):
+    with pytest.raises(InputError, match=r"not the network of AILH.*fc1\.weight"):
         load_mel_detector(tmp_path / "best.pth")
     (tmp_path / "cut.pth").write_bytes(b"PK")
     with pytest.raises(InputError, match=r"cut\.pth: not a whole file of weights"):
