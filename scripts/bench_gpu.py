@@ -1,11 +1,9 @@
-"""Training on a GPU end to end, for the three residencies: the section `gpu` of docs/benchmarks.md.
+"""Measures training on a GPU with each residency: the section `gpu` of docs/benchmarks.md.
 
 `python scripts/bench_gpu.py` on a machine with a CUDA device; `--cpu` tries the script anywhere, small, and writes nothing.
 """
 
 import argparse
-import contextlib
-import io
 import statistics
 import tempfile
 import threading
@@ -26,14 +24,14 @@ from stores import write_store
 
 EPOCHS = 5  # the first compiles and is left out
 EVERY_S = 0.05
-NOTE = """Training of the default network with the settings of `trainer=gpu`, end to end: optimizer, augmentation and every
-callback. Medians over the epochs but the first. `waiting`: share of an epoch's training part between the end of a step and the
-start of the next, in which the batch is fetched; `GPU use`: what the driver says (needs nvidia-ml-py), sampled 20 times a
-second."""
+NOTE = """Training of the default network with the settings of `trainer=gpu`: optimiser, augmentation and
+every callback. Medians over the epochs but the first. `waiting`: share of an epoch's training part
+between the end of a step and the start of the next, in which the batch is fetched; `GPU use`: what the
+driver reports (needs nvidia-ml-py), 20 times a second."""
 
 
 class Meter(pl.Callback):
-    """Seconds, share of waiting and use of the GPU of each epoch's training part."""
+    """Measures each epoch's training part: seconds, share of waiting, use of the GPU."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
@@ -76,27 +74,34 @@ class Meter(pl.Callback):
 
 
 def settings(store: Path, unit: str, residency: str, cpu: bool) -> TrainConfig:
-    """Those of conf/trainer/gpu.yaml; on a CPU the same in small."""
+    """The settings of conf/trainer/gpu.yaml; on a CPU smaller ones."""
     kind: dict[str, Any] = (
         {"accelerator": "cpu"}
         if cpu
         else {"accelerator": "gpu", "precision": "bf16-mixed", "benchmark": True}
     )
     return TrainConfig(
-        data=DataConfig(store=str(store), unit=unit, residency=residency, batch_size=64 if cpu else 8192),
+        data=DataConfig(
+            store=str(store), unit=unit, residency=residency, batch_size=64 if cpu else 8192
+        ),
         trainer={
-            "max_epochs": EPOCHS, "devices": 1, "log_every_n_steps": 50, "enable_model_summary": False,
-            "enable_progress_bar": False, "gradient_clip_val": 1.0, **kind,
+            "max_epochs": EPOCHS,
+            "devices": 1,
+            "log_every_n_steps": 50,
+            "enable_model_summary": False,
+            "enable_progress_bar": False,
+            "gradient_clip_val": 1.0,
+            **kind,
         },
         compile=not cpu,
         patience=EPOCHS,
-    )  # fmt: skip
+    )
 
 
 def row_of(store: Path, unit: str, residency: str, cpu: bool) -> dict[str, Any]:
     config = settings(store, unit, residency, cpu)
     data, meter = LeakDataModule(config, store), Meter()
-    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+    with tempfile.TemporaryDirectory() as folder:
         fit(config, data, Path(folder), [meter])
     row: dict[str, Any] = {
         "samples": unit,
@@ -116,7 +121,8 @@ def main() -> None:
     arguments = parser.parse_args()
     if not arguments.cpu and not torch.cuda.is_available():
         print(
-            "bench_gpu measures a CUDA device, and torch sees none here: nothing was measured. --cpu tries the script."
+            "bench_gpu measures a CUDA device, and torch finds none: nothing was measured. --cpu "
+            "tries the script."
         )
         return
     recordings, windows = (12, 2) if arguments.cpu else (2000, 80)
@@ -130,7 +136,8 @@ def main() -> None:
                 rows.append(row_of(store, unit, residency, arguments.cpu))
                 print(rows[-1], flush=True)
     if not arguments.cpu:
-        title = f"Training on {torch.cuda.get_device_name(0)}: {recordings:,} recordings of {windows} windows"
+        device = torch.cuda.get_device_name(0)
+        title = f"Training on {device}: {recordings:,} recordings of {windows} windows"
         write_section("gpu", title, rows, " ".join(NOTE.split("\n")))
 
 

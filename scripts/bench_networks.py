@@ -1,13 +1,11 @@
-"""What each network costs and how well it does: the table of networks in docs/benchmarks.md.
+"""Measures cost and accuracy of each network: the tables of networks in docs/benchmarks.md.
 
-`python scripts/bench_networks.py --work runs/networks`. Trainings that are done are not run again, so that the script may be
-stopped and started at any moment. The rig's recordings are not part of this repository (scripts/results.py says where they are
-looked for); without them its table is left as it is.
+`python scripts/bench_networks.py --work runs/networks`. Finished trainings are not run again, so the
+script may be stopped and started at any time. The rig's recordings are not part of this repository
+(scripts/results.py says where they are looked for); without them its table is left as it is.
 """
 
 import argparse
-import contextlib
-import io
 import json
 import math
 import statistics
@@ -38,10 +36,9 @@ from results import RIG, cell, cross_validate, leakdet
 NETWORKS = ("linear", "compact", "paper", "dual_head")
 SEEDS = range(3)
 EPOCHS = 40
-DIFFICULTY = 1.5  # at 1, the default, every network but the linear one is right nearly always
-UNHEARD = DemoConfig(
-    seed=2000, difficulty=DIFFICULTY
-)  # sites that no training and no choice of a network has heard
+DIFFICULTY = 1.5  # at 1, the default, every network but the linear one is nearly always right
+# sites that were used neither in training nor in choosing a network
+UNSEEN = DemoConfig(seed=2000, difficulty=DIFFICULTY)
 SHAPE = (30, 64, 1)  # of a window of `field`
 RIG_PROTOCOLS = ("recorder-pipe", "recorder-session", "analog-pipe", "analog-position")
 
@@ -52,11 +49,11 @@ def settings(name: str) -> NetworkConfig:
 
 
 def on_demo(name: str, seed: int, work: Path) -> dict[str, float]:
-    """F1 and AUROC on the recordings of unheard sites, after the default recipe on the demo of this seed."""
+    """F1 and AUROC on unseen sites, after training by the default recipe on the seed's demo."""
     path = work / f"demo-{DIFFICULTY:g}-{name}-{seed}.json"
     if path.exists():
-        kept: dict[str, float] = json.loads(path.read_text(encoding="utf-8"))
-        return kept
+        finished: dict[str, float] = json.loads(path.read_text(encoding="utf-8"))
+        return finished
     trainer = {
         "accelerator": "cpu",
         "max_epochs": EPOCHS,
@@ -70,15 +67,10 @@ def on_demo(name: str, seed: int, work: Path) -> dict[str, float]:
         demo=DemoConfig(seed=seed, difficulty=DIFFICULTY),
         trainer={**trainer, "enable_progress_bar": False, "enable_model_summary": False},
     )
-    said = io.StringIO()
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        contextlib.redirect_stdout(said),
-        contextlib.redirect_stderr(said),
-    ):
+    with tempfile.TemporaryDirectory() as folder:
         train_in(Path(folder), config, finish=False)
         detector = load_mel_detector(Path(folder) / "checkpoints" / "best_f1.ckpt")
-    store = demo_store(UNHEARD, SignalConfig())
+    store = demo_store(UNSEEN, SignalConfig())
     scored = [score_split(detector, open_any_split(store, split)) for split in splits_there(store)]
     score = np.concatenate(
         [detector.rule.score(s.window_prob, s.split.recording_offsets) for s in scored]
@@ -86,29 +78,29 @@ def on_demo(name: str, seed: int, work: Path) -> dict[str, float]:
     is_leak = np.concatenate([s.is_leak for s in scored])
     called = detector.rule.decide(score)
     f1 = 2 * (called & is_leak).sum() / (called.sum() + is_leak.sum())
-    found = {
+    scores = {
         "auroc": float(auroc(score, is_leak) or math.nan),
         "f1": float(f1),
         "epoch": detector.card["training"]["epoch"],
     }
-    path.write_text(json.dumps(found), encoding="utf-8")
-    print(name, seed, found, flush=True)
-    return found
+    path.write_text(json.dumps(scores), encoding="utf-8")
+    print(name, seed, scores, flush=True)
+    return scores
 
 
 def on_rig(name: str, repeats: int, work: Path) -> dict[str, Any]:
     store = work / "rig-store"
     if not store.exists():
         leakdet("build", f"source={RIG / 'recordings.csv'}", f"out={store}")
-    found = cross_validate(
+    metrics = cross_validate(
         store, work / f"rig-{name}", 2, RIG_PROTOCOLS, repeats, f"network={name}"
     )
-    of_protocols: dict[str, Any] = found["crossval"]
-    return of_protocols
+    protocols: dict[str, Any] = metrics["crossval"]
+    return protocols
 
 
 def costs() -> dict[str, dict[str, float]]:
-    """Parameters, multiply-adds and samples per second of each network; their timings in turn."""
+    """Parameters, multiply-adds and samples per second of each network, timed in turn."""
     keep_freed_memory()
     mel = torch.randn(512, *SHAPE) * 9 - 60
     networks = {name: make_network(settings(name), SHAPE, 2) for name in NETWORKS}
@@ -147,7 +139,7 @@ def demo_trainings(work: Path) -> dict[str, list[dict[str, float]]]:
 
 
 def write_demo_table(
-    cost: Mapping[str, dict[str, float]], found: Mapping[str, list[dict[str, float]]]
+    cost: Mapping[str, dict[str, float]], trainings: Mapping[str, list[dict[str, float]]]
 ) -> None:
     rows = [
         {
@@ -156,12 +148,12 @@ def write_demo_table(
             "demo F1": spread([row["f1"] for row in of_seeds]),
             "demo AUROC": spread([row["auroc"] for row in of_seeds]),
         }
-        for name, of_seeds in found.items()
+        for name, of_seeds in trainings.items()
     ]
-    seeds, recordings = len(found[NETWORKS[0]]), UNHEARD.sites * UNHEARD.recordings_per_site
+    seeds, recordings = len(trainings[NETWORKS[0]]), UNSEEN.sites * UNSEEN.recordings_per_site
     note = f"""A sample is a window of `field`, columns averaged by 4; speeds at batch 512, in turn, median of 7. Demo: the
 default recipe with demo.difficulty={DIFFICULTY:g} and {EPOCHS} epochs at most, trained on {seeds} demos of as many seeds,
-each time tested on the same {recordings} recordings of {UNHEARD.sites} sites of another demo; mean and 95 % interval of the
+each time tested on the same {recordings} recordings of {UNSEEN.sites} sites of another demo; mean and 95 % interval of the
 mean over seeds."""
     write_section("networks", "The networks", rows, note)
 
@@ -196,9 +188,9 @@ def main() -> None:
     arguments = parser.parse_args()
     arguments.work.mkdir(parents=True, exist_ok=True)
     if arguments.only != "rig":
-        found = demo_trainings(arguments.work)
+        trainings = demo_trainings(arguments.work)
         if arguments.only != "train":
-            write_demo_table(costs(), found)
+            write_demo_table(costs(), trainings)
     if arguments.only in ("train", "demo"):
         return
     if not RIG.is_dir():

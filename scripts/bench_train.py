@@ -1,10 +1,8 @@
-"""How much leakdet adds to a bare training loop, and how long a run takes to its first step.
+"""Measures what leakdet adds to a bare training loop, and a run's time to its first step.
 
 `python scripts/bench_train.py [overhead] [heap] [start]`; writes its sections of docs/benchmarks.md.
 """
 
-import contextlib
-import io
 import json
 import resource
 import statistics
@@ -45,7 +43,8 @@ from leakdet.training.malloc import keep_freed_memory
 from leakdet.training.optimizer import adamw
 from stores import write_store
 
-# title, network, unit, batch size, training recordings x windows, epochs; the first epoch warms up and is left out
+# Title, network, unit, batch size, training recordings, windows of each, epochs. The first epoch
+# warms up and is left out.
 RUNS = (
     (
         "dual_head, 21,600 segments",
@@ -104,7 +103,7 @@ class Bare:
 
 
 class Interleaved(pl.Callback):
-    """Before each epoch of leakdet's one of the bare loop, so that what the machine does meets both."""
+    """Runs an epoch of the bare loop before each one of leakdet, so that both meet the same load."""
 
     def __init__(self, bare: Bare) -> None:
         self.bare = bare
@@ -117,7 +116,7 @@ class Interleaved(pl.Callback):
                 self._watch(callback)
 
     def _watch(self, callback: pl.Callback) -> None:
-        """Every hook of `callback` adds its seconds to those of its class."""
+        """Let every hook of `callback` add its seconds to those of its class."""
         name = type(callback).__name__
         for hook in [hook for hook in dir(pl.Callback) if hook.startswith("on_")]:
             if getattr(type(callback), hook) is not getattr(pl.Callback, hook):
@@ -163,23 +162,23 @@ def overhead() -> None:
         with tempfile.TemporaryDirectory() as folder:
             write_store(Path(folder), recordings, windows)
             write_store(Path(folder), recordings // 5, windows, "val")
-            found = compared(settings(network, unit, batch_size, epochs), Path(folder))
-        rows.append({"what": title, **ratios(found)})
-        shares.append({"what": title, **shares_of_callbacks(found)})
+            measured = compared(settings(network, unit, batch_size, epochs), Path(folder))
+        rows.append({"what": title, **ratios(measured)})
+        shares.append({"what": title, **shares_of_callbacks(measured)})
         print(rows[-1], shares[-1], sep="\n", flush=True)
-    note = """`steps`: the training part of an epoch, every callback and the CSV log on; `epoch`: with validation, its metrics
-and the checkpoints, against a bare loop that computes the validation loss. The bare loop has the same network, data, gather,
-batches of 512, augmentation and loss. Epochs of both in turn in one process; medians over all but the first of 22, 24
-and 12."""
+    note = """`steps`: the training part of an epoch, with every callback and the CSV log; `epoch`: with
+validation, its metrics and the checkpoints, against a bare loop that computes the validation loss. The
+bare loop has the same network, data, gather, batches of 512, augmentation and loss. Epochs of both in
+turn in one process; medians over all but the first of 22, 24 and 12."""
     write_section("train_overhead", "Training against a bare PyTorch loop", rows, note)
-    note = """Percent of the same epochs that the hooks of each callback take; less than 0.01 is left out. Checkpoints cost the
-same whatever an epoch's length."""
+    note = """Percent of the same epochs that the hooks of each callback take; less than 0.01 is left out.
+Checkpoints cost the same whatever an epoch's length."""
     write_section("train_callbacks", "What the callbacks take of an epoch", shares, note)
 
 
-def shares_of_callbacks(found: Interleaved) -> dict[str, float]:
-    epochs = sum(row["epoch"] for row in found.seconds[1:])
-    share = {name: 100 * seconds / epochs for name, seconds in found.of_callbacks.items()}
+def shares_of_callbacks(measured: Interleaved) -> dict[str, float]:
+    epochs = sum(row["epoch"] for row in measured.seconds[1:])
+    share = {name: 100 * seconds / epochs for name, seconds in measured.of_callbacks.items()}
     ordered = sorted(share.items(), key=lambda item: -item[1])
     return {"all": sum(share.values()), **{name: of for name, of in ordered if of >= 0.01}}
 
@@ -205,11 +204,9 @@ def compared(config: TrainConfig, store: Path) -> Interleaved:
     """One run of leakdet with the bare loop's epochs in between."""
     data = LeakDataModule(config, store)
     data.setup("fit")
-    watch, silent = Interleaved(Bare(config, data)), io.StringIO()
+    watch = Interleaved(Bare(config, data))
     with (
         tempfile.TemporaryDirectory() as run,
-        contextlib.redirect_stdout(silent),
-        contextlib.redirect_stderr(silent),
         # before the others, so that their hooks are measured too
         patch("leakdet.training.trainer.make_callbacks", lambda *a: [watch, *make_callbacks(*a)]),
     ):
@@ -217,8 +214,8 @@ def compared(config: TrainConfig, store: Path) -> Interleaved:
     return watch
 
 
-def ratios(found: Interleaved) -> dict[str, float]:
-    rows = found.seconds[1:]
+def ratios(measured: Interleaved) -> dict[str, float]:
+    rows = measured.seconds[1:]
     steps, bare = (statistics.median(row[name] for row in rows) for name in ("steps", "bare steps"))
     epoch = statistics.median(row["epoch"] for row in rows)
     both = statistics.median(row["bare steps"] + row["bare validation"] for row in rows)
@@ -233,7 +230,7 @@ def ratios(found: Interleaved) -> dict[str, float]:
 
 
 def heap() -> None:
-    """A training step where the C library keeps what is freed, against one where it gives it back to the system."""
+    """Compare training steps whose freed memory the C library keeps, or returns to the system."""
     rows = []
     for name, unit in (("paper", "window"), ("compact", "window"), ("dual_head", "segment")):
         pairs = [[_steps(kept, name, unit) for kept in (True, False)] for _ in range(3)]
@@ -252,8 +249,9 @@ def heap() -> None:
             }
         )
         print(rows[-1], flush=True)
-    note = """A forward and a backward pass and the optimiser's step, batch 512, with glibc; medians of 40 steps and of 3
-processes each, in turn. Training on a CPU keeps what it frees (leakdet.training.malloc)."""
+    note = """A forward and a backward pass and the optimiser's step, batch 512, with glibc; medians of 40
+steps and of 3 processes each, in turn. Training on a CPU keeps what it frees
+(leakdet.training.malloc)."""
     write_section("train_heap", "Memory of a step that stays with the process", rows, note)
 
 
@@ -266,12 +264,12 @@ def _steps(kept: bool, name: str, unit: str) -> dict[str, float]:
         text=True,
         check=True,
     )
-    found: dict[str, float] = json.loads(done.stdout)
-    return found
+    medians: dict[str, float] = json.loads(done.stdout)
+    return medians
 
 
 def print_steps(kept: bool, name: str, unit: str) -> None:
-    """Milliseconds and page faults of a step, in a process of its own: what malloc has been told holds for ever."""
+    """Print milliseconds and page faults of a step; in a process of its own, as malloc stays set."""
     if kept:
         keep_freed_memory()
     windows = unit == "window"
@@ -295,16 +293,19 @@ def print_steps(kept: bool, name: str, unit: str) -> None:
 
 
 def start() -> None:
-    """From the start of a process to the end of its first optimiser step, on a built store."""
+    """Time a process from its start to the end of its first optimiser step, on a built store."""
     store = demo_store(DemoConfig(), SignalConfig())
-    found = [first_step(store) for _ in range(4)][1:]  # the first fills the page cache
-    total = {"part": "all", "seconds": statistics.median(sum(parts.values()) for parts in found)}
+    runs = [first_step(store) for _ in range(4)][1:]  # the first fills the page cache
+    total = {"part": "all", "seconds": statistics.median(sum(parts.values()) for parts in runs)}
     rows = [
-        {"part": part, "seconds": statistics.median(parts[part] for parts in found)}
-        for part in found[0]
+        {"part": part, "seconds": statistics.median(parts[part] for parts in runs)}
+        for part in runs[0]
     ]
     print(total, *rows, sep="\n", flush=True)
-    note = "`python -m leakdet.train data.store=DIR` with the default recipe and logs. Median of 3 processes."
+    note = (
+        "`python -m leakdet.train data.store=DIR` with the default recipe and logs. Median of 3 "
+        "processes."
+    )
     write_section(
         "train_start",
         "From the start of a process to the first optimiser step",

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
+import lightning.pytorch as pl
 import pytest
 import torch
 
@@ -14,7 +15,9 @@ from leakdet._compose import compose
 from leakdet.config import TrainConfig
 from leakdet.errors import InputError, SettingsError
 from leakdet.evaluation_run import evaluate_model
+from leakdet.reporting.training_figures import read_history
 from leakdet.storage.model_file import load_mel_detector
+from leakdet.training import log_names
 from leakdet.training.callbacks.interruption import Interrupted
 from leakdet.training_run import FitResult, fit, train_in
 
@@ -91,3 +94,34 @@ def test_a_program_sees_ctrl_c_as_python_has_it(
     monkeypatch.setattr(training_run, "train_in", train)
     with pytest.raises(error, match=r"last\.ckpt"):
         fit(config, tmp_path)
+
+
+class Ruined(pl.Callback):
+    """Spoils the weights after the last epoch's steps, before its validation check."""
+
+    def on_train_batch_end(
+        self, trainer: "pl.Trainer", pl_module: "pl.LightningModule", *_: Any
+    ) -> None:
+        if trainer.current_epoch == 2 and trainer.fit_loop.epoch_loop.batch_progress.is_last_batch:
+            with torch.no_grad():
+                for parameter in pl_module.parameters():
+                    parameter.neg_()
+
+
+def test_the_result_is_that_of_the_best_check_not_of_the_last(
+    demo_store: Path, door: Callable[..., Any], tmp_path: Path
+) -> None:
+    quiet = ["logger=none", "trainer.enable_progress_bar=false", "data.batch_size=16"]
+    smoke = compose("train", ["experiment=smoke", f"data.store={demo_store}", *quiet])
+    metrics = train_in(tmp_path / "run", smoke, [Ruined()])
+    assert metrics is not None
+    history = read_history(tmp_path / "run" / log_names.HISTORY)
+    f1 = history[log_names.VAL_F1]
+    assert f1[2] < f1[:2].max()
+    assert metrics["val"]["recording"]["f1"] == pytest.approx(f1.max())
+    assert metrics["best_epoch"] in (0, 1)
+    model, only_val = tmp_path / "run" / training_run.MODEL, ("--split", "val", "--out", "again")
+    done = door("evaluate", model, demo_store, *only_val, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    again = json.loads((tmp_path / "again" / "metrics.json").read_text(encoding="utf-8"))
+    assert again["val"]["recording"]["f1"] == metrics["val"]["recording"]["f1"]

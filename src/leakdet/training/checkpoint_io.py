@@ -1,4 +1,4 @@
-"""Checkpoints that are whole or not there: written beside their place, flushed to the disk, then renamed."""
+"""Reading and writing checkpoints: atomically, and without executing what is in them."""
 
 import os
 from pathlib import Path
@@ -13,7 +13,11 @@ from leakdet.storage.torch_file import read_torch
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
-    """Lightning's own writes go through the system's temporary folder, which is atomic on one file system only."""
+    """Writes to a temporary sibling, then renames it.
+
+    Lightning's own writes pass through the system's temporary folder, which may lie on another file
+    system: then they are not atomic.
+    """
 
     def save_checkpoint(
         self,
@@ -35,10 +39,10 @@ class AtomicCheckpointIO(TorchCheckpointIO):
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
-    """A checkpoint as plain containers and tensors on the CPU; nothing in it is executed.
+    """Read a checkpoint as plain containers and CPU tensors; nothing in it is executed.
 
     Raises:
-        InputError: there is no such file, it is damaged, or it is no training checkpoint of leakdet.
+        InputError: the file is missing, damaged, or no training checkpoint of leakdet.
     """
     if not path.is_file():
         raise InputError(f"{path}: there is no such checkpoint.")

@@ -1,4 +1,4 @@
-"""Bringing a checkpoint into another folder together with what its run has kept, so that its callbacks find it there."""
+"""Copies a checkpoint into another run's folder, with the files and states that belong to it."""
 
 import shutil
 from collections.abc import Mapping
@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from leakdet.errors import InputError
 from leakdet.storage.atomic import whole_file
@@ -13,35 +14,40 @@ from leakdet.training import log_names
 from leakdet.training.checkpoint_io import read_checkpoint
 
 BETTER = {log_names.BEST_F1: max, log_names.BEST_LOSS: min}
+MONITORED = {
+    log_names.BEST_F1: log_names.VAL_RANK,
+    log_names.BEST_LOSS: log_names.VAL_LOSS,
+    log_names.LAST: None,
+}
 
 
-def moved(found: Path, folder: Path) -> Path:
-    """The checkpoint as `last.ckpt` of `folder`, the best ones beside it, and its callbacks told so.
+def transfer(source: Path, folder: Path) -> Path:
+    """Write the checkpoint `source` as `last.ckpt` of `folder`, and copy the best ones beside it.
 
-    The warnings said so far and the numbers of every step come along, into the run folder above.
+    The states of its ModelCheckpoint callbacks then name the copies. The run's warnings and step
+    numbers are copied into the folder above.
 
-    A best file may be newer than what `found` knows of it: a run that was killed between the two writes. Its own score counts,
-    so that the best never gets worse.
+    A best file may be newer than `source` knows, of a run that was killed between the two writes:
+    the better score counts, so that the best never gets worse. Returns the path of `last.ckpt`.
     """
     folder = folder.resolve()  # as Lightning spells it
     folder.mkdir(parents=True, exist_ok=True)
-    checkpoint = read_checkpoint(found)
+    checkpoint = read_checkpoint(source)
     for name, better in BETTER.items():
-        best = found.parent / f"{name}{log_names.ENDING}"
+        best = source.parent / f"{name}{log_names.ENDING}"
         state = _state_of(checkpoint, name)
         if state is None:
             continue
-        score = _own_score(best, name)
-        if score is None:  # gone or damaged: what is left cannot vouch for the score
-            _forget(state, folder)
+        score = own_score(best, name)
+        if score is None:  # without its file, missing or damaged, a score is of no use
+            state |= _forgotten(name, folder)
             continue
         known = state["best_model_score"]
-        kept = score if known is None else torch.as_tensor(better(float(known), float(score)))
-        target = folder / best.name
-        _bring(best, target)
-        _remember(state, target, kept)
+        if known is not None:
+            score = torch.as_tensor(better(float(known), float(score)))
+        state |= remembered(copied(best, folder / best.name), score)
     for file in (log_names.WARNINGS, log_names.STEPS):
-        _bring(found.parent.parent / file, folder.parent / file)
+        copied(source.parent.parent / file, folder.parent / file)
     last = folder / f"{log_names.LAST}{log_names.ENDING}"
     last_state = _state_of(checkpoint, log_names.LAST)
     if last_state is not None:
@@ -51,38 +57,37 @@ def moved(found: Path, folder: Path) -> Path:
     return last
 
 
-def _bring(source: Path, target: Path) -> None:
+def copied(source: Path, target: Path) -> Path:
+    """`target`, a copy of `source` if that is another file that exists."""
     if source.is_file() and source.resolve() != target.resolve():
         target.parent.mkdir(parents=True, exist_ok=True)
         with whole_file(target) as partial:
             shutil.copyfile(source, partial)
+    return target
 
 
-def _state_of(checkpoint: Mapping[str, Any], name: str) -> dict[str, Any] | None:
-    """The state of the ModelCheckpoint that writes `name`, told by what it monitors."""
-    monitor = {
-        log_names.BEST_F1: log_names.VAL_RANK,
-        log_names.BEST_LOSS: log_names.VAL_LOSS,
-        log_names.LAST: None,
-    }[name]
-    for key, state in checkpoint["callbacks"].items():
-        if key.startswith("ModelCheckpoint") and state["monitor"] == monitor:
-            found: dict[str, Any] = state
-            return found
-    return None
-
-
-def _own_score(best: Path, name: str) -> torch.Tensor | None:
+def own_score(best: Path, name: str) -> Tensor | None:
+    """The score that a best checkpoint holds of itself; None if it is missing or damaged."""
     try:
         state = _state_of(read_checkpoint(best), name)
     except InputError:
         return None
-    score: torch.Tensor | None = state["best_model_score"] if state else None
-    return score
+    return state["best_model_score"] if state else None
 
 
-def _remember(state: dict[str, Any], path: Path, score: torch.Tensor) -> None:
-    state |= {
+def _state_of(checkpoint: Mapping[str, Any], name: str) -> dict[str, Any] | None:
+    """The state of the ModelCheckpoint that writes `name`, recognised by what it monitors."""
+    states: list[dict[str, Any]] = [
+        state
+        for key, state in checkpoint["callbacks"].items()
+        if key.startswith("ModelCheckpoint") and state["monitor"] == MONITORED[name]
+    ]
+    return states[0] if states else None
+
+
+def remembered(path: Path, score: Tensor) -> dict[str, Any]:
+    """State of a ModelCheckpoint whose best checkpoint is `path`."""
+    return {
         "dirpath": str(path.parent),
         "best_model_path": str(path),
         "best_model_score": score,
@@ -93,12 +98,15 @@ def _remember(state: dict[str, Any], path: Path, score: torch.Tensor) -> None:
     }
 
 
-def _forget(state: dict[str, Any], folder: Path) -> None:
-    worst = torch.tensor(float("inf") if state["monitor"] == log_names.VAL_LOSS else float("-inf"))
-    state |= {
+def _forgotten(name: str, folder: Path) -> dict[str, Any]:
+    """State of a ModelCheckpoint that has no best checkpoint yet."""
+    worst = torch.tensor(float("inf") if BETTER[name] is min else float("-inf"))
+    return {
         "dirpath": str(folder),
         "best_model_path": "",
         "best_model_score": None,
         "best_k_models": {},
+        "kth_best_model_path": "",
+        "kth_value": worst,
+        "last_model_path": "",
     }
-    state |= {"kth_best_model_path": "", "kth_value": worst, "last_model_path": ""}

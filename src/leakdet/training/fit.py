@@ -18,9 +18,9 @@ from leakdet.training.distributed import lost_peer_explained
 from leakdet.training.interference_bank import interference_bank
 from leakdet.training.lr_batch_finder import found_settings
 from leakdet.training.module import LeakModule
-from leakdet.training.resumable_csv_logger import go_on
+from leakdet.training.resumable_csv_logger import resume_logs
 from leakdet.training.resume import starting_checkpoint
-from leakdet.training.resume_compatibility import as_found
+from leakdet.training.resume_compatibility import with_chosen_settings
 from leakdet.training.settings_conflicts import check_settings
 from leakdet.training.trainer import make_trainer
 from leakdet.training.warm_start import inherit_best, initialise
@@ -47,14 +47,14 @@ def fit(
     started = starting_checkpoint(config, data, run_folder)
     if started is not None:
         checkpoint = read_checkpoint(started)
-        config = as_found(config, checkpoint)
+        config = with_chosen_settings(config, checkpoint)
         data.set_batch_size(config.data.batch_size)
         data.resume(checkpoint["loops"]["fit_loop"]["state_dict"]["combined_loader"][0])
     checkpoints = run_folder / log_names.CHECKPOINTS
     interruption = Interruption(checkpoints / f"{log_names.LAST}{log_names.ENDING}")
     trainer = make_trainer(config, run_folder, [*extra, interruption])
     if started is not None:
-        go_on(trainer.loggers, int(checkpoint["global_step"]))
+        resume_logs(trainer.loggers, int(checkpoint["global_step"]))
     if config.threads:
         torch.set_num_threads(config.threads)
     module = make_module(config, data)

@@ -1,10 +1,10 @@
-"""Every name that is logged or monitored, once."""
+"""The names of logged and monitored values, and of the files of a run."""
 
 TRAIN_LOSS = "train/loss"
 TRAIN_CLASS_LOSS = "train/class_loss"
 TRAIN_LEAK_LOSS = "train/leak_loss"
 TRAIN_LOSSES = (TRAIN_LOSS, TRAIN_CLASS_LOSS, TRAIN_LEAK_LOSS)
-# share of leaks among the samples that the epoch draws: it moves under a curriculum
+# share of leaks among the samples that the epoch draws; it changes under a curriculum
 TRAIN_DRAWN = "train/leaks_drawn"
 VAL_LOSS = "val/loss"
 VAL_CLASS_LOSS = "val/class_loss"
@@ -12,12 +12,12 @@ VAL_LEAK_LOSS = "val/leak_loss"
 VAL_LOSSES = (VAL_LOSS, VAL_CLASS_LOSS, VAL_LEAK_LOSS)
 VAL_F1 = "val/recording_f1"
 VAL_AUROC = "val/recording_auroc"
-VAL_RANK = "val/rank"  # recording F1, ties broken by the validation loss: what a check is chosen by
+VAL_RANK = "val/rank"  # by which the best check is chosen: recording F1, ties broken by the loss
 VAL_TPR_LEAST_FPR = "val/tpr_at_least_fpr"  # the smallest FPR that so many negatives can resolve
 VAL_THRESHOLD = "val/threshold"
 VAL_CONFUSION = ("val/tn", "val/fp", "val/fn", "val/tp")
 
-# Diagnostics. Probabilities are of single samples of the network, before they are pooled into recordings.
+# Diagnostics. Probabilities are those of samples, before they are pooled into recordings.
 VAL_PROB_MEAN = "val/leak_prob_mean"
 VAL_PROB_STD = "val/leak_prob_std"
 VAL_LEAK_SHARE = "val/predicted_leak_share"
@@ -27,7 +27,7 @@ VAL_PROB_BINS = tuple(f"val/leak_prob_bin{number}" for number in range(10))  # s
 VAL_SCORE_HISTOGRAM = "val/recording_score"
 FIRST_CLASS_LOSS = "first_batch/class_loss"  # of untrained weights
 FIRST_LEAK_LOSS = "first_batch/leak_loss"
-FIRST_CHANCE_LOSS = "first_batch/chance_loss"  # class loss of a network that knows nothing
+FIRST_CHANCE_LOSS = "first_batch/chance_loss"  # class loss at equal logits
 FIRST_LOGITS = ("first_batch/lowest_logit", "first_batch/highest_logit")
 FIRST_LEAK_SHARE = "first_batch/leak_share"
 GRADIENT_NORM = "gradient/norm"
@@ -61,4 +61,4 @@ ENDING = ".ckpt"  # of a checkpoint's name
 HISTORY = "history.csv"
 WARNINGS = "warnings.txt"
 LOGS = "logs"
-STEPS = f"{LOGS}/metrics.csv"  # what StepLog writes
+STEPS = f"{LOGS}/metrics.csv"  # of ResumableCSVLogger

@@ -8,7 +8,7 @@ from lightning.pytorch.loggers import Logger, TensorBoardLogger
 
 from leakdet.errors import SettingsError
 from leakdet.training import log_names
-from leakdet.training.resumable_csv_logger import StepLog
+from leakdet.training.resumable_csv_logger import ResumableCSVLogger
 
 LOGGERS = ("csv", "tensorboard", "wandb", "mlflow")
 
@@ -33,7 +33,7 @@ def make_loggers(settings: Mapping[str, Any], run_folder: Path) -> list[Logger]:
 def _logger(name: str, arguments: dict[str, Any], run_folder: Path) -> Logger:
     match name:
         case "csv":
-            return StepLog(run_folder, **arguments)
+            return ResumableCSVLogger(run_folder, **arguments)
         case "tensorboard":
             return TensorBoardLogger(run_folder, name="", version=log_names.LOGS, **arguments)
         case "wandb" | "mlflow":

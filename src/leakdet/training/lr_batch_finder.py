@@ -1,4 +1,4 @@
-"""Looking for a learning rate and a batch size before a run, on copies that the run does not see."""
+"""Finds a learning rate and a batch size before a run, on copies of its network."""
 
 import copy
 import math
@@ -14,21 +14,21 @@ import torch
 from leakdet._messages import LOG
 from leakdet.acoustics.augment import augmented
 from leakdet.config import TrainConfig, TrainerFlags
-from leakdet.detection.losses import loss_parts
 from leakdet.errors import LeakdetError, SettingsError
 from leakdet.loading.samples import Batch
 from leakdet.storage.atomic import whole_file
+from leakdet.training.callbacks.history import write_rows
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.module import LeakModule
 from leakdet.training.optimizer import adamw
 
 LOW, HIGH, STEPS = 1e-6, 1.0, 100
-# losses in the moving mean; an odd number, half of them on either side, or the choice would come late
+# losses in the centred moving mean: an odd number, or the choice would lag behind
 WINDOW = 9
 STRIDE = 5
-BLOWN_UP = 4.0  # times the lowest mean of the latest losses: the test ends there
+BLOWN_UP = 4.0  # times the lowest mean of the latest losses, at which the test ends
 BATCH_SIZES = tuple(2**power for power in range(5, 16))
-EPOCH_STEPS = 4  # of the largest batch at least: in fewer an epoch is fast, but learns little
+EPOCH_STEPS = 4  # at least in an epoch of the largest batch, which would learn little in fewer
 TIMED_STEPS, TIMED_S = 3, 0.3  # whichever is longer
 FASTER = 1.1  # a larger batch must give so many times the samples per second
 
@@ -36,9 +36,10 @@ FASTER = 1.1  # a larger batch must give so many times the samples per second
 def find_rate(
     module: LeakModule, data: LeakDataModule, folder: Path, device: torch.device
 ) -> float:
-    """Range test (Smith 2017): the rate rises from LOW to HIGH in equal factors; chosen is where the loss falls fastest.
+    """Range test (Smith 2017): the rate rises from LOW to HIGH in equal factors.
 
-    Writes lr_finder.csv (rate, loss, smoothed loss, whether chosen) into `folder`.
+    Chosen is the rate at which the loss falls fastest. Writes lr_finder.csv into `folder`: rate,
+    loss, smoothed loss, whether chosen.
 
     Raises:
         LeakdetError: the loss never fell.
@@ -47,14 +48,15 @@ def find_rate(
     rates, losses = range_test(_stepper(module, data, device))
     smooth = smoothed(losses)
     chosen = steepest(smooth)
-    rows = [
-        (r, x, s, int(i == chosen))
-        for i, (r, x, s) in enumerate(zip(rates, losses, smooth, strict=True))
-    ]
-    _write(path, [("lr", "loss", "smoothed", "chosen"), *rows])
+    with whole_file(path) as partial:
+        columns = ("lr", "loss", "smoothed", "chosen")
+        marks = [int(index == chosen) for index in range(len(rates))]
+        lines = zip(rates, losses, smooth, marks, strict=True)
+        write_rows(partial, [dict(zip(columns, line, strict=True)) for line in lines])
     if chosen is None:
         raise LeakdetError(
-            f"find_lr: the loss never fell between {LOW:g} and {HIGH:g} ({path}); set optimizer.lr by hand."
+            f"find_lr: the loss never fell between {LOW:g} and {HIGH:g} ({path}); set optimizer.lr "
+            "by hand."
         )
     LOG.info(f"find_lr  optimizer.lr={rates[chosen]:.2e} ({path})")
     return rates[chosen]
@@ -63,7 +65,10 @@ def find_rate(
 def range_test(
     step: Callable[[float], float], steps: int = STEPS
 ) -> tuple[list[float], list[float]]:
-    """Rising rates and the loss before the step at each; `step` trains once. Ends where the loss blows up."""
+    """Rising rates and the loss before the step at each, until the loss blows up.
+
+    `step` trains once at a rate and returns its loss.
+    """
     rates: list[float] = []
     losses: list[float] = []
     lowest = math.inf
@@ -80,16 +85,16 @@ def range_test(
 
 
 def smoothed(losses: Sequence[float]) -> list[float]:
-    """Moving mean, centred; the ends have fewer neighbours, as many on either side."""
+    """Centred moving mean; near the ends it takes fewer neighbours, as many on either side."""
     last = len(losses) - 1
     reach = [min(index, last - index, WINDOW // 2) for index in range(len(losses))]
     return [statistics.fmean(losses[i - r : i + r + 1]) for i, r in enumerate(reach)]
 
 
 def steepest(smooth: Sequence[float]) -> int | None:
-    """The middle of the STRIDE steps over which the smoothed loss falls most; None where it never falls.
+    """The middle of the STRIDE steps over which the smoothed loss falls most; None if it never falls.
 
-    The ends, which are hardly smoothed, are left out: their noise would be the steepest fall of all.
+    The ends, which are hardly smoothed, are left out: their noise would be the steepest fall.
     """
     edge = WINDOW // 2 + 1
     falls = [
@@ -103,8 +108,8 @@ def steepest(smooth: Sequence[float]) -> int | None:
 def _stepper(
     module: LeakModule, data: LeakDataModule, device: torch.device
 ) -> Callable[[float], float]:
-    """Trains a copy of the module's network by one batch at the given rate, on `device`."""
-    config, leak_index = module.config, data.labels.leak_index
+    """A step that trains a copy of the module's network, on `device`, by one batch at a rate."""
+    config = module.config
     network, weights = copy.deepcopy(module.network).to(device), module.weights.to(device)
     optimizer = adamw(network, config.optimizer)
     loader = data.train_dataloader()
@@ -121,9 +126,7 @@ def _stepper(
         for group in optimizer.param_groups:
             group["lr"] = rate
         output = network(augmented(batch.mel.float(), config.augment))
-        loss = loss_parts(
-            output, batch.class_id, batch.weight, config.loss, weights, leak_index
-        ).total
+        loss = module.loss(output, batch, weights).total
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(
@@ -139,29 +142,26 @@ def _stepper(
 def find_batch_size(
     module: LeakModule, data: LeakDataModule, folder: Path, device: torch.device
 ) -> int:
-    """Doubles the batch size while each doubling gives 10 % more samples per second, fits the memory and leaves an epoch steps.
+    """Double the batch size while that is worth it.
 
-    Writes batch_size_finder.csv (batch size, samples per second, whether chosen) into `folder`.
+    Each doubling must give 10 % more samples per second, fit into memory and leave EPOCH_STEPS in
+    an epoch. Writes batch_size_finder.csv into `folder`: size, samples per second, whether chosen.
     """
     most = max(1, len(data.train_samples) // EPOCH_STEPS)
     sizes = [size for size in BATCH_SIZES if size <= most] or [most]
     rows = growing(timed_speed(module, data, device), sizes)
     chosen = rows[-1][0] if len(rows) == 1 or rows[-1][1] >= FASTER * rows[-2][1] else rows[-2][0]
     path = folder / "batch_size_finder.csv"
-    lines = [(size, round(speed, 1), int(size == chosen)) for size, speed in rows]
-    _write(path, [("batch_size", "samples_per_s", "chosen"), *lines])
+    with whole_file(path) as partial:
+        lines = [(size, round(speed, 1), int(size == chosen)) for size, speed in rows]
+        columns = ("batch_size", "samples_per_s", "chosen")
+        write_rows(partial, [dict(zip(columns, line, strict=True)) for line in lines])
     LOG.info(f"find_bs  data.batch_size={chosen} ({path})")
     return chosen
 
 
-def _write(path: Path, rows: Sequence[Sequence[object]]) -> None:
-    lines = [",".join(map(str, row)) for row in rows]
-    with whole_file(path) as partial:
-        partial.write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
 def growing(speed_of: Callable[[int], float | None], sizes: list[int]) -> list[tuple[int, float]]:
-    """(size, samples per second) up to the first size that is no longer FASTER, or does not fit (None).
+    """(size, samples per second) up to the first size that is not FASTER or does not fit (None).
 
     Raises:
         LeakdetError: not even the smallest fits.
@@ -176,7 +176,7 @@ def growing(speed_of: Callable[[int], float | None], sizes: list[int]) -> list[t
             break
     if not rows:
         raise LeakdetError(
-            f"find_batch_size: not even {sizes[0]} samples fit the memory; take a smaller network."
+            f"find_batch_size: not even {sizes[0]} samples fit into memory; take a smaller network."
         )
     return rows
 
@@ -184,7 +184,7 @@ def growing(speed_of: Callable[[int], float | None], sizes: list[int]) -> list[t
 def timed_speed(
     module: LeakModule, data: LeakDataModule, device: torch.device
 ) -> Callable[[int], float | None]:
-    """Samples per second of training steps of a given batch size; None where the memory does not suffice."""
+    """Samples per second of training steps by batch size; None where memory does not suffice."""
 
     def speed(size: int) -> float | None:
         steps = -1  # the first one warms up
@@ -218,10 +218,10 @@ def found_settings(
     folder: Path,
     trainer: "pl.Trainer",
 ) -> TrainConfig:
-    """The settings with what the finders chose, on the device that training will use.
+    """The settings with what the finders chose on the device that training will use.
 
     Raises:
-        SettingsError: several processes train: each would choose for itself, and they must agree.
+        SettingsError: several processes train; each would choose for itself, and they must agree.
     """
     if trainer.world_size > 1:
         sought = {"find_lr": "optimizer.lr", "find_batch_size": "data.batch_size"}

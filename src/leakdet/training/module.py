@@ -106,7 +106,7 @@ class LeakModule(pl.LightningModule):
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         """A resumed run draws the same random numbers as an uninterrupted one."""
-        place = [self.config.seed, self.current_epoch, batch_idx, self.global_rank]
+        place = (self.config.seed, self.current_epoch, batch_idx, self.global_rank)
         seed_batch(place, self.device)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
@@ -116,23 +116,17 @@ class LeakModule(pl.LightningModule):
             mel, targets = mixup(mel, batch, augment.mixup_alpha)
         count, weights = step_divisor(self.trainer, batch_idx), self._current_weights()
         output = self.network(mel)
-        losses = (self._loss(output, target, weights, count) for target in targets)
+        losses = (self.loss(output, target, weights, count) for target in targets)
         parts = reduce(lambda one, other: LossParts(*map(torch.add, one, other)), losses)
         self.train_losses.update(parts, count, len(batch.class_id))
         return parts.total
 
-    def _loss(
+    def loss(
         self, output: Output, batch: Batch, weights: Tensor, count: float | None = None
     ) -> LossParts:
-        return loss_parts(
-            output,
-            batch.class_id,
-            batch.weight,
-            self.config.loss,
-            weights,
-            self.leak_index,
-            count,
-        )
+        """The losses of a batch under class weights; see `loss_parts`."""
+        true, config = (batch.class_id, batch.weight), self.config.loss
+        return loss_parts(output, *true, config, weights, self.leak_index, count)
 
     def _weights_of(self, mix: np.ndarray) -> Tensor:
         """Class weights for a mix of classes, [classes]."""
@@ -155,7 +149,7 @@ class LeakModule(pl.LightningModule):
     def validation_step(self, batch: Batch, batch_index: int) -> None:
         output = self.network.infer(batch.mel)
         unweighted = batch._replace(weight=torch.ones_like(batch.weight))
-        parts = self._loss(output, unweighted, self.weights)
+        parts = self.loss(output, unweighted, self.weights)
         self.validation.update(output, parts, batch.recording)
 
     def on_validation_epoch_end(self) -> None:

@@ -1,4 +1,4 @@
-"""Optimiser, schedule, and what each batch counts for in its optimiser step."""
+"""Optimiser, schedule, and the divisor of a batch's losses in its optimiser step."""
 
 import math
 from typing import Any
@@ -14,7 +14,7 @@ from leakdet.errors import SettingsError
 
 
 def adamw(network: nn.Module, settings: OptimizerConfig) -> AdamW:
-    """AdamW, one kernel for all parameters. Biases and norms (one axis) are not decayed: decay would only shift them."""
+    """Fused AdamW. Parameters of one axis (biases, norms) are not decayed: it would only shift them."""
     decayed = [p for p in network.parameters() if p.ndim > 1]
     free = [p for p in network.parameters() if p.ndim <= 1]
     groups = [
@@ -22,8 +22,8 @@ def adamw(network: nn.Module, settings: OptimizerConfig) -> AdamW:
         {"params": free, "weight_decay": 0.0},
     ]
     optimizer = AdamW(groups, lr=settings.lr, fused=True)
-    # It could undo the scaling of fp16's gradients itself, and Lightning refuses to clip what is still scaled, under bf16
-    # too, where nothing is. Without this offer the scaler undoes it before.
+    # The fused step could unscale fp16 gradients itself, and then Lightning refuses to clip them, under
+    # bf16 too, where nothing is scaled. Without the offer the scaler unscales them before.
     optimizer._step_supports_amp_scaling = False
     return optimizer
 
@@ -31,9 +31,9 @@ def adamw(network: nn.Module, settings: OptimizerConfig) -> AdamW:
 def rate_share(step: int, warmup: int, total: int, floor: float) -> float:
     """Learning rate after `step` optimiser steps as a share of its peak.
 
-    Linear from 1 / (warmup + 1) at the first step to 1 at step `warmup`, then half a cosine to `floor` at step `total`, and
-    `floor` from there on. A closed form: a resumed run is exactly where it was, and a run that is made longer follows the
-    longer curve.
+    Linear from 1 / (warmup + 1) at the first step to 1 at step `warmup`, then half a cosine to
+    `floor` at step `total`, and `floor` from there on. In closed form: a resumed run is exactly
+    where it was, and a run that is made longer follows the longer curve.
     """
     if step < warmup:
         return (1 + step) / (warmup + 1)
@@ -44,7 +44,7 @@ def rate_share(step: int, warmup: int, total: int, floor: float) -> float:
 def warmup_cosine(
     optimizer: Optimizer, settings: OptimizerConfig, total: int, per_epoch: float
 ) -> LambdaLR:
-    """`rate_share` over `total` optimiser steps. A warm-up that would fill the run is cut to its first half."""
+    """`rate_share` over `total` optimiser steps; a warm-up takes at most their first half."""
     warmup = min(round(settings.warmup_epochs * per_epoch), total // 2)
     floor = min(1.0, settings.min_lr / settings.lr) if settings.lr > 0 else 1.0
     return LambdaLR(optimizer, lambda step: rate_share(step, warmup, total, floor))
@@ -62,25 +62,31 @@ def steps_of(trainer: pl.Trainer) -> tuple[int, float]:
             "trainer.max_epochs=-1: the learning rate falls towards the end of a run, and this one "
             "has none. Give trainer.max_epochs, or +trainer.max_steps."
         )
-    # which the estimate leaves out where +trainer.max_steps alone ends the run
+    # sets num_training_batches, which the estimate leaves out where +trainer.max_steps ends the run
     trainer.fit_loop.setup_data()
     batches, accumulated = trainer.num_training_batches, trainer.accumulate_grad_batches
     return int(total), float(math.ceil(batches / accumulated))
 
 
-def window_samples(sizes: np.ndarray, batch_idx: int, accumulate: int, batches: int) -> int:
-    """Samples of all processes in the optimiser step that batch `batch_idx` belongs to, an epoch's last short one included."""
+def samples_in_step(sizes: np.ndarray, batch_idx: int, accumulate: int, batches: int) -> int:
+    """Samples of all processes in the optimiser step of batch `batch_idx`.
+
+    `sizes` are those of an epoch's batches, of which the first `batches` are trained on in steps of
+    `accumulate` each; the last step may have fewer.
+    """
     first = batch_idx - batch_idx % accumulate
     return int(sizes[first : min(first + accumulate, batches)].sum())
 
 
 def step_divisor(trainer: pl.Trainer, batch_idx: int) -> float:
-    """What this process must divide its sum of losses by, so that the step's gradient is the mean over all its samples.
+    """The divisor of this process's sum of losses that makes the step's gradient a mean of samples.
 
-    Lightning divides by the number of batches in a full step and DDP by the number of processes, whatever they hold; both are
-    undone here.
+    Lightning divides by the number of batches in a full step and DDP by the number of processes,
+    whatever these hold; the divisor undoes both.
     """
     loader: Any = trainer.train_dataloader
     sizes = loader.batch_sizes()
     accumulate, batches = trainer.accumulate_grad_batches, int(trainer.num_training_batches)
-    return window_samples(sizes, batch_idx, accumulate, batches) / (accumulate * trainer.world_size)
+    return samples_in_step(sizes, batch_idx, accumulate, batches) / (
+        accumulate * trainer.world_size
+    )

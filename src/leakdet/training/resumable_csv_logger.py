@@ -1,4 +1,4 @@
-"""The numbers of every step in logs/metrics.csv: whole after a resume too."""
+"""A CSV logger whose logs/metrics.csv is complete after a resume too."""
 
 import csv
 from collections.abc import Iterable
@@ -15,8 +15,8 @@ from leakdet.training import log_names
 from leakdet.training.callbacks.history import write_rows
 
 
-class StepLog(CSVLogger):
-    """Lightning's logger deletes the file that it finds; a resumed run needs the rows up to where it goes on."""
+class ResumableCSVLogger(CSVLogger):
+    """Keeps the rows up to the resumed step, where Lightning's logger deletes the file it finds."""
 
     def __init__(self, run_folder: Path, **arguments: Any) -> None:
         super().__init__(run_folder, name="", version=log_names.LOGS, **arguments)
@@ -26,23 +26,23 @@ class StepLog(CSVLogger):
     @rank_zero_experiment
     def experiment(self) -> Any:
         if self._experiment is None and self.resumed_at is not None:
-            self._experiment = _Continued(self.log_dir, self.resumed_at)
+            self._experiment = _AppendingWriter(self.log_dir, self.resumed_at)
         return super().experiment
 
     def after_save_checkpoint(self, checkpoint_callback: ModelCheckpoint) -> None:
-        """A run that is killed goes on from this checkpoint: the rows before it must be in the file."""
+        """Write the rows so far: a run that is killed resumes from this checkpoint."""
         self.save()
 
 
-def go_on(loggers: Iterable[Logger], step: int) -> None:
-    """Let the loggers keep what an earlier part of the run wrote, up to the optimiser step from which it goes on."""
+def resume_logs(loggers: Iterable[Logger], step: int) -> None:
+    """Let the loggers keep what the run wrote before the optimiser step from which it resumes."""
     for logger in loggers:
-        if isinstance(logger, StepLog):
+        if isinstance(logger, ResumableCSVLogger):
             logger.resumed_at = step
 
 
-class _Continued(ExperimentWriter):
-    """Appends to the rows of the steps before `step`; the rows after them are going to be written again."""
+class _AppendingWriter(ExperimentWriter):
+    """Drops the rows from `step` on, which will be written again, and appends to the others."""
 
     def __init__(self, log_dir: str, step: int) -> None:
         super().__init__(log_dir)
@@ -56,16 +56,16 @@ class _Continued(ExperimentWriter):
             path.unlink(missing_ok=True)
 
     def _check_log_dir_exists(self) -> None:
-        """Lightning's says that the old file will be deleted, and does it."""
+        """Do nothing: Lightning's deletes the old file, with a warning."""
 
 
 def rows_before(path: Path, step: int) -> list[dict[str, Any]]:
     """The rows up to the last one of an earlier step, without one that was cut off.
 
-    A row is numbered by the steps done before its own one, or, where a callback wrote it between two, by all that were done:
-    such a row belongs to what is kept only where another one of it follows.
+    A row is numbered by the steps done before its own, but one that a callback wrote between two
+    steps by all that were done: it is kept only if a row of an earlier step follows.
     """
     with path.open(newline="", encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if None not in row and None not in row.values()]
-    kept = [place for place, row in enumerate(rows) if int(row["step"]) < step]
-    return rows[: kept[-1] + 1] if kept else []
+    earlier = [index for index, row in enumerate(rows) if int(row["step"]) < step]
+    return rows[: earlier[-1] + 1] if earlier else []

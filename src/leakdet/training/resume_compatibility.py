@@ -1,6 +1,6 @@
-"""Is a run the continuation of a checkpoint? Settings and data must be the same, but for what changes no number.
+"""Whether a run continues a checkpoint: the same data, and the same settings but for ignored ones.
 
-What is free changes no number, or only where the run ends.
+Ignored settings affect neither weights nor metrics, only when training stops.
 """
 
 import hashlib
@@ -15,28 +15,26 @@ from leakdet.config import CallbacksConfig, TrainConfig
 if TYPE_CHECKING:
     from leakdet.training.datamodule import LeakDataModule
 
-RESUME_KEY = "leakdet_resume"  # of the checkpoint: what resuming needs beyond Lightning's own state
-FREE = frozenset(
+RESUME_KEY = "leakdet_resume"  # in a checkpoint: what resuming needs beyond Lightning's own state
+IGNORED = frozenset(
     "resume init_from init_reset find_lr find_batch_size patience loss_patience compile".split()
 ) | {f"callbacks.{field.name}" for field in fields(CallbacksConfig) if field.name != "extra"}
-FREE_PREFIXES = ("logger", "data.store", "data.cache", "demo")
-FREE_TRAINER = frozenset(
-    "max_epochs max_steps max_time min_epochs min_steps accelerator devices strategy num_nodes enable_progress_bar "
-    "enable_model_summary log_every_n_steps num_sanity_val_steps profiler benchmark deterministic detect_anomaly".split()
+IGNORED_PREFIXES = ("logger", "data.store", "data.cache", "demo")
+IGNORED_OF_TRAINER = frozenset(
+    """max_epochs max_steps max_time min_epochs min_steps accelerator devices strategy num_nodes
+    enable_progress_bar enable_model_summary log_every_n_steps num_sanity_val_steps profiler
+    benchmark deterministic detect_anomaly""".split()
 )
-FOUND = {
-    "optimizer.lr": "find_lr",
-    "data.batch_size": "find_batch_size",
-}  # set by a finder when the run began
+# settings that a finder chose when the run began, and what switches it on
+FINDERS = {"optimizer.lr": "find_lr", "data.batch_size": "find_batch_size"}
 
 
 def store_fingerprint(data: "LeakDataModule") -> str:
-    """Twelve hex digits of what the run is trained on, wherever it lies: the recordings, their windows, labels and signal."""
+    """Twelve hex digits of the recordings, windows, labels and signal, wherever the store lies."""
     digest = hashlib.sha256()
     for split in (data.splits.train, data.splits.val):
-        digest.update(
-            f"{split.signal.hash if split.signal else None} {split.label_names} {split.mel.shape}".encode()
-        )
+        signal = split.signal.hash if split.signal else None
+        digest.update(f"{signal} {split.label_names} {split.mel.shape}".encode())
         digest.update(np.ascontiguousarray(split.recording_offsets, dtype=np.int64).tobytes())
         digest.update(np.ascontiguousarray(split.label_id, dtype=np.int64).tobytes())
         digest.update("\n".join(split.recording_ids.tolist()).encode())
@@ -49,24 +47,24 @@ def store_fingerprint(data: "LeakDataModule") -> str:
 def differences(
     checkpoint: Mapping[str, Any], config: TrainConfig, data: "LeakDataModule"
 ) -> list[str]:
-    """`name: there / now` of all that would make the continuation another run."""
+    """`name: there / now` of everything that would make the continuation another run."""
     # a setting that the checkpoint's version did not have yet was at its default
     there = _flat(asdict(TrainConfig())) | _flat(checkpoint.get("hyper_parameters", {}))
     now = _flat(asdict(config))
-    found = [name for name, sought in FOUND.items() if now[sought]]
+    chosen = [name for name, switch in FINDERS.items() if now[switch]]
     differing = [
         f"{name}: {there.get(name)} / {now.get(name)}"
         for name in sorted(there.keys() | now.keys())
-        if there.get(name) != now.get(name) and name not in found and not _is_free(name)
+        if there.get(name) != now.get(name) and name not in chosen and not _is_ignored(name)
     ]
-    mine, theirs = store_fingerprint(data), checkpoint.get(RESUME_KEY, {}).get("store")
-    if mine != theirs:
-        differing.append(f"the data's fingerprint: {theirs} / {mine}")
+    ours, theirs = store_fingerprint(data), checkpoint.get(RESUME_KEY, {}).get("store")
+    if ours != theirs:
+        differing.append(f"the data's fingerprint: {theirs} / {ours}")
     return differing
 
 
-def as_found(config: TrainConfig, checkpoint: Mapping[str, Any]) -> TrainConfig:
-    """The settings with the rate and batch size that the run's finders chose at its beginning."""
+def with_chosen_settings(config: TrainConfig, checkpoint: Mapping[str, Any]) -> TrainConfig:
+    """The settings with the rate and batch size that the run's finders chose when it began."""
     there = checkpoint["hyper_parameters"]
     if config.find_lr:
         config = replace(config, optimizer=replace(config.optimizer, lr=there["optimizer"]["lr"]))
@@ -75,18 +73,18 @@ def as_found(config: TrainConfig, checkpoint: Mapping[str, Any]) -> TrainConfig:
     return config
 
 
-def _is_free(name: str) -> bool:
-    if name in FREE or name.removeprefix("trainer.") in FREE_TRAINER:
-        return True
-    return any(name == prefix or name.startswith(f"{prefix}.") for prefix in FREE_PREFIXES)
+def _is_ignored(name: str) -> bool:
+    return (
+        name in IGNORED
+        or name.removeprefix("trainer.") in IGNORED_OF_TRAINER
+        or any(name == prefix or name.startswith(f"{prefix}.") for prefix in IGNORED_PREFIXES)
+    )
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """`{"a": {"b": 1}}` as `{"a.b": 1}`."""
     flat: dict[str, Any] = {}
     for name, value in values.items():
-        flat |= (
-            _flat(value, f"{prefix}{name}.")
-            if isinstance(value, Mapping)
-            else {f"{prefix}{name}": value}
-        )
+        nested = isinstance(value, Mapping)
+        flat |= _flat(value, f"{prefix}{name}.") if nested else {f"{prefix}{name}": value}
     return flat

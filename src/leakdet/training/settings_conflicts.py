@@ -1,4 +1,4 @@
-"""What no single setting can tell: settings that contradict each other, or a check of the run itself."""
+"""Checks of settings against each other, and of names that settings only mention."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -24,8 +24,8 @@ def check_settings(config: TrainConfig) -> None:
     partial = partial_validation(config.trainer)
     if partial:
         raise SettingsError(
-            f"{', '.join(partial)}: a part of the validation recordings gives no result to go by. Leave that out; "
-            "trainer=debug is a quick trial."
+            f"{', '.join(partial)}: a part of the validation recordings gives no result to go by. "
+            "Leave that out; trainer=debug is a quick trial."
         )
 
 
@@ -41,6 +41,7 @@ def check_accelerator(trainer: Mapping[str, Any]) -> None:
 
 
 def check_balance(config: TrainConfig) -> None:
+    """Raise `SettingsError` where several settings shift the class balance without leave."""
     levers = balance_levers(config.loss, config.data.sampling)
     if len(levers) > 1 and not config.loss.allow_several_balances:
         raise SettingsError(

@@ -1,6 +1,5 @@
 """Settings that make no trainer are told with their remedy; a run counts by its best check, and only if it trained."""
 
-import json
 import os
 import subprocess
 import sys
@@ -14,10 +13,8 @@ import torch
 
 from leakdet.config import TrainConfig
 from leakdet.errors import LeakdetError
-from leakdet.reporting.training_figures import read_history
 from leakdet.training import log_names
 from leakdet.training.checkpoint_io import read_checkpoint
-from leakdet.training_run import train_in
 
 Configured = Callable[..., TrainConfig]
 Fitted = Callable[..., pl.Trainer]
@@ -68,38 +65,6 @@ def _scores(checkpoint: dict[str, Any]) -> list[tuple[str, float]]:
         for state in states
     ]
     return [(monitor, float(score)) for monitor, score in kept if monitor and score is not None]
-
-
-class Ruined(pl.Callback):
-    """Spoils the weights after the last epoch's steps, before its validation check."""
-
-    def on_train_batch_end(
-        self, trainer: "pl.Trainer", pl_module: "pl.LightningModule", *_: Any
-    ) -> None:
-        if trainer.current_epoch == 2 and trainer.fit_loop.epoch_loop.batch_progress.is_last_batch:
-            with torch.no_grad():
-                for parameter in pl_module.parameters():
-                    parameter.neg_()
-
-
-def test_the_result_is_that_of_the_best_check_not_of_the_last(
-    configured: Configured, door: Callable[..., Any], tmp_path: Path
-) -> None:
-    config = configured("trainer.max_epochs=3")
-    told = train_in(tmp_path / "run", config, [Ruined()])
-    assert told is not None
-    history = read_history(tmp_path / "run" / log_names.HISTORY)
-    f1 = history[log_names.VAL_F1]
-    assert f1[2] < f1[:2].max()
-    assert told["val"]["recording"]["f1"] == pytest.approx(f1.max())
-    assert told["best_epoch"] in (0, 1)
-    done = door(
-        "evaluate", tmp_path / "run" / "model.safetensors", config.data.store, "--split", "val", "--out", "again",
-        cwd=tmp_path,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    again = json.loads((tmp_path / "again" / "metrics.json").read_text(encoding="utf-8"))
-    assert again["val"]["recording"]["f1"] == told["val"]["recording"]["f1"]
 
 
 WITHOUT_A_COMPILER = """

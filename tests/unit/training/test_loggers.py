@@ -9,7 +9,7 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from leakdet.config import TrainConfig
 from leakdet.errors import SettingsError
 from leakdet.training.loggers import make_loggers
-from leakdet.training.resumable_csv_logger import StepLog
+from leakdet.training.resumable_csv_logger import ResumableCSVLogger
 from leakdet.training.trainer import make_trainer
 
 Configured = Callable[..., TrainConfig]
@@ -17,7 +17,7 @@ Configured = Callable[..., TrainConfig]
 
 def test_each_key_gives_its_logger_in_the_run_folder(tmp_path: Path) -> None:
     csv, board = make_loggers({"csv": {}, "tensorboard": None}, tmp_path)
-    assert isinstance(csv, StepLog)
+    assert isinstance(csv, ResumableCSVLogger)
     assert isinstance(board, TensorBoardLogger)
     assert csv.log_dir == board.log_dir == str(tmp_path / "logs")
 

@@ -21,7 +21,7 @@ from leakdet.errors import SettingsError
 from leakdet.training.checkpoint_io import read_checkpoint
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.fit import make_module
-from leakdet.training.optimizer import adamw, rate_share, warmup_cosine, window_samples
+from leakdet.training.optimizer import adamw, rate_share, samples_in_step, warmup_cosine
 
 Configured = Callable[..., TrainConfig]
 Fitted = Callable[..., pl.Trainer]
@@ -156,8 +156,8 @@ def test_a_run_without_end_has_no_schedule(fitted: Fitted, tmp_path: Path) -> No
 
 def test_samples_of_a_step_with_a_short_last_one() -> None:
     sizes = np.array([5, 5, 4, 5, 4])
-    assert [window_samples(sizes, index, 2, 5) for index in range(5)] == [10, 10, 9, 9, 4]
-    assert window_samples(sizes, 2, 2, batches=3) == 4  # trainer.limit_train_batches=3
+    assert [samples_in_step(sizes, index, 2, 5) for index in range(5)] == [10, 10, 9, 9, 4]
+    assert samples_in_step(sizes, 2, 2, batches=3) == 4  # trainer.limit_train_batches=3
 
 
 NO_CHANCE = (

@@ -10,7 +10,7 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 
 from leakdet.training import log_names
 from leakdet.training.callbacks.findings import kinds_in
-from leakdet.training.resumable_csv_logger import StepLog, go_on, rows_before
+from leakdet.training.resumable_csv_logger import ResumableCSVLogger, resume_logs, rows_before
 
 Fitted = Callable[..., pl.Trainer]
 CSV = (
@@ -48,14 +48,14 @@ def test_the_curves_of_a_resumed_run_are_those_of_an_uninterrupted_one(
 
 
 def test_rows_beyond_the_checkpoint_are_dropped_and_new_columns_added(tmp_path: Path) -> None:
-    first = StepLog(tmp_path)
+    first = ResumableCSVLogger(tmp_path)
     for step in range(6):
         first.log_metrics({"loss": step / 10, "norm": 1.0}, step)
     first.save()
     with (tmp_path / log_names.STEPS).open("a") as file:
         file.write("0.6")  # killed while it wrote
-    second = StepLog(tmp_path)
-    go_on([second], 3)
+    second = ResumableCSVLogger(tmp_path)
+    resume_logs([second], 3)
     second.log_metrics({"loss": 0.9, "wait": 2.0}, 3)
     second.finalize("success")
     found = [(row["step"], row["loss"], row["norm"], row["wait"]) for row in rows(tmp_path)]
@@ -75,7 +75,7 @@ def test_a_row_between_two_steps_is_kept_with_the_step_before_it(tmp_path: Path)
 
 
 def test_a_checkpoint_writes_what_was_logged_before_it(tmp_path: Path) -> None:
-    log = StepLog(tmp_path)
+    log = ResumableCSVLogger(tmp_path)
     log.log_metrics({"loss": 1.0}, 0)
     log.after_save_checkpoint(ModelCheckpoint())
     assert len(rows(tmp_path)) == 1

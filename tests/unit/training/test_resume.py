@@ -19,8 +19,8 @@ from leakdet.training import log_names
 from leakdet.training import trainer as trainer_module
 from leakdet.training.callbacks.interruption import Interrupted, Interruption
 from leakdet.training.checkpoint_io import read_checkpoint
-from leakdet.training.checkpoint_transfer import moved
-from leakdet.training.resume import newest_whole, refuse_overwriting
+from leakdet.training.checkpoint_transfer import transfer
+from leakdet.training.resume import newest_checkpoint, refuse_overwriting
 
 Fitted = Callable[..., pl.Trainer]
 
@@ -161,32 +161,13 @@ def test_the_best_moves_along_and_is_kept_when_later_epochs_are_worse(
     assert float(kept.best_model_score or 0) >= scores(tmp_path / "1")[log_names.VAL_RANK]
 
 
-def test_a_best_that_is_newer_than_last_keeps_its_own_score(fitted: Fitted, tmp_path: Path) -> None:
-    """Killed between the two writes: last does not know of the best yet."""
-    fitted(tmp_path, "trainer.max_epochs=1")
-    last = tmp_path / "checkpoints" / "last.ckpt"
-    stale = read_checkpoint(last)
-    for state in stale["callbacks"].values():
-        if state.get("monitor") == log_names.VAL_RANK:
-            state["best_model_score"] = torch.tensor(0.01)
-    torch.save(stale, last)
-    moved(last, tmp_path / "checkpoints")
-    own = read_checkpoint(tmp_path / "checkpoints" / "best_f1.ckpt")
-    expected = next(
-        s["best_model_score"]
-        for s in own["callbacks"].values()
-        if s.get("monitor") == log_names.VAL_RANK
-    )
-    assert scores(tmp_path)[log_names.VAL_RANK] == float(expected)
-
-
-def test_a_damaged_last_falls_back_to_the_newest_whole_one_and_says_so(
+def test_a_damaged_last_falls_back_to_the_newest_checkpoint_one_and_says_so(
     fitted: Fitted, tmp_path: Path, messages: pytest.LogCaptureFixture
 ) -> None:
     fitted(tmp_path / "1", "trainer.max_epochs=1")
     last = tmp_path / "1" / "checkpoints" / "last.ckpt"
     last.write_bytes(last.read_bytes()[:1000])
-    found = newest_whole(last.parent)
+    found = newest_checkpoint(last.parent)
     assert found is not None
     assert found.name in ("best_f1.ckpt", "best_loss.ckpt")
     assert "last.ckpt is damaged or missing; the newest whole checkpoint is" in messages.text
@@ -225,7 +206,7 @@ def test_auto_begins_anew_where_nothing_fits_and_says_why(
     fitted(tmp_path / "2", "trainer.max_epochs=1", "seed=7", "resume=auto")
     said = messages.text
     assert "seed: 0 / 7" in said
-    assert "beginning anew" in said
+    assert "a new run begins" in said
     assert read_checkpoint(tmp_path / "2" / "checkpoints" / "last.ckpt")["epoch"] == 0
 
 
@@ -311,10 +292,10 @@ def test_killed_at_ten_random_moments_it_goes_on_and_the_best_never_gets_worse(
         assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
         if not any(checkpoints.glob("*.ckpt")):
             continue
-        found = newest_whole(checkpoints)
+        found = newest_checkpoint(checkpoints)
         assert found is not None
         now, step = (
-            _best_f1(moved(found, tmp_path / "seen")),
+            _best_f1(transfer(found, tmp_path / "seen")),
             int(read_checkpoint(found)["global_step"]),
         )
         assert now >= best

@@ -6,7 +6,7 @@ import lightning.pytorch as pl
 import torch
 from lightning.pytorch.callbacks import Callback
 
-from leakdet.detection.losses import chance_loss, loss_parts
+from leakdet.detection.losses import chance_loss
 from leakdet.loading.samples import Batch
 from leakdet.training import log_names
 from leakdet.training.callbacks.findings import Finding, Findings, log_numbers
@@ -30,19 +30,19 @@ class FirstBatch(Callback):
             return
         if pl_module.config.init_from is not None or len(batch.class_id) == 0:
             return
-        config, leak_index = pl_module.config.loss, pl_module.leak_index
         output = pl_module.network.eval()(batch.mel.float())
         pl_module.network.train()
-        weight = torch.ones_like(batch.weight)
-        parts = loss_parts(output, batch.class_id, weight, config, pl_module.weights, leak_index)
+        unweighted = batch._replace(weight=torch.ones_like(batch.weight))
+        parts = pl_module.loss(output, unweighted, pl_module.weights)
         class_loss = float(parts.class_loss)
-        chance = chance_loss(batch.class_id, pl_module.weights, config)
+        chance = chance_loss(batch.class_id, pl_module.weights, pl_module.config.loss)
+        is_leak = batch.class_id == pl_module.leak_index
         lowest, highest = map(float, output.class_logits.aminmax())
         numbers = {
             log_names.FIRST_CLASS_LOSS: class_loss,
             log_names.FIRST_LEAK_LOSS: float(parts.leak_loss),
             log_names.FIRST_CHANCE_LOSS: chance,
-            log_names.FIRST_LEAK_SHARE: float((batch.class_id == leak_index).float().mean()),
+            log_names.FIRST_LEAK_SHARE: float(is_leak.float().mean()),
             **dict(zip(log_names.FIRST_LOGITS, (lowest, highest), strict=True)),
         }
         log_numbers(trainer, numbers)
