@@ -58,6 +58,10 @@ class ArrayRecording:
     def close(self) -> None:
         """Nothing is open."""
 
+    def rewind(self) -> None:
+        """Begin again."""
+        self._position = 0
+
     def flags(self) -> list[str]:
         """None: an array is what it is."""
         return []

@@ -10,6 +10,7 @@ import numpy as np
 import soxr
 
 from leakdet.acoustics.array_recording import ArrayRecording
+from leakdet.acoustics.channel_mix import ChannelMix, loudest_channel
 from leakdet.acoustics.dead_sound import DeadRuns
 from leakdet.acoustics.hum import MAINS_HZ, PIECE_S, MainsHum
 from leakdet.acoustics.sound_file import SoundFile
@@ -70,7 +71,7 @@ def read_rate_hz(path: Path) -> int:
 class SoundStream:
     """One pass over a recording: iterate for blocks of sound, then read `facts`.
 
-    Blocks are float32 [sample points] at `signal.sample_rate_hz`: mixed to mono, resampled by soxr
+    Blocks are float32 [sample points] at `signal.sample_rate_hz`: made mono as `signal.channels` says, resampled by soxr
     with its anti-alias filter, and high-passed if the settings ask for it. Values beyond ±1 in
     float files are kept and flagged `over_full_scale`.
 
@@ -92,7 +93,8 @@ class SoundStream:
             high_pass = _HighPass(self.signal)
             resample = _Resampler(file.samplerate, self.signal.sample_rate_hz)
             digest, hum = hashlib.sha256(str(file.samplerate).encode()), MainsHum(file.samplerate)
-            for block in self._decode(file):
+            mix = ChannelMix(file.channels, self._picked_channel(file))
+            for block in map(mix, self._decode(file)):
                 self._measure(block)
                 digest.update(block.data)
                 hum.add(block)
@@ -100,12 +102,20 @@ class SoundStream:
             yield high_pass(self._noted(resample(np.empty(0, np.float32), last=True)))
             facts.content_sha256 = digest.hexdigest()
             facts.mains_hum_db = tuple(hum.prominence_db(mains_hz) for mains_hz in MAINS_HZ)
-            facts.flags = self._flags(file)
+            facts.flags = [*self._flags(file), *["channels_cancel"] * mix.cancels]
 
     def _noted(self, sound: np.ndarray) -> np.ndarray:
         """The same sound, its dead runs noted: before a high-pass, which turns constants into 0."""
         self.dead_runs.add(sound)
         return sound
+
+    def _picked_channel(self, file: SoundFile | ArrayRecording) -> int | None:
+        """The channel that is used; None: the mean of all."""
+        if self.signal.channels == "loudest" and file.channels > 1:
+            loudest = loudest_channel(self._decode(file))
+            file.rewind()
+            return loudest
+        return None if self.signal.channels == "mean" else 0
 
     def _decode(self, file: SoundFile | ArrayRecording) -> Iterator[np.ndarray]:
         size = int(BLOCK_S * file.samplerate)
@@ -117,8 +127,7 @@ class SoundStream:
                 return
             if is_int16:
                 block = block.astype(np.float32) * np.float32(2.0**-15)
-            first = file.channels == 1 or self.signal.channels == "first"
-            yield np.ascontiguousarray(block[:, 0] if first else block.mean(axis=1))
+            yield block
 
     def _measure(self, block: np.ndarray) -> None:
         facts = self.facts

@@ -59,6 +59,11 @@ class DeadRuns:
             self._runs.append(self._open)
         self._open = None
 
+    @property
+    def any(self) -> bool:
+        """Whether there may be one that is not forgotten."""
+        return bool(self._runs) or self._open is not None
+
     def within(self, start: int, stop: int) -> tuple[int, int]:
         """Sample points of `start` to `stop` in dead runs of zeros, and of other values.
 
@@ -73,12 +78,19 @@ class DeadRuns:
         return count[0], count[1]
 
 
+def are_loud(pieces: Float32[np.ndarray, "W N"], window_samples: int) -> bool:
+    """Whether a few points of each piece show that its window is not silent: nearly always."""
+    few = pieces[:, :: max(1, pieces.shape[1] // 64)]
+    # a difference like this has the power of silence in the whole window
+    enough = SILENCE * (2 * window_samples) ** 0.5
+    return bool(((few.max(axis=1) - few.min(axis=1)) > enough).all())
+
+
 def window_state(
     window: Float32[np.ndarray, " N"], zero_samples: int = 0, stuck_samples: int = 0
 ) -> WindowState:
     """State of a window of which so many sample points lie in dead runs."""
-    # most windows are loud, which a sixteenth of their sample points shows
-    if window[::16].std() < 2 * SILENCE and window.std() < SILENCE:
+    if window.std() < SILENCE:
         is_zero = abs(float(window.mean())) < SILENCE and stuck_samples <= zero_samples
         return WindowState.SILENT if is_zero else WindowState.STUCK
     if zero_samples + stuck_samples <= DEAD_SHARE * len(window):

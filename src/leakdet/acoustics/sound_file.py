@@ -125,6 +125,11 @@ class SoundFile:
         self._decoder.close()
         self._file.close()
 
+    def rewind(self) -> None:
+        """Begin again."""
+        self._decoder.close()
+        self._start()
+
     def read(self, frames: int, dtype: str = "float32", always_2d: bool = True) -> np.ndarray:
         """The next sample points [frames, channels], or fewer; none at the end."""
         while True:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from leakdet.acoustics.array_recording import ArrayRecording
 from leakdet.acoustics.audio import SoundStream, WaveformFacts
-from leakdet.acoustics.dead_sound import WindowState, dead_flags, window_state
+from leakdet.acoustics.dead_sound import WindowState, are_loud, dead_flags, window_state
 from leakdet.acoustics.mel import LogMel
 from leakdet.config import SignalConfig
 
@@ -117,13 +117,19 @@ class MelStream:
         self.facts.flags[:0] = ["short"] * self._short + dead_flags(self._states)
 
     def _live(self, chunk: Chunk) -> Bool[np.ndarray, " W"]:
-        signal, states = self._log_mel.signal, []
+        signal, states = self._log_mel.signal, list[WindowState]()
+        hop, runs = signal.window_hop_samples, self._sound.dead_runs
+        if not self._short and (self._transform or not runs.any):
+            pieces = chunk.sound[: chunk.windows * hop].reshape(chunk.windows, hop)
+            if are_loud(pieces, signal.window_samples):
+                self._states.add(WindowState.LIVE)
+                return np.ones(chunk.windows, bool)
         for number in range(chunk.windows):
-            start = number * signal.window_hop_samples
+            start = number * hop
             window = chunk.sound[start : start + signal.window_samples]
             # a transform moves sample points, so that runs of the recording lie elsewhere
             first = chunk.start_sample + start
-            in_runs = self._sound.dead_runs.within(first, first + len(window))
+            in_runs = runs.within(first, first + len(window))
             states.append(window_state(window, *(in_runs if self._transform is None else ())))
         self._states.update(states)
         return np.array([state is WindowState.LIVE for state in states])

@@ -201,3 +201,16 @@ def test_a_header_with_too_great_a_length_is_flagged(tmp_path: Path):
     path.write_bytes(head + samples)
     assert soundfile.info(path).frames == 16000
     assert read(path)[1].facts.flags == ["truncated"]
+
+
+def test_channels_that_cancel_are_flagged_and_the_loudest_is_not_cancelled(write_sound):
+    left = sine(9.0, 16000)
+    path = write_sound("x.wav", samples=np.stack([0.5 * left, -left], 1), subtype="FLOAT")
+    assert read(path)[1].facts.flags == []
+    sound, stream = read(path, replace(FIELD, channels="loudest"))
+    np.testing.assert_array_equal(sound, (-left).astype(np.float32))
+    opposite = write_sound("y.wav", samples=np.stack([left, -left], 1), subtype="FLOAT")
+    assert read(opposite)[1].facts.flags == ["channels_cancel"]
+    sound, stream = read(opposite, replace(FIELD, channels="loudest"))
+    assert stream.facts.flags == []
+    assert stream.facts.rms_dbfs == pytest.approx(-9.03, abs=0.05)

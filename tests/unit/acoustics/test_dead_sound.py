@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leakdet.acoustics.dead_sound import DeadRuns, WindowState, dead_flags, window_state
+from leakdet.acoustics.dead_sound import DeadRuns, WindowState, are_loud, dead_flags, window_state
 
 RATE_HZ = 2000  # the shortest dead run has 20 sample points
 
@@ -69,3 +69,15 @@ def test_states_of_windows() -> None:
 )
 def test_flags_of_a_recording(states: str, flags: list[str]) -> None:
     assert dead_flags([WindowState[name] for name in states.split()]) == flags
+
+
+@given(st.floats(-7, 0), st.integers(0, 5))
+def test_what_is_surely_loud_is_not_silent(exponent: float, seed: int) -> None:
+    window = noise(4000, seed) * np.float32(10.0**exponent)
+    if are_loud(window[None, :2000], 4000):
+        assert window_state(window) is WindowState.LIVE
+
+
+def test_ordinary_noise_is_surely_loud_and_silence_never_is() -> None:
+    assert are_loud(noise(4000).reshape(2, 2000), 4000)
+    assert not are_loud(np.stack([noise(2000), np.zeros(2000, np.float32)]), 4000)
