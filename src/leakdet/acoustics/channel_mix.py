@@ -32,7 +32,7 @@ class ChannelMix:
         return self._mean_power < CANCEL_POWER * self._own_power / self._channels
 
 
-def loudest_channel(blocks: Iterable[Float32[np.ndarray, "N C"]]) -> int:
+def loudest_channel(blocks: Iterable[Float32[np.ndarray, "_ C"]]) -> int:
     """The channel with the greatest power, leaving out its offset; the first of equals."""
     count, sums, squares = 0, np.zeros(1), np.zeros(1)
     for block in blocks:

@@ -56,6 +56,9 @@ def header_layout(source: ByteSource, bytes_per_frame: int, is_plain: bool) -> L
         or (chunk.size is None and held > 1 << 31)
     ):
         _splice(source, chunk, size, layout, is_plain)
+    elif size < held and chunk.size_format in ("<Q", "none"):
+        # libsndfile reads what lies behind the sound of these as sound
+        layout.parts = [source.part(0, chunk.start + size)]
     return layout
 
 
