@@ -1,6 +1,7 @@
 """Measures training on a GPU with each residency: the section `gpu` of docs/benchmarks.md.
 
-`python scripts/bench_gpu.py` on a machine with a CUDA device; `--cpu` tries the script anywhere, small, and writes nothing.
+`python scripts/bench_gpu.py` on a machine with a CUDA device; `--cpu` tries the script anywhere, on
+less data, and writes nothing.
 """
 
 import argparse
@@ -24,10 +25,10 @@ from stores import write_store
 
 EPOCHS = 5  # the first compiles and is left out
 EVERY_S = 0.05
-NOTE = """Training of the default network with the settings of `trainer=gpu`: optimiser, augmentation and
-every callback. Medians over the epochs but the first. `waiting`: share of an epoch's training part
-between the end of a step and the start of the next, in which the batch is fetched; `GPU use`: what the
-driver reports (needs nvidia-ml-py), 20 times a second."""
+NOTE = """Training of the default network with the settings of `trainer=gpu`: optimiser, augmentation
+and every callback. Medians over the epochs but the first. `waiting`: share of an epoch's training
+part between the end of a step and the start of the next, in which the batch is fetched; `GPU use`:
+what the driver reports (needs nvidia-ml-py), 20 times a second."""
 
 
 class Meter(pl.Callback):

@@ -1,7 +1,7 @@
 """Measures cost and accuracy of each network: the tables of networks in docs/benchmarks.md.
 
-`python scripts/bench_networks.py --work runs/networks`. Finished trainings are not run again, so the
-script may be stopped and started at any time. The rig's recordings are not part of this repository
+`python scripts/bench_networks.py --work runs/networks`. Finished trainings are not run again, so
+the script may be stopped and started at any time. The rig's recordings are not in this repository
 (scripts/results.py says where they are looked for); without them its table is left as it is.
 """
 
@@ -151,10 +151,10 @@ def write_demo_table(
         for name, of_seeds in trainings.items()
     ]
     seeds, recordings = len(trainings[NETWORKS[0]]), UNSEEN.sites * UNSEEN.recordings_per_site
-    note = f"""A sample is a window of `field`, columns averaged by 4; speeds at batch 512, in turn, median of 7. Demo: the
-default recipe with demo.difficulty={DIFFICULTY:g} and {EPOCHS} epochs at most, trained on {seeds} demos of as many seeds,
-each time tested on the same {recordings} recordings of {UNSEEN.sites} sites of another demo; mean and 95 % interval of the
-mean over seeds."""
+    note = f"""A sample is a window of `field`, columns averaged by 4; speeds at batch 512, in turn,
+median of 7. Demo: the default recipe with demo.difficulty={DIFFICULTY:g} and {EPOCHS} epochs at most,
+trained on {seeds} demos of as many seeds, each time tested on the same {recordings} recordings of
+{UNSEEN.sites} sites of another demo; mean and 95 % interval of the mean over seeds."""
     write_section("networks", "The networks", rows, note)
 
 
@@ -171,8 +171,9 @@ def rig_table(repeats: int, work: Path) -> None:
         row["mean AUROC"] = statistics.mean(table["auroc"] for table in recording)
         row["mean F1"] = statistics.mean(table["f1"] for table in recording)
         rows.append(row)
-    note = f"""Recording AUROC of held-out pipes, days and positions with 95 % intervals over recordings (scripts/results.py
-says what the recordings are); {repeats} seed(s). No choice of a network or a setting was made here."""
+    note = f"""Recording AUROC of held-out pipes, days and positions with 95 % intervals over recordings
+(scripts/results.py says what the recordings are); {repeats} seed(s). No network or setting was chosen
+on them."""
     write_section("networks_rig", "The networks on a pipe rig", rows, note)
 
 
@@ -195,7 +196,8 @@ def main() -> None:
         return
     if not RIG.is_dir():
         print(
-            "The rig's recordings are missing: its table stays as it is. RIG=DIR says where they are."
+            "The rig's recordings are missing: its table stays as it is. RIG=DIR says where they "
+            "are."
         )
     else:
         rig_table(arguments.repeats, arguments.work)

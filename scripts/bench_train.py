@@ -1,6 +1,6 @@
 """Measures what leakdet adds to a bare training loop, and a run's time to its first step.
 
-`python scripts/bench_train.py [overhead] [heap] [start]`; writes its sections of docs/benchmarks.md.
+`python scripts/bench_train.py [overhead] [heap] [start]` writes its sections of docs/benchmarks.md.
 """
 
 import json
@@ -103,7 +103,7 @@ class Bare:
 
 
 class Interleaved(pl.Callback):
-    """Runs an epoch of the bare loop before each one of leakdet, so that both meet the same load."""
+    """Runs a bare epoch before each one of leakdet, so that both meet the same load."""
 
     def __init__(self, bare: Bare) -> None:
         self.bare = bare
@@ -166,13 +166,13 @@ def overhead() -> None:
         rows.append({"what": title, **ratios(measured)})
         shares.append({"what": title, **shares_of_callbacks(measured)})
         print(rows[-1], shares[-1], sep="\n", flush=True)
-    note = """`steps`: the training part of an epoch, with every callback and the CSV log; `epoch`: with
-validation, its metrics and the checkpoints, against a bare loop that computes the validation loss. The
-bare loop has the same network, data, gather, batches of 512, augmentation and loss. Epochs of both in
-turn in one process; medians over all but the first of 22, 24 and 12."""
+    note = """`steps`: the training part of an epoch, with every callback and the CSV log; `epoch`:
+with validation, its metrics and the checkpoints, against a bare loop that computes the validation
+loss. The bare loop has the same network, data, gather, batches of 512, augmentation and loss. Epochs
+of both in turn in one process; medians over all but the first of 22, 24 and 12."""
     write_section("train_overhead", "Training against a bare PyTorch loop", rows, note)
-    note = """Percent of the same epochs that the hooks of each callback take; less than 0.01 is left out.
-Checkpoints cost the same whatever an epoch's length."""
+    note = """Percent of the same epochs that the hooks of each callback take; less than 0.01 is left
+out. Checkpoints cost the same whatever an epoch's length."""
     write_section("train_callbacks", "What the callbacks take of an epoch", shares, note)
 
 
@@ -249,8 +249,8 @@ def heap() -> None:
             }
         )
         print(rows[-1], flush=True)
-    note = """A forward and a backward pass and the optimiser's step, batch 512, with glibc; medians of 40
-steps and of 3 processes each, in turn. Training on a CPU keeps what it frees
+    note = """A forward and a backward pass and the optimiser's step, batch 512, with glibc; medians of
+40 steps and of 3 processes each, in turn. Training on a CPU keeps what it frees
 (leakdet.training.malloc)."""
     write_section("train_heap", "Memory of a step that stays with the process", rows, note)
 
@@ -269,7 +269,7 @@ def _steps(kept: bool, name: str, unit: str) -> dict[str, float]:
 
 
 def print_steps(kept: bool, name: str, unit: str) -> None:
-    """Print milliseconds and page faults of a step; in a process of its own, as malloc stays set."""
+    """Print milliseconds and page faults of a step; in its own process, as malloc stays set."""
     if kept:
         keep_freed_memory()
     windows = unit == "window"

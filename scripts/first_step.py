@@ -21,7 +21,7 @@ def mark(part: str) -> None:
 
 
 def mark_once(owner: Any, name: str, part: str, before: str | None = None) -> None:
-    """Let the first call of a function or method mark the end of `part`, and its start of `before`."""
+    """Let the first call of a function mark the end of `part`, and its start that of `before`."""
     plain: Callable[..., Any] = getattr(owner, name)
 
     def timed(*arguments: Any, **named: Any) -> Any:

@@ -95,7 +95,7 @@ def make_module(config: TrainConfig, data: LeakDataModule) -> LeakModule:
 
 
 def _check_trained(trainer: pl.Trainer) -> None:
-    """Raise `LeakdetError` for a run that did nothing or met NaN, where Lightning returns normally."""
+    """Raise `LeakdetError` for a run that did nothing or met NaN; Lightning returns normally."""
     if trainer.global_step == 0:
         raise LeakdetError(
             "Training ended without one optimiser step; see trainer.max_epochs and "

@@ -25,7 +25,8 @@ def introduction(config: TrainConfig, data: LeakDataModule) -> str:
         f"batches  {_batches(config, data)} (data.sampling={config.data.sampling})",
         *(f"loss     {balance} (loss.name={config.loss.name})" for balance in _loss(config, data)),
         f"data     {data.residency.reason}",
-        f"network  {config.network.name} on {config.data.unit}s of {shape} (segments, mels, frames)",
+        f"network  {config.network.name} on {config.data.unit}s of {shape} "
+        "(segments, mels, frames)",
         f"stops    {stops_when(config)}",
         *(f"note     {note}" for note in _notes(config, data)),
     ]

@@ -92,7 +92,7 @@ def smoothed(losses: Sequence[float]) -> list[float]:
 
 
 def steepest(smooth: Sequence[float]) -> int | None:
-    """The middle of the STRIDE steps over which the smoothed loss falls most; None if it never falls.
+    """The middle of the STRIDE steps over which the smoothed loss falls most, if it ever falls.
 
     The ends, which are hardly smoothed, are left out: their noise would be the steepest fall.
     """
@@ -227,8 +227,9 @@ def found_settings(
         sought = {"find_lr": "optimizer.lr", "find_batch_size": "data.batch_size"}
         on = [name for name in sought if getattr(config, name)]
         raise SettingsError(
-            f"{' and '.join(f'{name}=true' for name in on)}: looked for on one process only, and this run has "
-            f"{trainer.world_size}. Find on one first (trainer.devices=1 trainer.num_nodes=1), then give "
+            f"{' and '.join(f'{name}=true' for name in on)}: looked for on one process only, and "
+            f"this run has {trainer.world_size}. Find on one first (trainer.devices=1 "
+            "trainer.num_nodes=1), then give "
             f"{' and '.join(sought[name] for name in on)} here."
         )
     device = trainer.strategy.root_device

@@ -77,8 +77,9 @@ class LeakModule(pl.LightningModule):
     def load_from_checkpoint(cls, *_: Any, **__: Any) -> NoReturn:
         """Raise `LeakdetError`: a module needs its store, which no checkpoint holds."""
         raise LeakdetError(
-            "LeakModule cannot be loaded from a checkpoint, which does not hold its store. To score "
-            "recordings: leakdet.load_detector(CHECKPOINT). To continue training: resume=CHECKPOINT."
+            "LeakModule cannot be loaded from a checkpoint, which does not hold its store. To "
+            "score recordings: leakdet.load_detector(CHECKPOINT). To continue training: "
+            "resume=CHECKPOINT."
         )
 
     def configure_losses(self) -> None:

@@ -14,7 +14,7 @@ from leakdet.errors import SettingsError
 
 
 def adamw(network: nn.Module, settings: OptimizerConfig) -> AdamW:
-    """Fused AdamW. Parameters of one axis (biases, norms) are not decayed: it would only shift them."""
+    """Fused AdamW; biases and norms (one axis) are not decayed, which would only shift them."""
     decayed = [p for p in network.parameters() if p.ndim > 1]
     free = [p for p in network.parameters() if p.ndim <= 1]
     groups = [
@@ -22,8 +22,8 @@ def adamw(network: nn.Module, settings: OptimizerConfig) -> AdamW:
         {"params": free, "weight_decay": 0.0},
     ]
     optimizer = AdamW(groups, lr=settings.lr, fused=True)
-    # The fused step could unscale fp16 gradients itself, and then Lightning refuses to clip them, under
-    # bf16 too, where nothing is scaled. Without the offer the scaler unscales them before.
+    # The fused step could unscale fp16 gradients itself, and then Lightning refuses to clip them,
+    # under bf16 too, where nothing is scaled. Without the offer the scaler unscales them before.
     optimizer._step_supports_amp_scaling = False
     return optimizer
 

@@ -1,4 +1,4 @@
-"""What a run asks of its data, and everything that is wrong with a store being found before epoch 0."""
+"""What a run reads from its data; whatever is wrong with a store is found before epoch 0."""
 
 import itertools
 import json

@@ -1,4 +1,4 @@
-"""Settings that make no trainer are told with their remedy; a run counts by its best check, and only if it trained."""
+"""A run trains, or ends with the reason why it did not."""
 
 import os
 import subprocess

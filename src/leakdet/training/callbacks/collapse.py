@@ -1,4 +1,4 @@
-"""Warns of collapsed predictions: constant, inverted, of one class, or by the auxiliary head alone."""
+"""Warns of collapsed predictions: constant, inverted, single-class, or without the class head."""
 
 from collections.abc import Iterator
 from typing import Any

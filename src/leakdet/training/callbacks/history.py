@@ -1,4 +1,4 @@
-"""Writes history.csv: the run's numbers, a row per validation check, complete after a resume too."""
+"""Writes history.csv, a row of numbers per validation check, complete after a resume too."""
 
 import csv
 from collections.abc import Mapping, Sequence

@@ -39,7 +39,7 @@ class Interrupted(SystemExit):
 
 
 class Interruption(Callback):
-    """Notes the first signal and ends the run after its step or epoch; a second one ends it at once."""
+    """Ends the run after the step or epoch of a first signal, and at once at a second one."""
 
     def __init__(self, checkpoint: Path) -> None:
         self.checkpoint = checkpoint
