@@ -47,7 +47,7 @@ def sounds_are_hashed(splits: Sequence[StoreSplit]) -> bool:
     return all(split.has("content_sha256") for split in splits)
 
 
-def check_no_copies(read: Sequence[tuple[StoreSplit, UInt32[np.ndarray, " R"]]]) -> None:
+def check_no_copies(read: Sequence[tuple[StoreSplit, UInt32[np.ndarray, " _"]]]) -> None:
     """Check that no mel lies in two splits, each given with the CRC-32 of its recordings.
 
     Raises:
