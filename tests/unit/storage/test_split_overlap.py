@@ -12,6 +12,7 @@ from leakdet.storage.integrity import check_contents
 from leakdet.storage.opening import open_any_split
 from leakdet.storage.split_overlap import check_no_copies, check_no_overlap
 from leakdet.storage.store import StoreSplit
+from leakdet.storage.views import pooled
 
 
 def ailh_splits(folder: Path, change: dict[str, dict[int, Any]]) -> list[StoreSplit]:
@@ -59,3 +60,9 @@ def test_a_group_in_two_splits_is_named_where_the_build_kept_it_together(
         return
     with pytest.raises(InputError, match=r"the group \(site\) a lies in train\.h5 and in val\.h5"):
         check_no_overlap(splits)
+
+
+def test_splits_of_unequal_size_without_copies_pass(tmp_path: Path) -> None:
+    train, val, _ = ailh_splits(tmp_path, {})
+    part = pooled([val]).take(np.array([0, 1]), "part")
+    check_no_copies([(train, check_contents(train)), (part, check_contents(part))])
