@@ -33,9 +33,9 @@ def tune(config: TuneConfig, run: Run) -> int:
         return DONE  # the first job started this worker, and it has ended
     check_requirements(config, run.multirun)
     config = share_cores(config)
-    from leakdet.tuning.study import open_study
-    from leakdet.tuning.study_run import Training, introduction, run_study
+    from leakdet.tuning.study import introduction, open_study
     from leakdet.tuning.trial_folds import trial_parts
+    from leakdet.tuning.worker_processes import start_workers
 
     study = open_study(config)
     if config.tune.worker == 0:
@@ -43,6 +43,9 @@ def tune(config: TuneConfig, run: Run) -> int:
     if config.tune.worker == 0 and config.data.store is None:
         LOG.info("No data.store was given: tuning on the demo, synthetic recordings")
     parts = trial_parts(config, store_or_demo(config.data, config.demo, config.signal))
+    workers = start_workers(config, run.arguments) if local else []
+    # Slow, as it imports Lightning: the other workers load beside.
+    from leakdet.tuning.study_run import Training, run_study
 
     def train_fold(
         folder: Path, training: TrainConfig, callbacks: "Sequence[Callback]", fold: int
@@ -53,7 +56,7 @@ def tune(config: TuneConfig, run: Run) -> int:
         return train_in(folder, training) or {}
 
     training = Training(train_fold, train_whole, experiment_yaml)
-    return run_study(config, study, training, run.arguments if local else ())
+    return run_study(config, study, training, workers)
 
 
 def experiment_yaml(config: TrainConfig, note: str) -> str:

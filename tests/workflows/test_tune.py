@@ -132,7 +132,7 @@ def test_kill_9_loses_no_trial(folder: Path) -> None:
 @pytest.mark.slow
 def test_the_trial_of_a_killed_worker_is_run_by_the_other(folder: Path) -> None:
     arguments = ("-m", "tune.workers=2", "tune.study=one-killed", "tune.n_trials=4")
-    arguments += ("tune.finish=false", "tune.pruner=none", "trainer.max_epochs=12")
+    arguments += ("tune.finish=false", "tune.pruner=none", "trainer.max_epochs=40", "patience=40")
     process = start(folder, *arguments)
 
     def owners(trials: list[FrozenTrial]) -> list[int]:
@@ -164,7 +164,7 @@ def test_a_signal_ends_the_trial_and_queues_it_again(folder: Path, number: int, 
     process.send_signal(number)
     out, _ = process.communicate(timeout=60)
     assert process.returncode == code, out
-    assert "goes on with the study" in out
+    assert "repeat the command to go on with the study" in out
     states = [t.state for t in study(folder, name).trials]
     assert states == [TrialState.FAIL, TrialState.WAITING]
 

@@ -10,7 +10,6 @@ from leakdet.config.range_checks import is_own
 from leakdet.detection.losses import balance_levers, own_loss
 from leakdet.detection.networks import network_class
 from leakdet.errors import SettingsError
-from leakdet.training.callbacks.own_callbacks import own_classes
 
 
 def check_settings(config: TrainConfig) -> None:
@@ -20,7 +19,10 @@ def check_settings(config: TrainConfig) -> None:
     if is_own(config.loss.name):
         own_loss(config.loss)
     check_balance(config)
-    own_classes(config.callbacks.extra)
+    if config.callbacks.extra:
+        from leakdet.training.callbacks.own_callbacks import own_classes  # imports Lightning
+
+        own_classes(config.callbacks.extra)
     partial = partial_validation(config.trainer)
     if partial:
         raise SettingsError(

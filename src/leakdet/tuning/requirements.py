@@ -32,7 +32,7 @@ def check_requirements(config: TuneConfig, multirun: bool) -> None:
             "tune.sampler=cmaes needs a package that is not installed: pip install cmaes"
         )
     check_space(config.search, config.training())
-    from leakdet.training.settings_conflicts import check_settings  # slow: imports Lightning
+    from leakdet.training.settings_conflicts import check_settings  # imports torch
 
     check_settings(config.training())
     if config.data.store is not None:  # or the study would remember a store that cannot be used

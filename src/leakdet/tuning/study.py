@@ -11,11 +11,28 @@ import optuna
 
 from leakdet.config import TuneConfig
 from leakdet.errors import SettingsError
+from leakdet.tuning.html_page import INSTALL, has_plotly
 from leakdet.tuning.samplers_pruners import make_pruner, make_sampler
 from leakdet.tuning.space import grid, to_json
 from leakdet.tuning.storages import locked, open_storage
+from leakdet.tuning.trials import finished
 
 STUDY_FINGERPRINT = "leakdet"  # study attribute: settings that a continued study must share
+
+
+def introduction(config: TuneConfig, study: optuna.Study) -> str:
+    """What is searched how, and what the page will lack."""
+    tune, done = config.tune, len(finished(study.get_trials(deepcopy=False)))
+    lines = [
+        f"study    {tune.study}: {done} of {tune.n_trials} trials are finished",
+        f"search   {', '.join(config.search)}",
+        f"method   {tune.sampler} sampler, {tune.pruner} pruner, best {tune.objective} on val, "
+        f"{tune.workers} worker{'s' if tune.workers > 1 else ''}",
+        f"folder   {tune.folder}",
+    ]
+    if not has_plotly():
+        lines.append(f"note     plotly is not installed: tune.html will have no plots ({INSTALL})")
+    return "\n".join(lines)
 
 
 def open_study(config: TuneConfig) -> optuna.Study:

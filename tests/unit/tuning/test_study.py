@@ -1,3 +1,4 @@
+import sys
 from collections.abc import Callable
 
 import optuna
@@ -5,8 +6,9 @@ import pytest
 
 from leakdet.config import SearchParam, TuneConfig
 from leakdet.errors import SettingsError
+from leakdet.tuning import study as study_module
 from leakdet.tuning.storages import open_storage
-from leakdet.tuning.study import STUDY_FINGERPRINT, check_unchanged, open_study
+from leakdet.tuning.study import STUDY_FINGERPRINT, check_unchanged, introduction, open_study
 
 Settings = Callable[..., TuneConfig]
 Tuned = Callable[..., optuna.Study]
@@ -74,3 +76,19 @@ def test_a_grid_is_queued_once_in_an_order_of_its_own(settings: Settings) -> Non
         orders.append([trial.system_attrs["fixed_params"]["batch"] for trial in study.trials])
     assert [sorted(order) for order in orders] == [list(range(8, 73, 8))] * 2
     assert orders[0] != orders[1]
+
+
+def test_the_introduction_says_what_is_searched_and_that_plots_will_be_missing(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = settings(n_trials=5, workers=2)
+    study = open_study(config)
+    monkeypatch.setattr(study_module, "has_plotly", lambda: True)
+    text = introduction(config, study)
+    assert "study    default: 0 of 5 trials are finished" in text
+    assert "search   lr, dropout" in text
+    assert "2 workers" in text
+    assert "plotly" not in text
+    monkeypatch.undo()
+    monkeypatch.setitem(sys.modules, "plotly", None)
+    assert "tune.html will have no plots (pip install plotly)" in introduction(config, study)

@@ -1,15 +1,16 @@
 import logging
-import sys
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
-from leakdet.config import TrainConfig, TuneConfig
+from leakdet.config import TuneConfig
 from leakdet.tuning import study_run
 from leakdet.tuning.study import open_study
-from leakdet.tuning.study_run import Training, introduction, run_study
+from leakdet.tuning.study_run import Training, run_study
 
 Settings = Callable[..., TuneConfig]
 
@@ -17,22 +18,6 @@ Settings = Callable[..., TuneConfig]
 @pytest.fixture
 def training(scripted: Any, rising: Any) -> Training:
     return Training(scripted(rising), lambda folder, config: {}, lambda config, note: "")
-
-
-def test_the_introduction_says_what_is_searched_and_that_plots_will_be_missing(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config = settings(n_trials=5, workers=2)
-    study = open_study(config)
-    monkeypatch.setattr(study_run, "has_plotly", lambda: True)
-    text = introduction(config, study)
-    assert "study    default: 0 of 5 trials are finished" in text
-    assert "search   lr, dropout" in text
-    assert "2 workers" in text
-    assert "plotly" not in text
-    monkeypatch.undo()
-    monkeypatch.setitem(sys.modules, "plotly", None)
-    assert "tune.html will have no plots (pip install plotly)" in introduction(config, study)
 
 
 def test_a_study_runs_to_its_result(
@@ -53,17 +38,16 @@ def test_a_stop_ends_the_other_workers_and_has_its_exit_code(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     ended: list[Any] = []
-    monkeypatch.setattr(study_run, "start_workers", lambda config, arguments: ["worker 1"])
     monkeypatch.setattr(study_run, "end_workers", ended.extend)
+    process = Mock(spec=subprocess.Popen)
 
     def stop(*_: Any) -> None:
         raise KeyboardInterrupt
 
     config = settings(n_trials=3, workers=2, finish=False)
     interrupted = Training(stop, training.whole, training.to_yaml)
-    assert run_study(config, open_study(config), interrupted, ["-m"]) == 130
-    assert ended == ["worker 1"]
+    assert run_study(config, open_study(config), interrupted, [process]) == 130
+    assert ended == [process]
     assert "interrupted (Ctrl-C): repeat the command to go on" in capsys.readouterr().err
     assert run_study(settings(n_trials=3, finish=False), open_study(config), training) == 0
     assert len(open_study(config).trials) == 4  # the interrupted one and three that count
-    assert TrainConfig().seed == 0
