@@ -1,9 +1,9 @@
-"""Tuning on its demo: what pruning saves and costs, TPE against random search at equal training, and two workers against one.
+"""Benchmark of tuning on its demo: pruning, TPE against random search, two workers against one.
 
-Three arms for each seed, of the demo and of the sampler, with the default space: TPE with the default pruner and without
-pruning, 20 trials each; random search without pruning for as many validation checks as the first arm took. No training stops
-early, so that what is saved is the pruner's. Studies that are finished are not run again: `--seeds 0` is a piece of it, and a
-run that was stopped goes on.
+Three arms for each seed of the demo and of the sampler, with the default space: TPE with the
+default pruner and without pruning, 20 trials each; random search without pruning for as many
+validation checks as the first arm took. No training stops early, so that only the pruner saves
+checks. Finished studies are not run again, so a stopped benchmark continues; `--seeds 0` runs one.
 """
 
 import argparse
@@ -64,9 +64,9 @@ def run_arm(folder: Path, arm: str, seed: int, trials: int) -> dict[str, Any]:
     if not (folder / name / "result.json").exists():
         seeds = (f"demo.seed={seed}", f"tune.seed={seed}")
         tune(folder, name, *ARMS[arm], *seeds, f"tune.n_trials={trials}")
-    found = measured(folder, loaded(folder, name))
-    print(arm, seed, found, flush=True)
-    return found
+    scores = measured(folder, loaded(folder, name))
+    print(arm, seed, scores, flush=True)
+    return scores
 
 
 def loaded(folder: Path, name: str) -> optuna.Study:
@@ -105,7 +105,7 @@ def f1_interval(checkpoint: Path, store: Path) -> list[float]:
 
 
 def run_seed(folder: Path, seed: int) -> dict[str, dict[str, Any]]:
-    """The pruned arm and then random search; beside them, where cores allow, the unpruned arm."""
+    """Run the pruned arm, then random search; beside them, where cores allow, the unpruned arm."""
     with ThreadPoolExecutor(min(2, len(os.sched_getaffinity(0)))) as pool:
         unpruned = pool.submit(run_arm, folder, UNPRUNED, seed, TRIALS)
         pruned = pool.submit(run_arm, folder, PRUNED, seed, TRIALS).result()
@@ -115,7 +115,7 @@ def run_seed(folder: Path, seed: int) -> dict[str, dict[str, Any]]:
 
 
 def workers_seconds(folder: Path, count: int) -> float:
-    """Wall time of a study from the command to its end, start-up included. The sampler draws the same trials for any count."""
+    """Wall time of a study in seconds, start-up included; any `count` draws the same trials."""
     name = f"workers-{count}"
     shutil.rmtree(folder / name, ignore_errors=True)
     started = time.monotonic()
@@ -127,7 +127,8 @@ def workers_seconds(folder: Path, count: int) -> float:
     drawn = {str(trial.params) for trial in trials}
     if len(trials) != WORKER_TRIALS or len(drawn) != WORKER_TRIALS:
         sys.exit(
-            f"{count} workers: {len(trials)} trials, {len(drawn)} different ones, not {WORKER_TRIALS}"
+            f"{count} workers: {len(trials)} trials, {len(drawn)} different ones, "
+            f"not {WORKER_TRIALS}"
         )
     return seconds
 
@@ -140,31 +141,32 @@ def main() -> None:
         "--folder", type=Path, default=Path(tempfile.gettempdir()) / "leakdet-bench-tune"
     )
     arguments = parser.parse_args()
-    found = [run_seed(arguments.folder, seed) for seed in arguments.seeds]
-    if len(found) > 1:
-        write_arms(found)
+    seeds = [run_seed(arguments.folder, seed) for seed in arguments.seeds]
+    if len(seeds) > 1:
+        write_arms(seeds)
     if arguments.workers:
         write_workers(workers_seconds(arguments.folder, 1), workers_seconds(arguments.folder, 2))
 
 
-def write_arms(found: Sequence[dict[str, dict[str, Any]]]) -> None:
-    rows = [arm_row(arm, [of_seed[arm] for of_seed in found]) for arm in ARMS]
-    checks = [mean(of_seed[arm]["checks"] for of_seed in found) for arm in ARMS]
+def write_arms(seeds: Sequence[dict[str, dict[str, Any]]]) -> None:
+    rows = [arm_row(arm, [of_seed[arm] for of_seed in seeds]) for arm in ARMS]
+    checks = [mean(of_seed[arm]["checks"] for of_seed in seeds) for arm in ARMS]
     within = sum(
         of_seed[UNPRUNED]["interval"][0]
         <= of_seed[PRUNED]["f1"]
         <= of_seed[UNPRUNED]["interval"][1]
-        for of_seed in found
+        for of_seed in seeds
     )
-    gains = [of_seed[PRUNED]["f1"] - of_seed[RANDOM]["f1"] for of_seed in found]
+    gains = [of_seed[PRUNED]["f1"] - of_seed[RANDOM]["f1"] for of_seed in seeds]
     better, equal = sum(gain > 0 for gain in gains), gains.count(0)
     note = (
-        f"The demo of `tune` with {', '.join(NETWORK)}, 240 validation recordings, the default space, {EPOCHS} epochs a "
-        f"training and no early stop; {len(found)} seeds, each of the demo and of the sampler. Pruning left "
-        f"{checks[0] / checks[1]:.0%} of the checks; its best value lay within the interval of the unpruned best value for "
-        f"{within} of {len(found)} seeds. Against random search at equal checks it was better for {better} seeds, equal for "
-        f"{equal}, worse for {len(found) - better - equal}. The best value is the best of many on one validation set, so it "
-        "flatters every arm."
+        f"The demo of `tune` with {', '.join(NETWORK)}, 240 validation recordings, the default "
+        f"space, {EPOCHS} epochs a training and no early stop; {len(seeds)} seeds, each of the "
+        f"demo and of the sampler. Pruning left {checks[0] / checks[1]:.0%} of the checks; its "
+        "best value lay within the interval of the unpruned best value for "
+        f"{within} of {len(seeds)} seeds. Against random search at equal checks it was better "
+        f"for {better} seeds, equal for {equal}, worse for {len(seeds) - better - equal}. The "
+        "best value is the best of many on one validation set, so it flatters every arm."
     )
     write_section("tune", "Tuning: pruning and sampling", rows, note)
 
@@ -188,8 +190,8 @@ def write_workers(one_s: float, two_s: float) -> None:
         {"workers": 2, "wall time (s)": two_s, "share": two_s / one_s},
     ]
     note = (
-        f"{WORKER_TRIALS} trials of {EPOCHS} epochs, from the command to its end, start-up included; one thread a worker, "
-        "the same trials drawn by both, none twice."
+        f"{WORKER_TRIALS} trials of {EPOCHS} epochs, from the command to its end, start-up "
+        "included; one thread a worker, the same trials drawn by both, none twice."
     )
     write_section("tune-workers", "Tuning: workers", rows, note)
 

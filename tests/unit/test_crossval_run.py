@@ -26,7 +26,7 @@ TRAINER |= {"enable_model_summary": False}
 
 @pytest.fixture
 def store(write_store: Any, planted: Any) -> Path:
-    """Three sites with eight recordings each; the leaks, one half, have 8 dB more in the upper bands."""
+    """Three sites with eight recordings each; half are leaks, 8 dB louder in the upper bands."""
     recordings = [
         planted(
             "leak" if number % 2 else "other",

@@ -131,7 +131,8 @@ def test_kill_9_loses_no_trial(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_the_trial_of_a_killed_worker_is_run_by_the_other(folder: Path) -> None:
-    arguments = ("-m", "tune.workers=2", "tune.study=one-killed", "tune.n_trials=4")
+    # Trials enough for the second worker to load before the first has run them all.
+    arguments = ("-m", "tune.workers=2", "tune.study=one-killed", "tune.n_trials=8")
     arguments += ("tune.finish=false", "tune.pruner=none", "trainer.max_epochs=40", "patience=40")
     process = start(folder, *arguments)
 
@@ -149,7 +150,7 @@ def test_the_trial_of_a_killed_worker_is_run_by_the_other(folder: Path) -> None:
     assert process.returncode == 0, out
     assert "worker 1 was killed (signal 9); its trial was queued again" in out
     trials = study(folder, "one-killed").trials
-    assert [t.state for t in finished(trials)] == [TrialState.COMPLETE] * 4
+    assert [t.state for t in finished(trials)] == [TrialState.COMPLETE] * 8
     failed = [t for t in trials if t.state == TrialState.FAIL]
     assert [t.user_attrs[OWNER]["pid"] for t in failed] == [worker]
 

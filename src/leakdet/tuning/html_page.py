@@ -13,7 +13,8 @@ from optuna.trial import FrozenTrial, TrialState
 from leakdet.tuning.trials import CHECKS
 
 INSTALL = "pip install plotly"
-STYLE = """body{font:15px/1.5 system-ui,sans-serif;max-width:1100px;margin:2em auto;padding:0 1em;color:#222}
+STYLE = """body{font:15px/1.5 system-ui,sans-serif;max-width:1100px;margin:2em auto}
+body{padding:0 1em;color:#222}
 section{overflow-x:auto}table{border-collapse:collapse}h2{margin-top:2em}
 td,th{padding:.2em .8em .2em 0;text-align:left;vertical-align:top}"""
 

@@ -50,7 +50,7 @@ class CheckReporter(PyTorchLightningPruningCallback):  # type: ignore[misc]  # u
 
     @property
     def best_check(self) -> Check:
-        """The best finite check; of equal ones the best by rank, whose weights are kept, then the first.
+        """The best finite check; of equal ones the best by rank, whose weights are kept.
 
         Raises `LeakdetError` where none is finite.
         """

@@ -1,4 +1,4 @@
-"""Cross-validation inside a trial, to avoid over-fitting a single validation split; without test."""
+"""Cross-validation inside a trial, to avoid over-fitting a single validation split."""
 
 from collections.abc import Sequence
 from pathlib import Path

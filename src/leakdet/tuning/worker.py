@@ -1,4 +1,4 @@
-"""One worker: draws trials from the shared study until it is full, and runs each to an end state."""
+"""One worker: draws trials from the shared study until it is full and runs each to its end."""
 
 import gc
 import math

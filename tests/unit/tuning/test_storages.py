@@ -85,7 +85,8 @@ def proxy(tmp_path: Path) -> Iterator[str]:
         port = free.getsockname()[1]
     serve = (
         "import optuna as o; from optuna.storages.journal import JournalFileBackend as F; "
-        f"o.storages.run_grpc_proxy_server(o.storages.JournalStorage(F('study.journal')), host='127.0.0.1', port={port})"
+        "journal = o.storages.JournalStorage(F('study.journal')); "
+        f"o.storages.run_grpc_proxy_server(journal, host='127.0.0.1', port={port})"
     )
     with subprocess.Popen(
         [sys.executable, "-c", serve], cwd=tmp_path, stderr=subprocess.DEVNULL
