@@ -49,7 +49,8 @@ def require_store(store: Path) -> None:
         raise InputError(f"{store}: a store is a folder, and this is a file.")
     if not any(store.glob("*.[hH]5")):
         raise InputError(
-            f"{store}: holds no HDF5 files, so it is no store. If it holds recordings, make a store "
+            f"{store}: holds no HDF5 files, so it is no store. If it holds recordings, make a "
+            "store "
             f"of them: leakdet build source={store} out=store"
         )
 
@@ -59,7 +60,8 @@ def refuse_used_folder(folder: Path) -> None:
     kept = sorted((folder / "checkpoints").glob("*.ckpt"))
     if kept:
         raise SettingsError(
-            f"{folder}: holds a run already ({kept[0].name}). Continue it with resume=auto, or give "
+            f"{folder}: holds a run already ({kept[0].name}). Continue it with resume=auto, or "
+            "give "
             "another hydra.run.dir."
         )
 
@@ -74,7 +76,7 @@ def remove_unused(folder: Path) -> None:
 
 
 def has_gpu() -> bool:
-    """Whether a driver of NVIDIA, AMD or Apple is there; asks the system, as torch takes seconds."""
+    """Whether a driver of NVIDIA, AMD or Apple is there; asks the system: torch takes seconds."""
     if sys.platform == "darwin" or Path("/dev/kfd").exists():
         return True
     for library in ("libcuda.so.1", "nvcuda.dll"):

@@ -71,7 +71,8 @@ def read_rate_hz(path: Path) -> int:
 class SoundStream:
     """One pass over a recording: iterate for blocks of sound, then read `facts`.
 
-    Blocks are float32 [sample points] at `signal.sample_rate_hz`: made mono as `signal.channels` says, resampled by soxr
+    Blocks are float32 [sample points] at `signal.sample_rate_hz`: made mono as `signal.channels`
+    says, resampled by soxr
     with its anti-alias filter, and high-passed if the settings ask for it. Values beyond ±1 in
     float files are kept and flagged `over_full_scale`.
 

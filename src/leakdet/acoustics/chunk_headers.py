@@ -10,7 +10,8 @@ UNKNOWN = (0x7FFFF000, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
 NEAR = 64  # some subtract the header
 STRAY_BYTES = 4096  # fewer bytes behind the sound are a footer, more of them are sound
 CHUNK_NAMES = frozenset(
-    "LIST bext cue  smpl fact PEAK iXML aXML axml junk JUNK PAD  FLLR afsp DISP plst inst acid levl "
+    "LIST bext cue  smpl fact PEAK iXML aXML axml junk JUNK PAD  FLLR afsp DISP plst inst acid "
+    "levl "
     "umid _PMX cart minf elm1 regn strc ID3  id3  note labl INFO bext chna chan info strg mark "
     "COMM MARK INST MIDI AESD APPL NAME AUTH ANNO (c)  COMT FVER CHAN free uuid pakt kuki olym "
     "SyLp Fake Trkn tlst pad  guan GUAN ltxt dlsp GPS  WAMD wamd".split(" ")

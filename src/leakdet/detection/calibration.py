@@ -1,6 +1,7 @@
 """Calibration of a recording's score to a probability, which leaves every verdict as it is.
 
-`probability = sigmoid(slope * logit(score) + offset)` with slope > 0: Platt scaling [Platt 1999], or
+`probability = sigmoid(slope * logit(score) + offset)` with slope > 0: Platt scaling [Platt 1999],
+or
 temperature scaling [Guo et al. 2017] with offset 0 and slope 1 / temperature. It holds at the leak
 share of the recordings it was fitted on.
 """
@@ -18,7 +19,8 @@ from leakdet.errors import InputError, SettingsError
 KINDS = ("platt", "temperature")
 CALIBRATIONS = ("none", *KINDS)
 
-# A flat or falling curve would contradict the verdicts; this one says that scores tell next to nothing.
+# A flat or falling curve would contradict the verdicts; this one says that scores tell next to
+# nothing.
 MIN_SLOPE = 0.01
 
 
@@ -37,7 +39,8 @@ class Calibration:
             )
         if not (math.isfinite(self.offset) and math.isfinite(self.slope) and self.slope > 0.0):
             raise SettingsError(
-                f"calibration.slope={self.slope}, offset={self.offset}: both must be finite and the "
+                f"calibration.slope={self.slope}, offset={self.offset}: both must be finite and "
+                "the "
                 "slope above 0, so that a higher score is a higher probability."
             )
 
@@ -61,7 +64,8 @@ class Calibration:
             } if not rest:
                 return cls(kind, float(slope), float(offset))
         raise InputError(
-            f"calibration must be an object of kind (text), slope and offset (numbers); found {data!r}."
+            "calibration must be an object of kind (text), slope and offset (numbers); found "
+            f"{data!r}."
         )
 
 
@@ -78,7 +82,8 @@ def fit_calibration(
 ) -> CalibrationFit:
     """Fit by maximum likelihood on scores in 0..1 of validation recordings.
 
-    Targets are (P + 1) / (P + 2) for leaks and 1 / (N + 2) for the rest [Platt 1999], which keep the
+    Targets are (P + 1) / (P + 2) for leaks and 1 / (N + 2) for the rest [Platt 1999], which keep
+    the
     fit finite where scores separate the classes. One class alone gives no calibration.
 
     Raises:

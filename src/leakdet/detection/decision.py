@@ -20,8 +20,10 @@ from leakdet.errors import InputError, SettingsError
 class DecisionRule:
     """A decision rule, saved in the model file.
 
-    `threshold`, in 0..1 or `thresholds.NEVER`, applies to the score by `pooling` and `vote_fraction`.
-    `policy` with its `budget` or costs says how it was chosen, `fitted_on` on which split (None: not
+    `threshold`, in 0..1 or `thresholds.NEVER`, applies to the score by `pooling` and
+    `vote_fraction`.
+    `policy` with its `budget` or costs says how it was chosen, `fitted_on` on which split (None:
+    not
     fitted), `note` what limits it. `calibration` is for display: verdicts come from the score.
 
     Raises:
@@ -44,7 +46,8 @@ class DecisionRule:
         checked_budget(self.policy, self.budget)
         if not 0.0 <= self.threshold <= NEVER:
             raise SettingsError(
-                f"The decision threshold is {self.threshold}; it must lie in [0, 1] or be {NEVER!r}."
+                f"The decision threshold is {self.threshold}; it must lie in [0, 1] or be "
+                f"{NEVER!r}."
             )
 
     def score(

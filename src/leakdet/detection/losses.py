@@ -84,7 +84,8 @@ def own_loss(config: LossConfig) -> Callable[..., object]:
         signature(function).bind(None, None, **config.extra)
     except TypeError as error:
         raise SettingsError(
-            f"loss.extra={config.extra}: {config.name}(class_logits, class_id, **loss.extra) cannot "
+            f"loss.extra={config.extra}: {config.name}(class_logits, class_id, **loss.extra) "
+            "cannot "
             f"be called ({error})."
         ) from error
     return function
@@ -99,7 +100,8 @@ def focal_loss(
 ) -> Float[Tensor, " B"]:
     """Focal loss of each sample [Lin et al. 2017]: (1 - p)^gamma * weighted cross-entropy.
 
-    p is the probability of the true class; gamma = 0 is weighted cross-entropy. With label smoothing
+    p is the probability of the true class; gamma = 0 is weighted cross-entropy. With label
+    smoothing
     s the target is 1 - s on the true class and s / C on every class.
     """
     log_prob = functional.log_softmax(logits.float(), -1)

@@ -114,7 +114,7 @@ class MetRecordings:
 
 
 def _digest(content: str) -> bytes:
-    """16 bytes of a SHA-256 in hexadecimal; of any other text, which old stores may hold, its own."""
+    """16 bytes of a SHA-256 in hexadecimal; any other text is hashed."""
     try:
         return bytes.fromhex(content)[:HASH_BYTES].ljust(HASH_BYTES, b"\0")
     except ValueError:

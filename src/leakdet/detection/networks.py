@@ -38,7 +38,8 @@ class Network(nn.Module):
     """Input layer, body, class head and auxiliary leak head.
 
     A subclass builds its body, calls `add_heads`, and computes `features`. It is made with
-    `(config, mels, columns, classes, **config.extra)`, where the body's input is [B, 1, mels, columns].
+    `(config, mels, columns, classes, **config.extra)`, where the body's input is [B, 1, mels,
+    columns].
 
     Shape:
         mel [B, S, M, T] in dB -> class_logits [B, C], leak_logit [B]
@@ -92,7 +93,9 @@ class Linear(Network):
 
 
 class Paper(Network):
-    """Convolution 3x3, max-pool 2x2, dropout, dense layer [Ma et al. 2025]; depth and width are ours."""
+    """Convolution 3x3, max-pool 2x2, dropout, dense layer [Ma et al. 2025]; depth and width are
+    ours.
+    """
 
     def __init__(self, config: NetworkConfig, mels: int, columns: int, classes: int) -> None:
         super().__init__(config, mels)
@@ -136,7 +139,8 @@ class Compact(Network):
     """Convolution of stride 2, depthwise-separable one, mean over time, narrow dense layer.
 
     A quarter of the positions along frequency remain. Batch norm sees the samples of one process
-    and one batch: unlike the others, this network trains slightly differently when a batch is divided.
+    and one batch: unlike the others, this network trains slightly differently when a batch is
+    divided.
     """
 
     def __init__(self, config: NetworkConfig, mels: int, columns: int, classes: int) -> None:
@@ -162,7 +166,9 @@ class Compact(Network):
 
 
 def _conv(inputs: int, outputs: int, columns: int, height: int = 3, groups: int = 1) -> nn.Conv2d:
-    """Convolution `height` mels high, 3 columns wide; 1 where the outer two would meet padding only."""
+    """Convolution `height` mels high, 3 columns wide; 1 where the outer two would meet padding
+    only.
+    """
     width = 3 if columns >= 3 else 1
     conv = nn.Conv2d(
         inputs, outputs, (height, width), padding=(height // 2, width // 2), groups=groups
@@ -192,7 +198,8 @@ def network_class(config: NetworkConfig) -> Callable[..., Network]:
     """The class that `config` names; a name `package.module:Class` is imported.
 
     Raises:
-        SettingsError: there is no such class, it is no `Network`, or it does not take `config.extra`.
+        SettingsError: there is no such class, it is no `Network`, or it does not take
+            `config.extra`.
     """
     match config.name:
         case "linear":
@@ -227,7 +234,8 @@ def _check_outputs(
     shapes = [tuple(logits.shape) for logits in output] if isinstance(output, Output) else output
     if shapes != [(2, classes), (2,)]:
         raise SettingsError(
-            f"network.name={name}: for 2 samples and {classes} classes it gives {shapes}; it must give "
+            f"network.name={name}: for 2 samples and {classes} classes it gives {shapes}; it must "
+            "give "
             f"Output(class_logits, leak_logit) of shapes [(2, {classes}), (2,)]."
         )
 
@@ -235,7 +243,8 @@ def _check_outputs(
 def leak_probability(output: Output, leak_index: int, blend: float) -> Float[Tensor, " B"]:
     """blend * softmax(class_logits)[leak] + (1 - blend) * sigmoid(leak_logit), in [0, 1].
 
-    `blend` is 1 when the auxiliary head was not trained: its weights are random then and must not count.
+    `blend` is 1 when the auxiliary head was not trained: its weights are random then and must not
+    count.
     """
     prob = output.class_logits.float().softmax(-1)[:, leak_index]
     return (

@@ -83,11 +83,13 @@ def _window_counts(offsets: np.ndarray, total: int) -> np.ndarray:
     windows = np.diff(offsets.astype(np.int64))
     if (windows < 0).any():
         raise ValueError(
-            f"recording_offsets must not fall; they do after recording {int(np.argmax(windows < 0))}"
+            "recording_offsets must not fall; they do after recording "
+            f"{int(np.argmax(windows < 0))}"
         )
     if (windows == 0).any():
         raise InputError(
-            f"Recording {int(np.argmax(windows == 0))} (counted from 0) has no windows, so it has no score."
+            f"Recording {int(np.argmax(windows == 0))} (counted from 0) has no windows, so it has "
+            "no score."
         )
     return windows
 
@@ -95,7 +97,9 @@ def _window_counts(offsets: np.ndarray, total: int) -> np.ndarray:
 def _kth_largest(
     prob: np.ndarray, starts: np.ndarray, windows: np.ndarray, k: np.ndarray
 ) -> np.ndarray:
-    """The k-th largest of each recording's windows [R]; recordings of equal length share one partition."""
+    """The k-th largest of each recording's windows [R]; recordings of equal length share one
+    partition.
+    """
     scores = np.empty(len(starts))
     for rows in _equal_length_blocks(windows):
         n = int(windows[rows[0]])

@@ -57,7 +57,8 @@ class Cuts:
 class Ranking:
     """Rows sorted by falling score, and where each distinct score ends.
 
-    `order` indexes the rows as given; `scores` and `is_leak` are sorted; `ends` is one past the last
+    `order` indexes the rows as given; `scores` and `is_leak` are sorted; `ends` is one past the
+    last
     row of each distinct score. Among equal scores leaks come first, so that nothing depends on the
     order of the rows.
     """

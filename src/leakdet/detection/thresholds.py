@@ -60,14 +60,18 @@ def fit_threshold(
     - `max_fpr`: the lowest threshold with false-positive rate <= budget (default 0.01);
     - `min_tpr`: the highest threshold with true-positive rate >= budget (default 0.95);
     - `fixed`: the budget itself (default 0.5), nothing is fitted;
-    - `min_cost`: the lowest `cost_miss * FN + cost_false_dig * FP` at the leak share of these recordings
+    - `min_cost`: the lowest `cost_miss * FN + cost_false_dig * FP` at the leak share of these
+    recordings
       (where leaks are x times rarer in the field, divide `cost_miss` by x).
 
     Of equally good cuts the one with the fewest alarms is taken, by counts alone: neither the order
-    of the recordings nor a strictly rising map of the scores changes a verdict. The threshold is the
+    of the recordings nor a strictly rising map of the scores changes a verdict. The threshold is
+    the
     middle between the neighbouring scores (or a score and the end of [0, 1]), rounded to float32
-    where that keeps the cut; `NEVER` where nothing may be called a leak although a score is 1. A set
-    that does not define the policy (no leaks for `max_f1` and `min_tpr`, no others for `max_fpr`, no
+    where that keeps the cut; `NEVER` where nothing may be called a leak although a score is 1. A
+    set
+    that does not define the policy (no leaks for `max_f1` and `min_tpr`, no others for `max_fpr`,
+    no
     recordings) gives 0.5 and a note.
 
     Raises:
@@ -132,7 +136,9 @@ def _best_cut(
 
 
 def _threshold_at(ranking: Ranking, cut: int) -> float:
-    """A threshold that makes exactly this cut, as far from the scores on both sides as [0, 1] allows."""
+    """A threshold that makes exactly this cut, as far from the scores on both sides as [0, 1]
+    allows.
+    """
     distinct = ranking.distinct
     if cut == 0:
         return NEVER if distinct[0] >= 1.0 else _between(float(distinct[0]), 1.0)
@@ -142,7 +148,9 @@ def _threshold_at(ranking: Ranking, cut: int) -> float:
 
 
 def _between(low: float, high: float) -> float:
-    """A threshold `low < t <= high` near the middle; a float32 if one fits, safe to compare in float32."""
+    """A threshold `low < t <= high` near the middle; a float32 if one fits, safe to compare in
+    float32.
+    """
     middle = low + (high - low) / 2.0
     for candidate in (float(np.float32(middle)), float(np.float32(high)), middle):
         if low < candidate <= high:
@@ -160,11 +168,13 @@ def _notes(ranking: Ranking, cuts: Cuts, policy: str, budget: float | None, best
         notes.append(f"{same}: no threshold tells leaks from the rest")
     if positives == 0:
         notes.append(
-            f"no leaks among {negatives} recordings: how many leaks this threshold misses is unknown"
+            f"no leaks among {negatives} recordings: how many leaks this threshold misses is "
+            "unknown"
         )
     if negatives == 0:
         notes.append(
-            f"all {positives} recordings are leaks: how many false alarms this threshold raises is unknown"
+            f"all {positives} recordings are leaks: how many false alarms this threshold raises is "
+            "unknown"
         )
     if policy == "max_fpr" and budget is not None and budget * negatives < 1.0 - COUNT_SLACK:
         smallest = f"{negatives} negatives resolve no FPR below {1.0 / negatives:.3g}"

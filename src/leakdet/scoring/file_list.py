@@ -50,7 +50,8 @@ def checked_files(names: Sequence[str], model: Path, out: Path | None) -> tuple[
     models = [name for name in names if name.endswith(MODEL_SUFFIXES)]
     if models:
         raise InputError(
-            f"predict takes one model, and these are models too: {first_few([str(model), *models])}. "
+            "predict takes one model, and these are models too: "
+            f"{first_few([str(model), *models])}. "
             "The newest run is runs/train/latest."
         )
     if out is not None and out.is_dir():

@@ -20,7 +20,8 @@ class Verdict:
     """What a detector says of one recording.
 
     `leak_prob` is the score of its live windows; it is a leak where `leak_prob` reaches
-    `threshold`. A recording without a whole live window is `undecided`, and `reason` says why. Where
+    `threshold`. A recording without a whole live window is `undecided`, and `reason` says why.
+    Where
     a recording cannot be scored at all, `error` says why. What is unknown is None.
     """
 

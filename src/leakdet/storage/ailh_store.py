@@ -29,7 +29,8 @@ def open_ailh_split(store: Path, name: str) -> StoreSplit:
     """Open a split, of which each row of `segments_mel` is a recording of `long` windows.
 
     Raises:
-        InputError: the file is missing or cut off, has other shapes, or labels outside its vocabulary.
+        InputError: the file is missing or cut off, has other shapes, or labels outside its
+            vocabulary.
     """
     path = store / FILES[name]
     if not path.exists():
@@ -57,7 +58,7 @@ def open_ailh_split(store: Path, name: str) -> StoreSplit:
 
 
 def _mel_part(path: Path, file: h5py.File) -> MelPart:
-    """`segments_mel`, [files, long, short, mels, frames] or [files, long, short, 1, mels, frames]."""
+    """`segments_mel`, [files, long, short, mels, frames], or with an axis of 1 before the mels."""
     if "segments_mel" not in file or "labels" not in file:
         raise InputError(f"{path}: lacks segments_mel or labels; found {sorted(file)}.")
     dataset = file["segments_mel"]
@@ -68,7 +69,8 @@ def _mel_part(path: Path, file: h5py.File) -> MelPart:
         files, long, short, mels, frames = shape
     else:
         raise InputError(
-            f"{path}: segments_mel is {shape}; allowed are 5 axes, or 6 with the fourth of length 1."
+            f"{path}: segments_mel is {shape}; allowed are 5 axes, or 6 with the fourth of length "
+            "1."
         )
     if dataset.dtype != np.float16:
         raise InputError(f"{path}: segments_mel is {dataset.dtype}; allowed is float16.")

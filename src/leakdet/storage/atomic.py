@@ -1,4 +1,5 @@
-"""Atomic writes: build in a temporary sibling, then rename, so that nothing is ever seen half written.
+"""Atomic writes: build in a temporary sibling, then rename, so that nothing is ever seen half
+written.
 
 A store is built in a staging folder `.NAME.building-HOST-…` beside its place. That folder is locked
 while its process lives; what a killed process left is cleared up by the next build on its machine.
@@ -82,7 +83,7 @@ def staged_folder(out: Path) -> Iterator[Path]:
 
 
 def publish(folder: Path, out: Path, used: Sequence[Path] = ()) -> None:
-    """Rename the staged `folder` to `out`, in place of the store there, and remove `used` folders."""
+    """Rename the staged `folder` to `out`, replacing the store there; remove `used` folders."""
     if _is_taken(out):
         out.rename(folder.parent / REPLACED)
         folder.rename(out)
@@ -98,7 +99,7 @@ def remove_with(folder: Path, used: Sequence[Path]) -> None:
 
 
 def _prefix(out: Path) -> str:
-    """Start of a staging folder's name. Holds the host: locks do not reach across all file systems."""
+    """Start of a staging folder's name, with the host: locks may not reach other machines."""
     return f".{out.name}.building-{socket.gethostname()}-"
 
 
@@ -141,7 +142,7 @@ def _clear(staging: Path, out: Path) -> None:
 
 
 def _remove_cleared(staging: Path) -> None:
-    """Remove a staging folder with nothing but its lock; the lock stays for a later try otherwise."""
+    """Remove a staging folder that holds nothing but its lock."""
     with suppress(OSError):  # another build may be at it too
         if [path.name for path in staging.iterdir()] == [LOCK]:
             (staging / LOCK).unlink()

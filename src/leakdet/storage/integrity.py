@@ -45,7 +45,7 @@ def check_contents(split: StoreSplit) -> UInt32[np.ndarray, " R"]:
 def check_recordings(
     split: StoreSplit, first: int, last: int, mel: Float16[np.ndarray, "W S M T"]
 ) -> None:
-    """Check recordings [first, last), whose windows were read as `mel`. Raises as `check_contents`."""
+    """Check recordings [first, last), whose windows are `mel`. Raises as `check_contents`."""
     _check_finite(split, first, mel)
     if split.checksums is not None:
         _checked_sums(split, first, last, mel)
@@ -54,7 +54,8 @@ def check_recordings(
 
 def convert_command(split: StoreSplit) -> str:
     """The command that converts an AILH store, as the start of a sentence about what that does."""
-    return f"python -m leakdet.build source={split.files[0].parent} out=NEW_FOLDER converts the store and"
+    command = f"python -m leakdet.build source={split.files[0].parent} out=NEW_FOLDER"
+    return f"{command} converts the store and"
 
 
 def listed(split: StoreSplit, rows: Sequence[int]) -> str:

@@ -1,4 +1,6 @@
-"""Checks of a store's file that its data sets and attributes are as they should be; mel is not read."""
+"""Checks of a store's file that its data sets and attributes are as they should be; mel is not
+read.
+"""
 
 import json
 from collections.abc import Iterator
@@ -54,7 +56,8 @@ def _require(path: Path, dataset: h5py.Dataset, ok: bool, allowed: str) -> None:
     if not ok:
         name = dataset.name.lstrip("/")
         raise InputError(
-            f"{path}: {name} is {dataset.dtype} {list(dataset.shape)}; allowed is {allowed}. {AGAIN}"
+            f"{path}: {name} is {dataset.dtype} {list(dataset.shape)}; allowed is {allowed}. "
+            f"{AGAIN}"
         )
 
 
@@ -64,7 +67,7 @@ def _columns(file: h5py.File) -> Iterator[tuple[str, h5py.Dataset]]:
 
 
 def read_attributes(path: Path, file: h5py.File) -> tuple[SignalConfig, list[str], str]:
-    """Signal settings, label names and the leak label. Raises `InputError` where they are damaged."""
+    """Signal settings, label names and leak label. Raises `InputError` where they are damaged."""
     signal = SignalConfig.from_dict(_json(path, file, "signal", dict), str(path))
     names = [str(name) for name in _json(path, file, "label_names", list)]
     return signal, names, str(file.attrs["leak_label"])
@@ -78,7 +81,8 @@ def _json(path: Path, file: h5py.File, name: str, kind: type) -> Any:
     if not isinstance(value, kind):
         what = "object" if kind is dict else "list"
         raise InputError(
-            f"{path}: its attribute {name} is {file.attrs[name]!r}; allowed is a JSON {what}. {AGAIN}"
+            f"{path}: its attribute {name} is {file.attrs[name]!r}; allowed is a JSON {what}. "
+            f"{AGAIN}"
         )
     return value
 

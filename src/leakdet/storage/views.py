@@ -101,7 +101,8 @@ def pooled(splits: Sequence[StoreSplit]) -> SplitView:
         for what in ("label_names", "leak_label", "signal"):
             if _plain(getattr(split, what)) != _plain(getattr(first, what)):
                 raise InputError(
-                    f"{split.files[0]}: its {what} differs from that of {first.files[0].name}; to be "
+                    f"{split.files[0]}: its {what} differs from that of {first.files[0].name}; to "
+                    "be "
                     "pooled, the splits of a store must agree. Build them together."
                 )
     return _view("all", list(splits), np.arange(sum(split.recordings for split in splits)))

@@ -159,7 +159,9 @@ class SplitWriter:
 
 
 class _Spool:
-    """A plain file of rows of one shape, with the piece (first row, rows) that belongs to each recording."""
+    """A plain file of rows of one shape, with the piece (first row, rows) that belongs to each
+    recording.
+    """
 
     def __init__(self, path: Path, row_shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         self.row_shape, self.dtype = row_shape, dtype

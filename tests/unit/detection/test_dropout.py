@@ -22,7 +22,9 @@ def test_the_share_that_is_dropped_and_the_scale_of_the_rest(p: float) -> None:
 
 
 def test_fates_are_independent_of_their_neighbours_and_of_each_place() -> None:
-    """Four numbers share a word. Correlations of neighbours up to 8 apart, and the shares of columns, are those of chance."""
+    """Four numbers share a word. Correlations of neighbours up to 8 apart, and the shares of
+    columns, are those of chance.
+    """
     fates = (Dropout(0.25)(torch.ones(4000, 64)) == 0).double()
     flat = fates.flatten() - fates.mean()
     for apart in range(1, 9):

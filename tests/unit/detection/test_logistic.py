@@ -37,7 +37,9 @@ def test_the_gradient_vanishes_at_the_fit(seed: int, rows: int, count: int):
 
 
 def test_proportional_columns_share_the_fit():
-    """As those of equal scores and an intercept: the curve is fitted, and the coefficients stay finite."""
+    """As those of equal scores and an intercept: the curve is fitted, and the coefficients stay
+    finite.
+    """
     ones = np.ones((8, 1))
     coef = fit_coefficients(np.hstack([ones, 3.0 * ones]), np.full(8, 0.2))
     assert expit(coef @ [1.0, 3.0]) == pytest.approx(0.2, abs=1e-8)

@@ -32,7 +32,9 @@ def fits(policy, is_leak):
 
 
 def best_by_brute_force(scores, is_leak, policy, budget, cost_miss):
-    """(tp, fp) of the best of all thresholds, from the highest down; ties go to the higher threshold."""
+    """(tp, fp) of the best of all thresholds, from the highest down; ties go to the higher
+    threshold.
+    """
     p, n = int(is_leak.sum()), int((~is_leak).sum())
     options = [counts(scores, is_leak, t) for t in [2.0, *np.unique(scores)[::-1]]]
     match policy:

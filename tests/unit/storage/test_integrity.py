@@ -48,7 +48,8 @@ def test_recordings_that_ailh_never_read_are_all_named(tmp_path: Path) -> None:
     train, val, _ = ailh_splits(tmp_path, {"train": {2: 0, 7: -200, 9: first_window_only}})
     check_contents(val)
     message = (
-        r"2 of 12 recordings of train have a constant mel, .*: TRAINING_DATASET#2, TRAINING_DATASET#7\. .*"
+        r"2 of 12 recordings of train have a constant mel, .*: TRAINING_DATASET#2, "
+        r"TRAINING_DATASET#7\. .*"
         rf"python -m leakdet\.build source={tmp_path} out="
     )
     with pytest.raises(InputError, match=message):

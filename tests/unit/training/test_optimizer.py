@@ -96,7 +96,9 @@ def test_a_fused_optimiser_is_clipped_at_every_precision(
     opened: Opened,
     tmp_path: Path,
 ) -> None:
-    """On an accelerator that would be the first run of trainer=gpu; the plugin is the same on a processor."""
+    """On an accelerator that would be the first run of trainer=gpu; the plugin is the same on a
+    processor.
+    """
     config = configured()
     data = opened(config)
     module = make_module(config, data)
@@ -169,7 +171,9 @@ NO_CHANCE = (
 
 
 def test_accumulated_small_batches_equal_the_large_batch(fitted: Fitted, tmp_path: Path) -> None:
-    """Batches of unequal size and a last step of fewer batches included: 3 pieces make 2 steps of 2 and 1."""
+    """Batches of unequal size and a last step of fewer batches included: 3 pieces make 2 steps of 2
+    and 1.
+    """
     samples = 90
     fitted(tmp_path / "large", *NO_CHANCE, f"data.batch_size={samples}")
     fitted(

@@ -88,7 +88,9 @@ def test_an_interrupted_run_ends_with_the_weights_of_an_uninterrupted_one(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Cut within the first epoch of 6 steps, at its end and within the third; gone on with beside it or in its own folder."""
+    """Cut within the first epoch of 6 steps, at its end and within the third; gone on with beside
+    it or in its own folder.
+    """
     overrides = RECIPES[recipe]
     fitted(tmp_path / "whole", *overrides)
     with monkeypatch.context() as patched:
@@ -272,7 +274,9 @@ def test_a_second_signal_ends_a_command_at_once(
 def test_killed_at_ten_random_moments_it_goes_on_and_the_best_never_gets_worse(
     fitted: Fitted, tmp_path: Path
 ) -> None:
-    """A process of its own per life, forked so that nothing is imported anew. Every other life is let live to a new check."""
+    """A process of its own per life, forked so that nothing is imported anew. Every other life is
+    let live to a new check.
+    """
     overrides = ("trainer.max_epochs=400", "patience=400", "loss_patience=0", "resume=auto")
     checkpoints, history = tmp_path / "run" / "checkpoints", tmp_path / "run" / "history.csv"
     best, steps = -1.0, -1

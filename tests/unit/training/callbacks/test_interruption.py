@@ -14,7 +14,9 @@ from leakdet.training.callbacks.interruption import AGREE_EVERY, Interrupted, In
 
 
 def stopped_after(steps_per_epoch: int, asked_at: int, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Steps of one of two processes until it stops, the other one having got a signal after `asked_at` steps."""
+    """Steps of one of two processes until it stops, the other one having got a signal after
+    `asked_at` steps.
+    """
     trainer = Mock(
         spec=pl.Trainer,
         world_size=2,
