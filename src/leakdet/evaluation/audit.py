@@ -65,7 +65,8 @@ def duplicates(
     """Mask of the rows `test` with the sound of one of the rows `train`, at any level."""
     copies = same_spectrum(traits.spectrum[train], traits.spectrum[test])
     if traits.content is not None:
-        copies |= np.isin(traits.content[test], traits.content[train])
+        known = set(traits.content[train].tolist())  # np.isin compares objects pair by pair
+        copies |= np.array([content in known for content in traits.content[test].tolist()], bool)
     return copies
 
 

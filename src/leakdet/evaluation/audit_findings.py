@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Shaped
+from scipy.spatial import KDTree
 
 from leakdet.evaluation.intervals import bootstrap_intervals, perfect_auroc_interval
 from leakdet.evaluation.metrics import auroc
@@ -157,12 +158,6 @@ def same_spectrum(
     reference: Float[np.ndarray, "A M"], others: Float[np.ndarray, "B M"]
 ) -> Bool[np.ndarray, " B"]:
     """Mask of `others` with the mean level-free spectrum (the sound) of one of `reference`."""
-    same = np.zeros(len(others), bool)
-    order = np.argsort(reference[:, 0], kind="stable")
-    first = reference[order, 0]
-    reach = SAME_DB * np.sqrt(reference.shape[1])  # the most that a single band can differ
-    for row, spectrum in enumerate(others):
-        low, high = np.searchsorted(first, [spectrum[0] - reach, spectrum[0] + reach])
-        difference = reference[order[low:high]] - spectrum
-        same[row] = bool((np.sqrt(np.square(difference).mean(1)) < SAME_DB).any())
-    return same
+    reach = SAME_DB * np.sqrt(reference.shape[1])  # as a distance, not a root mean square
+    distance, _ = KDTree(reference).query(others, distance_upper_bound=reach)
+    return np.asarray(np.isfinite(distance))  # infinite where none is within reach

@@ -105,6 +105,18 @@ def test_one_sound_is_known_again_at_another_level_and_another_sound_is_not() ->
     assert same_spectrum(reference, others).tolist() == [True, False, False]
 
 
+def test_close_spectra_are_found_as_by_comparing_every_pair() -> None:
+    rng = np.random.default_rng(0)
+    reference = rng.normal(0, 3, (60, 16))
+    others = np.concatenate([reference[:20], rng.normal(0, 3, (20, 16))])
+    others += rng.normal(0, 0.05, others.shape) * rng.choice([0.5, 1.5], (40, 1))
+    pairs = np.sqrt(np.square(others[:, None] - reference[None]).mean(2))
+    expected = (pairs < 0.05).any(1)
+    assert 0 < expected.sum() < 20
+    assert same_spectrum(reference, others).tolist() == expected.tolist()
+    assert same_spectrum(reference[:0], others).tolist() == [False] * 40
+
+
 def test_names_are_words() -> None:
     assert display_name("recording_order_in_session") == "the order of recording within the session"
     assert display_name("logistic_regression") == "logistic regression"
