@@ -7,6 +7,7 @@ from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
+from leakdet._processes import is_child
 from leakdet.config import TrainConfig, TrainerFlags
 from leakdet.errors import InputError, SettingsError
 
@@ -56,7 +57,10 @@ def require_store(store: Path) -> None:
 
 
 def refuse_used_folder(folder: Path) -> None:
-    """Raise `SettingsError` where a new run would write over another run's checkpoints."""
+    """Raise `SettingsError` where a new run would overwrite another run's checkpoints."""
+    # the checkpoint there may be one that this run's first process has just copied
+    if is_child():
+        return
     kept = sorted((folder / "checkpoints").glob("*.ckpt"))
     if kept:
         raise SettingsError(

@@ -75,18 +75,18 @@ def train_in(
     `finish=False` ends after fitting: no split is scored and no model file written. `parts` train
     and validate in place of the store's own splits, where nothing is to be finished.
     """
+    from leakdet._early_checks import refuse_used_folder
     from leakdet._processes import is_child
     from leakdet.storage.model_file import load_mel_detector
     from leakdet.training.datamodule import LeakDataModule
     from leakdet.training.fit import best_checkpoint
     from leakdet.training.fit import fit as fit_network
     from leakdet.training.introduction import introduction
-    from leakdet.training.resume import refuse_overwriting
     from leakdet.training.settings_conflicts import check_settings
 
     check_settings(config)
     if config.resume is None:
-        refuse_overwriting(folder)
+        refuse_used_folder(folder)
     store = _store(config)
     data = LeakDataModule(config, store, *parts)
     data.setup("fit")

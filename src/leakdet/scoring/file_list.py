@@ -56,19 +56,21 @@ def checked_files(names: Sequence[str], model: Path, out: Path | None) -> tuple[
         )
     if out is not None and out.is_dir():
         raise InputError(f"--out {out}: this is a folder; name a file in it.")
-    total, barren = 0, []
+    files: set[str] = set()
+    barren = []
     for name in names:
-        count = sum(1 for _ in named_files([name]))
-        barren += [] if count else [name]
-    for file in named_files(names):
-        total += 1
-        if out is not None and out.exists() and file.exists() and out.samefile(file):
-            raise InputError(f"--out {out}: this is one of the recordings; name another file.")
+        has_audio = False
+        for file in named_files([name]):
+            has_audio = True
+            files.add(str(file))
+            if out is not None and out.exists() and file.exists() and out.samefile(file):
+                raise InputError(f"--out {out}: this is one of the recordings; name another file.")
+        barren += [] if has_audio else [name]
     if out is not None and out.exists() and model.exists() and out.samefile(model):
         raise InputError(f"--out {out}: this is the model; name another file.")
-    if not total:
+    if not files:
         raise InputError(f"no audio found in {first_few(names)}.")
-    return total, barren
+    return len(files), barren
 
 
 def _expanded(name: str) -> Iterator[Path]:

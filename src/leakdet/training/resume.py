@@ -69,19 +69,6 @@ def _require_fitting(checkpoint: Path, config: TrainConfig, data: "LeakDataModul
         )
 
 
-def refuse_overwriting(run_folder: Path) -> None:
-    """Raise `SettingsError` where a new run would overwrite another run's checkpoints."""
-    # the checkpoint there may be one that this run's first process has just copied
-    if is_child():
-        return
-    checkpoints = sorted((run_folder / log_names.CHECKPOINTS).glob(f"*{log_names.ENDING}"))
-    if checkpoints:
-        raise SettingsError(
-            f"{run_folder}: holds a run already ({checkpoints[0].name}). Continue it with "
-            "resume=auto, or give another hydra.run.dir."
-        )
-
-
 def _named(place: Path) -> Path:
     """The checkpoint that `resume` names as a file, a run's folder or its checkpoints' folder."""
     if not place.is_dir():

@@ -13,6 +13,7 @@ import pytest
 import torch
 from lightning.pytorch.callbacks import Callback, ModelCheckpoint
 
+from leakdet._early_checks import refuse_used_folder
 from leakdet._messages import messages_on_screen
 from leakdet.errors import InputError, SettingsError
 from leakdet.training import log_names
@@ -20,7 +21,7 @@ from leakdet.training import trainer as trainer_module
 from leakdet.training.callbacks.interruption import Interrupted, Interruption
 from leakdet.training.checkpoint_io import read_checkpoint
 from leakdet.training.checkpoint_transfer import transfer
-from leakdet.training.resume import newest_checkpoint, refuse_overwriting
+from leakdet.training.resume import newest_checkpoint
 
 Fitted = Callable[..., pl.Trainer]
 
@@ -186,7 +187,7 @@ def test_other_settings_or_data_are_refused_with_their_names(
     with pytest.raises(InputError, match="no whole checkpoint"):
         fitted(tmp_path / "3", f"resume={tmp_path}")
     with pytest.raises(SettingsError, match="holds a run already"):
-        refuse_overwriting(tmp_path / "1")
+        refuse_used_folder(tmp_path / "1")
 
 
 def test_what_the_first_process_has_inherited_is_no_other_run_to_its_children(
@@ -195,10 +196,10 @@ def test_what_the_first_process_has_inherited_is_no_other_run_to_its_children(
     (tmp_path / "checkpoints").mkdir()
     (tmp_path / "checkpoints" / "best_f1.ckpt").touch()
     monkeypatch.setenv("LOCAL_RANK", "1")
-    refuse_overwriting(tmp_path)
+    refuse_used_folder(tmp_path)
     monkeypatch.setenv("LOCAL_RANK", "0")
     with pytest.raises(SettingsError, match="holds a run already"):
-        refuse_overwriting(tmp_path)
+        refuse_used_folder(tmp_path)
 
 
 def test_auto_begins_anew_where_nothing_fits_and_says_why(
