@@ -21,8 +21,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from bench_kernels import inference_rate, training_rate
 from benchmarks import write_section
-from leakdet._conf import OPTIONS
 from leakdet.building.demo_store import demo_store
+from leakdet.cli.config_groups import OPTIONS
 from leakdet.config import DataConfig, DemoConfig, NetworkConfig, SignalConfig, TrainConfig
 from leakdet.detection.networks import Network, make_network
 from leakdet.evaluation.metrics import auroc

@@ -80,7 +80,7 @@ def noise(seconds: float, rate_hz: int = 16000, seed: int = 0) -> np.ndarray:
 @pytest.fixture(scope="session")
 def compose() -> Compose:
     """Compose the settings of a command line, such as `compose("train", "seed=1")`."""
-    from leakdet._compose import compose
+    from leakdet.cli.composition import compose
 
     return lambda door, *overrides: compose(door, overrides)
 

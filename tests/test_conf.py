@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from leakdet._conf import OPTIONS, conf_folder, option_names
+from leakdet.cli.config_groups import OPTIONS, conf_folder, option_names
 from leakdet.config import CallbacksConfig, SignalConfig
 from leakdet.errors import LeakdetError
 from leakdet.training.loggers import LOGGERS, make_loggers

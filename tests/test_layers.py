@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import leakdet
-from leakdet._conf import conf_folder
+from leakdet.cli.config_groups import conf_folder
 
 SRC = Path(leakdet.__file__).parent
 UNIT_TESTS = Path(__file__).parent / "unit"
@@ -24,7 +24,14 @@ TRAINING = EVALUATION | {"loading", "training"}
 FOLDING = TRAINING | {"building.splits", "crossvalidation"}
 ROOMS = FOLDING | BUILD | {"tuning", "scoring", "reporting"}
 DOORS = {"build", "train", "tune", "crossval", "predict", "evaluate", "settings"}
-DOOR_TOOLS = {"_door", "_compose", "_help", "_past_runs", "_arguments", "_screen"}
+DOOR_TOOLS = {
+    "cli.hydra_door",
+    "cli.composition",
+    "cli.help_pages",
+    "cli.past_runs",
+    "cli.arguments",
+    "cli.screen_tables",
+}
 ARRAYS = {"numpy", "torch", "jaxtyping"}
 FITTING = {"lightning", "torchmetrics"}
 HYDRA = {"hydra", "omegaconf"}
@@ -35,7 +42,7 @@ FIGURES = {"matplotlib", "jinja2"}
 MAY: dict[str, tuple[set[str], set[str]]] = {
     # Names its public names' modules, and loads none of them.
     "leakdet": (
-        {"_compose", "errors", "evaluation_run", "scoring", "storage", "training_run"},
+        {"cli.composition", "errors", "evaluation_run", "scoring", "storage", "training_run"},
         set(),
     ),
     "errors": (set(), set()),
@@ -60,27 +67,39 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
     "tuning": (FOLDING, ARRAYS | FITTING | SEARCH | {"psutil"}),
     "reporting": (FOUNDATION | {"evaluation"}, ARRAYS | FIGURES),
     "training_run": (
-        TRAINING | {"_early_checks", "building", "reporting", "_screen"},
+        TRAINING | {"cli.early_checks", "building", "reporting", "cli.screen_tables"},
         ARRAYS | FITTING,
     ),
-    "crossval_run": (FOLDING | {"reporting", "_screen"}, ARRAYS),
-    "_catalogue": (set(), set()),
-    "_command_line": ({"_catalogue", "errors"}, set()),
-    "_early_checks": ({"_processes", "config", "errors"}, set()),
-    "_past_runs": ({"errors"}, HYDRA),
-    "_help": ({"_catalogue", "_exit_codes"}, set()),
-    "_conf": ({"config"}, HYDRA),
-    "_compose": ({"config", "_conf", "_catalogue", "_command_line", "errors"}, HYDRA),
-    "evaluation_run": (
-        EVALUATION | {"scoring", "reporting", "_screen"},
-        ARRAYS,
-    ),
-    "_door": (
-        {"_conf", "_compose", "_early_checks", "_help", "_past_runs", "config"} | TOOLS,
+    "crossval_run": (FOLDING | {"reporting", "cli.screen_tables"}, ARRAYS),
+    "cli": (set(), set()),
+    "cli.setting_names": (set(), set()),
+    "cli.command_line": ({"cli.setting_names", "errors"}, set()),
+    "cli.early_checks": ({"_processes", "config", "errors"}, set()),
+    "cli.past_runs": ({"errors"}, HYDRA),
+    "cli.help_pages": ({"cli.setting_names", "_exit_codes"}, set()),
+    "cli.config_groups": ({"config", "errors"}, HYDRA),
+    "cli.composition": (
+        {"config", "cli.config_groups", "cli.setting_names", "cli.command_line", "errors"},
         HYDRA,
     ),
-    "_arguments": (set(), set()),
-    "_screen": ({"detection", "evaluation"}, {"rich"}),
+    "evaluation_run": (
+        EVALUATION | {"scoring", "reporting", "cli.screen_tables"},
+        ARRAYS,
+    ),
+    "cli.hydra_door": (
+        {
+            "cli.config_groups",
+            "cli.composition",
+            "cli.early_checks",
+            "cli.help_pages",
+            "cli.past_runs",
+            "config",
+        }
+        | TOOLS,
+        HYDRA,
+    ),
+    "cli.arguments": (set(), set()),
+    "cli.screen_tables": ({"detection", "evaluation"}, {"rich"}),
     "__main__": (DOORS | {"errors"}, {"rich"}),
 }
 # A door may import what the rooms may, but neither Hydra nor a library for figures.
@@ -89,7 +108,7 @@ RUNS = {"training_run", "crossval_run", "evaluation_run"}
 MAY |= dict.fromkeys(DOORS, (ROOMS - {"tuning"} | DOOR_TOOLS | RUNS, LIBRARIES))
 MAY["tune"] = (ROOMS | DOOR_TOOLS | RUNS, LIBRARIES | SEARCH)
 # Small deployments have neither Lightning nor matplotlib.
-LEAN_ROOMS = {"acoustics", "scoring"} | FOUNDATION | {"_arguments", "_screen"}
+LEAN_ROOMS = {"acoustics", "scoring"} | FOUNDATION | {"cli.arguments", "cli.screen_tables"}
 MAY["predict"] = (LEAN_ROOMS, LIBRARIES - FITTING)
 
 
@@ -201,9 +220,9 @@ def test_the_check_finds_an_offender(module: str, source: str) -> None:
     [
         (
             "leakdet.tune",
-            "from leakdet.training_run import train_in\nfrom leakdet._door import Run",
+            "from leakdet.training_run import train_in\nfrom leakdet.cli.hydra_door import Run",
         ),
-        ("leakdet._door", "import hydra\nfrom omegaconf import OmegaConf"),
+        ("leakdet.cli.hydra_door", "import hydra\nfrom omegaconf import OmegaConf"),
         (
             "leakdet.storage.model_file",
             "import json, h5py, leakdet\nfrom leakdet import __version__",
@@ -280,7 +299,7 @@ def test_the_check_finds_a_shared_name() -> None:
 def unmirrored(files: Iterable[Path], tests: Iterable[Path]) -> tuple[set[str], set[str]]:
     """Modules without a test file of their name, and test files without a module of theirs.
 
-    `_screen.py` is tested in `test_screen.py`. Doors have their tests in `tests/workflows`.
+    `_progress.py` is tested in `test_progress.py`. Doors have their tests in `tests/workflows`.
     """
     doors = {Path(f"{door}.py") for door in DOORS}
     of_test = {
@@ -328,7 +347,7 @@ def test_no_file_is_too_long() -> None:
 
 
 def test_conf_has_few_files() -> None:
-    """Options of one line are in `_conf.py`."""
+    """Options of one line are in `cli/config_groups.py`."""
     assert len(list(conf_folder().rglob("*.yaml"))) <= MOST_YAML_FILES
 
 

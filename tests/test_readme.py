@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from leakdet._conf import option_names
+from leakdet.cli.config_groups import option_names
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", README, flags=re.DOTALL | re.MULTILINE)

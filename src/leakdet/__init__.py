@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from leakdet._compose import compose
+    from leakdet.cli.composition import compose
     from leakdet.errors import InputError, LeakdetError, SettingsError
     from leakdet.evaluation_run import evaluate_model
     from leakdet.scoring.audio_detector import Detector, load_detector
@@ -46,7 +46,7 @@ _MODULES = {
     "Store": "storage.store_arrays",
     "Verdict": "scoring.verdict",
     "Window": "scoring.verdict",
-    "compose": "_compose",
+    "compose": "cli.composition",
     "evaluate_model": "evaluation_run",
     "fit": "training_run",
     "load_detector": "scoring.audio_detector",

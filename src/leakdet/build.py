@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from leakdet._door import Run, open_door
 from leakdet._exit_codes import DONE, PARTLY
+from leakdet.cli.hydra_door import Run, open_door
 from leakdet.config import BuildConfig
 
 if TYPE_CHECKING:

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from leakdet._door import Run, open_door
 from leakdet._exit_codes import DONE
 from leakdet._messages import LOG
+from leakdet.cli.hydra_door import Run, open_door
 from leakdet.config import CrossvalConfig
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from leakdet._messages import LOG
-from leakdet._screen import protocols_text
+from leakdet.cli.screen_tables import protocols_text
 from leakdet.config import CrossvalConfig
 from leakdet.crossvalidation.fold_files import read_fold, record_settings, write_fold, write_tables
 from leakdet.crossvalidation.folds import RECORDING

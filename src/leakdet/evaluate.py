@@ -5,8 +5,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from leakdet._arguments import add_device, add_trust_network
 from leakdet._exit_codes import DONE, EXPLAINED, guarded
+from leakdet.cli.arguments import add_device, add_trust_network
 from leakdet.errors import InputError
 
 

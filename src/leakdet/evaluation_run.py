@@ -61,7 +61,7 @@ def evaluated(
     group_by: Sequence[str] | None = None,
 ) -> Evaluation:
     """`evaluate_model` with what it was computed from; its result is logged."""
-    from leakdet._screen import metrics_text
+    from leakdet.cli.screen_tables import metrics_text
     from leakdet.detection.met_recordings import group_sentences
     from leakdet.evaluation.audit import audit
     from leakdet.evaluation.met_in_training import judged_apart, met_sentences
@@ -111,7 +111,7 @@ def _group_columns(
 
 def compared(a: Evaluation, b: Evaluation) -> list[Evaluation]:
     """Two models on the same recordings, with the comparison added to the metrics of both."""
-    from leakdet._screen import comparison_text
+    from leakdet.cli.screen_tables import comparison_text
     from leakdet.evaluation.model_comparison import compare
 
     names = (a.metrics["model"], b.metrics["model"])

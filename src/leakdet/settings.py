@@ -21,8 +21,8 @@ def parser() -> argparse.ArgumentParser:
 
 
 def settings(arguments: argparse.Namespace) -> int:
-    from leakdet._compose import default_values, known_settings
-    from leakdet._help import settings_text
+    from leakdet.cli.composition import default_values, known_settings
+    from leakdet.cli.help_pages import settings_text
 
     known = known_settings(arguments.verb)
     values = default_values(arguments.verb)

@@ -4,11 +4,11 @@ import os
 import shlex
 import sys
 
-from leakdet._door import Run, open_door
 from leakdet._exit_codes import DONE
 from leakdet._messages import LOG
-from leakdet._past_runs import point_latest
 from leakdet._processes import is_child
+from leakdet.cli.hydra_door import Run, open_door
+from leakdet.cli.past_runs import point_latest
 from leakdet.config import TrainConfig
 
 

@@ -75,8 +75,8 @@ def train_in(
     `finish=False` ends after fitting: no split is scored and no model file written. `parts` train
     and validate in place of the store's own splits, where nothing is to be finished.
     """
-    from leakdet._early_checks import refuse_used_folder
     from leakdet._processes import is_child
+    from leakdet.cli.early_checks import refuse_used_folder
     from leakdet.storage.model_file import load_mel_detector
     from leakdet.training.datamodule import LeakDataModule
     from leakdet.training.fit import best_checkpoint
@@ -154,7 +154,7 @@ def _save(
     audited: dict[str, Any],
     folder: Path,
 ) -> dict[str, Any]:
-    from leakdet._screen import metrics_text
+    from leakdet.cli.screen_tables import metrics_text
     from leakdet.evaluation.metrics_json import for_model_file, metrics_content, split_metrics
     from leakdet.evaluation.split_scores import split_group_by
     from leakdet.reporting.conclusion import own_verdict

@@ -10,10 +10,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leakdet._compose import as_yaml
-from leakdet._door import Run, open_door
 from leakdet._exit_codes import DONE
 from leakdet._messages import LOG
+from leakdet.cli.composition import as_yaml
+from leakdet.cli.hydra_door import Run, open_door
 from leakdet.config import TrainConfig, TuneConfig
 
 if TYPE_CHECKING:

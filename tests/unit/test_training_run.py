@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from leakdet import training_run
-from leakdet._compose import compose
+from leakdet.cli.composition import compose
 from leakdet.config import TrainConfig
 from leakdet.errors import InputError, SettingsError
 from leakdet.evaluation_run import evaluate_model

@@ -208,7 +208,7 @@ def test_a_missing_gpu_is_told_before_any_work(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Also where a GPU is there but this build of torch is one for CPUs."""
-    monkeypatch.setattr("leakdet._early_checks.has_gpu", lambda: driver)
+    monkeypatch.setattr("leakdet.cli.early_checks.has_gpu", lambda: driver)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
     monkeypatch.setattr("torch.backends.mps.is_available", lambda: False)
     result = door(verb, "trainer=gpu", f"data.cache={tmp_path}", cwd=tmp_path)

@@ -13,8 +13,8 @@ import pytest
 import torch
 from lightning.pytorch.callbacks import Callback, ModelCheckpoint
 
-from leakdet._early_checks import refuse_used_folder
 from leakdet._messages import messages_on_screen
+from leakdet.cli.early_checks import refuse_used_folder
 from leakdet.errors import InputError, SettingsError
 from leakdet.training import log_names
 from leakdet.training import trainer as trainer_module

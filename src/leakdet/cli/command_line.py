@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from leakdet._catalogue import Setting, nearest
+from leakdet.cli.setting_names import Setting, nearest
 from leakdet.errors import SettingsError
 
 # Hydra's own options that take a value, and those that take none.

@@ -2,7 +2,7 @@
 
 from hydra.core.config_store import ConfigStore
 
-from leakdet._conf import OPTIONS, conf_folder, option_names, store_options
+from leakdet.cli.config_groups import OPTIONS, conf_folder, option_names, store_options
 
 
 def test_an_option_is_a_file_or_stored_and_never_both():

@@ -16,7 +16,8 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from leakdet import __version__
-from leakdet._compose import (
+from leakdet._exit_codes import DONE, WRONG, guarded
+from leakdet.cli.composition import (
     DOORS,
     as_hydra_reads,
     composed,
@@ -26,11 +27,10 @@ from leakdet._compose import (
     store_schema,
     typed,
 )
-from leakdet._conf import conf_folder
-from leakdet._early_checks import check_inputs, refuse_used_folder, remove_unused
-from leakdet._exit_codes import DONE, WRONG, guarded
-from leakdet._help import help_text
-from leakdet._past_runs import resumed
+from leakdet.cli.config_groups import conf_folder
+from leakdet.cli.early_checks import check_inputs, refuse_used_folder, remove_unused
+from leakdet.cli.help_pages import help_text
+from leakdet.cli.past_runs import resumed
 from leakdet.config import TrainConfig
 from leakdet.errors import LeakdetError, SettingsError
 

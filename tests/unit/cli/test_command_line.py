@@ -7,8 +7,8 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leakdet._command_line import checked
-from leakdet._compose import DOORS, compose, known_settings
+from leakdet.cli.command_line import checked
+from leakdet.cli.composition import DOORS, compose, known_settings
 from leakdet.errors import SettingsError
 
 TRAIN = known_settings("train")

@@ -4,8 +4,8 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from leakdet._catalogue import Setting, nearest
 from leakdet._exit_codes import EXPLAINED
+from leakdet.cli.setting_names import Setting, nearest
 
 WIDTH = 80
 PURPOSE = {

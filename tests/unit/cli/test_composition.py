@@ -10,7 +10,7 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.singleton import Singleton
 from omegaconf import OmegaConf
 
-from leakdet._compose import added, as_hydra_reads, as_yaml, compose, with_experiment_file
+from leakdet.cli.composition import added, as_hydra_reads, as_yaml, compose, with_experiment_file
 from leakdet.config import BuildConfig, CrossvalConfig, TrainConfig, TuneConfig
 from leakdet.errors import InputError, SettingsError
 

@@ -7,6 +7,7 @@ from typing import Any
 from hydra.core.config_store import ConfigStore
 
 from leakdet.config import CallbacksConfig
+from leakdet.errors import InputError
 
 CALLBACKS = [field.name for field in fields(CallbacksConfig) if field.name != "extra"]
 # Selected as an option with a file is, `group=option`.
@@ -30,12 +31,12 @@ OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
 
 def conf_folder() -> Path:
     """`leakdet/conf` of an installed wheel, or `conf` at the top of a checkout."""
-    here = Path(__file__).resolve().parent
-    for candidate in (here / "conf", here.parent.parent / "conf"):
+    package = Path(__file__).resolve().parent.parent
+    for candidate in (package / "conf", package.parent.parent / "conf"):
         if (candidate / "train.yaml").exists():
             return candidate
-    raise SystemExit(
-        f"leakdet's conf folder is missing beside {here}: the installation is damaged, "
+    raise InputError(
+        f"leakdet's conf folder is missing in {package}: the installation is damaged, "
         "install it again."
     )
 

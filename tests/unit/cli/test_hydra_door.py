@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from hydra.core.global_hydra import GlobalHydra
 
-from leakdet import _door
-from leakdet._door import Run, check_sweep, open_door
 from leakdet._exit_codes import DONE, PARTLY, WRONG
 from leakdet._messages import LOG
+from leakdet.cli import hydra_door
+from leakdet.cli.hydra_door import Run, check_sweep, open_door
 from leakdet.config import TrainConfig
 from leakdet.errors import InputError, SettingsError
 
@@ -100,7 +100,7 @@ def test_a_failed_job_in_a_launchers_process_is_an_error_to_hydra(
     open_train: Open, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     numbers = itertools.count(1)
-    monkeypatch.setattr(_door.os, "getpid", lambda: next(numbers))
+    monkeypatch.setattr(hydra_door.os, "getpid", lambda: next(numbers))
     assert open_train(lambda *_: PARTLY, "hydra.run.dir=.") == WRONG
     assert "this job ended with exit code 1" in capsys.readouterr().err
 

@@ -4,7 +4,7 @@ import argparse
 
 import pytest
 
-from leakdet._arguments import add_device, add_trust_network
+from leakdet.cli.arguments import add_device, add_trust_network
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from dataclasses import asdict
 
 import pytest
 
-from leakdet._catalogue import HABITS, catalogue, nearest, trainer_flag
-from leakdet._compose import DOORS
+from leakdet.cli.composition import DOORS
+from leakdet.cli.setting_names import HABITS, catalogue, nearest, trainer_flag
 from leakdet.config import BuildConfig, CrossvalConfig, TrainConfig, TuneConfig
 
 NAMES = [setting.name for setting in catalogue(TrainConfig)]

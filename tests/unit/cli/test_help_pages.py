@@ -2,9 +2,9 @@
 
 import pytest
 
-from leakdet._compose import DOORS, default_values, known_settings
-from leakdet._door import door_help
-from leakdet._help import EXAMPLES, MOST_USED, plain, settings_text
+from leakdet.cli.composition import DOORS, default_values, known_settings
+from leakdet.cli.help_pages import EXAMPLES, MOST_USED, plain, settings_text
+from leakdet.cli.hydra_door import door_help
 
 
 @pytest.mark.parametrize("door", DOORS)
@@ -21,7 +21,7 @@ def test_help_names_the_ten_settings_with_the_shells_defaults(door: str) -> None
 
 @pytest.mark.parametrize("door", DOORS)
 def test_examples_are_commands_that_compose(door: str) -> None:
-    from leakdet._compose import as_hydra_reads
+    from leakdet.cli.composition import as_hydra_reads
 
     for example in EXAMPLES[door]:
         program, verb, *arguments = example.split()

@@ -22,9 +22,9 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.basecontainer import BaseContainer
 from omegaconf.errors import OmegaConfBaseException
 
-from leakdet._catalogue import catalogue, trainer_flag
-from leakdet._command_line import Known, checked
-from leakdet._conf import conf_folder, option_names, store_options
+from leakdet.cli.command_line import Known, checked
+from leakdet.cli.config_groups import conf_folder, option_names, store_options
+from leakdet.cli.setting_names import catalogue, trainer_flag
 from leakdet.config import BuildConfig, CrossvalConfig, TrainConfig, TuneConfig
 from leakdet.errors import InputError, LeakdetError, SettingsError
 

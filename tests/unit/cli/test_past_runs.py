@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from leakdet._past_runs import point_latest, resumed
+from leakdet.cli.past_runs import point_latest, resumed
 from leakdet.errors import InputError, SettingsError
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from leakdet._screen import comparison_text, metrics_text, protocols_text
+from leakdet.cli.screen_tables import comparison_text, metrics_text, protocols_text
 from leakdet.detection.decision import DecisionRule
 
 GROUPS = {"columns": {}, "left_out": {}, "worst": None}

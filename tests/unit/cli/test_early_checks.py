@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from leakdet import _early_checks
-from leakdet._early_checks import check_inputs, refuse_used_folder, remove_unused, require_store
+from leakdet.cli import early_checks
+from leakdet.cli.early_checks import check_inputs, refuse_used_folder, remove_unused, require_store
 from leakdet.config import DataConfig, TrainConfig
 from leakdet.errors import InputError, SettingsError
 
@@ -33,12 +33,12 @@ def test_a_path_that_is_not_there_is_named(name: str) -> None:
 
 def test_a_missing_gpu_or_package_is_told_first(monkeypatch: pytest.MonkeyPatch) -> None:
     config = TrainConfig(trainer={"accelerator": "gpu"}, logger={"csv": {}})
-    monkeypatch.setattr(_early_checks, "has_gpu", lambda: True)
+    monkeypatch.setattr(early_checks, "has_gpu", lambda: True)
     check_inputs(config)
-    monkeypatch.setattr(_early_checks, "has_gpu", lambda: False)
+    monkeypatch.setattr(early_checks, "has_gpu", lambda: False)
     with pytest.raises(SettingsError, match=r"no GPU.*trainer=cpu"):
         check_inputs(config)
-    monkeypatch.setattr(_early_checks, "find_spec", lambda name: None)
+    monkeypatch.setattr(early_checks, "find_spec", lambda name: None)
     with pytest.raises(SettingsError, match="pip install wandb"):
         check_inputs(TrainConfig(logger={"wandb": {}}))
 

@@ -1,0 +1,1 @@
+"""The command line: settings, their help and checks before any work, Hydra, printed tables."""
