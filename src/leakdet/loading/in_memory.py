@@ -11,8 +11,8 @@ from torch import Tensor
 
 from leakdet.config import DataConfig
 from leakdet.detection.detector import as_samples
+from leakdet.loading.epoch_order import epoch_order
 from leakdet.loading.samples import Batch, SplitSamples, take_rows
-from leakdet.loading.sampling import epoch_order
 from leakdet.loading.train_loader import TrainLoader
 from leakdet.storage.integrity import check_contents
 from leakdet.storage.store import StoreSplit

@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Int
 
 from leakdet.config import DataConfig
+from leakdet.loading.epoch_order import epoch_draws
 from leakdet.loading.samples import SplitSamples
-from leakdet.loading.sampling import epoch_draws
 
 # of consecutive recordings that are read at once: a disk's seek costs less than their transfer
 CHUNK_BYTES = 1 << 20

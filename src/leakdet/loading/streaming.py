@@ -19,8 +19,8 @@ from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from leakdet.config import DataConfig
+from leakdet.loading.epoch_order import share_sizes
 from leakdet.loading.samples import Batch, SplitSamples, take_into
-from leakdet.loading.sampling import share_sizes
 from leakdet.loading.stream_plan import StreamPlan, Stretch
 from leakdet.loading.train_loader import TrainLoader
 from leakdet.storage.integrity import check_recordings

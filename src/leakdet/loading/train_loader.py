@@ -9,8 +9,8 @@ from jaxtyping import Int
 
 from leakdet.config import DataConfig
 from leakdet.errors import SettingsError
+from leakdet.loading.epoch_order import batch_bounds, epoch_draws
 from leakdet.loading.samples import Batch, SplitSamples
-from leakdet.loading.sampling import batch_bounds, epoch_draws
 
 # Raise it when (seed, epoch) gives another order: a checkpoint within an epoch is refused then.
 ORDER_VERSION = 2

@@ -15,11 +15,11 @@ from leakdet.config import TrainConfig
 from leakdet.detection.detector import sample_shape
 from leakdet.detection.labels import LabelMap
 from leakdet.errors import InputError, SettingsError
+from leakdet.loading.epoch_order import drawn_mix
 from leakdet.loading.eval_loader import EvalLoader
 from leakdet.loading.in_memory import InMemoryLoader, InMemorySamples
 from leakdet.loading.placement import Residency, choose_residency, uses_cuda
 from leakdet.loading.samples import SplitSamples
-from leakdet.loading.sampling import drawn_mix
 from leakdet.loading.streaming import StreamLoader
 from leakdet.loading.train_loader import TrainLoader
 from leakdet.storage.integrity import check_contents

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from leakdet.config import DataConfig
 from leakdet.errors import SettingsError
+from leakdet.loading.epoch_order import epoch_draws
 from leakdet.loading.samples import Batch, SplitSamples
-from leakdet.loading.sampling import epoch_draws
 from leakdet.loading.train_loader import TrainLoader
 from leakdet.storage.opening import open_any_split
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leakdet.config import DataConfig
-from leakdet.loading.sampling import batch_bounds, drawn_mix, epoch_order, share_sizes
+from leakdet.loading.epoch_order import batch_bounds, drawn_mix, epoch_order, share_sizes
 
 SAMPLINGS = ("natural", "balanced", "oversampled", "curriculum")
 CLASSES = st.lists(st.integers(0, 3), min_size=1, max_size=80).map(np.array)
