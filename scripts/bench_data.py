@@ -26,7 +26,7 @@ from leakdet.loading.in_memory import InMemoryLoader, InMemorySamples
 from leakdet.loading.samples import SplitSamples
 from leakdet.loading.streaming import StreamLoader
 from leakdet.loading.train_loader import TrainLoader
-from leakdet.storage.opening import open_any_split
+from leakdet.storage.opening import open_split
 from leakdet.training.malloc import keep_freed_memory
 from stores import FIELD, write_ailh_store, write_store
 
@@ -64,7 +64,7 @@ class PerItem(Dataset[tuple[torch.Tensor, int]]):
 
 
 def samples_of(folder: Path, unit: str) -> SplitSamples:
-    split = open_any_split(folder, "train")
+    split = open_split(folder, "train")
     return SplitSamples(split, np.array(split.label_id), unit)
 
 

@@ -28,7 +28,7 @@ from leakdet.detection.networks import Network, make_network
 from leakdet.evaluation.metrics import auroc
 from leakdet.evaluation.split_scores import score_split
 from leakdet.storage.model_file import load_mel_detector
-from leakdet.storage.opening import open_any_split, splits_there
+from leakdet.storage.opening import open_split, split_names
 from leakdet.training.malloc import keep_freed_memory
 from leakdet.training_run import train_in
 from results import RIG, cell, cross_validate, leakdet
@@ -71,7 +71,7 @@ def on_demo(name: str, seed: int, work: Path) -> dict[str, float]:
         train_in(Path(folder), config, finish=False)
         detector = load_mel_detector(Path(folder) / "checkpoints" / "best_f1.ckpt")
     store = demo_store(UNSEEN, SignalConfig())
-    scored = [score_split(detector, open_any_split(store, split)) for split in splits_there(store)]
+    scored = [score_split(detector, open_split(store, split)) for split in split_names(store)]
     score = np.concatenate(
         [detector.rule.score(s.window_prob, s.split.recording_offsets) for s in scored]
     )

@@ -27,7 +27,7 @@ from benchmarks import write_section
 from leakdet.evaluation.metrics_json import split_metrics
 from leakdet.evaluation.split_scores import apply_rule, score_split
 from leakdet.storage.model_file import load_mel_detector
-from leakdet.storage.opening import open_any_split
+from leakdet.storage.opening import open_split
 from leakdet.tuning.trials import CHECKS, finished, ranked, trial_folder
 
 TRIALS, EPOCHS, WORKER_TRIALS = 20, 30, 12
@@ -99,7 +99,7 @@ def store_of(log: Path) -> Path:
 def f1_interval(checkpoint: Path, store: Path) -> list[float]:
     """95 % bootstrap over the validation recordings."""
     detector = load_mel_detector(checkpoint)
-    scored = apply_rule(score_split(detector, open_any_split(store, "val")), detector.rule)
+    scored = apply_rule(score_split(detector, open_split(store, "val")), detector.rule)
     interval: list[float] = split_metrics(scored)["recording"]["intervals"]["f1"]
     return interval
 

@@ -24,7 +24,8 @@ from leakdet.evaluation.split_scores import to_scored_recordings
 from leakdet.evaluation.traits import traits_of
 from leakdet.reporting.report import write_results
 from leakdet.reporting.report_input import ReportInput
-from leakdet.storage.opening import leak_label_of, open_any_split, splits_there
+from leakdet.storage.opening import leak_label_of, open_split, split_names
+from leakdet.storage.store_folder import require_store
 from leakdet.storage.views import SplitView, pooled
 
 HELD_OUT = "held_out"  # name of the pooled recordings, where a report of `train` names a split
@@ -37,8 +38,8 @@ def cross_validate(config: CrossvalConfig, store: Path, folder: Path) -> None:
         InputError: a protocol that the recordings cannot fill, or a folder with folds of other
             settings; nothing has been trained then.
     """
-    names = splits_there(store) or ["train"]  # an empty folder: opening names what is missing
-    view = pooled([open_any_split(store, name) for name in names])
+    require_store(store)
+    view = pooled([open_split(store, name) for name in split_names(store)])
     tasks = all_tasks(config, view, leak_label_of(view, config.labels.leak))
     folder.mkdir(parents=True, exist_ok=True)
     record_settings(folder, _fingerprint(config, store, view))

@@ -67,18 +67,14 @@ def evaluated(
     from leakdet.evaluation.met_in_training import judged_apart, met_sentences
     from leakdet.evaluation.metrics_json import metrics_content, split_metrics
     from leakdet.evaluation.split_scores import apply_rule, score_split
-    from leakdet.storage.opening import open_any_split, splits_there
+    from leakdet.storage.opening import open_split, split_names
 
-    splits = splits_there(store)
-    if store.is_dir() and split not in splits:
-        others = f"it has {', '.join(splits)}" if splits else "it holds no store"
-        remedy = "" if splits else f" Make one: leakdet build source={store} out=store"
-        raise InputError(f"{store}: there is no {split} split; {others}.{remedy}")
-    stored, rule = open_any_split(store, split), detector.mel_detector.rule
+    stored, rule = open_split(store, split), detector.mel_detector.rule
     judged, met = judged_apart(detector.mel_detector, stored, leak)
     recordings = apply_rule(score_split(detector.mel_detector, judged, leak), rule)
     columns = _group_columns(store, recordings, group_by)
-    trained_on = open_any_split(store, "train") if split != "train" and "train" in splits else None
+    beside = split != "train" and "train" in split_names(store)
+    trained_on = open_split(store, "train") if beside else None
     audited = audit(trained_on, judged, recordings.score, leak=leak)
     tables = {split: split_metrics(recordings, group_by=columns)}
     for finding in audited["findings"]:

@@ -120,7 +120,7 @@ def _evaluate(
     from leakdet.detection.decision import fit_rule
     from leakdet.evaluation.audit import audit
     from leakdet.evaluation.split_scores import apply_rule, score_split
-    from leakdet.storage.opening import open_any_split
+    from leakdet.storage.opening import open_split
 
     val = score_split(best, data.splits.val, data.leak_label)
     if config.data.shuffle_labels:
@@ -137,7 +137,7 @@ def _evaluate(
         scored["test"] = score_split(best, data.splits.test, data.leak_label)
     judged = list(scored.values())[-1]
     audited = audit(
-        open_any_split(data.store, "train"),  # without surrogates, which are no recordings
+        open_split(data.store, "train"),  # without surrogates, which are no recordings
         judged.split,
         best.rule.score(judged.window_prob, judged.split.recording_offsets),
         is_leak=judged.is_leak,
@@ -190,10 +190,10 @@ def _save(
 def _met(data: "LeakDataModule") -> "MetRecordings | None":
     """Recordings and groups of train and val; None where the store keeps no content hashes."""
     from leakdet.detection.met_recordings import MetRecordings
-    from leakdet.storage.opening import open_any_split
+    from leakdet.storage.opening import open_split
 
     # without surrogates, which are no recordings
-    splits = {"train": open_any_split(data.store, "train"), "val": data.splits.val}
+    splits = {"train": open_split(data.store, "train"), "val": data.splits.val}
     if not all(split.has("content_sha256") for split in splits.values()):
         return None
     return MetRecordings.of(

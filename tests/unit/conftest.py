@@ -14,7 +14,7 @@ import pytest
 
 from leakdet.config import SignalConfig
 from leakdet.loading.samples import SplitSamples
-from leakdet.storage.opening import open_any_split
+from leakdet.storage.opening import open_split
 from leakdet.storage.store import offsets_of
 
 SIGNAL = SignalConfig(
@@ -76,7 +76,7 @@ def samples_of(
     for number, (a, b) in enumerate(pairwise(cuts)):
         name = "train.h5" if shards == 1 else f"train-{number:05d}-of-{shards:05d}.h5"
         write_split(folder / name, windows[a:b], labels[a:b], sum(windows[:a]))
-    return SplitSamples(open_any_split(folder, "train"), np.array(labels, np.int64), unit)
+    return SplitSamples(open_split(folder, "train"), np.array(labels, np.int64), unit)
 
 
 @pytest.fixture(scope="session")

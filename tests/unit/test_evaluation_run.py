@@ -79,7 +79,7 @@ def test_groups_to_resample_by_are_the_stores(example_files, detector: Detector)
 def test_what_is_missing_is_named(example_files, detector: Detector, tmp_path: Path) -> None:
     cases = [
         (tmp_path / "nowhere", "test", "no such store"),
-        (tmp_path, "test", "no test split; it holds no store. Make one: leakdet build source="),
+        (tmp_path, "test", "it is no store. If it holds recordings, make a store of them"),
         (example_files.store, "prod", "no prod split; it has train, val, test"),
     ]
     for store, split, message in cases:

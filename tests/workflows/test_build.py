@@ -29,9 +29,9 @@ from leakdet.config import (
 )
 from leakdet.errors import InputError
 from leakdet.evaluation.traits import traits_of
-from leakdet.storage.opening import open_any_split, with_surrogates
+from leakdet.storage.opening import open_split, with_surrogates
 from leakdet.storage.split_overlap import check_no_overlap
-from leakdet.storage.store import open_split
+from leakdet.storage.store import open_leakdet_split
 from leakdet.training.datamodule import LeakDataModule
 
 SIGNAL = SignalConfig(2000, 400, 200, 100, 50, n_mels=8, fmin_hz=0.0)
@@ -63,7 +63,7 @@ def test_each_recording_is_in_one_split_with_the_mel_of_its_audio(source: Path, 
     assert len(report.rows) == 24
     ids = []
     for name in ("train", "val", "test"):
-        split = open_any_split(tmp_path / "store", name)
+        split = open_split(tmp_path / "store", name)
         assert set(split.label_id.tolist()) == {0, 1}
         for number, recording_id in enumerate(split.recording_ids):
             low, high = split.recording_offsets[number : number + 2].tolist()
@@ -84,7 +84,7 @@ def test_each_recording_is_in_one_split_with_the_mel_of_its_audio(source: Path, 
 def test_the_number_of_workers_changes_nothing(source: Path, tmp_path: Path):
     for workers in (1, 3):
         build_store(config(source, tmp_path / f"store{workers}", workers=workers))
-    one, three = (open_any_split(tmp_path / f"store{workers}", "train") for workers in (1, 3))
+    one, three = (open_split(tmp_path / f"store{workers}", "train") for workers in (1, 3))
     assert one.recording_ids.tolist() == three.recording_ids.tolist()
     assert np.array_equal(one.mel.read(0, one.windows), three.mel.read(0, three.windows))
 
@@ -115,7 +115,7 @@ def test_unusable_files_are_named_and_left_out(source: Path, tmp_path: Path):
     assert not kept & {"LEAK/2.wav", "NOLEAK/contradiction.wav", "LEAK/copy of 0.wav"}
     assert len(kept) == 23
     for name in ("train", "val", "test"):
-        split = open_any_split(tmp_path / "store", name)
+        split = open_split(tmp_path / "store", name)
         # No row is empty or silent.
         assert (split.mel.read(0, split.windows) > -100).any(axis=(1, 2, 3)).all()
 
@@ -185,7 +185,7 @@ def test_the_waveform_is_kept_on_request(source: Path, tmp_path: Path, kind: str
     import h5py
 
     build_store(config(source, tmp_path / "store", waveform=kind))
-    split = open_any_split(tmp_path / "store", "train")
+    split = open_split(tmp_path / "store", "train")
     recording_ids = split.recording_ids.tolist()
     with h5py.File(tmp_path / "store" / "train.h5") as file:
         offsets, kept = file["waveform_offsets"][...], file["waveform"]
@@ -214,12 +214,12 @@ def test_mains_hum_is_measured_before_the_high_pass(tmp_path: Path, mains_hz: fl
     signal = replace(SIGNAL, highpass_hz=200.0, fmin_hz=200.0)
     split = SplitConfig(ratios=[0.5, 0.5, 0.0])
     build_store(config(tmp_path / "audio", tmp_path / "store", signal=signal, split=split))
-    train = open_any_split(tmp_path / "store", "train")
+    train = open_split(tmp_path / "store", "train")
     hum_db, is_leak = traits_of(train).values["mains_hum"], train.label_id == 0
     assert hum_db[is_leak].min() > hum_db[~is_leak].max() + 3.0
     with h5py.File(tmp_path / "store" / "train.h5", "r+") as file:
         del file["mains_hum_50_db"]
-    older = traits_of(open_any_split(tmp_path / "store", "train"))
+    older = traits_of(open_split(tmp_path / "store", "train"))
     assert "mains_hum" not in older.values
     assert "build it again from the audio" in older.missing["mains_hum"]
 
@@ -231,7 +231,7 @@ def test_the_leak_class_may_have_any_name(tmp_path: Path):
         config(tmp_path / "audio", tmp_path / "store", labels=LabelsConfig(leak="BURST"))
     )
     assert report.leak_label == "burst"
-    assert open_any_split(tmp_path / "store", "train").leak_label == "burst"
+    assert open_split(tmp_path / "store", "train").leak_label == "burst"
 
 
 def test_the_demo_is_split_by_site_and_keeps_its_audio(tmp_path: Path):
@@ -240,7 +240,7 @@ def test_the_demo_is_split_by_site_and_keeps_its_audio(tmp_path: Path):
         config(Path("demo"), tmp_path / "store", demo=demo, signal=SignalConfig(), verify="full")
     )
     sites = [
-        set(open_any_split(tmp_path / "store", name).groups["site"])
+        set(open_split(tmp_path / "store", name).groups["site"])
         for name in ("train", "val", "test")
     ]
     assert sum(map(len, sites)) == len(set.union(*sites)) == 6
@@ -281,8 +281,8 @@ def test_surrogates_are_made_of_training_leaks_and_read_by_training_alone(
         config(source, tmp_path / "store", surrogates=2, verify="full", waveform="float32")
     )
     assert report.rows == plain.rows  # surrogates are not among the recordings
-    train, val = (open_any_split(tmp_path / "store", name) for name in ("train", "val"))
-    surrogates = open_split(tmp_path / "store", "surrogates")
+    train, val = (open_split(tmp_path / "store", name) for name in ("train", "val"))
+    surrogates = open_leakdet_split(tmp_path / "store", "surrogates")
     leaks = train.recording_ids[train.label_id == train.label_names.index("LEAK")].tolist()
     assert surrogates.texts("surrogate_of").tolist() == [name for name in leaks for _ in range(2)]
     assert report.surrogates == surrogates.recordings == 2 * len(leaks)
@@ -309,12 +309,12 @@ def test_a_group_in_two_splits_is_refused_with_surrogates_too(source: Path, tmp_
     (tmp_path / "list.csv").write_text("\n".join(rows))
     split = SplitConfig(group_by=["site"])
     build_store(config(tmp_path / "list.csv", tmp_path / "store", surrogates=1, split=split))
-    surrogates = open_split(tmp_path / "store", "surrogates")
-    train = open_any_split(tmp_path / "store", "train")
+    surrogates = open_leakdet_split(tmp_path / "store", "surrogates")
+    train = open_split(tmp_path / "store", "train")
     site = dict(zip(train.recording_ids, train.groups["site"], strict=True))
     assert surrogates.groups["site"].tolist() == [
         site[name] for name in surrogates.texts("surrogate_of")
     ]
-    check_no_overlap([surrogates, open_any_split(tmp_path / "store", "val")])
+    check_no_overlap([surrogates, open_split(tmp_path / "store", "val")])
     with pytest.raises(InputError, match="the group"):
         check_no_overlap([surrogates, train])

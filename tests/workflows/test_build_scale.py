@@ -26,7 +26,7 @@ from pathlib import Path
 from leakdet.config import BuildConfig, SplitConfig
 from leakdet.building.builder import build_store
 from leakdet.storage.integrity import check_contents
-from leakdet.storage.store import SPLITS, open_split
+from leakdet.storage.store import SPLITS, open_leakdet_split
 
 audio, folder = sys.argv[1], Path(sys.argv[2])
 
@@ -51,10 +51,10 @@ for number in range(10):
     killed += os.waitpid(child, 0)[1] == signal.SIGKILL
     if out.exists():
         for name in SPLITS:
-            check_contents(open_split(out, name))
+            check_contents(open_leakdet_split(out, name))
     else:
         assert os.waitpid(build(out), 0)[1] == 0
-    assert sum(open_split(out, name).recordings for name in SPLITS) == 30
+    assert sum(open_leakdet_split(out, name).recordings for name in SPLITS) == 30
 left = [path.name for path in folder.iterdir() if path.name.startswith(".")]
 assert not left, left
 print("killed", killed)

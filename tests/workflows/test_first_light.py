@@ -13,7 +13,7 @@ import soundfile
 from leakdet.config import DecisionConfig
 from leakdet.evaluation.split_scores import score_split
 from leakdet.storage.model_file import load_mel_detector
-from leakdet.storage.opening import open_any_split
+from leakdet.storage.opening import open_split
 
 
 def rows(path: Path) -> list[dict[str, str]]:
@@ -39,7 +39,7 @@ def test_a_run_leaves_everything_in_its_folder(trained):
 def test_the_demo_is_learnt_and_tested_on_other_sites(trained):
     metrics = json.loads((trained.folder / "metrics.json").read_text())
     assert metrics["test"]["recording"]["auroc"] > 0.8
-    train, test = (open_any_split(trained.store, name).groups["site"] for name in ("train", "test"))
+    train, test = (open_split(trained.store, name).groups["site"] for name in ("train", "test"))
     assert not set(train) & set(test)
 
 
@@ -74,7 +74,7 @@ def test_train_evaluate_and_predict_agree(trained, door, tmp_path: Path):
 def test_the_threshold_is_the_one_fitted_on_val(trained):
     rule = load_mel_detector(trained.model).rule
     assert rule.fitted_on == "val"
-    val = score_split(load_mel_detector(trained.model), open_any_split(trained.store, "val"))
+    val = score_split(load_mel_detector(trained.model), open_split(trained.store, "val"))
     from leakdet.detection.decision import fit_rule
 
     again = fit_rule(
@@ -102,12 +102,10 @@ def test_the_model_file_holds_its_provenance(trained):
     assert (
         card["signal_hash"]
         == detector.signal.hash
-        == open_any_split(trained.store, "train").signal.hash
+        == open_split(trained.store, "train").signal.hash
     )
     assert card["training"]["settings"]["demo"]["sites"] == 10
-    assert (
-        card["training"]["recordings"]["train"] == open_any_split(trained.store, "train").recordings
-    )
+    assert card["training"]["recordings"]["train"] == open_split(trained.store, "train").recordings
     metrics = json.loads((trained.folder / "metrics.json").read_text())
     assert card["metrics"]["val"] == {
         unit: metrics["val"][unit] for unit in ("recording", "window")

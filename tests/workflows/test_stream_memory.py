@@ -14,7 +14,7 @@ from pathlib import Path
 import h5py, numpy as np
 
 from leakdet.config import DataConfig, SignalConfig
-from leakdet.storage.opening import open_any_split
+from leakdet.storage.opening import open_split
 from leakdet.loading.samples import SplitSamples
 from leakdet.loading.streaming import StreamLoader
 
@@ -39,7 +39,7 @@ def peak_kib():
     fields = dict(line.split(":") for line in Path("/proc/self/status").read_text().splitlines())
     return int(fields["VmHWM"].split()[0])
 
-split = open_any_split(folder, "train")
+split = open_split(folder, "train")
 data = DataConfig(batch_size=512, buffer_mb=16)
 stream = StreamLoader(SplitSamples(split, split.label_id, "window"), data, 0)
 peaks, samples = [], 0

@@ -19,7 +19,7 @@ from sklearn.metrics import confusion_matrix, f1_score, roc_auc_score
 
 from leakdet.building.builder import build_store
 from leakdet.config import BuildConfig, SignalConfig, SplitConfig
-from leakdet.storage.store import open_split
+from leakdet.storage.store import open_leakdet_split
 from leakdet.training.checkpoint_io import read_checkpoint
 
 RUN = ("experiment=smoke", "logger=none", "trainer.enable_progress_bar=false")
@@ -141,7 +141,7 @@ def test_two_processes_train_on_each_window_once_an_epoch(
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    split = open_split(store, "train")
+    split = open_leakdet_split(store, "train")
     owners = np.repeat(np.arange(split.recordings), split.windows_per_recording)
     heads = np.array(split.read(0, split.windows)).reshape(split.windows, -1)[:, :8]
     windows = sorted(

@@ -17,7 +17,7 @@ from leakdet.building.splits import check_both_classes
 from leakdet.config import BuildConfig, SignalConfig
 from leakdet.errors import InputError, SettingsError
 from leakdet.storage.atomic import check_free, publish, staged_folder
-from leakdet.storage.opening import leak_label_of, open_any_split, splits_there
+from leakdet.storage.opening import leak_label_of, open_split, split_names
 from leakdet.storage.store import StoreSplit
 from leakdet.storage.writer import RecordingRow, SplitWriter
 
@@ -45,7 +45,7 @@ def convert_store(config: BuildConfig) -> BuildReport:
         )
     source, out = Path(config.source).absolute(), Path(config.out).absolute()
     check_free(out, config.overwrite)
-    splits = [open_any_split(source, name) for name in splits_there(source)]
+    splits = [open_split(source, name) for name in split_names(source)]
     signal, remark = _signal(splits, config.signal)
     names = _label_names(splits)
     leak = leak_label_of(splits[0], config.labels.leak)

@@ -16,7 +16,7 @@ from leakdet.acoustics.mel import LogMel
 from leakdet.building.extraction import mel_stream
 from leakdet.errors import InputError
 from leakdet.storage.opening import SURROGATES
-from leakdet.storage.store import SPLITS, StoreSplit, open_split
+from leakdet.storage.store import SPLITS, StoreSplit, open_leakdet_split
 
 MIN_RECORDINGS = 16  # verified in each split; of a large one, every fiftieth
 MAX_DIFFERENCE_DB = 0.125  # two steps of float16 at 100 dB; other recordings differ by whole dB
@@ -58,7 +58,7 @@ def verify_mel(
     for name in (*SPLITS, SURROGATES):
         file = folder / f"{name}{suffix}.h5"
         if file.exists():
-            split = open_split(folder, name, [file])
+            split = open_leakdet_split(folder, name, [file])
             count = max(MIN_RECORDINGS, split.recordings // 50)
             rows = np.random.default_rng(0).permutation(split.recordings)
             chosen = np.sort(rows if full else rows[:count]).tolist()

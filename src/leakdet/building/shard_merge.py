@@ -21,8 +21,8 @@ from leakdet.building.splits import check_both_classes
 from leakdet.config import BuildConfig, SignalConfig, SplitConfig
 from leakdet.errors import InputError, first_few
 from leakdet.storage.atomic import check_free, publish, remove_with, staged_folder
+from leakdet.storage.opening import open_split, split_names
 from leakdet.storage.split_overlap import check_no_overlap
-from leakdet.storage.store import SPLITS, open_split, split_files
 
 # settings in which shards may differ
 SHARD_SETTINGS = ("shard", "workers", "verify", "overwrite", "out")
@@ -78,7 +78,7 @@ def merge_shards(config: BuildConfig) -> BuildReport:
         for shard in shards:
             for file in shard.folder.glob("*.h5"):
                 _link(file, folder / file.name)
-        check_no_overlap([open_split(folder, name) for name in SPLITS if split_files(folder, name)])
+        check_no_overlap([open_split(folder, name) for name in split_names(folder)])
         kept = [(row["split"], row["label"]) for row in report.rows]
         check_both_classes(kept, SplitConfig(**settings["split"]), report.leak_label, given=True)
         here = {"shard": config.shard, "out": config.out, "overwrite": config.overwrite}

@@ -10,6 +10,7 @@ from pathlib import Path
 from leakdet._processes import is_child
 from leakdet.config import TrainConfig, TrainerFlags
 from leakdet.errors import InputError, SettingsError
+from leakdet.storage.store_folder import require_store
 
 LOGGER_PACKAGES = {"wandb": "wandb", "mlflow": "mlflow"}
 
@@ -42,20 +43,6 @@ def check_inputs(config: TrainConfig) -> None:
         )
 
 
-def require_store(store: Path) -> None:
-    """Raise `InputError` where `store` is no folder with HDF5 files."""
-    if not store.exists():
-        raise InputError(f"{store}: there is no such store.")
-    if not store.is_dir():
-        raise InputError(f"{store}: a store is a folder, and this is a file.")
-    if not any(store.glob("*.[hH]5")):
-        raise InputError(
-            f"{store}: holds no HDF5 files, so it is no store. If it holds recordings, make a "
-            "store "
-            f"of them: leakdet build source={store} out=store"
-        )
-
-
 def refuse_used_folder(folder: Path) -> None:
     """Raise `SettingsError` where a new run would overwrite another run's checkpoints."""
     # the checkpoint there may be one that this run's first process has just copied
@@ -65,8 +52,7 @@ def refuse_used_folder(folder: Path) -> None:
     if kept:
         raise SettingsError(
             f"{folder}: holds a run already ({kept[0].name}). Continue it with resume=auto, or "
-            "give "
-            "another hydra.run.dir."
+            "give another hydra.run.dir."
         )
 
 

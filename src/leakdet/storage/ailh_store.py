@@ -29,12 +29,9 @@ def open_ailh_split(store: Path, name: str) -> StoreSplit:
     """Open a split, of which each row of `segments_mel` is a recording of `long` windows.
 
     Raises:
-        InputError: the file is missing or cut off, has other shapes, or labels outside its
-            vocabulary.
+        InputError: the file is cut off, has other shapes, or labels outside its vocabulary.
     """
     path = store / FILES[name]
-    if not path.exists():
-        raise InputError(f"{store}: there is no {path.name} for the {name} split.")
     with open_h5(path) as file:
         mel = _mel_part(path, file)
         names = _label_names(path, file)
@@ -69,8 +66,7 @@ def _mel_part(path: Path, file: h5py.File) -> MelPart:
         files, long, short, mels, frames = shape
     else:
         raise InputError(
-            f"{path}: segments_mel is {shape}; allowed are 5 axes, or 6 with the fourth of length "
-            "1."
+            f"{path}: segments_mel is {shape}; allowed are 5 axes, or 6 of which the fourth is 1."
         )
     if dataset.dtype != np.float16:
         raise InputError(f"{path}: segments_mel is {dataset.dtype}; allowed is float16.")

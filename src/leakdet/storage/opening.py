@@ -5,19 +5,25 @@ from pathlib import Path
 from leakdet.detection.labels import find_leak_label
 from leakdet.errors import InputError
 from leakdet.storage.ailh_store import FILES, is_ailh, open_ailh_split
-from leakdet.storage.store import SPLITS, StoreSplit, open_split, split_files
+from leakdet.storage.store import SPLITS, StoreSplit, open_leakdet_split, split_files
+from leakdet.storage.store_folder import require_store
 
 SURROGATES = "surrogates"
 
 
-def open_any_split(store: Path, name: str) -> StoreSplit:
+def open_split(store: Path, name: str) -> StoreSplit:
     """Open a split. Raises `InputError` where the store or split is missing or damaged."""
-    if not store.is_dir():
-        raise InputError(f"{store}: there is no such store.")
-    return open_ailh_split(store, name) if is_ailh(store) else open_split(store, name)
+    require_store(store)
+    names = split_names(store)
+    if name not in names:
+        raise InputError(
+            f"{store}: there is no {name} split; it has {', '.join(names) or 'none'}. Build the "
+            f"store with a share for {name} in split.ratios, or with a split column."
+        )
+    return open_ailh_split(store, name) if is_ailh(store) else open_leakdet_split(store, name)
 
 
-def splits_there(store: Path) -> list[str]:
+def split_names(store: Path) -> list[str]:
     """Names of the splits that the store has, in the order train, val, test."""
     if is_ailh(store):
         return [name for name in SPLITS if (store / FILES[name]).exists()]
@@ -36,5 +42,5 @@ def with_surrogates(train: StoreSplit, store: Path) -> tuple[StoreSplit, int]:
     files = split_files(store, SURROGATES)
     if not files:
         return train, 0
-    both = open_split(store, "train", [*train.files, *files])
+    both = open_leakdet_split(store, "train", [*train.files, *files])
     return both, both.recordings - train.recordings

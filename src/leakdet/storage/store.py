@@ -158,7 +158,7 @@ def split_files(store: Path, name: str) -> list[Path]:
     return [single] if single.exists() else []
 
 
-def open_split(store: Path, name: str, files: list[Path] | None = None) -> StoreSplit:
+def open_leakdet_split(store: Path, name: str, files: list[Path] | None = None) -> StoreSplit:
     """Open a split of a store that leakdet built: all of its files, or `files`.
 
     Raises:

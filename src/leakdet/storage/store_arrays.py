@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from leakdet.config import SignalConfig
-from leakdet.errors import InputError
-from leakdet.storage.opening import leak_label_of, open_any_split, splits_there
+from leakdet.storage.opening import leak_label_of, open_split, split_names
 from leakdet.storage.store import StoreSplit
+from leakdet.storage.store_folder import require_store
 
 
 class SplitArrays:
@@ -90,7 +90,7 @@ class Store(Mapping[str, SplitArrays]):
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._names = splits_there(path)
+        self._names = split_names(path)
 
     def __repr__(self) -> str:
         return f"Store({str(self.path)!r}, splits {', '.join(self)})"
@@ -98,7 +98,7 @@ class Store(Mapping[str, SplitArrays]):
     def __getitem__(self, name: str) -> SplitArrays:
         if name not in self._names:
             raise KeyError(f"{self.path} has no split {name!r}; it has {', '.join(self)}")
-        return SplitArrays(open_any_split(self.path, name))
+        return SplitArrays(open_split(self.path, name))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -122,11 +122,8 @@ def open_store(path: str | os.PathLike[str]) -> Store:
     Raises:
         InputError: there is no store.
     """
-    store = Store(Path(path))
-    if not store:
-        reason = "holds no store" if store.path.is_dir() else "there is no such store"
-        raise InputError(f"{path}: {reason}. Make one: leakdet build source=AUDIO out={path}")
-    return store
+    require_store(Path(path))
+    return Store(Path(path))
 
 
 def _read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

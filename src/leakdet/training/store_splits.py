@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leakdet.errors import InputError
-from leakdet.storage.opening import open_any_split, splits_there, with_surrogates
+from leakdet.storage.opening import open_split, split_names, with_surrogates
 from leakdet.storage.split_overlap import check_no_overlap
 from leakdet.storage.store import StoreSplit
 
@@ -31,9 +31,9 @@ def open_splits(store: Path) -> Splits:
         InputError: train or val is missing, a file is damaged, or the splits disagree on signal or
             vocabulary or share a recording, a sound or a group.
     """
-    train, surrogates = with_surrogates(_opened(store, "train"), store)
-    test = _opened(store, "test") if "test" in splits_there(store) else None
-    splits = Splits(train, _opened(store, "val"), test, surrogates)
+    train, surrogates = with_surrogates(open_split(store, "train"), store)
+    test = open_split(store, "test") if "test" in split_names(store) else None
+    splits = Splits(train, open_split(store, "val"), test, surrogates)
     for other in splits.all[1:]:
         check_agreement(store, train, other)
     check_no_overlap(splits.all)
@@ -44,16 +44,6 @@ def parts_of_store(store: Path, train: StoreSplit, val: StoreSplit) -> Splits:
     """Two views of a store's recordings in place of its own splits, as in a fold."""
     check_agreement(store, train, val)
     return Splits(train, val, of_whole_store=False)
-
-
-def _opened(store: Path, name: str) -> StoreSplit:
-    names = splits_there(store) if store.is_dir() else []
-    if store.is_dir() and name not in names:
-        raise InputError(
-            f"{store}: training needs a {name} split; the store has {names or 'none'}. "
-            "Build it with three shares in split.ratios, or with a split column."
-        )
-    return open_any_split(store, name)
 
 
 def check_agreement(store: Path, train: StoreSplit, other: StoreSplit) -> None:

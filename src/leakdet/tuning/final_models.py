@@ -14,7 +14,7 @@ from leakdet.evaluation.intervals import FEW_GROUPS
 from leakdet.evaluation.model_comparison import compare
 from leakdet.evaluation.split_scores import apply_rule, score_split, split_group_by
 from leakdet.storage.model_file import load_mel_detector
-from leakdet.storage.opening import open_any_split, splits_there
+from leakdet.storage.opening import open_split, split_names
 
 TrainWhole = Callable[[Path, TrainConfig], Mapping[str, Any]]  # returns the metrics of the run
 
@@ -69,8 +69,8 @@ def compare_models(
     store = Path(detectors[1].card["training"]["store"])
     group_by = split_group_by(store)
     tables: dict[str, Any] = {}
-    for name in [name for name in ("val", "test") if name in splits_there(store)]:
-        split = open_any_split(store, name)
+    for name in [name for name in ("val", "test") if name in split_names(store)]:
+        split = open_split(store, name)
         a, b = (apply_rule(score_split(one, split, leak), one.rule) for one in detectors)
         compared = compare(a, b, ("untuned", "tuned"), group_by)
         groups = a.resampling_units(group_by)  # None: single recordings, or one group only

@@ -7,7 +7,7 @@ from leakdet.config import TuneConfig
 from leakdet.crossvalidation.folds import RECORDING, group_keys, hold_out_groups
 from leakdet.errors import InputError
 from leakdet.evaluation.split_scores import split_group_by
-from leakdet.storage.opening import leak_label_of, open_any_split
+from leakdet.storage.opening import leak_label_of, open_split
 from leakdet.storage.store import StoreSplit
 from leakdet.storage.views import SplitView, pooled
 
@@ -20,7 +20,7 @@ def trial_parts(config: TuneConfig, store: Path) -> Sequence[Sequence[StoreSplit
     if config.tune.folds > 1:
         return trial_folds(store, config.tune.folds, config.seed, config.labels.leak)
     for name in ("train", "val"):
-        open_any_split(store, name)
+        open_split(store, name)
     return [()]
 
 
@@ -35,7 +35,7 @@ def trial_folds(
     Raises:
         InputError: too few groups, or a fold without both classes in either part; with the counts.
     """
-    view = pooled([open_any_split(store, name) for name in ("train", "val")])
+    view = pooled([open_split(store, name) for name in ("train", "val")])
     groups = group_keys(
         view.groups, split_group_by(store) or [RECORDING], view.recording_ids, "tune.folds"
     )

@@ -10,7 +10,7 @@ from leakdet.config import BuildConfig, SignalConfig
 from leakdet.errors import InputError, SettingsError
 from leakdet.storage.ailh_store import FILES
 from leakdet.storage.integrity import check_contents
-from leakdet.storage.opening import open_any_split
+from leakdet.storage.opening import open_split
 
 CONFIG = {
     "sample_rate": 4096, "duration_sec": 2.0, "long_window": 1024, "short_window": 512,
@@ -47,7 +47,7 @@ def test_converting_keeps_every_bit_and_leaves_out_what_was_never_read(
     old: Path, tmp_path: Path
 ) -> None:
     report = convert_store(BuildConfig(source=str(old), out=str(tmp_path / "new")))
-    before, after = open_any_split(old, "train"), open_any_split(tmp_path / "new", "train")
+    before, after = open_split(old, "train"), open_split(tmp_path / "new", "train")
     kept = [0, 1, 3, 4, 5]
     assert after.recording_ids.tolist() == [f"TRAINING_DATASET#{row}" for row in kept]
     assert after.label_id.tolist() == before.label_id[kept].tolist()
@@ -76,7 +76,7 @@ def test_files_that_do_not_say_how_their_mel_was_made_need_a_fitting_signal(
         4096, 1024, 1024, 512, 512, n_mels=16, fmin_hz=0.0, fmax_hz=2048.0, floor=1e-10
     )
     convert_store(BuildConfig(source=str(old), out=str(tmp_path / "new"), signal=signal))
-    assert open_any_split(tmp_path / "new", "val").signal == signal
+    assert open_split(tmp_path / "new", "val").signal == signal
 
 
 def test_what_is_not_finite_is_left_out_and_the_new_store_is_whole(
@@ -90,7 +90,7 @@ def test_what_is_not_finite_is_left_out_and_the_new_store_is_whole(
     assert "TRAINING_DATASET#3: its mel holds NaN or infinite values" in done.stdout
     assert "VALIDATION_DATASET#1: its mel holds NaN or infinite values" in done.stdout
     for name, recordings in (("train", 4), ("val", 5), ("test", 5)):
-        split = open_any_split(tmp_path / "new", name)
+        split = open_split(tmp_path / "new", name)
         check_contents(split)
         assert split.recordings == recordings
 

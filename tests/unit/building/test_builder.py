@@ -5,7 +5,7 @@ import pytest
 from leakdet.building.builder import build_store
 from leakdet.config import DemoConfig, SignalConfig, SplitConfig
 from leakdet.errors import InputError, SettingsError
-from leakdet.storage.store import open_split
+from leakdet.storage.store import open_leakdet_split
 
 
 def test_a_shard_takes_every_nth_recording_of_the_splits_of_all(config, tmp_path: Path):
@@ -57,5 +57,5 @@ def test_group_columns_of_a_split_are_written_by_every_shard(config, source: Pat
     (tmp_path / "list.csv").write_text("\n".join(rows))
     settings = config(source=str(tmp_path / "list.csv"), shard="2/6", verify="off")
     report = build_store(settings)
-    split = open_split(report.out, "train", [report.out / "train-00002-of-00006.h5"])
+    split = open_leakdet_split(report.out, "train", [report.out / "train-00002-of-00006.h5"])
     assert split.groups["site"].tolist() == [""] * split.recordings

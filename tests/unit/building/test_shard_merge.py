@@ -11,7 +11,7 @@ from leakdet.building.builder import build_store
 from leakdet.building.shard_merge import merge_shards
 from leakdet.config import BuildConfig, SplitConfig
 from leakdet.errors import InputError
-from leakdet.storage.store import SPLITS, open_split
+from leakdet.storage.store import SPLITS, open_leakdet_split
 
 SPLIT = SplitConfig(ratios=[0.5, 0.25, 0.25])
 
@@ -35,7 +35,7 @@ def by_recording(store: Path) -> dict[tuple[str, str], bytes]:
     """Map (split, recording) to the bytes of its mel, whatever the order in the files."""
     mel = {}
     for name in SPLITS:
-        split = open_split(store, name)
+        split = open_leakdet_split(store, name)
         for row, recording_id in enumerate(split.recording_ids.tolist()):
             low, high = split.recording_offsets[row : row + 2].tolist()
             mel[name, recording_id] = split.read(low, high).tobytes()
@@ -112,12 +112,12 @@ def shards_in(grouped: Path, folder: Path) -> BuildConfig:
 
 def test_a_shard_may_lack_all_recordings_of_a_split(grouped: Path, tmp_path: Path) -> None:
     merge_shards(shards_in(grouped, tmp_path))
-    test = open_split(tmp_path / "store", "test")
+    test = open_leakdet_split(tmp_path / "store", "test")
     assert [part.shape[0] > 0 for part in test.mel.parts] == [False, True]
     assert test.groups["site"].tolist() == [
         f"s{Path(name).stem}" for name in test.recording_ids.tolist()
     ]
-    assert open_split(tmp_path / "store", "surrogates").recordings == 6
+    assert open_leakdet_split(tmp_path / "store", "surrogates").recordings == 6
 
 
 def test_a_merged_store_has_the_settings_of_its_shards(grouped: Path, tmp_path: Path) -> None:

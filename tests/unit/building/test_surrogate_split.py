@@ -5,7 +5,7 @@ from leakdet.acoustics.mel import LogMel
 from leakdet.building.build_report import BuildReport
 from leakdet.building.extraction import Extractor
 from leakdet.building.surrogate_split import write_surrogates
-from leakdet.storage.store import open_split
+from leakdet.storage.store import open_leakdet_split
 from leakdet.storage.writer import SplitWriter
 
 
@@ -25,7 +25,7 @@ def test_only_leaks_that_train_kept_have_surrogates(tmp_path: Path, signal, reco
     report = BuildReport(tmp_path / "store", signal, ["LEAK", "NOLEAK"], "LEAK")
     write_surrogates(recordings, train, extract, config(surrogates=2), report, "-x")
     train.discard()
-    split = open_split(folder, "surrogates", [folder / "surrogates-x.h5"])
+    split = open_leakdet_split(folder, "surrogates", [folder / "surrogates-x.h5"])
     assert split.recording_ids.tolist() == ["a.wav#surrogate1", "a.wav#surrogate2"]
     assert split.texts("surrogate_of").tolist() == ["a.wav", "a.wav"]
     assert report.surrogates == 2

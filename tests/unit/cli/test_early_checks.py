@@ -8,20 +8,9 @@ from pathlib import Path
 import pytest
 
 from leakdet.cli import early_checks
-from leakdet.cli.early_checks import check_inputs, refuse_used_folder, remove_unused, require_store
+from leakdet.cli.early_checks import check_inputs, refuse_used_folder, remove_unused
 from leakdet.config import DataConfig, TrainConfig
 from leakdet.errors import InputError, SettingsError
-
-
-def test_a_store_is_a_folder_of_hdf5_files(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no such store"):
-        require_store(tmp_path / "typo")
-    with pytest.raises(InputError, match=f"leakdet build source={tmp_path} out=store"):
-        require_store(tmp_path)
-    (tmp_path / "TRAINING_DATASET.H5").touch()
-    with pytest.raises(InputError, match="this is a file"):
-        require_store(tmp_path / "TRAINING_DATASET.H5")
-    require_store(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["resume", "init_from"])

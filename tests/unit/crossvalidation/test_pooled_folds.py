@@ -14,7 +14,7 @@ from leakdet.crossvalidation.pooled_folds import (
 )
 from leakdet.evaluation.metrics import auroc
 from leakdet.evaluation.traits import traits_of
-from leakdet.storage.opening import open_any_split
+from leakdet.storage.opening import open_split
 from leakdet.storage.views import SplitView, pooled
 
 WINDOWS = 2
@@ -32,7 +32,7 @@ def view(write_store: Any, planted: Any) -> SplitView:
         )
         for n in range(24)
     ]
-    return pooled([open_any_split(Path(write_store(train=recordings)), "train")])
+    return pooled([open_split(Path(write_store(train=recordings)), "train")])
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 
 from leakdet.config import CrossvalConfig, CrossvalSettings, DataConfig, NetworkConfig
 from leakdet.crossvalidation.run_fold import all_tasks, run_fold
-from leakdet.storage.opening import open_any_split
+from leakdet.storage.opening import open_split
 from leakdet.storage.views import SplitView, pooled
 
 TRAINER = {
@@ -35,7 +35,7 @@ def store(write_store: Any, planted: Any) -> Path:
 
 @pytest.fixture
 def view(store: Path) -> SplitView:
-    return pooled([open_any_split(store, "train")])
+    return pooled([open_split(store, "train")])
 
 
 def config(store: Path, **settings: Any) -> CrossvalConfig:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from leakdet.evaluation.audit import audit
-from leakdet.storage.opening import open_any_split
+from leakdet.storage.opening import open_split
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def audited(write_store: Any, planted: Any) -> Callable[..., dict[str, Any]]:
             for number in range(80)
         ]
         store = write_store(train=recordings[:40], val=recordings[40:])
-        train, val = (open_any_split(store, name) for name in ("train", "val"))
+        train, val = (open_split(store, name) for name in ("train", "val"))
         scores = np.clip(
             0.5 + (val.label_id == 0) * 0.3 + np.random.default_rng(0).normal(0, 0.1, 40), 0, 1
         )
@@ -121,7 +121,7 @@ def test_the_same_sound_in_both_splits_is_found(audited: Any, level_db: float) -
 def test_a_network_at_chance_is_reported(write_store: Any, planted: Any) -> None:
     recordings = [planted("leak" if number % 2 else "other", seed=number) for number in range(60)]
     store = write_store(train=recordings[:20], val=recordings[20:])
-    train, val = (open_any_split(store, name) for name in ("train", "val"))
+    train, val = (open_split(store, name) for name in ("train", "val"))
     scores = np.random.default_rng(1).uniform(size=40)
     assert audit(train, val, scores)["findings"][0].startswith(("Too few", "No better"))
     shuffled = audit(train, val, scores, shuffled=True)
@@ -135,7 +135,7 @@ def test_a_store_with_one_split_is_audited_within_itself(write_store: Any, plant
     recordings = [
         planted("leak" if n % 2 else "other", seed=n, level_db=8.0 * (n % 2)) for n in range(40)
     ]
-    split = open_any_split(write_store(test=recordings), "test")
+    split = open_split(write_store(test=recordings), "test")
     result = audit(None, split)
     assert by_key(result)["loudness"]["auroc"] > 0.8
     assert "loudness" in result["sentence"]

@@ -9,7 +9,7 @@ import pytest
 from leakdet.evaluation.met_in_training import judged_apart, met_sentences
 from leakdet.evaluation_run import evaluated
 from leakdet.scoring.audio_detector import Detector, load_detector
-from leakdet.storage.opening import open_any_split
+from leakdet.storage.opening import open_split
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def test_a_models_own_recordings_are_no_evidence(trained, detector: Detector, sp
 def test_new_recordings_are_judged_without_the_met_ones(
     mixed_store: Path, detector: Detector, messages, schema_errors
 ) -> None:
-    everything = open_any_split(mixed_store, "test")
+    everything = open_split(mixed_store, "test")
     evaluation = evaluated(detector, mixed_store, "test")
     metrics = evaluation.metrics
     assert evaluation.recordings.recording_id.tolist() == everything.recording_ids[:3].tolist()
@@ -66,7 +66,7 @@ def test_the_test_split_of_a_store_split_by_site_is_new(trained, detector: Detec
 
 
 def test_what_is_not_known_is_said(trained, detector: Detector) -> None:
-    split = open_any_split(trained.store, "test")
+    split = open_split(trained.store, "test")
     known, detector.mel_detector.met = detector.mel_detector.met, None
     try:
         judged, account = judged_apart(detector.mel_detector, split)

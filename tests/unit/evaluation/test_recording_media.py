@@ -8,12 +8,12 @@ import soundfile
 from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.windows import MelStream, window_starts
 from leakdet.evaluation.recording_media import StoreMedia, window_starts_s
-from leakdet.storage.opening import open_any_split
+from leakdet.storage.opening import open_split
 
 
 @pytest.fixture
 def split(demo_store):
-    return open_any_split(demo_store, "test")
+    return open_split(demo_store, "test")
 
 
 def evidence_of(split):
@@ -78,7 +78,7 @@ def test_sound_kept_in_the_store_is_played_without_the_file(tmp_path: Path, writ
             verify="off",
         )
     )
-    split = open_any_split(tmp_path / "store", "train")
+    split = open_split(tmp_path / "store", "train")
     path = Path(str(split.texts("path")[2]))
     original, _ = soundfile.read(path)
     path.unlink()

@@ -10,7 +10,7 @@ import torch
 from leakdet.detection.detector import MelDetector
 from leakdet.errors import InputError
 from leakdet.evaluation.split_scores import score_split
-from leakdet.storage.opening import open_any_split
+from leakdet.storage.opening import open_split
 from leakdet.storage.views import pooled
 
 
@@ -43,7 +43,7 @@ def test_scoring_names_the_recording_of_a_damaged_chunk(
 ) -> None:
     store = write_store(test=[planted("leak", number, windows=4) for number in range(4)])
     damage_chunk(store / "test.h5", window=9)
-    split = open_any_split(store, "test")
+    split = open_split(store, "test")
     if view:
         split = pooled([split])
     with pytest.raises(

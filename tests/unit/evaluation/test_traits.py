@@ -7,13 +7,13 @@ import pytest
 
 from leakdet.acoustics.mel import band_centres_hz
 from leakdet.evaluation.traits import traits_of
-from leakdet.storage.opening import open_any_split
+from leakdet.storage.opening import open_split
 from leakdet.storage.store import StoreSplit
 
 
 def test_the_centroid_lies_where_the_energy_is(write_store: Any, planted: Any) -> None:
     store = write_store(train=[planted("leak", 1, bump_db=bump) for bump in (-60.0, 0.0, 60.0)])
-    split = open_any_split(store, "train")
+    split = open_split(store, "train")
     low, middle, high = traits_of(split).values["spectral_centroid"]
     assert split.signal is not None
     centres = band_centres_hz(split.signal)
@@ -28,7 +28,7 @@ def split(write_store: Any, planted: Any) -> StoreSplit:
         planted("leak" if number % 2 else "other", seed=number, windows=windows, level_db=level_db)
         for number, (windows, level_db) in enumerate([(2, 0.0), (2, 0.0), (3, 6.0), (5, 0.0)])
     ]
-    return open_any_split(write_store(train=recordings), "train")
+    return open_split(write_store(train=recordings), "train")
 
 
 def test_stored_facts_are_taken_as_they_are(split: StoreSplit) -> None:
@@ -71,7 +71,7 @@ def test_order_comes_from_a_column_of_times_before_file_names(
         for day, minute in ((2, 1), (1, 5), (2, 0), (1, 2), (3, 0))
     ]
     recordings = [planted("leak", seed=n, groups=columns) for n, columns in enumerate(groups)]
-    traits = traits_of(open_any_split(write_store(train=recordings), "train"))
+    traits = traits_of(open_split(write_store(train=recordings), "train"))
     assert traits.values["recording_order"].tolist() == [3, 1, 2, 0, 4]
     assert traits.values["recording_order_in_session"].tolist() == [1.0, 1.0, 0.0, 0.0, 0.5]
     assert traits.source["recording_order"] == "the column timestamp"

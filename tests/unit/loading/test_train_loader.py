@@ -19,7 +19,7 @@ from leakdet.errors import SettingsError
 from leakdet.loading.epoch_order import epoch_draws
 from leakdet.loading.samples import Batch, SplitSamples
 from leakdet.loading.train_loader import TrainLoader
-from leakdet.storage.opening import open_any_split
+from leakdet.storage.opening import open_split
 
 WINDOWS = [3, 1, 7, 2, 5, 1, 4]
 LABELS = [0, 1, 1, 0, 1, 1, 1]
@@ -236,7 +236,7 @@ def test_a_compressed_split_gives_the_same_samples(
     (tmp_path / "packed").mkdir()
     packed = {"compression": "gzip", "chunks": (4, stores.signal.segments, stores.signal.n_mels, 1)}
     stores.write_split(tmp_path / "packed" / "train.h5", WINDOWS, LABELS, mel=packed)
-    split = open_any_split(tmp_path / "packed", "train")
+    split = open_split(tmp_path / "packed", "train")
     other = SplitSamples(split, np.array(LABELS), "segment")
     for residency in ("ram", "stream"):
         expected = train_loader(plain, residency, DataConfig(batch_size=5)).batches(1)

@@ -8,7 +8,7 @@ import pytest
 
 from leakdet.errors import InputError
 from leakdet.storage.ailh_store import open_ailh_split
-from leakdet.storage.opening import leak_label_of, open_any_split, splits_there
+from leakdet.storage.opening import leak_label_of, open_split, split_names
 
 FIVE = ["BACKGROUND", "CRACK", "LEAK", "NORMAL", "UNCLASSIFIED"]
 CONFIG = {
@@ -52,7 +52,7 @@ def test_it_reads_like_a_store(tmp_path: Path, axes: int, how: dict[str, Any]):
     assert split.groups == {}
     assert split.numbers("weight", 1.0).tolist() == [1.0, 1.0, 1.0]
     assert leak_label_of(split, None) == "LEAK"
-    assert splits_there(tmp_path) == ["train"]
+    assert split_names(tmp_path) == ["train"]
     assert (split.mel.parts[0].mapped is None) == bool(how)
 
 
@@ -69,7 +69,7 @@ def test_it_reads_like_a_store(tmp_path: Path, axes: int, how: dict[str, Any]):
 )
 def test_labels_of_every_kind_are_the_same(tmp_path: Path, stored: np.ndarray):
     write(tmp_path, stored, ["LEAK", "NOLEAK"])
-    assert open_any_split(tmp_path, "train").label_id.tolist() == [1, 0, 1]
+    assert open_split(tmp_path, "train").label_id.tolist() == [1, 0, 1]
 
 
 @pytest.mark.parametrize("stored", [np.array([0, 9], np.int16), np.array(["LEAK", "WHAT"])])
@@ -115,16 +115,16 @@ def test_an_unknown_signal_is_unknown_not_guessed(
 def test_faulty_files_are_named(tmp_path: Path):
     write(tmp_path, np.array([0, 2]))
     path = tmp_path / "TRAINING_DATASET.H5"
-    with pytest.raises(InputError, match=r"no VALIDATION_DATASET\.H5"):
-        open_any_split(tmp_path, "val")
+    with pytest.raises(InputError, match="there is no val split; it has train"):
+        open_split(tmp_path, "val")
     with h5py.File(path, "r+") as file:
         del file["labels"]
     with pytest.raises(InputError, match=r"TRAINING_DATASET\.H5: lacks .*labels"):
-        open_any_split(tmp_path, "train")
+        open_split(tmp_path, "train")
     write(tmp_path, np.array([0, 2]))
     path.write_bytes(path.read_bytes()[:3000])
     with pytest.raises(InputError, match=r"TRAINING_DATASET\.H5"):
-        open_any_split(tmp_path, "train")
+        open_split(tmp_path, "train")
 
 
 @pytest.mark.parametrize(("rows", "slow"), [(None, False), (1, False), (300, True)])

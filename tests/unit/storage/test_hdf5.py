@@ -11,7 +11,7 @@ import pytest
 
 from leakdet.errors import InputError
 from leakdet.storage.hdf5 import open_h5
-from leakdet.storage.opening import open_any_split
+from leakdet.storage.opening import open_split
 
 WRITING = """
 import sys, h5py
@@ -30,7 +30,7 @@ def test_a_reader_works_while_a_writer_has_the_file_open(write_store: Any, plant
     ) as writer:
         assert writer.stdout is not None
         assert writer.stdout.readline() == "open\n"
-        split = open_any_split(store, "train")
+        split = open_split(store, "train")
         assert np.array_equal(split.read(0, 4), planted("leak", 1).mel())
         assert writer.poll() is None
         writer.communicate("")

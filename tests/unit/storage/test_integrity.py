@@ -9,7 +9,7 @@ import pytest
 from leakdet.errors import InputError
 from leakdet.storage.ailh_store import FILES
 from leakdet.storage.integrity import check_contents, check_recordings
-from leakdet.storage.opening import open_any_split
+from leakdet.storage.opening import open_split
 from leakdet.storage.store import StoreSplit
 from leakdet.storage.views import pooled
 
@@ -23,7 +23,7 @@ def test_a_damaged_recording_of_a_fold_is_reported_in_its_own_file(
     name, at = ("train", [0, 2]) if row < 2 else ("val", [0, 4])
     with h5py.File(store / f"{name}.h5", "r+") as file:
         file["mel"][at[row % 2], 0, 0, 0] = 7
-    view = pooled([open_any_split(store, split) for split in ("train", "val")]).take(
+    view = pooled([open_split(store, split) for split in ("train", "val")]).take(
         np.array(picked), "fold"
     )
     with pytest.raises(InputError, match=rf"{name}\.h5: recording 000{row}\.wav is damaged"):
@@ -39,7 +39,7 @@ def ailh_splits(folder: Path, change: dict[str, dict[int, Any]]) -> list[StoreSp
         with h5py.File(folder / file_name, "w") as file:
             file["segments_mel"], file["labels"] = mel, (np.arange(12) % 2).astype(np.int16)
             file.attrs["labels_json"] = json.dumps(["LEAK", "NOLEAK"])
-    return [open_any_split(folder, name) for name in FILES]
+    return [open_split(folder, name) for name in FILES]
 
 
 def test_recordings_that_ailh_never_read_are_all_named(tmp_path: Path) -> None:
@@ -67,4 +67,4 @@ def test_a_silent_recording_of_our_own_is_no_fault(
     write_store: Any, planted: Any, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(planted, "mel", lambda self: np.full((4, 5, 12, 1), -100, np.float16))
-    check_contents(open_any_split(write_store(train=[planted("leak", 1)]), "train"))
+    check_contents(open_split(write_store(train=[planted("leak", 1)]), "train"))

@@ -9,7 +9,7 @@ import pytest
 from leakdet.errors import InputError
 from leakdet.storage.ailh_store import FILES
 from leakdet.storage.integrity import check_contents
-from leakdet.storage.opening import open_any_split
+from leakdet.storage.opening import open_split
 from leakdet.storage.split_overlap import check_no_copies, check_no_overlap
 from leakdet.storage.store import StoreSplit
 from leakdet.storage.views import pooled
@@ -24,7 +24,7 @@ def ailh_splits(folder: Path, change: dict[str, dict[int, Any]]) -> list[StoreSp
         with h5py.File(folder / file_name, "w") as file:
             file["segments_mel"], file["labels"] = mel, (np.arange(12) % 2).astype(np.int16)
             file.attrs["labels_json"] = json.dumps(["LEAK", "NOLEAK"])
-    return [open_any_split(folder, name) for name in FILES]
+    return [open_split(folder, name) for name in FILES]
 
 
 def test_a_mel_in_two_splits_without_hashes_is_found(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_a_group_in_two_splits_is_named_where_the_build_kept_it_together(
     for path in store.glob("*.h5"):
         with h5py.File(path, "r+") as file:
             file.attrs["group_by"] = json.dumps(["site"])
-    splits = [open_any_split(store, name) for name in ("train", "val")]
+    splits = [open_split(store, name) for name in ("train", "val")]
     if shared is None:
         check_no_overlap(splits)
         return

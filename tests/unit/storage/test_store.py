@@ -14,7 +14,7 @@ from leakdet.config import SignalConfig
 from leakdet.errors import InputError, LeakdetError
 from leakdet.storage.hdf5 import PAGE_BYTES
 from leakdet.storage.split_overlap import check_no_overlap
-from leakdet.storage.store import open_split, split_files
+from leakdet.storage.store import open_leakdet_split, split_files
 from leakdet.storage.writer import RecordingRow, SplitWriter
 
 SIGNAL = SignalConfig(2000, 200, 100, 50, 25, n_mels=8, fmin_hz=0.0)
@@ -56,7 +56,7 @@ def write(folder: Path, name: str = "train", numbers: range = range(4), **how: s
 
 @pytest.mark.parametrize("compression", ["none", "gzip", "lzf"])
 def test_what_is_written_is_read(tmp_path: Path, compression: str):
-    split = open_split(write(tmp_path, compression=compression), "train")
+    split = open_leakdet_split(write(tmp_path, compression=compression), "train")
     assert split.recordings == 4
     assert split.windows == sum(LENGTHS)
     assert split.recording_offsets.tolist() == [0, 3, 4, 9, 11]
@@ -79,14 +79,14 @@ def test_mel_begins_at_a_page_of_the_file(tmp_path: Path):
     mel = mel_of(0, windows)
     writer.add(row(0, windows), io.BytesIO(mel.tobytes()), None)
     writer.write(tmp_path / "train.h5", ["LEAK", "NOLEAK"], "LEAK")
-    split = open_split(tmp_path, "train")
+    split = open_leakdet_split(tmp_path, "train")
     assert split.mel.parts[0].offset % PAGE_BYTES == 0
     assert np.array_equal(split.mel.mapped, mel)
 
 
 def test_gather_keeps_order_and_duplicates(tmp_path: Path):
     for compression in ("none", "gzip"):
-        split = open_split(write(tmp_path / compression, compression=compression), "train")
+        split = open_leakdet_split(write(tmp_path / compression, compression=compression), "train")
         index = np.array([5, 3, 3, 0, 10])
         assert np.array_equal(split.mel.gather(index), split.mel.read(0, 11)[index])
 
@@ -96,8 +96,8 @@ def test_shards_are_one_split(tmp_path: Path):
     with pytest.raises(InputError, match="1 of 2 train shards"):
         split_files(tmp_path, "train")
     write(tmp_path, "train-00001-of-00002", range(2, 4))
-    split = open_split(tmp_path, "train")
-    whole = open_split(write(tmp_path / "whole"), "train")
+    split = open_leakdet_split(tmp_path, "train")
+    whole = open_leakdet_split(write(tmp_path / "whole"), "train")
     assert split.recording_ids.tolist() == whole.recording_ids.tolist()
     assert split.recording_offsets.tolist() == whole.recording_offsets.tolist()
     assert np.array_equal(split.mel.read(0, 11), whole.mel.read(0, 11))
@@ -106,7 +106,7 @@ def test_shards_are_one_split(tmp_path: Path):
     assert np.array_equal(split.mel.gather(index), whole.mel.gather(index))
     write(tmp_path)
     with pytest.raises(InputError, match="holds both"):
-        open_split(tmp_path, "train")
+        open_leakdet_split(tmp_path, "train")
 
 
 @pytest.mark.parametrize("without", [0, 1])
@@ -118,7 +118,7 @@ def test_a_group_column_that_one_file_lacks_is_blank_there(tmp_path: Path, witho
             file.attrs["group_by"] = json.dumps(["site"])
             if number == without:
                 del file["group"]
-    split = open_split(tmp_path, "train")
+    split = open_leakdet_split(tmp_path, "train")
     assert split.groups["site"].tolist() == (
         ["", "", "s1", "s1"] if without == 0 else ["s0", "s0", "", ""]
     )
@@ -129,7 +129,7 @@ def test_a_file_without_recordings_has_the_columns_of_its_split(tmp_path: Path):
     SplitWriter(tmp_path, "train", SIGNAL, columns=["site"]).write(
         tmp_path / "train.h5", ["LEAK", "NOLEAK"], "LEAK"
     )
-    assert open_split(tmp_path, "train").groups["site"].tolist() == []
+    assert open_leakdet_split(tmp_path, "train").groups["site"].tolist() == []
 
 
 def test_a_recording_taken_out_again_is_not_written(tmp_path: Path):
@@ -141,7 +141,7 @@ def test_a_recording_taken_out_again_is_not_written(tmp_path: Path):
         writer.add(row(number, windows), mel, sound)
     writer.remove("r1.wav")
     writer.write(tmp_path / "train.h5", ["LEAK", "NOLEAK"], "LEAK")
-    split = open_split(tmp_path, "train")
+    split = open_leakdet_split(tmp_path, "train")
     assert split.recording_ids.tolist() == ["r0.wav", "r2.wav", "r3.wav"]
     assert np.array_equal(split.mel.read(3, 8), mel_of(2, 5))
     with h5py.File(tmp_path / "train.h5") as file:
@@ -153,7 +153,7 @@ def test_a_cut_off_file_is_named(tmp_path: Path):
     path = write(tmp_path) / "train.h5"
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(InputError, match=r"train\.h5.*cut off"):
-        open_split(tmp_path, "train")
+        open_leakdet_split(tmp_path, "train")
 
 
 def _exchange(
@@ -202,7 +202,7 @@ def test_a_faulty_file_is_refused_with_the_way_out(
     with h5py.File(path, "r+") as file:
         change(file)
     with pytest.raises(LeakdetError, match=message) as caught:
-        open_split(tmp_path, "train")
+        open_leakdet_split(tmp_path, "train")
     assert str(path) in str(caught.value)
 
 
@@ -214,12 +214,12 @@ def test_shards_that_lack_what_others_have_are_refused(tmp_path: Path):
     with pytest.raises(
         InputError, match=r"00001-of-00002\.h5: differs from .*00000.* in columns; .*Build the"
     ):
-        open_split(tmp_path, "train")
+        open_leakdet_split(tmp_path, "train")
 
 
 def test_no_such_split(tmp_path: Path):
     with pytest.raises(InputError, match=r"no val\.h5\. Give the folder"):
-        open_split(write(tmp_path), "val")
+        open_leakdet_split(write(tmp_path), "val")
 
 
 def _rows(split: bytes, start: int) -> bytes:
@@ -229,7 +229,7 @@ def _rows(split: bytes, start: int) -> bytes:
 @pytest.mark.parametrize("how", ["fork", "spawn"])
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_other_processes_read_the_same_rows(tmp_path: Path, how: str):
-    split = open_split(write(tmp_path), "train")
+    split = open_leakdet_split(write(tmp_path), "train")
     here = [split.mel.read(n, n + 1).tobytes() for n in range(11)]
     packed = pickle.dumps(split)
     assert len(packed) < 20_000  # where the bytes are, not the bytes

@@ -6,7 +6,7 @@ import pytest
 
 from leakdet.errors import InputError
 from leakdet.storage.hdf5 import open_h5
-from leakdet.storage.opening import open_any_split
+from leakdet.storage.opening import open_split
 from leakdet.storage.store import StoreSplit
 from leakdet.storage.views import SplitView, file_rows, pooled
 
@@ -22,7 +22,7 @@ def bases(write_store: Any, planted: Any) -> list[StoreSplit]:
         planted("leak", 4, groups={"site": "c"}),
     ]
     store = write_store(train=train, val=val)
-    return [open_any_split(store, name) for name in ("train", "val")]
+    return [open_split(store, name) for name in ("train", "val")]
 
 
 def test_a_pool_holds_every_recording_of_every_split(bases: list[StoreSplit]) -> None:

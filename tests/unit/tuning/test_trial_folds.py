@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from leakdet.errors import InputError
-from leakdet.storage.opening import open_any_split
+from leakdet.storage.opening import open_split
 from leakdet.tuning.trial_folds import trial_folds
 
 
@@ -14,7 +14,7 @@ def test_every_recording_of_train_and_val_validates_once_and_sites_stay_whole(
     demo_store: Path,
 ) -> None:
     folds = trial_folds(demo_store, 3, seed=0)
-    known = [open_any_split(demo_store, name).recording_ids for name in ("train", "val")]
+    known = [open_split(demo_store, name).recording_ids for name in ("train", "val")]
     validated = np.concatenate([val.recording_ids for _, val in folds])
     assert sorted(validated) == sorted(np.concatenate(known))
     for train, val in folds:
