@@ -202,6 +202,7 @@ class Planted:
     groups: dict[str, str] = field(default_factory=dict)
     name: str | None = None
     content: str | None = None
+    live: np.ndarray | None = None  # of each window
 
     def mel(self) -> np.ndarray:
         rng = np.random.default_rng(self.seed)
@@ -231,6 +232,7 @@ class Planted:
             flags=(),
             windows=self.windows,
             mel_crc32=0,
+            live=self.live,
         )
 
 

@@ -68,6 +68,7 @@ def evaluated(
     from leakdet.evaluation.metrics_json import metrics_content, split_metrics
     from leakdet.evaluation.split_scores import apply_rule, score_split
     from leakdet.storage.opening import open_split, split_names
+    from leakdet.storage.views import no_sound_sentence
 
     stored, rule = open_split(store, split), detector.mel_detector.rule
     judged, met = judged_apart(detector.mel_detector, stored, leak)
@@ -84,8 +85,11 @@ def evaluated(
     groups = known.groups_met(judged.groups) if known else {}
     for sentence in [*met_sentences(met), *group_sentences(groups)]:
         LOG.info(f"trained  {sentence}")
+    if silent := no_sound_sentence(stored):
+        LOG.info(f"left out {silent}")
     provenance = {"model": str(detector.path), "store": str(store.absolute()), "audit": audited}
-    more = {"met_in_training": met, "groups_met": groups, **provenance}
+    more = {"met_in_training": met, "groups_met": groups, "without_sound": stored.without_sound}
+    more |= provenance
     return Evaluation(recordings, metrics_content(tables, rule, columns, **more))
 
 

@@ -3,8 +3,12 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from leakdet.building.build_summary import notes
+from leakdet.building.builder import build_store
+from leakdet.config import BuildConfig
 from leakdet.errors import InputError
 from leakdet.evaluation_run import compared, evaluate_model, evaluated, write_evaluations
 from leakdet.scoring.audio_detector import Detector, load_detector
@@ -85,3 +89,35 @@ def test_what_is_missing_is_named(example_files, detector: Detector, tmp_path: P
     for store, split, message in cases:
         with pytest.raises(InputError, match=message):
             evaluate_model(detector, store, split)
+
+
+def test_a_store_and_its_sounds_give_the_same_probabilities_where_some_is_dead(
+    example_files, detector: Detector, write_sound, messages, tmp_path: Path
+) -> None:
+    signal = detector.mel_detector.signal
+    assert signal is not None
+    noise = np.random.default_rng(0).normal(0, 0.1, 8000)
+    half = np.concatenate([noise, np.zeros(8000)])
+    sounds = {"whole": noise, "half": half, "stuck": np.full(8000, 0.3)}
+    for split in ("train", "test"):
+        for number, label in enumerate(("leak", "other")):
+            for name, sound in sounds.items():
+                louder = sound * (1 + number / 4 + (split == "test") / 8)
+                write_sound(f"sounds/{split}/{label}/{name}.wav", rate_hz=4000, samples=louder)
+    built = build_store(
+        BuildConfig(source=f"{tmp_path}/sounds", out=f"{tmp_path}/store", signal=signal)
+    )
+    assert built.dead_windows > 0
+    assert any("neither trained on nor scored" in note for note in notes(built))
+    evaluation = evaluated(detector, tmp_path / "store", "test")
+    scored = dict(zip(evaluation.recordings.recording_id, evaluation.recordings.score, strict=True))
+    verdicts = {name: detector.predict(tmp_path / "sounds" / name) for name in scored}
+    assert len(scored) == 4
+    for name, verdict in verdicts.items():
+        assert verdict.leak_prob == pytest.approx(scored[name], abs=1e-6)
+    left_out = evaluation.metrics["without_sound"]
+    assert len(left_out) == 2
+    assert {detector.predict(tmp_path / "sounds" / name).decision for name in left_out} == {
+        "undecided"
+    }
+    assert "2 recordings hold no sound (test)" in messages.text

@@ -24,6 +24,7 @@ class BuildReport:
     rows: list[dict[str, Any]] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
+    dead_windows: int = 0  # stored, but neither trained on nor scored
     surrogates: int = 0  # in a file of their own, not among the rows
 
 
@@ -37,6 +38,7 @@ def write_splits(
     """Write each split's HDF5 file and add its rows to the report."""
     for name, writer in writers.items():
         report.rows += [_csv_row(name, row) for row in writer.rows]
+        report.dead_windows += sum(int((~r.live).sum()) for r in writer.rows if r.live is not None)
         path = folder / f"{name}{suffix}.h5"
         writer.write(path, report.label_names, report.leak_label, config.compression)
 
@@ -50,8 +52,9 @@ def write_report(folder: Path, settings: Mapping[str, Any], report: BuildReport)
 def _csv_row(split: str, row: RecordingRow) -> dict[str, Any]:
     values = asdict(row)
     groups = values.pop("groups")
-    for name in ("mel_crc32", "surrogate_of"):
+    for name in ("mel_crc32", "surrogate_of", "live"):
         values.pop(name)
+    values["live_windows"] = "" if row.live is None else int(row.live.sum())
     head = {
         "recording_id": values.pop("recording_id"),
         "split": split,

@@ -33,6 +33,11 @@ def notes(report: BuildReport) -> Iterator[str]:
     flags = Counter(flag for row in report.rows for flag in row["flags"].split(",") if flag)
     if flags:
         yield "flags: " + ", ".join(f"{count} {flag}" for flag, count in flags.most_common())
+    if report.dead_windows:
+        yield (
+            f"{report.dead_windows} windows hold no sound (silent, stuck or dropouts): they are "
+            "neither trained on nor scored"
+        )
     if report.surrogates:
         yield f"surrogates of the leaks in train, used in training only: {report.surrogates}"
     yield from report.remarks

@@ -7,6 +7,7 @@ from tempfile import SpooledTemporaryFile
 from typing import IO, cast
 
 import numpy as np
+from jaxtyping import Bool
 
 from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.surrogates import SurrogateTransform
@@ -51,11 +52,11 @@ class Extractor:
         sound = self._spool() if self.waveform != "none" else None
         name = recording.recording_id if recording.surrogate_of else None
         stream = mel_stream(recording.path, self.log_mel, surrogate=name)
-        windows = written_until = 0
+        live, written_until = [], 0
         try:
             for block in stream:
                 mel.write(block.mel.numpy().data.cast("B"))
-                windows += len(block.mel)
+                live.append(block.live)
                 if sound is not None:
                     fresh = block.chunk.sound[max(0, written_until - block.chunk.start_sample) :]
                     sound.write(_as_stored(fresh, self.waveform))
@@ -65,12 +66,14 @@ class Extractor:
             if sound is not None:
                 sound.close()
             return LeftOut(recording.recording_id, str(error))
-        return ExtractedRecording(self._row(recording, stream, windows), mel, sound)
+        return ExtractedRecording(self._row(recording, stream, np.concatenate(live)), mel, sound)
 
     def _spool(self) -> IO[bytes]:
         return cast(IO[bytes], SpooledTemporaryFile(max_size=SPOOL_BYTES, dir=str(self.folder)))
 
-    def _row(self, recording: SourceRecording, stream: MelStream, windows: int) -> RecordingRow:
+    def _row(
+        self, recording: SourceRecording, stream: MelStream, live: Bool[np.ndarray, " W"]
+    ) -> RecordingRow:
         facts = stream.facts
         path = recording.path.absolute()
         # the demo's audio is published together with the store
@@ -93,11 +96,12 @@ class Extractor:
             dc_offset=facts.dc_offset,
             clipped_fraction=facts.clipped_fraction,
             flags=flags,
-            windows=windows,
+            windows=len(live),
             mel_crc32=0,
             mains_hum_50_db=facts.mains_hum_db[0],
             mains_hum_60_db=facts.mains_hum_db[1],
             surrogate_of=recording.surrogate_of,
+            live=live,
         )
 
 

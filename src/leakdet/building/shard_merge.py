@@ -92,6 +92,9 @@ def _report(out: Path, parts: Sequence[_Shard]) -> BuildReport:
     signal = SignalConfig.from_dict(first.build["signal"], str(first.folder / "build.json"))
     report = BuildReport(out, signal, first.build["label_names"], first.build["leak_label"])
     report.rows = [row for part in parts for row in part.rows]
+    report.dead_windows = sum(
+        row["windows"] - int(row["live_windows"]) for row in report.rows if row.get("live_windows")
+    )
     report.surrogates = sum(part.build.get("surrogates", 0) for part in parts)
     report.left_out = [LeftOut(**item) for item in _distinct(parts, "left_out")]
     report.remarks = _distinct(parts, "remarks")

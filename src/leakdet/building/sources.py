@@ -17,8 +17,8 @@ _SPLIT_NAMES = {
 # AILH's file names are sensor~recording~timestamp~gain.wav
 _AILH_NAME = ("sensor", "recording", "timestamp", "gain_db")
 RESERVED_COLUMNS = frozenset(
-    "recording_id path split label weight windows duration_s source_rate_hz rms_dbfs dc_offset "
-    "clipped_fraction flags content_sha256 mel_crc32 mains_hum_50_db mains_hum_60_db "
+    "recording_id path split label weight windows live_windows duration_s source_rate_hz rms_dbfs "
+    "dc_offset clipped_fraction flags content_sha256 mel_crc32 mains_hum_50_db mains_hum_60_db "
     "surrogate_of".split()
 )
 

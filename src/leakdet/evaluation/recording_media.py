@@ -33,15 +33,16 @@ def window_starts_s(
     signal = split.signal
     if signal is None:
         return None
-    starts = []
-    counts = split.windows_per_recording.tolist()
-    for count, duration_s in zip(counts, durations_s.tolist(), strict=True):
+    starts = [np.empty(0, np.int64)]
+    numbers = np.split(split.window_numbers, split.recording_offsets[1:-1])
+    counts = split.stored_windows.tolist()
+    for number, count, duration_s in zip(numbers, counts, durations_s.tolist(), strict=True):
         samples = np.arange(count) * signal.window_hop_samples
         if np.isfinite(duration_s):
             exact = window_starts(round(duration_s * signal.sample_rate_hz), signal)
             samples = exact if len(exact) == count else samples
-        starts.append(samples / signal.sample_rate_hz)
-    return np.concatenate([np.empty(0), *starts]).astype(np.float32)
+        starts.append(samples[number])
+    return np.asarray(np.concatenate(starts) / signal.sample_rate_hz, np.float32)
 
 
 class StoreMedia:

@@ -44,6 +44,9 @@ def check_layout(path: Path, file: h5py.File) -> None:
     _require(path, labels, labels.dtype.kind in "iu", "whole numbers [recordings]")
     names_ok = h5py.check_string_dtype(file["recording_id"].dtype) is not None
     _require(path, file["recording_id"], names_ok, "texts [recordings]")
+    if "live" in file:
+        live_ok = file["live"].dtype == bool and file["live"].shape == mel.shape[:1]
+        _require(path, file["live"], live_ok, f"bool [{mel.shape[0]}], one value for each window")
     for name, column in _columns(file):
         if column.shape != (len(offsets) - 1,):
             raise InputError(

@@ -147,13 +147,13 @@ class MelArray:
     def __init__(self, parts: list[MelPart]) -> None:
         self.parts = parts
         counts = [part.shape[0] for part in parts]
-        self._starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        self.starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
         """[W, S, M, T]."""
         segments, mels, frames = self.parts[0].shape[1:]
-        return int(self._starts[-1]), segments, mels, frames
+        return int(self.starts[-1]), segments, mels, frames
 
     @property
     def nbytes(self) -> int:
@@ -187,7 +187,7 @@ class MelArray:
         """Windows [start, stop), in new memory or in `out`."""
         if out is None:
             out = page_aligned((stop - start, *self.shape[1:]))
-        for part, low in zip(self.parts, self._starts[:-1].tolist(), strict=True):
+        for part, low in zip(self.parts, self.starts[:-1].tolist(), strict=True):
             first, last = max(start, low), min(stop, low + part.shape[0])
             if first < last:
                 part.read_into(first - low, out[first - start : last - start])
@@ -199,11 +199,11 @@ class MelArray:
         """Windows in the order of `index`, duplicates allowed, in new memory or in `out`."""
         if out is None:
             out = np.empty((len(index), *self.shape[1:]), np.float16)
-        part_of = np.searchsorted(self._starts, index, side="right") - 1
+        part_of = np.searchsorted(self.starts, index, side="right") - 1
         step = max(1, GATHER_BYTES // self.window_bytes)
         for number, part in enumerate(self.parts):
             rows = np.flatnonzero(part_of == number)
             for at in range(0, len(rows), step):
                 some = rows[at : at + step]
-                out[some] = part.gather(index[some] - self._starts[number])
+                out[some] = part.gather(index[some] - self.starts[number])
         return out

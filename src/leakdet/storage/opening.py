@@ -7,12 +7,17 @@ from leakdet.errors import InputError
 from leakdet.storage.ailh_store import FILES, is_ailh, open_ailh_split
 from leakdet.storage.store import SPLITS, StoreSplit, open_leakdet_split, split_files
 from leakdet.storage.store_folder import require_store
+from leakdet.storage.views import with_sound
 
 SURROGATES = "surrogates"
 
 
 def open_split(store: Path, name: str) -> StoreSplit:
-    """Open a split. Raises `InputError` where the store or split is missing or damaged."""
+    """Open a split, without dead windows and without recordings that have no others.
+
+    Raises:
+        InputError: the store or split is missing or damaged, or no recording holds sound.
+    """
     require_store(store)
     names = split_names(store)
     if name not in names:
@@ -20,7 +25,9 @@ def open_split(store: Path, name: str) -> StoreSplit:
             f"{store}: there is no {name} split; it has {', '.join(names) or 'none'}. Build the "
             f"store with a share for {name} in split.ratios, or with a split column."
         )
-    return open_ailh_split(store, name) if is_ailh(store) else open_leakdet_split(store, name)
+    if is_ailh(store):
+        return open_ailh_split(store, name)
+    return with_sound(open_leakdet_split(store, name))
 
 
 def split_names(store: Path) -> list[str]:
@@ -42,5 +49,5 @@ def with_surrogates(train: StoreSplit, store: Path) -> tuple[StoreSplit, int]:
     files = split_files(store, SURROGATES)
     if not files:
         return train, 0
-    both = open_leakdet_split(store, "train", [*train.files, *files])
+    both = with_sound(open_leakdet_split(store, "train", [*train.files, *files]))
     return both, both.recordings - train.recordings

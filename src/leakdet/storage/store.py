@@ -1,18 +1,19 @@
 """A split of a store: HDF5 files of log-mel, one or more per split. `SplitWriter` writes them.
 
 Layout (schema_version 1): `mel` [W, S, M, T] float16 has the windows of all recordings in order,
-`recording_offsets` [R + 1] their bounds; all else has one row per recording. Mel is memory-mapped
-where it is contiguous, so that opening a split reads next to nothing.
+`recording_offsets` [R + 1] their bounds; `live` [W] bool, which older stores lack, says which
+windows hold sound; all else has one row per recording. Mel is memory-mapped where it is contiguous,
+so that opening a split reads next to nothing.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 import h5py
 import numpy as np
-from jaxtyping import Float16, Int64, Shaped
+from jaxtyping import Bool, Float16, Int, Int64, Shaped
 
 from leakdet.config import SignalConfig
 from leakdet.errors import InputError
@@ -25,7 +26,7 @@ SPLITS = ("train", "val", "test")
 GROUP = "group/"  # before the name of a group column: its data set
 
 
-def offsets_of(counts: Sequence[int]) -> Int64[np.ndarray, " offsets"]:
+def offsets_of(counts: Sequence[int] | Int[np.ndarray, " R"]) -> Int64[np.ndarray, " offsets"]:
     """Bounds [R + 1] of consecutive pieces of these R sizes."""
     return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]).astype(np.int64)
 
@@ -43,6 +44,7 @@ class StoreSplit:
     leak_label: str | None
     signal: SignalConfig | None
     signal_unknown: str | None = None  # why `signal` is None
+    without_sound: list[str] = field(default_factory=list)  # recordings left out: no live window
 
     @property
     def recordings(self) -> int:
@@ -55,6 +57,31 @@ class StoreSplit:
     @property
     def windows_per_recording(self) -> Int64[np.ndarray, " R"]:
         return np.diff(self.recording_offsets)
+
+    @property
+    def stored_windows(self) -> Int64[np.ndarray, " R"]:
+        """Windows that the store has of each recording, dead ones too."""
+        return self.windows_per_recording
+
+    @property
+    def window_numbers(self) -> Int64[np.ndarray, " W"]:
+        """Place of each window among the stored windows of its recording, from 0."""
+        starts = np.repeat(self.recording_offsets[:-1], self.windows_per_recording)
+        return np.asarray(np.arange(self.windows) - starts)
+
+    def read_stored(self, row: int) -> Float16[np.ndarray, "W S M T"]:
+        """All stored windows of a recording, dead ones too."""
+        return self.mel.read(*self.recording_offsets[row : row + 2].tolist())
+
+    @cached_property
+    def live(self) -> Bool[np.ndarray, " W"] | None:
+        """Which windows hold sound; None where no file of the split says it."""
+        masks, known = [], False
+        for path, count in zip(self.files, np.diff(self.mel.starts).tolist(), strict=True):
+            with open_h5(path) as file:
+                known |= "live" in file
+                masks.append(file["live"][...] if "live" in file else np.ones(count, bool))
+        return np.concatenate(masks) if known else None
 
     def read(
         self, start: int, stop: int, out: Float16[np.ndarray, "W S M T"] | None = None

@@ -1,6 +1,7 @@
 """Views: recordings picked from the splits of a store, as a split of their own, such as a fold.
 
-A view holds row numbers; its mel is gathered from the store's files when it is read.
+A view holds row numbers; its mel is gathered from the store's files when it is read. It has live
+windows only, and no recording without one.
 """
 
 from collections.abc import Sequence
@@ -9,9 +10,9 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Bool, Int, Int64
 
-from leakdet.errors import InputError
+from leakdet.errors import InputError, first_few
 from leakdet.storage.hdf5 import open_h5
 from leakdet.storage.mel_array import MelArray
 from leakdet.storage.store import StoreSplit, offsets_of
@@ -22,11 +23,11 @@ class PickedMel(MelArray):
 
     def __init__(self, base: MelArray, windows: Int[np.ndarray, " W"]) -> None:
         super().__init__(base.parts)
-        self._windows = windows
+        self.windows = windows  # counted over all windows of `base`
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
-        return len(self._windows), *super().shape[1:]
+        return len(self.windows), *super().shape[1:]
 
     @property
     def mapped(self) -> np.ndarray | None:
@@ -35,19 +36,38 @@ class PickedMel(MelArray):
 
     def read(self, start: int, stop: int, out: np.ndarray | None = None) -> np.ndarray:
         """Picked windows [start, stop) in memory of their own, or in `out`."""
-        return super().gather(self._windows[start:stop], out)
+        return super().gather(self.windows[start:stop], out)
 
     def gather(self, index: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         """Picked windows `index` [N], any order, duplicates allowed."""
-        return super().gather(self._windows[index], out)
+        return super().gather(self.windows[index], out)
 
 
 @dataclass
 class SplitView(StoreSplit):
     """Recordings `picked` [R] of `bases`, counted over all of them, as one split."""
 
+    mel: PickedMel
     bases: list[StoreSplit] = field(default_factory=list)
     picked: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+
+    @property
+    def stored_windows(self) -> np.ndarray:
+        return np.diff(_offsets(self.bases))[self.picked]
+
+    @property
+    def window_numbers(self) -> np.ndarray:
+        first = np.repeat(_offsets(self.bases)[self.picked], self.windows_per_recording)
+        return np.asarray(self.mel.windows - first)
+
+    def read_stored(self, row: int) -> np.ndarray:
+        first = int(self.picked[row])
+        start, stop = _offsets(self.bases)[first : first + 2].tolist()
+        return MelArray(self.mel.parts).read(start, stop)
+
+    @property
+    def live(self) -> None:
+        """Nothing to leave out: all windows of a view are live, as far as its store knows."""
 
     def take(self, recordings: Int[np.ndarray, " N"], name: str) -> "SplitView":
         """Recordings `recordings` of this view, in that order, as a view called `name`."""
@@ -105,7 +125,62 @@ def pooled(splits: Sequence[StoreSplit]) -> SplitView:
                     "be "
                     "pooled, the splits of a store must agree. Build them together."
                 )
-    return _view("all", list(splits), np.arange(sum(split.recordings for split in splits)))
+    bases, picked = _bases_of(splits)
+    label_id = np.concatenate([split.label_id for split in splits])
+    has_sound = np.concatenate([_has_sound(base) for base in bases])[picked]
+    without = [name for split in splits for name in split.without_sound]
+    if not has_sound.all():
+        names = np.concatenate([split.recording_ids for split in splits])
+        without += names[~has_sound].tolist()
+    if not has_sound.any():
+        raise InputError(
+            f"{first.files[0]}: no recording of it holds sound: all are silent, stuck or broken "
+            "off throughout. See that the right files were built into the store."
+        )
+    return replace(
+        _view("all", bases, picked[has_sound]),
+        label_id=label_id[has_sound],
+        without_sound=without,
+    )
+
+
+def with_sound(split: StoreSplit) -> StoreSplit:
+    """The split without dead windows, and without recordings that have no others."""
+    if split.live is None or split.live.all():
+        return split
+    view = pooled([split])
+    return replace(view, name=split.name)
+
+
+def no_sound_sentence(split: StoreSplit) -> str:
+    """Which recordings were left out because they hold no sound; "" where none was."""
+    count = len(split.without_sound)
+    if not count:
+        return ""
+    what = "recording holds" if count == 1 else "recordings hold"
+    return (
+        f"{count} {what} no sound ({split.name}) and can be neither trained on nor judged: "
+        f"{first_few(split.without_sound)}"
+    )
+
+
+def _bases_of(splits: Sequence[StoreSplit]) -> tuple[list[StoreSplit], Int[np.ndarray, " R"]]:
+    """The splits, in place of a view those that it picks from, and the recordings picked."""
+    bases: list[StoreSplit] = []
+    picked = []
+    for split in splits:
+        first = sum(base.recordings for base in bases)
+        is_view = isinstance(split, SplitView)
+        picked.append(first + (split.picked if is_view else np.arange(split.recordings)))
+        bases += split.bases if is_view else [split]
+    return bases, np.concatenate(picked)
+
+
+def _has_sound(split: StoreSplit) -> Bool[np.ndarray, " R"]:
+    """Which recordings have a live window."""
+    if split.live is None or not split.recordings:
+        return np.ones(split.recordings, bool)
+    return np.asarray(np.logical_or.reduceat(split.live, split.recording_offsets[:-1]))
 
 
 def _plain(value: object) -> object:
@@ -126,18 +201,28 @@ def file_rows(split: StoreSplit) -> list[tuple[Path, int]]:
     return places
 
 
+def _offsets(bases: Sequence[StoreSplit]) -> Int64[np.ndarray, " offsets"]:
+    """Bounds of the recordings of all `bases` among all of their windows."""
+    return offsets_of(np.concatenate([base.windows_per_recording for base in bases]))
+
+
 def _view(name: str, bases: list[StoreSplit], picked: np.ndarray) -> SplitView:
-    first = bases[0]
-    mel = MelArray([part for base in bases for part in base.mel.parts])
-    offsets = offsets_of([int(count) for base in bases for count in base.windows_per_recording])
-    label_id = np.concatenate([base.label_id for base in bases])
-    spans = [np.arange(offsets[row], offsets[row + 1]) for row in picked.tolist()]
+    """The live windows of these recordings; each must have one."""
+    first, offsets = bases[0], _offsets(bases)
+    counts = np.diff(offsets)[picked]
+    row = np.repeat(np.arange(len(picked)), counts)
+    # from the start of each recording on
+    windows = np.arange(len(row)) + (offsets[picked] - offsets_of(counts)[:-1])[row]
+    if any(base.live is not None for base in bases):
+        masks = [np.ones(base.windows, bool) if base.live is None else base.live for base in bases]
+        live = np.concatenate(masks)[windows]
+        windows, counts = windows[live], np.bincount(row[live], minlength=len(picked))
     return SplitView(
         name=name,
         files=[file for base in bases for file in base.files],
-        mel=PickedMel(mel, np.concatenate([np.empty(0, np.int64), *spans])),
-        recording_offsets=offsets_of([len(span) for span in spans]),
-        label_id=label_id[picked],
+        mel=PickedMel(MelArray([part for base in bases for part in base.mel.parts]), windows),
+        recording_offsets=offsets_of(counts),
+        label_id=np.concatenate([base.label_id for base in bases])[picked],
         label_names=first.label_names,
         leak_label=first.leak_label,
         signal=first.signal,

@@ -11,6 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import h5py
 import numpy as np
+from jaxtyping import Bool
 
 import leakdet
 from leakdet.config import SignalConfig
@@ -50,6 +51,7 @@ class RecordingRow:
     mains_hum_50_db: float = math.nan  # NaN: not measured
     mains_hum_60_db: float = math.nan
     surrogate_of: str = ""  # recording_id of the recording that a surrogate was made from
+    live: Bool[np.ndarray, " W"] | None = None  # which windows hold sound; None: unknown
 
 
 # name, dtype: per-recording data sets that are plain copies of a RecordingRow field
@@ -145,6 +147,9 @@ class SplitWriter:
             file.create_dataset(
                 "recording_offsets", data=offsets_of([row.windows for row in self.rows])
             )
+            live = [row.live for row in self.rows if row.live is not None]
+            if live and len(live) == len(self.rows):
+                file.create_dataset("live", data=np.concatenate(live))
             self._mel.write_to(file, "mel", compression)
             if self.waveform != "none":
                 file.create_dataset(

@@ -7,6 +7,7 @@ import torch
 
 from leakdet.config import TrainConfig, TrainerFlags
 from leakdet.detection.losses import class_weights, effective_balance
+from leakdet.storage.views import no_sound_sentence
 from leakdet.training.datamodule import LeakDataModule
 
 SAME = 0.005  # shares that differ by less are printed alike
@@ -89,6 +90,7 @@ def _notes(config: TrainConfig, data: LeakDataModule) -> list[str]:
             f"{train.signal_unknown}: the model will score stores like this one, but no audio"
         )
     notes += [slow for split in (train, val) if (slow := split.mel.slow_chunks)]
+    notes += [line for split in data.splits.all if (line := no_sound_sentence(split))]
     if not train.groups:
         notes.append(
             "the store names no sites or sensors, so whether splits share them cannot be checked"

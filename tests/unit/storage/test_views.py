@@ -6,8 +6,9 @@ import pytest
 
 from leakdet.errors import InputError
 from leakdet.storage.hdf5 import open_h5
+from leakdet.storage.integrity import check_contents
 from leakdet.storage.opening import open_split
-from leakdet.storage.store import StoreSplit
+from leakdet.storage.store import StoreSplit, open_leakdet_split
 from leakdet.storage.views import SplitView, file_rows, pooled
 
 
@@ -78,3 +79,51 @@ def test_splits_that_disagree_are_not_pooled(bases: list[StoreSplit], tmp_path: 
         InputError, match=r"val\.h5: its label_names differs from that of train\.h5"
     ):
         pooled(bases)
+
+
+def test_dead_windows_are_left_out_and_recordings_of_nothing_else_named(
+    write_store: Any, planted: Any
+) -> None:
+    alive = np.array([True, False, True])
+    store = write_store(
+        train=[
+            planted("leak", 1, windows=3, live=alive),
+            planted("other", 2, windows=2, live=np.zeros(2, bool)),
+            planted("other", 3, windows=2, live=np.ones(2, bool)),
+        ],
+        val=[planted("leak", 4), planted("other", 5)],
+    )
+    stored, split = open_leakdet_split(store, "train"), open_split(store, "train")
+    assert stored.live is not None
+    assert stored.live.tolist() == [True, False, True, False, False, True, True]
+    assert split.recording_ids.tolist() == ["0000.wav", "0002.wav"]
+    assert split.without_sound == ["0001.wav"]
+    assert split.windows_per_recording.tolist() == [2, 2]
+    assert split.stored_windows.tolist() == [3, 2]
+    assert split.window_numbers.tolist() == [0, 2, 0, 1]
+    assert (split.read(0, 4) == stored.read(0, 7)[[0, 2, 5, 6]]).all()
+    assert (split.read_stored(1) == stored.read(5, 7)).all()
+    check_contents(split)
+    val = open_split(store, "val")
+    assert val.live is None  # an older store does not say it: all windows count
+    assert val.windows == 8
+    both = pooled([val, split])
+    assert both.recording_ids.tolist() == ["0003.wav", "0004.wav", "0000.wav", "0002.wav"]
+    assert both.without_sound == ["0001.wav"]
+    again = both.take(np.array([3, 2]), "fold")
+    assert (again.read(0, 4) == split.read(0, 4)[[2, 3, 0, 1]]).all()
+    assert again.window_numbers.tolist() == [0, 1, 0, 2]
+
+
+def test_a_pool_of_views_holds_what_they_pick(bases: list[StoreSplit]) -> None:
+    view = pooled(bases).take(np.array([3, 1]), "some")
+    both = pooled([bases[1], view])
+    assert both.recording_ids.tolist() == ["0002.wav", "0003.wav", "0003.wav", "0001.wav"]
+    expected = np.concatenate([bases[1].read(0, 6), view.read(0, 9)])
+    assert (both.read(0, both.windows) == expected).all()
+
+
+def test_a_split_of_silence_is_refused(write_store: Any, planted: Any) -> None:
+    store = write_store(train=[planted("leak", 1, windows=2, live=np.zeros(2, bool))])
+    with pytest.raises(InputError, match="no recording of it holds sound"):
+        open_split(store, "train")
