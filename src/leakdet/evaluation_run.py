@@ -88,8 +88,8 @@ def evaluated(
     if silent := no_sound_sentence(stored):
         LOG.info(f"left out {silent}")
     provenance = {"model": str(detector.path), "store": str(store.absolute()), "audit": audited}
-    more = {"met_in_training": met, "groups_met": groups, "without_sound": stored.without_sound}
-    more |= provenance
+    left_out = {"without_sound": stored.without_sound}
+    more = {"met_in_training": met, "groups_met": groups, **left_out, **provenance}
     return Evaluation(recordings, metrics_content(tables, rule, columns, **more))
 
 

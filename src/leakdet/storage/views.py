@@ -53,7 +53,7 @@ class SplitView(StoreSplit):
 
     @property
     def stored_windows(self) -> np.ndarray:
-        return np.diff(_offsets(self.bases))[self.picked]
+        return np.asarray(np.diff(_offsets(self.bases))[self.picked])
 
     @property
     def window_numbers(self) -> np.ndarray:
@@ -170,9 +170,12 @@ def _bases_of(splits: Sequence[StoreSplit]) -> tuple[list[StoreSplit], Int[np.nd
     picked = []
     for split in splits:
         first = sum(base.recordings for base in bases)
-        is_view = isinstance(split, SplitView)
-        picked.append(first + (split.picked if is_view else np.arange(split.recordings)))
-        bases += split.bases if is_view else [split]
+        if isinstance(split, SplitView):
+            bases += split.bases
+            picked.append(first + split.picked)
+        else:
+            bases.append(split)
+            picked.append(first + np.arange(split.recordings))
     return bases, np.concatenate(picked)
 
 
