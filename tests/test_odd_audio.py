@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from leakdet.acoustics.audio import AUDIO_SUFFIXES
+from leakdet.acoustics.audio_listing import AUDIO_SUFFIXES
 
 ROOT = Path(__file__).parents[1]
 

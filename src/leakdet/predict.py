@@ -44,27 +44,26 @@ def predict(arguments: argparse.Namespace) -> int:
         raise InputError("--windows with csv needs --out, since it writes a second file beside it.")
     from leakdet._progress import ProgressCounter
     from leakdet.scoring.audio_detector import load_detector
-    from leakdet.scoring.file_list import checked_files, named_files
+    from leakdet.scoring.file_list import check_files, list_files
     from leakdet.scoring.row_writers import verdict_writer
     from leakdet.scoring.summary import VerdictCounts, model_text
 
-    total, barren = checked_files(arguments.paths, arguments.model, arguments.out)
+    listed = list_files(arguments.paths)
+    check_files(listed.files, arguments.model, arguments.out)
     detector = load_detector(arguments.model, arguments.device, arguments.trust_network)
-    verdicts = detector.predict_each(named_files(arguments.paths), arguments.workers)
+    verdicts = detector.predict_each(listed.files, arguments.workers)
     print(model_text(detector.mel_detector), file=sys.stderr)
     counts = VerdictCounts()
     with (
         verdict_writer(arguments.out, arguments.format, arguments.windows) as write,
-        ProgressCounter("scoring", total, "files") as progress,
+        ProgressCounter("scoring", len(listed.files), "files") as progress,
     ):
         for verdict in verdicts:
             write(verdict)
             progress.step()
             counts.add(verdict)
-    print(
-        counts, *(f"left out {name}: no audio there" for name in barren), sep="\n", file=sys.stderr
-    )
-    return PARTLY if counts.failed or barren else DONE
+    print(counts, *listed.sentences(), sep="\n", file=sys.stderr)
+    return DONE if listed.complete and not counts.failed else PARTLY
 
 
 def main(argv: Sequence[str] | None = None) -> int:

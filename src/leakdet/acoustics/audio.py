@@ -17,9 +17,6 @@ from leakdet.acoustics.sound_file import SoundFile
 from leakdet.config import SignalConfig
 from leakdet.errors import InputError
 
-AUDIO_SUFFIXES = frozenset(
-    ".wav .wave .flac .ogg .oga .opus .mp3 .aif .aiff .aifc .au .snd .caf .w64 .rf64 .bwf".split()
-)
 BLOCK_S = PIECE_S  # decoded at a time; bounds the memory of a recording of any length
 FULL_SCALE = 0.999  # sample points at least this large count as clipped
 CLIPPED_FRACTION = 1e-3  # more than this share of clipped sample points flags the recording
@@ -57,11 +54,6 @@ class WaveformFacts:
         return self.clipped_samples / max(1, self.source_frames)
 
 
-def is_audio_name(path: Path) -> bool:
-    """Whether the suffix is one that libsndfile reads."""
-    return path.suffix.lower() in AUDIO_SUFFIXES
-
-
 def read_rate_hz(path: Path) -> int:
     """Sample rate from the file's header. Raises `InputError` if it is not an audio file."""
     with SoundFile(path) as file:
@@ -72,9 +64,8 @@ class SoundStream:
     """One pass over a recording: iterate for blocks of sound, then read `facts`.
 
     Blocks are float32 [sample points] at `signal.sample_rate_hz`: made mono as `signal.channels`
-    says, resampled by soxr
-    with its anti-alias filter, and high-passed if the settings ask for it. Values beyond ±1 in
-    float files are kept and flagged `over_full_scale`.
+    says, resampled by soxr with its anti-alias filter, and high-passed if the settings ask for it.
+    Values beyond ±1 in float files are kept and flagged `over_full_scale`.
 
     Raises:
         InputError: the file cannot be opened or decoded, or holds NaN or infinite values.

@@ -14,7 +14,8 @@ from leakdet.building.duplicates import DuplicateFilter
 from leakdet.building.extraction import Extractor
 from leakdet.building.header_scan import scan_headers
 from leakdet.building.mel_verification import verify_mel
-from leakdet.building.sources import LeftOut, Source, SourceRecording, read_source
+from leakdet.building.source_listing import read_source
+from leakdet.building.sources import LeftOut, Source, SourceRecording
 from leakdet.building.splits import assign_splits, check_both_classes
 from leakdet.building.surrogate_split import write_surrogates
 from leakdet.config import BuildConfig, DemoConfig
@@ -37,6 +38,7 @@ def build_store(config: BuildConfig) -> BuildReport:
         folder = stack.enter_context(staged_folder(out))
         report = BuildReport(out, config.signal)
         source = _read_source(config, folder)
+        report.remarks += source.remarks
         if config.source == "demo" and not config.split.group_by:
             config = replace(config, split=replace(config.split, group_by=["site"]))
             report.remarks.append("The demo is split by site (split.group_by=[site]).")

@@ -1,15 +1,17 @@
 """Reads the headers of all source files: which are audio, and up to which frequency."""
 
-from collections import Counter
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from leakdet._parallel import in_order
 from leakdet._progress import ProgressCounter
 from leakdet.acoustics.audio import read_rate_hz
+from leakdet.acoustics.mel import mel_filterbank
 from leakdet.building.sources import LeftOut, Source, SourceRecording
 from leakdet.config import BuildConfig, SignalConfig
-from leakdet.errors import InputError
+from leakdet.errors import InputError, SettingsError, first_few
 
 
 @dataclass
@@ -27,9 +29,10 @@ def scan_headers(source: Source, config: BuildConfig) -> HeaderScan:
 
     Raises:
         InputError: no file is readable audio.
+        SettingsError: every sample rate is too low for the mel bands.
     """
     scan = HeaderScan(config.signal, list(source.left_out))
-    rates: Counter[int] = Counter()
+    of_rate: defaultdict[int, list[SourceRecording]] = defaultdict(list)
     seen: set[Path] = set()
     with ProgressCounter("reading headers", len(source.recordings), "files") as progress:
         for recording, rate_hz in in_order(_rate_of, source.recordings, config.workers):
@@ -40,18 +43,40 @@ def scan_headers(source: Source, config: BuildConfig) -> HeaderScan:
                 scan.left_out.append(LeftOut(recording.recording_id, "listed twice"))
             else:
                 seen.add(recording.path)
+                of_rate[rate_hz].append(recording)
                 scan.readable.append(recording)
-                rates[rate_hz] += 1
     if not scan.readable:
         raise InputError(
             f"{config.source}: none of {len(source.recordings)} files is readable audio; "
             f"first: {scan.left_out[0].reason}"
         )
     if config.signal.fmax_hz == "auto":
-        fmax_hz = min(config.signal.sample_rate_hz, *rates) / 2
-        scan.signal = replace(config.signal, fmax_hz=fmax_hz)
-        scan.remarks.append(_fmax_remark(fmax_hz, config.signal.sample_rate_hz, rates))
+        _choose_fmax(scan, of_rate)
     return scan
+
+
+def _choose_fmax(scan: HeaderScan, of_rate: Mapping[int, list[SourceRecording]]) -> None:
+    """Set fmax to half the lowest rate; leave out recordings whose rate is too low for any mel."""
+    signal = scan.signal
+    usable = {rate: recordings for rate, recordings in of_rate.items() if _fits(signal, rate)}
+    for rate in sorted(of_rate.keys() - usable.keys()) if usable else ():
+        reason = f"its sample rate of {rate} Hz is too low for {signal.n_mels} mel bands"
+        scan.left_out += [LeftOut(item.recording_id, reason) for item in of_rate[rate]]
+    used = usable or of_rate
+    kept = {item.recording_id for recordings in used.values() for item in recordings}
+    scan.readable = [item for item in scan.readable if item.recording_id in kept]
+    fmax_hz = min(signal.sample_rate_hz, *used) / 2
+    scan.signal = replace(signal, fmax_hz=fmax_hz)
+    scan.remarks.append(_fmax_remark(fmax_hz, signal.sample_rate_hz, used))
+
+
+def _fits(signal: SignalConfig, rate_hz: int) -> bool:
+    """Whether a recording of this rate fills every mel band below half of it."""
+    try:
+        mel_filterbank(replace(signal, fmax_hz=min(signal.sample_rate_hz, rate_hz) / 2))
+    except SettingsError:
+        return False
+    return True
 
 
 def _rate_of(recording: SourceRecording) -> int | InputError:
@@ -61,11 +86,19 @@ def _rate_of(recording: SourceRecording) -> int | InputError:
         return error
 
 
-def _fmax_remark(fmax_hz: float, sample_rate_hz: int, rates: Counter[int]) -> str:
-    lowest = min(rates)
+def _fmax_remark(
+    fmax_hz: float, sample_rate_hz: int, of_rate: Mapping[int, list[SourceRecording]]
+) -> str:
+    lowest = min(of_rate)
     if lowest >= sample_rate_hz:
         reason = f"half of the {sample_rate_hz / 1000:g} kHz to which recordings are resampled"
-    else:
-        count = f"{rates[lowest]} of {rates.total()} recordings"
-        reason = f"half of {lowest / 1000:g} kHz, the lowest sample rate, that of {count}"
-    return f"Frequencies up to {fmax_hz:g} Hz are used ({reason})."
+        return f"Frequencies up to {fmax_hz:g} Hz are used ({reason})."
+    names = [item.recording_id for item in of_rate[lowest]]
+    count = f"{len(names)} of {sum(map(len, of_rate.values()))} recordings"
+    text = (
+        f"Frequencies up to {fmax_hz:g} Hz are used (half of {lowest / 1000:g} kHz, the lowest "
+        f"sample rate, that of {count}"
+    )
+    if len(of_rate) == 1:
+        return f"{text})."
+    return f"{text}: {first_few(names, 3)}). Without them, more would be used."

@@ -1,5 +1,6 @@
 """A trained detector for recordings: files, folders or arrays of sound to verdicts."""
 
+import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
@@ -12,10 +13,10 @@ import torch
 
 from leakdet._parallel import in_order
 from leakdet.acoustics.array_recording import ArrayRecording
+from leakdet.acoustics.audio_listing import LeftUnlisted, audio_files
 from leakdet.acoustics.mel import LogMel
 from leakdet.detection.detector import MelDetector
 from leakdet.errors import InputError
-from leakdet.scoring.file_list import audio_files
 from leakdet.scoring.score_recording import Source, embed_recording, score_recording
 from leakdet.scoring.verdict import Verdict
 from leakdet.storage.model_file import load_mel_detector
@@ -23,6 +24,7 @@ from leakdet.storage.model_file import load_mel_detector
 PathLike = str | os.PathLike[str]
 Sound = tuple[npt.NDArray[Any], int]  # samples and their rate in Hz
 Result = TypeVar("Result")
+LOG = logging.getLogger(__name__)
 
 # of a run folder, the best one first
 MODEL_FILES = ("model.safetensors", "checkpoints/best_f1.ckpt")
@@ -149,7 +151,10 @@ def _sources(recordings: Any) -> Iterator[Source]:
         if _is_sound(recording):
             yield ArrayRecording(*recording)
         elif _is_path(recording):
-            yield from audio_files(Path(recording))
+            unlisted = LeftUnlisted()
+            yield from audio_files(Path(recording), unlisted)
+            for sentence in unlisted.sentences():
+                LOG.warning(sentence)
         else:
             raise TypeError(
                 "a recording is a path or (samples, rate_hz) with a NumPy array of samples; "

@@ -1,76 +1,79 @@
-"""Audio files among paths, folders and globs."""
+"""The recordings that a command names: paths, folders and globs, listed before any work."""
 
 import glob
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from leakdet.acoustics.audio import is_audio_name
+from leakdet.acoustics.audio_listing import LeftUnlisted, audio_files
 from leakdet.errors import InputError, first_few
 
 MODEL_SUFFIXES = (".safetensors", ".ckpt", ".pth")
 
 
-def audio_files(path: Path) -> Iterator[Path]:
-    """The path itself, whatever its name; of a folder the audio below it, in the order of names.
+@dataclass
+class FileList:
+    """Files in the order of the names that gave them, and what gave none."""
 
-    Hidden files and folders are left out.
-    """
-    if not path.is_dir():
-        yield path
-        return
-    for root, folders, names in os.walk(path):
-        folders[:] = sorted(filter(_is_visible, folders))
-        files = (Path(root, name) for name in sorted(filter(_is_visible, names)))
-        yield from filter(is_audio_name, files)
+    files: list[Path] = field(default_factory=list)
+    barren: list[str] = field(default_factory=list)  # names that give no file
+    unlisted: LeftUnlisted = field(default_factory=LeftUnlisted)
 
+    @property
+    def complete(self) -> bool:
+        """Whether every name gave files, and no sound was left out of folders."""
+        return not (self.barren or self.unlisted.lost)
 
-def _is_visible(name: str) -> bool:
-    """Not hidden, as waste baskets and the shadows of macOS are."""
-    return not name.startswith(".") and name != "__MACOSX"
-
-
-def named_files(names: Iterable[str]) -> Iterator[Path]:
-    """`audio_files` of paths and globs, each file once. A name that exists is never a glob."""
-    seen: set[str] = set()
-    for name in names:
-        for path in _expanded(name):
-            for file in audio_files(path):
-                if str(file) not in seen:
-                    seen.add(str(file))
-                    yield file
+    def sentences(self) -> list[str]:
+        """What was left out, a line each."""
+        lines = [f"left out {name}: no audio there" for name in self.barren]
+        return lines + self.unlisted.sentences()
 
 
-def checked_files(names: Sequence[str], model: Path, out: Path | None) -> tuple[int, list[str]]:
-    """How many files `named_files` gives, and the names that give none.
+def list_files(names: Sequence[str]) -> FileList:
+    """The audio of paths, folders and globs, each file once. A name that exists is never a glob.
 
     Raises:
-        InputError: several models, no audio at all, or an output that is an input.
+        InputError: no audio at all.
     """
-    models = [name for name in names if name.endswith(MODEL_SUFFIXES)]
+    listed, seen = FileList(), set[str]()
+    for name in names:
+        repeated = len(listed.unlisted.repeated)
+        new = [file for path in _expanded(name) for file in audio_files(path, listed.unlisted)]
+        if not new and len(listed.unlisted.repeated) == repeated:
+            listed.barren.append(name)
+        for file in new:
+            if str(file) not in seen:
+                seen.add(str(file))
+                listed.files.append(file)
+    if not listed.files:
+        why = "; ".join([f"no audio found in {first_few(names)}", *listed.unlisted.sentences()])
+        raise InputError(f"{why}.")
+    return listed
+
+
+def check_files(files: Sequence[Path], model: Path, out: Path | None) -> None:
+    """Refuse models among the files, and an output that is an input.
+
+    Raises:
+        InputError: says which.
+    """
+    models = [str(file) for file in files if file.name.endswith(MODEL_SUFFIXES)]
     if models:
         raise InputError(
             "predict takes one model, and these are models too: "
             f"{first_few([str(model), *models])}. "
             "The newest run is runs/train/latest."
         )
-    if out is not None and out.is_dir():
+    if out is None or not out.exists():
+        return
+    if out.is_dir():
         raise InputError(f"--out {out}: this is a folder; name a file in it.")
-    files: set[str] = set()
-    barren = []
-    for name in names:
-        has_audio = False
-        for file in named_files([name]):
-            has_audio = True
-            files.add(str(file))
-            if out is not None and out.exists() and file.exists() and out.samefile(file):
-                raise InputError(f"--out {out}: this is one of the recordings; name another file.")
-        barren += [] if has_audio else [name]
-    if out is not None and out.exists() and model.exists() and out.samefile(model):
+    if any(file.exists() and out.samefile(file) for file in files):
+        raise InputError(f"--out {out}: this is one of the recordings; name another file.")
+    if model.exists() and out.samefile(model):
         raise InputError(f"--out {out}: this is the model; name another file.")
-    if not files:
-        raise InputError(f"no audio found in {first_few(names)}.")
-    return len(files), barren
 
 
 def _expanded(name: str) -> Iterator[Path]:

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from leakdet._messages import LOG
-from leakdet.acoustics.audio import is_audio_name
+from leakdet.acoustics.audio_listing import LeftUnlisted, audio_files
 from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.windows import MelStream
 from leakdet.config import TrainConfig
@@ -36,7 +36,7 @@ def interference_bank(config: TrainConfig, data: "LeakDataModule") -> Float[Tens
             f"{data.store}: does not say how its mel was computed, so {folder} cannot be mixed in; "
             "set augment.interference=null."
         )
-    paths = sorted(path for path in folder.rglob("*") if path.is_file() and is_audio_name(path))
+    paths = sorted(audio_files(folder, LeftUnlisted()))
     if not paths:
         raise InputError(f"augment.interference: there are no audio files under {folder}.")
     log_mel = LogMel(signal)

@@ -5,7 +5,7 @@ import pytest
 from leakdet.building.header_scan import scan_headers
 from leakdet.building.sources import LeftOut, Source, SourceRecording
 from leakdet.config import BuildConfig, SignalConfig
-from leakdet.errors import InputError
+from leakdet.errors import InputError, SettingsError
 
 
 def source_of(*paths: Path) -> Source:
@@ -45,10 +45,11 @@ def test_a_source_without_audio_is_refused(tmp_path: Path):
             "(half of the 16 kHz to which recordings are resampled).",
         ),
         (
-            [48000, 1500, 48000],
-            750.0,
-            "Frequencies up to 750 Hz are used "
-            "(half of 1.5 kHz, the lowest sample rate, that of 1 of 3 recordings).",
+            [48000, 4000, 48000],
+            2000.0,
+            "Frequencies up to 2000 Hz are used "
+            "(half of 4 kHz, the lowest sample rate, that of 1 of 3 recordings: 1.wav). "
+            "Without them, more would be used.",
         ),
     ],
 )
@@ -63,3 +64,19 @@ def test_auto_becomes_what_every_recording_has(
 def test_a_given_fmax_stays(write_sound):
     result = scan(source_of(write_sound("a.wav", 0.1, 1500)), fmax_hz=6000)
     assert (result.signal.fmax_hz, result.remarks) == (6000.0, [])
+
+
+def test_a_rate_too_low_for_any_mel_stops_and_changes_none_of_the_others(write_sound):
+    paths = [write_sound(f"{rate}.wav", 0.5, rate) for rate in (16000, 500, 1000)]
+    result = scan(source_of(*paths))
+    assert [item.recording_id for item in result.readable] == ["16000.wav"]
+    assert result.signal.fmax_hz == 8000
+    assert [(item.path, item.reason) for item in result.left_out[1:]] == [
+        (f"{rate}.wav", f"its sample rate of {rate} Hz is too low for 64 mel bands")
+        for rate in (500, 1000)
+    ]
+
+
+def test_where_every_rate_is_too_low_the_settings_are_at_fault(write_sound):
+    with pytest.raises(SettingsError, match="fmin_hz"):
+        scan(source_of(write_sound("a.wav", 0.5, 500)))

@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from leakdet.errors import InputError
-from leakdet.scoring.file_list import audio_files, checked_files, named_files
+from leakdet.scoring.file_list import check_files, list_files
 
 NAMES = ("b.wav", "a/2.FLAC", "a/10.mp3", "a/notes.txt", "c[1].wav")
+MODEL = Path("model.safetensors")
 
 
 @pytest.fixture
@@ -19,63 +20,57 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_folder_gives_the_audio_below_it_in_the_order_of_names(folder: Path) -> None:
-    assert [str(path.relative_to(folder)) for path in audio_files(folder)] == [
-        "b.wav", "c[1].wav", "a/10.mp3", "a/2.FLAC",
-    ]  # fmt: skip
-
-
-def test_a_path_is_itself_whatever_its_name_and_whether_it_exists(folder: Path) -> None:
-    for path in (Path("a/notes.txt"), Path("nowhere.wav")):
-        assert list(audio_files(path)) == [path]
-
-
 @pytest.mark.parametrize(
     ("names", "expected"),
     [
         (["*.wav"], ["b.wav", "c[1].wav"]),
         (["a/*"], ["a/10.mp3", "a/2.FLAC", "a/notes.txt"]),
         (["c[1].wav"], ["c[1].wav"]),
-        (["c[2].wav"], []),
         (["b.wav", "*.wav", "b.wav"], ["b.wav", "c[1].wav"]),
         (["a", "b.wav", "a/2.FLAC"], ["a/10.mp3", "a/2.FLAC", "b.wav"]),
+        (["a", "a"], ["a/10.mp3", "a/2.FLAC"]),
+        (["nowhere.wav"], ["nowhere.wav"]),
     ],
 )
 def test_globs_match_where_no_file_has_the_name_and_each_file_comes_once(
     folder: Path, names: list[str], expected: list[str]
 ) -> None:
-    assert [str(path) for path in named_files(names)] == expected
-
-
-def test_hidden_files_and_folders_are_no_recordings(folder: Path) -> None:
-    for name in ("._b.wav", ".Trash-1000/old.wav", "__MACOSX/b.wav"):
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).touch()
-    names = {str(path.relative_to(folder)) for path in audio_files(folder)}
-    assert names == {"b.wav", "c[1].wav", "a/10.mp3", "a/2.FLAC"}
-    assert list(audio_files(folder / "._b.wav")) == [folder / "._b.wav"]
+    listed = list_files(names)
+    assert [str(path) for path in listed.files] == expected
+    assert listed.complete
 
 
 def test_names_that_give_nothing_are_told(folder: Path) -> None:
-    model = folder / "model.safetensors"
     (folder / "empty").mkdir()
-    names = ["*.wav", "none*.wav", "c[2].wav", "empty"]
-    assert checked_files(names, model, None) == (2, ["none*.wav", "c[2].wav", "empty"])
-    with pytest.raises(InputError, match="no audio found in empty"):
-        checked_files(["empty"], model, None)
+    listed = list_files(["*.wav", "none*.wav", "c[2].wav", "empty"])
+    assert len(listed.files) == 2
+    assert listed.sentences() == [
+        f"left out {name}: no audio there" for name in ("none*.wav", "c[2].wav", "empty")
+    ]
+    assert not listed.complete
+    (folder / "empty/call.m4a").touch()
+    with pytest.raises(InputError, match=r"no audio found in empty; left out 1 files.*\.m4a"):
+        list_files(["empty"])
 
 
-def test_a_second_model_is_no_recording(folder: Path) -> None:
+def test_kinds_that_cannot_be_read_make_the_list_incomplete(folder: Path) -> None:
+    (folder / "a/call.m4a").touch()
+    listed = list_files(["a"])
+    assert len(listed.files) == 2
+    assert not listed.complete
+
+
+def test_a_second_model_is_no_recording() -> None:
     with pytest.raises(
         InputError, match=r"takes one model.*b/model\.safetensors.*runs/train/latest"
     ):
-        checked_files(["b/model.safetensors", "b.wav"], Path("a/model.safetensors"), None)
+        check_files([Path("b/model.safetensors"), Path("b.wav")], Path("a/model.safetensors"), None)
 
 
 def test_an_output_is_never_an_input(folder: Path) -> None:
-    model = folder / "model.safetensors"
-    model.touch()
+    MODEL.touch()
     (folder / "link.csv").symlink_to(folder / "b.wav")
+    files = list_files(["*.wav"]).files
     for out, reason in (
         ("b.wav", "one of the recordings"),
         ("link.csv", "one of the recordings"),
@@ -83,5 +78,5 @@ def test_an_output_is_never_an_input(folder: Path) -> None:
         ("a", "this is a folder"),
     ):
         with pytest.raises(InputError, match=reason):
-            checked_files(["*.wav"], model, Path(out))
-    assert checked_files(["*.wav"], model, Path("new.csv")) == (2, [])
+            check_files(files, MODEL, Path(out))
+    check_files(files, MODEL, Path("new.csv"))

@@ -1,0 +1,88 @@
+"""Sources of `build` that are folders: label folders, or split folders with label folders."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from leakdet.acoustics.audio_listing import LeftUnlisted, audio_files, is_audio_name, is_hidden
+from leakdet.building.sources import (
+    SPLIT_NAMES,
+    LeftOut,
+    Source,
+    SourceRecording,
+    groups_of_name,
+    printable,
+)
+from leakdet.errors import InputError
+
+
+def from_folders(root: Path) -> Source:
+    """List the recordings below `root`; a folder's name is the label of what it holds.
+
+    Raises:
+        InputError: `root` cannot be read, or has sound beside its split folders.
+    """
+    unlisted = LeftUnlisted()
+    folders = _subfolders(root, unlisted)
+    split_of: dict[Path, str | None] = {
+        folder: SPLIT_NAMES.get(folder.name.casefold()) for folder in folders
+    }
+    if {"train", "test"} <= set(split_of.values()):
+        _refuse_sound_beside_splits([folder for folder in folders if not split_of[folder]])
+        split_of = {folder: split for folder, split in split_of.items() if split}
+    elif not split_of or None in split_of.values():  # label folders
+        split_of = {root: None}
+    strays = [
+        LeftOut(printable(str(path)), "not in a label folder")
+        for parent in dict.fromkeys([root, *split_of])
+        for path in sorted(parent.iterdir())
+        if path.is_file() and is_audio_name(path) and not is_hidden(path.name)
+    ]
+    recordings = [
+        recording
+        for parent, split in split_of.items()
+        for folder in (folders if parent == root else _subfolders(parent, unlisted))
+        for recording in _label_folder(root, folder, split, unlisted)
+    ]
+    return Source(recordings, [*strays, *_left_out(root, unlisted)], _remarks(unlisted))
+
+
+def _subfolders(folder: Path, unlisted: LeftUnlisted) -> list[Path]:
+    try:
+        paths = sorted(path for path in folder.iterdir() if path.is_dir())
+    except OSError as error:
+        raise InputError(f"{folder}: the folder cannot be read ({error.strerror}).") from error
+    unlisted.hidden += sum(is_hidden(path.name) for path in paths)
+    return [path for path in paths if not is_hidden(path.name)]
+
+
+def _refuse_sound_beside_splits(folders: list[Path]) -> None:
+    for folder in folders:
+        if any(audio_files(folder, LeftUnlisted())):
+            raise InputError(
+                f"{folder}: a folder with sound beside the folders train, val and test. Move it "
+                "away, or into one of them as a label."
+            )
+
+
+def _label_folder(
+    root: Path, folder: Path, split: str | None, unlisted: LeftUnlisted
+) -> Iterator[SourceRecording]:
+    label = printable(folder.name)
+    for path in sorted(audio_files(folder, unlisted)):
+        identity = printable(path.relative_to(root).as_posix())
+        yield SourceRecording(identity, path, label, split, groups=groups_of_name(path))
+
+
+def _left_out(root: Path, unlisted: LeftUnlisted) -> Iterator[LeftOut]:
+    for folder, why in unlisted.unreadable:
+        yield LeftOut(printable(folder), f"the folder cannot be read ({why})")
+    for suffix, count in sorted(unlisted.kinds.items()):
+        files = "1 file" if count == 1 else f"{count} files"
+        yield LeftOut(
+            printable(f"{root}/**/*{suffix}"),
+            f"{files} of a kind that cannot be read; convert them to WAV or FLAC",
+        )
+
+
+def _remarks(unlisted: LeftUnlisted) -> list[str]:
+    return LeftUnlisted(hidden=unlisted.hidden, repeated=unlisted.repeated).sentences()

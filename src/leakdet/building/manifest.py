@@ -1,0 +1,128 @@
+"""Sources of `build` that are tables: a CSV manifest with a recording in each row."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from unicodedata import normalize
+
+from leakdet.building.sources import (
+    RESERVED_COLUMNS,
+    SPLIT_NAMES,
+    LeftOut,
+    Source,
+    SourceRecording,
+    groups_of_name,
+    printable,
+)
+from leakdet.building.table_text import Table, read_table
+from leakdet.errors import InputError
+from leakdet.storage.store import SPLITS
+
+READ_COLUMNS = ("path", "label", "split", "weight")
+
+
+class RowError(Exception):
+    """Why a row gives no recording."""
+
+
+def from_manifest(path: Path) -> Source:
+    """List the recordings of a table; rows that give none are left out with their line.
+
+    Raises:
+        InputError: the table cannot be read, or lacks the columns path and label.
+    """
+    table = read_table(path)
+    groups = _group_columns(path, table)
+    left_out = [LeftOut(f"{path}, line {number}", reason) for number, reason in table.faults]
+    recordings = []
+    for number, row in table.rows:
+        try:
+            recordings.append(_recording(path, row, groups))
+        except RowError as error:
+            named = f" ({printable(row['path'])})" if row["path"] else ""
+            left_out.append(LeftOut(f"{path}, line {number}{named}", str(error)))
+    return Source(recordings, left_out, table.remarks)
+
+
+def _group_columns(path: Path, table: Table) -> list[str]:
+    columns = table.columns
+    missing = sorted({"path", "label"} - set(columns))
+    if missing:
+        raise InputError(
+            f"{path}: a manifest needs the columns path and label; {missing} missing in {columns}."
+        )
+    wrong = sorted({name for name in columns if not name or "/" in name or columns.count(name) > 1})
+    if wrong:
+        raise InputError(
+            f"{path}: columns {wrong} are unnamed, repeated or hold a slash; rename them."
+        )
+    own = [
+        name
+        for name in columns
+        if name not in READ_COLUMNS and (name in RESERVED_COLUMNS or name.startswith("prob_"))
+    ]
+    if own:
+        table.remarks.append(
+            f"Columns of {path.name} that make no groups, since leakdet writes such itself: "
+            f"{', '.join(own)}."
+        )
+    return [name for name in columns if name not in (*READ_COLUMNS, *own)]
+
+
+def _recording(manifest: Path, row: dict[str, str], groups: list[str]) -> SourceRecording:
+    name, label = row["path"], printable(row["label"])
+    if not name:
+        raise RowError("the path is empty")
+    if not label:
+        raise RowError("it has no label")
+    file = _existing_file(manifest, name)
+    split = _parse_split(row.get("split", ""))
+    weight = _parse_weight(row.get("weight", ""))
+    values = {column: printable(row[column]) for column in groups}
+    identity = printable(Path(name).as_posix())
+    return SourceRecording(identity, file, label, split, weight, {**groups_of_name(file), **values})
+
+
+def _existing_file(manifest: Path, name: str) -> Path:
+    """The file of this name, as it is spelled or as another system spells it.
+
+    Relative names are looked for beside the manifest, then in the current folder.
+    """
+    for spelled in _spellings(name):
+        for file in dict.fromkeys((manifest.parent / spelled, Path(spelled))):
+            try:
+                os.stat(file)  # noqa: PTH116
+            except (FileNotFoundError, NotADirectoryError, ValueError):
+                continue
+            except OSError:
+                return file  # it may not be read: reported with the reason when it is opened
+            return file
+    if Path(name).is_absolute():
+        raise RowError("no such file")
+    raise RowError(f"no such file, neither beside the manifest nor in {Path.cwd()}")
+
+
+def _spellings(name: str) -> Iterator[str]:
+    for spelled in dict.fromkeys((name, name.replace("\\", "/"))):
+        yield spelled
+        for form in ("NFC", "NFD"):
+            if (other := normalize(form, spelled)) != spelled:
+                yield other
+        if not spelled.isascii():  # a name in the bytes of the manifest, on a system of UTF-8
+            yield os.fsdecode(spelled.encode("cp1252", "replace"))
+
+
+def _parse_split(value: str) -> str | None:
+    if value and value.casefold() not in SPLIT_NAMES:
+        raise RowError(f"split {value!r} is not one of {', '.join(SPLITS)}")
+    return SPLIT_NAMES[value.casefold()] if value else None
+
+
+def _parse_weight(value: str) -> float:
+    try:
+        weight = float(value.replace(",", ".") or 1)
+    except ValueError:
+        weight = -1.0
+    if not 0 <= weight < float("inf"):
+        raise RowError(f"weight {value!r} is not a number of at least 0")
+    return weight

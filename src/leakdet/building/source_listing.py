@@ -1,0 +1,61 @@
+"""Lists what a source of `build` holds, without opening a recording."""
+
+from collections import defaultdict
+from pathlib import Path
+
+from leakdet.acoustics.audio_listing import AUDIO_SUFFIXES
+from leakdet.building.label_folders import from_folders
+from leakdet.building.manifest import from_manifest
+from leakdet.building.sources import LeftOut, Source, SourceRecording
+from leakdet.errors import InputError
+
+
+def read_source(path: Path) -> Source:
+    """List the recordings of a folder or CSV manifest, without opening them.
+
+    Raises:
+        InputError: the source is missing, cannot be read, or gives no recording.
+    """
+    if path.is_dir():
+        source = from_folders(path)
+    elif path.is_file():
+        source = from_manifest(path)
+    else:
+        raise InputError(
+            f"{path}: no such file or folder. source= takes a folder of label folders, "
+            "a CSV manifest, or demo."
+        )
+    source = _one_label_each(source)
+    if not source.recordings:
+        raise InputError(_nothing(path, source.left_out))
+    return source
+
+
+def _nothing(path: Path, left_out: list[LeftOut]) -> str:
+    if left_out:
+        first = left_out[0]
+        return (
+            f"{path}: no recordings found; {len(left_out)} left out, the first: "
+            f"{first.path}: {first.reason}."
+        )
+    return (
+        f"{path}: no recordings found. Expected audio ({' '.join(sorted(AUDIO_SUFFIXES))}) "
+        "in folders named by label."
+    )
+
+
+def _one_label_each(source: Source) -> Source:
+    """Leave out files that are listed with two labels; one listed twice alike is left out later."""
+    labels: defaultdict[Path, set[str]] = defaultdict(set)
+    for recording in source.recordings:
+        labels[recording.path].add(recording.label)
+    kept: list[SourceRecording] = []
+    left_out = list(source.left_out)
+    for recording in source.recordings:
+        others = sorted(labels[recording.path])
+        if len(others) == 1:
+            kept.append(recording)
+        else:
+            reason = f"listed with the labels {' and '.join(others)}"
+            left_out.append(LeftOut(recording.recording_id, reason))
+    return Source(kept, left_out, source.remarks)

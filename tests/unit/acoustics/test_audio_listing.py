@@ -1,0 +1,90 @@
+"""Sound files below folders, and what is left out."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from leakdet.acoustics.audio_listing import LeftUnlisted, audio_files, is_audio_name, is_hidden
+
+
+def touch(root: Path, *names: str) -> None:
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).touch()
+
+
+def listed(folder: Path, unlisted: LeftUnlisted | None = None) -> list[str]:
+    files = audio_files(folder, LeftUnlisted() if unlisted is None else unlisted)
+    return [path.relative_to(folder).as_posix() for path in files]
+
+
+def test_a_folder_gives_the_audio_below_it_in_the_order_of_names(tmp_path: Path) -> None:
+    touch(tmp_path, "b.wav", "a/2.FLAC", "a/10.mp3", "a/notes.txt", "c[1].wav")
+    assert listed(tmp_path) == ["b.wav", "c[1].wav", "a/10.mp3", "a/2.FLAC"]
+
+
+def test_a_path_is_itself_whatever_its_name_and_whether_it_exists(tmp_path: Path) -> None:
+    touch(tmp_path, "notes.txt")
+    for path in (tmp_path / "notes.txt", tmp_path / "nowhere.wav"):
+        assert list(audio_files(path, LeftUnlisted())) == [path]
+
+
+def test_hidden_names_are_counted(tmp_path: Path) -> None:
+    touch(tmp_path, "b.wav", "._b.wav", ".Trash-1000/old.wav", "__MACOSX/b.wav")
+    unlisted = LeftUnlisted()
+    assert listed(tmp_path, unlisted) == ["b.wav"]
+    assert (unlisted.sentences(), unlisted.lost) == (["hidden files and folders skipped: 3"], False)
+    assert listed(tmp_path / ".Trash-1000") == ["old.wav"]  # named by the user
+    assert [is_hidden(name) for name in ("._a.wav", "a.wav")] == [True, False]
+
+
+def test_kinds_of_sound_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
+    touch(tmp_path, "a.wav", "b.m4a", "deep/c.M4A", "d.amr", "e.txt", "f.pdf")
+    unlisted = LeftUnlisted()
+    assert listed(tmp_path, unlisted) == ["a.wav"]
+    assert unlisted.sentences() == [
+        "left out 3 files of kinds that cannot be read (1 .amr, 2 .m4a): convert them to WAV or "
+        "FLAC"
+    ]
+    assert unlisted.lost
+
+
+def test_links_are_followed_once_and_circles_end(tmp_path: Path) -> None:
+    touch(tmp_path, "nas/x.wav", "in/a/1.wav")
+    (tmp_path / "in/b").symlink_to(tmp_path / "nas")
+    (tmp_path / "in/c").symlink_to(tmp_path / "nas")
+    (tmp_path / "in/a/up").symlink_to(tmp_path / "in")
+    (tmp_path / "in/z.wav").symlink_to(tmp_path / "nas/x.wav")
+    unlisted = LeftUnlisted()
+    assert listed(tmp_path / "in", unlisted) == ["z.wav", "a/1.wav", "b/x.wav"]
+    assert unlisted.sentences() == [
+        f"folders linked or named twice, listed once: {tmp_path}/in/a/up, {tmp_path}/in/c"
+    ]
+    assert not unlisted.lost
+
+
+def test_a_folder_that_may_not_be_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    touch(tmp_path, "a.wav", "gone/b.wav")
+    scandir = os.scandir
+
+    def refuse(path: str):  # as a folder that may not be read does, also for root
+        if str(path).endswith("gone"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    unlisted = LeftUnlisted()
+    assert listed(tmp_path, unlisted) == ["a.wav"]
+    assert unlisted.unreadable == [(f"{tmp_path}/gone", "Permission denied")]
+    assert unlisted.lost
+
+
+def test_names_of_audio_and_names_in_any_bytes(tmp_path: Path) -> None:
+    assert all(is_audio_name(Path(name)) for name in ("a.WAV", "b.wav", "c.Flac", "d.OGG"))
+    assert not any(is_audio_name(Path(name)) for name in ("notes.txt", "wav"))
+    name = os.fsdecode(b"caf\xe9.wav")
+    touch(tmp_path, name)
+    assert listed(tmp_path) == [name]

@@ -1,0 +1,45 @@
+"""What a source of `build` lists."""
+
+from pathlib import Path
+
+import pytest
+
+from leakdet.building.source_listing import read_source
+from leakdet.errors import InputError
+
+
+def test_a_folder_or_a_manifest(tmp_path: Path):
+    for label in ("LEAK", "NOLEAK"):
+        (tmp_path / label).mkdir()
+        (tmp_path / label / "a.wav").touch()
+    table = tmp_path / "list.csv"
+    table.write_text("path,label\nLEAK/a.wav,LEAK\nNOLEAK/a.wav,NOLEAK\n")
+    for source in (tmp_path, table):
+        found = [(r.recording_id, r.label) for r in read_source(source).recordings]
+        assert found == [("LEAK/a.wav", "LEAK"), ("NOLEAK/a.wav", "NOLEAK")]
+
+
+def test_a_file_with_two_labels_is_left_out(tmp_path: Path):
+    (tmp_path / "a.wav").touch()
+    (tmp_path / "b.wav").touch()
+    table = tmp_path / "list.csv"
+    table.write_text("path,label\na.wav,LEAK\nb.wav,LEAK\na.wav,NOLEAK\n")
+    source = read_source(table)
+    assert [recording.recording_id for recording in source.recordings] == ["b.wav"]
+    assert [(item.path, item.reason) for item in source.left_out] == [
+        ("a.wav", "listed with the labels LEAK and NOLEAK")
+    ] * 2
+
+
+def test_nothing_there(tmp_path: Path):
+    with pytest.raises(InputError, match="no such file or folder"):
+        read_source(tmp_path / "absent")
+    with pytest.raises(InputError, match="no recordings found"):
+        read_source(tmp_path)
+    table = tmp_path / "list.csv"
+    table.write_text("path,label\n")
+    with pytest.raises(InputError, match="no recordings found"):
+        read_source(table)
+    table.write_text("path,label\nnone.wav,LEAK\n")
+    with pytest.raises(InputError, match=r"1 left out, the first: .*line 2 \(none.wav\): no such"):
+        read_source(table)
