@@ -23,7 +23,7 @@ EVALUATION = FOUNDATION | {"acoustics", "evaluation"}
 TRAINING = EVALUATION | {"loading", "training"}
 FOLDING = TRAINING | {"building.splits", "crossvalidation"}
 ROOMS = FOLDING | BUILD | {"tuning", "scoring", "reporting"}
-DOORS = {"build", "train", "tune", "crossval", "predict", "evaluate", "settings"}
+DOORS = {"build", "train", "tune", "crossval", "predict", "evaluate", "settings", "info"}
 DOOR_TOOLS = {
     "cli.hydra_door",
     "cli.composition",
@@ -31,6 +31,7 @@ DOOR_TOOLS = {
     "cli.past_runs",
     "cli.arguments",
     "cli.screen_tables",
+    "cli.info_text",
 }
 ARRAYS = {"numpy", "torch", "jaxtyping"}
 FITTING = {"lightning", "torchmetrics"}
@@ -100,6 +101,28 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
         HYDRA,
     ),
     "cli.arguments": (set(), set()),
+    "cli.card_lines": ({"cli.help_pages"}, set()),
+    "cli.runs_table": ({"cli.help_pages"}, {"rich"}),
+    "cli.model_lines": ({"cli.card_lines", "cli.composition", "storage"}, set()),
+    "cli.store_lines": (
+        {"building", "cli.card_lines", "errors", "storage"},
+        {"numpy"},
+    ),
+    "cli.run_lines": (
+        {
+            "cli.card_lines",
+            "cli.model_lines",
+            "cli.past_runs",
+            "cli.runs_table",
+            "errors",
+            "storage",
+        },
+        set(),
+    ),
+    "cli.info_text": (
+        {"cli.model_lines", "cli.run_lines", "cli.store_lines", "errors", "storage"},
+        set(),
+    ),
     "cli.screen_tables": ({"detection", "evaluation"}, {"rich"}),
     "__main__": (DOORS | {"errors"}, {"rich"}),
 }

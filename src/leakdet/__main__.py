@@ -13,6 +13,7 @@ VERBS = {
     "crossval": "train and test in folds, to score a recipe on groups held out of training",
     "evaluate": "score a store's recordings with a model",
     "predict": "give each recording a verdict, leak or no leak",
+    "info": "describe a model, a store or a run: what, when, from what, how good",
     "settings": "list the settings of build, train, tune or crossval, with their ranges",
 }
 

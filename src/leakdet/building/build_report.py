@@ -4,6 +4,7 @@ import csv
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,7 @@ def _write_recordings_csv(path: Path, rows: Iterable[dict[str, Any]]) -> None:
 def _write_build_json(path: Path, settings: Mapping[str, Any], report: BuildReport) -> None:
     content = {
         "created_by": f"leakdet {leakdet.__version__}",
+        "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "settings": dict(settings),
         "signal": asdict(report.signal),
         "signal_hash": report.signal.hash,

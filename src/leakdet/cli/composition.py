@@ -201,14 +201,14 @@ def added(argument: str, free_keys: Sequence[str]) -> str:
 
 def default_values(door: str) -> dict[str, Any]:
     """Every setting's value where the command line says nothing, by dotted name."""
-    return dict(_flat(OmegaConf.to_container(composed(door, ()), resolve=True)))
+    return dict(flat(OmegaConf.to_container(composed(door, ()), resolve=True)))
 
 
-def _flat(values: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+def flat(values: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
     for key, value in values.items():
         yield f"{prefix}{key}", value
         if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{key}.")
+            yield from flat(value, f"{prefix}{key}.")
 
 
 def typed(config: DictConfig, schema: type[ConfigT]) -> ConfigT:

@@ -44,10 +44,9 @@ def resumed(arguments: Sequence[str]) -> list[str]:
     folder = Path(place)
     if folder.name.endswith(".ckpt"):
         folder = folder.parent.parent
-    noted = folder / ".hydra" / "overrides.yaml"
-    if not noted.is_file():
+    earlier = arguments_of(folder)
+    if earlier is None:
         return [*(a for a in arguments if a not in given), f"resume={place}"]
-    earlier = [str(argument) for argument in OmegaConf.load(noted)]
     keys = {_key(argument) for argument in arguments}
     kept = [a for a in earlier if _key(a) not in keys and not _key(a).startswith("hydra")]
     if any(a.startswith("hydra.searchpath=") for a in earlier) and "experiment" not in keys:
@@ -56,6 +55,12 @@ def resumed(arguments: Sequence[str]) -> list[str]:
             f"Repeat its command with resume={place}"
         )
     return [*kept, *(a for a in arguments if a not in given), f"resume={place}"]
+
+
+def arguments_of(folder: Path) -> list[str] | None:
+    """The settings that a run was given on its command line; None where it kept none."""
+    noted = folder / ".hydra" / "overrides.yaml"
+    return [str(argument) for argument in OmegaConf.load(noted)] if noted.is_file() else None
 
 
 def _latest() -> Path:

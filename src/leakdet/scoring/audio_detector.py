@@ -19,15 +19,13 @@ from leakdet.detection.detector import MelDetector
 from leakdet.errors import InputError
 from leakdet.scoring.score_recording import Source, embed_recording, score_recording
 from leakdet.scoring.verdict import Verdict
+from leakdet.storage.model_card import model_in
 from leakdet.storage.model_file import load_mel_detector
 
 PathLike = str | os.PathLike[str]
 Sound = tuple[npt.NDArray[Any], int]  # samples and their rate in Hz
 Result = TypeVar("Result")
 LOG = logging.getLogger(__name__)
-
-# of a run folder, the best one first
-MODEL_FILES = ("model.safetensors", "checkpoints/best_f1.ckpt")
 
 
 class Detector:
@@ -180,22 +178,6 @@ def load_detector(
     """
     model = model_in(Path(path))
     return Detector(load_mel_detector(model, chosen_device(device), trust_network or ()), model)
-
-
-def model_in(path: Path) -> Path:
-    """The model file in the folder of a run; any other path as it is.
-
-    Raises:
-        InputError: the folder has none.
-    """
-    if not path.is_dir():
-        return path
-    for name in MODEL_FILES:
-        if (path / name).is_file():
-            return path / name
-    raise InputError(
-        f"{path}: there is no model in this folder; a training run has {' or '.join(MODEL_FILES)}."
-    )
 
 
 def chosen_device(name: str) -> str:

@@ -27,12 +27,10 @@ from leakdet.detection.networks import Network, make_network
 from leakdet.errors import InputError, SettingsError
 from leakdet.storage.ailh_weights import AILH_SIGNAL, convert, read_state
 from leakdet.storage.atomic import whole_file
+from leakdet.storage.model_card import CARD_KEY, FORMAT_VERSION, card_in, check_card, parse_card
 from leakdet.storage.torch_file import read_torch
 
-FORMAT_VERSION = 1
 GROUPS_KEY = "groups_met"  # of the card
-CARD_KEY = "leakdet"  # of the safetensors metadata, and of the checkpoint
-_NEEDED = ("signal", "labels", "network", "mel_shape", "unit", "blend", "decision_rule")
 
 
 def make_card(
@@ -97,16 +95,7 @@ def load_mel_detector(
         InputError: missing, cut off, no model of leakdet, of a newer format, with a network that is
             not trusted or not installed, or with weights that do not fit the network.
     """
-    if not path.is_file():
-        raise InputError(f"{path}: there is no such model file.")
-    match path.suffix:
-        case ".ckpt":
-            card, weights = _read_checkpoint(path)
-        case ".pth" | ".pt":
-            card, weights = _read_ailh_weights(path)
-        case _:
-            card, weights = _read_model(path)
-    _check_card(path, card)
+    card, weights = read_model(path)
     try:
         stored = card["labels"]
         labels = LabelMap(stored["mode"], tuple(stored["names"]), int(stored["leak_index"]))
@@ -128,15 +117,23 @@ def load_mel_detector(
     return MelDetector(network, labels, mel_shape, unit, blend, rule, signal, card, digest, met)
 
 
-def _check_card(path: Path, card: Mapping[str, Any]) -> None:
-    version = card.get("format_version")
-    if version != FORMAT_VERSION:
-        raise InputError(
-            f"{path}: its format version is {version}, this leakdet reads {FORMAT_VERSION}."
-        )
-    lacking = [name for name in _NEEDED if name not in card]
-    if lacking:
-        raise InputError(f"{path}: its description lacks {lacking}.")
+def read_model(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Checked description and weights of a model file, a checkpoint, or the `best.pth` of AILH.
+
+    Raises:
+        InputError: missing, cut off, no model of leakdet, or of a newer format.
+    """
+    if not path.is_file():
+        raise InputError(f"{path}: there is no such model file.")
+    match path.suffix:
+        case ".ckpt":
+            card, weights = _read_checkpoint(path)
+        case ".pth" | ".pt":
+            card, weights = _read_ailh_weights(path)
+        case _:
+            card, weights = _read_safetensors(path)
+    check_card(path, card)
+    return card, weights
 
 
 def _check_trusted(path: Path, name: str, trust_network: str | Sequence[str]) -> None:
@@ -174,16 +171,14 @@ def _network(
     return network
 
 
-def _read_model(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def _read_safetensors(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  not a mapping
     except (SafetensorError, OSError) as error:
         raise InputError(f"{path}: not a whole .safetensors file ({error}).") from error
-    if CARD_KEY not in metadata:
-        raise InputError(f"{path}: a .safetensors file, but not a model of leakdet.")
-    return _card(path, metadata[CARD_KEY]), weights
+    return card_in(path, metadata), weights
 
 
 def _read_checkpoint(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -196,7 +191,7 @@ def _read_checkpoint(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         for name, tensor in checkpoint["state_dict"].items()
         if name.startswith(prefix)
     }
-    return _card(path, checkpoint[CARD_KEY]), weights
+    return parse_card(path, checkpoint[CARD_KEY]), weights
 
 
 def _read_ailh_weights(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -212,13 +207,3 @@ def _read_ailh_weights(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         training={"converted_from": path.name, "epoch": None},
     )
     return card, converted.weights
-
-
-def _card(path: Path, text: str) -> dict[str, Any]:
-    try:
-        card = json.loads(text)
-    except ValueError as error:
-        raise InputError(f"{path}: its description is not JSON ({error}).") from error
-    if not isinstance(card, dict):
-        raise InputError(f"{path}: its description is {type(card).__name__}, not an object.")
-    return card

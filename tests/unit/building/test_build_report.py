@@ -1,6 +1,7 @@
 import csv
 import json
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,7 @@ def test_build_json_says_how_the_store_was_made(tmp_path: Path, report: BuildRep
     report.surrogates = 2
     write_report(tmp_path, {"out": "store"}, report)
     content = json.loads((tmp_path / "build.json").read_text(encoding="utf-8"))
+    assert datetime.fromisoformat(content["created_at"]).tzinfo is not None
     assert content["settings"] == {"out": "store"}
     assert SignalConfig.from_dict(content["signal"], "x").hash == content["signal_hash"]
     assert content["left_out"] == [{"path": "b.wav", "reason": "silent"}]

@@ -1,0 +1,121 @@
+"""The card of a model: what it is, when and from what it was made, how good, its settings."""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from leakdet.cli.card_lines import (
+    line,
+    rates_text,
+    settings_text,
+    signal_text,
+    size_text,
+    time_text,
+)
+from leakdet.cli.composition import default_values, flat
+from leakdet.storage.model_card import read_card
+
+UNJUDGED = "not judged: the file does not say how good it was in its own evaluation"
+# said elsewhere in the card, or of no use to who reads it
+UNSHOWN = ("data.store", "data.cache", "demo", "logger", "resume", "signal")
+
+
+def model_lines(path: Path) -> Iterator[str]:
+    """The lines of a model file or a checkpoint.
+
+    Raises:
+        InputError: it cannot be read, or is no model of leakdet.
+    """
+    card = _card(path)
+    training = card.get("training", {})
+    yield from line("model", f"{path} ({size_text(path.stat().st_size)})")
+    yield from line("what", _what(card))
+    yield from line("made", _made(card, training, path))
+    yield from line("from", _origin(training))
+    yield from line("signal", signal_text(card["signal"]))
+    yield from line("decides", _rule(card["decision_rule"]))
+    yield from _evaluation(card)
+    yield from line("settings", _settings(training))
+
+
+def _card(path: Path) -> dict[str, Any]:
+    if path.suffix == ".safetensors":
+        return read_card(path)
+    from leakdet.storage.model_file import read_model  # imports torch
+
+    return read_model(path)[0]
+
+
+def _what(card: Mapping[str, Any]) -> str:
+    network, labels = card["network"]["name"], card["labels"]
+    classes = ", ".join(labels["names"])
+    shape = " x ".join(map(str, card["mel_shape"]))
+    unit = card["unit"]
+    return f"network {network} on {unit}s (a window is {shape}: segments, mels, frames); {classes}"
+
+
+def _made(card: Mapping[str, Any], training: Mapping[str, Any], path: Path) -> str:
+    with path.open("rb") as file:
+        name = hashlib.file_digest(file, "sha256").hexdigest()[:12]
+    versions = training.get("versions", {})
+    torch = f", torch {versions['torch']}" if "torch" in versions else ""
+    made_by = card.get("created_by", "an unknown version")
+    return f"{time_text(card.get('created_at'))} by {made_by}{torch}; known as {name}"
+
+
+def _origin(training: Mapping[str, Any]) -> str:
+    if "converted_from" in training:
+        return f"{training['converted_from']}, weights of AILH"
+    store = training.get("store") or _asked_for(training)
+    counts = training.get("recordings", {})
+    numbers = ", ".join(f"{count} recordings in {split}" for split, count in counts.items())
+    surrogates = training.get("surrogates")
+    more = f" and {surrogates} surrogates" if surrogates else ""
+    epoch = training.get("epoch")
+    best = "" if epoch is None else f"; weights of epoch {epoch + 1}"
+    return f"{store}{': ' if numbers else ''}{numbers}{more}{best}"
+
+
+def _asked_for(training: Mapping[str, Any]) -> str:
+    """The store by the settings, which a checkpoint keeps."""
+    data = (training.get("settings") or {}).get("data")
+    if data is None:
+        return "a store that the file does not name"
+    return str(data["store"] or "the demo, synthetic recordings")
+
+
+def _rule(rule: Mapping[str, Any]) -> str:
+    fitted = f"fitted on {rule['fitted_on']}" if rule["fitted_on"] else "not fitted"
+    note = f". {rule['note']}" if rule.get("note") else ""
+    return (
+        f"leak where the {rule['pooling']} of the windows' leak_prob >= {rule['threshold']:.4f} "
+        f"({rule['policy']}, {fitted}){note}"
+    )
+
+
+def _evaluation(card: Mapping[str, Any]) -> Iterator[str]:
+    """The model's own verdict with its cautions, and the metrics that it rests on."""
+    verdict, metrics = card.get("verdict"), card.get("metrics") or {}
+    if verdict:
+        yield from line(
+            "verdict", f"{verdict['label']} ({verdict['split']}). {verdict['sentence']}"
+        )
+        for caution in verdict["cautions"]:
+            yield from line("", caution)
+    else:
+        yield from line("verdict", UNJUDGED)
+    for split, tables in metrics.items():
+        yield from line(split, rates_text(tables["recording"]))
+    if metrics:
+        yield from line("", "(of recordings, with 95 % intervals)")
+
+
+def _settings(training: Mapping[str, Any]) -> str:
+    settings = dict(flat(training.get("settings") or {}))
+    shown = {
+        name: value
+        for name, value in settings.items()
+        if not any(name == left or name.startswith(f"{left}.") for left in UNSHOWN)
+    }
+    return settings_text(shown, default_values("train"))

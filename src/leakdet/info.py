@@ -1,0 +1,42 @@
+"""`leakdet info MODEL|STORE|RUN`: a card of what lies there: what, when, from what, how good."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from leakdet._exit_codes import DONE, EXPLAINED, guarded
+
+
+def parser() -> argparse.ArgumentParser:
+    command = argparse.ArgumentParser(
+        prog="leakdet info",
+        description="Describe a model, a store or a run: what it is, when and from what it was "
+        "made, how good it was in its own evaluation, and its settings. Nothing is changed.",
+        epilog=EXPLAINED,
+    )
+    command.add_argument(
+        "path",
+        type=Path,
+        nargs="+",
+        metavar="PATH",
+        help="a model file, a checkpoint, a store (its folder or an .h5 file), or the folder of a "
+        "training, of several trainings, of a search, a cross-validation or an evaluation",
+    )
+    return command
+
+
+def info(arguments: argparse.Namespace) -> int:
+    from leakdet.cli.info_text import info_text
+
+    print("\n\n".join(info_text(path) for path in arguments.path))
+    return DONE
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    arguments = parser().parse_args(argv)
+    return guarded(lambda: info(arguments))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,80 @@
+"""The description in a model file, as JSON: read and checked without torch."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+
+from leakdet.errors import InputError
+
+FORMAT_VERSION = 1
+CARD_KEY = "leakdet"  # of the safetensors metadata, and of the checkpoint
+# of a run folder, the best one first
+MODEL_FILES = ("model.safetensors", "checkpoints/best_f1.ckpt")
+_NEEDED = ("signal", "labels", "network", "mel_shape", "unit", "blend", "decision_rule")
+
+
+def read_card(path: Path) -> dict[str, Any]:
+    """The checked description of a `.safetensors` file.
+
+    Raises:
+        InputError: missing, cut off, no model of leakdet, or of a newer format.
+    """
+    if not path.is_file():
+        raise InputError(f"{path}: there is no such model file.")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+    except (SafetensorError, OSError) as error:
+        raise InputError(f"{path}: not a whole .safetensors file ({error}).") from error
+    card = card_in(path, metadata)
+    check_card(path, card)
+    return card
+
+
+def card_in(path: Path, metadata: Mapping[str, str]) -> dict[str, Any]:
+    """The description within a file's metadata. Raises `InputError` where it has none."""
+    if CARD_KEY not in metadata:
+        raise InputError(f"{path}: a .safetensors file, but not a model of leakdet.")
+    return parse_card(path, metadata[CARD_KEY])
+
+
+def parse_card(path: Path, text: str) -> dict[str, Any]:
+    """The description of a model from its text. Raises `InputError` where it is no JSON object."""
+    try:
+        card = json.loads(text)
+    except ValueError as error:
+        raise InputError(f"{path}: its description is not JSON ({error}).") from error
+    if not isinstance(card, dict):
+        raise InputError(f"{path}: its description is {type(card).__name__}, not an object.")
+    return card
+
+
+def check_card(path: Path, card: Mapping[str, Any]) -> None:
+    """Raise `InputError` for a description of another format, or one that lacks what it needs."""
+    version = card.get("format_version")
+    if version != FORMAT_VERSION:
+        raise InputError(
+            f"{path}: its format version is {version}, this leakdet reads {FORMAT_VERSION}."
+        )
+    lacking = [name for name in _NEEDED if name not in card]
+    if lacking:
+        raise InputError(f"{path}: its description lacks {lacking}.")
+
+
+def model_in(path: Path) -> Path:
+    """The model file in the folder of a run; any other path as it is.
+
+    Raises:
+        InputError: the folder has none.
+    """
+    if not path.is_dir():
+        return path
+    for name in MODEL_FILES:
+        if (path / name).is_file():
+            return path / name
+    raise InputError(
+        f"{path}: there is no model in this folder; a training run has {' or '.join(MODEL_FILES)}."
+    )

@@ -1,0 +1,55 @@
+"""The card of a model."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import save_file
+
+from leakdet.cli.model_lines import UNJUDGED, model_lines
+from leakdet.storage.model_card import CARD_KEY, read_card
+
+
+def text_of(path: Path) -> str:
+    return " ".join(part.strip() for part in model_lines(path))
+
+
+def with_card(path: Path, example: Path, **changes: Any) -> Path:
+    card = {**read_card(example), **changes}
+    save_file({"a": np.zeros(2)}, path, metadata={CARD_KEY: json.dumps(card)})
+    return path
+
+
+def test_a_trained_model_tells_where_it_is_from_and_how_good_it_was(trained) -> None:
+    text = text_of(trained.model)
+    own = read_card(trained.model)["verdict"]
+    for told in (
+        f"from     {trained.store}: 36 recordings in train",
+        "network paper on windows",
+        f"verdict  {own['label']} (test)",
+        "test     12 recordings, 6 with a leak: f1",
+        "fitted on val",
+        "settings the defaults, but trainer.max_epochs=3 trainer.enable_progress_bar=false",
+    ):
+        assert told in text
+    for caution in own["cautions"]:
+        assert caution in text
+
+
+def test_a_checkpoint_is_not_judged(trained) -> None:
+    text = text_of(trained.folder / "checkpoints" / "last.ckpt")
+    assert f"verdict  {UNJUDGED}" in text
+    assert f"from     {trained.store}; weights of epoch 3" in text
+
+
+def test_what_an_older_file_does_not_say_is_unknown(tmp_path: Path, example_files) -> None:
+    path = with_card(
+        tmp_path / "m.safetensors", example_files.model, training={}, created_at=None, signal=None
+    )
+    text = text_of(path)
+    assert "made     at an unknown time" in text
+    assert "from     a store that the file does not name" in text
+    assert "signal   unknown" in text
+    assert "settings unknown" in text
+    assert f"verdict  {UNJUDGED}" in text

@@ -1,0 +1,24 @@
+"""Trainings beside each other."""
+
+from leakdet.cli.runs_table import runs_text
+
+
+def test_what_all_were_given_stands_once() -> None:
+    text = runs_text(
+        [
+            ("0", "data.store=s seed=0", "0.90 [0.80, 1.00] test", "Use with care"),
+            ("1", "data.store=s seed=1", "", "not finished"),
+        ]
+    )
+    assert text.count("data.store=s") == 1
+    assert text.endswith("All of them: data.store=s")
+    for told in ("seed=0", "seed=1", "[0.80, 1.00]", "Use with care", "not finished"):
+        assert told in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_one_run_keeps_its_settings_and_brackets_survive() -> None:
+    text = runs_text([("a[red]b", "crossval.where=[x]", "", "")])
+    assert "a[red]b" in text
+    assert "crossval.where=[x]" in text
+    assert "All of them" not in text
