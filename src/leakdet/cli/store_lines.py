@@ -12,8 +12,8 @@ from leakdet.building.build_summary import group_sentence
 from leakdet.cli.card_lines import changed_of, line, signal_text, size_text, time_text, tree_size
 from leakdet.errors import InputError
 from leakdet.storage.ailh_store import FILES, is_ailh
-from leakdet.storage.opening import open_any_split, splits_there
-from leakdet.storage.store import StoreSplit, open_split
+from leakdet.storage.opening import open_split, split_names
+from leakdet.storage.store import StoreSplit, open_leakdet_split
 
 LEFT_OUT = 3  # recordings left out that are named
 
@@ -24,7 +24,7 @@ def store_lines(store: Path) -> Iterator[str]:
     Raises:
         InputError: it has no split, or one of them is damaged.
     """
-    splits = [open_any_split(store, name) for name in splits_there(store)]
+    splits = [open_split(store, name) for name in split_names(store)]
     if not splits:
         raise InputError(f"{store}: holds HDF5 files, but none of them is a split of a store.")
     files = [path for split in splits for path in split.files]
@@ -45,7 +45,7 @@ def split_lines(path: Path) -> Iterator[str]:
     """
     ailh = {file: name for name, file in FILES.items()}
     name = ailh.get(path.name) or path.stem.partition("-")[0]
-    split = open_any_split(path.parent, name) if path.name in ailh else _one(path, name)
+    split = open_split(path.parent, name) if path.name in ailh else _one(path, name)
     yield from line("split", f"{path} ({size_text(path.stat().st_size)})")
     yield from line("made", changed_of(path))
     yield from _contents([split])
@@ -54,7 +54,7 @@ def split_lines(path: Path) -> Iterator[str]:
 
 
 def _one(path: Path, name: str) -> StoreSplit:
-    return open_split(path.parent, name, [path])
+    return open_leakdet_split(path.parent, name, [path])
 
 
 def _build(store: Path) -> dict[str, Any]:

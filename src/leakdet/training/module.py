@@ -19,7 +19,8 @@ from leakdet.detection.networks import Network, Output
 from leakdet.errors import LeakdetError
 from leakdet.evaluation.metrics import auroc
 from leakdet.loading.samples import Batch
-from leakdet.storage.model_file import CARD_KEY, make_card
+from leakdet.storage.model_card import CARD_KEY
+from leakdet.storage.model_file import make_card
 from leakdet.training import log_names
 from leakdet.training.accumulators import LossSums, ValidationAccumulator
 from leakdet.training.datamodule import LeakDataModule
