@@ -87,12 +87,3 @@ def _plan(rate_hz: int) -> _Plan:
 @lru_cache(maxsize=16)
 def _hann(size: int) -> Float[np.ndarray, " size"]:
     return np.hanning(size).astype(np.float32)
-
-
-def mains_hum_db(sound: Float[np.ndarray, " N"], rate_hz: int) -> tuple[float, ...]:
-    """`MainsHum.prominence_db` of a whole recording for each of `MAINS_HZ`."""
-    hum = MainsHum(rate_hz)
-    piece = int(PIECE_S * rate_hz)
-    for start in range(0, len(sound), piece):
-        hum.add(sound[start : start + piece])
-    return tuple(hum.prominence_db(mains_hz) for mains_hz in MAINS_HZ)

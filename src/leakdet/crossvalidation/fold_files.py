@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from leakdet.config.differences import differences
 from leakdet.errors import InputError
 from leakdet.evaluation.metrics_json import metrics_content, write_metrics
 from leakdet.storage.atomic import whole_file
@@ -19,7 +20,7 @@ def write_fold(path: Path, outcome: Mapping[str, Any]) -> None:
 
 
 def read_fold(path: Path) -> dict[str, Any]:
-    """Read the outcome of a fold. Raises `InputError` where the file is none."""
+    """Read the outcome of a fold. Raises `InputError` where the file holds none."""
     try:
         outcome = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -38,24 +39,13 @@ def record_settings(folder: Path, settings: Mapping[str, Any]) -> None:
     if not path.exists():
         write_fold(path, plain)
         return
-    before = json.loads(path.read_text(encoding="utf-8"))
-    differing = sorted(_differences(before, plain))
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    differing = [difference.name for difference in differences(stored, plain)]
     if differing:
         raise InputError(
             f"{folder}: its folds were run with other settings ({', '.join(differing)} differ). "
             "Give the same settings to continue it, or another crossval.out."
         )
-
-
-def _differences(before: Any, now: Any, at: str = "") -> list[str]:
-    if isinstance(before, dict) and isinstance(now, dict):
-        keys = before.keys() | now.keys()
-        return [
-            difference
-            for key in keys
-            for difference in _differences(before.get(key), now.get(key), f"{at}.{key}".lstrip("."))
-        ]
-    return [] if before == now else [at]
 
 
 def write_tables(

@@ -1,9 +1,8 @@
 """Calibration of a recording's score to a probability, which leaves every verdict as it is.
 
 `probability = sigmoid(slope * logit(score) + offset)` with slope > 0: Platt scaling [Platt 1999],
-or
-temperature scaling [Guo et al. 2017] with offset 0 and slope 1 / temperature. It holds at the leak
-share of the recordings it was fitted on.
+or temperature scaling [Guo et al. 2017] with offset 0 and slope 1 / temperature. It holds at the
+leak share of the recordings it was fitted on.
 """
 
 import math
@@ -19,8 +18,8 @@ from leakdet.errors import InputError, SettingsError
 KINDS = ("platt", "temperature")
 CALIBRATIONS = ("none", *KINDS)
 
-# A flat or falling curve would contradict the verdicts; this one says that scores tell next to
-# nothing.
+# A flat or falling curve would contradict the verdicts; this slope says that scores carry hardly
+# any information.
 MIN_SLOPE = 0.01
 
 
@@ -40,8 +39,7 @@ class Calibration:
         if not (math.isfinite(self.offset) and math.isfinite(self.slope) and self.slope > 0.0):
             raise SettingsError(
                 f"calibration.slope={self.slope}, offset={self.offset}: both must be finite and "
-                "the "
-                "slope above 0, so that a higher score is a higher probability."
+                "the slope above 0, so that a higher score is a higher probability."
             )
 
     def apply(self, scores: Float[np.ndarray, " R"]) -> Float[np.ndarray, " R"]:
@@ -83,8 +81,7 @@ def fit_calibration(
     """Fit by maximum likelihood on scores in 0..1 of validation recordings.
 
     Targets are (P + 1) / (P + 2) for leaks and 1 / (N + 2) for the rest [Platt 1999], which keep
-    the
-    fit finite where scores separate the classes. One class alone gives no calibration.
+    the fit finite where scores separate the classes. One class alone gives no calibration.
 
     Raises:
         SettingsError: `kind` is none of `CALIBRATIONS`.

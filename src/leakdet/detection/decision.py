@@ -20,11 +20,13 @@ from leakdet.errors import InputError, SettingsError
 class DecisionRule:
     """A decision rule, saved in the model file.
 
-    `threshold`, in 0..1 or `thresholds.NEVER`, applies to the score by `pooling` and
-    `vote_fraction`.
-    `policy` with its `budget` or costs says how it was chosen, `fitted_on` on which split (None:
-    not
-    fitted), `note` what limits it. `calibration` is for display: verdicts come from the score.
+    Attributes:
+        pooling, vote_fraction: how windows become a score; see `pooling.pool`.
+        threshold: of the score, in 0..1 or `thresholds.NEVER`.
+        policy, budget, cost_miss, cost_false_dig: how the threshold was chosen.
+        fitted_on: the split on which it was fitted; None: not fitted.
+        note: what limits the threshold or the calibration.
+        calibration: of the displayed probability; verdicts come from the score.
 
     Raises:
         SettingsError: a value is outside its range.

@@ -13,8 +13,7 @@ MIN_DEVIATION_DB = 1e-3  # below it a band is constant
 
 
 class InputLayer(nn.Module):
-    """Join segments along time, average `time_pool` columns, remove the level, standardise each
-    band.
+    """Join segments in time, average `time_pool` columns, remove the level, standardise bands.
 
     Shape:
         mel [B, S, M, T] in dB -> [B, 1, M, ceil(S * T / time_pool)]

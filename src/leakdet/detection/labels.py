@@ -46,7 +46,7 @@ class LabelMap:
 
 
 def find_leak_label(label_names: Sequence[str], wanted: str | None, where: str) -> str:
-    """Return the label that equals `wanted` (None: "leak") but for upper and lower case.
+    """The label that equals `wanted` (None: "leak"), ignoring case.
 
     Raises:
         InputError: no label does, or several do; `where` names the store or source.

@@ -52,8 +52,8 @@ def class_loss(
 ) -> Float[Tensor, " B"]:
     """The class loss of each sample that `config` names.
 
-    A person's own function gets the float32 logits, the class ids and `config.extra`; weights and
-    label smoothing are those of the built-in losses.
+    A function of the user gets the float32 logits, the class ids and `config.extra`; class weights
+    and label smoothing apply to the built-in losses only.
 
     Raises:
         SettingsError: `package.module:function` gives no loss per sample; see also `own_loss`.
@@ -85,8 +85,7 @@ def own_loss(config: LossConfig) -> Callable[..., object]:
     except TypeError as error:
         raise SettingsError(
             f"loss.extra={config.extra}: {config.name}(class_logits, class_id, **loss.extra) "
-            "cannot "
-            f"be called ({error})."
+            f"cannot be called ({error})."
         ) from error
     return function
 
@@ -101,8 +100,7 @@ def focal_loss(
     """Focal loss of each sample [Lin et al. 2017]: (1 - p)^gamma * weighted cross-entropy.
 
     p is the probability of the true class; gamma = 0 is weighted cross-entropy. With label
-    smoothing
-    s the target is 1 - s on the true class and s / C on every class.
+    smoothing s the target is 1 - s on the true class and s / C on every class.
     """
     log_prob = functional.log_softmax(logits.float(), -1)
     true = log_prob.gather(1, class_id[:, None]).squeeze(1)

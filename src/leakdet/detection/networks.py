@@ -93,8 +93,9 @@ class Linear(Network):
 
 
 class Paper(Network):
-    """Convolution 3x3, max-pool 2x2, dropout, dense layer [Ma et al. 2025]; depth and width are
-    ours.
+    """Convolution 3x3, max-pool 2x2, dropout, dense layer, after [Ma et al. 2025].
+
+    The paper leaves depth and width open; those here are leakdet's.
     """
 
     def __init__(self, config: NetworkConfig, mels: int, columns: int, classes: int) -> None:
@@ -114,7 +115,7 @@ class Paper(Network):
 class DualHead(Network):
     """The network of AILH, its kernels no wider than its input.
 
-    With one column that saves 61,632 weights that only ever meet padding.
+    With one column that saves 61,632 weights that would only ever see padding.
     """
 
     def __init__(self, config: NetworkConfig, mels: int, columns: int, classes: int) -> None:
@@ -130,7 +131,7 @@ class DualHead(Network):
         x = self.conv1(x).relu()
         x = functional.max_pool2d(self.conv2(x), (2, 1)).relu()
         x = functional.max_pool2d(self.conv3(x), (2, 1)).relu()
-        if x.shape[2:] != (16, 1):  # else it would be averaged over single places, at length
+        if x.shape[2:] != (16, 1):  # else averaging is slow and changes nothing
             x = functional.adaptive_avg_pool2d(x, (16, 1))
         return functional.relu(self.fc1(self.dropout(x.flatten(1))))
 
@@ -166,9 +167,7 @@ class Compact(Network):
 
 
 def _conv(inputs: int, outputs: int, columns: int, height: int = 3, groups: int = 1) -> nn.Conv2d:
-    """Convolution `height` mels high, 3 columns wide; 1 where the outer two would meet padding
-    only.
-    """
+    """Convolution of `height` mels by 3 columns; by 1 where the others would see only padding."""
     width = 3 if columns >= 3 else 1
     conv = nn.Conv2d(
         inputs, outputs, (height, width), padding=(height // 2, width // 2), groups=groups
@@ -181,7 +180,7 @@ def make_network(config: NetworkConfig, mel_shape: tuple[int, int, int], classes
     """The network that `config` names for samples of [segments, mels, frames].
 
     Raises:
-        SettingsError: as `network_class`, or a person's own network gives outputs of other shapes.
+        SettingsError: as `network_class`, or the user's network gives outputs of other shapes.
 
     >>> make_network(NetworkConfig(), (30, 64, 1), 2)(torch.zeros(4, 30, 64, 1)).class_logits.shape
     torch.Size([4, 2])
@@ -235,8 +234,7 @@ def _check_outputs(
     if shapes != [(2, classes), (2,)]:
         raise SettingsError(
             f"network.name={name}: for 2 samples and {classes} classes it gives {shapes}; it must "
-            "give "
-            f"Output(class_logits, leak_logit) of shapes [(2, {classes}), (2,)]."
+            f"give Output(class_logits, leak_logit) of shapes [(2, {classes}), (2,)]."
         )
 
 

@@ -97,9 +97,7 @@ def _window_counts(offsets: np.ndarray, total: int) -> np.ndarray:
 def _kth_largest(
     prob: np.ndarray, starts: np.ndarray, windows: np.ndarray, k: np.ndarray
 ) -> np.ndarray:
-    """The k-th largest of each recording's windows [R]; recordings of equal length share one
-    partition.
-    """
+    """The k-th largest window of each recording [R], recordings of one length at a time."""
     scores = np.empty(len(starts))
     for rows in _equal_length_blocks(windows):
         n = int(windows[rows[0]])

@@ -1,4 +1,4 @@
-"""Labelled scores in falling order, shared by thresholds, metrics and their intervals.
+"""Labelled scores in descending order, shared by thresholds, metrics and their intervals.
 
 A *cut* calls the rows of the highest `j` distinct scores leaks: `C` distinct scores allow `C + 1`
 cuts, and every threshold makes one of them. Row weights (how often a bootstrap drew a row) change
@@ -55,12 +55,11 @@ class Cuts:
 
 @dataclass(frozen=True)
 class Ranking:
-    """Rows sorted by falling score, and where each distinct score ends.
+    """Rows sorted by descending score, and where each distinct score ends.
 
     `order` indexes the rows as given; `scores` and `is_leak` are sorted; `ends` is one past the
-    last
-    row of each distinct score. Among equal scores leaks come first, so that nothing depends on the
-    order of the rows.
+    last row of each distinct score. Among equal scores leaks come first, so that nothing depends on
+    the order of the rows.
     """
 
     order: Int[np.ndarray, " N"]
@@ -70,7 +69,7 @@ class Ranking:
 
     @cached_property
     def distinct(self) -> Float[np.ndarray, " C"]:
-        """The distinct scores, falling."""
+        """The distinct scores, descending."""
         return np.asarray(self.scores[self.ends - 1])
 
     @cached_property

@@ -61,18 +61,14 @@ def fit_threshold(
     - `min_tpr`: the highest threshold with true-positive rate >= budget (default 0.95);
     - `fixed`: the budget itself (default 0.5), nothing is fitted;
     - `min_cost`: the lowest `cost_miss * FN + cost_false_dig * FP` at the leak share of these
-    recordings
-      (where leaks are x times rarer in the field, divide `cost_miss` by x).
+      recordings (where leaks are x times rarer in the field, divide `cost_miss` by x).
 
     Of equally good cuts the one with the fewest alarms is taken, by counts alone: neither the order
-    of the recordings nor a strictly rising map of the scores changes a verdict. The threshold is
-    the
-    middle between the neighbouring scores (or a score and the end of [0, 1]), rounded to float32
-    where that keeps the cut; `NEVER` where nothing may be called a leak although a score is 1. A
-    set
-    that does not define the policy (no leaks for `max_f1` and `min_tpr`, no others for `max_fpr`,
-    no
-    recordings) gives 0.5 and a note.
+    of the recordings nor a strictly increasing map of the scores changes a verdict. The threshold
+    is the middle between the neighbouring scores (or a score and the end of [0, 1]), rounded to
+    float32 where that keeps the cut; `NEVER` where nothing may be called a leak although a score
+    is 1. Recordings that do not define the policy (no leaks for `max_f1` and `min_tpr`, no others
+    for `max_fpr`, none at all) give 0.5 and a note.
 
     Raises:
         InputError: a score is NaN or outside [0, 1].
@@ -106,9 +102,9 @@ def _unfittable(policy: str, cuts: Cuts) -> str | None:
     if positives + negatives == 0:
         return "no recordings"
     if policy in ("max_f1", "min_tpr") and positives == 0:
-        return f"no leaks among {negatives:.0f} recordings, {policy} has nothing to go by"
+        return f"no leaks among {negatives:.0f} recordings, {policy} is undefined"
     if policy == "max_fpr" and negatives == 0:
-        return f"all {positives:.0f} recordings are leaks, {policy} has nothing to go by"
+        return f"all {positives:.0f} recordings are leaks, {policy} is undefined"
     return None
 
 
@@ -136,9 +132,7 @@ def _best_cut(
 
 
 def _threshold_at(ranking: Ranking, cut: int) -> float:
-    """A threshold that makes exactly this cut, as far from the scores on both sides as [0, 1]
-    allows.
-    """
+    """The threshold of this cut, as far from the scores on both sides as [0, 1] allows."""
     distinct = ranking.distinct
     if cut == 0:
         return NEVER if distinct[0] >= 1.0 else _between(float(distinct[0]), 1.0)
@@ -148,9 +142,7 @@ def _threshold_at(ranking: Ranking, cut: int) -> float:
 
 
 def _between(low: float, high: float) -> float:
-    """A threshold `low < t <= high` near the middle; a float32 if one fits, safe to compare in
-    float32.
-    """
+    """A threshold `low < t <= high` near the middle, a float32 where one lies between them."""
     middle = low + (high - low) / 2.0
     for candidate in (float(np.float32(middle)), float(np.float32(high)), middle):
         if low < candidate <= high:

@@ -21,8 +21,7 @@ class Verdict:
 
     `leak_prob` is the score of its live windows; it is a leak where `leak_prob` reaches
     `threshold`. A recording without a whole live window is `undecided`, and `reason` says why.
-    Where
-    a recording cannot be scored at all, `error` says why. What is unknown is None.
+    Where a recording cannot be scored at all, `error` says why. What is unknown is None.
     """
 
     path: str | None  # None: an array

@@ -1,5 +1,4 @@
-"""Atomic writes: build in a temporary sibling, then rename, so that nothing is ever seen half
-written.
+"""Atomic writes: build in a temporary sibling, then rename; no reader sees half a file or store.
 
 A store is built in a staging folder `.NAME.building-HOST-…` beside its place. That folder is locked
 while its process lives; what a killed process left is cleared up by the next build on its machine.
@@ -50,20 +49,20 @@ def _flush(path: Path) -> None:
 
 
 def check_free(out: Path, overwrite: bool) -> None:
-    """Check that a store may be written to `out`, after putting right what killed builds left.
+    """Check that a store may be written to `out`, after cleaning up what killed builds left.
 
     Raises:
-        InputError: there is something else than a store, or a store and `overwrite` is false.
+        InputError: there is something other than a store, or a store and `overwrite` is false.
     """
     _clear_stale(out)
     if not _is_taken(out):
         return
     if not (out / "build.json").exists():
-        raise InputError(f"{out}: exists and is no store; give out= another name or remove it.")
+        raise InputError(f"{out}: exists and is not a store; give out= another name or remove it.")
     if not overwrite:
         raise InputError(
-            f"{out}: there is a store already; add overwrite=true to replace it, or give out= "
-            "another name."
+            f"{out}: holds a store already; add overwrite=true to replace it, or give out= another "
+            "name."
         )
 
 
@@ -111,10 +110,10 @@ def _is_taken(out: Path) -> bool:
 def _locked(staging: Path) -> Iterator[None]:
     unnamed = staging / f"{LOCK}.new"
     with unnamed.open("w") as file:
-        # on a file system without locks no staging folder is ever taken for stale
+        # on a file system without locks no staging folder counts as stale
         with suppress(OSError):
             flock(file, LOCK_EX | LOCK_NB)
-        unnamed.rename(staging / LOCK)  # nobody finds it unlocked
+        unnamed.rename(staging / LOCK)  # under this name it is always locked
         yield
 
 

@@ -6,9 +6,6 @@ import h5py
 
 from leakdet.errors import InputError
 
-# of memory and of the file: mel that begins at a page shares no cache line between two rows
-PAGE_BYTES = 4096
-
 
 def open_h5(path: Path) -> h5py.File:
     """Open for reading. `InputError` says why that is impossible and what to do."""
@@ -19,7 +16,7 @@ def open_h5(path: Path) -> h5py.File:
         except OSError as error:
             if "locking flag values" not in str(error):
                 raise
-            # the caller has it open as h5py opens files by default; a process must open it alike
+            # already open in this process with locking: HDF5 allows one mode per file
             return h5py.File(path, "r")
     except OSError as error:
         reason, remedy = _reason_and_remedy(error)
@@ -31,7 +28,7 @@ def _reason_and_remedy(error: OSError) -> tuple[str, str]:
     if isinstance(error, FileNotFoundError):
         return "there is no such file", "Give the path of a file that exists."
     if isinstance(error, PermissionError):
-        return "you may not read it", "Have its owner give you the right to."
+        return "permission denied", "Ask its owner for read access."
     if "truncated" in text:
         return "it is cut off", "Build it again."
     # readers ask for no lock, but the variable HDF5_USE_FILE_LOCKING overrules them

@@ -10,7 +10,7 @@ from jaxtyping import Float16, UInt32
 from leakdet._parallel import in_order
 from leakdet.errors import InputError, first_few
 from leakdet.storage.ailh_store import is_ailh
-from leakdet.storage.layout import AGAIN
+from leakdet.storage.layout import REBUILD
 from leakdet.storage.store import StoreSplit
 from leakdet.storage.views import file_rows
 
@@ -85,7 +85,7 @@ def _check_finite(split: StoreSplit, first: int, mel: np.ndarray) -> None:
         window = int(np.flatnonzero(((bits & 0x7FFF) >= NOT_FINITE).any(axis=1))[0])
         window += int(split.recording_offsets[first])
         row = int(np.searchsorted(split.recording_offsets, window, side="right")) - 1
-        raise InputError(f"{_place(split, row)} holds NaN or infinite values. {AGAIN}")
+        raise InputError(f"{_place(split, row)} holds NaN or infinite values. {REBUILD}")
 
 
 def _checked_sums(split: StoreSplit, first: int, last: int, mel: np.ndarray) -> list[int]:
@@ -101,7 +101,7 @@ def _checked_sums(split: StoreSplit, first: int, last: int, mel: np.ndarray) -> 
         if wrong.size:
             raise InputError(
                 f"{_place(split, first + int(wrong[0]))} is damaged: its mel is not what was "
-                f"written (checksum). {AGAIN}"
+                f"written (checksum). {REBUILD}"
             )
     return sums
 

@@ -1,6 +1,4 @@
-"""Checks of a store's file that its data sets and attributes are as they should be; mel is not
-read.
-"""
+"""Layout checks of a store's file: data sets and attributes, their types, shapes and values."""
 
 import json
 from collections.abc import Iterator
@@ -14,10 +12,10 @@ from jaxtyping import Int64
 from leakdet.config import SignalConfig
 from leakdet.errors import InputError
 
-AGAIN = "Build the store again, or copy it again from an undamaged one."
+REBUILD = "Build the store again, or copy it again from an undamaged one."
 NEEDED = ("mel", "recording_offsets", "label_id", "recording_id")
 ATTRIBUTES = ("signal", "label_names", "leak_label")
-# one row per recording; a store may lack all but those NEEDED
+# one value per recording; only those in NEEDED must exist
 COLUMNS = (
     "recording_id label_id content_sha256 path flags weight mel_crc32 duration_s source_rate_hz "
     "rms_dbfs dc_offset clipped_fraction mains_hum_50_db mains_hum_60_db surrogate_of"
@@ -34,7 +32,7 @@ def check_layout(path: Path, file: h5py.File) -> None:
     lacking += [f"the attribute {name}" for name in ATTRIBUTES if name not in file.attrs]
     if lacking:
         existing = ", ".join([*sorted(file), *sorted(file.attrs)]) or "nothing"
-        raise InputError(f"{path}: lacks {', '.join(lacking)}; it has {existing}. {AGAIN}")
+        raise InputError(f"{path}: lacks {', '.join(lacking)}; it has {existing}. {REBUILD}")
     mel, offsets, labels = file["mel"], file["recording_offsets"], file["label_id"]
     # its bytes are read as they are: any other type would be read as noise
     mel_ok = mel.dtype == np.float16 and mel.ndim == 4
@@ -51,7 +49,7 @@ def check_layout(path: Path, file: h5py.File) -> None:
         if column.shape != (len(offsets) - 1,):
             raise InputError(
                 f"{path}: {name} is {list(column.shape)}, recording_offsets count "
-                f"{len(offsets) - 1} recordings; allowed is one value for each. {AGAIN}"
+                f"{len(offsets) - 1} recordings; allowed is one value for each. {REBUILD}"
             )
 
 
@@ -60,7 +58,7 @@ def _require(path: Path, dataset: h5py.Dataset, ok: bool, allowed: str) -> None:
         name = dataset.name.lstrip("/")
         raise InputError(
             f"{path}: {name} is {dataset.dtype} {list(dataset.shape)}; allowed is {allowed}. "
-            f"{AGAIN}"
+            f"{REBUILD}"
         )
 
 
@@ -85,7 +83,7 @@ def _json(path: Path, file: h5py.File, name: str, kind: type) -> Any:
         what = "object" if kind is dict else "list"
         raise InputError(
             f"{path}: its attribute {name} is {file.attrs[name]!r}; allowed is a JSON {what}. "
-            f"{AGAIN}"
+            f"{REBUILD}"
         )
     return value
 
@@ -110,17 +108,18 @@ def check_values(
         low, high = offsets[empty[0] : empty[0] + 2] if empty.size else (offsets[0], offsets[-1])
         raise InputError(
             f"{path}: recording_offsets must rise from 0 to the {windows} windows of mel; for "
-            f"{where} they go from {low} to {high}. {AGAIN}"
+            f"{where} they go from {low} to {high}. {REBUILD}"
         )
     if shape != signal.mel_shape:
         raise InputError(
-            f"{path}: mel is {shape} a window, its signal settings give {signal.mel_shape}. {AGAIN}"
+            f"{path}: mel is {shape} a window, its signal settings give {signal.mel_shape}. "
+            f"{REBUILD}"
         )
     bad = np.flatnonzero((label_id < 0) | (label_id >= len(label_names)))
     if bad.size:
         raise InputError(
             f"{path}: label_id {label_id[bad[0]]} of recording {_id(file, int(bad[0]))} is not in "
-            f"the vocabulary {label_names}; allowed is 0 to {len(label_names) - 1}. {AGAIN}"
+            f"the vocabulary {label_names}; allowed is 0 to {len(label_names) - 1}. {REBUILD}"
         )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float16, Int
 
 from leakdet.errors import InputError
-from leakdet.storage.hdf5 import PAGE_BYTES, open_h5
+from leakdet.storage.hdf5 import open_h5
 
 CHUNK_BYTES = 1 << 20  # reading one window from a larger HDF5 chunk is slow
 GATHER_BYTES = 16 << 20  # gathered at a time: the memory used beside the result
@@ -22,7 +22,7 @@ GATHER_BYTES = 16 << 20  # gathered at a time: the memory used beside the result
 
 @dataclass(frozen=True)
 class MelPart:
-    """Mel of one file. `offset` is the place of its bytes, None where only HDF5 can read them."""
+    """Mel of one file. `offset` is that of its bytes; None where only HDF5 can read them."""
 
     path: Path
     dataset: str
@@ -70,24 +70,23 @@ class MelPart:
         if self.offset is None:
             self._unpack_into(start, out)
             return
-        wanted = out.data.cast("B") if out.size else memoryview(b"")
-        place = self.offset + start * math.prod(self.shape[1:]) * out.itemsize
+        target = out.data.cast("B") if out.size else memoryview(b"")
+        start_byte = self.offset + start * math.prod(self.shape[1:]) * out.itemsize
         try:
-            # opened anew: nothing to close, to pickle or to share with a fork
+            # opened for each read: nothing to close, to pickle or to share with a fork
             with self.path.open("rb", buffering=0) as file:
-                file.seek(place)
+                file.seek(start_byte)
                 done = 0
-                while done < len(wanted):
-                    count = file.readinto(wanted[done:])
+                while done < len(target):
+                    count = file.readinto(target[done:])
                     if not count:
-                        raise InputError(
-                            f"{self.path}: it ends at byte {place + done}. Build it again."
-                        )
+                        end = start_byte + done
+                        raise InputError(f"{self.path}: it ends at byte {end}. Build it again.")
                     done += count
         except OSError as error:
             raise InputError(
-                f"{self.path}: can no longer be read ({error.strerror}). See that its disk is "
-                "there and that it was not moved."
+                f"{self.path}: can no longer be read ({error.strerror}). Was it moved, or its disk "
+                "disconnected?"
             ) from error
 
     def gather(self, index: Int[np.ndarray, " N"]) -> Float16[np.ndarray, "N S M T"]:
@@ -105,7 +104,7 @@ class MelPart:
         """Read through HDF5 straight into `out`: a large split is in memory once, not twice."""
         per_row = self.shape[0] // self.stored_shape[0] if self.shape[0] else 1
         stop = start + len(out)
-        # rows of which only a part is wanted, as of an AILH file, are unpacked beside `out`
+        # rows of which only some windows are read, as in AILH files, are unpacked beside `out`
         head = min(stop, -(-start // per_row) * per_row)
         tail = max(head, stop // per_row * per_row)
         with self._unpacking(start, stop) as dataset:
@@ -128,17 +127,6 @@ class MelPart:
                     f"{self.path}: windows {start} to {stop} cannot be read "
                     f"({str(error).splitlines()[0]}). Build it again."
                 ) from error
-
-
-def page_aligned(shape: tuple[int, ...]) -> Float16[np.ndarray, "W S M T"]:
-    """Memory for windows that begins at a page, unlike large NumPy arrays.
-
-    Segments of 128 bytes then lie in two cache lines, not three: random reads are a sixth faster.
-    """
-    size = math.prod(shape) * 2
-    memory = np.empty(size + PAGE_BYTES, np.uint8)
-    start = -memory.ctypes.data % PAGE_BYTES
-    return memory[start : start + size].view(np.float16).reshape(shape)
 
 
 class MelArray:
@@ -186,7 +174,7 @@ class MelArray:
     ) -> Float16[np.ndarray, "W S M T"]:
         """Windows [start, stop), in new memory or in `out`."""
         if out is None:
-            out = page_aligned((stop - start, *self.shape[1:]))
+            out = np.empty((stop - start, *self.shape[1:]), np.float16)
         for part, low in zip(self.parts, self.starts[:-1].tolist(), strict=True):
             first, last = max(start, low), min(stop, low + part.shape[0])
             if first < last:

@@ -87,8 +87,7 @@ def load_mel_detector(
 ) -> MelDetector:
     """Read a model file, a training checkpoint, or the `best.pth` of AILH.
 
-    A model whose network is a person's own, `package.module:Class`, loads only where
-    `trust_network`
+    A model whose network is user code, `package.module:Class`, loads only where `trust_network`
     names it: a file never chooses what is imported.
 
     Raises:
@@ -141,9 +140,8 @@ def _check_trusted(path: Path, name: str, trust_network: str | Sequence[str]) ->
     if is_own(name) and name not in trusted:
         raise InputError(
             f"{path}: its network {name} is no part of leakdet and was not loaded. If you trust "
-            "that "
-            f"code, add --trust-network {name} (in Python trust_network={name!r}, in a training "
-            f"network.name={name})."
+            f"that code, add --trust-network {name} (in Python trust_network={name!r}, in a "
+            f"training network.name={name})."
         )
 
 

@@ -13,7 +13,7 @@ from leakdet.errors import InputError, first_few
 from leakdet.storage.ailh_store import is_ailh
 from leakdet.storage.hdf5 import open_h5
 from leakdet.storage.integrity import convert_command, listed
-from leakdet.storage.layout import AGAIN
+from leakdet.storage.layout import REBUILD
 from leakdet.storage.store import GROUP, StoreSplit, lacks_group
 
 BLANK = 0  # digest of a recording without a value: it belongs to no group
@@ -103,7 +103,8 @@ def _digests(path: Path, columns: Sequence[str]) -> Int64[np.ndarray, " R"]:
         ]
         if lacking:
             raise InputError(
-                f"{path}: lacks {first_few(lacking)}, by which its splits were kept apart. {AGAIN}"
+                f"{path}: lacks {first_few(lacking)}, by which its splits were kept apart. "
+                f"{REBUILD}"
             )
         blank = np.full(len(file["label_id"]), b"", object)
         datasets = [blank if lacks_group(file, column) else file[column] for column in columns]

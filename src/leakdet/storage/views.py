@@ -122,8 +122,7 @@ def pooled(splits: Sequence[StoreSplit]) -> SplitView:
             if _plain(getattr(split, what)) != _plain(getattr(first, what)):
                 raise InputError(
                     f"{split.files[0]}: its {what} differs from that of {first.files[0].name}; to "
-                    "be "
-                    "pooled, the splits of a store must agree. Build them together."
+                    "be pooled, the splits of a store must agree. Build them together."
                 )
     bases, picked = _bases_of(splits)
     label_id = np.concatenate([split.label_id for split in splits])

@@ -1,4 +1,4 @@
-"""Writing a split of a store as an HDF5 file; `store.py` describes the layout."""
+"""Writes a split of a store as an HDF5 file, in the layout that `store.py` describes."""
 
 import json
 import math
@@ -15,11 +15,11 @@ from jaxtyping import Bool
 
 import leakdet
 from leakdet.config import SignalConfig
-from leakdet.storage.hdf5 import PAGE_BYTES
 from leakdet.storage.store import GROUP, SCHEMA_VERSION, offsets_of
 
+PAGE_BYTES = 4096  # data sets begin at a page of memory when they are mapped
 COPY_BYTES = 8 << 20
-CHUNK_WINDOWS = 4  # compressed stores only: a random window must not cost a whole recording
+CHUNK_WINDOWS = 4  # compressed stores only: reading a window must not unpack a whole recording
 
 
 @runtime_checkable
@@ -32,7 +32,7 @@ class ByteSource(Protocol):
 
 @dataclass
 class RecordingRow:
-    """One recording of a split, as it is written."""
+    """One recording of a split: a row of its HDF5 file."""
 
     recording_id: str
     path: str
@@ -50,11 +50,11 @@ class RecordingRow:
     mel_crc32: int
     mains_hum_50_db: float = math.nan  # NaN: not measured
     mains_hum_60_db: float = math.nan
-    surrogate_of: str = ""  # recording_id of the recording that a surrogate was made from
+    surrogate_of: str = ""  # recording_id of the recording from which a surrogate was made
     live: Bool[np.ndarray, " W"] | None = None  # which windows hold sound; None: unknown
 
 
-# name, dtype: per-recording data sets that are plain copies of a RecordingRow field
+# data sets that are plain copies of a RecordingRow field, with their types
 _ROW_FIELDS: tuple[tuple[str, Any], ...] = (
     ("recording_id", h5py.string_dtype()),
     ("path", h5py.string_dtype()),
@@ -75,35 +75,36 @@ _ROW_FIELDS: tuple[tuple[str, Any], ...] = (
 class SplitWriter:
     """Collects one split's recordings in `folder`, then writes them as one HDF5 file.
 
-    A contiguous data set needs the number of windows at its start, which is known only at the end:
-    mel and sound go to plain spool files first. Memory holds the rows, never the mel.
+    The size of a contiguous data set must be known when it is created, so mel and sound go to
+    spool files first. Memory holds the rows, never the mel.
+
+    `group_by` are the group columns by which the splits were kept apart. `columns` are those of the
+    whole split, which are written even where no recording here has a value.
     """
 
     folder: Path
     name: str
     signal: SignalConfig
     waveform: str = "none"
-    group_by: Sequence[str] = ()  # the group columns that no other split shares
-    # those of the whole split, written even where no recording here has them
+    group_by: Sequence[str] = ()
     columns: Sequence[str] = ()
     rows: list[RecordingRow] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._mel = _Spool(
-            self.folder / f".{self.name}.mel", (*self.signal.mel_shape,), np.dtype(np.float16)
-        )
-        kind = np.dtype(np.int16 if self.waveform == "none" else self.waveform)
-        self._sound = _Spool(self.folder / f".{self.name}.sound", (), kind)
+        mel_file, sound_file = (self.folder / f".{self.name}.{kind}" for kind in ("mel", "sound"))
+        self._mel = _Spool(mel_file, self.signal.mel_shape, np.dtype(np.float16))
+        sound_type = np.dtype(np.int16 if self.waveform == "none" else self.waveform)
+        self._sound = _Spool(sound_file, (), sound_type)
 
     def add(self, row: RecordingRow, mel: ByteSource, sound: ByteSource | None) -> None:
-        """Append a recording; `mel` and `sound` hold raw little-endian numbers."""
+        """Append a recording; `mel` and `sound` are files of raw little-endian values."""
         row.mel_crc32 = self._mel.append(mel)
         if sound is not None:
             self._sound.append(sound)
         self.rows.append(row)
 
     def remove(self, recording_id: str) -> None:
-        """Take a recording out again; its bytes stay in the spool and are not copied."""
+        """Remove a recording; its bytes stay in the spool file but are not copied from there."""
         index = [row.recording_id for row in self.rows].index(recording_id)
         del self.rows[index], self._mel.pieces[index]
         if self.waveform != "none":
@@ -112,61 +113,56 @@ class SplitWriter:
     def write(
         self, path: Path, label_names: Sequence[str], leak_label: str, compression: str = "none"
     ) -> None:
-        """Write the HDF5 file and remove the spool."""
-        names = list(label_names)
-        # what is mapped into memory begins at a page
+        """Write the HDF5 file and remove the spool files."""
         with h5py.File(
             path, "w", alignment_threshold=PAGE_BYTES, alignment_interval=PAGE_BYTES
         ) as file:
-            file.attrs["schema_version"] = SCHEMA_VERSION
-            file.attrs["signal"] = json.dumps(asdict(self.signal))
-            file.attrs["signal_hash"] = self.signal.hash
-            file.attrs["label_names"] = json.dumps(names)
-            file.attrs["leak_label"] = leak_label
-            file.attrs["group_by"] = json.dumps(list(self.group_by))
-            file.attrs["created_by"] = f"leakdet {leakdet.__version__}"
-            file.attrs["created_at"] = datetime.now(UTC).isoformat(timespec="seconds")
-            for field_name, dtype in _ROW_FIELDS:
-                file.create_dataset(
-                    field_name, data=[getattr(row, field_name) for row in self.rows], dtype=dtype
-                )
-            file.create_dataset(
-                "flags", data=[",".join(row.flags) for row in self.rows], dtype=h5py.string_dtype()
-            )
-            file.create_dataset(
-                "label_id", data=[names.index(row.label) for row in self.rows], dtype=np.int16
-            )
-            if any(row.surrogate_of for row in self.rows):
-                made_from = [row.surrogate_of for row in self.rows]
-                file.create_dataset("surrogate_of", data=made_from, dtype=h5py.string_dtype())
-            for column in sorted(
-                {*self.columns, *(column for row in self.rows for column in row.groups)}
-            ):
-                values = [row.groups.get(column, "") for row in self.rows]
-                file.create_dataset(f"{GROUP}{column}", data=values, dtype=h5py.string_dtype())
-            file.create_dataset(
-                "recording_offsets", data=offsets_of([row.windows for row in self.rows])
-            )
+            file.attrs.update(self._attributes(label_names, leak_label))
+            for name, values, dtype in self._columns(list(label_names)):
+                file.create_dataset(name, data=values, dtype=dtype)
             live = [row.live for row in self.rows if row.live is not None]
             if live and len(live) == len(self.rows):
                 file.create_dataset("live", data=np.concatenate(live))
             self._mel.write_to(file, "mel", compression)
             if self.waveform != "none":
-                file.create_dataset(
-                    "waveform_offsets", data=offsets_of([count for _, count in self._sound.pieces])
-                )
+                sizes = [count for _, count in self._sound.pieces]
+                file.create_dataset("waveform_offsets", data=offsets_of(sizes))
                 self._sound.write_to(file, "waveform")
         self.discard()
 
+    def _attributes(self, label_names: Sequence[str], leak_label: str) -> dict[str, Any]:
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "signal": json.dumps(asdict(self.signal)),
+            "signal_hash": self.signal.hash,
+            "label_names": json.dumps(list(label_names)),
+            "leak_label": leak_label,
+            "group_by": json.dumps(list(self.group_by)),
+            "created_by": f"leakdet {leakdet.__version__}",
+            "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+
+    def _columns(self, label_names: list[str]) -> Iterator[tuple[str, Sequence[Any], Any]]:
+        """Name, values and type of each data set that has one value per recording."""
+        rows, text = self.rows, h5py.string_dtype()
+        for name, dtype in _ROW_FIELDS:
+            yield name, [getattr(row, name) for row in rows], dtype
+        yield "flags", [",".join(row.flags) for row in rows], text
+        yield "label_id", [label_names.index(row.label) for row in rows], np.int16
+        if any(row.surrogate_of for row in rows):
+            yield "surrogate_of", [row.surrogate_of for row in rows], text
+        for column in sorted({*self.columns, *(name for row in rows for name in row.groups)}):
+            yield f"{GROUP}{column}", [row.groups.get(column, "") for row in rows], text
+        yield "recording_offsets", offsets_of([row.windows for row in rows]).tolist(), np.int64
+
     def discard(self) -> None:
+        """Remove the spool files."""
         self._mel.remove()
         self._sound.remove()
 
 
 class _Spool:
-    """A plain file of rows of one shape, with the piece (first row, rows) that belongs to each
-    recording.
-    """
+    """A plain file of rows of one shape; `pieces` are (first row, row count) of each recording."""
 
     def __init__(self, path: Path, row_shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         self.row_shape, self.dtype = row_shape, dtype
@@ -175,7 +171,7 @@ class _Spool:
         self._file = path.open("w+b")
 
     def append(self, source: ByteSource) -> int:
-        """Append all of `source`; returns the CRC-32 of what was copied."""
+        """Append all of `source` and return its CRC-32."""
         start, crc = self._file.tell(), 0
         source.seek(0)
         while block := source.read(1 << 20):
@@ -185,40 +181,36 @@ class _Spool:
         return crc
 
     def write_to(self, file: h5py.File, name: str, compression: str = "none") -> None:
+        """Copy the pieces into a data set of `file`, one after another."""
         rows = sum(count for _, count in self.pieces)
-        shape = (rows, *self.row_shape)
-        how: dict[str, Any] = {}
+        options: dict[str, Any] = {}
         if compression != "none" and rows:
-            how = {
+            options = {
                 "compression": compression,
                 "shuffle": True,
                 "chunks": (min(CHUNK_WINDOWS, rows), *self.row_shape),
             }
-        dataset = file.create_dataset(name, shape=shape, dtype=self.dtype, **how)
+        shape = (rows, *self.row_shape)
+        dataset = file.create_dataset(name, shape=shape, dtype=self.dtype, **options)
         self._file.flush()
-        step = max(1, COPY_BYTES // self.row_bytes)
-        at = 0
-        for start, count in self._joined():
-            for first in range(start, start + count, step):
-                many = min(step, start + count - first)
-                block = np.fromfile(
-                    self._file.name,
-                    self.dtype,
-                    many * math.prod(self.row_shape),
-                    offset=first * self.row_bytes,
-                )
-                dataset[at : at + many] = block.reshape(many, *self.row_shape)
-                at += many
+        step, written = max(1, COPY_BYTES // self.row_bytes), 0
+        for start, stop in self._joined():
+            for first in range(start, stop, step):
+                count = min(step, stop - first)
+                items, offset = count * math.prod(self.row_shape), first * self.row_bytes
+                block = np.fromfile(self._file.name, self.dtype, items, offset=offset)
+                dataset[written : written + count] = block.reshape(count, *self.row_shape)
+                written += count
 
-    def _joined(self) -> Iterator[tuple[int, int]]:
-        """Pieces that follow each other in the file, as one."""
-        joined: list[list[int]] = []
+    def _joined(self) -> list[tuple[int, int]]:
+        """Bounds [start, stop) of runs of pieces that follow each other in the file."""
+        runs: list[tuple[int, int]] = []
         for start, count in self.pieces:
-            if joined and sum(joined[-1]) == start:
-                joined[-1][1] += count
+            if runs and runs[-1][1] == start:
+                runs[-1] = (runs[-1][0], start + count)
             else:
-                joined.append([start, count])
-        return iter([(start, count) for start, count in joined])
+                runs.append((start, start + count))
+        return runs
 
     def remove(self) -> None:
         self._file.close()

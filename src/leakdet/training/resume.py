@@ -10,7 +10,7 @@ from leakdet.errors import InputError, SettingsError
 from leakdet.training import log_names
 from leakdet.training.checkpoint_io import read_checkpoint
 from leakdet.training.checkpoint_transfer import transfer
-from leakdet.training.resume_compatibility import differences
+from leakdet.training.resume_compatibility import run_differences
 
 if TYPE_CHECKING:
     from leakdet.training.datamodule import LeakDataModule
@@ -37,8 +37,8 @@ def starting_checkpoint(
     if is_child():
         if config.resume == "auto":
             raise SettingsError(
-                "resume=auto: another program has started these processes, and each would look for "
-                "itself. Name the checkpoint, as in resume=FOLDER/checkpoints/last.ckpt, or let "
+                "resume=auto: another program has started these processes, and each would search "
+                "by itself. Name the checkpoint, as in resume=FOLDER/checkpoints/last.ckpt, or let "
                 "leakdet start them (trainer.devices=N)."
             )
         return _chosen(config, data, run_folder)
@@ -60,10 +60,10 @@ def _chosen(config: TrainConfig, data: "LeakDataModule", run_folder: Path) -> Pa
 
 
 def _require_fitting(checkpoint: Path, config: TrainConfig, data: "LeakDataModule") -> None:
-    differing = differences(read_checkpoint(checkpoint), config, data)
+    differing = run_differences(read_checkpoint(checkpoint), config, data)
     if differing:
         raise SettingsError(
-            f"{checkpoint} was trained with other settings (there / now): {'; '.join(differing)}. "
+            f"{checkpoint} was trained with other settings (its / now): {'; '.join(differing)}. "
             f"Give the same ones{_its_command(checkpoint)}, or begin a new training from its "
             f"weights with init_from={checkpoint}."
         )
@@ -118,11 +118,11 @@ def _newest_fitting(config: TrainConfig, data: "LeakDataModule", run_folder: Pat
         checkpoint = newest_checkpoint(folder)
         if checkpoint is None:
             continue
-        differing = differences(read_checkpoint(checkpoint), config, data)
+        differing = run_differences(read_checkpoint(checkpoint), config, data)
         if not differing:
             return checkpoint
         if not refused:
-            refused = f"; {checkpoint} differs in (there / now) {'; '.join(differing)}"
+            refused = f"; {checkpoint} differs in (its / now) {'; '.join(differing)}"
             refused += _its_command(checkpoint)
     LOG.info(f"resume   there is nothing to resume{refused}: a new run begins")
     return None

@@ -1,6 +1,6 @@
-"""Whether a run continues a checkpoint: the same data, and the same settings but for ignored ones.
+"""Checks that a run continues a checkpoint: with the same data and the same settings.
 
-Ignored settings affect neither weights nor metrics, only when training stops.
+Ignored are settings that affect neither weights nor metrics, only when training stops.
 """
 
 import hashlib
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from leakdet.config import CallbacksConfig, TrainConfig
+from leakdet.config.differences import differences
 
 if TYPE_CHECKING:
     from leakdet.training.datamodule import LeakDataModule
@@ -44,32 +45,30 @@ def store_fingerprint(data: "LeakDataModule") -> str:
     return digest.hexdigest()[:12]
 
 
-def differences(
+def run_differences(
     checkpoint: Mapping[str, Any], config: TrainConfig, data: "LeakDataModule"
 ) -> list[str]:
-    """`name: there / now` of everything that would make the continuation another run."""
-    # a setting that the checkpoint's version did not have yet was at its default
-    there = _flat(asdict(TrainConfig())) | _flat(checkpoint.get("hyper_parameters", {}))
-    now = _flat(asdict(config))
-    chosen = [name for name, switch in FINDERS.items() if now[switch]]
+    """`name: stored / now` of everything that would make the continuation another run."""
+    stored = _with_defaults(checkpoint.get("hyper_parameters", {}))
+    chosen = [name for name, switch in FINDERS.items() if getattr(config, switch)]
     differing = [
-        f"{name}: {there.get(name)} / {now.get(name)}"
-        for name in sorted(there.keys() | now.keys())
-        if there.get(name) != now.get(name) and name not in chosen and not _is_ignored(name)
+        str(difference)
+        for difference in differences(stored, asdict(config))
+        if difference.name not in chosen and not _is_ignored(difference.name)
     ]
-    ours, theirs = store_fingerprint(data), checkpoint.get(RESUME_KEY, {}).get("store")
-    if ours != theirs:
-        differing.append(f"the data's fingerprint: {theirs} / {ours}")
+    store, stored_store = store_fingerprint(data), checkpoint.get(RESUME_KEY, {}).get("store")
+    if store != stored_store:
+        differing.append(f"the data's fingerprint: {stored_store} / {store}")
     return differing
 
 
 def with_chosen_settings(config: TrainConfig, checkpoint: Mapping[str, Any]) -> TrainConfig:
     """The settings with the rate and batch size that the run's finders chose when it began."""
-    there = checkpoint["hyper_parameters"]
+    stored = checkpoint["hyper_parameters"]
     if config.find_lr:
-        config = replace(config, optimizer=replace(config.optimizer, lr=there["optimizer"]["lr"]))
+        config = replace(config, optimizer=replace(config.optimizer, lr=stored["optimizer"]["lr"]))
     if config.find_batch_size:
-        config = replace(config, data=replace(config.data, batch_size=there["data"]["batch_size"]))
+        config = replace(config, data=replace(config.data, batch_size=stored["data"]["batch_size"]))
     return config
 
 
@@ -81,10 +80,11 @@ def _is_ignored(name: str) -> bool:
     )
 
 
-def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """`{"a": {"b": 1}}` as `{"a.b": 1}`."""
-    flat: dict[str, Any] = {}
-    for name, value in values.items():
-        nested = isinstance(value, Mapping)
-        flat |= _flat(value, f"{prefix}{name}.") if nested else {f"{prefix}{name}": value}
-    return flat
+def _with_defaults(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of a checkpoint; those that its version did not have yet are at their defaults."""
+    complete = asdict(TrainConfig())
+    for name, value in stored.items():
+        group = complete.get(name)
+        both = isinstance(group, dict) and isinstance(value, dict)
+        complete[name] = {**group, **value} if both else value  # type: ignore[dict-item]
+    return complete

@@ -2,7 +2,6 @@
 
 import json
 import random
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
@@ -10,6 +9,7 @@ from typing import Any, Literal
 import optuna
 
 from leakdet.config import TuneConfig
+from leakdet.config.differences import differences
 from leakdet.errors import SettingsError
 from leakdet.tuning.html_page import INSTALL, has_plotly
 from leakdet.tuning.samplers_pruners import make_pruner, make_sampler
@@ -21,7 +21,7 @@ STUDY_FINGERPRINT = "leakdet"  # study attribute: settings that a continued stud
 
 
 def introduction(config: TuneConfig, study: optuna.Study) -> str:
-    """What is searched how, and what the page will lack."""
+    """The first lines of a study: its progress, search space, method and folder."""
     tune, done = config.tune, len(finished(study.get_trials(deepcopy=False)))
     lines = [
         f"study    {tune.study}: {done} of {tune.n_trials} trials are finished",
@@ -85,7 +85,10 @@ def fingerprint(config: TuneConfig) -> dict[str, Any]:
 def check_unchanged(study: optuna.Study, config: TuneConfig) -> None:
     """Raise `SettingsError` where the study was started with another search."""
     stored = study.user_attrs.get(STUDY_FINGERPRINT, {"direction": study.direction.name.lower()})
-    changed = list(_differences(stored, fingerprint(config)))
+    changed = [
+        f"{name}: {json.dumps(old)} / {json.dumps(new)}"
+        for name, old, new in differences(stored, fingerprint(config))
+    ]
     if changed:
         raise SettingsError(
             f"The study {config.tune.study!r} was started with another search, and its trials "
@@ -93,15 +96,6 @@ def check_unchanged(study: optuna.Study, config: TuneConfig) -> None:
             f"{'; '.join(changed[:6])}{' ...' if len(changed) > 6 else ''}. "
             "Name a new study, tune.study=NAME, or go back to the stored settings."
         )
-
-
-def _differences(stored: Any, now: Any, path: str = "") -> Iterator[str]:
-    if isinstance(stored, dict) and isinstance(now, dict):
-        for key in sorted(stored.keys() | now.keys()):
-            inside = f"{path}.{key}" if path else key
-            yield from _differences(stored.get(key), now.get(key), inside)
-    elif stored != now:
-        yield f"{path}: {json.dumps(stored)} / {json.dumps(now)}"
 
 
 def _enqueue_grid(study: optuna.Study, config: TuneConfig) -> None:

@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 from scipy.signal import periodogram
 
-from leakdet.acoustics.hum import MainsHum, mains_hum_db
+from leakdet.acoustics.hum import MAINS_HZ, PIECE_S, MainsHum
+
+
+def mains_hum_db(sound: np.ndarray, rate_hz: int) -> tuple[float, ...]:
+    """`MainsHum.prominence_db` of a whole recording for each of `MAINS_HZ`."""
+    hum = MainsHum(rate_hz)
+    piece = int(PIECE_S * rate_hz)
+    for start in range(0, len(sound), piece):
+        hum.add(sound[start : start + piece])
+    return tuple(hum.prominence_db(mains_hz) for mains_hz in MAINS_HZ)
 
 
 def tone(hz: float, rate_hz: int, seconds: float, amplitude: float = 0.05) -> np.ndarray:

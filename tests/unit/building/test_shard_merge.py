@@ -150,5 +150,5 @@ def test_a_merge_that_was_killed_while_removing_shards_can_be_run_again(
     shutil.copytree(grouped / "store.shard-1-of-2", tmp_path / "store.shard-1-of-2")
     (tmp_path / "store.shard-1-of-2" / "test-00001-of-00002.h5").write_bytes(b"another")
     # A shard that was built anew is kept.
-    with pytest.raises(InputError, match="there is a store already"):
+    with pytest.raises(InputError, match="holds a store already"):
         merge_shards(merge)

@@ -85,7 +85,7 @@ def test_the_old_store_comes_back_where_a_kill_struck_before_the_new_had_its_nam
     store = old_store(tmp_path)
     assert build(store, "killed between the renames", host=socket.gethostname()) == 9
     assert not store.exists()
-    with pytest.raises(InputError, match="there is a store already"):
+    with pytest.raises(InputError, match="holds a store already"):
         check_free(store, overwrite=False)
     assert (store / "build.json").read_text() == "old"
     assert names(tmp_path) == ["store"]
@@ -137,7 +137,7 @@ def test_what_is_no_store_is_never_replaced(tmp_path: Path):
     (tmp_path / "photos").mkdir()
     check_free(tmp_path / "photos", overwrite=False)  # empty
     (tmp_path / "photos" / "a.jpg").touch()
-    with pytest.raises(InputError, match="exists and is no store"):
+    with pytest.raises(InputError, match="exists and is not a store"):
         check_free(tmp_path / "photos", overwrite=True)
 
 

@@ -49,7 +49,7 @@ def test_a_reader_works_while_a_writer_has_the_file_open(write_store: Any, plant
             OSError("Unable to synchronously open file (file is already open for write)"),
             r"it is locked.*HDF5_USE_FILE_LOCKING=FALSE",
         ),
-        (PermissionError(13, "Permission denied"), r"you may not read it\)\. Have its owner"),
+        (PermissionError(13, "Permission denied"), r"permission denied\)\. Ask its owner"),
         (OSError("truncated file: eof = 1"), r"it is cut off\)\. Build it again"),
         (
             OSError("file signature not found\nmore"),

@@ -9,7 +9,6 @@ import pytest
 
 from leakdet.errors import InputError
 from leakdet.storage import mel_array
-from leakdet.storage.hdf5 import PAGE_BYTES
 from leakdet.storage.mel_array import MelArray, MelPart
 from leakdet.storage.views import PickedMel
 
@@ -63,14 +62,6 @@ def test_a_split_is_in_memory_once_while_it_is_read(
     assert np.array_equal(picked.read(0, WINDOWS), expected[::-1])
 
 
-def test_windows_in_memory_begin_at_a_page(tmp_path: Path) -> None:
-    mel, expected = array_of(tmp_path / "x.h5", (WINDOWS, 4, 64, 32))
-    # numpy alone does so for small arrays at times, for large ones never
-    for windows in (1, 7, WINDOWS):
-        assert mel.read(0, windows).ctypes.data % PAGE_BYTES == 0
-        assert np.array_equal(mel.read(0, windows), expected[:windows])
-
-
 def test_any_range_of_packed_recordings_is_read(tmp_path: Path) -> None:
     """A recording of AILH is unpacked as a whole; what is asked for may begin and end inside of it."""
     mel, expected = array_of(tmp_path / "x.h5", (WINDOWS // PER_ROW, PER_ROW, 4, 64, 32), **PACKED)
@@ -106,5 +97,5 @@ def test_large_chunks_are_slow_and_the_remedy_is_named(tmp_path: Path) -> None:
 def test_a_file_that_went_away_is_named(tmp_path: Path) -> None:
     mel, _ = array_of(tmp_path / "x.h5", (WINDOWS, 4, 64, 32))
     (tmp_path / "x.h5").unlink()
-    with pytest.raises(InputError, match=r"x\.h5: can no longer be read .*See that its disk"):
+    with pytest.raises(InputError, match=r"x\.h5: can no longer be read .*Was it moved"):
         mel.read(0, 1)

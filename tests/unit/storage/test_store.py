@@ -12,10 +12,9 @@ import pytest
 
 from leakdet.config import SignalConfig
 from leakdet.errors import InputError, LeakdetError
-from leakdet.storage.hdf5 import PAGE_BYTES
 from leakdet.storage.split_overlap import check_no_overlap
 from leakdet.storage.store import open_leakdet_split, split_files
-from leakdet.storage.writer import RecordingRow, SplitWriter
+from leakdet.storage.writer import PAGE_BYTES, RecordingRow, SplitWriter
 
 SIGNAL = SignalConfig(2000, 200, 100, 50, 25, n_mels=8, fmin_hz=0.0)
 LENGTHS = [3, 1, 5, 2]

@@ -10,7 +10,7 @@ from leakdet.config import TrainConfig
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.resume_compatibility import (
     RESUME_KEY,
-    differences,
+    run_differences,
     store_fingerprint,
     with_chosen_settings,
 )
@@ -40,7 +40,7 @@ def test_what_changes_neither_weights_nor_metrics_may_differ(
     override: str, configured: Configured, opened: Opened
 ) -> None:
     data = opened(configured())
-    assert differences(checkpoint(configured(), data), configured(override), data) == []
+    assert run_differences(checkpoint(configured(), data), configured(override), data) == []
 
 
 @pytest.mark.parametrize(
@@ -58,14 +58,14 @@ def test_what_changes_them_is_named_with_both_values(
     override: str, named: str, configured: Configured, opened: Opened
 ) -> None:
     data = opened(configured())
-    assert differences(checkpoint(configured(), data), configured(override), data) == [named]
+    assert run_differences(checkpoint(configured(), data), configured(override), data) == [named]
 
 
 def test_other_data_is_a_difference(configured: Configured, opened: Opened) -> None:
     data = opened(configured())
     kept = checkpoint(configured(), data)
     kept[RESUME_KEY]["store"] = "0" * 12
-    (only,) = differences(kept, configured(), data)
+    (only,) = run_differences(kept, configured(), data)
     assert only == f"the data's fingerprint: {'0' * 12} / {store_fingerprint(data)}"
 
 
@@ -75,15 +75,15 @@ def test_a_setting_that_an_older_version_lacked_was_at_its_default(
     data = opened(configured())
     kept = checkpoint(configured(), data)
     del kept["hyper_parameters"]["callbacks"]
-    assert differences(kept, configured(), data) == []
-    assert len(differences(kept, configured("callbacks.extra=[a:B]"), data)) == 1
+    assert run_differences(kept, configured(), data) == []
+    assert len(run_differences(kept, configured("callbacks.extra=[a:B]"), data)) == 1
 
 
 def test_settings_that_finders_chose_are_taken_over(configured: Configured, opened: Opened) -> None:
     first = configured("optimizer.lr=0.5", "data.batch_size=64")
     data = opened(first)
     found = configured("find_lr=true", "find_batch_size=true")
-    assert differences(checkpoint(first, data), found, data) == []
+    assert run_differences(checkpoint(first, data), found, data) == []
     resumed = with_chosen_settings(found, checkpoint(first, data))
     assert (resumed.optimizer.lr, resumed.data.batch_size) == (0.5, 64)
     assert with_chosen_settings(configured(), checkpoint(first, data)) == configured()
