@@ -20,7 +20,7 @@ from leakdet.crossvalidation.pooled_folds import (
 )
 from leakdet.crossvalidation.run_fold import Task, all_tasks, protocol_summaries, run_fold
 from leakdet.evaluation.metrics_json import metrics_content, split_metrics
-from leakdet.evaluation.split_scores import to_scored_recordings
+from leakdet.evaluation.split_scores import is_synthetic, to_scored_recordings
 from leakdet.evaluation.traits import traits_of
 from leakdet.reporting.report import write_results
 from leakdet.reporting.report_input import ReportInput
@@ -53,7 +53,7 @@ def cross_validate(config: CrossvalConfig, store: Path, folder: Path) -> None:
             "the last part pools them all."
         )
         return
-    _pool(config, view, tasks, folder)
+    _pool(config, store, view, tasks, folder)
 
 
 def _fingerprint(config: CrossvalConfig, store: Path, view: SplitView) -> dict[str, Any]:
@@ -91,7 +91,9 @@ def _run_folds(config: CrossvalConfig, store: Path, tasks: Sequence[Task], folde
         )
 
 
-def _pool(config: CrossvalConfig, view: SplitView, tasks: Sequence[Task], folder: Path) -> None:
+def _pool(
+    config: CrossvalConfig, store: Path, view: SplitView, tasks: Sequence[Task], folder: Path
+) -> None:
     """Pool the predictions of all folds, write tables and reports, and print the table."""
     outcomes: dict[str, list[Outcome]] = {}
     for task in tasks:
@@ -107,7 +109,8 @@ def _pool(config: CrossvalConfig, view: SplitView, tasks: Sequence[Task], folder
         for name, folds in outcomes.items()
         for row in prediction_rows(name, PooledPredictions.of(folds, view), view)
     ]
-    content = write_tables(folder, results, rows, asdict(config))
+    more = {"synthetic": is_synthetic(store), "settings": asdict(config)}
+    content = write_tables(folder, results, rows, **more)
     LOG.info(protocols_text(results))
     for name, protocol in config.crossval.by_name().items():
         first = [outcome for outcome in outcomes[name] if outcome.result["seed"] == config.seed]
@@ -137,7 +140,8 @@ def _report(
     columns = [] if group_by == [RECORDING] else group_by
     resampled = columns if result["recording"]["intervals"]["unit"] == "group" else []
     tables = {HELD_OUT: split_metrics(scored, group_by=resampled)}
-    metrics = metrics_content(tables, None, columns, audit=result["audit"], settings=settings)
+    more = {"synthetic": content["synthetic"], "settings": settings, "audit": result["audit"]}
+    metrics = metrics_content(tables, None, columns, **more)
     repeats = settings["crossval"]["repeats"]
     title = f"cross-validation, {protocol}"
     title += f", the first of {repeats} repeats" if repeats > 1 else ""

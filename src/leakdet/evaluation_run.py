@@ -66,7 +66,7 @@ def evaluated(
     from leakdet.evaluation.audit import audit
     from leakdet.evaluation.met_in_training import judged_apart, met_sentences
     from leakdet.evaluation.metrics_json import metrics_content, split_metrics
-    from leakdet.evaluation.split_scores import apply_rule, score_split
+    from leakdet.evaluation.split_scores import apply_rule, is_synthetic, score_split
     from leakdet.storage.opening import open_split, split_names
     from leakdet.storage.views import no_sound_sentence
 
@@ -87,9 +87,9 @@ def evaluated(
         LOG.info(f"trained  {sentence}")
     if silent := no_sound_sentence(stored):
         LOG.info(f"left out {silent}")
-    provenance = {"model": str(detector.path), "store": str(store.absolute()), "audit": audited}
-    left_out = {"without_sound": stored.without_sound}
-    more = {"met_in_training": met, "groups_met": groups, **left_out, **provenance}
+    more: dict[str, Any] = {"met_in_training": met, "groups_met": groups}
+    more |= {"model": str(detector.path), "store": str(store.absolute()), "audit": audited}
+    more |= {"without_sound": stored.without_sound, "synthetic": is_synthetic(store)}
     return Evaluation(recordings, metrics_content(tables, rule, columns, **more))
 
 

@@ -156,7 +156,7 @@ def _save(
 ) -> dict[str, Any]:
     from leakdet.cli.screen_tables import metrics_text
     from leakdet.evaluation.metrics_json import for_model_file, metrics_content, split_metrics
-    from leakdet.evaluation.split_scores import split_group_by
+    from leakdet.evaluation.split_scores import is_synthetic, split_group_by
     from leakdet.reporting.conclusion import own_verdict
     from leakdet.reporting.report import write_results
     from leakdet.reporting.report_input import ReportInput
@@ -176,6 +176,7 @@ def _save(
     # the checkpoint's settings, since only they hold a learning rate and batch size that were found
     copied = ("settings", "store", "store_signal_hash", "recordings", "versions")
     more = {"best_epoch": training["epoch"], "model": model.name}
+    more["synthetic"] = is_synthetic(data.store)
     more |= {key: training[key] for key in copied}
     if best.met is not None and data.splits.test is not None:
         more["groups_met"] = best.met.groups_met(data.splits.test.groups)

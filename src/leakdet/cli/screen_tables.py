@@ -29,7 +29,7 @@ def metrics_text(splits: Mapping[str, Mapping[str, Any]], rule: DecisionRule) ->
     notes = [f"Note: {rule.note}"] if rule.note else []
     worst = {name: worst_sentence(found["groups"]) for name, found in splits.items()}
     groups = [f"Groups of {name}: {sentence}" for name, sentence in worst.items() if sentence]
-    return _rendered(table, decision, *notes, *groups)
+    return _rendered(table, *_interval_notes(splits), decision, *notes, *groups)
 
 
 def comparison_text(comparison: Mapping[str, Any]) -> str:
@@ -84,7 +84,13 @@ def protocols_text(results: Mapping[str, Mapping[str, Any]]) -> str:
         for name, found in results.items()
         for sentence in found["audit"]["findings"]
     ]
-    return _rendered(*findings, table)
+    return _rendered(*findings, table, *_interval_notes(results))
+
+
+def _interval_notes(results: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """What limits the intervals of each result, if anything."""
+    notes = {name: found["recording"]["intervals"].get("note") for name, found in results.items()}
+    return [f"Intervals of {name}: {note}" for name, note in notes.items() if note]
 
 
 def _rendered(*parts: Table | str) -> str:

@@ -49,14 +49,12 @@ def record_settings(folder: Path, settings: Mapping[str, Any]) -> None:
 
 
 def write_tables(
-    folder: Path,
-    results: Mapping[str, Any],
-    rows: Sequence[Mapping[str, Any]],
-    settings: Mapping[str, Any],
+    folder: Path, results: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], **more: Any
 ) -> dict[str, Any]:
     """Write predictions.csv and metrics.json of all protocols; return the content of the latter.
 
-    Both are written atomically: jobs that end together may both write them.
+    `more` are further entries of metrics.json, as the settings. Both files are written atomically:
+    jobs that end together may both write them.
     """
     with (
         whole_file(folder / "predictions.csv") as partial,
@@ -65,6 +63,6 @@ def write_tables(
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
-    content = metrics_content({}, None, [], crossval=results, settings=settings)
+    content = metrics_content({}, None, [], crossval=results, **more)
     write_metrics(folder / "metrics.json", content)
     return content

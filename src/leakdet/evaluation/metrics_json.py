@@ -107,7 +107,10 @@ def _table(
 
 
 def _widen_degenerate(table: dict[str, Any]) -> None:
-    """Replace bootstrap intervals of no width: with 0 hits of 12, the rate need not be 0."""
+    """Replace bootstrap intervals of no width: with 0 hits of 12, the rate need not be 0.
+
+    All recordings are alike, or all of the few groups.
+    """
     intervals, positives, negatives = table["intervals"], table["positives"], table["negatives"]
     tp, fp, tn = table["tp"], table["fp"], table["tn"]
     replacements = {
@@ -122,11 +125,11 @@ def _widen_degenerate(table: dict[str, Any]) -> None:
     widened = []
     for key, replacement in replacements.items():
         interval = intervals.get(key)
-        if interval and interval[0] == interval[1] and (key == "f1" or interval[0] in (0.0, 1.0)):
+        if interval and interval[0] == interval[1] and replacement:
             intervals[key] = replacement
             widened.append(key)
     if widened:
-        note = f"{', '.join(widened)}: all recordings alike, so the interval is Wilson's"
+        note = f"{', '.join(widened)}: all replicates alike, so the interval is Wilson's"
         intervals["note"] = _joined([intervals["note"], note])
 
 

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -108,7 +109,21 @@ def to_scored_recordings(
 def split_group_by(store: Path) -> list[str]:
     """The group columns that the store's splits keep apart, from build.json; [] where unknown."""
     try:
-        settings = json.loads((store / "build.json").read_text(encoding="utf-8"))["settings"]
-        return [str(column) for column in settings["split"]["group_by"]]
-    except (OSError, ValueError, KeyError, TypeError):
+        return [str(column) for column in _build_settings(store)["split"]["group_by"]]
+    except (KeyError, TypeError):
         return []
+
+
+def is_synthetic(store: Path) -> bool | None:
+    """Whether the store holds the generated recordings of the demo; None where unknown."""
+    source = _build_settings(store).get("source")
+    return None if source is None else source == "demo"
+
+
+def _build_settings(store: Path) -> dict[str, Any]:
+    """The settings that built the store, from its build.json; empty where there are none."""
+    try:
+        settings = json.loads((store / "build.json").read_text(encoding="utf-8"))["settings"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    return settings if isinstance(settings, dict) else {}

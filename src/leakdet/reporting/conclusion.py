@@ -1,15 +1,18 @@
 """The report's verdict in one sentence, and the cautions that belong to it."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from leakdet.detection.met_recordings import group_sentences
 from leakdet.evaluation.audit_findings import luck_findings
+from leakdet.evaluation.intervals import wilson
 from leakdet.evaluation.met_in_training import met_sentences
 from leakdet.reporting.wording import counted, percent_range
 
 WEAK_AUROC = 0.75
+MANY_ALARMS = 0.2  # of the recordings without a leak
+FEW_FOUND = 0.5  # of the leaks
 FEW = 30  # recordings of a class; below, one recording moves a rate by more than three points
 
 
@@ -23,17 +26,26 @@ class Verdict:
     advice: str
 
 
-def verdict(
-    table: Mapping[str, Any],
-    audit: Mapping[str, Any] | None = None,
-    met: Mapping[str, Any] | None = None,
-) -> Verdict:
-    """Judge the recordings' metrics of one split; `met` is `met_in_training` of metrics.json.
+def verdict(table: Mapping[str, Any], metrics: Mapping[str, Any]) -> Verdict:
+    """Judge the recordings' metrics of one split; `metrics` is the content of metrics.json.
 
-    Good: the 95 % interval of the AUROC lies above 0.75. Weak: above 0.5 only, or a trivial trait
-    does nearly as well (`audit["sentence"]`). Bad: not above 0.5. Unknown: a class is missing,
-    or the model has met every recording.
+    Good: the 95 % interval of the AUROC lies above 0.75, that of the false alarm rate below 20 %
+    and that of the recall above 50 %. Weak: one of these does not, or a trivial trait does nearly
+    as well. Bad: the AUROC may be that of guessing. Unknown: a class is missing, or the model has
+    met every recording. Where the recordings are synthetic, the first sentence says so.
     """
+    judged = _verdict(table, metrics)
+    if not metrics.get("synthetic"):
+        return judged
+    return replace(
+        judged,
+        sentence=f"These recordings are synthetic. {judged.sentence}",
+        advice="This says nothing about real pipes: train on recordings of your own.",
+    )
+
+
+def _verdict(table: Mapping[str, Any], metrics: Mapping[str, Any]) -> Verdict:
+    met = metrics.get("met_in_training")
     if met and met["recordings"] and met["met"] == met["recordings"]:
         return Verdict(
             "unknown",
@@ -68,20 +80,16 @@ def verdict(
     if interval[0] <= 0.5:
         (luck,) = luck_findings({"auroc": table["auroc"], "interval": interval})
         return Verdict("bad", "Do not rely on it", f"{luck} {facts}", "Do not plan digs by it.")
-    if audit and audit["sentence"]:
+    if (metrics.get("audit") or {}).get("sentence"):
         return Verdict(
             "weak",
             "In doubt",
             f"It may have learnt a shortcut instead of leaks. {facts}",
             "Do not plan digs by it before it is tested on recordings without the shortcut.",
         )
-    if interval[0] <= WEAK_AUROC:
-        return Verdict(
-            "weak",
-            "Use with care",
-            f"Better than guessing, but by how much is uncertain. {facts}",
-            "Dig only where other evidence agrees.",
-        )
+    label, doubt = _doubt(table)
+    if doubt:
+        return Verdict("weak", label, f"{doubt} {facts}", "Dig only where other evidence agrees.")
     return Verdict(
         "good",
         "Tells leaks apart",
@@ -90,11 +98,41 @@ def verdict(
     )
 
 
+def _doubt(table: Mapping[str, Any]) -> tuple[str, str]:
+    """Label and sentence on what is not good enough, or not shown to be; empty where all is."""
+    fpr = _widest(table["intervals"]["fpr"], table["fp"], table["negatives"])
+    recall = _widest(table["intervals"]["recall"], table["tp"], table["positives"])
+    if table["fpr"] >= MANY_ALARMS:
+        return "Too many false alarms", "Its alarms are too often false."
+    if table["recall"] <= FEW_FOUND:
+        return "Misses too many leaks", "It ranks leaks high, but calls too few of them."
+    care = "Use with care"
+    if table["intervals"]["auroc"][0] <= WEAK_AUROC:
+        return care, "Better than guessing, but by how much is uncertain."
+    if fpr[1] >= MANY_ALARMS:
+        return care, (
+            "Too few recordings without a leak to rule out many false alarms: anything from "
+            f"{percent_range(fpr)} is possible."
+        )
+    if recall[0] <= FEW_FOUND:
+        return care, (
+            f"Too few leaks to rule out many misses: anything from {percent_range(recall)} found "
+            "is possible."
+        )
+    return "", ""
+
+
+def _widest(interval: Sequence[float] | None, hits: int, n: int) -> tuple[float, float]:
+    """Ends of a bootstrap interval and of Wilson's together: few groups make the first narrow."""
+    ends = [*(interval or ()), *(wilson(hits, n) or ())]
+    return min(ends), max(ends)
+
+
 def own_verdict(metrics: Mapping[str, Any]) -> dict[str, Any]:
     """The verdict on the last split of a training, as the model file keeps it, with its reasons."""
     split = metrics["splits"][-1]
     table = metrics[split]["recording"]
-    judged = verdict(table, metrics.get("audit"))
+    judged = verdict(table, metrics)
     reasons = cautions(split, table, metrics)
     return {
         "split": split,

@@ -50,10 +50,7 @@ def write_results(folder: Path, material: ReportInput) -> None:
     write_recordings(folder / "recordings.csv", material.recordings)
     write_metrics(folder / "metrics.json", material.metrics)
     report = write_report(folder / "report.html", material)
-    metrics = material.metrics
-    judged = verdict(
-        material.tables["recording"], metrics.get("audit"), metrics.get("met_in_training")
-    )
+    judged = verdict(material.tables["recording"], material.metrics)
     LOG.info(f"metrics  {folder / 'metrics.json'}")
     LOG.info(f"report   {report}")
     LOG.info(f"verdict  {judged.label}. {judged.sentence}")
@@ -88,8 +85,8 @@ def _context(material: ReportInput) -> dict[str, Any]:
         if split in SPLITS
         else "recordings that were held out of training",
         "splits": list(material.recordings)[::-1],
-        "verdict": verdict(table, audit, metrics.get("met_in_training")),
-        "expectation": expectation(table),
+        "verdict": verdict(table, metrics),
+        "expectation": None if metrics.get("synthetic") else expectation(table),
         "cautions": cautions(split, table, metrics),
         "table": table,
         "cards": cards(table),

@@ -32,6 +32,7 @@ def test_metrics_stand_beside_their_intervals_split_by_split() -> None:
     undefined = table(auroc=None, undefined={"auroc": "no recording is a leak"})
     splits = {"val": {"recording": table(), "groups": GROUPS}}
     splits["test"] = {"recording": undefined, "groups": GROUPS}
+    undefined["intervals"]["note"] = "the intervals rest on 2 groups only and are too narrow"
     text = metrics_text(splits, DecisionRule(threshold=0.25, fitted_on="val", note="few leaks"))
     rows = rows_of(text)
     assert rows["f1"] == ["0.7500 [0.30, 1.00]"] * 2
@@ -40,6 +41,8 @@ def test_metrics_stand_beside_their_intervals_split_by_split() -> None:
     assert rows["tp"] == ["3", "3"]
     assert "leak_prob >= 0.2500 (fixed, fitted on val)" in text
     assert "Note: few leaks" in text
+    assert "Intervals of test: the intervals rest on 2 groups only and are too narrow" in text
+    assert "Intervals of val" not in text
 
 
 def test_two_models_are_compared_row_by_row() -> None:

@@ -41,7 +41,7 @@ def test_settings_of_a_folder_may_not_change(tmp_path: Path) -> None:
 
 def test_tables_hold_rows_and_results(tmp_path: Path) -> None:
     rows = [{"protocol": "p", "leak_prob": 0.25}, {"protocol": "p", "leak_prob": 0.75}]
-    content = write_tables(tmp_path, {"p": {"folds": []}}, rows, {"seed": 1})
+    content = write_tables(tmp_path, {"p": {"folds": []}}, rows, settings={"seed": 1})
     with (tmp_path / "predictions.csv").open(newline="", encoding="utf-8") as file:
         assert [float(row["leak_prob"]) for row in csv.DictReader(file)] == [0.25, 0.75]
     assert json.loads((tmp_path / "metrics.json").read_text(encoding="utf-8")) == content

@@ -53,6 +53,21 @@ def test_perfect_results_of_few_recordings_have_wide_intervals(scored):
     assert "Wilson" in table["intervals"]["note"]
 
 
+def test_two_groups_that_are_alike_give_no_interval_without_a_width(scored):
+    recordings = scored(n=40)
+    recordings.is_leak = np.arange(40) % 2 == 0
+    recordings.score = np.where(recordings.is_leak, 0.9, 0.1)
+    recordings.score[[0, 20]] = 0.2  # a leak missed in each
+    recordings.groups = {"pipe": np.repeat(["p1", "p2"], 20)}
+    table = split_metrics(recordings, 100, ("pipe",))["recording"]
+    assert table["recall"] == 0.9
+    for key in ("recall", "accuracy", "f1", "auroc", "specificity"):
+        low, high = table["intervals"][key]
+        assert high - low > 0.1, key
+    assert "rest on 2 groups only" in table["intervals"]["note"]
+    assert "all replicates alike, so the interval is Wilson's" in table["intervals"]["note"]
+
+
 def test_intervals_of_several_thresholds_are_those_of_the_decisions_and_of_the_ranking(scored):
     recordings = scored(threshold=np.where(np.arange(60) < 30, 0.45, 0.6))
     site = recordings.groups["site"]

@@ -9,7 +9,7 @@ import torch
 
 from leakdet.detection.detector import MelDetector
 from leakdet.errors import InputError
-from leakdet.evaluation.split_scores import score_split
+from leakdet.evaluation.split_scores import is_synthetic, score_split, split_group_by
 from leakdet.storage.opening import open_split
 from leakdet.storage.views import pooled
 
@@ -50,3 +50,22 @@ def test_scoring_names_the_recording_of_a_damaged_chunk(
         InputError, match=r"recording 0002\.wav .*test\.h5: windows .* cannot be read .*Build"
     ):
         score_split(NeverLeak(split.mel.shape[1:]), split)
+
+
+@pytest.mark.parametrize(
+    ("build", "synthetic", "group_by"),
+    [
+        ('{"settings": {"source": "demo", "split": {"group_by": ["site"]}}}', True, ["site"]),
+        ('{"settings": {"source": "calls.csv", "split": {}}}', False, []),
+        ('{"settings": []}', None, []),
+        ("{", None, []),
+        (None, None, []),
+    ],
+)
+def test_a_store_tells_from_its_build_whether_it_is_synthetic(
+    build: str | None, synthetic: bool | None, group_by: list[str], tmp_path: Path
+) -> None:
+    if build is not None:
+        (tmp_path / "build.json").write_text(build, encoding="utf-8")
+    assert is_synthetic(tmp_path) is synthetic
+    assert split_group_by(tmp_path) == group_by

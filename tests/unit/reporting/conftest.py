@@ -43,7 +43,7 @@ def scored() -> Callable[..., ScoredRecordings]:
     ) -> ScoredRecordings:
         rng = np.random.default_rng(seed)
         is_leak = np.arange(n) % 2 == 0 if leaks is None else np.full(n, leaks)
-        score = np.clip(rng.normal(0.35 + gap * is_leak, 0.15), 0, 1)
+        score = np.clip(rng.normal(0.3 + gap * is_leak, 0.15), 0, 1)
         return ScoredRecordings(
             name=name,
             recording_id=np.array([f"night/{row:06d}.wav" for row in range(n)]),
