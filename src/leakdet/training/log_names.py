@@ -28,10 +28,15 @@ VAL_SCORE_HISTOGRAM = "val/recording_score"
 FIRST_CLASS_LOSS = "first_batch/class_loss"  # of untrained weights
 FIRST_LEAK_LOSS = "first_batch/leak_loss"
 FIRST_CHANCE_LOSS = "first_batch/chance_loss"  # class loss at equal logits
-FIRST_LOGITS = ("first_batch/lowest_logit", "first_batch/highest_logit")
-FIRST_LEAK_SHARE = "first_batch/leak_share"
+FIRST_LOGITS = ("first_batch/lowest_logit", "first_batch/highest_logit")  # of the class head
+FIRST_LEAK_LOGITS = ("first_batch/lowest_leak_logit", "first_batch/highest_leak_logit")
+FIRST_INPUT_STD = "first_batch/input_std"  # of what the network's body gets
+FIRST_LEAK_SHARE = "first_batch/leak_share"  # true leaks
+FIRST_PREDICTED = "first_batch/predicted_leak_share"  # by the class head
+FIRST_PREDICTED_LEAKS = "first_batch/predicted_leak_share_of_leak_head"
 GRADIENT_NORM = "gradient/norm"
 GRADIENT_MEAN = "gradient/norm_mean"
+GRADIENT_MIN = "gradient/norm_min"
 GRADIENT_MAX = "gradient/norm_max"
 GRADIENT_LAYER = "gradient_layer/"  # + the parameter's name
 WAIT_COUNT = "loader/waits"
@@ -48,6 +53,7 @@ WAIT_WORST = (
     "loader/wait_worst5_s",
 )
 WAIT_SHARE = "loader/wait_share"
+WORKER_START = "loader/worker_start_s"  # longest wait for a reading process to start
 CPU_USE = "system/cpu_share"
 RAM_USE = "system/ram_share"
 GPU_USE = "system/gpu_share"

@@ -7,6 +7,7 @@ import lightning.pytorch as pl
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.loggers import TensorBoardLogger
 
+from leakdet.config import TrainConfig
 from leakdet.training import log_names
 from leakdet.training.callbacks.findings import Finding, Findings
 from leakdet.training.module import LeakModule
@@ -36,7 +37,7 @@ class Collapse(Callback):
         if "learning_rate" in self.findings.kinds:
             return  # weights that never change look like every collapse; the cause is known
         result = pl_module.latest
-        found = list(collapse(result, pl_module.config.loss.aux_weight))
+        found = list(collapse(result, pl_module.config))
         self.streak = {finding.kind: self.streak.get(finding.kind, 0) + 1 for finding in found}
         for finding in found:
             if self.streak[finding.kind] >= CHECKS:
@@ -56,9 +57,12 @@ class Collapse(Callback):
         self.streak = dict(state_dict["streak"])
 
 
-def collapse(result: ValidationResult, aux_weight: float) -> Iterator[Finding]:
-    """What is wrong with the predictions; of several findings with one cause only the cause."""
-    cause = _cause(result, aux_weight)
+def collapse(result: ValidationResult, config: TrainConfig) -> Iterator[Finding]:
+    """What is wrong with the predictions; of several findings with one cause only the cause.
+
+    Advice names no setting that is set already.
+    """
+    cause = _cause(result, config)
     if cause is not None:
         yield cause
         return
@@ -69,14 +73,19 @@ def collapse(result: ValidationResult, aux_weight: float) -> Iterator[Finding]:
             "one_class",
             f"every sample is predicted as {which} (leak_prob {samples.mean:.3f} +- "
             f"{samples.std:.3f}, recordings from {result.scores.min():.3f} to "
-            f"{result.scores.max():.3f}). Look at the class balance that the run prints; "
-            "data.sampling=balanced evens it.",
+            f"{result.scores.max():.3f}). Look at the class balance that the run prints"
+            + ("; data.sampling=balanced evens it." if config.data.sampling == "natural" else "."),
         )
     elif result.f1 < LOW_F1 and positives > 0:
+        policy = config.decision.policy
+        advice = (
+            "The threshold is the best one for F1 already: the scores do not tell leaks apart."
+            if policy == "max_f1"
+            else f"See the threshold, which decision.policy={policy} sets; max_f1 fits it for F1."
+        )
         yield Finding(
             "low_f1",
-            f"recording F1 is {result.f1:.3f} although {positives} recordings are leaks. See "
-            "decision.policy and the threshold; with decision.policy=max_f1 it is fitted on val.",
+            f"recording F1 is {result.f1:.3f} although {positives} recordings are leaks. {advice}",
         )
     if samples.head_correlation is not None and samples.head_correlation < HEAD_CORRELATION:
         yield Finding(
@@ -87,15 +96,17 @@ def collapse(result: ValidationResult, aux_weight: float) -> Iterator[Finding]:
         )
 
 
-def _cause(result: ValidationResult, aux_weight: float) -> Finding | None:
+def _cause(result: ValidationResult, config: TrainConfig) -> Finding | None:
     """A finding that explains all others."""
     samples, positives = result.samples, int(result.is_leak.sum())
     if samples.std < CONSTANT_STD:
+        finder = "" if config.find_lr else " (find_lr=true)"
+        scale = "" if config.network.standardise else ", and network.standardise=true"
         return Finding(
             "constant",
             f"leak_prob hardly differs between samples (mean {samples.mean:.3f}, deviation "
             f"{samples.std:.4f}): the network has learnt nothing or collapsed. Look at train/loss; "
-            "try another optimizer.lr (find_lr=true), and network.standardise=true.",
+            f"try another optimizer.lr{finder}{scale}.",
         )
     chance_error = auroc_error(positives, len(result.is_leak) - positives)
     if result.auroc is not None and result.auroc < 0.5 - 2 * chance_error:
@@ -105,7 +116,7 @@ def _cause(result: ValidationResult, aux_weight: float) -> Finding | None:
             "scores than the rest. Compare labels.leak and the class names of train and val; "
             "listen to the worst-ranked recordings.",
         )
-    class_loss, aux_loss = result.val_loss[1], aux_weight * result.val_loss[2]
+    class_loss, aux_loss = result.val_loss[1], config.loss.aux_weight * result.val_loss[2]
     if aux_loss > AUX_RATIO * class_loss:
         return Finding(
             "auxiliary",

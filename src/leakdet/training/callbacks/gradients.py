@@ -54,8 +54,9 @@ class GradientMonitor(Callback):
         """Add the norms to the check's row of the history."""
         if self.norms and isinstance(pl_module, LeakModule):
             norms = torch.stack(self.norms)
-            mean, largest = torch.stack([norms.mean(), norms.max()]).tolist()
-            pl_module.note({log_names.GRADIENT_MEAN: mean, log_names.GRADIENT_MAX: largest})
+            summary = torch.stack([norms.mean(), norms.min(), norms.max()]).tolist()
+            names = (log_names.GRADIENT_MEAN, log_names.GRADIENT_MIN, log_names.GRADIENT_MAX)
+            pl_module.note(dict(zip(names, summary, strict=True)))
 
     def on_train_epoch_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
         if not self.norms:
@@ -74,7 +75,8 @@ class GradientMonitor(Callback):
 
     def _judge(self, trainer: "pl.Trainer") -> None:
         norms = torch.stack(self.norms).cpu().double().numpy()
-        self.findings.warn(trainer, bad_gradients(norms, trainer.gradient_clip_val))
+        half = trainer.precision == "16-mixed"
+        self.findings.warn(trainer, bad_gradients(norms, trainer.gradient_clip_val, half))
 
     def state_dict(self) -> dict[str, Any]:
         return {"norms": torch.stack(self.norms).tolist() if self.norms else []}
@@ -83,16 +85,23 @@ class GradientMonitor(Callback):
         self.norms = list(torch.tensor(state_dict["norms"]))
 
 
-def bad_gradients(norms: Float[np.ndarray, " N"], clipped_at: int | float | None) -> Finding | None:
-    """Judge the gradient norms of an epoch's optimiser steps, before clipping."""
+def bad_gradients(
+    norms: Float[np.ndarray, " N"], clipped_at: int | float | None, half: bool = False
+) -> Finding | None:
+    """Judge the gradient norms of an epoch's optimiser steps, before clipping.
+
+    `half`: the run has trainer.precision=16-mixed.
+    """
     not_finite = int((~np.isfinite(norms)).sum())
     clip = "" if clipped_at else " or set trainer.gradient_clip_val=1"
     mean = float(norms.mean()) if len(norms) else 1.0
     if not_finite:
-        text = (
-            f"{not_finite} of {len(norms)} gradients were not finite. Lower optimizer.lr{clip}; "
-            "with trainer.precision=16-mixed a few at the start are normal, else try bf16-mixed."
-        )
+        text = f"{not_finite} of {len(norms)} gradients were not finite. Lower optimizer.lr{clip}."
+        if half:
+            text += (
+                " With trainer.precision=16-mixed a few at the start are normal; if many, "
+                "try bf16-mixed."
+            )
     elif mean > EXPLODING:
         text = (
             f"gradients explode: their mean norm is {mean:.3g}. Lower optimizer.lr{clip}; look at "

@@ -10,18 +10,27 @@ from lightning.pytorch.callbacks import Callback
 
 from leakdet.training import log_names
 from leakdet.training.callbacks.findings import Finding, Findings, log_numbers
+from leakdet.training.module import LeakModule
 
 SPIKE_S = 0.05
 SPIKES_SHARE = 0.05
 TIME_SHARE = 0.10
 LEAST_SPIKES = 2  # another program may take the processor once or twice
 LEAST_MEAN_S = 0.01  # below this it is the loop's own bookkeeping around small steps
+BUSY = "Other programs, or more threads than cores, may take the processor: see system/cpu_share"
+ADVICE = {  # by where the windows are
+    "stream": "Windows are read from the files: put the store on a local disk, raise data.workers, "
+    "or leave more memory free so that they can be kept there (data.residency=auto).",
+    "ram": f"The windows are in memory, so no disk is the cause. {BUSY}, and threads.",
+    "device": f"The windows are on the accelerator, so no disk is the cause. {BUSY}.",
+}
 
 
 class LoaderWait(Callback):
     """Measures from one batch's end to the next one's start, and sums up at each validation check.
 
-    The host's clock is read; the device is not asked to finish.
+    The host's clock is read; the device is not asked to finish. The first batch of each reading
+    process waits for that process to start, which says nothing about the epoch: it is told apart.
     """
 
     def __init__(self, findings: Findings) -> None:
@@ -29,8 +38,12 @@ class LoaderWait(Callback):
         self.waits_s: list[float] = []
         self._batch_end_s: float | None = None
         self._period_start_s = 0.0  # of the period that `waits_s` belong to
+        self._starting = 0  # first batches of reading processes that are still to come
+        self._started_s = 0.0  # longest wait for one of them
 
     def on_train_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
+        if isinstance(pl_module, LeakModule) and pl_module.data.streams:
+            self._starting = pl_module.config.data.workers
         self._start_period()  # a run that is resumed within an epoch does not start it
 
     def on_train_epoch_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
@@ -42,8 +55,17 @@ class LoaderWait(Callback):
     def on_train_batch_start(
         self, trainer: "pl.Trainer", pl_module: "pl.LightningModule", batch: Any, batch_idx: int
     ) -> None:
-        if self._batch_end_s is not None:
-            self.waits_s.append(time.monotonic() - self._batch_end_s)
+        if self._batch_end_s is None:
+            return
+        waited_s = time.monotonic() - self._batch_end_s
+        if self._starting == 0:
+            self.waits_s.append(waited_s)
+            return
+        self._starting -= 1
+        self._started_s = max(self._started_s, waited_s)
+        self._start_period()
+        if self._starting == 0:
+            log_numbers(trainer, {log_names.WORKER_START: self._started_s})
 
     def on_train_batch_end(
         self,
@@ -58,7 +80,8 @@ class LoaderWait(Callback):
     def on_validation_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
         if self.waits_s and not trainer.sanity_checking:
             period_s = time.monotonic() - self._period_start_s
-            self.findings.warn(trainer, long_waits(self.waits_s, period_s))
+            place = pl_module.data.residency.kind if isinstance(pl_module, LeakModule) else ""
+            self.findings.warn(trainer, long_waits(self.waits_s, period_s, place))
             log_numbers(trainer, wait_numbers(self.waits_s, period_s))
         self.waits_s = []
 
@@ -105,8 +128,11 @@ def quantile(values: list[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
-def long_waits(waits_s: list[float], period_s: float) -> Finding | None:
-    """Judge waits: spikes in more than 5 % of the batches, or over 10 % of the period waited."""
+def long_waits(waits_s: list[float], period_s: float, place: str = "") -> Finding | None:
+    """Judge waits: spikes in more than 5 % of the batches, or over 10 % of the period waited.
+
+    The advice depends on the `place` of the windows, as in `Residency.kind`.
+    """
     n = wait_numbers(waits_s, period_s)
     spikes, mean_s = int(n[log_names.WAIT_SPIKES]), n[log_names.WAIT_MEAN]
     many = spikes > max(LEAST_SPIKES, SPIKES_SHARE * len(waits_s))
@@ -121,6 +147,5 @@ def long_waits(waits_s: list[float], period_s: float) -> Finding | None:
         f"the network waited for data {n[log_names.WAIT_SHARE]:.0%} of the time: mean "
         f"{mean_s * 1e3:.1f} ms, median {n[log_names.WAIT_MEDIAN] * 1e3:.1f} ms, p95 "
         f"{n[log_names.WAIT_P95] * 1e3:.1f} ms, {spikes} of {len(waits_s)} batches over "
-        f"{SPIKE_S * 1e3:.0f} ms{spacing}; worst five {worst} ms. Put the store on a local disk, "
-        "or leave more memory free so that it can be kept there.",
+        f"{SPIKE_S * 1e3:.0f} ms{spacing}; worst five {worst} ms. {ADVICE.get(place, BUSY + '.')}",
     )

@@ -9,6 +9,7 @@ import lightning.pytorch as pl
 import numpy as np
 import pytest
 
+from leakdet.config import DataConfig, DecisionConfig, LossConfig, NetworkConfig, TrainConfig
 from leakdet.loading.train_loader import TrainLoader
 from leakdet.training.callbacks.collapse import collapse
 from leakdet.training.sample_summary import SampleSummary
@@ -17,6 +18,7 @@ from leakdet.training.validation_result import ValidationResult
 Fitted = Callable[..., pl.Trainer]
 Warned = Callable[[Path], list[str]]
 FOUR = ("trainer.max_epochs=4", "loss_patience=0")
+CONFIG = TrainConfig(loss=LossConfig(aux_weight=1.0))
 HEALTHY = SampleSummary(100, 0.5, 0.3, 0.5, 0.9, (10,) * 10)
 RESULT = ValidationResult(
     epoch=0,
@@ -36,7 +38,7 @@ RESULT = ValidationResult(
 
 def kinds(samples: SampleSummary = HEALTHY, aux_loss: float = 0.2, **other: float) -> list[str]:
     result = replace(RESULT, samples=samples, val_loss=(1.0, 0.5, aux_loss), **other)
-    return [finding.kind for finding in collapse(result, aux_weight=1.0)]
+    return [finding.kind for finding in collapse(result, CONFIG)]
 
 
 @pytest.mark.parametrize(
@@ -57,6 +59,44 @@ def kinds(samples: SampleSummary = HEALTHY, aux_loss: float = 0.2, **other: floa
 )
 def test_a_fault_is_told_by_its_own_finding(expected: list[str], found: list[str]) -> None:
     assert found == expected
+
+
+CONSTANT = SampleSummary(100, 0.5, 0.001, 1.0, None, (0,) * 10)
+ONE_CLASS = SampleSummary(100, 0.2, 0.1, 0.0, 0.9, (0,) * 10)
+
+
+@pytest.mark.parametrize(
+    ("result", "advice", "settings"),
+    [
+        (
+            replace(RESULT, samples=CONSTANT),
+            "network.standardise=true",
+            {"network": NetworkConfig(standardise=False)},
+        ),
+        (replace(RESULT, samples=CONSTANT), "find_lr=true", {"find_lr": False}),
+        (
+            replace(RESULT, samples=ONE_CLASS),
+            "data.sampling=balanced",
+            {"data": DataConfig(sampling="natural")},
+        ),
+        (
+            replace(RESULT, f1=0.05),
+            "max_f1 fits it",
+            {"decision": DecisionConfig(policy="max_fpr")},
+        ),
+    ],
+)
+def test_advice_names_no_setting_that_is_set(
+    result: ValidationResult, advice: str, settings: dict[str, Any]
+) -> None:
+    followed = TrainConfig(
+        data=DataConfig(sampling="balanced"),
+        network=NetworkConfig(standardise=True),
+        decision=DecisionConfig(policy="max_f1"),
+        find_lr=True,
+    )
+    assert advice not in next(collapse(result, followed)).text
+    assert advice in next(collapse(result, replace(followed, **settings))).text
 
 
 def test_a_constant_network(

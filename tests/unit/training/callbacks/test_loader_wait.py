@@ -13,6 +13,7 @@ from leakdet.loading.train_loader import TrainLoader
 from leakdet.training import log_names
 from leakdet.training.callbacks.findings import Findings
 from leakdet.training.callbacks.loader_wait import LoaderWait, long_waits, wait_numbers
+from leakdet.training.module import LeakModule
 
 Fitted = Callable[..., pl.Trainer]
 Warned = Callable[[Path], list[str]]
@@ -44,6 +45,47 @@ def test_waits_are_counted_with_their_spacing() -> None:
         in spiky.text
     )
     assert long_waits([0.02] * 100, 10.0) is not None  # a fifth of the period, without one spike
+
+
+@pytest.mark.parametrize(
+    ("place", "says", "never"),
+    [
+        ("stream", "put the store on a local disk", "no disk"),
+        ("ram", "in memory, so no disk is the cause", "local disk"),
+        ("device", "on the accelerator, so no disk is the cause", "local disk"),
+        ("", "system/cpu_share.", "disk"),
+    ],
+)
+def test_the_advice_goes_by_where_the_windows_are(place: str, says: str, never: str) -> None:
+    found = long_waits([0.1] * 100, 20.0, place)
+    assert found is not None
+    assert says in found.text
+    assert never not in found.text
+
+
+def test_the_start_of_reading_processes_is_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trainer_and_rows: tuple[pl.Trainer, Rows]
+) -> None:
+    """Two processes take 5 s and 4 s to start; later batches wait 0.25 s."""
+    now = [100.0]
+    monkeypatch.setattr("leakdet.training.callbacks.loader_wait.time.monotonic", lambda: now[0])
+    monkeypatch.setattr(Findings, "warn", lambda *_: None)
+    watch, (trainer, rows) = LoaderWait(Findings(tmp_path)), trainer_and_rows
+    module = Mock(spec=LeakModule)
+    module.data = Mock(streams=True, residency=Mock(kind="stream"))
+    module.config = Mock(data=Mock(workers=2))
+    both = (trainer, module)
+    watch.on_train_start(*both)
+    watch.on_train_epoch_start(*both)
+    for batch, wait_s in enumerate((5.0, 4.0, 0.25, 0.25)):
+        now[0] += wait_s
+        watch.on_train_batch_start(*both, None, batch)
+        now[0] += 1.0
+        watch.on_train_batch_end(*both, None, None, batch)
+    watch.on_validation_start(*both)
+    assert rows[0] == {log_names.WORKER_START: 5.0}
+    assert (rows[1][log_names.WAIT_COUNT], rows[1][log_names.WAIT_MAX]) == (2, 0.25)
+    assert rows[1][log_names.WAIT_SHARE] == pytest.approx(0.5 / 3.5)
 
 
 def test_the_numbers_of_the_waits_are_logged() -> None:
