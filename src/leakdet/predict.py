@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from leakdet._exit_codes import DONE, EXPLAINED, PARTLY, guarded
-from leakdet.cli.arguments import add_device, add_trust_network
+from leakdet.cli.arguments import add_decision, add_device, add_trust_network
 from leakdet.errors import InputError
 
 
@@ -25,7 +25,12 @@ def parser() -> argparse.ArgumentParser:
         metavar="PATH",
         help="audio files, folders searched for audio, quoted globs; after -- any name is a path",
     )
-    add("--out", type=Path, help="write to this file (default: standard output)")
+    add(
+        "--out",
+        type=Path,
+        help="write to this file, and FILE.json with model, settings and counts "
+        "(default: standard output)",
+    )
     add("--format", choices=("csv", "jsonl"), default="csv", help="of the rows (default: csv)")
     add(
         "--windows",
@@ -34,6 +39,7 @@ def parser() -> argparse.ArgumentParser:
         "NAME.windows.csv",
     )
     add("--workers", type=int, default=0, help="files scored at a time (default: one per core)")
+    add_decision(command)
     add_device(command)
     add_trust_network(command)
     return command
@@ -42,26 +48,18 @@ def parser() -> argparse.ArgumentParser:
 def predict(arguments: argparse.Namespace) -> int:
     if arguments.windows and arguments.format == "csv" and arguments.out is None:
         raise InputError("--windows with csv needs --out, since it writes a second file beside it.")
-    from leakdet._progress import ProgressCounter
     from leakdet.scoring.audio_detector import load_detector
     from leakdet.scoring.file_list import check_files, list_files
-    from leakdet.scoring.row_writers import verdict_writer
-    from leakdet.scoring.summary import VerdictCounts, model_text
+    from leakdet.scoring.prediction import write_verdicts
+    from leakdet.scoring.summary import model_text
 
     listed = list_files(arguments.paths)
     check_files(listed.files, arguments.model, arguments.out)
-    detector = load_detector(arguments.model, arguments.device, arguments.trust_network)
-    verdicts = detector.predict_each(listed.files, arguments.workers)
-    print(model_text(detector.mel_detector), file=sys.stderr)
-    counts = VerdictCounts()
-    with (
-        verdict_writer(arguments.out, arguments.format, arguments.windows) as write,
-        ProgressCounter("scoring", len(listed.files), "files") as progress,
-    ):
-        for verdict in verdicts:
-            write(verdict)
-            progress.step()
-            counts.add(verdict)
+    how = {"threshold": arguments.threshold, "policy": arguments.policy}
+    detector = load_detector(arguments.model, arguments.device, arguments.trust_network, **how)
+    print(model_text(detector.mel_detector, detector.decided_anew), file=sys.stderr)
+    rows = (arguments.out, arguments.format, arguments.windows)
+    counts = write_verdicts(detector, arguments.paths, listed, *rows, arguments.workers)
     print(counts, *listed.sentences(), sep="\n", file=sys.stderr)
     return DONE if listed.complete and not counts.failed else PARTLY
 

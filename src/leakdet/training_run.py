@@ -118,6 +118,7 @@ def _evaluate(
 ) -> tuple[dict[str, "ScoredRecordings"], dict[str, Any]]:
     """Fit the rule on val, score val and test with the best weights, and audit the last of them."""
     from leakdet.detection.decision import fit_rule
+    from leakdet.detection.validation_scores import ValidationScores
     from leakdet.evaluation.audit import audit
     from leakdet.evaluation.split_scores import apply_rule, score_split
     from leakdet.storage.opening import open_split
@@ -132,6 +133,8 @@ def _evaluate(
         config.decision,
         fitted_on="val",
     )
+    val_scores = best.rule.score(val.window_prob, val.split.recording_offsets)
+    best.validation = ValidationScores.of(val_scores, val.is_leak)
     scored = {"val": val}
     if data.splits.test:
         scored["test"] = score_split(best, data.splits.test, data.leak_label)
@@ -182,7 +185,7 @@ def _save(
         more["groups_met"] = best.met.groups_met(data.splits.test.groups)
     content = metrics_content(tables, best.rule, group_by, audit=audited, **more)
     card["verdict"] = own_verdict(content)
-    save_model(model, best.network.state_dict(), card, best.met)
+    save_model(model, best.network.state_dict(), card, best.met, best.validation)
     title = f"training on {data.store.name}"
     write_results(folder, ReportInput(title, recordings, content, folder / log_names.HISTORY))
     return content

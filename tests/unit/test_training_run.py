@@ -13,6 +13,7 @@ import torch
 from leakdet import training_run
 from leakdet.cli.composition import compose
 from leakdet.config import TrainConfig
+from leakdet.detection.validation_scores import redecided
 from leakdet.errors import InputError, SettingsError
 from leakdet.evaluation_run import evaluate_model
 from leakdet.reporting.training_figures import read_history
@@ -51,6 +52,10 @@ def test_the_model_file_has_the_best_weights_the_fitted_rule_and_where_it_comes_
         assert torch.equal(mine, theirs)
     assert detector.rule.to_json() == result.metrics["decision_rule"]
     assert detector.rule.fitted_on == "val"
+    scores = detector.validation
+    assert scores is not None
+    again, _ = redecided(detector.rule, scores, policy=detector.rule.policy)
+    assert again == detector.rule
     training = detector.card["training"]
     assert training["store"] == str(example_files.store)
     assert training["recordings"] == {"train": 8, "val": 4}

@@ -1,4 +1,4 @@
-"""Arguments that doors with plain arguments share: the device, and whose code a model may load."""
+"""Arguments of doors with plain ones: device, decision, whose code a model may load."""
 
 import argparse
 
@@ -16,4 +16,18 @@ def add_trust_network(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="PACKAGE.MODULE:CLASS",
         help="a network of your own that the model may load, by the name it was trained with",
+    )
+
+
+def add_decision(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--threshold",
+        type=float,
+        metavar="T",
+        help="call leaks where leak_prob reaches T, 0 to 1 (default: the model's own threshold)",
+    )
+    parser.add_argument(
+        "--policy",
+        help="fit the threshold anew on the model's validation scores: max_fpr=0.01, min_tpr=0.95, "
+        "min_cost=10 (a missed leak costs ten needless digs) or max_f1",
     )

@@ -3,6 +3,7 @@
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar, overload
@@ -16,6 +17,7 @@ from leakdet.acoustics.array_recording import ArrayRecording
 from leakdet.acoustics.audio_listing import LeftUnlisted, audio_files
 from leakdet.acoustics.mel import LogMel
 from leakdet.detection.detector import MelDetector
+from leakdet.detection.validation_scores import checked_policy, redecided
 from leakdet.errors import InputError
 from leakdet.scoring.score_recording import Source, embed_recording, score_recording
 from leakdet.scoring.verdict import Verdict
@@ -39,9 +41,10 @@ class Detector:
     checker see it, but for a single path, which may be either: give `[folder]` where types matter.
     """
 
-    def __init__(self, mel_detector: MelDetector, path: Path) -> None:
+    def __init__(self, mel_detector: MelDetector, path: Path, decided_anew: str = "") -> None:
         self.mel_detector = mel_detector
         self.path = path
+        self.decided_anew = decided_anew  # how the threshold was changed; "": it is the model's own
 
     def __repr__(self) -> str:
         return f"Detector({str(self.path)!r}, threshold={self.threshold:g})"
@@ -161,7 +164,12 @@ def _sources(recordings: Any) -> Iterator[Source]:
 
 
 def load_detector(
-    path: PathLike, device: str = "auto", trust_network: str | Sequence[str] | None = None
+    path: PathLike,
+    device: str = "auto",
+    trust_network: str | Sequence[str] | None = None,
+    *,
+    threshold: float | None = None,
+    policy: str | None = None,
 ) -> Detector:
     """The detector of a model file, a training checkpoint, or the folder of a training run.
 
@@ -169,15 +177,24 @@ def load_detector(
     GPU where there is one), cpu, cuda, cuda:N or mps. A network that is no part of leakdet is
     imported only where `trust_network` gives its name, `package.module:Class`.
 
+    `threshold` or `policy` (`max_fpr=0.01`, `min_tpr=0.95`, `min_cost=10`, `max_f1`) replaces the
+    model's own threshold; a policy is fitted on the validation scores that the model file keeps.
+    `Detector.decided_anew` says in a sentence what that does.
+
     >>> load_detector("model.safetensors", device="cpu").predict("recording.wav").windows[0]
     Window(start_s=0.0, end_s=0.25, leak_prob=...)
 
     Raises:
         InputError: there is no model, it is damaged, its network is not trusted, or the machine
             lacks the device.
+        SettingsError: a threshold or policy is wrong, or the model keeps nothing to fit one on.
     """
+    if threshold is not None or policy is not None:
+        checked_policy(threshold, policy)
     model = model_in(Path(path))
-    return Detector(load_mel_detector(model, chosen_device(device), trust_network or ()), model)
+    loaded = load_mel_detector(model, chosen_device(device), trust_network or ())
+    rule, decided_anew = redecided(loaded.rule, loaded.validation, threshold, policy)
+    return Detector(replace(loaded, rule=rule), model, decided_anew)
 
 
 def chosen_device(name: str) -> str:

@@ -1,13 +1,19 @@
 """What predict says on stderr: the model's own verdict first, the counts of its verdicts last."""
 
 from collections import Counter
+from typing import Any
 
 from leakdet.detection.detector import MelDetector
 from leakdet.scoring.verdict import Verdict
 
 
-def model_text(detector: MelDetector) -> str:
-    """The model, and what its own evaluation said of it."""
+def model_text(detector: MelDetector, decided_anew: str = "") -> str:
+    """The model, what its own evaluation said of it, and by which other threshold it decides."""
+    changed = f"\nnote     {decided_anew}" if decided_anew else ""
+    return _own_text(detector) + changed
+
+
+def _own_text(detector: MelDetector) -> str:
     own = detector.card.get("verdict")
     named = f"model    {detector.file_hash}"
     if not own:
@@ -18,22 +24,40 @@ def model_text(detector: MelDetector) -> str:
 
 
 class VerdictCounts:
-    """How many recordings got which verdict, the undecided ones by reason."""
+    """How many recordings got which verdict and flags, and the undecided ones by reason."""
 
     def __init__(self) -> None:
         self._decisions = Counter({"leak": 0, "no_leak": 0, "undecided": 0, "failed": 0})
         self._reasons: Counter[str] = Counter()
+        self._flags: Counter[str] = Counter()
 
     def add(self, verdict: Verdict) -> None:
         self._decisions[verdict.decision or "failed"] += 1
         self._reasons[verdict.reason] += 1
+        self._flags.update(verdict.flags)
 
     @property
     def failed(self) -> int:
         return self._decisions["failed"]
 
+    @property
+    def total(self) -> int:
+        return self._decisions.total()
+
     def __str__(self) -> str:
         why = ", ".join(f"{count} {reason}" for reason, count in self._reasons.items() if reason)
         counted = {name: f"{count} {name}" for name, count in self._decisions.items()}
         counted["undecided"] += f" ({why})" if why else ""
-        return f"{self._decisions.total()} files: {', '.join(counted.values())}"
+        text = f"{self.total} files: {', '.join(counted.values())}"
+        flags = ", ".join(f"{count} {flag}" for flag, count in self._flags.most_common())
+        return f"{text}\nflags: {flags}" if flags else text
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values: how many recordings, and how many by decision, reason and flag."""
+        reasons = {reason: count for reason, count in self._reasons.items() if reason}
+        return {
+            "recordings": self.total,
+            "decisions": dict(self._decisions),
+            "reasons": reasons,
+            "flags": dict(self._flags.most_common()),
+        }

@@ -24,6 +24,7 @@ from leakdet.detection.detector import MelDetector, sample_shape
 from leakdet.detection.labels import LabelMap
 from leakdet.detection.met_recordings import HASHES, ROLE, MetRecordings
 from leakdet.detection.networks import Network, make_network
+from leakdet.detection.validation_scores import SCORES, TRUTH, ValidationScores
 from leakdet.errors import InputError, SettingsError
 from leakdet.storage.ailh_weights import AILH_SIGNAL, convert, read_state
 from leakdet.storage.atomic import whole_file
@@ -72,12 +73,15 @@ def save_model(
     weights: Mapping[str, Tensor],
     card: Mapping[str, Any],
     met: MetRecordings | None = None,
+    validation: ValidationScores | None = None,
 ) -> None:
     """Write a model file atomically."""
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
     if met is not None:
         tensors |= met.tensors()
         card = {**card, GROUPS_KEY: met.groups}
+    if validation is not None:
+        tensors |= validation.tensors()
     with whole_file(path) as partial:
         save_file(tensors, partial, metadata={CARD_KEY: json.dumps(card)})
 
@@ -105,6 +109,7 @@ def load_mel_detector(
         # files of leakdet 0.1.0 have no `extra`
         config = from_dict(NetworkConfig, {"extra": {}} | card["network"], str(path))
         met = MetRecordings.from_file(weights, card.get(GROUPS_KEY, {}))
+        validation = ValidationScores.from_file(weights)
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path}: its description is not one of leakdet ({error!r}).") from error
     _check_trusted(path, config.name, trust_network)
@@ -113,7 +118,9 @@ def load_mel_detector(
     network = network.to(device).eval()
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()[:12]
-    return MelDetector(network, labels, mel_shape, unit, blend, rule, signal, card, digest, met)
+    return MelDetector(
+        network, labels, mel_shape, unit, blend, rule, signal, card, digest, met, validation
+    )
 
 
 def read_model(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -160,7 +167,7 @@ def _network(
     plain = {
         name.replace("_orig_mod.", ""): tensor
         for name, tensor in weights.items()
-        if name not in (HASHES, ROLE)
+        if name not in (HASHES, ROLE, SCORES, TRUTH)
     }
     try:
         network.load_state_dict(plain, strict=True)

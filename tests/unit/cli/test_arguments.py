@@ -4,7 +4,7 @@ import argparse
 
 import pytest
 
-from leakdet.cli.arguments import add_device, add_trust_network
+from leakdet.cli.arguments import add_decision, add_device, add_trust_network
 
 
 @pytest.fixture
@@ -27,3 +27,11 @@ def test_each_trusted_network_is_named_by_itself(parser: argparse.ArgumentParser
     arguments = parser.parse_args(words)
     assert (arguments.device, arguments.trust_network) == ("cuda:1", names)
     assert parser.parse_args([]).trust_network == []
+
+
+def test_the_decision_is_the_models_own_unless_a_threshold_or_policy_is_given() -> None:
+    parser = argparse.ArgumentParser()
+    add_decision(parser)
+    assert vars(parser.parse_args([])) == {"threshold": None, "policy": None}
+    assert parser.parse_args(["--threshold", "0.7"]).threshold == 0.7
+    assert parser.parse_args(["--policy", "max_fpr=0.01"]).policy == "max_fpr=0.01"

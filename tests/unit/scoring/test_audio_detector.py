@@ -9,7 +9,7 @@ import pytest
 import soundfile
 import torch
 
-from leakdet.errors import InputError
+from leakdet.errors import InputError, SettingsError
 from leakdet.scoring.audio_detector import Detector, chosen_device, load_detector, model_in
 from leakdet.scoring.verdict import Verdict
 
@@ -164,3 +164,15 @@ def test_auto_is_a_device_of_this_machine_and_others_are_refused() -> None:
 def test_a_detector_names_its_model_and_threshold(detector: Detector, example_files) -> None:
     assert detector.threshold == 0.5
     assert repr(detector) == f"Detector('{example_files.model}', threshold=0.5)"
+
+
+def test_a_threshold_of_ones_own_decides_and_is_told(example_files) -> None:
+    own = load_detector(example_files.model, device="cpu")
+    changed = load_detector(example_files.model, device="cpu", threshold=0.9)
+    assert (own.decided_anew, own.threshold, changed.threshold) == ("", 0.5, 0.9)
+    assert "0.9 instead of the model's own 0.5" in changed.decided_anew
+    verdict = changed.predict(example_files.recording)
+    assert verdict.threshold == 0.9
+    assert verdict.leak_prob == own.predict(example_files.recording).leak_prob
+    with pytest.raises(SettingsError, match="keeps no scores"):
+        load_detector(example_files.model, device="cpu", policy="max_fpr=0.05")

@@ -1,5 +1,6 @@
 """Files among paths, folders and globs."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -80,3 +81,9 @@ def test_an_output_is_never_an_input(folder: Path) -> None:
         with pytest.raises(InputError, match=reason):
             check_files(files, MODEL, Path(out))
     check_files(files, MODEL, Path("new.csv"))
+
+
+def test_a_device_or_pipe_is_never_replaced_by_a_file(folder: Path) -> None:
+    os.mkfifo(folder / "pipe")
+    with pytest.raises(InputError, match="device or pipe"):
+        check_files([], MODEL, folder / "pipe")

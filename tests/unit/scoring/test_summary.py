@@ -16,6 +16,7 @@ def test_the_models_own_verdict_is_said_first(example_files) -> None:
     bad = replace(good, card={"verdict": {**own, "grade": "bad"}})
     assert "before you dig" in model_text(bad)
     assert "does not say" in model_text(replace(good, card={}))
+    assert model_text(good, "decided anew: …").splitlines() == [text, "note     decided anew: …"]
 
 
 def test_undecided_recordings_are_counted_by_reason() -> None:
@@ -26,4 +27,11 @@ def test_undecided_recordings_are_counted_by_reason() -> None:
     counts.add(Verdict("a", "leak", 0.9, 0.5))
     counts.add(Verdict("a", None, None, 0.5, error="no sound"))
     assert str(counts) == ("5 files: 1 leak, 0 no_leak, 3 undecided (1 silent, 2 short), 1 failed")
-    assert counts.failed == 1
+    assert (counts.failed, counts.total) == (1, 5)
+
+
+def test_flags_are_counted() -> None:
+    counts = VerdictCounts()
+    counts.add(Verdict("a", "leak", 0.9, 0.5, flags=["clipped"]))
+    counts.add(Verdict("b", "leak", 0.9, 0.5, flags=["truncated", "clipped"]))
+    assert str(counts).splitlines()[1:] == ["flags: 2 clipped, 1 truncated"]

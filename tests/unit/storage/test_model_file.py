@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -13,6 +14,7 @@ from leakdet.detection.decision import DecisionRule
 from leakdet.detection.detector import MelDetector
 from leakdet.detection.labels import LabelMap
 from leakdet.detection.networks import make_network
+from leakdet.detection.validation_scores import ValidationScores
 from leakdet.errors import InputError, LeakdetError
 from leakdet.storage.model_file import CARD_KEY, load_mel_detector, make_card, save_model
 
@@ -219,3 +221,16 @@ def test_what_is_trusted_must_still_be_a_network(tmp_path: Path):
     saved(path, network={**asdict(CONFIG), "name": "os:system", "extra": {"command": "exit"}})
     with pytest.raises(InputError, match="os:system: it is no subclass"):
         load_mel_detector(path, trust_network="os:system")
+
+
+def test_validation_scores_come_back_and_older_files_have_none(tmp_path: Path):
+    path = tmp_path / "m.safetensors"
+    network = saved(path)
+    card = load_mel_detector(path).card
+    assert load_mel_detector(path).validation is None
+    scores = ValidationScores(np.array([0.25, 0.75]), np.array([False, True]))
+    save_model(path, network.state_dict(), card, validation=scores)
+    found = load_mel_detector(path).validation
+    assert found is not None
+    assert np.array_equal(found.scores, scores.scores)
+    assert np.array_equal(found.is_leak, scores.is_leak)

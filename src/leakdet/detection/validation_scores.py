@@ -1,0 +1,161 @@
+"""Scores of the validation recordings, which a model file keeps so that it can decide anew."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from leakdet.detection.decision import DecisionRule
+from leakdet.detection.thresholds import (
+    BUDGETS,
+    POLICIES,
+    ThresholdFit,
+    checked_budget,
+    fit_threshold,
+)
+from leakdet.errors import SettingsError
+
+SCORES, TRUTH = "val.scores", "val.is_leak"  # tensors of the model file
+MOST = 100_000  # recordings that a model file keeps, 0.9 MB
+FEW = 20  # recordings of a class; below, one of them moves a rate by more than five points
+
+
+@dataclass(frozen=True)
+class ValidationScores:
+    """Scores of validation recordings under the model's own pooling, and which are leaks."""
+
+    scores: Float[np.ndarray, " R"]
+    is_leak: Bool[np.ndarray, " R"]
+
+    @classmethod
+    def of(
+        cls, scores: Float[np.ndarray, " R"], is_leak: Bool[np.ndarray, " R"]
+    ) -> "ValidationScores":
+        """All recordings; of more than 100,000 so many, evenly by class and rank of the score."""
+        order = np.lexsort((scores, is_leak))
+        if len(order) > MOST:
+            order = order[np.linspace(0, len(order) - 1, MOST).round().astype(int)]
+        kept = np.sort(order)
+        return cls(scores[kept], is_leak[kept])
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What the model file keeps."""
+        return {SCORES: torch.tensor(self.scores), TRUTH: torch.tensor(self.is_leak)}
+
+    @classmethod
+    def from_file(cls, tensors: Mapping[str, Tensor]) -> "ValidationScores | None":
+        """Back from a model file; None where it keeps no scores.
+
+        Raises:
+            ValueError: the tensors have other shapes or types.
+        """
+        if SCORES not in tensors or TRUTH not in tensors:
+            return None
+        scores, is_leak = tensors[SCORES].numpy(), tensors[TRUTH].numpy()
+        ok = scores.dtype == np.float64 and is_leak.dtype == bool and scores.ndim == 1
+        if not ok or scores.shape != is_leak.shape:
+            raise ValueError(f"{SCORES} and {TRUTH} do not fit together")
+        return cls(scores, is_leak)
+
+
+def redecided(
+    rule: DecisionRule,
+    validation: ValidationScores | None,
+    threshold: float | None = None,
+    policy: str | None = None,
+) -> tuple[DecisionRule, str]:
+    """The rule with another threshold, and a sentence on what that does; neither given: "".
+
+    `policy` is one of `max_f1`, `max_fpr=0.01`, `min_tpr=0.95`, `min_cost=10` (a missed leak costs
+    ten needless digs) and `fixed=0.5`.
+
+    Raises:
+        SettingsError: both are given, one is out of range, or the policy has to be fitted and the
+            model keeps no validation scores.
+    """
+    if threshold is None and policy is None:
+        return rule, ""
+    name, number = checked_policy(threshold, policy)
+    costs: dict[str, float] = {}
+    if name == "min_cost" and number is not None:
+        costs = {"cost_miss": number, "cost_false_dig": 1.0}
+    budget = None if costs else number
+    if name == "fixed" and number is not None:
+        fit, fitted_on = ThresholdFit(number, None), None
+    elif validation is None:
+        raise SettingsError(
+            f"policy {policy}: the model keeps no scores of its validation recordings to fit a "
+            "threshold on; it is a checkpoint, or made by an older leakdet. Give a threshold "
+            "instead, or the model file of a new training."
+        )
+    else:
+        scores, is_leak = validation.scores, validation.is_leak
+        fit, fitted_on = fit_threshold(scores, is_leak, name, budget=budget, **costs), "val"
+    chosen = DecisionRule(
+        pooling=rule.pooling,
+        vote_fraction=rule.vote_fraction,
+        threshold=fit.threshold,
+        policy=name,
+        budget=budget,
+        fitted_on=fitted_on,
+        note=fit.note,
+        calibration=rule.calibration,
+        **costs,
+    )
+    return chosen, _sentence(rule, chosen, validation)
+
+
+def checked_policy(threshold: float | None, policy: str | None) -> tuple[str, float | None]:
+    """Name and number of the policy that either of the two asks for.
+
+    Raises:
+        SettingsError: both are given, or what is given is no policy or out of range.
+    """
+    if threshold is not None:
+        if policy is not None:
+            raise SettingsError(f"threshold {threshold:g} and policy {policy}: give one of them.")
+        if not 0.0 <= threshold <= 1.0:
+            raise SettingsError(f"threshold {threshold:g}: it must lie in 0 to 1.")
+        return "fixed", float(threshold)
+    name, _, text = str(policy).partition("=")
+    try:
+        number = float(text) if text else None
+    except ValueError:
+        number = float("nan")
+    needs_number = name in BUDGETS or name == "min_cost"
+    if name not in POLICIES or (number is not None) > needs_number or number != number:
+        raise SettingsError(
+            f"policy {policy}: allowed are max_f1, max_fpr=0.01, min_tpr=0.95, min_cost=10 (a "
+            "missed leak costs ten needless digs) and fixed=0.5, with numbers of your own."
+        )
+    if name == "min_cost":
+        number = 10.0 if number is None else number
+        if not 0.0 < number < np.inf:
+            raise SettingsError(f"policy {policy}: the cost of a missed leak must be above 0.")
+        return name, number
+    if number is not None and not 0.0 <= number <= 1.0:
+        raise SettingsError(f"policy {policy}: its number must lie in 0 to 1.")
+    return name, checked_budget(name, number)
+
+
+def _sentence(own: DecisionRule, now: DecisionRule, validation: ValidationScores | None) -> str:
+    number = now.cost_miss if now.policy == "min_cost" else now.budget
+    asked = now.policy if number is None else f"{now.policy}={number:g}"
+    by = "" if now.policy == "fixed" else f" by {asked}"
+    text = f"decided anew{by}: threshold {now.threshold:.4g} instead of the model's own "
+    text += f"{own.threshold:.4g} ({own.policy}), for which alone its evaluation holds. "
+    if validation is None:
+        return text + "It keeps no validation scores, so what the threshold misses is unknown."
+    is_leak, called = validation.is_leak, now.decide(validation.scores)
+    leaks, others = int(is_leak.sum()), int((~is_leak).sum())
+    text += f"On {len(is_leak)} validation recordings it finds {int(called[is_leak].sum())} of "
+    text += f"{leaks} leaks and raises {int(called[~is_leak].sum())} false alarms on {others} "
+    text += "without one."
+    if now.fitted_on:
+        text += " It was fitted on these, so expect worse on new ones."
+    if min(leaks, others) < FEW:
+        text += " So few recordings give rough numbers."
+    return f"{text} ({now.note}.)" if now.note else text

@@ -1,0 +1,55 @@
+"""One run of predict: verdicts on all recordings, their rows, their counts, and the sidecar."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from leakdet._progress import ProgressCounter
+from leakdet.scoring.audio_detector import Detector
+from leakdet.scoring.file_list import FileList
+from leakdet.scoring.row_writers import verdict_writer
+from leakdet.scoring.sidecar import now, write_sidecar
+from leakdet.scoring.summary import VerdictCounts
+
+
+def write_verdicts(
+    detector: Detector,
+    paths: Sequence[str],
+    listed: FileList,
+    out: Path | None = None,
+    kind: str = "csv",
+    windows: bool = False,
+    workers: int = 0,
+) -> VerdictCounts:
+    """Score the files that `paths` gave, write their rows, and count their verdicts.
+
+    `kind` and `windows` as for `verdict_writer`. With `out` a sidecar is written beside the rows,
+    also where the work is interrupted.
+
+    Raises:
+        InputError: as `verdict_writer`.
+    """
+    verdicts = detector.predict_each(listed.files, workers)
+    counts, started_at, complete = VerdictCounts(), now(), False
+    try:
+        with (
+            verdict_writer(out, kind, windows) as write,
+            ProgressCounter("scoring", len(listed.files), "files") as progress,
+        ):
+            for verdict in verdicts:
+                write(verdict)
+                progress.step()
+                counts.add(verdict)
+        complete = True
+    finally:
+        if out is not None and (complete or counts.total):
+            write_sidecar(
+                out,
+                detector,
+                counts,
+                inputs=paths,
+                left_out=listed.sentences(),
+                settings={"format": kind, "windows": windows, "workers": workers},
+                started_at=started_at,
+                complete=complete,
+            )
+    return counts

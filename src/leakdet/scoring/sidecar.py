@@ -1,0 +1,65 @@
+"""The file beside the rows that says how they came about, so that they can be judged later."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import leakdet
+from leakdet.scoring.audio_detector import Detector
+from leakdet.scoring.summary import VerdictCounts
+from leakdet.storage.atomic import whole_file
+
+
+def sidecar_path(out: Path) -> Path:
+    """`verdicts.csv.json` beside `verdicts.csv`."""
+    return out.with_name(f"{out.name}.json")
+
+
+def now() -> str:
+    """The time in UTC, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def write_sidecar(
+    out: Path,
+    detector: Detector,
+    counts: VerdictCounts,
+    *,
+    inputs: Sequence[str],
+    left_out: Sequence[str],
+    settings: Mapping[str, Any],
+    started_at: str,
+    complete: bool,
+) -> None:
+    """Write the sidecar of the rows in `out` atomically.
+
+    `left_out` says what of `inputs` was not listed, `settings` are those of the command. `complete`
+    is false where the work was interrupted and `out` has only the rows until then.
+    """
+    model = detector.mel_detector
+    content = {
+        "rows": out.name,
+        "complete": complete,
+        "started_at": started_at,
+        "finished_at": now(),
+        "created_by": f"leakdet {leakdet.__version__}",
+        "model": {
+            "path": str(detector.path.absolute()),
+            "hash": model.file_hash,
+            "created_by": model.card.get("created_by"),
+            "created_at": model.card.get("created_at"),
+            "verdict": model.card.get("verdict"),
+        },
+        "decision_rule": model.rule.to_json(),
+        "decided_anew": detector.decided_anew or None,
+        "signal": asdict(model.signal) if model.signal else None,
+        "settings": {**settings, "device": str(next(model.network.parameters()).device)},
+        "inputs": list(inputs),
+        "left_out": list(left_out),
+        **counts.to_json(),
+    }
+    with whole_file(sidecar_path(out)) as partial:
+        partial.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
