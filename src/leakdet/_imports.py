@@ -1,4 +1,4 @@
-"""Imports what a person names on the command line as package.module:name."""
+"""Imports user code that the settings name as package.module:name."""
 
 import difflib
 import importlib

@@ -1,4 +1,4 @@
-"""Messages to people: silent in a program that uses the library, printed by the commands.
+"""Messages to the user: silent in a program that uses the library, printed by the commands.
 
 Library code logs to `LOG`. A program sees the messages once it configures `logging`, as in
 `logging.basicConfig(level="INFO", format="%(message)s")`.

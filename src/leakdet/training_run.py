@@ -1,4 +1,4 @@
-"""One training run from store to model file, metrics and report, as train, tune and fit have it."""
+"""One training run from store to model file, metrics and report; train, tune and fit call it."""
 
 import os
 import platform
@@ -25,12 +25,12 @@ MODEL = "model.safetensors"  # in the folder of a run
 
 @dataclass(frozen=True)
 class FitResult:
-    """What a training has left in its folder."""
+    """The result of a training, all of it in its folder."""
 
     folder: Path
     model: Path  # the model file
     metrics: dict[str, Any]  # the content of metrics.json
-    warnings: list[str]  # what was odd about the training, as in warnings.txt
+    warnings: list[str]  # of the diagnostic callbacks, as in warnings.txt
 
 
 def fit(config: TrainConfig, folder: "str | os.PathLike[str]") -> FitResult:
@@ -58,8 +58,8 @@ def fit(config: TrainConfig, folder: "str | os.PathLike[str]") -> FitResult:
         if stop.number == signal.SIGINT:
             raise KeyboardInterrupt(str(stop)) from stop
         raise
-    found = folder / log_names.WARNINGS
-    warnings = found.read_text(encoding="utf-8").splitlines() if found.exists() else []
+    path = folder / log_names.WARNINGS
+    warnings = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     return FitResult(folder, folder / MODEL, metrics or {}, warnings)
 
 

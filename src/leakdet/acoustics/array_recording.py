@@ -7,7 +7,7 @@ from jaxtyping import Float32
 
 from leakdet.errors import InputError
 
-# Integer PCM: the level of silence, and what full scale is divided by, as libsndfile has it.
+# integer PCM: the value of silence and that of full scale, as in libsndfile
 PCM = {"uint8": (128.0, 2.0**7), "int16": (0.0, 2.0**15), "int32": (0.0, 2.0**31)}
 FLOATS = ("float16", "float32", "float64")
 
@@ -15,8 +15,7 @@ FLOATS = ("float16", "float32", "float64")
 class ArrayRecording:
     """Sound [samples] or [samples, channels]: floats in [-1, 1], or PCM of 8, 16 or 32 bits.
 
-    Is read as a `SoundFile`, and gives the numbers that a WAV file of
-    these samples would give.
+    It is read like a `SoundFile`, and gives the same numbers as a WAV file of these samples.
 
     Raises:
         InputError: another type or shape, no samples, or a rate that is no whole number from 1.
@@ -56,14 +55,14 @@ class ArrayRecording:
         self.close()
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no file is open."""
 
     def rewind(self) -> None:
-        """Begin again."""
+        """Go back to the start."""
         self._position = 0
 
     def flags(self) -> list[str]:
-        """None: an array is what it is."""
+        """No flags: an array has no file structure that could be damaged."""
         return []
 
     def read(self, frames: int, **_: Any) -> Float32[np.ndarray, "N C"]:

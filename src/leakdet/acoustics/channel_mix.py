@@ -11,7 +11,7 @@ CANCEL_POWER = 0.1
 
 
 class ChannelMix:
-    """Turns blocks [N, C] into mono, channel `pick` or the mean of all, and notes cancelling."""
+    """Mixes blocks [N, C] down to channel `pick` or the mean of all, and notices cancellation."""
 
     def __init__(self, channels: int, pick: int | None) -> None:
         self._channels, self._pick = channels, 0 if channels == 1 else pick

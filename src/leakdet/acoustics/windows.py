@@ -19,8 +19,8 @@ from leakdet.config import SignalConfig
 def window_starts(n_samples: int, signal: SignalConfig) -> Int64[np.ndarray, " W"]:
     """First sample point of every window of a recording.
 
-    Windows start at every hop; a tail of more than half a window gets one more, aligned to the
-    end. A recording shorter than a window has one window, at 0.
+    Windows start at every hop; a tail of more than half a window gets one more, aligned to the end.
+    A recording shorter than a window has one window, at 0.
     """
     window, hop = signal.window_samples, signal.window_hop_samples
     if n_samples <= window:

@@ -1,4 +1,4 @@
-"""What a build reports: recordings.csv for people, and build.json with how the store was made."""
+"""The files beside a store: recordings.csv, a row each, and build.json, how it was made."""
 
 import csv
 import json

@@ -1,6 +1,6 @@
 """Verifies that a store holds, for each recording, the mel of that recording's audio.
 
-In AILH stores a shared buffer gave most recordings the mel of another file, and nobody noticed for
+In AILH stores, a shared buffer once gave most recordings the mel of another file, unnoticed for
 weeks.
 """
 

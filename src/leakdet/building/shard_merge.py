@@ -81,8 +81,8 @@ def merge_shards(config: BuildConfig) -> BuildReport:
         check_no_overlap([open_split(folder, name) for name in split_names(folder)])
         kept = [(row["split"], row["label"]) for row in report.rows]
         check_both_classes(kept, SplitConfig(**settings["split"]), report.leak_label, given=True)
-        here = {"shard": config.shard, "out": config.out, "overwrite": config.overwrite}
-        write_report(folder, {**settings, **here}, report)
+        overrides = {"shard": config.shard, "out": config.out, "overwrite": config.overwrite}
+        write_report(folder, {**settings, **overrides}, report)
         publish(folder, out, [shard.folder for shard in shards])
     return report
 

@@ -74,8 +74,8 @@ def balance(
 ) -> Int[np.ndarray, " G"]:
     """Assign groups to splits greedily, so that each split gets its share of every label.
 
-    `counts` are recordings by group and label. Large groups come first, equal ones in seeded
-    order, each to the split that gains most by it.
+    `counts` are recordings by group and label. Large groups come first, equal ones in seeded order,
+    each to the split that gains most by it.
     """
     order = np.random.default_rng(seed).permutation(len(counts))
     order = order[np.argsort(-counts[order].sum(1), kind="stable")]

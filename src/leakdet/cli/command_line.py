@@ -23,7 +23,7 @@ SWEEP = re.compile(r"(choice|range|interval|glob|sort|shuffle)\(.*\)").fullmatch
 
 @dataclass(frozen=True)
 class Known:
-    """What a command line may name: settings, groups of options, and keys that people invent."""
+    """What a command line may name: settings, groups of options, and free keys."""
 
     settings: Mapping[str, Setting]
     groups: Mapping[str, Sequence[str]]
@@ -35,7 +35,7 @@ class Known:
         return [*self.settings, *self.groups]
 
     def is_free(self, key: str) -> bool:
-        """Whether `key` lies where people invent names: Hydra's own, and open settings."""
+        """Whether `key` lies where any name is allowed: Hydra's own, and open settings."""
         if key.startswith("trainer."):  # a misspelt flag would train for an hour on the default
             return False
         opened = [name for name, setting in self.settings.items() if setting.open]
@@ -149,7 +149,7 @@ def _check_option(
 
 
 def _value(value: str, setting: Setting, several: bool) -> str:
-    """A value with the brackets and quotes that Hydra needs, and that nobody types."""
+    """A value with the brackets and quotes that Hydra needs."""
     if setting.kind is list and not _is_written_out(value, "'\"[{"):
         return f"[{','.join(map(_quoted, value.split(',')))}]"
     if setting.kind is str and not _is_written_out(value, "'\""):

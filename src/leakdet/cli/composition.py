@@ -33,7 +33,7 @@ ConfigT = TypeVar("ConfigT")
 
 @dataclass(frozen=True)
 class DoorSettings:
-    """The type of a door's settings, and those below which the user invents the keys.
+    """The type of a door's settings, and those below which any key is allowed.
 
     `swept` is the only setting that may have several values with -m, where the jobs share their
     work; `advice` is for others.
@@ -118,8 +118,8 @@ def sentence_of(error: Exception) -> str:
     lines = [line.strip() for line in str(reasons[-1]).strip().splitlines()]
     key = next((line.partition(" ")[2] for line in lines if line.startswith("full_key: ")), "")
     internal = ("full_key:", "object_type=", "reference_type=")
-    told = " ".join(line for line in lines if line and not line.startswith(internal))
-    return f"{key}: {told}" if key else told
+    reason = " ".join(line for line in lines if line and not line.startswith(internal))
+    return f"{key}: {reason}" if key else reason
 
 
 @contextmanager

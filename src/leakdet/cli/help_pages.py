@@ -101,7 +101,7 @@ def _described(setting: Setting, value: Any) -> list[str]:
 
 
 def plain(value: Any) -> str:
-    """A default as a person would type it."""
+    """A default as one would type it."""
     if value is None:
         return "null"
     if isinstance(value, bool):

@@ -65,7 +65,7 @@ def _open(door: str, task: Callable[[Any, Run], int]) -> int:
         return DONE
     if door == "train":
         arguments = resumed(arguments)
-    # Hydra takes -m before the settings only; a person types it anywhere.
+    # Hydra takes -m before the settings only; here it may stand anywhere.
     ordered = sorted(arguments, key=lambda argument: argument not in MULTIRUN)
     sys.argv[1:] = prepared = as_hydra_reads(door, ordered)
     check_sweep(door, prepared)

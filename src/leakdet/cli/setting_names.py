@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
-# What people type for settings of other names: habits from other tools.
+# names that users of other tools type, and what they mean here
 HABITS = {
     "epochs": "trainer.max_epochs",
     "num_epochs": "trainer.max_epochs",
@@ -51,7 +51,7 @@ class Setting:
 
     @property
     def open(self) -> bool:
-        """Whether a person invents the keys below it, as under `trainer` and `network.extra`."""
+        """Whether any key is allowed below it, as under `trainer` and `network.extra`."""
         return self.kind is dict
 
 

@@ -82,7 +82,7 @@ class BuildConfig:
     demo: DemoConfig = field(default_factory=DemoConfig)
     verify: str = doc(
         "sample",
-        "Of how many recordings the stored mel is computed again from the audio and compared.",
+        "For which recordings the stored mel is recomputed from the audio and compared.",
         one_of=("off", "sample", "full"),
     )
     waveform: str = doc(

@@ -7,7 +7,7 @@ from leakdet.config.range_checks import doc, is_own, require
 
 @dataclass
 class CallbacksConfig:
-    """One switch per built-in callback, and a person's own callbacks.
+    """One switch per built-in callback, and the user's own callbacks.
 
     Numbers that a callback works with stay where they are: `patience`, `loss_patience`,
     `averaging`, `trainer.enable_progress_bar`. Checkpoints and history.csv are always written.

@@ -47,7 +47,7 @@ class CrossvalSettings(ProtocolConfig):
     repeats: int = doc(1, "Repetitions with seeds seed, seed + 1, ..., all anew.", at_least=1)
     val_fraction: float = doc(
         0.25,
-        "Share of what is not held out that validates: early stopping and the threshold use it.",
+        "Share of the recordings not held out for validation: early stopping and the threshold.",
         above=0,
         below=1,
     )

@@ -18,7 +18,7 @@ MISSING: Any = "???"
 
 
 def is_own(name: str) -> bool:
-    """Whether `name` is that of a person's own class or function, `package.module:Name`."""
+    """Whether `name` names a class or function of the user, `package.module:Name`."""
     return OWN_NAME.fullmatch(name) is not None
 
 
@@ -26,7 +26,7 @@ def is_own(name: str) -> bool:
 class Allowed:
     """The values that a setting may take: listed ones, or finite numbers within bounds.
 
-    `or_own` allows besides the listed ones the name of a person's own, and says of what kind.
+    `or_own` is the kind of user code, Class or function, that may be named besides the listed ones.
     """
 
     one_of: tuple[str, ...] = ()

@@ -44,7 +44,7 @@ class SignalConfig:
     floor: float = doc(1e-5, "Smallest magnitude before the logarithm; 1e-5 is -100 dB.", above=0)
     channels: str = doc(
         "mean",
-        "What is used of several channels: their mean, the loudest of the recording, or the first.",
+        "How several channels become one: their mean, the loudest of the recording, or the first.",
         one_of=("mean", "loudest", "first"),
     )
     detrend: str = doc(

@@ -29,7 +29,7 @@ class DataConfig:
     batch_size: int = doc(512, "Samples in a batch, of all processes together.", at_least=1)
     residency: str = doc(
         "auto",
-        "Where windows are during training: device memory, main memory, or the disk.",
+        "Where windows are kept during training: device memory, main memory, or the disk.",
         one_of=("auto", "device", "ram", "stream"),
     )
     workers: int = doc(0, "Reading processes of residency=stream; 0: a thread.", at_least=0)

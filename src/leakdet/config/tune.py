@@ -78,7 +78,7 @@ class TuneSettings:
     skip_duplicates: bool = doc(True, "Do not train parameters again that a trial had.")
     max_retries: int = doc(2, "Retries of a trial whose process was killed.", at_least=0)
     keep: str = doc("best", "Whose checkpoints are kept.", one_of=("best", "all", "none"))
-    finish: bool = doc(True, "Train winner and untuned configuration, compare, write the page.")
+    finish: bool = doc(True, "Train winner and untuned configuration, and compare them.")
 
     def __post_init__(self) -> None:
         check_ranges(self, "tune.")
@@ -90,7 +90,7 @@ class TuneSettings:
             "tune.pruner",
             self.pruner,
             f"used with tune.repeats x tune.folds of at least {WILCOXON_TRAININGS}: it compares "
-            "trainings, not validation checks, and its test tells nothing of fewer",
+            "trainings, not validation checks, and its test needs that many",
         )
 
     @property

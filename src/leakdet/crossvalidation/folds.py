@@ -91,11 +91,11 @@ def make_folds(
         InputError: fewer groups than folds or than two, or a fold whose training part lacks a
             class; with the counts.
     """
-    made = []
+    result = []
     for name, rest, held_out in hold_out_groups(groups, is_leak, folds, seed):
         in_val, val_by = _validation_part(groups[rest], is_leak[rest], val_fraction, seed, name)
-        made.append(Fold(name, rest[~in_val], rest[in_val], held_out, val_by))
-    return made
+        result.append(Fold(name, rest[~in_val], rest[in_val], held_out, val_by))
+    return result
 
 
 def hold_out_groups(

@@ -66,9 +66,9 @@ def fit_threshold(
     Of equally good cuts the one with the fewest alarms is taken, by counts alone: neither the order
     of the recordings nor a strictly increasing map of the scores changes a verdict. The threshold
     is the middle between the neighbouring scores (or a score and the end of [0, 1]), rounded to
-    float32 where that keeps the cut; `NEVER` where nothing may be called a leak although a score
-    is 1. Recordings that do not define the policy (no leaks for `max_f1` and `min_tpr`, no others
-    for `max_fpr`, none at all) give 0.5 and a note.
+    float32 where that keeps the cut; `NEVER` where nothing may be called a leak although a score is
+    1. Recordings that do not define the policy (no leaks for `max_f1` and `min_tpr`, no others for
+    `max_fpr`, none at all) give 0.5 and a note.
 
     Raises:
         InputError: a score is NaN or outside [0, 1].

@@ -102,7 +102,7 @@ def _listed(names: list[str], rows: Mapping[str, Mapping[str, Any]]) -> str:
 def remarks(
     network: Mapping[str, Any] | None, baselines: Mapping[str, Mapping[str, Any]]
 ) -> list[str]:
-    """Sentences about a network that may be no better than luck, or than a simple honest model."""
+    """Sentences about a network that may be no better than guessing or than a linear model."""
     if network is None or network["auroc"] is None:
         return []
     sentences = [] if network["interval"] is None else luck_findings(network)

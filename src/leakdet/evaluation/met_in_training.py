@@ -1,4 +1,4 @@
-"""Recordings that a model has met are no evidence for it: told apart, and counted."""
+"""Recordings that a model met in training, which are no evidence: kept apart and counted."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -20,8 +20,7 @@ def judged_apart(
 
     The account is the entry `met_in_training` of metrics.json: `recordings` of the split, how many
     of them were `met`, how many in `train` and `val`, their `ids`, and the metrics of these alone.
-    It is None where model or store do not tell. Where all were met, there is nobody else to judge
-    by, and the split itself comes back.
+    It is None where model or store do not tell. Where all were met, the whole split comes back.
     """
     if detector.met is None or not split.has("content_sha256"):
         return split, None

@@ -140,8 +140,7 @@ def _ece(s: ScoreSet) -> np.ndarray:
     """Expected |mean score - leak share| over 15 bins [k/15, (k+1)/15), the last closed."""
     edges = np.arange(ECE_BINS - 1, -1, -1) / ECE_BINS
     rising = s.ranking.scores[::-1]
-    # Scores fall, so a bin is one stretch of rows, which starts after all rows of the bins above
-    # it.
+    # scores are in descending order: a bin is one run of rows, after those of higher bins
     starts = np.unique(len(rising) - np.searchsorted(rising, edges, side="left"))
     starts = np.append(0, starts[(starts > 0) & (starts < len(rising))])
     gaps = np.add.reduceat(s.weights * s.ranking.error, starts, axis=1)

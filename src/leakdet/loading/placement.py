@@ -93,7 +93,7 @@ def host_free_bytes(cgroups: Path = Path("/sys/fs/cgroup")) -> int:
 
 
 def _cached_bytes(statistics: Path, name: str) -> int:
-    """Memory that caches files: it counts as used, but the system gives it to whoever asks."""
+    """Memory that caches files: it counts as used, but is available to programs."""
     try:
         entries = dict(line.split() for line in statistics.read_text().splitlines())
         return int(entries.get(name, 0))

@@ -33,7 +33,7 @@ class StreamPlan:
 
     Of a class of n samples and d draws, sample j is drawn
     floor((j + 1 + shift)·d/n) − floor((j + shift)·d/n) times. These numbers add up to d, differ by
-    one at most and spread evenly over the class; `shift` is another one in each epoch, so that in
+    one at most and spread evenly over the class; `shift` differs from epoch to epoch, so that in
     time all samples are drawn.
     """
 

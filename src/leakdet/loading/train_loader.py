@@ -20,9 +20,9 @@ class TrainLoader(ABC):
     """The training batches of one rank, in an order that depends on (seed, epoch) alone.
 
     Lightning treats it as a DataLoader. It is its own sampler, so that Lightning sets the epoch,
-    and has a state, so that a resumed run continues with the samples that the interrupted epoch
-    had not seen. It shards by rank without padding: `data.batch_size` is of all ranks together,
-    and all have the same number of batches.
+    and has a state, so that a resumed run continues with the samples that the interrupted epoch had
+    not seen. It shards by rank without padding: `data.batch_size` is of all ranks together, and all
+    have the same number of batches.
     """
 
     order: str  # where the samples are: with the same seed, epoch and `order` they come alike

@@ -71,7 +71,7 @@ def severity_order(scored: ScoredRecordings) -> Int[np.ndarray, " R"]:
 def rows_with_media(
     scored: ScoredRecordings, order: Int[np.ndarray, " R"], most: int = MAX_ROWS_WITH_MEDIA
 ) -> list[int]:
-    """Rows worth a look: up to two thirds errors, the clearest right ones, then the least clear."""
+    """Rows to show with media: at most two thirds errors, the clearest and least clear others."""
     errors: list[int] = order[scored.wrong[order]].tolist()
     right = order[~scored.wrong[order]][::-1]
     clearest = [right[scored.is_leak[right] == leak][:2] for leak in (True, False)]

@@ -75,8 +75,8 @@ _ROW_FIELDS: tuple[tuple[str, Any], ...] = (
 class SplitWriter:
     """Collects one split's recordings in `folder`, then writes them as one HDF5 file.
 
-    The size of a contiguous data set must be known when it is created, so mel and sound go to
-    spool files first. Memory holds the rows, never the mel.
+    The size of a contiguous data set must be known when it is created, so mel and sound go to spool
+    files first. Memory holds the rows, never the mel.
 
     `group_by` are the group columns by which the splits were kept apart. `columns` are those of the
     whole split, which are written even where no recording here has a value.

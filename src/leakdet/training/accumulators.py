@@ -1,4 +1,4 @@
-"""Sums and predictions of many batches, kept on the device until a validation check needs them."""
+"""Sums and predictions of many batches, kept on the device until a validation check."""
 
 from typing import NamedTuple
 
@@ -53,7 +53,7 @@ class ValidationSums(NamedTuple):
 class ValidationAccumulator:
     """Losses, predictions and their moments over the batches of a validation check.
 
-    `losses` stands apart: it is looked at first, as NaN has no scores.
+    `losses` is checked before `compute`: where a loss is NaN, there are no scores.
     """
 
     def __init__(

@@ -27,8 +27,8 @@ def transfer(source: Path, folder: Path) -> Path:
     The states of its ModelCheckpoint callbacks then name the copies. The run's warnings and step
     numbers are copied into the folder above.
 
-    A best file may be newer than `source` knows, of a run that was killed between the two writes:
-    the better score counts, so that the best never gets worse. Returns the path of `last.ckpt`.
+    A best file may be newer than `source` if the run was killed between the two writes: the better
+    score counts, so that the best never gets worse. Returns the path of `last.ckpt`.
     """
     folder = folder.resolve()  # as Lightning spells it
     folder.mkdir(parents=True, exist_ok=True)
@@ -38,16 +38,16 @@ def transfer(source: Path, folder: Path) -> Path:
         state = _state_of(checkpoint, name)
         if state is None:
             continue
-        score = own_score(best, name)
-        if score is None:  # without its file, missing or damaged, a score is of no use
-            state |= _forgotten(name, folder)
+        score = stored_score(best, name)
+        if score is None:  # its file is missing or damaged
+            state |= _initial_state(name, folder)
             continue
         known = state["best_model_score"]
         if known is not None:
             score = torch.as_tensor(better(float(known), float(score)))
-        state |= remembered(copied(best, folder / best.name), score)
+        state |= best_state(copy_to(folder / best.name, best), score)
     for file in (log_names.WARNINGS, log_names.STEPS):
-        copied(source.parent.parent / file, folder.parent / file)
+        copy_to(folder.parent / file, source.parent.parent / file)
     last = folder / f"{log_names.LAST}{log_names.ENDING}"
     last_state = _state_of(checkpoint, log_names.LAST)
     if last_state is not None:
@@ -57,8 +57,8 @@ def transfer(source: Path, folder: Path) -> Path:
     return last
 
 
-def copied(source: Path, target: Path) -> Path:
-    """`target`, a copy of `source` if that is another file that exists."""
+def copy_to(target: Path, source: Path) -> Path:
+    """`target`, written as a copy of `source` if that exists and is another file."""
     if source.is_file() and source.resolve() != target.resolve():
         target.parent.mkdir(parents=True, exist_ok=True)
         with whole_file(target) as partial:
@@ -66,8 +66,8 @@ def copied(source: Path, target: Path) -> Path:
     return target
 
 
-def own_score(best: Path, name: str) -> Tensor | None:
-    """The score that a best checkpoint holds of itself; None if it is missing or damaged."""
+def stored_score(best: Path, name: str) -> Tensor | None:
+    """The score that a best checkpoint stores of itself; None if it is missing or damaged."""
     try:
         state = _state_of(read_checkpoint(best), name)
     except InputError:
@@ -85,7 +85,7 @@ def _state_of(checkpoint: Mapping[str, Any], name: str) -> dict[str, Any] | None
     return states[0] if states else None
 
 
-def remembered(path: Path, score: Tensor) -> dict[str, Any]:
+def best_state(path: Path, score: Tensor) -> dict[str, Any]:
     """State of a ModelCheckpoint whose best checkpoint is `path`."""
     return {
         "dirpath": str(path.parent),
@@ -98,7 +98,7 @@ def remembered(path: Path, score: Tensor) -> dict[str, Any]:
     }
 
 
-def _forgotten(name: str, folder: Path) -> dict[str, Any]:
+def _initial_state(name: str, folder: Path) -> dict[str, Any]:
     """State of a ModelCheckpoint that has no best checkpoint yet."""
     worst = torch.tensor(float("inf") if BETTER[name] is min else float("-inf"))
     return {

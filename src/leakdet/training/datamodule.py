@@ -28,15 +28,14 @@ from leakdet.storage.split_overlap import check_no_copies, sounds_are_hashed
 from leakdet.storage.store import StoreSplit
 from leakdet.training.store_splits import Splits, open_splits, parts_of_store
 
-# Consecutive samples read together where a few thousand stand for the split: one disk access.
+# consecutive samples that are read together, in one disk access, to fit the input layer
 RUN = 64
 
 
 class LeakDataModule(pl.LightningDataModule):
     """The train and val splits of a store under a label view, or two views of its recordings.
 
-    Nothing but the constructor is of use before `setup`, which opens the store; `read_windows`
-    reads its windows.
+    `setup` opens the store and comes before everything else; `read_windows` reads its windows.
     """
 
     splits: Splits
@@ -152,7 +151,7 @@ class LeakDataModule(pl.LightningDataModule):
         # a copy of the module, as for averaged weights, is trained on the same recordings
         return self
 
-    # ------------------------------------------------------------------------ what a run asks
+    # ------------------------------------------------------------------------ facts about a run
 
     @property
     def streams(self) -> bool:
@@ -237,6 +236,6 @@ class LeakDataModule(pl.LightningDataModule):
         everywhere: Tensor = trainer.strategy.all_gather(streams)
         if bool((everywhere != streams).any()):
             raise SettingsError(
-                "data.residency=auto: the windows fit into the memory of some machines only. Say "
+                "data.residency=auto: the windows fit into the memory of some machines only. Give "
                 "data.residency=stream."
             )

@@ -29,7 +29,7 @@ from leakdet.training.warm_start import inherit_best, initialise
 def fit(
     config: TrainConfig, data: LeakDataModule, run_folder: Path, extra: Sequence[Callback] = ()
 ) -> pl.Trainer:
-    """Train until a stop, with checkpoints and logs under `run_folder`.
+    """Train to the end, with checkpoints and logs under `run_folder`.
 
     `extra` callbacks come after all others.
 
@@ -44,21 +44,21 @@ def fit(
     data.read_windows()
     run_folder.mkdir(parents=True, exist_ok=True)
     pl.seed_everything(config.seed, workers=True, verbose=False)
-    started = starting_checkpoint(config, data, run_folder)
-    if started is not None:
-        checkpoint = read_checkpoint(started)
+    resumed = starting_checkpoint(config, data, run_folder)
+    if resumed is not None:
+        checkpoint = read_checkpoint(resumed)
         config = with_chosen_settings(config, checkpoint)
         data.set_batch_size(config.data.batch_size)
         data.resume(checkpoint["loops"]["fit_loop"]["state_dict"]["combined_loader"][0])
     checkpoints = run_folder / log_names.CHECKPOINTS
     interruption = Interruption(checkpoints / f"{log_names.LAST}{log_names.ENDING}")
     trainer = make_trainer(config, run_folder, [*extra, interruption])
-    if started is not None:
+    if resumed is not None:
         resume_logs(trainer.loggers, int(checkpoint["global_step"]))
     if config.threads:
         torch.set_num_threads(config.threads)
     module = make_module(config, data)
-    if started is None and (config.find_lr or config.find_batch_size):
+    if resumed is None and (config.find_lr or config.find_batch_size):
         config = found_settings(config, module, data, run_folder, trainer)
         # re-seed: the finders consumed random numbers
         pl.seed_everything(config.seed, workers=True, verbose=False)
@@ -69,7 +69,7 @@ def fit(
     if config.compile:
         module.network.compile()  # in place: checkpoint keys stay as they are
     with interruption.listening(), lost_peer_explained(trainer, interruption.checkpoint):
-        trainer.fit(module, datamodule=data, ckpt_path=started, weights_only=True)
+        trainer.fit(module, datamodule=data, ckpt_path=resumed, weights_only=True)
     # interrupted during the last validation check: skip evaluation and reporting
     if interruption.received:
         raise Interrupted(interruption.received, interruption.checkpoint)
@@ -78,10 +78,10 @@ def fit(
 
 
 def make_module(config: TrainConfig, data: LeakDataModule) -> LeakModule:
-    """A module ready for its first step: statistics or start of the network, sounds to mix in.
+    """A module ready for its first step: input statistics or initial weights, sounds to mix in.
 
     Raises:
-        InputError: `init_from` or `augment.interference` names nothing that can be used.
+        InputError: what `init_from` or `augment.interference` names cannot be used.
     """
     network = make_network(config.network, data.sample_shape, len(data.labels.names))
     inherited, interference = {}, None

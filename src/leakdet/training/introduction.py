@@ -1,4 +1,4 @@
-"""What a training run says before it starts."""
+"""The lines that a training run prints before it starts."""
 
 from collections.abc import Iterator
 
@@ -35,14 +35,14 @@ def introduction(config: TrainConfig, data: LeakDataModule) -> str:
 
 
 def stops_when(config: TrainConfig) -> str:
-    """All that ends a run, whichever comes first."""
-    on, flags = config.callbacks, TrainerFlags.of(config.trainer)
+    """Everything that ends a run; the first of them counts."""
+    switches, flags = config.callbacks, TrainerFlags.of(config.trainer)
     ends = [f"at epoch {flags.max_epochs}"] if flags.max_epochs > 0 else []
     if flags.max_steps > 0:
         ends.append(f"at optimiser step {flags.max_steps}")
-    if on.early_stopping:
+    if switches.early_stopping:
         ends.append(f"after {flags.span(config.patience)} without a better F1")
-    if on.loss_stop and config.loss_patience:
+    if switches.loss_stop and config.loss_patience:
         ends.append(f"after {flags.span(config.loss_patience)} of rising loss")
     *first, last = ends or ["when it is interrupted"]
     comma = "," if len(first) > 1 else ""

@@ -28,7 +28,7 @@ WINDOW = 9
 STRIDE = 5
 BLOWN_UP = 4.0  # times the lowest mean of the latest losses, at which the test ends
 BATCH_SIZES = tuple(2**power for power in range(5, 16))
-EPOCH_STEPS = 4  # at least in an epoch of the largest batch, which would learn little in fewer
+EPOCH_STEPS = 4  # at least so many in an epoch of the largest batch
 TIMED_STEPS, TIMED_S = 3, 0.3  # whichever is longer
 FASTER = 1.1  # a larger batch must give so many times the samples per second
 
@@ -38,7 +38,7 @@ def find_rate(
 ) -> float:
     """Range test (Smith 2017): the rate rises from LOW to HIGH in equal factors.
 
-    Chosen is the rate at which the loss falls fastest. Writes lr_finder.csv into `folder`: rate,
+    Returns the rate at which the loss falls fastest. Writes lr_finder.csv into `folder`: rate,
     loss, smoothed loss, whether chosen.
 
     Raises:
@@ -142,7 +142,7 @@ def _stepper(
 def find_batch_size(
     module: LeakModule, data: LeakDataModule, folder: Path, device: torch.device
 ) -> int:
-    """Double the batch size while that is worth it.
+    """Double the batch size while that pays off.
 
     Each doubling must give 10 % more samples per second, fit into memory and leave EPOCH_STEPS in
     an epoch. Writes batch_size_finder.csv into `folder`: size, samples per second, whether chosen.
@@ -227,10 +227,9 @@ def found_settings(
         sought = {"find_lr": "optimizer.lr", "find_batch_size": "data.batch_size"}
         on = [name for name in sought if getattr(config, name)]
         raise SettingsError(
-            f"{' and '.join(f'{name}=true' for name in on)}: looked for on one process only, and "
-            f"this run has {trainer.world_size}. Find on one first (trainer.devices=1 "
-            "trainer.num_nodes=1), then give "
-            f"{' and '.join(sought[name] for name in on)} here."
+            f"{' and '.join(f'{name}=true' for name in on)}: works with one process only, and this "
+            f"run has {trainer.world_size}. Find it with one first (trainer.devices=1 "
+            f"trainer.num_nodes=1), then give {' and '.join(sought[name] for name in on)} here."
         )
     device = trainer.strategy.root_device
     if config.find_batch_size:

@@ -1,4 +1,4 @@
-"""Memory that a training step frees stays in the process, for the next step to use."""
+"""Keeps the memory that a training step frees in the process, for the next step."""
 
 import ctypes
 import os

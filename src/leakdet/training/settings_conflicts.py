@@ -1,4 +1,4 @@
-"""Checks of settings against each other, and of names that settings only mention."""
+"""Checks of settings against each other, and of what they name."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +13,7 @@ from leakdet.errors import SettingsError
 
 
 def check_settings(config: TrainConfig) -> None:
-    """Raise `SettingsError` where the settings contradict each other or name what is not there."""
+    """Raise `SettingsError` where settings contradict each other or name what does not exist."""
     check_accelerator(config.trainer)
     network_class(config.network)
     if is_own(config.loss.name):
@@ -26,8 +26,8 @@ def check_settings(config: TrainConfig) -> None:
     partial = partial_validation(config.trainer)
     if partial:
         raise SettingsError(
-            f"{', '.join(partial)}: a part of the validation recordings gives no result to go by. "
-            "Leave that out; trainer=debug is a quick trial."
+            f"{', '.join(partial)}: a model cannot be selected on a part of the validation "
+            "recordings. Remove it; trainer=debug is a quick trial."
         )
 
 
@@ -43,12 +43,12 @@ def check_accelerator(trainer: Mapping[str, Any]) -> None:
 
 
 def check_balance(config: TrainConfig) -> None:
-    """Raise `SettingsError` where several settings shift the class balance without leave."""
+    """Raise `SettingsError` where several settings shift the class balance, unless allowed."""
     levers = balance_levers(config.loss, config.data.sampling)
     if len(levers) > 1 and not config.loss.allow_several_balances:
         raise SettingsError(
             f"{' and '.join(levers)} each shift the class balance, and together they multiply. "
-            "Keep one of them, or say loss.allow_several_balances=true."
+            "Keep one of them, or give loss.allow_several_balances=true."
         )
 
 

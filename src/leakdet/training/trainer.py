@@ -55,7 +55,7 @@ def make_trainer(
 
 
 def suit_device(trainer: "pl.Trainer") -> None:
-    """Set what the device wants of the process: TF32 on an accelerator, kept memory on a CPU."""
+    """Tune the process for the device: TF32 on an accelerator, kept memory on a CPU."""
     if not isinstance(trainer.accelerator, CPUAccelerator):
         # For what stays float32 under mixed precision. TF32 has the exponents of float32 and the
         # mantissa of float16, which is what the stores hold.

@@ -1,4 +1,4 @@
-"""Warm start: a new training from the weights of a trained model, and what else it may keep."""
+"""Warm start: a new training from a trained model's weights and, if asked, optimiser state."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,7 +14,7 @@ from leakdet.errors import InputError, SettingsError
 from leakdet.storage.model_file import load_mel_detector
 from leakdet.training import log_names
 from leakdet.training.checkpoint_io import read_checkpoint
-from leakdet.training.checkpoint_transfer import BETTER, copied, own_score, remembered
+from leakdet.training.checkpoint_transfer import BETTER, best_state, copy_to, stored_score
 from leakdet.training.datamodule import LeakDataModule
 
 
@@ -35,12 +35,12 @@ def initialise(
             f"{source}: it was trained on another signal than {data.store} (model / store): "
             f"{differing}. Build the store with the model's signal."
         )
-    there = (model.mel_shape, model.unit, model.labels, model.card["network"]["name"])
-    here = (data.mel_shape, config.data.unit, data.labels, config.network.name)
-    if there != here:
+    of_model = (model.mel_shape, model.unit, model.labels, model.card["network"]["name"])
+    of_run = (data.mel_shape, config.data.unit, data.labels, config.network.name)
+    if of_model != of_run:
         raise InputError(
-            f"{source}: window shape, unit, classes or network differ (model / this run): {there} "
-            f"/ {here}."
+            f"{source}: window shape, unit, classes or network differ (model / this run): "
+            f"{of_model} / {of_run}."
         )
     _require_same_input(source, model.network, network)
     try:
@@ -53,16 +53,16 @@ def initialise(
     return _state(source, kept) if kept else {}
 
 
-def _require_same_input(source: Path, there: Network, here: Network) -> None:
+def _require_same_input(source: Path, trained: Network, new: Network) -> None:
     """Check the parameter-free input settings; a mismatch would not fail `load_state_dict`."""
-    for name, old, new in (
-        ("input_norm", _input_norm(there), _input_norm(here)),
-        ("time_pool", there.input.time_pool, here.input.time_pool),
+    for name, value, here in (
+        ("input_norm", _input_norm(trained), _input_norm(new)),
+        ("time_pool", trained.input.time_pool, new.input.time_pool),
     ):
-        if old != new:
+        if value != here:
             raise InputError(
-                f"{source}: its network.{name} is {old}, that of this run {new}, so its weights "
-                f"would meet other numbers than they were trained on. Give network.{name}={old}."
+                f"{source}: its network.{name} is {value}, that of this run {here}, so its weights "
+                f"would get another input than in training. Give network.{name}={value}."
             )
 
 
@@ -116,10 +116,10 @@ def inherit_best(callbacks: Iterable[Any], source: Path, folder: Path) -> None:
         if name not in BETTER:
             continue
         best = source.parent / f"{name}{log_names.ENDING}"
-        score = own_score(best, name)
+        score = stored_score(best, name)
         if score is None:
             raise InputError(
                 f"{source}: the best checkpoint {best.name} is not beside it, so its score cannot "
                 "be kept."
             )
-        callback.load_state_dict(remembered(copied(best, folder.resolve() / best.name), score))
+        callback.load_state_dict(best_state(copy_to(folder.resolve() / best.name, best), score))

@@ -64,11 +64,11 @@ class CheckReporter(PyTorchLightningPruningCallback):  # type: ignore[misc]  # u
 
 
 class BestSoFar:
-    """A trial as the library's callback sees it; passes on the best value so far, one step a check.
+    """A trial as the library's callback sees it; reports the best value so far, a step per check.
 
-    The best so far is what the trial would be worth if it ended here. Single checks would mislead
-    the pruners: F1 of few recordings jumps, and a percentile pruner compares the best value of one
-    trial with whatever the others had at that step.
+    The best so far is the trial's value if it ended here. Single checks would mislead the pruners:
+    F1 of few recordings jumps, and a percentile pruner compares the best value of one trial with
+    the latest values of the others.
     """
 
     def __init__(self, trial: optuna.Trial, maximises: bool) -> None:

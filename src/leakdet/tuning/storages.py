@@ -126,7 +126,7 @@ def _database(url: str, retries: int) -> BaseStorage:
         raise SettingsError(f"tune.storage={shown} cannot be opened: {cause}") from error
 
 
-def fail_silent(study: optuna.Study) -> None:
+def fail_stale(study: optuna.Study) -> None:
     """End trials whose heartbeat stopped as FAIL and queue them again; databases only."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)

@@ -16,7 +16,7 @@ REASON = "reason"  # why it failed
 RETRY_OF = "retry_of"  # the number of the trial whose parameters it repeats
 RETRIES = "retries"
 CLOCK_SLACK_S = 2.0  # accuracy of a process's start time
-UNSIGNED_S = 2.0  # an owner is recorded right after the draw; clocks of hosts may differ
+OWNER_WITHIN_S = 2.0  # of the draw the owner is recorded; clocks of hosts may differ
 AUROC, CHECKS = "auroc", "checks"
 
 
@@ -88,7 +88,7 @@ def requeue_dead(study: optuna.Study, most: int) -> list[int]:
     numbers = []
     for trial in running(study.get_trials(deepcopy=False)):
         owner = trial.user_attrs.get(OWNER)
-        if owner is None and _age_s(trial) > UNSIGNED_S:
+        if owner is None and _age_s(trial) > OWNER_WITHIN_S:
             reason = "its process was killed before it recorded its owner"
         elif owner is not None and is_dead(owner):
             reason = f"its process {owner['pid']} was killed"

@@ -19,7 +19,7 @@ from leakdet.errors import LeakdetError
 from leakdet.training import log_names
 from leakdet.tuning.samplers_pruners import make_sampler
 from leakdet.tuning.signals import stop_name
-from leakdet.tuning.storages import fail_silent, locked
+from leakdet.tuning.storages import fail_stale, locked
 from leakdet.tuning.trial_table import TrialTable
 from leakdet.tuning.trials import (
     OWNER,
@@ -68,7 +68,7 @@ class Worker:
         with locked(self.folder / "draw.lock"):
             for number in requeue_dead(self.study, self.tune.max_retries):
                 self.table.row(self.study, number)
-            fail_silent(self.study)
+            fail_stale(self.study)
             trials = self.study.get_trials(deepcopy=False)
             if len(finished(trials)) + len(running(trials)) >= self.tune.n_trials:
                 return None

@@ -8,7 +8,7 @@ import torch
 
 from leakdet.training import log_names
 from leakdet.training.checkpoint_io import read_checkpoint
-from leakdet.training.checkpoint_transfer import copied, own_score, transfer
+from leakdet.training.checkpoint_transfer import copy_to, stored_score, transfer
 
 MONITORS = (log_names.VAL_RANK, log_names.VAL_LOSS, None)
 
@@ -106,14 +106,14 @@ def test_a_best_without_its_file_is_forgotten(damaged: bool, tmp_path: Path) -> 
 
 
 def test_the_score_of_a_file_is_its_own(run: Path) -> None:
-    score = own_score(run.with_name("best_loss.ckpt"), log_names.BEST_LOSS)
+    score = stored_score(run.with_name("best_loss.ckpt"), log_names.BEST_LOSS)
     assert score is not None
     assert float(score) == pytest.approx(0.6)
-    assert own_score(run.with_name("none.ckpt"), log_names.BEST_LOSS) is None
+    assert stored_score(run.with_name("none.ckpt"), log_names.BEST_LOSS) is None
 
 
 def test_a_file_is_not_copied_onto_itself(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("x")
-    assert copied(tmp_path / "a", tmp_path / "a").read_text() == "x"
-    assert copied(tmp_path / "a", tmp_path / "b" / "c").read_text() == "x"
-    assert not copied(tmp_path / "missing", tmp_path / "d").exists()
+    assert copy_to(tmp_path / "a", tmp_path / "a").read_text() == "x"
+    assert copy_to(tmp_path / "b" / "c", tmp_path / "a").read_text() == "x"
+    assert not copy_to(tmp_path / "d", tmp_path / "missing").exists()

@@ -82,8 +82,7 @@ def test_a_compiled_network_learns_the_same_and_its_checkpoints_are_plain(
     configured: Configured, fitted: Fitted, quiet: tuple[str, ...], tmp_path: Path
 ) -> None:
     """In a process of its own: these tests check the shapes of every call, which the compiler
-    cannot follow. Its last stage,
-    which writes and builds C++ for half a minute, is left out.
+    cannot follow. Its last stage, which writes and builds C++ for half a minute, is left out.
     """
     recipe = (
         "network=linear",

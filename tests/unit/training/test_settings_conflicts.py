@@ -26,7 +26,7 @@ def test_a_part_of_the_validation_recordings_is_refused_by_name(
     override: str, configured: Configured
 ) -> None:
     with pytest.raises(
-        SettingsError, match="a part of the validation recordings gives no result"
+        SettingsError, match="cannot be selected on a part of the validation"
     ) as refused:
         check_settings(configured(override))
     name, value = override.lstrip("+").split("=")

@@ -13,7 +13,7 @@ from sqlalchemy import text
 from leakdet.config import TuneConfig
 from leakdet.errors import SettingsError
 from leakdet.tuning import storages
-from leakdet.tuning.storages import fail_silent, locked, open_storage
+from leakdet.tuning.storages import fail_stale, locked, open_storage
 from leakdet.tuning.study import open_study
 from leakdet.tuning.trials import RETRY_OF
 
@@ -50,7 +50,7 @@ def test_a_trial_in_a_database_sends_heartbeats_and_is_queued_again_without(
     study._storage.record_heartbeat(stale._trial_id)
     with storage.engine.begin() as connection:
         connection.execute(text("update trial_heartbeats set heartbeat = '2001-01-01'"))
-    fail_silent(study)
+    fail_stale(study)
     states = [trial.state for trial in study.get_trials(deepcopy=False)]
     assert states == [TrialState.COMPLETE, TrialState.FAIL, TrialState.WAITING]
     assert study.trials[2].user_attrs[RETRY_OF] == 1

@@ -99,7 +99,7 @@ def test_a_trial_without_an_owner_is_queued_again_after_a_while(
     study = open_study(settings())
     ask(study)
     assert requeue_dead(study, 2) == []
-    monkeypatch.setattr(trials, "UNSIGNED_S", -1.0)
+    monkeypatch.setattr(trials, "OWNER_WITHIN_S", -1.0)
     assert requeue_dead(study, 2) == [0]
     assert "before it recorded its owner" in study.trials[0].user_attrs[REASON]
 

@@ -1,4 +1,4 @@
-"""The callbacks of a run: those that are switched on, the checkpoints, and a person's own."""
+"""The callbacks of a run: those that are switched on, the checkpoints, and the user's own."""
 
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ def make_callbacks(config: TrainConfig, run_folder: Path) -> list[Callback]:
         SettingsError: one of `callbacks.extra` cannot be made.
     """
     own = own_callbacks(config.callbacks.extra)
-    # Lightning takes one progress bar: a person's own replaces the table
+    # Lightning takes one progress bar: the user's replaces the table
     own_bar = any(isinstance(callback, ProgressBar) for callback in own)
     shows_table = TrainerFlags.of(config.trainer).enable_progress_bar and not own_bar
     return [

@@ -1,4 +1,4 @@
-"""A person's own callbacks, named by `callbacks.extra`."""
+"""The user's own callbacks, named by `callbacks.extra`."""
 
 from collections.abc import Sequence
 
