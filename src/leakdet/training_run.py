@@ -76,7 +76,7 @@ def train_in(
     and validate in place of the store's own splits, where nothing is to be finished.
     """
     from leakdet._processes import is_child
-    from leakdet.cli.early_checks import refuse_used_folder
+    from leakdet.cli.early_checks import refuse_other_signal, refuse_used_folder
     from leakdet.storage.model_file import load_mel_detector
     from leakdet.training.datamodule import LeakDataModule
     from leakdet.training.fit import best_checkpoint
@@ -85,6 +85,7 @@ def train_in(
     from leakdet.training.settings_conflicts import check_settings
 
     check_settings(config)
+    refuse_other_signal(config)
     if config.resume is None:
         refuse_used_folder(folder)
     store = _store(config)

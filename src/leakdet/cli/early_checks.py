@@ -1,29 +1,36 @@
 """Refuses a training that cannot begin, before torch is imported: paths, packages, accelerator."""
 
 import ctypes
+import json
+import shlex
 import shutil
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from leakdet._processes import is_child
-from leakdet.config import TrainConfig, TrainerFlags
+from leakdet.config import SignalConfig, TrainConfig, TrainerFlags
 from leakdet.errors import InputError, SettingsError
 from leakdet.storage.store_folder import require_store
 
 LOGGER_PACKAGES = {"wandb": "wandb", "mlflow": "mlflow"}
 
 
-def check_inputs(config: TrainConfig) -> None:
-    """Look for everything that the settings name.
+def check_inputs(config: TrainConfig, named: Sequence[str] = ()) -> None:
+    """Look for everything that the settings name; `named` are words of the command line.
 
     Raises:
-        InputError: a path that does not exist, or a folder that is no store.
+        InputError: a path that does not exist, a folder that is no store, or a store of another
+            signal than the one that is asked for.
         SettingsError: an optional package that is not installed, or no GPU where one is asked for.
     """
     if config.data.store is not None:
         require_store(Path(config.data.store))
+        refuse_other_signal(config, named)
     for name, path in (
         ("resume", None if config.resume == "auto" else config.resume),
         ("init_from", config.init_from),
@@ -41,6 +48,54 @@ def check_inputs(config: TrainConfig) -> None:
         raise SettingsError(
             "trainer=gpu: this machine has no GPU, or no driver for it. Train with trainer=cpu."
         )
+
+
+def refuse_other_signal(config: TrainConfig, named: Sequence[str] = ()) -> None:
+    """Raise `InputError` where a store was built with another signal than the one asked for.
+
+    It is asked for by `signal=` among the words `named`, or by a recipe whose signal is not the
+    default. A run that is resumed keeps its store, and a store without build.json says nothing.
+    """
+    words = [word for word in named if word.startswith(("signal=", "signal.", "experiment="))]
+    explicit = [word for word in words if word.startswith("signal")]
+    asked_for = explicit or _differs(config.signal, asdict(SignalConfig()))
+    if config.data.store is None or config.resume or not asked_for:
+        return
+    store = Path(config.data.store)
+    try:
+        build = json.loads((store / "build.json").read_text(encoding="utf-8"))
+        stored, how = dict(build["signal"]), dict(build["settings"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return
+    if differing := _differs(config.signal, stored):
+        asked = " ".join(words) or "these settings"
+        build_words = ["build", f"source={how.get('source')}", f"out={store}-other"]
+        build_words += explicit or _signal_words(config.signal)
+        group_by = ",".join(how.get("split", {}).get("group_by", []))
+        build_words += [f"split.group_by=[{group_by}]"] if group_by else []
+        raise InputError(
+            f"{store}: was built with another signal than {asked} (asked / store): "
+            f"{'; '.join(differing)}. A store keeps its signal. Build one with the other: "
+            f"leakdet {shlex.join(build_words)}; or train on this one without {asked}."
+        )
+
+
+def _differs(signal: SignalConfig, stored: dict[str, Any]) -> list[str]:
+    """`name: asked / stored` of the fields that differ."""
+    asked = asdict(signal)
+    if asked["fmax_hz"] == "auto":  # a store has the number that the recordings gave
+        del asked["fmax_hz"]
+    return [
+        f"{name}: {value} / {stored[name]}"
+        for name, value in asked.items()
+        if name in stored and value != stored[name]
+    ]
+
+
+def _signal_words(signal: SignalConfig) -> list[str]:
+    """The settings of `build` that give this signal."""
+    asked, default = asdict(signal), asdict(SignalConfig())
+    return [f"signal.{name}={asked[name]}" for name in asked if asked[name] != default[name]]
 
 
 def refuse_used_folder(folder: Path) -> None:

@@ -79,7 +79,7 @@ def _run_jobs(door: str, task: Callable[[Any, Run], int], arguments: Sequence[st
     codes: list[int] = []
 
     def job(config: DictConfig) -> None:
-        code = guarded(lambda: task(_settings(door, config), _run(arguments)))
+        code = guarded(lambda: task(_settings(door, config, _overrides()), _run(arguments)))
         codes.append(code)
         if code == WRONG:
             remove_unused(_run(arguments).folder)
@@ -117,17 +117,22 @@ def check_sweep(door: str, prepared: Sequence[str]) -> None:
 
 def _check_before_hydra(door: str, prepared: Sequence[str]) -> None:
     """Refuse bad settings before Hydra makes a folder; jobs of a sweep are checked one by one."""
-    settings = _settings(door, composed(door, prepared))
+    settings = _settings(door, composed(door, prepared), prepared)
     given = [a.partition("=")[2].strip("'") for a in prepared if a.startswith("hydra.run.dir=")]
     if given and isinstance(settings, TrainConfig) and settings.resume is None:
         refuse_used_folder(Path(given[-1]))
 
 
-def _settings(door: str, config: DictConfig) -> Any:
+def _settings(door: str, config: DictConfig, named: Sequence[str]) -> Any:
     settings = typed(config, DOORS[door].schema)
     if isinstance(settings, TrainConfig):
-        check_inputs(settings)
+        check_inputs(settings, named)
     return settings
+
+
+def _overrides() -> list[str]:
+    """The settings that the command line gives to this job."""
+    return [str(word) for word in HydraConfig.get().overrides.task]
 
 
 def door_help(door: str) -> str:

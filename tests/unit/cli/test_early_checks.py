@@ -1,15 +1,21 @@
 """What cannot be trained is refused before torch is imported, and leaves no folder."""
 
+import json
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
 from leakdet.cli import early_checks
-from leakdet.cli.early_checks import check_inputs, refuse_used_folder, remove_unused
-from leakdet.config import DataConfig, TrainConfig
+from leakdet.cli.early_checks import (
+    check_inputs,
+    refuse_other_signal,
+    refuse_used_folder,
+    remove_unused,
+)
+from leakdet.config import DataConfig, SignalConfig, TrainConfig
 from leakdet.errors import InputError, SettingsError
 
 
@@ -67,3 +73,69 @@ def test_a_refused_training_imports_no_torch_and_makes_no_folder(tmp_path: Path)
     assert "typo: there is no such store" in run.stderr
     assert DataConfig().store is None
     assert list(tmp_path.iterdir()) == []
+
+
+PAPER = SignalConfig(
+    sample_rate_hz=8192,
+    window_samples=2048,
+    window_hop_samples=1024,
+    segment_samples=512,
+    segment_hop_samples=256,
+    fmin_hz=0.0,
+)
+
+
+def store_of(folder: Path, signal: SignalConfig) -> str:
+    """A store as far as these checks read it, with the highest frequency resolved."""
+    content = {
+        "settings": {"source": "my sounds", "split": {"group_by": ["site"]}},
+        "signal": {**asdict(signal), "fmax_hz": signal.top_hz},
+    }
+    (folder / "train.h5").touch()
+    (folder / "build.json").write_text(json.dumps(content))
+    return str(folder)
+
+
+def asking(store: str, signal: SignalConfig, **more: str) -> TrainConfig:
+    return TrainConfig(data=DataConfig(store=store), signal=signal, **more)
+
+
+@pytest.mark.parametrize(
+    ("stored", "asked", "words"),
+    [
+        (SignalConfig(), PAPER, ["signal=paper"]),
+        (SignalConfig(), PAPER, ["experiment=paper"]),
+        (SignalConfig(), PAPER, []),
+        (PAPER, SignalConfig(), ["signal=field"]),
+        (SignalConfig(), SignalConfig(fmax_hz=4000.0), ["signal.fmax_hz=4000"]),
+    ],
+)
+def test_a_store_of_another_signal_than_asked_for_is_refused_with_the_build_command(
+    tmp_path: Path, stored: SignalConfig, asked: SignalConfig, words: list[str]
+) -> None:
+    config = asking(store_of(tmp_path, stored), asked)
+    with pytest.raises(InputError) as refused:
+        check_inputs(config, ["seed=1", *words])
+    text = str(refused.value)
+    assert f"leakdet build 'source=my sounds' out={tmp_path}-other signal" in text
+    assert "'split.group_by=[site]'" in text
+    field = "fmax_hz: 4000.0 / 8000.0" if words == ["signal.fmax_hz=4000"] else "sample_rate_hz: "
+    assert field in text
+    assert all(f"without {word}" in text for word in words)
+
+
+def test_a_recipes_signal_is_spelt_out_for_the_build(tmp_path: Path) -> None:
+    config = asking(store_of(tmp_path, SignalConfig()), PAPER)
+    with pytest.raises(
+        InputError, match=r"signal\.sample_rate_hz=8192 signal\.window_samples=2048 "
+    ):
+        refuse_other_signal(config, ["experiment=paper"])
+
+
+def test_a_store_of_the_same_or_an_unnamed_signal_is_used(tmp_path: Path) -> None:
+    store = store_of(tmp_path, PAPER)
+    refuse_other_signal(asking(store, PAPER), ["signal=paper"])
+    refuse_other_signal(asking(store, SignalConfig()), ["seed=1"])
+    refuse_other_signal(asking(store, SignalConfig(), resume="runs/1"), ["signal=field"])
+    (tmp_path / "build.json").unlink()
+    refuse_other_signal(asking(store, SignalConfig()), ["signal=field"])
