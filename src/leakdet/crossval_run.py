@@ -1,7 +1,7 @@
 """One cross-validation, from store to tables and reports: trains folds, pools their predictions."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,15 @@ from leakdet.crossvalidation.pooled_folds import (
     prediction_rows,
     protocol_result,
 )
-from leakdet.crossvalidation.run_fold import Task, all_tasks, protocol_summaries, run_fold
+from leakdet.crossvalidation.run_fold import (
+    Task,
+    all_tasks,
+    protocol_summaries,
+    run_fold,
+    without_group,
+)
 from leakdet.evaluation.metrics_json import metrics_content, split_metrics
-from leakdet.evaluation.split_scores import is_synthetic, to_scored_recordings
+from leakdet.evaluation.split_scores import is_synthetic, split_group_by, to_scored_recordings
 from leakdet.evaluation.traits import traits_of
 from leakdet.reporting.report import write_results
 from leakdet.reporting.report_input import ReportInput
@@ -40,10 +46,11 @@ def cross_validate(config: CrossvalConfig, store: Path, folder: Path) -> None:
     """
     require_store(store)
     view = pooled([open_split(store, name) for name in split_names(store)])
+    config = _with_groups(config, store)
     tasks = all_tasks(config, view, leak_label_of(view, config.labels.leak))
     folder.mkdir(parents=True, exist_ok=True)
     record_settings(folder, _fingerprint(config, store, view))
-    lines = [f"store    {store}: {view.recordings} recordings", *protocol_summaries(config)]
+    lines = [f"store    {store}: {view.recordings} recordings", *protocol_summaries(config, view)]
     LOG.info("\n".join(lines))
     _run_folds(config, store, tasks, folder)
     missing = [task for task in tasks if not _path(folder, task).exists()]
@@ -54,6 +61,19 @@ def cross_validate(config: CrossvalConfig, store: Path, folder: Path) -> None:
         )
         return
     _pool(config, store, view, tasks, folder)
+
+
+def _with_groups(config: CrossvalConfig, store: Path) -> CrossvalConfig:
+    """Hold out what the store was split by, where the settings do not say what to hold out."""
+    if not config.crossval.groups_left_open:
+        return config
+    columns = split_group_by(store)
+    if columns:
+        LOG.info(
+            f"note     held out by {' and '.join(columns)}, by which the store was split "
+            "(crossval.group_by=recording holds out single recordings)"
+        )
+    return replace(config, crossval=config.crossval.grouped_by(columns or [RECORDING]))
 
 
 def _fingerprint(config: CrossvalConfig, store: Path, view: SplitView) -> dict[str, Any]:
@@ -104,6 +124,8 @@ def _pool(
     results = {
         name: protocol_result(folds, view, traits, shuffled) for name, folds in outcomes.items()
     }
+    for name, protocol in config.crossval.by_name().items():
+        results[name]["without_group"] = without_group(protocol, view, name)
     rows = [
         row
         for name, folds in outcomes.items()
@@ -141,6 +163,7 @@ def _report(
     resampled = columns if result["recording"]["intervals"]["unit"] == "group" else []
     tables = {HELD_OUT: split_metrics(scored, group_by=resampled)}
     more = {"synthetic": content["synthetic"], "settings": settings, "audit": result["audit"]}
+    more["without_group"] = result["without_group"]
     metrics = metrics_content(tables, None, columns, **more)
     repeats = settings["crossval"]["repeats"]
     title = f"cross-validation, {protocol}"

@@ -158,6 +158,44 @@ def test_several_protocols_each_with_its_recordings(held: Any) -> None:
     assert "by sensor: holds out sensor, site s0|s1" in printed
 
 
+def test_by_default_it_holds_out_what_the_store_was_split_by(held: Any, store: Path) -> None:
+    build = {"settings": {"split": {"group_by": ["site"]}}}
+    (store / "build.json").write_text(json.dumps(build))
+    metrics, rows, printed = held()
+    assert metrics.keys() == {"leave-out-site"}
+    assert {row["fold"] for row in rows} == {"s0", "s1", "s2"}
+    assert "held out by site, by which the store was split" in printed
+    _, _, printed = held("single", group_by="recording", folds=2)
+    assert "by which the store was split" not in printed
+
+
+def test_recordings_without_a_group_are_told_and_counted(
+    write_store: Any, planted: Any, tmp_path: Path, capsys: Any, schema_errors: Any
+) -> None:
+    sites = ["s0", "s1", ""]
+    recordings = [
+        planted(
+            "leak" if n % 2 else "other",
+            seed=n,
+            bump_db=8.0 * (n % 2),
+            groups={"site": sites[n // 8]},
+        )
+        for n in range(20)
+    ]
+    store, folder = write_store(train=recordings), tmp_path / "out"
+    with messages_on_screen():
+        cross_validate(config(store, group_by="site"), store, folder)
+    printed = capsys.readouterr().out
+    assert "4 recordings are left out, neither trained on nor scored, because the site" in printed
+    content = json.loads((folder / "metrics.json").read_text())
+    assert schema_errors(content) == []
+    result = content["crossval"]["leave-out-site"]
+    assert len(result["without_group"]) == 4
+    assert result["recording"]["n"] == 16
+    page = (folder / "leave-out-site" / "report.html").read_text(encoding="utf-8")
+    assert "4 recordings with a blank site took no part" in page
+
+
 def test_shuffled_labels_end_at_chance(held: Any, store: Path, tmp_path: Path) -> None:
     folder = tmp_path / "null"
     settings = {"group_by": "recording", "folds": 4}

@@ -1,6 +1,6 @@
 """Settings of `crossval`."""
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from leakdet.config.range_checks import check_ranges, doc, require
@@ -12,7 +12,9 @@ class ProtocolConfig:
     """What one cross-validation holds out, and of which recordings."""
 
     group_by: Any = doc(
-        "recording", "Group column, or list of these, to hold out by; recording: each stands alone."
+        None,
+        "Group column, or list of these, to hold out by; recording: each stands alone; null: what "
+        "the store was split by.",
     )
     where: Any = doc(
         None, "Column (or label) to values: only these recordings take part; null: all."
@@ -25,7 +27,8 @@ class ProtocolConfig:
 
     def __post_init__(self) -> None:
         check_ranges(self, "crossval.")
-        self.group_by = _texts("crossval.group_by", self.group_by)
+        if self.group_by is not None:
+            self.group_by = _texts("crossval.group_by", self.group_by)
         where = {} if self.where is None else self.where
         allowed = "a group such as {pipe:[1,3],label:[leak,no_leak]}"
         require(isinstance(where, dict), "crossval.where", where, allowed)
@@ -74,8 +77,23 @@ class CrossvalSettings(ProtocolConfig):
         """Every protocol that is asked for."""
         if self.protocols:
             return {str(name): ProtocolConfig(**values) for name, values in self.protocols.items()}
-        only = ProtocolConfig(self.group_by, self.where, self.folds)
-        return {"leave-out-" + "-".join(self.group_by): only}
+        only = ProtocolConfig(self.group_by or "recording", self.where, self.folds)
+        return {"leave-out-" + "-".join(only.group_by): only}
+
+    def grouped_by(self, columns: list[str]) -> "CrossvalSettings":
+        """These settings with `columns` wherever `group_by` is not given."""
+        given = {"group_by": columns}
+        protocols = {
+            name: {**values, **(given if values.get("group_by") is None else {})}
+            for name, values in self.protocols.items()
+        }
+        return replace(self, group_by=self.group_by or columns, protocols=protocols)
+
+    @property
+    def groups_left_open(self) -> bool:
+        """Whether a protocol does not say what it holds out."""
+        asked = [values.get("group_by") for values in self.protocols.values()]
+        return None in (asked or [self.group_by])
 
 
 def _texts(name: str, value: object) -> list[str]:

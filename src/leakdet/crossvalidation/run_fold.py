@@ -3,7 +3,7 @@
 import re
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from leakdet.crossvalidation.folds import (
     select_rows,
 )
 from leakdet.detection.decision import fit_rule
+from leakdet.errors import first_few
 from leakdet.evaluation.split_scores import score_split
 from leakdet.storage.model_file import load_mel_detector
 from leakdet.storage.views import SplitView
@@ -86,6 +87,13 @@ def protocol_groups(
     return keys
 
 
+def without_group(protocol: ProtocolConfig, view: SplitView, name: str) -> list[str]:
+    """Recordings that take no part because a group column is blank, by id."""
+    everywhere = protocol_groups(replace(protocol, group_by=[RECORDING]), view, name) != ""
+    blank = protocol_groups(protocol, view, name) == ""
+    return [str(found) for found in view.recording_ids[everywhere & blank]]
+
+
 def _fold_count(protocol: ProtocolConfig, groups: Shaped[np.ndarray, " R"]) -> int:
     if protocol.folds is not None:
         return protocol.folds
@@ -145,11 +153,23 @@ def _fold_settings(config: CrossvalConfig, seed: int) -> TrainConfig:
     )
 
 
-def protocol_summaries(config: CrossvalConfig) -> Iterator[str]:
-    """One line per protocol: what it holds out."""
+def protocol_summaries(config: CrossvalConfig, view: SplitView) -> Iterator[str]:
+    """What each protocol holds out, and what it leaves out for want of a group."""
     for name, protocol in config.crossval.by_name().items():
         what = "recordings" if protocol.group_by == [RECORDING] else " x ".join(protocol.group_by)
         where = "".join(
             f", {column} {'|'.join(values)}" for column, values in protocol.where.items()
         )
         yield f"{name}: holds out {what}{where}"
+        if blank := without_group(protocol, view, name):
+            yield f"note     {blank_sentence(blank, protocol.group_by)}"
+
+
+def blank_sentence(recordings: Sequence[str], group_by: Sequence[str]) -> str:
+    """Which recordings are left out, and what would bring them in."""
+    count = len(recordings)
+    were = "1 recording is" if count == 1 else f"{count} recordings are"
+    return (
+        f"{were} left out, neither trained on nor scored, because the {' or '.join(group_by)} is "
+        f"blank: {first_few(recordings)}. Fill it in where it is known, or hold out by recording."
+    )

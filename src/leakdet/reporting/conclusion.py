@@ -174,6 +174,11 @@ def cautions(split: str, table: Mapping[str, Any], metrics: Mapping[str, Any]) -
             "worse results on new ones."
         )
     sentences += _separation(metrics)
+    if blank := metrics.get("without_group"):
+        sentences.append(
+            f"{counted(len(blank), 'recording')} with a blank {columns} took no part: of which "
+            f"{columns} they are is unknown."
+        )
     if group_by and table["intervals"]["unit"] == "recording":
         sentences.append(
             f"Too few values of {columns} are here to resample them, so the intervals do not cover "

@@ -37,6 +37,26 @@ def test_protocols_have_names():
     assert several.by_name() == {"a": ProtocolConfig("pipe"), "b": ProtocolConfig(folds=2)}
 
 
+def test_what_is_held_out_may_be_left_to_the_store():
+    bare = CrossvalSettings()
+    assert bare.groups_left_open
+    assert bare.by_name() == {"leave-out-recording": ProtocolConfig("recording")}
+    assert bare.grouped_by(["site", "day"]).by_name() == {
+        "leave-out-site-day": ProtocolConfig(["site", "day"])
+    }
+    given = CrossvalSettings(group_by="pipe")
+    assert not given.groups_left_open
+    assert given.grouped_by(["site"]) == given
+    several = CrossvalSettings(protocols={"a": {"group_by": "pipe"}, "b": {"folds": 2}})
+    assert several.groups_left_open
+    assert several.grouped_by(["site"]).by_name() == {
+        "a": ProtocolConfig("pipe"),
+        "b": ProtocolConfig("site", folds=2),
+    }
+    all_given = CrossvalSettings(protocols={"a": {"group_by": "pipe"}})
+    assert not all_given.groups_left_open
+
+
 def test_a_folds_training_has_its_own_seed():
     training = CrossvalConfig(patience=3).training(seed=7)
     assert type(training) is TrainConfig

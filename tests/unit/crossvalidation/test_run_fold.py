@@ -5,8 +5,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leakdet.config import CrossvalConfig, CrossvalSettings, DataConfig, NetworkConfig
-from leakdet.crossvalidation.run_fold import all_tasks, run_fold
+from leakdet.config import (
+    CrossvalConfig,
+    CrossvalSettings,
+    DataConfig,
+    NetworkConfig,
+    ProtocolConfig,
+)
+from leakdet.crossvalidation.run_fold import all_tasks, protocol_summaries, run_fold, without_group
 from leakdet.storage.opening import open_split
 from leakdet.storage.views import SplitView, pooled
 
@@ -78,6 +84,27 @@ def test_a_fold_says_what_it_did(store: Path, view: SplitView, tmp_path: Path) -
         assert np.isclose(
             np.mean(windows), result["scores"][name], atol=1e-4
         )  # pooling is the mean
+
+
+def test_recordings_of_a_blank_group_are_named(write_store: Any, planted: Any) -> None:
+    pipes = ["", "A", "B", ""]
+    recordings = [
+        planted(label, seed=2 * n + k, groups={"pipe": pipe})
+        for n, pipe in enumerate(pipes)
+        for k, label in enumerate(("leak", "other"))
+    ]
+    view = pooled([open_split(write_store(train=recordings), "train")])
+    ids = view.recording_ids.tolist()
+    everything = ProtocolConfig("pipe")
+    assert without_group(everything, view, "p") == [*ids[:2], *ids[6:]]
+    leaks = ProtocolConfig("pipe", where={"label": "leak"})
+    assert without_group(leaks, view, "p") == [ids[0], ids[6]]  # the others were never asked for
+    assert without_group(ProtocolConfig("recording"), view, "p") == []
+    settings = CrossvalConfig(crossval=CrossvalSettings(group_by="pipe"))
+    _, note = protocol_summaries(settings, view)
+    assert "4 recordings are left out" in note
+    assert "because the pipe is blank" in note
+    assert all(name in note for name in (ids[0], ids[7]))
 
 
 def test_repeats_divide_anew_and_shuffled_labels_hold_for_a_whole_repeat(
