@@ -40,7 +40,7 @@ from leakdet.training.callbacks.built_in import make_callbacks
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.fit import fit
 from leakdet.training.malloc import keep_freed_memory
-from leakdet.training.optimizer import adamw
+from leakdet.training.optimizer import make_optimizer
 from stores import write_store
 
 # Title, network, unit, batch size, training recordings, windows of each, epochs. The first epoch
@@ -67,7 +67,7 @@ class Bare:
         self.config, self.data = config, data
         self.network = make_network(config.network, data.sample_shape, len(data.labels.names))
         self.network.input.fit(data.standardisation_batches())
-        self.optimizer = adamw(self.network, config.optimizer)
+        self.optimizer = make_optimizer(self.network, config.optimizer)
         self.weights = torch.ones(len(data.labels.names))
         self.loader = data.train_loader()
 
@@ -275,7 +275,7 @@ def print_steps(kept: bool, name: str, unit: str) -> None:
     windows = unit == "window"
     shape = (30 if windows else 1, 64, 1)
     network = make_network(replace(network_settings(name), time_pool=4 if windows else 1), shape, 2)
-    optimizer, mel = adamw(network, OptimizerConfig()), torch.randn(512, *shape)
+    optimizer, mel = make_optimizer(network, OptimizerConfig()), torch.randn(512, *shape)
     seconds, faults = [], []
     for _ in range(50):
         before, started = resource.getrusage(resource.RUSAGE_SELF).ru_minflt, time.perf_counter()

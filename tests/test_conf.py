@@ -61,11 +61,18 @@ def test_the_default_recipe_is_field(compose):
     assert (config.network.input_norm, config.network.time_pool) == ("level_free", 4)
     assert (config.data.sampling, config.decision.pooling) == ("balanced", "mean")
     assert (config.augment.eq_db, config.optimizer.lr) == (6.0, 1e-3)
+    assert (config.network.conv_channels, config.network.dense) == (8, 32)
+    assert (config.stop.name, config.stop.passes) == ("auto", 10)
 
 
 def test_the_recipes_paper_and_ailh(compose):
     paper, ailh = compose("train", "experiment=paper"), compose("train", "experiment=ailh")
     assert (paper.network.name, paper.decision.pooling) == ("paper", "vote")
+    assert (paper.network.conv_channels, paper.network.dropout) == (32, 0.25)
+    assert (paper.optimizer.name, paper.optimizer.lr, paper.data.batch_size) == ("adam", 1e-3, 64)
+    assert (paper.stop.name, paper.stop.passes, paper.trainer["max_epochs"]) == ("fixed", 200, 200)
+    assert (paper.decision.policy, paper.decision.threshold) == ("fixed", 0.5)
+    assert (paper.signal.detrend, paper.signal.highpass_hz) == ("linear", 20.0)
     assert paper.signal.sample_rate_hz == 8192
     assert (ailh.network.name, ailh.data.unit) == ("dual_head", "segment")
     assert ailh.loss.leak_weight_boost == 2.5

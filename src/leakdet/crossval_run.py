@@ -107,7 +107,7 @@ def _run_folds(config: CrossvalConfig, store: Path, tasks: Sequence[Task], folde
         counts = ", ".join(f"{count} {name}" for name, count in result["recordings"].items())
         LOG.info(
             f"{task.protocol}, seed {task.seed}, {task.fold.name}: {counts}; {result['steps']} "
-            f"steps, best epoch {result['best_epoch'] + 1}, {result['seconds']:.0f} s"
+            f"steps, weights of epoch {result['best_epoch'] + 1}, {result['seconds']:.0f} s"
         )
 
 

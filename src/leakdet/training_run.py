@@ -79,10 +79,11 @@ def train_in(
     from leakdet.cli.early_checks import refuse_other_signal, refuse_used_folder
     from leakdet.storage.model_file import load_mel_detector
     from leakdet.training.datamodule import LeakDataModule
-    from leakdet.training.fit import best_checkpoint
     from leakdet.training.fit import fit as fit_network
+    from leakdet.training.fit import result_checkpoint
     from leakdet.training.introduction import introduction
     from leakdet.training.settings_conflicts import check_settings
+    from leakdet.training.stopping import resolved
 
     check_settings(config)
     refuse_other_signal(config)
@@ -91,13 +92,14 @@ def train_in(
     store = _store(config)
     data = LeakDataModule(config, store, *parts)
     data.setup("fit")
+    config = resolved(config, data)
     if not is_child():
         LOG.info(introduction(config, data))
     data.read_windows(test=finish)
     trainer = fit_network(config, data, folder, extra)
     if not trainer.is_global_zero or not finish:  # the other ranks have done their part
         return None
-    best = load_mel_detector(best_checkpoint(trainer), trust_network=config.network.name)
+    best = load_mel_detector(result_checkpoint(trainer), trust_network=config.network.name)
     recordings, audited = _evaluate(config, data, best)
     content = _save(data, best, recordings, audited, folder)
     _figures(trainer, content, folder)

@@ -16,6 +16,7 @@ from leakdet.config import (
     DataConfig,
     NetworkConfig,
     OptimizerConfig,
+    StopConfig,
 )
 from leakdet.crossval_run import cross_validate
 from leakdet.errors import InputError, SettingsError
@@ -48,6 +49,7 @@ def config(store: Path, shuffle: bool = False, **settings: Any) -> CrossvalConfi
         augment=AugmentConfig(eq_db=0.0),
         optimizer=OptimizerConfig(lr=0.05, warmup_epochs=0.0),
         patience=10,
+        stop=StopConfig("val"),
         trainer=TRAINER,
         crossval=CrossvalSettings(**settings),
     )

@@ -26,7 +26,9 @@ from leakdet.training_run import FitResult, fit, train_in
 @pytest.fixture(scope="module")
 def config(example_files) -> TrainConfig:
     store = f"data.store={example_files.store}"
-    return compose("train", [store, "network=linear", "trainer.max_epochs=2", "logger=none"])
+    return compose(
+        "train", [store, "network=linear", "trainer.max_epochs=2", "logger=none", "stop.name=val"]
+    )
 
 
 @pytest.fixture(scope="module")

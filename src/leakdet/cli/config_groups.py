@@ -22,10 +22,7 @@ OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
         **{name: {name: {}} for name in ("csv", "tensorboard", "wandb", "mlflow")},
     },
     "loss": {name: {"name": name} for name in ("ce", "weighted_ce", "focal")},
-    "network": {
-        **{name: {"name": name} for name in ("paper", "dual_head", "linear")},
-        "compact": {"name": "compact", "conv_channels": 8, "dense": 32},
-    },
+    "network": {name: {"name": name} for name in ("paper", "dual_head", "linear", "compact")},
 }
 
 

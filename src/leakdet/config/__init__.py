@@ -17,6 +17,7 @@ from leakdet.config.train import (
     AveragingConfig,
     DataConfig,
     OptimizerConfig,
+    StopConfig,
     TrainConfig,
 )
 from leakdet.config.trainer_flags import TrainerFlags
@@ -42,6 +43,7 @@ __all__ = [
     "SearchParam",
     "SignalConfig",
     "SplitConfig",
+    "StopConfig",
     "TrainConfig",
     "TrainerFlags",
     "TuneConfig",

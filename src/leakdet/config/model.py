@@ -23,8 +23,8 @@ class NetworkConfig:
     )
     standardise: bool = doc(True, "Scale each mel band by its mean and deviation over train.")
     time_pool: int = doc(4, "Columns averaged to one before the network; 1: off.", at_least=1)
-    conv_channels: int = doc(32, "Filters of each convolution of paper and compact.", at_least=1)
-    dense: int = doc(128, "Width of the fully connected layer of paper and compact.", at_least=1)
+    conv_channels: int = doc(8, "Filters of each convolution of paper and compact.", at_least=1)
+    dense: int = doc(32, "Width of the fully connected layer of paper and compact.", at_least=1)
     dropout: float = doc(0.25, "Share of activations set to 0 in training.", at_least=0, below=1)
     extra: dict[str, Any] = doc({}, "Settings of a network of your own, by keyword.")
 
@@ -74,9 +74,9 @@ class DecisionConfig:
         0.5, "Share of windows that makes a leak under pooling=vote.", above=0, at_most=1
     )
     policy: str = doc(
-        "max_f1",
-        "What the threshold aims at.",
-        one_of=("max_f1", "max_fpr", "min_tpr", "min_cost", "fixed"),
+        "auto",
+        "What the threshold aims at; auto: max_f1, or fixed at 0.5 where stop.name=fixed.",
+        one_of=("auto", "max_f1", "max_fpr", "min_tpr", "min_cost", "fixed"),
     )
     threshold: float = doc(0.5, "Threshold under policy=fixed.", at_least=0, at_most=1)
     max_fpr: float = doc(0.01, "Largest false positive rate for max_fpr.", at_least=0, at_most=1)

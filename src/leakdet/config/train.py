@@ -50,10 +50,15 @@ class DataConfig:
 
 @dataclass
 class OptimizerConfig:
-    """AdamW; its learning rate warms up linearly, then follows a cosine, step by step."""
+    """Optimiser; its learning rate warms up linearly, then follows a cosine, step by step."""
 
+    name: str = doc(
+        "adamw",
+        "Optimiser; adam adds the weight decay to the gradients, adamw takes it off the weights.",
+        one_of=("adamw", "adam"),
+    )
     lr: float = doc(1e-3, "Highest learning rate.", at_least=0)
-    weight_decay: float = doc(0.01, "Weight decay of AdamW.", at_least=0)
+    weight_decay: float = doc(0.01, "Weight decay; of biases and norms it is 0.", at_least=0)
     warmup_epochs: float = doc(3.0, "Length of the warm-up in epochs.", at_least=0)
     min_lr: float = doc(1e-6, "Learning rate at the end.", at_least=0)
 
@@ -112,6 +117,31 @@ class AveragingConfig:
         check_ranges(self, "averaging.")
 
 
+@dataclass
+class StopConfig:
+    """What ends a training, and which weights are its result."""
+
+    name: str = doc(
+        "auto",
+        "Result of the training: the best check on val, after which patience ends it; fixed: the "
+        "weights after `passes`; auto: fixed for fewer than 20 validation recordings, else val.",
+        one_of=("auto", "val", "fixed"),
+    )
+    passes: int = doc(
+        10,
+        "Passes over train under fixed; trainer.max_epochs may end it earlier.",
+        at_least=1,
+    )
+    batches: int = doc(
+        10,
+        "Batches that a pass has at least under fixed, smaller than data.batch_size if need be.",
+        at_least=1,
+    )
+
+    def __post_init__(self) -> None:
+        check_ranges(self, "stop.")
+
+
 INIT_PARTS = ("optimizer", "schedule", "best_score")
 
 
@@ -131,6 +161,7 @@ class TrainConfig:
     decision: DecisionConfig = field(default_factory=DecisionConfig)
     averaging: AveragingConfig = field(default_factory=AveragingConfig)
     callbacks: CallbacksConfig = field(default_factory=CallbacksConfig)
+    stop: StopConfig = field(default_factory=StopConfig)
     patience: int = doc(
         15,
         "Validation checks without a better recording F1 (ties: loss) to stop after.",

@@ -5,7 +5,7 @@ training share a group only where there are too few groups to avoid it.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
@@ -19,13 +19,28 @@ LABEL = "label"
 
 @dataclass(frozen=True)
 class Fold:
-    """Rows of the recordings that one fold trains on, validates with and is tested with."""
+    """Rows of the recordings that one fold trains on, validates with and is tested with.
+
+    `val_by` is what training and validation do not share: group, recording, or none where val
+    trains too, since it chooses nothing.
+    """
 
     name: str
     train: Int[np.ndarray, " A"]
     val: Int[np.ndarray, " B"]
     test: Int[np.ndarray, " C"]
-    val_by: str  # group | recording: what validation and training do not share
+    val_by: str  # group | recording | none
+
+    def with_val_in_training(self) -> "Fold":
+        """The fold whose training part includes its validation part."""
+        return replace(self, train=np.concatenate([self.train, self.val]), val_by="none")
+
+    @property
+    def fitted(self) -> Int[np.ndarray, " A"]:
+        """Rows that training, early stopping or the threshold sees."""
+        if self.val_by == "none":
+            return self.train
+        return np.concatenate([self.train, self.val])
 
 
 def select_rows(

@@ -45,11 +45,6 @@ class Outcome:
     def threshold(self) -> float:
         return float(self.result["decision_rule"]["threshold"])
 
-    @property
-    def fitted_rows(self) -> Int[np.ndarray, " A"]:
-        """Rows that training, early stopping or the threshold saw."""
-        return np.concatenate([self.fold.train, self.fold.val])
-
 
 @dataclass(frozen=True)
 class PooledPredictions:
@@ -92,7 +87,7 @@ def protocol_result(
     units = pooled.group if by_group else pooled.row
     table = metric_table(pooled.score, pooled.is_leak, pooled.threshold, units, REPLICATES)
     table["intervals"]["unit"] = "group" if by_group else "recording"
-    fitted_and_tested = [(outcome.fitted_rows, outcome.fold.test) for outcome in outcomes]
+    fitted_and_tested = [(outcome.fold.fitted, outcome.fold.test) for outcome in outcomes]
     copies = sum(int(duplicates(traits, *rows).sum()) for rows in fitted_and_tested)
     fold_scores = [
         baseline_scores(traits, outcome.is_leak, *rows)

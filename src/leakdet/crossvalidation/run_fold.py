@@ -26,7 +26,8 @@ from leakdet.evaluation.split_scores import score_split
 from leakdet.storage.model_file import load_mel_detector
 from leakdet.storage.views import SplitView
 from leakdet.training.datamodule import LeakDataModule
-from leakdet.training.fit import best_checkpoint, fit
+from leakdet.training.fit import fit, result_checkpoint
+from leakdet.training.stopping import needs_val, resolved
 
 # folds=null leaves one group out up to so many groups, and makes so many folds beyond
 MAX_LEAVE_ONE_OUT, DEFAULT_FOLDS = 20, 10
@@ -68,10 +69,15 @@ def all_tasks(config: CrossvalConfig, view: SplitView, leak_label: str) -> list[
             count = _fold_count(protocol, groups)
             folds = make_folds(groups, is_leak, count, config.crossval.val_fraction, seed)
             tasks += [
-                Task(name, seed, number, fold, groups, labelled, is_leak)
+                Task(name, seed, number, _suited(fold, config), groups, labelled, is_leak)
                 for number, fold in enumerate(folds)
             ]
     return tasks
+
+
+def _suited(fold: Fold, config: CrossvalConfig) -> Fold:
+    """The fold, whose validation part trains too where it chooses nothing."""
+    return fold if needs_val(config, len(fold.val)) else fold.with_val_in_training()
 
 
 def protocol_groups(
@@ -108,35 +114,39 @@ def run_fold(config: CrossvalConfig, store: Path, task: Task, folder: Path) -> d
     recordings by id.
     """
     started = time.monotonic()
-    settings = _fold_settings(config, task.seed)
-    train, val = task.view.take(task.fold.train, "train"), task.view.take(task.fold.val, "val")
-    test = task.view.take(task.fold.test, "test")
+    settings, fold = _fold_settings(config, task.seed), task.fold
+    train, val = task.view.take(fold.train, "train"), task.view.take(fold.val, "val")
+    test = task.view.take(fold.test, "test")
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(
         prefix=".training-", dir=folder, ignore_cleanup_errors=True
     ) as work:
         data = LeakDataModule(settings, store, train, val)
         trainer = fit(settings, data, Path(work))
-        best = load_mel_detector(best_checkpoint(trainer), trust_network=settings.network.name)
+        result = load_mel_detector(result_checkpoint(trainer), trust_network=settings.network.name)
     rule = fit_rule(
-        score_split(best, val, data.leak_label).window_prob,
+        score_split(result, val, data.leak_label).window_prob,
         val.recording_offsets,
         data.val_is_leak,
-        settings.decision,
+        resolved(settings, data).decision,
         fitted_on="val",
     )
-    window_prob = score_split(best, test, data.leak_label).window_prob
+    window_prob = score_split(result, test, data.leak_label).window_prob
     scores = rule.score(window_prob, test.recording_offsets)
     windows = np.split(window_prob.astype(np.float64).round(5), test.recording_offsets[1:-1])
     names = test.recording_ids.tolist()
     return {
         "protocol": task.protocol,
         "seed": task.seed,
-        "fold": task.fold.name,
-        "recordings": {"train": train.recordings, "val": val.recordings, "test": test.recordings},
-        "validated_by": task.fold.val_by,
+        "fold": fold.name,
+        "recordings": {
+            "train": train.recordings,
+            "val": 0 if fold.val_by == "none" else val.recordings,
+            "test": test.recordings,
+        },
+        "validated_by": fold.val_by,
         "decision_rule": rule.to_json(),
-        "best_epoch": best.card["training"]["epoch"],
+        "best_epoch": result.card["training"]["epoch"],
         "steps": trainer.global_step,
         "seconds": round(time.monotonic() - started, 2),
         "scores": dict(zip(names, scores.tolist(), strict=True)),

@@ -137,23 +137,26 @@ def rule_for_scores(
 ) -> DecisionRule:
     """Fit threshold and, if asked, calibration on pooled recordings of the split `fitted_on`.
 
-    Costs that the policy does not use are left out of the rule. Meanings, ranges and errors are
-    those of `thresholds.fit_threshold` and `calibration.fit_calibration`.
+    The policy `auto` is max_f1 here; a training decides before whether it is. Costs that the policy
+    does not use are left out of the rule. Meanings, ranges and errors are those of
+    `thresholds.fit_threshold` and `calibration.fit_calibration`.
     """
+    policy = "max_f1" if decision.policy == "auto" else decision.policy
+    fits = policy != "fixed" or decision.calibration != "none"
     budget = _budget(decision)
     costs = {"cost_miss": decision.cost_miss, "cost_false_dig": decision.cost_false_dig}
-    fit = fit_threshold(scores, is_leak, decision.policy, budget=budget, **costs)
+    fit = fit_threshold(scores, is_leak, policy, budget=budget, **costs)
     calibrated = fit_calibration(scores, is_leak, decision.calibration)
     return DecisionRule(
         pooling=decision.pooling,
         vote_fraction=decision.vote_fraction,
         threshold=fit.threshold,
-        policy=decision.policy,
-        budget=checked_budget(decision.policy, budget),
-        fitted_on=fitted_on,
+        policy=policy,
+        budget=checked_budget(policy, budget),
+        fitted_on=fitted_on if fits else None,
         note="; ".join(part for part in (fit.note, calibrated.note) if part) or None,
         calibration=calibrated.calibration,
-        **(costs if decision.policy == "min_cost" else {}),
+        **(costs if policy == "min_cost" else {}),
     )
 
 

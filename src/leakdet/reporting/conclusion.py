@@ -168,10 +168,16 @@ def cautions(split: str, table: Mapping[str, Any], metrics: Mapping[str, Any]) -
         )
     if audit.get("sentence"):
         sentences.append(str(audit["sentence"]))
-    if split in ("val", rule.get("fitted_on")):
+    stop = metrics.get("settings", {}).get("stop", {})
+    if split == rule.get("fitted_on"):
         sentences.append(
             f"The decision threshold was fitted on these recordings ({split}). Expect slightly "
             "worse results on new ones."
+        )
+    elif split == "val" and stop.get("name") != "fixed":
+        sentences.append(
+            "The weights were chosen on these recordings (val). Expect slightly worse results on "
+            "new ones."
         )
     sentences += _separation(metrics)
     if blank := metrics.get("without_group"):

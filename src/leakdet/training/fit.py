@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import lightning.pytorch as pl
 import torch
@@ -22,6 +23,7 @@ from leakdet.training.resumable_csv_logger import resume_logs
 from leakdet.training.resume import starting_checkpoint
 from leakdet.training.resume_compatibility import with_chosen_settings
 from leakdet.training.settings_conflicts import check_settings
+from leakdet.training.stopping import resolved
 from leakdet.training.trainer import make_trainer
 from leakdet.training.warm_start import inherit_best, initialise
 
@@ -41,6 +43,8 @@ def fit(
     """
     check_settings(config)
     data.setup("fit")
+    config = resolved(config, data)
+    data.set_batch_size(config.data.batch_size)
     data.read_windows()
     run_folder.mkdir(parents=True, exist_ok=True)
     pl.seed_everything(config.seed, workers=True, verbose=False)
@@ -110,14 +114,18 @@ def _check_trained(trainer: pl.Trainer) -> None:
         )
 
 
-def best_checkpoint(trainer: pl.Trainer) -> Path:
-    """The checkpoint of the best recording F1.
+def result_checkpoint(trainer: pl.Trainer) -> Path:
+    """The checkpoint that is the result: of the best recording F1, or the last under stop `fixed`.
 
     Raises:
         LeakdetError: no validation check was reached.
     """
-    callback = trainer.checkpoint_callback
-    if not isinstance(callback, ModelCheckpoint) or not callback.best_model_path:
+    module: Any = trainer.lightning_module
+    fixed = module.config.stop.name == "fixed"
+    wanted = log_names.LAST if fixed else log_names.BEST_F1
+    callbacks = (c for c in trainer.checkpoint_callbacks if isinstance(c, ModelCheckpoint))
+    callback = next((c for c in callbacks if c.filename == wanted), None)
+    if callback is None or not callback.best_model_path:
         raise LeakdetError(
             "No validation check was reached, so there is no best model; raise trainer.max_epochs "
             "or max_steps."

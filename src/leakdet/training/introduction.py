@@ -9,8 +9,10 @@ from leakdet.config import TrainConfig, TrainerFlags
 from leakdet.detection.losses import class_weights, effective_balance
 from leakdet.storage.views import no_sound_sentence
 from leakdet.training.datamodule import LeakDataModule
+from leakdet.training.stopping import FEW_RECORDINGS
 
 SAME = 0.005  # shares that differ by less are printed alike
+UNEVEN = 0.1  # so far from half a share of leaks is no balance
 
 
 def introduction(config: TrainConfig, data: LeakDataModule) -> str:
@@ -37,6 +39,9 @@ def introduction(config: TrainConfig, data: LeakDataModule) -> str:
 def stops_when(config: TrainConfig) -> str:
     """Everything that ends a run; the first of them counts."""
     switches, flags = config.callbacks, TrainerFlags.of(config.trainer)
+    if config.stop.name == "fixed":
+        size = f"in batches of at most {config.data.batch_size} {config.data.unit}s"
+        return f"after {flags.max_epochs} epochs {size}, whatever val says (stop.name=fixed)"
     ends = [f"at epoch {flags.max_epochs}"] if flags.max_epochs > 0 else []
     if flags.max_steps > 0:
         ends.append(f"at optimiser step {flags.max_steps}")
@@ -47,6 +52,24 @@ def stops_when(config: TrainConfig) -> str:
     *first, last = ends or ["when it is interrupted"]
     comma = "," if len(first) > 1 else ""
     return f"{', '.join(first)}{comma} or {last}" if first else last
+
+
+def _fixed_notes(config: TrainConfig, data: LeakDataModule) -> list[str]:
+    """Why val chooses nothing, and whether the threshold suits what the network is trained on."""
+    notes, decision, val = [], config.decision, data.splits.val.recordings
+    if val < FEW_RECORDINGS:
+        also = " or a threshold" if decision.policy == "fixed" else ""
+        notes.append(
+            f"{val} validation recordings are too few to choose a checkpoint{also} by: the last "
+            "weights are the result (stop.name=val: the best on val all the same)"
+        )
+    leaks = _loss_balance(config, data)[data.labels.leak_index]
+    if decision.policy == "fixed" and decision.threshold == 0.5 and abs(leaks - 0.5) > UNEVEN:
+        notes.append(
+            f"{leaks:.0%} of the loss is of leaks, and the threshold is 0.5, which suits balanced "
+            "classes; data.sampling=balanced makes them so"
+        )
+    return notes
 
 
 def _batches(config: TrainConfig, data: LeakDataModule) -> str:
@@ -60,12 +83,17 @@ def _batches(config: TrainConfig, data: LeakDataModule) -> str:
 
 def _loss(config: TrainConfig, data: LeakDataModule) -> Iterator[str]:
     """Share of each class in the loss, where it is not its share in the batches."""
+    balance = _loss_balance(config, data)
+    if np.abs(balance - data.train_mix).max() >= SAME:
+        yield _shares(data, balance)
+
+
+def _loss_balance(config: TrainConfig, data: LeakDataModule) -> np.ndarray:
+    """Share of each class in the loss, float64 [classes]."""
     mix = torch.from_numpy(data.train_mix).float()
     weights = class_weights(config.loss, mix, data.labels.leak_index)
     weighted = torch.from_numpy(data.train_mix * data.train_weights).float()
-    balance = effective_balance(weighted, weights).double().numpy()
-    if np.abs(balance - data.train_mix).max() >= SAME:
-        yield _shares(data, balance)
+    return np.asarray(effective_balance(weighted, weights).double().numpy())
 
 
 def _shares(data: LeakDataModule, shares: np.ndarray, named: bool = False) -> str:
@@ -89,6 +117,7 @@ def _notes(config: TrainConfig, data: LeakDataModule) -> list[str]:
         notes.append(
             f"{train.signal_unknown}: the model will score stores like this one, but no audio"
         )
+    notes += _fixed_notes(config, data) if config.stop.name == "fixed" else []
     notes += [slow for split in (train, val) if (slow := split.mel.slow_chunks)]
     notes += [line for split in data.splits.all if (line := no_sound_sentence(split))]
     if not train.groups:

@@ -20,7 +20,7 @@ from leakdet.storage.atomic import whole_file
 from leakdet.training.callbacks.history import write_rows
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.module import LeakModule
-from leakdet.training.optimizer import adamw
+from leakdet.training.optimizer import make_optimizer
 
 LOW, HIGH, STEPS = 1e-6, 1.0, 100
 # losses in the centred moving mean: an odd number, or the choice would lag behind
@@ -111,7 +111,7 @@ def _stepper(
     """A step that trains a copy of the module's network, on `device`, by one batch at a rate."""
     config = module.config
     network, weights = copy.deepcopy(module.network).to(device), module.weights.to(device)
-    optimizer = adamw(network, config.optimizer)
+    optimizer = make_optimizer(network, config.optimizer)
     loader = data.train_dataloader()
     batches = iter(loader)
 

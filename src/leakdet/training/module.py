@@ -27,7 +27,7 @@ from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.distributed import sum_over_ranks
 from leakdet.training.mixup import mixup
 from leakdet.training.model_selection import require_finite
-from leakdet.training.optimizer import adamw, step_divisor, steps_of, warmup_cosine
+from leakdet.training.optimizer import make_optimizer, step_divisor, steps_of, warmup_cosine
 from leakdet.training.resume_compatibility import RESUME_KEY, store_fingerprint
 from leakdet.training.sample_summary import SampleSummary
 from leakdet.training.seeding import seed_batch
@@ -205,7 +205,7 @@ class LeakModule(pl.LightningModule):
 
     def configure_optimizers(self) -> Any:
         settings = self.config.optimizer
-        optimizer = adamw(self.network, settings)
+        optimizer = make_optimizer(self.network, settings)
         if "optimizer" in self.inherited:
             inherit_optimizer(optimizer, self.inherited["optimizer"][0], settings.lr)
         scheduler = warmup_cosine(optimizer, settings, *steps_of(self.trainer))

@@ -6,22 +6,26 @@ from typing import Any
 import lightning.pytorch as pl
 import numpy as np
 from torch import nn
-from torch.optim import AdamW, Optimizer
+from torch.optim import Adam, AdamW, Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from leakdet.config import OptimizerConfig
 from leakdet.errors import SettingsError
 
 
-def adamw(network: nn.Module, settings: OptimizerConfig) -> AdamW:
-    """Fused AdamW; biases and norms (one axis) are not decayed, which would only shift them."""
+def make_optimizer(network: nn.Module, settings: OptimizerConfig) -> Optimizer:
+    """Fused AdamW or Adam.
+
+    Biases and norms (one axis) are not decayed, which would only shift them.
+    """
     decayed = [p for p in network.parameters() if p.ndim > 1]
     free = [p for p in network.parameters() if p.ndim <= 1]
     groups = [
         {"params": decayed, "weight_decay": settings.weight_decay},
         {"params": free, "weight_decay": 0.0},
     ]
-    optimizer = AdamW(groups, lr=settings.lr, fused=True)
+    kind = {"adamw": AdamW, "adam": Adam}[settings.name]
+    optimizer = kind(groups, lr=settings.lr, fused=True)
     # The fused step could unscale fp16 gradients itself, and then Lightning refuses to clip them,
     # under bf16 too, where nothing is scaled. Without the offer the scaler unscales them before.
     optimizer._step_supports_amp_scaling = False

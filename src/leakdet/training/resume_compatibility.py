@@ -12,13 +12,15 @@ import numpy as np
 
 from leakdet.config import CallbacksConfig, TrainConfig
 from leakdet.config.differences import differences
+from leakdet.training.stopping import resolved
 
 if TYPE_CHECKING:
     from leakdet.training.datamodule import LeakDataModule
 
 RESUME_KEY = "leakdet_resume"  # in a checkpoint: what resuming needs beyond Lightning's own state
 IGNORED = frozenset(
-    "resume init_from init_reset find_lr find_batch_size patience loss_patience compile".split()
+    """resume init_from init_reset find_lr find_batch_size patience loss_patience stop.passes
+    compile""".split()
 ) | {f"callbacks.{field.name}" for field in fields(CallbacksConfig) if field.name != "extra"}
 IGNORED_PREFIXES = ("logger", "data.store", "data.cache", "demo")
 IGNORED_OF_TRAINER = frozenset(
@@ -53,7 +55,7 @@ def run_differences(
     chosen = [name for name, switch in FINDERS.items() if getattr(config, switch)]
     differing = [
         str(difference)
-        for difference in differences(stored, asdict(config))
+        for difference in differences(stored, asdict(resolved(config, data)))
         if difference.name not in chosen and not _is_ignored(difference.name)
     ]
     store, stored_store = store_fingerprint(data), checkpoint.get(RESUME_KEY, {}).get("store")
@@ -81,8 +83,9 @@ def _is_ignored(name: str) -> bool:
 
 
 def _with_defaults(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of a checkpoint; those that its version did not have yet are at their defaults."""
+    """Settings of a checkpoint; what its version lacked is at its default, or as it was then."""
     complete = asdict(TrainConfig())
+    complete["stop"]["name"] = "val"
     for name, value in stored.items():
         group = complete.get(name)
         both = isinstance(group, dict) and isinstance(value, dict)

@@ -8,7 +8,7 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
-from leakdet.config import INIT_PARTS, TrainConfig
+from leakdet.config import INIT_PARTS, NetworkConfig, TrainConfig
 from leakdet.detection.networks import Network
 from leakdet.errors import InputError, SettingsError
 from leakdet.storage.model_file import load_mel_detector
@@ -46,11 +46,23 @@ def initialise(
     try:
         network.load_state_dict(model.network.state_dict(), strict=True)
     except RuntimeError as error:
+        widths = _different_widths(model.card["network"], config.network)
         raise InputError(
-            f"{source}: its weights do not fit network={config.network.name}: {error}"
+            f"{source}: its weights do not fit network={config.network.name}: {widths or error}"
         ) from error
     kept = [part for part in INIT_PARTS if part not in config.init_reset]
     return _state(source, kept) if kept else {}
+
+
+def _different_widths(trained: dict[str, Any], config: NetworkConfig) -> str:
+    """What to give so that this run's network is as wide as the model's; blank if it is."""
+    names = ("conv_channels", "dense")
+    given = " ".join(
+        f"network.{name}={trained[name]}"
+        for name in names
+        if trained[name] != getattr(config, name)
+    )
+    return f"it is of another width. Give {given}." if given else ""
 
 
 def _require_same_input(source: Path, trained: Network, new: Network) -> None:

@@ -71,7 +71,7 @@ class Objective:
             self._train_once(config, folder, number, reporter)
             reporter.check_pruned()
             if between:
-                trial.report(reporter.best_check.value, number)
+                trial.report(reporter.counted_check.value, number)
                 if trial.should_prune():
                     raise optuna.TrialPruned
 
@@ -94,7 +94,7 @@ class Objective:
 
 
 def _value(trial: Trial, reporters: Sequence[CheckReporter]) -> float:
-    best = [reporter.best_check for reporter in reporters]
+    best = [reporter.counted_check for reporter in reporters]
     trial.set_user_attr("trainings", [check.value for check in best])
     auroc = mean(check.auroc for check in best)
     trial.set_user_attr(AUROC, auroc if math.isfinite(auroc) else None)

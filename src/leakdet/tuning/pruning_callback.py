@@ -10,6 +10,7 @@ from optuna_integration import PyTorchLightningPruningCallback
 
 from leakdet.errors import LeakdetError
 from leakdet.training import log_names
+from leakdet.training.module import LeakModule
 
 MONITORED = {
     "recording_f1": log_names.VAL_F1,
@@ -39,18 +40,23 @@ class CheckReporter(PyTorchLightningPruningCallback):  # type: ignore[misc]  # u
         super().__init__(BestSoFar(trial, maximises), MONITORED[objective])
         self.maximises, self.prunes = maximises, prunes
         self.checks: list[Check] = []
+        self.last_counts = False  # the last weights are the result, whatever val says
 
     def on_validation_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
         if not trainer.sanity_checking:
             logged = trainer.callback_metrics
             keys = (self.monitor, log_names.VAL_RANK, log_names.VAL_AUROC)
             self.checks.append(Check(*(float(logged.get(key, math.nan)) for key in keys)))
+            if isinstance(pl_module, LeakModule):
+                self.last_counts = pl_module.config.stop.name == "fixed"
         if self.prunes:
             super().on_validation_end(trainer, pl_module)
 
     @property
-    def best_check(self) -> Check:
-        """The best finite check; of equal ones the best by rank, whose weights are kept.
+    def counted_check(self) -> Check:
+        """The finite check of the weights that are the result.
+
+        That is the best one, of equal ones the best by rank; under stop.name=fixed it is the last.
 
         Raises `LeakdetError` where none is finite.
         """
@@ -59,6 +65,8 @@ class CheckReporter(PyTorchLightningPruningCallback):  # type: ignore[misc]  # u
             raise LeakdetError(
                 f"{self.monitor} was never a finite number in {len(self.checks)} validation checks."
             )
+        if self.last_counts:
+            return finite[-1]
         sign = 1 if self.maximises else -1
         return max(finite, key=lambda check: (sign * check.value, check.rank))
 

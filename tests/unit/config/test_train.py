@@ -5,6 +5,7 @@ from leakdet.config import (
     AveragingConfig,
     DataConfig,
     OptimizerConfig,
+    StopConfig,
     TrainConfig,
 )
 from leakdet.errors import SettingsError
@@ -19,6 +20,9 @@ from leakdet.errors import SettingsError
         (AugmentConfig, {"mask_mels": -1}, r"augment\.mask_mels=-1"),
         (AugmentConfig, {"interference_db": [0.0, -20.0]}, "the lower one first"),
         (AveragingConfig, {"ema_decay": 1.0}, r"averaging\.ema_decay=1\.0"),
+        (OptimizerConfig, {"name": "sgd"}, "one of adamw, adam"),
+        (StopConfig, {"name": "never"}, "one of auto, val, fixed"),
+        (StopConfig, {"passes": 0}, r"stop\.passes=0"),
         (TrainConfig, {"patience": 0}, "^patience=0"),
         (TrainConfig, {"init_reset": ["weights"]}, "one of optimizer, schedule, best_score"),
         (TrainConfig, {"resume": "auto", "init_from": "a"}, "null together with resume"),

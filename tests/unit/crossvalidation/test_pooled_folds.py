@@ -78,7 +78,7 @@ def test_each_recording_is_pooled_once_per_repeat_with_its_folds_threshold(
         assert predictions.score[of_fold].tolist() == fold.scores(view).tolist()
         mean = fold.window_prob(view).reshape(-1, WINDOWS).mean(axis=1)
         assert mean == pytest.approx(fold.scores(view))
-        assert set(fold.fitted_rows).isdisjoint(fold.fold.test)
+        assert set(fold.fold.fitted).isdisjoint(fold.fold.test)
 
 
 def test_counts_are_those_of_each_folds_decisions_and_auroc_that_of_the_scores(

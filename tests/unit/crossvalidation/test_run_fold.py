@@ -9,8 +9,10 @@ from leakdet.config import (
     CrossvalConfig,
     CrossvalSettings,
     DataConfig,
+    DecisionConfig,
     NetworkConfig,
     ProtocolConfig,
+    StopConfig,
 )
 from leakdet.crossvalidation.run_fold import all_tasks, protocol_summaries, run_fold, without_group
 from leakdet.storage.opening import open_split
@@ -44,8 +46,9 @@ def view(store: Path) -> SplitView:
     return pooled([open_split(store, "train")])
 
 
-def config(store: Path, **settings: Any) -> CrossvalConfig:
+def config(store: Path, stop: str = "auto", **settings: Any) -> CrossvalConfig:
     return CrossvalConfig(
+        stop=StopConfig(stop),
         data=DataConfig(store=str(store), batch_size=32),
         network=NetworkConfig(name="linear", time_pool=1),
         trainer=TRAINER,
@@ -53,15 +56,17 @@ def config(store: Path, **settings: Any) -> CrossvalConfig:
     )
 
 
+@pytest.mark.parametrize("stop", ["val", "fixed"])
 def test_the_labels_held_out_change_neither_a_score_nor_the_threshold(
-    store: Path, view: SplitView, tmp_path: Path
+    stop: str, store: Path, view: SplitView, tmp_path: Path
 ) -> None:
-    task = all_tasks(config(store), view, "leak")[0]
+    settings = config(store, stop)
+    task = all_tasks(settings, view, "leak")[0]
     labels = view.label_id.copy()
     labels[task.fold.test] = 1 - labels[task.fold.test]
     flipped = replace(task, view=replace(view, label_id=labels))
     original, with_flipped = (
-        run_fold(config(store), store, a_task, tmp_path / "folds") for a_task in (task, flipped)
+        run_fold(settings, store, a_task, tmp_path / "folds") for a_task in (task, flipped)
     )
     assert with_flipped["scores"] == original["scores"]
     assert with_flipped["decision_rule"] == original["decision_rule"]
@@ -69,12 +74,13 @@ def test_the_labels_held_out_change_neither_a_score_nor_the_threshold(
 
 
 def test_a_fold_says_what_it_did(store: Path, view: SplitView, tmp_path: Path) -> None:
-    tasks = all_tasks(config(store), view, "leak")
+    settings = config(store, "val")
+    tasks = all_tasks(settings, view, "leak")
     assert [task.file_name for task in tasks] == [
         "leave-out-pipe.seed0.fold000.json",
         "leave-out-pipe.seed0.fold001.json",
     ]
-    result = run_fold(config(store), store, tasks[1], tmp_path)
+    result = run_fold(settings, store, tasks[1], tmp_path)
     assert result["fold"] == "B"
     assert result["recordings"] == {"train": 6, "val": 2, "test": 8}
     assert result["validated_by"] == "recording"
@@ -105,6 +111,24 @@ def test_recordings_of_a_blank_group_are_named(write_store: Any, planted: Any) -
     assert "4 recordings are left out" in note
     assert "because the pipe is blank" in note
     assert all(name in note for name in (ids[0], ids[7]))
+
+
+def test_a_validation_part_that_chooses_nothing_trains_too(
+    store: Path, view: SplitView, tmp_path: Path
+) -> None:
+    settings = config(store)
+    task = all_tasks(settings, view, "leak")[1]
+    assert sorted(task.fold.train) == sorted(task.fold.fitted) == list(range(8))
+    assert len(task.fold.val) == 2
+    result = run_fold(settings, store, task, tmp_path)
+    assert result["recordings"] == {"train": 8, "val": 0, "test": 8}
+    assert (result["validated_by"], result["best_epoch"]) == ("none", 2)
+    rule = result["decision_rule"]
+    assert (rule["policy"], rule["threshold"], rule["fitted_on"]) == ("fixed", 0.5, None)
+    fitted = replace(settings, decision=DecisionConfig(policy="min_tpr"))
+    apart = all_tasks(fitted, view, "leak")[1].fold
+    assert set(apart.train).isdisjoint(apart.val)
+    assert len(apart.fitted) == 8
 
 
 def test_repeats_divide_anew_and_shuffled_labels_hold_for_a_whole_repeat(

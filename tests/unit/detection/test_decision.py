@@ -225,6 +225,14 @@ def test_each_policy_takes_its_own_number_of_the_settings(decision, budget):
     assert (rule.policy, rule.budget) == (decision.policy, budget)
 
 
+def test_auto_is_max_f1_and_a_fixed_threshold_is_fitted_on_nothing():
+    scores, is_leak = np.array([0.1, 0.4, 0.6]), np.array([False, True, True])
+    rule = rule_for_scores(scores, is_leak, DecisionConfig(), fitted_on="val")
+    assert (rule.policy, rule.fitted_on) == ("max_f1", "val")
+    fixed = rule_for_scores(scores, is_leak, DecisionConfig(policy="fixed"), fitted_on="val")
+    assert (fixed.threshold, fixed.fitted_on) == (0.5, None)
+
+
 def test_calibrated_probabilities_keep_the_order_and_none_keeps_the_scores():
     scores = np.linspace(0, 1, 101)
     assert (np.diff(RULE.probability(scores)) > 0).all()

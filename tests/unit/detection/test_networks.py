@@ -72,7 +72,7 @@ def test_inference_piece_by_piece_is_the_network_on_all_samples(
     [
         (NetworkConfig("linear"), 192, 192),
         (NetworkConfig("compact", conv_channels=8, dense=32), 49_248, 14_432),
-        (NetworkConfig("paper"), 672_128, 137_600),
+        (NetworkConfig("paper", conv_channels=32, dense=128), 672_128, 137_600),
         (NetworkConfig("dual_head"), 28_984_064, 1_710_848),
     ],
 )

@@ -21,7 +21,7 @@ from leakdet.errors import SettingsError
 from leakdet.training.checkpoint_io import read_checkpoint
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.fit import make_module
-from leakdet.training.optimizer import adamw, rate_share, samples_in_step, warmup_cosine
+from leakdet.training.optimizer import make_optimizer, rate_share, samples_in_step, warmup_cosine
 
 Configured = Callable[..., TrainConfig]
 Fitted = Callable[..., pl.Trainer]
@@ -79,9 +79,20 @@ def test_a_run_ends_at_the_end_of_its_schedule(
     assert last["lr_schedulers"][0]["_last_lr"] == [pytest.approx(1e-6)] * 2
 
 
+@pytest.mark.parametrize(("name", "moved"), [("adamw", 0.5), ("adam", 0.0)])
+def test_only_adamw_takes_the_decay_off_the_weights(name: str, moved: float) -> None:
+    """Adam, whose decay is part of the gradient, scales it away: its first step is the rate."""
+    network = nn.Linear(1, 1, bias=False)
+    nn.init.constant_(network.weight, 2.0)
+    optimizer = make_optimizer(network, OptimizerConfig(name=name, lr=0.5, weight_decay=0.5))
+    network.weight.grad = torch.ones_like(network.weight)
+    optimizer.step()
+    assert network.weight.item() == pytest.approx(2.0 - 0.5 - moved)
+
+
 def test_biases_are_not_decayed() -> None:
     network = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3))
-    decayed, free = adamw(network, OptimizerConfig(weight_decay=0.5)).param_groups
+    decayed, free = make_optimizer(network, OptimizerConfig(weight_decay=0.5)).param_groups
     assert (decayed["weight_decay"], free["weight_decay"]) == (0.5, 0.0)
     assert [p.ndim for p in decayed["params"]] == [2]
     assert len(free["params"]) == 3

@@ -14,13 +14,17 @@ from leakdet.training.resume_compatibility import (
     store_fingerprint,
     with_chosen_settings,
 )
+from leakdet.training.stopping import resolved
 
 Configured = Callable[..., TrainConfig]
 Opened = Callable[[TrainConfig], LeakDataModule]
 
 
 def checkpoint(config: TrainConfig, data: LeakDataModule) -> dict[str, Any]:
-    return {"hyper_parameters": asdict(config), RESUME_KEY: {"store": store_fingerprint(data)}}
+    return {
+        "hyper_parameters": asdict(resolved(config, data)),
+        RESUME_KEY: {"store": store_fingerprint(data)},
+    }
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from leakdet.errors import InputError, SettingsError
 from leakdet.training import log_names
 from leakdet.training.checkpoint_io import read_checkpoint
 from leakdet.training.datamodule import LeakDataModule
-from leakdet.training.optimizer import adamw
+from leakdet.training.optimizer import make_optimizer
 from leakdet.training.warm_start import inherit_optimizer, initialise
 
 Fitted = Callable[..., pl.Trainer]
@@ -75,6 +75,9 @@ def test_another_signal_network_or_kind_of_file_is_refused(
     other = configured("network=linear")
     with pytest.raises(InputError, match=r"window shape, unit, classes or network differ.*linear"):
         initialise(network_of(other, data), data, source, other)
+    wide = configured("network.conv_channels=32")
+    with pytest.raises(InputError, match=r"of another width. Give network\.conv_channels=8\.$"):
+        initialise(network_of(wide, data), data, source, wide)
     assert data.splits.train.signal is not None
     data.splits.train.signal.fmin_hz = 50.0
     with pytest.raises(InputError, match=r"another signal.*fmin_hz: 300\.0 / 50\.0"):
@@ -114,10 +117,10 @@ def test_weights_that_would_meet_another_input_are_refused(
 
 def test_only_the_moments_of_an_optimiser_are_inherited() -> None:
     network = torch.nn.Linear(3, 2)
-    old = adamw(network, OptimizerConfig(lr=0.1, weight_decay=0.5))
+    old = make_optimizer(network, OptimizerConfig(lr=0.1, weight_decay=0.5))
     network(torch.ones(1, 3)).sum().backward()
     old.step()
-    new = adamw(network, OptimizerConfig(lr=0.01, weight_decay=0.2))
+    new = make_optimizer(network, OptimizerConfig(lr=0.01, weight_decay=0.2))
     inherit_optimizer(new, old.state_dict(), 0.01)
     assert [group["weight_decay"] for group in new.param_groups] == [0.2, 0.0]
     assert [group["lr"] for group in new.param_groups] == [0.01, 0.01]

@@ -55,7 +55,16 @@ def test_equal_checks_are_told_apart_as_training_does(check: Check) -> None:
         (0.9, 0.9005, 0.95),
     ):
         check(reporter, f1, rank, auroc)
-    assert reporter.best_check.auroc == 0.94
+    assert reporter.counted_check.auroc == 0.94
+
+
+def test_under_a_fixed_number_of_passes_the_last_finite_check_counts(check: Check) -> None:
+    reporter = CheckReporter(optuna.create_study().ask(), "recording_f1", True, prunes=False)
+    for f1 in (0.9, 0.7, math.nan):
+        check(reporter, f1)
+    assert reporter.counted_check.value == 0.9
+    reporter.last_counts = True
+    assert reporter.counted_check.value == 0.7
 
 
 def test_a_check_prunes_but_a_nan_does_not(check: Check) -> None:
@@ -80,7 +89,7 @@ def test_without_a_finite_check_there_is_no_best(check: Check) -> None:
     reporter = CheckReporter(optuna.create_study().ask(), "recording_f1", True, prunes=False)
     check(reporter, math.nan)
     with pytest.raises(LeakdetError, match="never a finite number in 1 validation checks"):
-        _ = reporter.best_check
+        _ = reporter.counted_check
 
 
 class Scripted(pl.LightningModule):

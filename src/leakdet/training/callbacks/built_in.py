@@ -49,6 +49,9 @@ def make_callbacks(config: TrainConfig, run_folder: Path) -> list[Callback]:
 
 
 def _stops(config: TrainConfig) -> list[Callback]:
+    """What ends a training before its last epoch; nothing after a fixed number of passes."""
+    if config.stop.name == "fixed":
+        return []
     on, flags = config.callbacks, TrainerFlags.of(config.trainer)
     f1_stop = [F1Stop(config.patience, flags)] if on.early_stopping else []
     rising = on.loss_stop and config.loss_patience
