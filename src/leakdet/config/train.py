@@ -52,15 +52,15 @@ class DataConfig:
 class OptimizerConfig:
     """Optimiser; its learning rate warms up linearly, then follows a cosine, step by step."""
 
+    lr: float = doc(1e-3, "Highest learning rate.", at_least=0)
+    weight_decay: float = doc(0.01, "Weight decay; of biases and norms it is 0.", at_least=0)
+    warmup_epochs: float = doc(3.0, "Length of the warm-up in epochs.", at_least=0)
+    min_lr: float = doc(1e-6, "Learning rate at the end.", at_least=0)
     name: str = doc(
         "adamw",
         "Optimiser; adam adds the weight decay to the gradients, adamw takes it off the weights.",
         one_of=("adamw", "adam"),
     )
-    lr: float = doc(1e-3, "Highest learning rate.", at_least=0)
-    weight_decay: float = doc(0.01, "Weight decay; of biases and norms it is 0.", at_least=0)
-    warmup_epochs: float = doc(3.0, "Length of the warm-up in epochs.", at_least=0)
-    min_lr: float = doc(1e-6, "Learning rate at the end.", at_least=0)
 
     def __post_init__(self) -> None:
         check_ranges(self, "optimizer.")

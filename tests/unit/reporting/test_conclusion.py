@@ -129,8 +129,15 @@ def test_a_null_test_and_the_audit_come_first(scored, report_input):
 
 def test_recordings_that_fitted_the_threshold_are_named(scored, report_input):
     material = report_input(scored(name="val"))
-    (first, *_) = cautions("val", material.tables["recording"], material.metrics)
-    assert first.startswith("The decision threshold was fitted on these recordings (val)")
+
+    def first(settings: dict[str, object], rule: dict[str, object]) -> str:
+        metrics = material.metrics | {"settings": settings, "decision_rule": rule}
+        return cautions("val", material.tables["recording"], metrics)[0]
+
+    fitted = "The decision threshold was fitted on these recordings (val)"
+    assert first({}, {"fitted_on": "val"}).startswith(fitted)
+    assert first({}, {}).startswith("The weights were chosen on these recordings (val)")
+    assert "(val)" not in first({"stop": {"name": "fixed"}}, {})
 
 
 def test_one_site_is_no_evidence_for_others(scored, report_input):

@@ -240,7 +240,7 @@ def test_a_stopped_run_goes_on_with_more_patience_and_says_why_it_ends(
     said = [line for line in messages.messages if line.startswith("stopped")]
     assert resumed.global_step == 2 * first.global_step  # from two epochs to four
     assert len(said) == 1
-    assert said[0].startswith("stopped  no better F1 for 3 epochs (best 0.")
+    assert said[0].startswith("stopped  no better F1 for 3 epochs (best ")
 
 
 def test_checkpoints_are_whole_plain_and_directly_in_their_folder(
