@@ -24,7 +24,7 @@ def make_optimizer(network: nn.Module, settings: OptimizerConfig) -> Optimizer:
         {"params": decayed, "weight_decay": settings.weight_decay},
         {"params": free, "weight_decay": 0.0},
     ]
-    kind = {"adamw": AdamW, "adam": Adam}[settings.name]
+    kind: type[Adam] = AdamW if settings.name == "adamw" else Adam
     optimizer = kind(groups, lr=settings.lr, fused=True)
     # The fused step could unscale fp16 gradients itself, and then Lightning refuses to clip them,
     # under bf16 too, where nothing is scaled. Without the offer the scaler unscales them before.
