@@ -18,7 +18,7 @@ from leakdet.errors import SettingsError
         (LossConfig, {"alpha": 2.0}, r"loss\.alpha=2\.0"),
         (LossConfig, {"pos_weight": 0.0}, r"loss\.pos_weight=0\.0 .*above 0"),
         (DecisionConfig, {"vote_fraction": 0.0}, r"decision\.vote_fraction=0\.0"),
-        (DecisionConfig, {"policy": "best"}, "one of max_f1, max_fpr"),
+        (DecisionConfig, {"policy": "best"}, "one of auto, max_f1, max_fpr"),
         (DecisionConfig, {"threshold": 1.5}, r"decision\.threshold=1\.5"),
     ],
 )
