@@ -16,7 +16,16 @@ from leakdet.cli.config_groups import conf_folder
 SRC = Path(leakdet.__file__).parent
 UNIT_TESTS = Path(__file__).parent / "unit"
 
-TOOLS = {"errors", "_exit_codes", "_imports", "_messages", "_parallel", "_processes", "_progress"}
+TOOLS = {
+    "errors",
+    "_exit_codes",
+    "_imports",
+    "_messages",
+    "_parallel",
+    "_processes",
+    "_progress",
+    "_streams",
+}
 BUILD = {"building"}
 FOUNDATION = {"config", "detection", "storage"} | TOOLS
 EVALUATION = FOUNDATION | {"acoustics", "evaluation"}
@@ -54,7 +63,8 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
     "_processes": (set(), set()),
     "_messages": (set(), set()),
     "_imports": ({"errors"}, set()),
-    "_exit_codes": ({"errors", "_messages"}, set()),
+    "_exit_codes": ({"errors", "_messages", "_streams"}, set()),
+    "_streams": (set(), set()),
     "acoustics": ({"config"} | TOOLS, ARRAYS | {"scipy", "soundfile", "soxr"}),
     "detection": ({"config"} | TOOLS, ARRAYS | {"scipy"}),
     "storage": ({"config", "detection"} | TOOLS, ARRAYS | {"h5py", "safetensors"}),
@@ -124,7 +134,7 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
         set(),
     ),
     "cli.screen_tables": ({"detection", "evaluation"}, {"rich"}),
-    "__main__": (DOORS | {"errors"}, {"rich"}),
+    "__main__": (DOORS | {"errors", "_streams"}, {"rich"}),
 }
 # A door may import what the rooms may, but neither Hydra nor a library for figures.
 LIBRARIES = {library for _, theirs in MAY.values() for library in theirs} - HYDRA - FIGURES - SEARCH

@@ -5,6 +5,7 @@ import sys
 from difflib import get_close_matches
 
 import leakdet
+from leakdet._streams import prepare_streams
 
 VERBS = {
     "build": "make a store of log-mel from labelled recordings",
@@ -25,6 +26,7 @@ def usage() -> str:
 
 
 def main() -> None:
+    prepare_streams()
     arguments = sys.argv[1:]
     match arguments:
         case [verb, *rest] if verb in VERBS:

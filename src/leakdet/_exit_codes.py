@@ -1,21 +1,25 @@
 """Exit codes of every command, and the guard that turns errors of the user into one line."""
 
+import errno
 import os
 import sys
 from collections.abc import Callable
 
 from leakdet._messages import messages_on_screen
+from leakdet._streams import prepare_streams
 from leakdet.errors import LeakdetError
 
 DONE, PARTLY, WRONG, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 EXPLAINED = (
     "exit codes: 0 done; 1 some input could not be used (it is named); "
-    "2 wrong usage, settings or input; 130 interrupted (Ctrl-C), 143 terminated"
+    "2 wrong usage, settings or input, or a system error such as a full disk; "
+    "130 interrupted (Ctrl-C), 143 terminated"
 )
 
 
 def guarded(work: Callable[[], int]) -> int:
     """Run a verb, its messages printed; errors that a user can cause become a line on stderr."""
+    prepare_streams()
     try:
         with messages_on_screen():
             return work()
@@ -25,6 +29,34 @@ def guarded(work: Callable[[], int]) -> int:
     except BrokenPipeError:  # the reader closed the pipe, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
+    except OSError as error:
+        print(f"error: {system_sentence(error)}", file=sys.stderr)
+        return WRONG
+    except MemoryError:
+        print(f"error: out of memory. {REMEDIES[errno.ENOMEM]}", file=sys.stderr)
+        return WRONG
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
+
+
+REMEDIES = dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "Free some space, or write elsewhere.")
+REMEDIES |= dict.fromkeys(
+    (errno.EROFS, errno.EACCES, errno.EPERM), "Choose a place that you may read and write."
+)
+REMEDIES |= dict.fromkeys(
+    (errno.EMFILE, errno.ENFILE), "Allow more open files (ulimit -n), or use fewer workers."
+)
+REMEDIES[errno.ENOMEM] = "Use fewer workers, a smaller batch, or data.cache=stream."
+REMEDIES[errno.ENOENT] = "It may have been moved or removed while it was used."
+
+
+def system_sentence(error: OSError) -> str:
+    """What the operating system refused, where, and what to do; errors of h5py have no number."""
+    reason = error.strerror or str(error).splitlines()[0]
+    place = f"{error.filename}: " if error.filename is not None else ""
+    number = error.errno
+    if number is None and f"errno = {errno.ENOSPC}," in str(error):
+        number, reason = errno.ENOSPC, os.strerror(errno.ENOSPC)
+    remedy = REMEDIES.get(number or 0)
+    return f"{place}{reason}." + (f" {remedy}" if remedy else "")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from leakdet._exit_codes import DONE, EXPLAINED, PARTLY, guarded
-from leakdet.cli.arguments import add_decision, add_device, add_trust_network
+from leakdet.cli.arguments import add_decision, add_device, add_trust_network, add_workers
 from leakdet.errors import InputError
 
 
@@ -29,16 +29,16 @@ def parser() -> argparse.ArgumentParser:
         "--out",
         type=Path,
         help="write to this file, and FILE.json with model, settings and counts "
-        "(default: standard output)",
+        "(default, and -: standard output)",
     )
-    add("--format", choices=("csv", "jsonl"), default="csv", help="of the rows (default: csv)")
+    add("--format", choices=("csv", "jsonl"), help="of the rows (default: by the name of --out)")
     add(
         "--windows",
         action="store_true",
         help="also the leak_prob of every window: in jsonl as `timeline`, with --out NAME.csv in "
         "NAME.windows.csv",
     )
-    add("--workers", type=int, default=0, help="files scored at a time (default: one per core)")
+    add_workers(command, "files scored at a time")
     add_decision(command)
     add_device(command)
     add_trust_network(command)
@@ -46,19 +46,25 @@ def parser() -> argparse.ArgumentParser:
 
 
 def predict(arguments: argparse.Namespace) -> int:
-    if arguments.windows and arguments.format == "csv" and arguments.out is None:
-        raise InputError("--windows with csv needs --out, since it writes a second file beside it.")
     from leakdet.scoring.audio_detector import load_detector
     from leakdet.scoring.file_list import check_files, list_files
+    from leakdet.scoring.output_file import check_output
     from leakdet.scoring.prediction import write_verdicts
+    from leakdet.scoring.row_writers import ROW_BYTES, format_of
     from leakdet.scoring.summary import model_text
 
+    out = None if arguments.out == Path("-") else arguments.out
+    kind = format_of(out, arguments.format)
+    if arguments.windows and kind == "csv" and out is None:
+        raise InputError("--windows with csv needs --out, since it writes a second file beside it.")
     listed = list_files(arguments.paths)
-    check_files(listed.files, arguments.model, arguments.out)
+    check_files(listed.files, arguments.model, out)
+    if out:
+        check_output(out, ROW_BYTES * len(listed.files))
     how = {"threshold": arguments.threshold, "policy": arguments.policy}
     detector = load_detector(arguments.model, arguments.device, arguments.trust_network, **how)
     print(model_text(detector.mel_detector, detector.decided_anew), file=sys.stderr)
-    rows = (arguments.out, arguments.format, arguments.windows)
+    rows = (out, kind, arguments.windows)
     counts = write_verdicts(detector, arguments.paths, listed, *rows, arguments.workers)
     print(counts, *listed.sentences(), sep="\n", file=sys.stderr)
     return DONE if listed.complete and not counts.failed else PARTLY

@@ -25,6 +25,27 @@ def test_the_code_of_the_work_is_the_code_of_the_command() -> None:
         (InputError("a.wav: empty"), WRONG, "error: a.wav: empty\n"),
         (SettingsError("seed=-1"), WRONG, "error: seed=-1\n"),
         (KeyboardInterrupt(), INTERRUPTED, "interrupted\n"),
+        (
+            OSError(28, "No space left on device", "a/b.csv"),
+            WRONG,
+            "error: a/b.csv: No space left on device. Free some space, or write elsewhere.\n",
+        ),
+        (
+            PermissionError(13, "Permission denied", "a"),
+            WRONG,
+            "error: a: Permission denied. Choose a place that you may read and write.\n",
+        ),
+        (
+            OSError("Can't write (file write failed: errno = 28, error message = 'No space')"),
+            WRONG,
+            "error: No space left on device. Free some space, or write elsewhere.\n",
+        ),
+        (OSError("odd"), WRONG, "error: odd.\n"),
+        (
+            MemoryError(),
+            WRONG,
+            "error: out of memory. Use fewer workers, a smaller batch, or data.cache=stream.\n",
+        ),
     ],
 )
 def test_what_a_user_can_cause_is_a_line_and_a_code(

@@ -1,6 +1,7 @@
-"""Arguments of doors with plain ones: device, decision, whose code a model may load."""
+"""Arguments that doors with plain arguments share."""
 
 import argparse
+import os
 
 
 def add_device(parser: argparse.ArgumentParser) -> None:
@@ -31,3 +32,22 @@ def add_decision(parser: argparse.ArgumentParser) -> None:
         help="fit the threshold anew on the model's validation scores: max_fpr=0.01, min_tpr=0.95, "
         "min_cost=10 (a missed leak costs ten needless digs) or max_f1",
     )
+
+
+def add_workers(parser: argparse.ArgumentParser, what: str) -> None:
+    parser.add_argument(
+        "--workers", type=_count, default=0, metavar="N", help=f"{what} (default: one per core)"
+    )
+
+
+def _count(text: str) -> int:
+    most = 4 * (os.cpu_count() or 1)
+    try:
+        number = int(text)
+    except ValueError:
+        number = -1
+    if not 0 <= number <= most:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a number from 0 (one per core) to {most} (four per core)"
+        )
+    return number

@@ -6,6 +6,7 @@ from pathlib import Path
 from leakdet._progress import ProgressCounter
 from leakdet.scoring.audio_detector import Detector
 from leakdet.scoring.file_list import FileList
+from leakdet.scoring.output_file import is_regular
 from leakdet.scoring.row_writers import verdict_writer
 from leakdet.scoring.sidecar import now, write_sidecar
 from leakdet.scoring.summary import VerdictCounts
@@ -22,34 +23,30 @@ def write_verdicts(
 ) -> VerdictCounts:
     """Score the files that `paths` gave, write their rows, and count their verdicts.
 
-    `kind` and `windows` as for `verdict_writer`. With `out` a sidecar is written beside the rows,
-    also where the work is interrupted.
+    `kind` and `windows` as for `verdict_writer`. Beside a whole file of rows a sidecar is
+    written.
 
     Raises:
         InputError: as `verdict_writer`.
     """
     verdicts = detector.predict_each(listed.files, workers)
-    counts, started_at, complete = VerdictCounts(), now(), False
-    try:
-        with (
-            verdict_writer(out, kind, windows) as write,
-            ProgressCounter("scoring", len(listed.files), "files") as progress,
-        ):
-            for verdict in verdicts:
-                write(verdict)
-                progress.step()
-                counts.add(verdict)
-        complete = True
-    finally:
-        if out is not None and (complete or counts.total):
-            write_sidecar(
-                out,
-                detector,
-                counts,
-                inputs=paths,
-                left_out=listed.sentences(),
-                settings={"format": kind, "windows": windows, "workers": workers},
-                started_at=started_at,
-                complete=complete,
-            )
+    counts, started_at = VerdictCounts(), now()
+    with (
+        verdict_writer(out, kind, windows) as write,
+        ProgressCounter("scoring", len(listed.files), "files") as progress,
+    ):
+        for verdict in verdicts:
+            write(verdict)
+            progress.step()
+            counts.add(verdict)
+    if out is not None and is_regular(out):
+        write_sidecar(
+            out,
+            detector,
+            counts,
+            inputs=paths,
+            left_out=listed.sentences(),
+            settings={"format": kind, "windows": windows, "workers": workers},
+            started_at=started_at,
+        )
     return counts

@@ -8,11 +8,14 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from leakdet._streams import prepare_streams
 from leakdet.errors import InputError
+from leakdet.scoring.output_file import is_regular, output_file
 from leakdet.scoring.verdict import Verdict
-from leakdet.storage.atomic import whole_file
 
 COLUMNS = tuple(key for key in Verdict(None, None, None, 0.0).to_dict() if key != "timeline")
+FORMATS = {".csv": "csv", ".txt": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+ROW_BYTES, WINDOW_BYTES = 250, 100  # about as much, with a path of usual length
 WINDOW_COLUMNS = ("path", "window_start_s", "window_end_s", "leak_prob")
 
 Write = Callable[[Verdict], None]
@@ -30,22 +33,43 @@ def verdict_writer(out: Path | None, kind: str, windows: bool) -> Iterator[Write
     """A function that writes one verdict; `kind` is csv or jsonl, `out=None` standard output.
 
     `windows` writes the windows too: into the rows of jsonl, beside a CSV file `NAME.csv` into
-    `NAME.windows.csv`. A file gets its name when it is closed, with what was written until then
-    where the work was interrupted.
+    `NAME.windows.csv`. See `output_file` for when a file gets its name.
 
     Raises:
         InputError: the file cannot be written.
     """
-    if out is None and hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(errors="surrogateescape")  # names of files may hold any bytes
-    with _rows_file(out) if out else nullcontext(sys.stdout) as rows:
+    if out is None:
+        prepare_streams()  # names of files may hold any bytes
+    with output_file(out) if out else nullcontext(sys.stdout) as rows:
         if kind == "jsonl":
             yield lambda verdict: _write_json_line(rows, verdict, windows)
         elif windows and out:
-            with _rows_file(out.with_name(f"{out.stem}.windows.csv")) as timeline:
+            with output_file(windows_file(out)) as timeline:
                 yield _csv_writer(rows, timeline)
         else:
             yield _csv_writer(rows)
+
+
+def windows_file(out: Path) -> Path:
+    """The file of windows beside a CSV of rows."""
+    return out.with_name(f"{out.stem}.windows.csv")
+
+
+def format_of(out: Path | None, given: str | None) -> str:
+    """csv or jsonl: as given, else by the ending of the file's name, else csv.
+
+    Raises:
+        InputError: the ending is one of neither.
+    """
+    if given or out is None or not is_regular(out):
+        return given or "csv"
+    kind = FORMATS.get(out.suffix.lower(), "" if out.suffix else "csv")
+    if not kind:
+        raise InputError(
+            f"--out {out}: rows are written as CSV or JSON lines; end the name with .csv or "
+            ".jsonl, or name the --format."
+        )
+    return kind
 
 
 def _csv_writer(rows: Text, timeline: Text | None = None) -> Write:
@@ -68,14 +92,3 @@ def _write_json_line(rows: Text, verdict: Verdict, windows: bool) -> None:
     if not windows:
         del row["timeline"]
     rows.write(json.dumps(row, ensure_ascii=False) + "\n")
-
-
-@contextmanager
-def _rows_file(path: Path) -> Iterator[Text]:
-    with whole_file(path, keep_partial=True) as partial:
-        try:
-            file = partial.open("w", newline="", encoding="utf-8", errors="surrogateescape")
-        except OSError as error:
-            raise InputError(f"--out {path}: cannot be written ({error.strerror}).") from error
-        with file:
-            yield file

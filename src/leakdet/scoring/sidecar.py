@@ -32,17 +32,14 @@ def write_sidecar(
     left_out: Sequence[str],
     settings: Mapping[str, Any],
     started_at: str,
-    complete: bool,
 ) -> None:
     """Write the sidecar of the rows in `out` atomically.
 
-    `left_out` says what of `inputs` was not listed, `settings` are those of the command. `complete`
-    is false where the work was interrupted and `out` has only the rows until then.
+    `left_out` says what of `inputs` was not listed, `settings` are those of the command.
     """
     model = detector.mel_detector
     content = {
         "rows": out.name,
-        "complete": complete,
         "started_at": started_at,
         "finished_at": now(),
         "created_by": f"leakdet {leakdet.__version__}",

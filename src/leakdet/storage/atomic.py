@@ -21,22 +21,19 @@ REPLACED = "replaced"  # the old store, while the new one takes its name
 
 
 @contextmanager
-def whole_file(path: Path, keep_partial: bool = False) -> Iterator[Path]:
+def whole_file(path: Path) -> Iterator[Path]:
     """Temporary sibling of `path` to write; it takes the name once its bytes are on the disk.
 
-    Where the block fails nothing is left and `path` is as it was, unless `keep_partial` publishes
-    what was written until then.
+    Where the block fails nothing is left and `path` is as it was.
     """
     partial = path.with_name(f".{path.name}.{os.getpid()}")
-    complete = False
     try:
         yield partial
-        complete = True
-    finally:
-        if partial.exists() and (complete or keep_partial):
+        if partial.exists():
             _flush(partial)
             partial.replace(path)
             _flush(path.parent)  # the new name too
+    finally:
         partial.unlink(missing_ok=True)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 
 from leakdet.errors import InputError
+from leakdet.storage.readable import require_readable
 
 FORMAT_VERSION = 1
 CARD_KEY = "leakdet"  # of the safetensors metadata, and of the checkpoint
@@ -22,8 +23,7 @@ def read_card(path: Path) -> dict[str, Any]:
     Raises:
         InputError: missing, cut off, no model of leakdet, or of a newer format.
     """
-    if not path.is_file():
-        raise InputError(f"{path}: there is no such model file.")
+    require_readable(path, "model file")
     try:
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
 import leakdet
@@ -29,6 +29,7 @@ from leakdet.errors import InputError, SettingsError
 from leakdet.storage.ailh_weights import AILH_SIGNAL, convert, read_state
 from leakdet.storage.atomic import whole_file
 from leakdet.storage.model_card import CARD_KEY, FORMAT_VERSION, card_in, check_card, parse_card
+from leakdet.storage.readable import require_readable
 from leakdet.storage.torch_file import read_torch
 
 GROUPS_KEY = "groups_met"  # of the card
@@ -83,7 +84,8 @@ def save_model(
     if validation is not None:
         tensors |= validation.tensors()
     with whole_file(path) as partial:
-        save_file(tensors, partial, metadata={CARD_KEY: json.dumps(card)})
+        # not by `save_file`, which ignores the umask and hides a full disk
+        partial.write_bytes(save(tensors, metadata={CARD_KEY: json.dumps(card)}))
 
 
 def load_mel_detector(
@@ -129,8 +131,7 @@ def read_model(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     Raises:
         InputError: missing, cut off, no model of leakdet, or of a newer format.
     """
-    if not path.is_file():
-        raise InputError(f"{path}: there is no such model file.")
+    require_readable(path, "model file")
     match path.suffix:
         case ".ckpt":
             card, weights = _read_checkpoint(path)

@@ -1,5 +1,6 @@
-"""Files written by `torch.save`, read without executing anything in them."""
+"""Files of `torch.save`: written in one piece, read without executing anything in them."""
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -20,3 +21,10 @@ def read_torch(path: Path, kind: str) -> Any:
     except Exception as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(f"{path}: not a whole {kind} ({reason}).") from error
+
+
+def write_torch(content: Any, path: Path) -> None:
+    """Write what `torch.save` makes of it; a full disk is an OSError, in torch a RuntimeError."""
+    buffer = io.BytesIO()
+    torch.save(content, buffer)
+    path.write_bytes(buffer.getbuffer())

@@ -4,12 +4,12 @@ import os
 from pathlib import Path
 from typing import Any
 
-import torch
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 
 from leakdet.errors import InputError
 from leakdet.storage.atomic import whole_file
-from leakdet.storage.torch_file import read_torch
+from leakdet.storage.readable import require_readable
+from leakdet.storage.torch_file import read_torch, write_torch
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
@@ -27,7 +27,7 @@ class AtomicCheckpointIO(TorchCheckpointIO):
     ) -> None:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         with whole_file(Path(path)) as partial:
-            torch.save(checkpoint, partial)
+            write_torch(checkpoint, partial)
 
     def load_checkpoint(
         self,
@@ -44,8 +44,7 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     Raises:
         InputError: the file is missing, damaged, or no training checkpoint of leakdet.
     """
-    if not path.is_file():
-        raise InputError(f"{path}: there is no such checkpoint.")
+    require_readable(path, "checkpoint")
     checkpoint = read_torch(path, "training checkpoint")
     if not isinstance(checkpoint, dict) or not checkpoint.keys() >= {"state_dict", "loops"}:
         raise InputError(f"{path}: not a training checkpoint of leakdet.")

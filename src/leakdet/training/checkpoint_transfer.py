@@ -10,6 +10,7 @@ from torch import Tensor
 
 from leakdet.errors import InputError
 from leakdet.storage.atomic import whole_file
+from leakdet.storage.torch_file import write_torch
 from leakdet.training import log_names
 from leakdet.training.checkpoint_io import read_checkpoint
 
@@ -53,7 +54,7 @@ def transfer(source: Path, folder: Path) -> Path:
     if last_state is not None:
         last_state |= {"dirpath": str(folder), "best_model_path": str(last), "last_model_path": ""}
     with whole_file(last) as partial:
-        torch.save(checkpoint, partial)
+        write_torch(checkpoint, partial)
     return last
 
 

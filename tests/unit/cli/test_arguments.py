@@ -4,7 +4,7 @@ import argparse
 
 import pytest
 
-from leakdet.cli.arguments import add_decision, add_device, add_trust_network
+from leakdet.cli.arguments import add_decision, add_device, add_trust_network, add_workers
 
 
 @pytest.fixture
@@ -35,3 +35,14 @@ def test_the_decision_is_the_models_own_unless_a_threshold_or_policy_is_given() 
     assert vars(parser.parse_args([])) == {"threshold": None, "policy": None}
     assert parser.parse_args(["--threshold", "0.7"]).threshold == 0.7
     assert parser.parse_args(["--policy", "max_fpr=0.01"]).policy == "max_fpr=0.01"
+
+
+@pytest.mark.parametrize("given", ["-1", "100000", "two"])
+def test_the_number_of_workers_is_bounded(given: str, capsys: pytest.CaptureFixture[str]) -> None:
+    parser = argparse.ArgumentParser()
+    add_workers(parser, "files scored at a time")
+    assert parser.parse_args([]).workers == 0
+    assert parser.parse_args(["--workers", "2"]).workers == 2
+    with pytest.raises(SystemExit):
+        parser.parse_args(["--workers", given])
+    assert f"'{given}' is not a number from 0 (one per core) to" in capsys.readouterr().err

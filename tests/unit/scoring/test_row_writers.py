@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from leakdet.errors import InputError
-from leakdet.scoring.row_writers import COLUMNS, verdict_writer
+from leakdet.scoring.row_writers import COLUMNS, format_of, verdict_writer
 from leakdet.scoring.verdict import Verdict, Window
 
 WINDOWS = [Window(0.0, 1.0, 0.9), Window(0.5, 1.5, 0.6)]
@@ -55,22 +55,30 @@ def test_json_lines_go_to_standard_output(
         assert row == (expected | {"timeline": timeline} if windows else expected)
 
 
-def test_what_was_written_before_an_interruption_is_kept(tmp_path: Path) -> None:
-    out = tmp_path / "p.csv"
-
-    def interrupted() -> None:
-        with verdict_writer(out, "csv", windows=True) as write:
-            write(VERDICTS[0])
-            assert not out.exists()
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert len(out.read_text(encoding="utf-8").split("16000")) == 2
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["p.csv", "p.windows.csv"]
-
-
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     out = tmp_path / "nowhere" / "p.csv"
     with pytest.raises(InputError, match=f"--out {out}: cannot be written"):
         written(out, "csv", windows=False)
+
+
+@pytest.mark.parametrize(
+    ("out", "given", "kind"),
+    [
+        (None, None, "csv"),
+        (None, "jsonl", "jsonl"),
+        ("a.csv", None, "csv"),
+        ("a.JSONL", None, "jsonl"),
+        ("rows", None, "csv"),
+        ("a.dat", "jsonl", "jsonl"),
+        ("/dev/null", None, "csv"),
+    ],
+)
+def test_the_name_says_the_format_unless_it_is_given(
+    out: str | None, given: str | None, kind: str
+) -> None:
+    assert format_of(Path(out) if out else None, given) == kind
+
+
+def test_other_kinds_of_tables_are_refused() -> None:
+    with pytest.raises(InputError, match=r"a\.xlsx: rows are written as CSV or JSON lines"):
+        format_of(Path("a.xlsx"), None)

@@ -24,7 +24,6 @@ def test_it_says_which_model_decided_how_and_what_came_of_it(example_files, tmp_
         left_out=["left out empty: no audio there"],
         settings={"format": "csv"},
         started_at=now(),
-        complete=True,
     )
     assert [path.name for path in tmp_path.iterdir()] == ["rows.csv.json"]
     content = json.loads(sidecar_path(out).read_text())

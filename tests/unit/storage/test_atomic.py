@@ -141,32 +141,28 @@ def test_what_is_no_store_is_never_replaced(tmp_path: Path):
         check_free(tmp_path / "photos", overwrite=True)
 
 
-@pytest.mark.parametrize("keep_partial", [False, True])
-def test_a_file_takes_its_name_when_it_is_whole(tmp_path: Path, keep_partial: bool):
+def test_a_file_takes_its_name_when_it_is_whole(tmp_path: Path):
     path = tmp_path / "rows.csv"
     path.write_text("old")
-    with whole_file(path, keep_partial) as partial:
+    with whole_file(path) as partial:
         partial.write_text("new")
         assert path.read_text() == "old"
     assert path.read_text() == "new"
     assert names(tmp_path) == ["rows.csv"]
 
 
-@pytest.mark.parametrize(("keep_partial", "left"), [(False, "old"), (True, "half")])
-def test_a_write_that_fails_leaves_the_old_file_or_what_was_written(
-    tmp_path: Path, keep_partial: bool, left: str
-):
+def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path):
     path = tmp_path / "rows.csv"
     path.write_text("old")
 
     def write() -> None:
-        with whole_file(path, keep_partial) as partial:
+        with whole_file(path) as partial:
             partial.write_text("half")
             raise OSError("disk full")
 
     with pytest.raises(OSError, match="disk full"):
         write()
-    assert path.read_text() == left
+    assert path.read_text() == "old"
     assert names(tmp_path) == ["rows.csv"]
 
 

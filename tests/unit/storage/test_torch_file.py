@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from leakdet.errors import InputError
-from leakdet.storage.torch_file import read_torch
+from leakdet.storage.torch_file import read_torch, write_torch
 
 
 class ExecutedError(Exception):
@@ -18,7 +18,7 @@ class Bomb:
 
 def test_plain_containers_and_tensors_come_back(tmp_path: Path):
     path = tmp_path / "plain.ckpt"
-    torch.save({"epoch": 3, "state_dict": {"weight": torch.arange(4)}}, path)
+    write_torch({"epoch": 3, "state_dict": {"weight": torch.arange(4)}}, path)
     content = read_torch(path, "training checkpoint")
     assert content["epoch"] == 3
     assert torch.equal(content["state_dict"]["weight"], torch.arange(4))
@@ -32,3 +32,9 @@ def test_what_is_cut_off_or_executable_is_refused_with_its_kind(tmp_path: Path):
         path.write_bytes(content)
         with pytest.raises(InputError, match=r"x\.ckpt: not a whole training checkpoint \(.+\)"):
             read_torch(path, "training checkpoint")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_named():
+    with pytest.raises(OSError, match="No space left"):
+        write_torch({"weight": torch.zeros(1000)}, Path("/dev/full"))

@@ -1,0 +1,123 @@
+"""The file of rows that a command writes: checked first, one writer at a time, whole in the end."""
+
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from fcntl import LOCK_EX, LOCK_NB, flock
+from pathlib import Path
+from typing import IO
+
+from leakdet._messages import LOG
+from leakdet.errors import InputError
+
+PARTIAL = ".partial"
+
+
+def check_output(out: Path, about_bytes: int = 0) -> None:
+    """Check before any work that `out` can be written, and that its disk has room.
+
+    Raises:
+        InputError: says why not.
+    """
+    if not is_regular(out):
+        return
+    folder = Path(os.path.realpath(out)).parent
+    if not folder.is_dir():
+        raise InputError(f"--out {out}: there is no folder {folder}; make it first.")
+    for place in (folder, out):
+        if place.exists() and not os.access(place, os.W_OK):
+            raise InputError(f"--out {out}: {place} may not be written; choose another place.")
+    free = shutil.disk_usage(folder).free
+    if about_bytes > free:
+        raise InputError(
+            f"--out {out}: about {about_bytes / 1e6:.1f} MB will be written, and its disk has "
+            f"{free / 1e6:.1f} MB left; free some space, or write elsewhere."
+        )
+
+
+def is_regular(out: Path) -> bool:
+    """Whether `out` is, or will be, a regular file: no device, pipe or socket."""
+    try:
+        return stat.S_ISREG(out.stat().st_mode)
+    except OSError:
+        return True
+
+
+@contextmanager
+def output_file(out: Path) -> Iterator[IO[str]]:
+    """A text file to write rows to. A device or pipe is written to; a link leads to its file.
+
+    A regular file gets its name when it is whole. Until then, and where the work ends early, its
+    rows are in `NAME.partial`, which one process at a time may write.
+
+    Raises:
+        InputError: it cannot be written, or another process writes it.
+    """
+    if not is_regular(out):
+        with _opened(out, out, os.O_WRONLY) as file:
+            yield file
+        return
+    target = Path(os.path.realpath(out))
+    partial = target.with_name(target.name + PARTIAL)
+    file = _locked(out, partial)
+    try:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+        partial.replace(target)
+    except BaseException:
+        with suppress(OSError):  # a full disk
+            file.flush()
+        if partial.exists() and partial.stat().st_size:
+            LOG.warning("%s holds the rows that were written", partial)
+        else:
+            partial.unlink(missing_ok=True)
+        raise
+    finally:
+        with suppress(OSError):
+            file.close()
+    _flush_folder(target.parent)
+
+
+def _locked(out: Path, partial: Path) -> IO[str]:
+    while True:
+        file = _opened(out, partial, os.O_RDWR | os.O_CREAT)
+        try:
+            flock(file, LOCK_EX | LOCK_NB)
+        except BlockingIOError as error:
+            file.close()
+            raise InputError(
+                f"--out {out}: another process is writing this file; choose another name, or wait."
+            ) from error
+        except OSError:  # a file system without locks
+            pass
+        # The other process may have renamed the file between opening and locking.
+        with suppress(FileNotFoundError):
+            if _is_at(file, partial):
+                file.truncate(0)
+                return file
+        file.close()
+
+
+def _is_at(file: IO[str], path: Path) -> bool:
+    return os.path.samestat(os.fstat(file.fileno()), path.stat())
+
+
+def _opened(out: Path, path: Path, flags: int) -> IO[str]:
+    try:
+        descriptor = os.open(path, flags, 0o666)
+    except OSError as error:
+        raise InputError(f"--out {out}: cannot be written ({error.strerror}).") from error
+    return os.fdopen(descriptor, "w", newline="", encoding="utf-8", errors="surrogateescape")
+
+
+def _flush_folder(folder: Path) -> None:
+    """The new name on the disk, too, where the file system can."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
