@@ -203,6 +203,7 @@ class Planted:
     name: str | None = None
     content: str | None = None
     live: np.ndarray | None = None  # of each window
+    weight: float = 1.0
 
     def mel(self) -> np.ndarray:
         rng = np.random.default_rng(self.seed)
@@ -222,7 +223,7 @@ class Planted:
             path=f"/nowhere/{number:04}.wav",
             label=self.label,
             groups=self.groups,
-            weight=1.0,
+            weight=self.weight,
             content_sha256=self.content or f"{self.seed:064}",
             duration_s=1.0 + rng.uniform(0.0, 0.1),
             source_rate_hz=4000,

@@ -67,6 +67,7 @@ def evaluated(
     from leakdet.evaluation.met_in_training import judged_apart, met_sentences
     from leakdet.evaluation.metrics_json import metrics_content, split_metrics
     from leakdet.evaluation.split_scores import apply_rule, is_synthetic, score_split
+    from leakdet.evaluation.unfamiliar import unfamiliar_account, unfamiliar_sentence
     from leakdet.storage.opening import open_split, split_names
     from leakdet.storage.views import no_sound_sentence
 
@@ -85,9 +86,12 @@ def evaluated(
     groups = known.groups_met(judged.groups) if known else {}
     for sentence in [*met_sentences(met), *group_sentences(groups)]:
         LOG.info(f"trained  {sentence}")
+    unfamiliar = unfamiliar_account(recordings, rule)
+    if sentence := unfamiliar_sentence(unfamiliar):
+        LOG.info(f"unfamiliar  {sentence}")
     if silent := no_sound_sentence(stored):
         LOG.info(f"left out {silent}")
-    more: dict[str, Any] = {"met_in_training": met, "groups_met": groups}
+    more: dict[str, Any] = {"met_in_training": met, "groups_met": groups, "unfamiliar": unfamiliar}
     more |= {"model": str(detector.path), "store": str(store.absolute()), "audit": audited}
     more |= {"without_sound": stored.without_sound, "synthetic": is_synthetic(store)}
     return Evaluation(recordings, metrics_content(tables, rule, columns, **more))

@@ -62,6 +62,7 @@ def predict(arguments: argparse.Namespace) -> int:
     if out:
         check_output(out, ROW_BYTES * len(listed.files))
     how = {"threshold": arguments.threshold, "policy": arguments.policy}
+    how["unfamiliar"] = arguments.unfamiliar
     detector = load_detector(arguments.model, arguments.device, arguments.trust_network, **how)
     print(model_text(detector.mel_detector, detector.decided_anew), file=sys.stderr)
     rows = (out, kind, arguments.windows)

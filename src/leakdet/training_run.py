@@ -124,8 +124,12 @@ def _evaluate(
     from leakdet.detection.validation_scores import ValidationScores
     from leakdet.evaluation.audit import audit
     from leakdet.evaluation.split_scores import apply_rule, score_split
+    from leakdet.evaluation.training_reference import reference_sentence, training_reference
     from leakdet.storage.opening import open_split
 
+    train = open_split(data.store, "train")  # without surrogates, which are no recordings
+    best.reference = training_reference(data.store, train, data.leak_label, config.seed)
+    LOG.info(reference_sentence(best.reference))
     val = score_split(best, data.splits.val, data.leak_label)
     if config.data.shuffle_labels:
         val.is_leak = data.val_is_leak
@@ -143,7 +147,7 @@ def _evaluate(
         scored["test"] = score_split(best, data.splits.test, data.leak_label)
     judged = list(scored.values())[-1]
     audited = audit(
-        open_split(data.store, "train"),  # without surrogates, which are no recordings
+        train,
         judged.split,
         best.rule.score(judged.window_prob, judged.split.recording_offsets),
         is_leak=judged.is_leak,
@@ -163,6 +167,7 @@ def _save(
     from leakdet.cli.screen_tables import metrics_text
     from leakdet.evaluation.metrics_json import for_model_file, metrics_content, split_metrics
     from leakdet.evaluation.split_scores import is_synthetic, split_group_by
+    from leakdet.evaluation.unfamiliar import unfamiliar_account, unfamiliar_sentence
     from leakdet.reporting.conclusion import own_verdict
     from leakdet.reporting.report import write_results
     from leakdet.reporting.report_input import ReportInput
@@ -186,9 +191,13 @@ def _save(
     more |= {key: training[key] for key in copied}
     if best.met is not None and data.splits.test is not None:
         more["groups_met"] = best.met.groups_met(data.splits.test.groups)
+    more["unfamiliar"] = unfamiliar_account(list(recordings.values())[-1], best.rule)
+    if sentence := unfamiliar_sentence(more["unfamiliar"]):
+        LOG.info(f"unfamiliar  {sentence}")
     content = metrics_content(tables, best.rule, group_by, audit=audited, **more)
     card["verdict"] = own_verdict(content)
-    save_model(model, best.network.state_dict(), card, best.met, best.validation)
+    kept = (best.met, best.validation, best.reference)
+    save_model(model, best.network.state_dict(), card, *kept)
     title = f"training on {data.store.name}"
     write_results(folder, ReportInput(title, recordings, content, folder / log_names.HISTORY))
     return content

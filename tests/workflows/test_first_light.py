@@ -61,7 +61,8 @@ def test_train_evaluate_and_predict_agree(trained, door, tmp_path: Path):
 
     by_id = {row["recording_id"]: row for row in rows(tmp_path / "eval" / "recordings.csv")}
     audio = [trained.store / name for name in by_id]
-    result = door("predict", trained.model, *audio, "--out", "predictions.csv", cwd=tmp_path)
+    predict = ("predict", trained.model, *audio)
+    result = door(*predict, "--out", "predictions.csv", "--unfamiliar", "off", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     for predicted in rows(tmp_path / "predictions.csv"):
         scored = by_id[str(Path(predicted["path"]).relative_to(trained.store))]
@@ -69,6 +70,16 @@ def test_train_evaluate_and_predict_agree(trained, door, tmp_path: Path):
         assert predicted["decision"] == scored["decision"]
         assert predicted["windows"] == scored["windows"]
         assert predicted["leak_windows"] == scored["leak_windows"]
+        assert float(predicted["familiarity"]) == pytest.approx(
+            float(scored["familiarity"]), abs=2e-3
+        )
+
+    assert evaluated["unfamiliar"]["recordings"] == len(audio)
+    result = door(*predict, "--out", "strict.csv", "--unfamiliar", "strict", cwd=tmp_path)
+    strict = rows(tmp_path / "strict.csv")
+    unfamiliar = [row for row in strict if float(row["familiarity"]) > 0.8]
+    assert [row for row in strict if row["reason"] == "unfamiliar"] == unfamiliar
+    assert f"{len(unfamiliar)} undecided" in result.stderr
 
 
 def test_the_threshold_is_the_one_fitted_on_val(trained):

@@ -32,6 +32,12 @@ def add_decision(parser: argparse.ArgumentParser) -> None:
         help="fit the threshold anew on the model's validation scores: max_fpr=0.01, min_tpr=0.95, "
         "min_cost=10 (a missed leak costs ten needless digs) or max_f1",
     )
+    parser.add_argument(
+        "--unfamiliar",
+        choices=("off", "normal", "strict"),
+        help="leave undecided what sounds unlike the model's training recordings (default: the "
+        "model's own setting)",
+    )
 
 
 def add_workers(parser: argparse.ArgumentParser, what: str) -> None:

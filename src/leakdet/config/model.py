@@ -85,6 +85,12 @@ class DecisionConfig:
     cost_false_dig: float = doc(
         1.0, "Cost of a needless dig, in the unit of cost_miss.", at_least=0
     )
+    unfamiliar: str = doc(
+        "normal",
+        "Leave recordings undecided that sound unlike those of training: not at all, far from "
+        "them, or already at a smaller distance.",
+        one_of=("off", "normal", "strict"),
+    )
     calibration: str = doc(
         "none",
         "Calibration of the shown probability; verdicts rest on the score.",

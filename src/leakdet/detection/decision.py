@@ -12,6 +12,7 @@ from leakdet.config import DecisionConfig
 from leakdet.detection.calibration import Calibration, fit_calibration
 from leakdet.detection.pooling import check_pooling, pool
 from leakdet.detection.ranking import checked_scores
+from leakdet.detection.spectral_reference import LIMITS
 from leakdet.detection.thresholds import NEVER, checked_budget, fit_threshold
 from leakdet.errors import InputError, SettingsError
 
@@ -27,6 +28,7 @@ class DecisionRule:
         fitted_on: the split on which it was fitted; None: not fitted.
         note: what limits the threshold or the calibration.
         calibration: of the displayed probability; verdicts come from the score.
+        unfamiliar: off, normal or strict; how unlike training an undecided recording is.
 
     Raises:
         SettingsError: a value is outside its range.
@@ -42,10 +44,15 @@ class DecisionRule:
     fitted_on: str | None = None
     note: str | None = None
     calibration: Calibration | None = None
+    unfamiliar: str = "normal"
 
     def __post_init__(self) -> None:
         check_pooling(self.pooling, self.vote_fraction)
         checked_budget(self.policy, self.budget)
+        if self.unfamiliar not in LIMITS:
+            raise SettingsError(
+                f"unfamiliar is {self.unfamiliar!r}; allowed are {', '.join(LIMITS)}."
+            )
         if not 0.0 <= self.threshold <= NEVER:
             raise SettingsError(
                 f"The decision threshold is {self.threshold}; it must lie in [0, 1] or be "
@@ -61,6 +68,10 @@ class DecisionRule:
     def decide(self, scores: Float[np.ndarray, " R"]) -> Bool[np.ndarray, " R"]:
         """True where a score reaches the threshold, compared in float64."""
         return np.asarray(checked_scores(scores) >= self.threshold)
+
+    def is_unfamiliar(self, familiarity: Float[np.ndarray, " R"]) -> Bool[np.ndarray, " R"]:
+        """True where a recording is too unlike those of training to be decided."""
+        return np.asarray(familiarity > LIMITS[self.unfamiliar])
 
     def probability(self, scores: Float[np.ndarray, " R"]) -> Float[np.ndarray, " R"]:
         """Calibrated leak probabilities; without a calibration the scores themselves."""
@@ -98,12 +109,12 @@ class DecisionRule:
 
 def _from_plain(name: str, value: object) -> Any:
     """One stored value of a rule, numbers as float (JSON may hold 1 for 1.0)."""
-    optional = name not in ("pooling", "vote_fraction", "threshold", "policy")
+    optional = name not in ("pooling", "vote_fraction", "threshold", "policy", "unfamiliar")
     if value is None and optional:
         return None
     if name == "calibration":
         return Calibration.from_json(value)
-    if name in ("pooling", "policy", "fitted_on", "note"):
+    if name in ("pooling", "policy", "fitted_on", "note", "unfamiliar"):
         wanted = "text"
         if isinstance(value, str):
             return value
@@ -156,6 +167,7 @@ def rule_for_scores(
         fitted_on=fitted_on if fits else None,
         note="; ".join(part for part in (fit.note, calibrated.note) if part) or None,
         calibration=calibrated.calibration,
+        unfamiliar=decision.unfamiliar,
         **(costs if policy == "min_cost" else {}),
     )
 

@@ -12,6 +12,7 @@ from leakdet.detection.decision import DecisionRule
 from leakdet.detection.labels import LabelMap
 from leakdet.detection.met_recordings import MetRecordings
 from leakdet.detection.networks import Network, leak_probability
+from leakdet.detection.spectral_reference import SpectralReference
 from leakdet.detection.validation_scores import ValidationScores
 
 
@@ -30,6 +31,7 @@ class MelDetector:
     file_hash: str = ""  # the first 12 digits of the file's SHA-256
     met: MetRecordings | None = None  # None: the file does not say what trained the model
     validation: ValidationScores | None = None  # None: the file keeps none
+    reference: SpectralReference | None = None  # None: nor what its training sounded like
 
     @torch.inference_mode()
     def window_prob(self, mel: Float[Tensor, "W S M T"]) -> Float[Tensor, " W"]:

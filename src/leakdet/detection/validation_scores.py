@@ -103,6 +103,7 @@ def redecided(
         fitted_on=fitted_on,
         note=fit.note,
         calibration=rule.calibration,
+        unfamiliar=rule.unfamiliar,
         **costs,
     )
     return chosen, _sentence(rule, chosen, validation)

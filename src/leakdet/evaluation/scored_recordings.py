@@ -56,6 +56,7 @@ class ScoredRecordings:
     flags: Shaped[np.ndarray, " R"] | None = None
     groups: dict[str, np.ndarray] = field(default_factory=dict)
     media: RecordingMedia | None = None
+    familiarity: Float[np.ndarray, " R"] | None = None  # above 1: unlike the training recordings
 
     @property
     def decision(self) -> Bool[np.ndarray, " R"]:
@@ -126,6 +127,8 @@ def csv_rows(scored: ScoredRecordings) -> Iterator[dict[str, Any]]:
             row["duration_s"] = round(float(scored.duration_s[index]), 3)
         if scored.flags is not None:
             row["flags"] = str(scored.flags[index])
+        if scored.familiarity is not None:
+            row["familiarity"] = round(float(scored.familiarity[index]), 3)
         row |= {column: str(values[index]) for column, values in scored.groups.items()}
         yield row | {"timeline": " ".join(f"{value:.3f}" for value in scored.timeline(index))}
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Float16
 from torch import Tensor
 
+from leakdet.detection.band_features import FeatureSums
 from leakdet.detection.decision import DecisionRule
 from leakdet.detection.detector import MelDetector
 from leakdet.errors import InputError
@@ -29,6 +30,7 @@ class SplitScores:
     split: StoreSplit
     window_prob: Float[np.ndarray, " W"]
     is_leak: Bool[np.ndarray, " R"]
+    familiarity: Float[np.ndarray, " R"] | None = None  # None: the model cannot tell
 
 
 def score_split(detector: MelDetector, split: StoreSplit, leak: str | None = None) -> SplitScores:
@@ -39,8 +41,16 @@ def score_split(detector: MelDetector, split: StoreSplit, leak: str | None = Non
     """
     check_same_signal(detector, split)
     leak_id = split.label_names.index(leak_label_of(split, leak))
-    prob = [detector.window_prob(block).numpy() for block in window_blocks(split)]
-    return SplitScores(split, np.concatenate(prob), split.label_id == leak_id)
+    sums = FeatureSums(split.recording_offsets, split.mel.shape[2]) if detector.reference else None
+    prob = []
+    for block in window_blocks(split):
+        prob.append(detector.window_prob(block).numpy())
+        if sums is not None:
+            sums.add(block)
+    familiarity = None
+    if sums is not None and detector.reference is not None:
+        familiarity = detector.reference.familiarity(sums.features())
+    return SplitScores(split, np.concatenate(prob), split.label_id == leak_id, familiarity)
 
 
 def window_blocks(split: StoreSplit) -> Iterator[Float16[Tensor, "W S M T"]]:
@@ -67,7 +77,7 @@ def check_same_signal(detector: MelDetector, split: StoreSplit) -> None:
 def apply_rule(scores: SplitScores, rule: DecisionRule) -> ScoredRecordings:
     """Pool the windows of each recording and decide by one rule."""
     score = rule.score(scores.window_prob, scores.split.recording_offsets)
-    return to_scored_recordings(
+    scored = to_scored_recordings(
         scores.split,
         scores.window_prob,
         scores.is_leak,
@@ -75,6 +85,7 @@ def apply_rule(scores: SplitScores, rule: DecisionRule) -> ScoredRecordings:
         np.full(len(score), rule.threshold),
         rule.probability(score) if rule.calibration else None,
     )
+    return replace(scored, familiarity=scores.familiarity)
 
 
 def to_scored_recordings(

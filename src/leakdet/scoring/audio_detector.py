@@ -170,6 +170,7 @@ def load_detector(
     *,
     threshold: float | None = None,
     policy: str | None = None,
+    unfamiliar: str | None = None,
 ) -> Detector:
     """The detector of a model file, a training checkpoint, or the folder of a training run.
 
@@ -179,7 +180,8 @@ def load_detector(
 
     `threshold` or `policy` (`max_fpr=0.01`, `min_tpr=0.95`, `min_cost=10`, `max_f1`) replaces the
     model's own threshold; a policy is fitted on the validation scores that the model file keeps.
-    `Detector.decided_anew` says in a sentence what that does.
+    `Detector.decided_anew` says in a sentence what that does. `unfamiliar` (off, normal or strict)
+    replaces the model's own setting: how unlike its training recordings an undecided one sounds.
 
     >>> load_detector("model.safetensors", device="cpu").predict("recording.wav").windows[0]
     Window(start_s=0.0, end_s=0.25, leak_prob=...)
@@ -187,13 +189,16 @@ def load_detector(
     Raises:
         InputError: there is no model, it is damaged, its network is not trusted, or the machine
             lacks the device.
-        SettingsError: a threshold or policy is wrong, or the model keeps nothing to fit one on.
+        SettingsError: a threshold, policy or `unfamiliar` is wrong, or the model keeps nothing to
+            fit a policy on.
     """
     if threshold is not None or policy is not None:
         checked_policy(threshold, policy)
     model = model_in(Path(path))
     loaded = load_mel_detector(model, chosen_device(device), trust_network or ())
     rule, decided_anew = redecided(loaded.rule, loaded.validation, threshold, policy)
+    if unfamiliar is not None:
+        rule = replace(rule, unfamiliar=unfamiliar)
     return Detector(replace(loaded, rule=rule), model, decided_anew)
 
 

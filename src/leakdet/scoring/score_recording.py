@@ -12,6 +12,7 @@ from torch import Tensor
 from leakdet.acoustics.array_recording import ArrayRecording
 from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.windows import MelStream, WindowBlock
+from leakdet.detection.band_features import band_features, window_moments
 from leakdet.detection.detector import MelDetector
 from leakdet.errors import InputError
 from leakdet.scoring.verdict import Decision, Reason, Verdict, Window
@@ -37,13 +38,16 @@ def score_recording(source: Source, detector: MelDetector, log_mel: LogMel) -> V
 
 def _scored(source: Source, detector: MelDetector, log_mel: LogMel) -> Verdict:
     stream = MelStream(source, log_mel)
-    scored = [
-        (detector.window_prob(batch.mel).numpy(), batch.window_start_s, batch.live)
-        for batch in _batches(stream)
-    ]
-    prob, start, live = (np.concatenate(parts) for parts in zip(*scored, strict=True))
+    scored = [_scored_windows(batch, detector) for batch in _batches(stream)]
+    prob, start, live, moments = (np.concatenate(parts) for parts in zip(*scored, strict=True))
     facts, rule = stream.facts, detector.rule
+    familiarity = None
+    if detector.reference is not None and live.any():
+        features = band_features(moments.sum(axis=0, keepdims=True) / live.sum())
+        familiarity = detector.reference.familiarity(features)
     reason = _undecided(facts.flags, live)
+    if not reason and familiarity is not None and rule.is_unfamiliar(familiarity)[0]:
+        reason = "unfamiliar"
     end = np.minimum(start + log_mel.signal.window_s, facts.duration_s)
     score = rule.score(prob[live], np.array([0, live.sum()])) if live.any() else None
     decision: Decision = "undecided"
@@ -64,7 +68,17 @@ def _scored(source: Source, detector: MelDetector, log_mel: LogMel) -> Verdict:
         source_rate_hz=facts.source_rate_hz,
         flags=[*facts.flags, *_met(detector, facts.content_sha256)],
         model=detector.file_hash,
+        familiarity=None if familiarity is None else round(float(familiarity[0]), 3),
     )
+
+
+def _scored_windows(batch: "_Batch", detector: MelDetector) -> tuple[np.ndarray, ...]:
+    """Probability, start and liveness of windows, and the summed moments of the live ones."""
+    prob = detector.window_prob(batch.mel).numpy()
+    moments = np.zeros((1, 2, 0))
+    if detector.reference is not None:
+        moments = window_moments(batch.mel)[batch.live].sum(axis=0, keepdims=True)
+    return prob, batch.window_start_s, batch.live, moments
 
 
 def _undecided(flags: Sequence[str], live: Bool[np.ndarray, " W"]) -> Reason:

@@ -16,11 +16,17 @@ def model_text(detector: MelDetector, decided_anew: str = "") -> str:
 def _own_text(detector: MelDetector) -> str:
     own = detector.card.get("verdict")
     named = f"model    {detector.file_hash}"
-    if not own:
-        return f"{named}: the file does not say how good it was in its own evaluation"
-    text = f"{named}: {own['label']} (own evaluation on {own['split']}). {own['sentence']}"
-    caution = "note     confirm its verdicts by other evidence before you dig"
-    return text if own["grade"] == "good" else f"{text}\n{caution}"
+    lines = [f"{named}: the file does not say how good it was in its own evaluation"]
+    if own:
+        lines = [f"{named}: {own['label']} (own evaluation on {own['split']}). {own['sentence']}"]
+        if own["grade"] != "good":
+            lines.append("note     confirm its verdicts by other evidence before you dig")
+    if detector.reference is None:
+        lines.append(
+            "note     the file does not say what its training recordings sound like: sounds unlike "
+            "them (rain, taps, another sensor) are decided as any other"
+        )
+    return "\n".join(lines)
 
 
 class VerdictCounts:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 Decision = Literal["leak", "no_leak", "undecided"]
-Reason = Literal["", "silent", "short", "stuck", "dropouts"]
+Reason = Literal["", "silent", "short", "stuck", "dropouts", "unfamiliar"]
 
 
 class Window(NamedTuple):
@@ -36,6 +36,8 @@ class Verdict:
     error: str = ""
     reason: Reason = ""  # why it is undecided
     model: str = ""  # the first 12 digits of the model file's SHA-256
+    # distance to the training recordings over its threshold; above 1 it sounds unlike them
+    familiarity: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values: the row of `leakdet predict`, and `timeline` with the windows.
@@ -43,7 +45,7 @@ class Verdict:
         >>> Verdict("a.wav", "leak", 0.9, 0.5, [Window(0.0, 1.0, 0.9)], 1, 1.0, 16000).to_dict()
         {'path': 'a.wav', 'decision': 'leak', 'reason': '', 'leak_prob': 0.9, 'threshold': 0.5,
          'windows': 1, 'leak_windows': 1, 'duration_s': 1.0, 'source_rate_hz': 16000, 'flags': '',
-         'model': '', 'error': '', 'timeline': [(0.0, 1.0, 0.9)]}
+         'familiarity': None, 'model': '', 'error': '', 'timeline': [(0.0, 1.0, 0.9)]}
         """
         return {
             "path": self.path,
@@ -56,6 +58,7 @@ class Verdict:
             "duration_s": self.duration_s,
             "source_rate_hz": self.source_rate_hz,
             "flags": ",".join(self.flags),
+            "familiarity": self.familiarity,
             "model": self.model,
             "error": self.error,
             "timeline": [tuple(window) for window in self.windows],

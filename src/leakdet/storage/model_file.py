@@ -24,6 +24,7 @@ from leakdet.detection.detector import MelDetector, sample_shape
 from leakdet.detection.labels import LabelMap
 from leakdet.detection.met_recordings import HASHES, ROLE, MetRecordings
 from leakdet.detection.networks import Network, make_network
+from leakdet.detection.spectral_reference import PREFIX, SpectralReference
 from leakdet.detection.validation_scores import SCORES, TRUTH, ValidationScores
 from leakdet.errors import InputError, SettingsError
 from leakdet.storage.ailh_weights import AILH_SIGNAL, convert, read_state
@@ -32,7 +33,7 @@ from leakdet.storage.model_card import CARD_KEY, FORMAT_VERSION, card_in, check_
 from leakdet.storage.readable import require_readable
 from leakdet.storage.torch_file import read_torch
 
-GROUPS_KEY = "groups_met"  # of the card
+GROUPS_KEY, REFERENCE_KEY = "groups_met", "spectral_reference"  # of the card
 
 
 def make_card(
@@ -75,6 +76,7 @@ def save_model(
     card: Mapping[str, Any],
     met: MetRecordings | None = None,
     validation: ValidationScores | None = None,
+    reference: SpectralReference | None = None,
 ) -> None:
     """Write a model file atomically."""
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
@@ -83,6 +85,9 @@ def save_model(
         card = {**card, GROUPS_KEY: met.groups}
     if validation is not None:
         tensors |= validation.tensors()
+    if reference is not None:
+        tensors |= reference.tensors()
+        card = {**card, REFERENCE_KEY: reference.facts}
     with whole_file(path) as partial:
         # not by `save_file`, which ignores the umask and hides a full disk
         partial.write_bytes(save(tensors, metadata={CARD_KEY: json.dumps(card)}))
@@ -112,6 +117,7 @@ def load_mel_detector(
         config = from_dict(NetworkConfig, {"extra": {}} | card["network"], str(path))
         met = MetRecordings.from_file(weights, card.get(GROUPS_KEY, {}))
         validation = ValidationScores.from_file(weights)
+        reference = SpectralReference.from_file(weights, card.get(REFERENCE_KEY))
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path}: its description is not one of leakdet ({error!r}).") from error
     _check_trusted(path, config.name, trust_network)
@@ -121,7 +127,18 @@ def load_mel_detector(
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()[:12]
     return MelDetector(
-        network, labels, mel_shape, unit, blend, rule, signal, card, digest, met, validation
+        network,
+        labels,
+        mel_shape,
+        unit,
+        blend,
+        rule,
+        signal,
+        card,
+        digest,
+        met,
+        validation,
+        reference,
     )
 
 
@@ -168,7 +185,7 @@ def _network(
     plain = {
         name.replace("_orig_mod.", ""): tensor
         for name, tensor in weights.items()
-        if name not in (HASHES, ROLE, SCORES, TRUTH)
+        if name not in (HASHES, ROLE, SCORES, TRUTH) and not name.startswith(PREFIX)
     }
     try:
         network.load_state_dict(plain, strict=True)

@@ -29,12 +29,13 @@ def test_each_trusted_network_is_named_by_itself(parser: argparse.ArgumentParser
     assert parser.parse_args([]).trust_network == []
 
 
-def test_the_decision_is_the_models_own_unless_a_threshold_or_policy_is_given() -> None:
+def test_the_decision_is_the_models_own_unless_another_is_given() -> None:
     parser = argparse.ArgumentParser()
     add_decision(parser)
-    assert vars(parser.parse_args([])) == {"threshold": None, "policy": None}
+    assert set(vars(parser.parse_args([])).values()) == {None}
     assert parser.parse_args(["--threshold", "0.7"]).threshold == 0.7
     assert parser.parse_args(["--policy", "max_fpr=0.01"]).policy == "max_fpr=0.01"
+    assert parser.parse_args(["--unfamiliar", "off"]).unfamiliar == "off"
 
 
 @pytest.mark.parametrize("given", ["-1", "100000", "two"])

@@ -151,6 +151,16 @@ def test_rule_survives_json_and_decides_as_before():
     assert back == RULE
     assert DecisionRule.from_json(DecisionRule().to_json()) == DecisionRule()
     assert DecisionRule.from_json({**RULE.to_json(), "threshold": 1}).threshold == 1.0
+    older = {key: value for key, value in RULE.to_json().items() if key != "unfamiliar"}
+    assert DecisionRule.from_json(older) == RULE
+
+
+def test_unfamiliar_is_what_lies_beyond_the_limit_of_the_setting():
+    familiarity = np.array([0.5, 0.9, 1.0, 1.1])
+    limits = {"off": [0, 0, 0, 0], "normal": [0, 0, 0, 1], "strict": [0, 1, 1, 1]}
+    for setting, expected in limits.items():
+        rule = DecisionRule(unfamiliar=setting)
+        assert rule.is_unfamiliar(familiarity).tolist() == [bool(one) for one in expected]
 
 
 @pytest.mark.parametrize(
@@ -178,6 +188,8 @@ def test_rule_survives_json_and_decides_as_before():
             "isotonic",
         ),
         ({"note": 1}, InputError, "note must be text or null"),
+        ({"unfamiliar": None}, InputError, "unfamiliar must be text"),
+        ({"unfamiliar": "very"}, SettingsError, "unfamiliar is 'very'"),
     ],
 )
 def test_a_stored_rule_with_a_fault_is_refused_by_name(change, error, words):

@@ -9,9 +9,11 @@ import pytest
 import soundfile
 import torch
 
+from leakdet.detection.spectral_reference import SpectralReference
 from leakdet.errors import InputError, SettingsError
 from leakdet.scoring.audio_detector import Detector, chosen_device, load_detector, model_in
 from leakdet.scoring.verdict import Verdict
+from leakdet.storage.model_file import save_model
 
 
 @pytest.fixture
@@ -73,6 +75,26 @@ def test_an_array_is_scored_as_the_file_of_its_samples(
     )
     if channels == 1:
         assert detector.predict((samples[:, 0], 11025)) == of_array
+
+
+def test_unfamiliar_replaces_the_models_setting(
+    detector: Detector, example_files, tmp_path: Path
+) -> None:
+    mel_detector = detector.mel_detector
+    features = np.random.default_rng(0).normal(0, 1e-3, (20, 24))
+    reference = SpectralReference.of(features, np.arange(20) < 10)
+    path = tmp_path / "model.safetensors"
+    weights = mel_detector.network.state_dict()
+    save_model(path, weights, mel_detector.card, reference=reference)
+    recording = example_files.recording
+    for unfamiliar, reason in ((None, "unfamiliar"), ("strict", "unfamiliar"), ("off", "")):
+        loaded = load_detector(path, unfamiliar=unfamiliar)
+        assert loaded.predict(recording).reason == reason
+    anew = load_detector(path, threshold=0.3, unfamiliar="off")
+    assert (anew.threshold, anew.predict(recording).reason) == (0.3, "")
+    assert load_detector(path, threshold=0.3).mel_detector.rule.unfamiliar == "normal"
+    with pytest.raises(SettingsError, match="allowed are off, normal, strict"):
+        load_detector(path, unfamiliar="very")
 
 
 def test_arrays_and_paths_mix_in_a_list(detector: Detector, example_files) -> None:

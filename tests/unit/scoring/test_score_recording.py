@@ -1,5 +1,6 @@
 """One recording from sound to verdict."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,10 @@ import torch
 from leakdet.acoustics.array_recording import ArrayRecording
 from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.windows import MelStream
+from leakdet.detection.band_features import band_features, window_moments
 from leakdet.detection.detector import MelDetector
 from leakdet.detection.met_recordings import MetRecordings
+from leakdet.detection.spectral_reference import SpectralReference
 from leakdet.errors import InputError
 from leakdet.scoring import score_recording as module
 from leakdet.scoring.score_recording import embed_recording, score_recording
@@ -81,6 +84,44 @@ def test_dead_windows_are_never_pooled(detector: MelDetector, log_mel: LogMel) -
     assert died.decision == alive.decision
     assert died.leak_prob == pytest.approx(alive.leak_prob, abs=1e-6)
     assert len(died.windows) > len(alive.windows)
+
+
+def reference(log_mel: LogMel, level: float) -> SpectralReference:
+    """Of 20 recordings of noise, coloured by `level`."""
+    rng = np.random.default_rng(1)
+    features = []
+    for _ in range(20):
+        sound = rng.normal(0, 0.1, 8000)
+        sound[1:] += level * sound[:-1]
+        mel = torch.cat([b.mel for b in MelStream(ArrayRecording(sound, 4000), log_mel)])
+        features.append(band_features(window_moments(mel).mean(axis=0)))
+    made = SpectralReference.of(np.array(features), np.arange(20) < 10)
+    assert made is not None
+    return made
+
+
+def test_what_sounds_unlike_training_is_undecided(detector: MelDetector, log_mel: LogMel) -> None:
+    noise = ArrayRecording(NOISE, 4000)
+    assert score_recording(noise, detector, log_mel).familiarity is None
+    known = replace(detector, reference=reference(log_mel, 0.0))
+    familiar = score_recording(noise, known, log_mel)
+    assert familiar.familiarity is not None
+    assert 0 < familiar.familiarity <= 1
+    assert (familiar.decision != "undecided", familiar.reason) == (True, "")
+    foreign = replace(detector, reference=reference(log_mel, 0.9))
+    strange = score_recording(noise, foreign, log_mel)
+    assert strange.familiarity is not None
+    assert strange.familiarity > 1
+    assert (strange.decision, strange.reason) == ("undecided", "unfamiliar")
+    assert strange.leak_prob == familiar.leak_prob
+    off = replace(foreign, rule=replace(detector.rule, unfamiliar="off"))
+    assert score_recording(noise, off, log_mel).decision == familiar.decision
+    assert score_recording(noise, off, log_mel).familiarity == strange.familiarity
+    silent = score_recording(ArrayRecording(np.zeros(8000), 4000), foreign, log_mel)
+    assert (silent.reason, silent.familiarity) == ("silent", None)
+    half = ArrayRecording(np.concatenate([NOISE, np.zeros(8000)]), 4000)
+    dropped = score_recording(half, known, log_mel)  # dead windows are no part of the sound
+    assert dropped.familiarity == pytest.approx(familiar.familiarity, abs=0.05)
 
 
 def test_what_the_model_has_met_is_flagged(

@@ -2,6 +2,9 @@
 
 from dataclasses import replace
 
+import numpy as np
+
+from leakdet.detection.spectral_reference import SpectralReference
 from leakdet.scoring.summary import VerdictCounts, model_text
 from leakdet.scoring.verdict import Verdict
 from leakdet.storage.model_file import load_mel_detector
@@ -12,6 +15,11 @@ def test_the_models_own_verdict_is_said_first(example_files) -> None:
     own = {"split": "test", "grade": "good", "label": "Tells leaks apart", "sentence": "It did."}
     good = replace(detector, card={"verdict": own}, file_hash="0123abcd")
     text = "model    0123abcd: Tells leaks apart (own evaluation on test). It did."
+    assert model_text(good).splitlines()[0] == text
+    assert "does not say what its training recordings sound like" in model_text(good)
+    rng = np.random.default_rng(0)
+    reference = SpectralReference.of(rng.normal(0, 1, (20, 4)), np.arange(20) < 10)
+    good = replace(good, reference=reference)
     assert model_text(good) == text
     bad = replace(good, card={"verdict": {**own, "grade": "bad"}})
     assert "before you dig" in model_text(bad)

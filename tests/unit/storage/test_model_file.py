@@ -13,7 +13,9 @@ from leakdet.config import NetworkConfig, SignalConfig
 from leakdet.detection.decision import DecisionRule
 from leakdet.detection.detector import MelDetector
 from leakdet.detection.labels import LabelMap
+from leakdet.detection.met_recordings import MetRecordings
 from leakdet.detection.networks import make_network
+from leakdet.detection.spectral_reference import SpectralReference
 from leakdet.detection.validation_scores import ValidationScores
 from leakdet.errors import InputError, LeakdetError
 from leakdet.storage.model_file import CARD_KEY, load_mel_detector, make_card, save_model
@@ -48,6 +50,28 @@ def test_a_model_comes_back_whole(tmp_path: Path):
     assert (found.signal, found.rule.threshold, found.rule.fitted_on) == (SIGNAL, 0.37, "val")
     assert (found.labels.names, found.labels.leak_index) == (("NO_LEAK", "LEAK"), 1)
     assert [left.name for left in tmp_path.iterdir()] == ["m.safetensors"]
+    assert (found.met, found.reference) == (None, None)  # as older files
+
+
+def test_what_a_model_has_met_and_what_that_sounded_like_come_back(tmp_path: Path):
+    path = tmp_path / "m.safetensors"
+    network = saved(path)
+    card = load_mel_detector(path).card
+    features = np.random.default_rng(0).normal(0, 1, (20, 2 * SIGNAL.n_mels))
+    reference = SpectralReference.of(features, np.arange(20) < 10)
+    assert reference is not None
+    met = MetRecordings.of({"train": ["00" * 32]}, {"train": {"pipe": np.array(["a"])}})
+    save_model(path, network.state_dict(), card, met, reference=reference)
+    found = load_mel_detector(path)
+    assert found.reference is not None
+    assert found.reference.facts == reference.facts
+    np.testing.assert_allclose(found.reference.kept, features, rtol=1e-6)
+    assert found.met is not None
+    assert found.met.groups == met.groups
+    broken = {**card, "spectral_reference": {}}
+    save_model(path, network.state_dict(), broken)
+    with pytest.raises(InputError, match="spectral reference"):
+        load_mel_detector(path)
 
 
 def test_scores_do_not_depend_on_the_company_of_a_window(tmp_path: Path):

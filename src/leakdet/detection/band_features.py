@@ -1,0 +1,46 @@
+"""What a recording sounds like, whatever its level: mean and spread over time of its mel bands."""
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+
+def window_moments(mel: Float[Tensor, "W S M T"]) -> Float[np.ndarray, "W 2 M"]:
+    """Mean and mean square of each band in dB over the time of each window, float64."""
+    level = mel.float()
+    variance, mean = torch.var_mean(level, dim=(1, 3), correction=0)
+    mean, variance = mean.cpu().double(), variance.cpu().double()
+    return torch.stack([mean, variance + mean**2], dim=1).numpy()
+
+
+def band_features(moments: Float[np.ndarray, "*R 2 M"]) -> Float[np.ndarray, "*R F"]:
+    """Features of recordings from the moments of their windows, averaged over the windows.
+
+    F = 2 M: the level-free mean of each band (minus the mean of all), then its standard deviation
+    over time, all in dB.
+    """
+    mean, square = moments[..., 0, :], moments[..., 1, :]
+    spread = np.sqrt(np.maximum(0.0, square - mean**2))
+    return np.concatenate([mean - mean.mean(-1, keepdims=True), spread], axis=-1)
+
+
+class FeatureSums:
+    """Features of recordings whose windows come block after block, in bounded memory."""
+
+    def __init__(self, recording_offsets: Int[np.ndarray, " offsets"], bands: int) -> None:
+        self._offsets = recording_offsets
+        self._total = np.zeros((len(recording_offsets) - 1, 2, bands))
+        self._position = 0
+
+    def add(self, mel: Float[Tensor, "W S M T"]) -> None:
+        """Take the next windows, which may end one recording and begin others."""
+        numbers = self._position + np.arange(len(mel))
+        recording = np.searchsorted(self._offsets, numbers, side="right") - 1
+        first = np.flatnonzero(np.diff(recording, prepend=-1))
+        self._total[recording[first]] += np.add.reduceat(window_moments(mel), first)
+        self._position += len(mel)
+
+    def features(self) -> Float[np.ndarray, "R F"]:
+        """Features of all recordings, whose windows have all come."""
+        return band_features(self._total / np.diff(self._offsets)[:, None, None])

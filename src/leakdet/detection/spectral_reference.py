@@ -1,0 +1,173 @@
+"""The sound of the recordings that trained a model, and how familiar another one is beside it.
+
+Two distances between features (`band_features`): to the nearest training recording, and to the
+nearer class mean after whitening by the pooled covariance (Mahalanobis). Each is divided by its
+limit, which was found inside training by leaving out whole groups, so that new places stay below
+it; `familiarity` is the geometric mean of both ratios. Above 1 a recording is unfamiliar.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int, Shaped
+from scipy.spatial.distance import cdist
+from torch import Tensor
+
+MAX_KEPT = 4096  # recordings in a model file
+FEWEST = 10  # recordings: fewer do not tell what is familiar
+MAX_FOLDS = 64  # of more groups, several are left out at a time
+PERCENTILE, MARGIN = 95.0, 1.25  # a limit is MARGIN times that percentile of what is left out
+# Familiarity above which a recording is unfamiliar; strict takes the percentile itself.
+LIMITS = {"off": np.inf, "normal": 1.0, "strict": 1 / MARGIN}
+PREFIX = "reference."  # of the tensors in a model file
+MIN_LIMIT = 1e-3  # where all training recordings are alike
+
+
+@dataclass(frozen=True)
+class SpectralReference:
+    """Training recordings as a model file keeps them.
+
+    `kept` are features of up to 4096 recordings that cover the rest; `means` [C, F] and `whitening`
+    belong to the Mahalanobis distance. `facts` says what a reader may know: `recordings` that were
+    looked at, the columns `left_out` for the limits ("recording" without any) and the number of
+    `groups`, and both limits, `nearest_db` and `mahalanobis`.
+    """
+
+    kept: Float[np.ndarray, "K F"]
+    means: Float[np.ndarray, "C F"]
+    whitening: Float[np.ndarray, "F F"]
+    facts: dict[str, Any]
+
+    @classmethod
+    def of(
+        cls,
+        features: Float[np.ndarray, "R F"],
+        is_leak: Bool[np.ndarray, " R"],
+        group: Shaped[np.ndarray, " R"] | None = None,
+        column: str = "recording",
+    ) -> "SpectralReference | None":
+        """The reference of training recordings; None where they are fewer than ten.
+
+        `group` is the value of `column` that no other split shares; where it is None or has one
+        value, single recordings are left out.
+        """
+        recordings = len(features)
+        if recordings < FEWEST:
+            return None
+        if group is None or len(np.unique(group)) < 2:
+            group, column = np.arange(recordings), "recording"
+        groups, number = np.unique(group, return_inverse=True)
+        kept = covering(features, MAX_KEPT)
+        left_out = np.array(_left_out_distances(features, is_leak, number % MAX_FOLDS, kept))
+        limits = MARGIN * np.percentile(left_out, PERCENTILE, axis=1)
+        nearest, mahalanobis = np.maximum(MIN_LIMIT, limits).tolist()
+        facts = {
+            "recordings": recordings,
+            "left_out": column,
+            "groups": len(groups),
+            "nearest_db": nearest,
+            "mahalanobis": mahalanobis,
+        }
+        return cls(features[kept], *_classes(features, is_leak), facts)
+
+    def familiarity(self, features: Float[np.ndarray, "R F"]) -> Float[np.ndarray, " R"]:
+        """Distance over limit; 0 is a training recording, above 1 is unfamiliar."""
+        nearest = _nearest_db(features, self.kept) / self.facts["nearest_db"]
+        spread = _mahalanobis(features, self.means, self.whitening) / self.facts["mahalanobis"]
+        return np.sqrt(nearest * spread)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What the model file keeps beside `facts`, float32."""
+        arrays = {"kept": self.kept, "means": self.means, "whitening": self.whitening}
+        return {f"{PREFIX}{name}": torch.tensor(value).float() for name, value in arrays.items()}
+
+    @classmethod
+    def from_file(
+        cls, tensors: Mapping[str, Tensor], facts: Mapping[str, Any] | None
+    ) -> "SpectralReference | None":
+        """Back from a model file; None where it has none.
+
+        Raises:
+            ValueError: arrays or facts are missing or do not fit together.
+        """
+        if facts is None:
+            return None
+        try:
+            names = (f"{PREFIX}{name}" for name in ("kept", "means", "whitening"))
+            kept, means, whitening = (tensors[name].double().numpy() for name in names)
+            ok = min(facts["nearest_db"], facts["mahalanobis"]) > 0
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"the spectral reference lacks {error}") from error
+        size = whitening.shape[-1]
+        ok = ok and whitening.shape == (size, size)
+        ok = ok and all(a.ndim == 2 and a.shape[1] == size and len(a) for a in (kept, means))
+        if not ok:
+            raise ValueError("the parts of the spectral reference do not fit together")
+        return cls(kept, means, whitening, dict(facts))
+
+
+def covering(features: Float[np.ndarray, "R F"], most: int) -> Int[np.ndarray, " K"]:
+    """Rows of `most` recordings that cover the rest: each next one lies farthest from the chosen.
+
+    The distance of any recording to the nearest chosen one is at most twice what the best choice
+    would give (Gonzalez 1985). The first is the one nearest to the mean.
+    """
+    if len(features) <= most:
+        return np.arange(len(features))
+    centred = (features - features.mean(0)).astype(np.float32)
+    square = (centred**2).sum(1)
+    chosen = [int(square.argmin())]
+    remaining = np.full(len(centred), np.inf, np.float32)
+    while len(chosen) < most:
+        last = chosen[-1]
+        remaining = np.minimum(remaining, square + square[last] - 2.0 * centred @ centred[last])
+        remaining[last] = -np.inf
+        chosen.append(int(remaining.argmax()))
+    return np.sort(np.array(chosen))
+
+
+def _left_out_distances(
+    features: np.ndarray, is_leak: np.ndarray, fold: np.ndarray, kept: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Both distances of each recording to the recordings of other folds."""
+    nearest, mahalanobis = np.zeros(len(fold)), np.zeros(len(fold))
+    for number in np.unique(fold):
+        out = fold == number
+        rest = kept[fold[kept] != number]
+        nearest[out] = _nearest_db(features[out], features[rest])
+        mahalanobis[out] = _mahalanobis(features[out], *_classes(features[~out], is_leak[~out]))
+    return nearest, mahalanobis
+
+
+def _nearest_db(features: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Root of the mean square difference to the nearest of `others`, in dB."""
+    return np.asarray(cdist(features, others).min(1) / np.sqrt(features.shape[1]))
+
+
+def _mahalanobis(features: np.ndarray, means: np.ndarray, whitening: np.ndarray) -> np.ndarray:
+    return np.asarray(cdist(features @ whitening, means @ whitening).min(1))
+
+
+def _classes(features: np.ndarray, is_leak: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Means of the classes that are there, and the whitening of their pooled covariance."""
+    classes, number = np.unique(is_leak, return_inverse=True)
+    means = np.stack([features[number == index].mean(0) for index in range(len(classes))])
+    covariance = shrunk_covariance(features - means[number])
+    return means, np.linalg.cholesky(np.linalg.inv(covariance))
+
+
+def shrunk_covariance(residuals: Float[np.ndarray, "N F"]) -> Float[np.ndarray, "F F"]:
+    """Covariance of residuals of mean 0, shrunk to a multiple of the identity.
+
+    By the oracle approximating shrinkage of Chen et al. (2010): features outnumber recordings.
+    """
+    count, size = residuals.shape
+    sample = residuals.T @ residuals / count
+    mean_variance = max(np.trace(sample) / size, 1e-6)
+    mean_square = (sample**2).mean()
+    bottom = (count + 1) * (mean_square - mean_variance**2 / size)
+    share = 1.0 if bottom <= 0 else min(1.0, (mean_square + mean_variance**2) / bottom)
+    return np.asarray((1 - share) * sample + share * mean_variance * np.eye(size))

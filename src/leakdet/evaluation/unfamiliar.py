@@ -1,0 +1,47 @@
+"""Recordings that predict would leave undecided because they sound unlike those of training."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from leakdet.detection.decision import DecisionRule
+from leakdet.evaluation.scored_recordings import ScoredRecordings
+
+
+def unfamiliar_account(scored: ScoredRecordings, rule: DecisionRule) -> dict[str, Any] | None:
+    """The entry `unfamiliar` of metrics.json; None where the model cannot tell.
+
+    `recordings` of the split, how many are `undecided` under `rule.unfamiliar` and their `ids`, how
+    many of the others are decided wrongly, and the median and maximum of `familiarity`.
+    """
+    familiarity = scored.familiarity
+    if familiarity is None:
+        return None
+    undecided = rule.is_unfamiliar(familiarity)
+    return {
+        "setting": rule.unfamiliar,
+        "recordings": len(scored),
+        "undecided": int(undecided.sum()),
+        "decided_wrongly": int((scored.wrong & ~undecided).sum()),
+        "median_familiarity": float(np.median(familiarity)),
+        "max_familiarity": float(familiarity.max()),
+        "ids": scored.recording_id[undecided].tolist(),
+    }
+
+
+def unfamiliar_sentence(account: Mapping[str, Any] | None) -> str:
+    """What predict would do with these recordings; "" where all are familiar or none can be told.
+
+    >>> unfamiliar_sentence({"recordings": 22, "undecided": 3, "decided_wrongly": 2})
+    '3 of 22 recordings sound unlike those of training: predict leaves them undecided. The numbers
+    above count them. Of the other 19 it decides 2 wrongly.'
+    """
+    if account is None or not account["undecided"]:
+        return ""
+    others = account["recordings"] - account["undecided"]
+    return (
+        f"{account['undecided']} of {account['recordings']} recordings sound unlike those of "
+        "training: predict leaves them undecided. The numbers above count them. "
+        f"Of the other {others} it decides {account['decided_wrongly']} wrongly."
+    )
