@@ -77,7 +77,7 @@ class SpectralReference:
         """Distance over limit; 0 is a training recording, above 1 is unfamiliar."""
         nearest = _nearest_db(features, self.kept) / self.facts["nearest_db"]
         spread = _mahalanobis(features, self.means, self.whitening) / self.facts["mahalanobis"]
-        return np.sqrt(nearest * spread)
+        return np.asarray(np.sqrt(nearest * spread))
 
     def tensors(self) -> dict[str, Tensor]:
         """What the model file keeps beside `facts`, float32."""
