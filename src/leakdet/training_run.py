@@ -219,22 +219,22 @@ def _met(data: "LeakDataModule") -> "MetRecordings | None":
 
 
 def _figures(trainer: Any, metrics: dict[str, Any], folder: Path) -> None:
-    """The run as figures: PNG in its folder, and in TensorBoard where that is on."""
+    """Draw the run into its folder beside the figures of its results, all for TensorBoard too."""
     from lightning.pytorch.loggers import TensorBoardLogger
 
+    from leakdet.reporting.figure_style import read_pngs
     from leakdet.reporting.training_figures import read_history, write_training_figures
     from leakdet.training import log_names
 
     history = read_history(folder / log_names.HISTORY)
-    pixels = write_training_figures(history, metrics, folder / "figures")
+    write_training_figures(history, metrics["best_epoch"], folder / "figures")
     for logger in trainer.loggers:
         if isinstance(logger, TensorBoardLogger):
-            for name, image in pixels.items():
+            for name, pixels in read_pngs(folder / "figures").items():
                 logger.experiment.add_image(
-                    f"{log_names.FIGURES}{name}", image, trainer.global_step, dataformats="HWC"
+                    f"{log_names.FIGURES}{name}", pixels, trainer.global_step, dataformats="HWC"
                 )
             logger.finalize("success")
-    LOG.info(f"figures  {folder / 'figures'}")
 
 
 def _training_facts(data: "LeakDataModule") -> dict[str, Any]:

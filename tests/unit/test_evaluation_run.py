@@ -69,7 +69,7 @@ def test_one_model_is_written_into_the_folder_itself(
 ) -> None:
     write_evaluations([evaluated(detector, example_files.store, "val")], tmp_path)
     names = {path.name for path in tmp_path.iterdir()}
-    assert names == {"metrics.json", "recordings.csv", "report.html"}
+    assert names == {"metrics.json", "recordings.csv", "report.html", "figures"}
 
 
 def test_groups_to_resample_by_are_the_stores(example_files, detector: Detector) -> None:

@@ -33,6 +33,7 @@ PROBE = """
   seen.first = visible().map((body) => body.dataset.outcome);
   set("split", "*");
   seen.all = visible().length;
+  seen.margins = visible().map((body) => Number(body.dataset.margin));
   document.querySelector("th[data-sort=score] button").click();
   seen.rising = visible().map((body) => Number(body.dataset.score));
   document.querySelector("th[data-sort=score] button").click();
@@ -40,6 +41,8 @@ PROBE = """
   seen.aria = document.querySelector("th[data-sort=score]").getAttribute("aria-sort");
   set("outcome", "found");
   seen.found = visible().map((body) => body.dataset.outcome);
+  set("outcome", "doubtful");
+  seen.doubtful = visible().map((body) => Math.abs(Number(body.dataset.margin)));
   set("outcome", "");
   set("find", "SITE-0 .wav");
   seen.sites = visible().map((body) => body.dataset.find);
@@ -54,6 +57,22 @@ PROBE = """
     player.pause();
     seen.audio.push(player.duration);
   }
+  // Of two files with a recording's name, the one in the same folder is heard.
+  const other = [...bodies].find((body) => !body.dataset.audio);
+  const parts = other.dataset.recording.split("/");
+  const chosen = new DataTransfer();
+  for (const folder of ["elsewhere", parts.at(-2)]) {
+    const file = new File([folder], parts.at(-1), { type: "audio/wav" });
+    Object.defineProperty(file, "webkitRelativePath", { value: `calls/${folder}/${parts.at(-1)}` });
+    chosen.items.add(file);
+  }
+  form.elements.folder.files = chosen.files;
+  form.elements.folder.dispatchEvent(new Event("change", { bubbles: true }));
+  const buttons = [...document.querySelectorAll(".listen button")];
+  seen.offered = buttons.map((button) => button.closest("tbody").dataset.recording);
+  seen.wanted = other.dataset.recording;
+  buttons[0].click();
+  seen.heard = await (await fetch(other.querySelector(".listen audio").src)).text();
   seen.wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
   return seen;
 })().catch((error) => ({ errors: [String(error)] }))
@@ -97,7 +116,7 @@ def probed(page: Path, address: str) -> str:
     )
     for old, new in (
         ("<script>\n// Sorting", errors + "\n<script>\n// Sorting"),
-        ("default-src 'none'", f"default-src 'none'; connect-src {address}"),
+        ("default-src 'none'", f"default-src 'none'; connect-src {address} blob:"),
         ("</body>", PROBE.replace("ADDRESS", address) + "</body>"),
     ):
         assert html.count(old) == 1
@@ -143,11 +162,16 @@ def test_the_report_opens_sorts_filters_and_plays(trained, tmp_path: Path, width
     assert seen["falling"] == seen["rising"][::-1]
     assert seen["aria"] == "descending"
     assert set(seen["found"]) == {"found"}
+    assert all(margin < 0.1 for margin in seen["doubtful"])
+    near = [margin for margin in seen["margins"] if margin < 0.1]
+    assert len(seen["doubtful"]) == len(near) < 24
     assert seen["sites"]
     assert all("site-0" in text for text in seen["sites"])
     assert seen["shown"].startswith(f"{len(seen['sites'])} of 24")
     assert seen["pictures"] == len(seen["audio"]) == 12
     assert all(1.0 < seconds < 3.0 for seconds in seen["audio"])
+    assert seen["offered"] == [seen["wanted"]]
+    assert seen["heard"] == seen["wanted"].split("/")[-2]
     assert seen["wide"] <= 0  # no sideways scrolling
 
 

@@ -16,7 +16,8 @@ from leakdet.storage.model_file import load_mel_detector
 from leakdet.training import log_names
 from leakdet.training_run import train_in
 
-FIGURES = ("learning_curve", "confusion", "leak_prob", "leak_prob_checks", "gradient_norms")
+FIGURES = ("roc", "precision_recall", "reliability", "confusion", "leak_prob")
+FIGURES += ("learning_curve", "leak_prob_checks", "gradient_norms")
 
 
 def test_tensorboard_and_the_folder_show_the_run(

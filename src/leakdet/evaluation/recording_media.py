@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float, Shaped
 
 from leakdet.acoustics.clip import Clip, make_clip, read_sound
+from leakdet.acoustics.mel import band_centres_hz
 from leakdet.acoustics.windows import window_starts
 from leakdet.config import SignalConfig
 from leakdet.errors import InputError
@@ -62,13 +63,12 @@ class StoreMedia:
         windows = split.read(first, stop).astype(np.float32)  # [W, S, M, T]
         columns = windows.transpose(0, 1, 3, 2).reshape(len(windows), -1, windows.shape[2])
         if signal is None or self._starts_s is None:
-            return MelColumns(columns.reshape(-1, columns.shape[2]).T, None, None, None)
+            return MelColumns(columns.reshape(-1, columns.shape[2]).T, None, None)
         starts_s = self._starts_s[first:stop]
         return MelColumns(
             _without_overlaps(columns, starts_s, signal.window_s),
             float(starts_s[-1]) + signal.window_s,
-            signal.fmin_hz,
-            signal.top_hz,
+            band_centres_hz(signal),
         )
 
     def clip(self, row: int, start_s: float, max_s: float) -> Clip | None:

@@ -17,12 +17,14 @@ TIMELINE_POINTS = 100
 
 @dataclass(frozen=True)
 class MelColumns:
-    """Log-mel of a recording in time order, in dB, with its seconds and frequencies if known."""
+    """Log-mel of a recording in time order, in dB, with its seconds and frequencies if known.
+
+    Band m peaks at `band_hz[m]`.
+    """
 
     level_db: Float[np.ndarray, "M columns"]
     duration_s: float | None
-    low_hz: float | None
-    high_hz: float | None
+    band_hz: Float[np.ndarray, " M"] | None
 
 
 @runtime_checkable

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from leakdet.evaluation.metrics import precision_at
-from leakdet.reporting.wording import number, number_range, percent, percent_range
+from leakdet.reporting.wording import NBSP, number, number_range, percent, percent_range
 
 MEANINGS = {
     "f1": "F1 of leak: harmonic mean of recall and precision",
@@ -62,6 +62,16 @@ def cards(table: Mapping[str, Any]) -> list[dict[str, str]]:
         card("f1", "F1 of leak", "1 is perfect", as_share=False),
         card("auroc", "AUROC", "1 is perfect, 0.5 is guessing", as_share=False),
     ]
+
+
+def interval_sentence(table: Mapping[str, Any]) -> str:
+    """What the intervals resample, and where they are not the bootstrap's."""
+    unit = table["intervals"]["unit"]
+    what = "recordings" if unit == "recording" else f"whole groups ({unit})"
+    parts = (table["intervals"]["note"] or "").split("; ")
+    # what a reader must know stands among the limits
+    notes = [part for part in parts if part and not part.startswith(("the intervals", "no int"))]
+    return f"95{NBSP}% intervals resample {what}." + "".join(f" Of {note}." for note in notes)
 
 
 def digs(table: Mapping[str, Any]) -> list[dict[str, str]]:

@@ -7,12 +7,20 @@ import numpy as np
 from jaxtyping import Int
 
 from leakdet.evaluation.scored_recordings import MelColumns, ScoredRecordings
-from leakdet.reporting.small_pictures import data_uri, mel_png, timeline_paths
+from leakdet.reporting.small_pictures import (
+    Tick,
+    data_uri,
+    frequency_ticks,
+    mel_png,
+    time_ticks,
+    timeline_paths,
+)
 
 MAX_ROWS = 1000
 MAX_ROWS_WITH_MEDIA = 24
 MAX_AUDIO_BYTES = 6_000_000
 CLIP_S = 10.0
+DOUBT = 0.1  # distance of a score from its threshold below which a verdict is doubtful
 
 OUTCOMES = {
     "missed": "Missed leak",
@@ -24,9 +32,16 @@ OUTCOMES = {
 
 @dataclass
 class RowMedia:
-    """A mel picture and a sound as data URIs, if any, and what they show in words."""
+    """A mel picture and a sound as data URIs, if any, what they show and why they are here.
 
+    `timeline` is false where the picture shows only the beginning of the recording.
+    """
+
+    why: str
     mel: str | None = None
+    timeline: bool = True
+    hz_ticks: Sequence[Tick] = ()
+    s_ticks: Sequence[Tick] = ()
     mel_note: str = ""
     audio: str | None = None
     audio_note: str = ""
@@ -53,6 +68,14 @@ class Row:
     media: RowMedia | None
 
     @property
+    def margin(self) -> float:
+        return abs(self.score - self.threshold)
+
+    @property
+    def doubtful(self) -> bool:
+        return self.margin < DOUBT
+
+    @property
     def outcome_name(self) -> str:
         return OUTCOMES[self.outcome]
 
@@ -70,14 +93,21 @@ def severity_order(scored: ScoredRecordings) -> Int[np.ndarray, " R"]:
 
 def rows_with_media(
     scored: ScoredRecordings, order: Int[np.ndarray, " R"], most: int = MAX_ROWS_WITH_MEDIA
-) -> list[int]:
-    """Rows to show with media: at most two thirds errors, the clearest and least clear others."""
-    errors: list[int] = order[scored.wrong[order]].tolist()
-    right = order[~scored.wrong[order]][::-1]
-    clearest = [right[scored.is_leak[right] == leak][:2] for leak in (True, False)]
-    chosen: list[int] = errors[: 2 * most // 3] + np.concatenate(clearest).tolist()
-    rest = [row for row in order[: 2 * most].tolist() if row not in chosen]
-    return (chosen + rest)[:most]
+) -> dict[int, str]:
+    """The most telling rows, and why each is here.
+
+    Up to two thirds are errors, the clearest ones; then come the two clearest correct verdicts of
+    each kind, then those closest to the threshold, or further errors.
+    """
+    errors, right = order[scored.wrong[order]], order[~scored.wrong[order]]
+    chosen = dict.fromkeys(errors[: 2 * most // 3].tolist(), "among the clearest errors")
+    for leak, kind in ((True, "leaks found"), (False, "true negatives")):
+        clearest = right[scored.is_leak[right] == leak][::-1][:2]
+        chosen |= dict.fromkeys(clearest.tolist(), f"among the clearest {kind}")
+    for row in order[: 2 * most].tolist():
+        why = "an error" if scored.wrong[row] else "among the closest to the threshold"
+        chosen.setdefault(row, why)
+    return dict(list(chosen.items())[:most])
 
 
 def report_rows(recordings: Mapping[str, ScoredRecordings]) -> list[Row]:
@@ -130,17 +160,17 @@ def _row(scored: ScoredRecordings, row: int, rank: int, media: RowMedia | None) 
     )
 
 
-def _media(scored: ScoredRecordings, rows: Sequence[int]) -> Iterator[tuple[int, RowMedia]]:
+def _media(scored: ScoredRecordings, rows: Mapping[int, str]) -> Iterator[tuple[int, RowMedia]]:
     """Pictures and, up to 6 MB, sounds of those rows that have any."""
     if scored.media is None:
         return
     bytes_left = MAX_AUDIO_BYTES
-    for row in rows:
-        media = RowMedia()
+    for row, why in rows.items():
+        media = RowMedia(why)
         mel = scored.media.mel(row)
         if mel is not None:
-            media.mel = data_uri(mel_png(mel.level_db), "image/png")
-            media.mel_note = _mel_note(mel)
+            durations_s = scored.duration_s
+            _draw(media, mel, None if durations_s is None else float(durations_s[row]))
         start_s = _clip_start_s(scored, row)
         clip = scored.media.clip(row, start_s, CLIP_S) if bytes_left > 0 else None
         if clip is not None:
@@ -154,13 +184,17 @@ def _media(scored: ScoredRecordings, rows: Sequence[int]) -> Iterator[tuple[int,
             yield row, media
 
 
-def _mel_note(mel: MelColumns) -> str:
-    if mel.duration_s is None or mel.low_hz is None or mel.high_hz is None:
-        return "window after window; low bands at the bottom, bright is loud"
-    return (
-        f"0 to {mel.duration_s:.1f} s, {mel.low_hz:.0f} Hz (bottom) to {mel.high_hz:.0f} Hz (top), "
-        "bright is loud"
-    )
+def _draw(media: RowMedia, mel: MelColumns, duration_s: float | None) -> None:
+    """Add the picture with its axes, as far as its seconds and frequencies are known."""
+    media.mel = data_uri(mel_png(mel.level_db), "image/png")
+    media.mel_note = "bright is loud"
+    if mel.duration_s is None or mel.band_hz is None:
+        media.mel_note = f"window after window; low bands at the bottom, {media.mel_note}"
+        return
+    media.hz_ticks, media.s_ticks = frequency_ticks(mel.band_hz), time_ticks(mel.duration_s)
+    if duration_s is not None and mel.duration_s < duration_s / 2:
+        media.timeline = False
+        media.mel_note += f"; the first {mel.duration_s:.0f} of {duration_s:.0f} s"
 
 
 def _clip_start_s(scored: ScoredRecordings, row: int) -> float:

@@ -9,12 +9,14 @@ from leakdet._messages import LOG
 from leakdet.evaluation.groups import worst_sentence
 from leakdet.evaluation.metrics_json import write_metrics
 from leakdet.evaluation.scored_recordings import write_recordings
-from leakdet.reporting import figures
 from leakdet.reporting.conclusion import cautions, expectation, verdict
-from leakdet.reporting.number_tables import all_numbers, audit_rows, cards, digs
-from leakdet.reporting.recording_rows import OUTCOMES, report_rows
+from leakdet.reporting.figure_style import write_pngs
+from leakdet.reporting.kept_apart import KEPT_APART, kept_apart
+from leakdet.reporting.number_tables import all_numbers, audit_rows, cards, digs, interval_sentence
+from leakdet.reporting.page_figures import page_figures
+from leakdet.reporting.recording_rows import DOUBT, OUTCOMES, report_rows
 from leakdet.reporting.report_input import ReportInput
-from leakdet.reporting.training_figures import read_history
+from leakdet.reporting.result_figures import result_figures
 from leakdet.reporting.wording import (
     counted,
     flattened,
@@ -22,12 +24,12 @@ from leakdet.reporting.wording import (
     number_range,
     percent,
     percent_range,
+    split_words,
 )
 from leakdet.storage.atomic import whole_file
-from leakdet.storage.store import SPLITS
 
 # Entries of metrics.json with a section of their own.
-_NOT_PROVENANCE = ("splits", "decision_rule", "settings", "audit", "comparison", "met_in_training")
+_NOT_PROVENANCE = ("splits", "decision_rule", "settings", "audit", "comparison", *KEPT_APART)
 
 
 def write_report(path: Path, material: ReportInput) -> Path:
@@ -45,14 +47,21 @@ def write_report(path: Path, material: ReportInput) -> Path:
 
 
 def write_results(folder: Path, material: ReportInput) -> None:
-    """Write recordings.csv, metrics.json and report.html of a run, and log where they are."""
+    """Write recordings.csv, metrics.json, figures and report.html, and log where they are."""
     folder.mkdir(parents=True, exist_ok=True)
     write_recordings(folder / "recordings.csv", material.recordings)
     write_metrics(folder / "metrics.json", material.metrics)
     report = write_report(folder / "report.html", material)
+    figures = result_figures(
+        material.tables,
+        material.recordings[material.judged].one_threshold,
+        f"{material.tables['recording']['n']} {split_words(material.judged)}",
+    )
+    write_pngs(figures, folder / "figures")
     judged = verdict(material.tables["recording"], material.metrics)
     LOG.info(f"metrics  {folder / 'metrics.json'}")
     LOG.info(f"report   {report}")
+    LOG.info(f"figures  {folder / 'figures'}")
     LOG.info(f"verdict  {judged.label}. {judged.sentence}")
 
 
@@ -81,17 +90,17 @@ def _context(material: ReportInput) -> dict[str, Any]:
     hidden = {*metrics["splits"], *_NOT_PROVENANCE}
     return {
         "title": material.title,
-        "judged_on": f"the {split} recordings"
-        if split in SPLITS
-        else "recordings that were held out of training",
+        "judged_on": split_words(split),
         "splits": list(material.recordings)[::-1],
         "verdict": verdict(table, metrics),
         "expectation": None if metrics.get("synthetic") else expectation(table),
         "cautions": cautions(split, table, metrics),
         "table": table,
         "cards": cards(table),
+        "interval_sentence": interval_sentence(table),
+        "apart": kept_apart(metrics),
         "digs": digs(table),
-        "figures": _figures(material),
+        "figures": page_figures(material),
         "groups": groups["columns"],
         "groups_left_out": groups["left_out"],
         "group_sentence": worst_sentence(groups),
@@ -101,65 +110,11 @@ def _context(material: ReportInput) -> dict[str, Any]:
         "rows": rows,
         "rows_left_out": total - len(rows),
         "outcomes": OUTCOMES,
+        "doubt": f"{DOUBT:g}",
         "with_media": sum(row.media is not None for row in rows),
+        "with_sound": any(row.media is not None and row.media.audio for row in rows),
         "numbers": all_numbers(metrics, list(material.recordings)),
         "rule": flattened(metrics["decision_rule"] or {}),
         "settings": flattened(metrics.get("settings") or {}),
         "provenance": flattened({key: v for key, v in metrics.items() if key not in hidden}),
     }
-
-
-def _figures(material: ReportInput) -> list[tuple[str, str, str]]:
-    """(heading, how to read it, svg) of the figures that these recordings allow."""
-    curves, table = material.tables["curves"], material.tables["recording"]
-    threshold = material.recordings[material.judged].one_threshold
-    one = threshold is not None
-    drawn = []
-    if curves["roc"] is not None:
-        drawn.append(
-            (
-                "Leaks found against false alarms (ROC)",
-                "Each point is a threshold. The further to the upper left, the better.",
-                figures.roc_figure(curves["roc"], table, one),
-            )
-        )
-        drawn.append(
-            (
-                "Precision against leaks found",
-                "The share of digs that find a leak, as more leaks are found. The further to the "
-                "upper right, the better.",
-                figures.precision_recall_figure(curves["precision_recall"], table, one),
-            )
-        )
-    threshold_note = (
-        "A recording at or right of the threshold is called a leak."
-        if one
-        else "Each fold has its own threshold."
-    )
-    drawn.append(
-        (
-            "Scores",
-            f"{threshold_note} The less the two overlap, the better.",
-            figures.histogram_figure(curves["histogram"], threshold),
-        )
-    )
-    if curves["reliability"]:
-        drawn.append(
-            (
-                "Calibration",
-                "Of recordings with a predicted leak probability of 80\u00a0%, 80\u00a0% should "
-                "have a leak. Bars are 95\u00a0% intervals.",
-                figures.reliability_figure(curves["reliability"]),
-            )
-        )
-    if material.history is not None and material.history.is_file():
-        drawn.append(
-            (
-                "Learning curves",
-                "Validation loss that rises while training loss falls means overfitting.",
-                figures.learning_figure(
-                    read_history(material.history), material.metrics.get("best_epoch")
-                ),
-            )
-        )
-    return drawn

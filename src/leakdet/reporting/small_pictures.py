@@ -3,6 +3,7 @@
 import base64
 import struct
 import zlib
+from dataclasses import dataclass
 
 import matplotlib as mpl
 import numpy as np
@@ -10,6 +11,8 @@ from jaxtyping import Float, UInt8
 
 LEVELS = 48
 MAX_COLUMNS = 400
+LEAST_APART = 11.0  # percent of the picture's height, between texts that do not touch
+MAX_TIME_TICKS = 7
 
 
 def data_uri(content: bytes, media_type: str) -> str:
@@ -56,3 +59,51 @@ def timeline_paths(prob: Float[np.ndarray, " W"], threshold: float) -> tuple[str
         bar = f"M{index}.5 100v-{max(3, round(100 * float(value)))}"
         (above if value >= threshold else below).append(bar)
     return "".join(below), "".join(above)
+
+
+@dataclass(frozen=True)
+class Tick:
+    """A text beside an axis, at so many percent of its length."""
+
+    percent: float
+    text: str
+
+
+def frequency_ticks(band_hz: Float[np.ndarray, " M"]) -> list[Tick]:
+    """Round frequencies from bottom to top of a mel picture whose rows peak at `band_hz`.
+
+    >>> [tick.text for tick in frequency_ticks(np.geomspace(300.0, 8000.0, 64))]
+    ['500 Hz', '1 kHz', '2 kHz', '5 kHz']
+    """
+    rows = len(band_hz)
+    round_hz = [base * 10.0**power for power in range(6) for base in (1, 2, 5)]
+    inside = [hz for hz in round_hz if band_hz[0] <= hz <= band_hz[-1]]
+    ticks = [
+        Tick(
+            100 * (float(np.interp(hz, band_hz, np.arange(rows))) + 0.5) / rows,
+            f"{hz / 1000:g} kHz" if hz >= 1000 else f"{hz:g} Hz",
+        )
+        for hz in inside
+    ]
+    return _apart(ticks, LEAST_APART)
+
+
+def time_ticks(duration_s: float) -> list[Tick]:
+    """Round seconds, at most seven, from 0 on.
+
+    >>> [tick.text for tick in time_ticks(5.0)]
+    ['0 s', '1 s', '2 s', '3 s', '4 s', '5 s']
+    """
+    steps = (base * 10.0**power for power in range(-2, 6) for base in (1, 2, 5))
+    step = next(step for step in steps if duration_s / step < MAX_TIME_TICKS)
+    count = int(duration_s / step + 1e-6) + 1
+    return [Tick(100 * step * k / duration_s, f"{step * k:g} s") for k in range(count)]
+
+
+def _apart(ticks: list[Tick], least: float) -> list[Tick]:
+    """The highest tick, and of those below it the ones that do not touch."""
+    kept: list[Tick] = []
+    for tick in reversed(ticks):
+        if not kept or kept[-1].percent - tick.percent >= least:
+            kept.append(tick)
+    return kept[::-1]

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from leakdet.storage.store import SPLITS
+
 NOT_DEFINED = "n/a"
 NBSP = "\u00a0"  # between a number and its unit, which stay on one line
 
@@ -41,6 +43,15 @@ def counted(n: int, noun: str) -> str:
     ('1 leak', '2 leaks', '0 alarms')
     """
     return f"{n:,} {noun}{'' if n == 1 else 's'}".replace(",", "\u202f")
+
+
+def split_words(name: str) -> str:
+    """What the recordings of a split or protocol are called.
+
+    >>> split_words("test"), split_words("held_out")
+    ('test recordings', 'recordings held out of training')
+    """
+    return f"{name} recordings" if name in SPLITS else "recordings held out of training"
 
 
 def flattened(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:

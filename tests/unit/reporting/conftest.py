@@ -17,7 +17,7 @@ class NoiseMedia:
 
     def mel(self, row: int) -> MelColumns:
         level_db = np.random.default_rng(row).normal(-50, 10, (64, 300)).astype(np.float32)
-        return MelColumns(level_db, 5.0, 300.0, 8000.0)
+        return MelColumns(level_db, 5.0, np.geomspace(300.0, 8000.0, 64))
 
     def clip(self, row: int, start_s: float, max_s: float) -> Clip:
         sound = np.random.default_rng(row).normal(0, 0.1, 16000 * 12).astype(np.float32)

@@ -1,5 +1,5 @@
 from leakdet.evaluation.metrics import COUNTS, RATES
-from leakdet.reporting.number_tables import all_numbers, audit_rows, cards, digs
+from leakdet.reporting.number_tables import all_numbers, audit_rows, cards, digs, interval_sentence
 
 
 def plain(text: str) -> str:
@@ -68,6 +68,14 @@ def test_notes_are_listed_where_there_are_any(scored, report_input):
     assert all_numbers(material.metrics, ["test"])["notes"] == []
     material.tables["recording"]["intervals"]["note"] = "too narrow"
     assert all_numbers(material.metrics, ["test"])["notes"] == ["test: too narrow"]
+
+
+def test_intervals_say_what_they_resample_and_which_are_wilsons():
+    intervals = {"unit": "recording", "note": None}
+    assert interval_sentence({"intervals": intervals}).endswith("resample recordings.")
+    note = "the intervals rest on 2 groups only and are too narrow; recall: all replicates alike"
+    text = interval_sentence({"intervals": {"unit": "pipe", "note": note}})
+    assert text.endswith("resample whole groups (pipe). Of recall: all replicates alike.")
 
 
 def test_the_detector_stands_among_the_baselines_by_auroc(scored, report_input):

@@ -25,11 +25,47 @@ def test_worst_errors_come_first_and_the_rest_by_doubt(scored):
 
 def test_rows_with_media_are_errors_and_the_clearest_of_both_kinds(scored):
     recordings = scored(200)
-    chosen = rows_with_media(recordings, severity_order(recordings))
-    assert len(set(chosen)) == len(chosen) == MAX_ROWS_WITH_MEDIA
+    reasons = rows_with_media(recordings, severity_order(recordings))
+    chosen = list(reasons)
+    assert len(chosen) == MAX_ROWS_WITH_MEDIA
     assert sum(recordings.wrong[chosen]) >= 2 * MAX_ROWS_WITH_MEDIA // 3
     clearest = np.where(recordings.is_leak & recordings.decision, recordings.score, 0).argmax()
-    assert clearest in chosen
+    assert reasons[clearest] == "among the clearest leaks found"
+    assert all(recordings.wrong[row] == ("error" in why) for row, why in reasons.items())
+
+
+def test_without_errors_the_closest_to_the_threshold_have_media(scored):
+    recordings = scored(200, gap=0.0)
+    recordings.is_leak = recordings.decision
+    order = severity_order(recordings)
+    reasons = rows_with_media(recordings, order)
+    assert list(reasons.values()).count("among the closest to the threshold") == 20
+    assert set(order[:20].tolist()) <= reasons.keys()
+
+
+def test_verdicts_close_to_the_threshold_are_doubtful(scored):
+    recordings = scored(4)
+    recordings.score = np.array([0.5, 0.59, 0.41, 0.61])
+    rows = report_rows({"test": recordings})
+    assert {row.score: row.doubtful for row in rows} == {
+        0.5: True,
+        0.59: True,
+        0.41: True,
+        0.61: False,
+    }
+
+
+def test_a_picture_has_axes_and_says_where_it_ends(scored, media):
+    recordings = scored(2, media=media)
+    (first, _) = report_rows({"test": recordings})
+    assert first.media.s_ticks[-1].text == "5 s"
+    assert first.media.hz_ticks[0].text == "500 Hz"
+    assert first.media.timeline
+    recordings.duration_s = np.array([5.0, 60.0])
+    rows = {row.recording[-5]: row.media for row in report_rows({"test": recordings})}
+    assert rows["0"].timeline
+    assert not rows["1"].timeline  # would not lie above what it is about
+    assert rows["1"].mel_note == "bright is loud; the first 5 of 60 s"
 
 
 def test_rows_are_bounded_and_hold_those_with_media_wherever_they_stand(scored, media):
@@ -72,7 +108,7 @@ class Recorder:
         self.starts_s = {}
 
     def mel(self, row):
-        return MelColumns(np.zeros((4, 10)), None, None, None) if row else None
+        return MelColumns(np.zeros((4, 10)), None, None) if row else None
 
     def clip(self, row, start_s, max_s):
         self.starts_s[row] = start_s

@@ -93,7 +93,27 @@ def test_without_groups_media_or_times_there_is_a_report(scored, report_input):
     html = render(report_input(recordings))
     assert "Errors by group" not in html
     assert "<audio" not in html
-    assert "0 recordings have a picture" in html
+    assert "No recording has a picture or sound." in html
+
+
+def test_a_report_on_synthetic_recordings_says_so_first_and_expects_nothing_of_real_pipes(
+    scored, report_input
+):
+    heading = re.compile(r"<h1>.*?</span> (.*?\.)")
+    html = render(report_input(scored(200, gap=0.5), synthetic=True))
+    assert heading.search(html)[1] == "These recordings are synthetic."
+    assert "At places like these" not in html
+    html = render(report_input(scored(200, gap=0.5)))
+    assert "synthetic" not in html
+    assert "At places like these" in html
+
+
+def test_recordings_kept_apart_have_a_section(scored, report_input):
+    page = Reader(render(report_input(scored(), without_sound=["dead/<1>.wav"])))
+    assert "Recordings kept apart" in page.text
+    assert "dead/<1>.wav" in page.text
+    assert ("a", {"href": "#apart-heading"}) in page.tags
+    assert "kept apart" not in render(report_input(scored()))
 
 
 def test_the_audit_is_shown_beside_the_detector(scored, report_input):
@@ -116,11 +136,11 @@ def test_learning_curves_are_drawn_from_the_history_where_there_is_one(
     assert "Learning curves" in render(replace(material, history=history))
 
 
-def test_results_are_three_whole_files_and_the_verdict_is_logged(
+def test_results_are_whole_files_with_figures_and_the_verdict_is_logged(
     scored, report_input, tmp_path: Path, messages
 ):
     write_results(tmp_path / "run", report_input(scored(200, gap=0.5)))
-    names = {"metrics.json", "recordings.csv", "report.html"}
+    names = {"metrics.json", "recordings.csv", "report.html", "figures"}
     assert {path.name for path in (tmp_path / "run").iterdir()} == names
     assert "verdict  Tells leaks apart. It found" in messages.text
 

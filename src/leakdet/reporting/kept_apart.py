@@ -1,0 +1,62 @@
+"""Recordings that do not count in a report's numbers: met in training, without sound or group."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from leakdet.reporting.wording import counted
+
+KEPT_APART = ("met_in_training", "without_sound", "without_group")  # entries of metrics.json
+MAX_IDS = 500
+
+
+@dataclass(frozen=True)
+class Apart:
+    """Recordings of one reason: `ids` are listed, `more` are not."""
+
+    heading: str
+    sentence: str
+    ids: Sequence[str]
+    more: int
+
+
+def kept_apart(metrics: Mapping[str, Any]) -> list[Apart]:
+    """What the content of metrics.json keeps apart; empty where it says nothing of the kind."""
+    return [
+        Apart(heading, sentence, ids[:MAX_IDS], max(0, len(ids) - MAX_IDS))
+        for heading, sentence, ids in _reasons(metrics)
+    ]
+
+
+def _reasons(metrics: Mapping[str, Any]) -> Iterator[tuple[str, str, Sequence[str]]]:
+    met = metrics.get("met_in_training")
+    if met and met["met"]:
+        yield "Met in training", _met(met), met["ids"]
+    silent = metrics.get("without_sound") or []
+    if silent:
+        sentence = (
+            f"{counted(len(silent), 'recording')} without a window of sound: nothing to judge, as "
+            "predict leaves such recordings undecided."
+        )
+        yield "Without sound", sentence, silent
+    blank = metrics.get("without_group") or []
+    if blank:
+        columns = " and ".join(metrics["group_by"])
+        sentence = f"{counted(len(blank), 'recording')} with a blank {columns} took no part."
+        yield "Without a group", sentence, blank
+
+
+def _met(met: Mapping[str, Any]) -> str:
+    """How many were met and in which role, and how the model does on them."""
+    sentence = (
+        f"{met['met']} of {counted(met['recordings'], 'recording')}: {met['train']} trained the "
+        f"model, {met['val']} chose its weights or threshold. They are no evidence for it."
+    )
+    table = met["recording"]
+    if table is None:
+        return sentence
+    return (
+        f"{sentence} On these alone it found {table['tp']} of {counted(table['positives'], 'leak')}"
+        f" and raised {counted(table['fp'], 'false alarm')} on "
+        f"{counted(table['negatives'], 'recording')} without a leak."
+    )
