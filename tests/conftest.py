@@ -265,6 +265,33 @@ def planted() -> type[Planted]:
     return Planted
 
 
+@pytest.fixture
+def site_store(write_store: Callable[..., Path]) -> Path:
+    """Three sites with eight recordings each; half are leaks, 8 dB louder in the upper bands."""
+    recordings = [
+        Planted(
+            "leak" if number % 2 else "other",
+            seed=number,
+            bump_db=8.0 * (number % 2),
+            groups={"site": f"s{number // 8}", "sensor": "AB"[number % 4 // 2]},
+        )
+        for number in range(24)
+    ]
+    return write_store(train=recordings[:12], val=recordings[12:20], test=recordings[20:])
+
+
+@pytest.fixture(scope="session")
+def thirty_recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of ten recordings in LEAK and twenty in NORMAL, of 1 to 6.4 s."""
+    folder = tmp_path_factory.mktemp("thirty")
+    rng = np.random.default_rng(0)
+    for number in range(30):
+        path = folder / ("LEAK" if number % 3 == 0 else "NORMAL") / f"{number:02d}.wav"
+        path.parent.mkdir(exist_ok=True)
+        soundfile.write(path, 0.1 * rng.standard_normal(16000 + 3000 * number), 16000)
+    return folder
+
+
 @pytest.fixture(scope="session")
 def schema_errors() -> Callable[[object], list[str]]:
     """List where the content of a metrics.json departs from docs/metrics.schema.json."""

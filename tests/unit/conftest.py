@@ -14,8 +14,9 @@ import pytest
 
 from leakdet.config import SignalConfig
 from leakdet.loading.samples import SplitSamples
+from leakdet.storage.ailh_store import FILES
 from leakdet.storage.opening import open_split
-from leakdet.storage.store import offsets_of
+from leakdet.storage.store import StoreSplit, offsets_of
 
 SIGNAL = SignalConfig(
     sample_rate_hz=1000,
@@ -79,7 +80,21 @@ def samples_of(
     return SplitSamples(open_split(folder, "train"), np.array(labels, np.int64), unit)
 
 
+def ailh_splits(folder: Path, change: dict[str, dict[int, Any]]) -> list[StoreSplit]:
+    """The splits of an AILH store, twelve recordings of four windows each, with these rows changed."""
+    for number, (name, file_name) in enumerate(FILES.items()):
+        mel = np.random.default_rng(number).normal(-60, 9, (12, 4, 2, 8, 1)).astype(np.float16)
+        for row, values in change.get(name, {}).items():
+            mel[row] = values
+        with h5py.File(folder / file_name, "w") as file:
+            file["segments_mel"], file["labels"] = mel, (np.arange(12) % 2).astype(np.int16)
+            file.attrs["labels_json"] = json.dumps(["LEAK", "NOLEAK"])
+    return [open_split(folder, name) for name in FILES]
+
+
 @pytest.fixture(scope="session")
 def stores() -> SimpleNamespace:
     """The helpers of this file, for tests that cannot import it."""
-    return SimpleNamespace(write_split=write_split, samples_of=samples_of, signal=SIGNAL)
+    return SimpleNamespace(
+        write_split=write_split, samples_of=samples_of, ailh_splits=ailh_splits, signal=SIGNAL
+    )

@@ -25,21 +25,6 @@ TRAINER = {"accelerator": "cpu", "devices": 1, "max_epochs": 8, "log_every_n_ste
 TRAINER |= {"enable_model_summary": False}
 
 
-@pytest.fixture
-def store(write_store: Any, planted: Any) -> Path:
-    """Three sites with eight recordings each; half are leaks, 8 dB louder in the upper bands."""
-    recordings = [
-        planted(
-            "leak" if number % 2 else "other",
-            seed=number,
-            bump_db=8.0 * (number % 2),
-            groups={"site": f"s{number // 8}", "sensor": "AB"[number % 4 // 2]},
-        )
-        for number in range(24)
-    ]
-    return Path(write_store(train=recordings[:12], val=recordings[12:20], test=recordings[20:]))
-
-
 def config(store: Path, shuffle: bool = False, **settings: Any) -> CrossvalConfig:
     return CrossvalConfig(
         data=DataConfig(
@@ -57,14 +42,14 @@ def config(store: Path, shuffle: bool = False, **settings: Any) -> CrossvalConfi
 
 @pytest.fixture
 def held(
-    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    site_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., tuple[Any, Any, str]]:
     """Cross-validate; return the metrics.json, the rows of predictions.csv and the output."""
 
     def run(name: str = "out", **settings: Any) -> tuple[Any, Any, str]:
         folder = tmp_path / name
         with messages_on_screen():
-            cross_validate(config(store, **settings), store, folder)
+            cross_validate(config(site_store, **settings), site_store, folder)
         metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
         with (folder / "predictions.csv").open(newline="", encoding="utf-8") as file:
             return metrics["crossval"], list(csv.DictReader(file)), capsys.readouterr().out
@@ -160,9 +145,9 @@ def test_several_protocols_each_with_its_recordings(held: Any) -> None:
     assert "by sensor: holds out sensor, site s0|s1" in printed
 
 
-def test_by_default_it_holds_out_what_the_store_was_split_by(held: Any, store: Path) -> None:
+def test_by_default_it_holds_out_what_the_store_was_split_by(held: Any, site_store: Path) -> None:
     build = {"settings": {"split": {"group_by": ["site"]}}}
-    (store / "build.json").write_text(json.dumps(build))
+    (site_store / "build.json").write_text(json.dumps(build))
     metrics, rows, printed = held()
     assert metrics.keys() == {"leave-out-site"}
     assert {row["fold"] for row in rows} == {"s0", "s1", "s2"}
@@ -198,10 +183,10 @@ def test_recordings_without_a_group_are_told_and_counted(
     assert "4 recordings with a blank site took no part" in page
 
 
-def test_shuffled_labels_end_at_chance(held: Any, store: Path, tmp_path: Path) -> None:
+def test_shuffled_labels_end_at_chance(held: Any, site_store: Path, tmp_path: Path) -> None:
     folder = tmp_path / "null"
     settings = {"group_by": "recording", "folds": 4}
-    cross_validate(config(store, shuffle=True, **settings), store, folder)
+    cross_validate(config(site_store, shuffle=True, **settings), site_store, folder)
     result = json.loads((folder / "metrics.json").read_text())["crossval"]["leave-out-recording"]
     assert 0.2 < result["recording"]["auroc"] < 0.8
     low, high = result["recording"]["intervals"]["auroc"]
@@ -252,18 +237,20 @@ def test_a_held_out_group_with_a_copy_in_training_is_reported(
     ],
 )
 def test_wrong_settings_are_refused_before_any_training(
-    store: Path, tmp_path: Path, settings: dict[str, Any], error: type[Exception], message: str
+    site_store: Path, tmp_path: Path, settings: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
-        cross_validate(config(store, **settings), store, tmp_path / "out")
+        cross_validate(config(site_store, **settings), site_store, tmp_path / "out")
     assert not (tmp_path / "out" / "folds").exists()
 
 
-def test_the_last_part_pools_the_folds(held: Any, tmp_path: Path, capsys: Any, store: Path) -> None:
+def test_the_last_part_pools_the_folds(
+    held: Any, tmp_path: Path, capsys: Any, site_store: Path
+) -> None:
     folder = tmp_path / "parts"
     settings = {"group_by": "sensor", "parts": 2}
     with messages_on_screen():
-        cross_validate(config(store, part=0, **settings), store, folder)
+        cross_validate(config(site_store, part=0, **settings), site_store, folder)
     assert "1 of 2 folds are left to the other parts" in capsys.readouterr().out
     assert not (folder / "metrics.json").exists()
     metrics, rows, _ = held("parts", part=1, **settings)

@@ -4,22 +4,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
-import pytest
-import soundfile
-
-
-@pytest.fixture(scope="module")
-def audio(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("audio")
-    rng = np.random.default_rng(0)
-    for number in range(30):
-        path = folder / ("LEAK" if number % 3 == 0 else "NORMAL") / f"{number:02d}.wav"
-        path.parent.mkdir(exist_ok=True)
-        soundfile.write(path, 0.1 * rng.standard_normal(16000 + 3000 * number), 16000)
-    return folder
-
-
 KILLING = """
 import os, random, signal, sys, time
 from pathlib import Path
@@ -61,8 +45,10 @@ print("killed", killed)
 """
 
 
-def test_a_killed_build_leaves_no_store_and_can_be_run_again(audio: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-c", KILLING, str(audio), str(tmp_path)]
+def test_a_killed_build_leaves_no_store_and_can_be_run_again(
+    thirty_recordings: Path, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-c", KILLING, str(thirty_recordings), str(tmp_path)]
     process = subprocess.run(command, capture_output=True, text=True, check=False)
     assert process.returncode == 0, process.stderr
     assert int(process.stdout.split("killed")[1]) >= 5

@@ -9,23 +9,13 @@ import pytest
 
 
 def test_jobs_of_a_sweep_share_the_folds_and_the_last_one_pools_them(
-    write_store: Any, planted: Any, tmp_path: Path, process: Any, schema_errors: Any
+    site_store: Path, tmp_path: Path, process: Any, schema_errors: Any
 ) -> None:
     """In parallel, by the joblib launcher."""
     pytest.importorskip(
         "hydra_plugins.hydra_joblib_launcher", reason="hydra-joblib-launcher is not installed"
     )
-    recordings = [
-        planted(
-            "leak" if number % 2 else "other",
-            seed=number,
-            bump_db=8.0 * (number % 2),
-            groups={"site": f"s{number // 8}", "sensor": "AB"[number % 4 // 2]},
-        )
-        for number in range(24)
-    ]
-    store = write_store(train=recordings[:12], val=recordings[12:20], test=recordings[20:])
-    settings = (f"data.store={store}", "network=linear", "trainer.max_epochs=2")
+    settings = (f"data.store={site_store}", "network=linear", "trainer.max_epochs=2")
     settings += ("crossval.group_by=sensor", "crossval.where={site:[s0,s1]}")
     jobs = ("crossval.parts=2", "crossval.part=0,1", "hydra.sweep.dir=sweep")
     result = process("crossval", "-m", "hydra/launcher=joblib", *settings, *jobs, cwd=tmp_path)

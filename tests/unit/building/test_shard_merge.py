@@ -3,9 +3,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-import soundfile
 
 from leakdet.building.builder import build_store
 from leakdet.building.shard_merge import merge_shards
@@ -14,17 +12,6 @@ from leakdet.errors import InputError
 from leakdet.storage.store import SPLITS, open_leakdet_split
 
 SPLIT = SplitConfig(ratios=[0.5, 0.25, 0.25])
-
-
-@pytest.fixture(scope="module")
-def audio(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("audio")
-    rng = np.random.default_rng(0)
-    for number in range(30):
-        path = folder / ("LEAK" if number % 3 == 0 else "NORMAL") / f"{number:02d}.wav"
-        path.parent.mkdir(exist_ok=True)
-        soundfile.write(path, 0.1 * rng.standard_normal(16000 + 3000 * number), 16000)
-    return folder
 
 
 def config(audio: Path, out: Path, **changes: Any) -> BuildConfig:
@@ -42,33 +29,43 @@ def by_recording(store: Path) -> dict[tuple[str, str], bytes]:
     return mel
 
 
-def test_merged_shards_equal_the_store_built_as_a_whole(audio: Path, tmp_path: Path) -> None:
-    build_store(config(audio, tmp_path / "whole"))
+def test_merged_shards_equal_the_store_built_as_a_whole(
+    thirty_recordings: Path, tmp_path: Path
+) -> None:
+    build_store(config(thirty_recordings, tmp_path / "whole"))
     for number in (1, 0, 2):
-        build_store(config(audio, tmp_path / "spread", shard=f"{number}/3", verify="off"))
+        build_store(
+            config(thirty_recordings, tmp_path / "spread", shard=f"{number}/3", verify="off")
+        )
     assert not (tmp_path / "spread").exists()
-    report = merge_shards(config(audio, tmp_path / "spread", shard="merge"))
+    report = merge_shards(config(thirty_recordings, tmp_path / "spread", shard="merge"))
     assert by_recording(tmp_path / "spread") == by_recording(tmp_path / "whole")
     assert len(report.rows) == 30
     assert sorted(path.name for path in tmp_path.iterdir()) == ["spread", "whole"]
     assert len(list((tmp_path / "spread").glob("train-*-of-00003.h5"))) == 3
 
 
-def test_a_merge_refuses_missing_shards_and_other_settings(audio: Path, tmp_path: Path) -> None:
-    merge = config(audio, tmp_path / "store", shard="merge")
+def test_a_merge_refuses_missing_shards_and_other_settings(
+    thirty_recordings: Path, tmp_path: Path
+) -> None:
+    merge = config(thirty_recordings, tmp_path / "store", shard="merge")
     with pytest.raises(InputError, match="no shards to merge"):
         merge_shards(merge)
-    build_store(config(audio, tmp_path / "store", shard="0/2", verify="off"))
+    build_store(config(thirty_recordings, tmp_path / "store", shard="0/2", verify="off"))
     with pytest.raises(InputError, match=r"of 2 shards store\.shard-1-of-2 are missing"):
         merge_shards(merge)
-    build_store(config(audio, tmp_path / "store", shard="1/2", verify="off", compression="lzf"))
+    build_store(
+        config(thirty_recordings, tmp_path / "store", shard="1/2", verify="off", compression="lzf")
+    )
     with pytest.raises(InputError, match="compression differ"):
         merge_shards(merge)
 
 
-def test_a_merge_names_the_same_sound_in_two_shards(audio: Path, tmp_path: Path) -> None:
+def test_a_merge_names_the_same_sound_in_two_shards(
+    thirty_recordings: Path, tmp_path: Path
+) -> None:
     copied = tmp_path / "audio"
-    for path in audio.rglob("*.wav"):
+    for path in thirty_recordings.rglob("*.wav"):
         (copied / path.parent.name).mkdir(parents=True, exist_ok=True)
         (copied / path.parent.name / path.name).write_bytes(path.read_bytes())
     first = sorted((copied / "LEAK").iterdir())[0]
@@ -82,10 +79,13 @@ def test_a_merge_names_the_same_sound_in_two_shards(audio: Path, tmp_path: Path)
 
 
 @pytest.fixture(scope="module")
-def grouped(audio: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def grouped(thirty_recordings: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with two shards, split by site; the second one has all recordings of test."""
     folder = tmp_path_factory.mktemp("grouped")
-    leaks, others = sorted(audio.glob("LEAK/*")), sorted(audio.glob("NORMAL/*"))
+    leaks, others = (
+        sorted(thirty_recordings.glob("LEAK/*")),
+        sorted(thirty_recordings.glob("NORMAL/*")),
+    )
     test = [(path, "test") for path in leaks[:2] + others[:2]]
     rest = [(path, "val") for path in leaks[2:4] + others[2:4]]
     rest += [(path, "train") for path in leaks[4:] + others[4:12]]

@@ -139,4 +139,4 @@ def test_large_chunks_are_named_with_the_way_out(tmp_path: Path, rows: int | Non
     assert (found is not None) == slow
     if found is not None:
         assert "TRAINING_DATASET.H5: an HDF5 chunk holds 24000 windows (1.5 MB)" in found
-        assert "leakdet.build" in found
+        assert "leakdet build" in found

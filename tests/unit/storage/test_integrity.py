@@ -1,5 +1,5 @@
-import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import h5py
@@ -7,10 +7,8 @@ import numpy as np
 import pytest
 
 from leakdet.errors import InputError
-from leakdet.storage.ailh_store import FILES
 from leakdet.storage.integrity import check_contents, check_recordings
 from leakdet.storage.opening import open_split
-from leakdet.storage.store import StoreSplit
 from leakdet.storage.views import pooled
 
 
@@ -30,22 +28,12 @@ def test_a_damaged_recording_of_a_fold_is_reported_in_its_own_file(
         check_contents(view)
 
 
-def ailh_splits(folder: Path, change: dict[str, dict[int, Any]]) -> list[StoreSplit]:
-    """Twelve recordings of four windows a split, with these rows exchanged."""
-    for number, (name, file_name) in enumerate(FILES.items()):
-        mel = np.random.default_rng(number).normal(-60, 9, (12, 4, 2, 8, 1)).astype(np.float16)
-        for row, values in change.get(name, {}).items():
-            mel[row] = values
-        with h5py.File(folder / file_name, "w") as file:
-            file["segments_mel"], file["labels"] = mel, (np.arange(12) % 2).astype(np.int16)
-            file.attrs["labels_json"] = json.dumps(["LEAK", "NOLEAK"])
-    return [open_split(folder, name) for name in FILES]
-
-
-def test_recordings_that_ailh_never_read_are_all_named(tmp_path: Path) -> None:
+def test_recordings_that_ailh_never_read_are_all_named(
+    stores: SimpleNamespace, tmp_path: Path
+) -> None:
     first_window_only = np.random.default_rng(9).normal(-60, 9, (4, 2, 8, 1))
     first_window_only[0] = 0
-    train, val, _ = ailh_splits(tmp_path, {"train": {2: 0, 7: -200, 9: first_window_only}})
+    train, val, _ = stores.ailh_splits(tmp_path, {"train": {2: 0, 7: -200, 9: first_window_only}})
     check_contents(val)
     message = (
         r"2 of 12 recordings of train have a constant mel, .*: TRAINING_DATASET#2, "
