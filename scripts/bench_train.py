@@ -1,6 +1,6 @@
 """Measures what leakdet adds to a bare training loop, and a run's time to its first step.
 
-`python scripts/bench_train.py [overhead] [heap] [start]` writes its sections of docs/benchmarks.md.
+`python scripts/bench_train.py [overhead] [memory] [start]` writes its sections of docs/benchmarks.md.
 """
 
 import json
@@ -229,7 +229,7 @@ def ratios(measured: Interleaved) -> dict[str, float]:
     }
 
 
-def heap() -> None:
+def memory() -> None:
     """Compare training steps whose freed memory the C library keeps, or returns to the system."""
     rows = []
     for name, unit in (("paper", "window"), ("compact", "window"), ("dual_head", "segment")):
@@ -252,7 +252,7 @@ def heap() -> None:
     note = """A forward and a backward pass and the optimiser's step, batch 512, with glibc; medians of
 40 steps and of 3 processes each, in turn. Training on a CPU keeps what it frees
 (leakdet.training.malloc)."""
-    write_section("train_heap", "Memory of a step that stays with the process", rows, note)
+    write_section("train_memory", "Memory of a step that stays with the process", rows, note)
 
 
 def _steps(kept: bool, name: str, unit: str) -> dict[str, float]:
@@ -302,10 +302,7 @@ def start() -> None:
         for part in runs[0]
     ]
     print(total, *rows, sep="\n", flush=True)
-    note = (
-        "`python -m leakdet.train data.store=DIR` with the default recipe and logs. Median of 3 "
-        "processes."
-    )
+    note = "`leakdet train data.store=DIR` with the default recipe and logs. Median of 3 processes."
     write_section(
         "train_start",
         "From the start of a process to the first optimiser step",
@@ -327,4 +324,4 @@ def first_step(store: Path) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    run_sections({"overhead": overhead, "heap": heap, "start": start})
+    run_sections({"overhead": overhead, "memory": memory, "start": start})

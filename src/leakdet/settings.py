@@ -1,4 +1,4 @@
-"""`python -m leakdet.settings VERB [WORD]`: every setting of a verb, or those about a word."""
+"""`leakdet settings VERB [WORD]`: every setting of a verb, or those about a word."""
 
 import argparse
 import sys

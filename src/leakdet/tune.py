@@ -62,7 +62,7 @@ def tune(config: TuneConfig, run: Run) -> int:
 def experiment_yaml(config: TrainConfig, note: str) -> str:
     """A file for `train +experiment=FILE`; loggers are left to the command line."""
     plain = {key: value for key, value in asdict(config).items() if key != "logger"}
-    how = "python -m leakdet.train +experiment=THIS_FILE"
+    how = "leakdet train experiment=THIS_FILE"
     return f"# @package _global_\n# {note}; run it: {how}\n{as_yaml(plain)}"
 
 

@@ -69,7 +69,7 @@ class LabelsConfig:
 
 @dataclass
 class BuildConfig:
-    """`python -m leakdet.build`: from audio to a store."""
+    """`leakdet build`: from audio to a store."""
 
     source: str = doc(
         MISSING,

@@ -106,7 +106,7 @@ def _texts(name: str, value: object) -> list[str]:
 
 @dataclass
 class CrossvalConfig(TrainConfig):
-    """`python -m leakdet.crossval`: the training that every fold repeats, and how to divide."""
+    """`leakdet crossval`: the training that every fold repeats, and how to divide."""
 
     crossval: CrossvalSettings = field(default_factory=CrossvalSettings)
 

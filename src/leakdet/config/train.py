@@ -147,7 +147,7 @@ INIT_PARTS = ("optimizer", "schedule", "best_score")
 
 @dataclass
 class TrainConfig:
-    """`python -m leakdet.train`: from a store to a model file."""
+    """`leakdet train`: from a store to a model file."""
 
     seed: int = doc(0, "Seed of weights, shuffling, dropout and augmentation.", at_least=0)
     data: DataConfig = field(default_factory=DataConfig)

@@ -141,7 +141,7 @@ def _search_param(name: str, given: Any) -> SearchParam:
 
 @dataclass
 class TuneConfig(TrainConfig):
-    """`python -m leakdet.tune`: the training configuration to search around, and the study."""
+    """`leakdet tune`: the training configuration to search around, and the study."""
 
     tune: TuneSettings = field(default_factory=TuneSettings)
     search: dict[str, Any] = doc({}, "Parameters of the search space by name.")

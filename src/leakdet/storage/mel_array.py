@@ -161,7 +161,7 @@ class MelArray:
         return (
             f"{worst.path}: an HDF5 chunk holds {windows} windows "
             f"({worst.chunk_bytes / 1e6:.1f} MB), all of which are unpacked to read one. "
-            "python -m leakdet.build source=… out=… rewrites it without chunks."
+            "leakdet build source=… out=… rewrites it without chunks."
         )
 
     @property

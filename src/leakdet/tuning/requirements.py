@@ -24,8 +24,7 @@ def check_requirements(config: TuneConfig, multirun: bool) -> None:
         )
     if tune.workers > 1 and not multirun and tune.worker == 0:
         raise SettingsError(
-            f"tune.workers={tune.workers} needs -m: python -m leakdet.tune -m "
-            f"tune.workers={tune.workers}"
+            f"tune.workers={tune.workers} needs -m: leakdet tune -m tune.workers={tune.workers}"
         )
     if tune.sampler == "cmaes" and find_spec("cmaes") is None:
         raise SettingsError(

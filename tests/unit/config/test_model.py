@@ -27,6 +27,6 @@ def test_a_bad_value_names_the_setting_and_what_is_allowed(kind, changes, messag
         kind(**changes)
 
 
-def test_a_persons_own_takes_any_settings():
+def test_user_code_takes_any_settings():
     assert NetworkConfig("nets:Net", extra={"width": 3}).extra == {"width": 3}
     assert LossConfig("my.losses:focal", extra={"power": 2.0}).name == "my.losses:focal"

@@ -21,16 +21,16 @@ def test_the_share_that_is_dropped_and_the_scale_of_the_rest(p: float) -> None:
     )
 
 
-def test_fates_are_independent_of_their_neighbours_and_of_each_place() -> None:
-    """Four numbers share a word. Correlations of neighbours up to 8 apart, and the shares of
-    columns, are those of chance.
+def test_elements_are_dropped_independently_of_each_other_and_of_their_position() -> None:
+    """Four elements share a random word, but neighbours up to 8 apart are uncorrelated, and columns
+    have equal shares.
     """
-    fates = (Dropout(0.25)(torch.ones(4000, 64)) == 0).double()
-    flat = fates.flatten() - fates.mean()
+    dropped = (Dropout(0.25)(torch.ones(4000, 64)) == 0).double()
+    flat = dropped.flatten() - dropped.mean()
     for apart in range(1, 9):
         correlation = float((flat[apart:] * flat[:-apart]).mean() / flat.square().mean())
         assert abs(correlation) < 5 / math.sqrt(flat.numel())
-    assert (fates.mean(0) - 0.25).abs().max() < 5 * math.sqrt(0.25 * 0.75 / 4000)
+    assert (dropped.mean(0) - 0.25).abs().max() < 5 * math.sqrt(0.25 * 0.75 / 4000)
 
 
 def test_the_gradient_passes_where_the_number_did() -> None:
@@ -42,12 +42,12 @@ def test_the_gradient_passes_where_the_number_did() -> None:
 
 
 def test_the_seed_decides() -> None:
-    layer, found = Dropout(0.5), []
+    layer, masks = Dropout(0.5), []
     for seed in (1, 1, 2):
         torch.manual_seed(seed)
-        found.append(layer(torch.ones(100)))
-    assert torch.equal(found[0], found[1])
-    assert not torch.equal(found[0], found[2])
+        masks.append(layer(torch.ones(100)))
+    assert torch.equal(masks[0], masks[1])
+    assert not torch.equal(masks[0], masks[2])
 
 
 @pytest.mark.parametrize("p", [0.0, 1.0])

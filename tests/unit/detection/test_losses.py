@@ -171,7 +171,7 @@ def own_module(monkeypatch: pytest.MonkeyPatch) -> str:
     return module.__name__
 
 
-def test_a_persons_own_loss_takes_the_place_of_the_class_loss(own_module: str):
+def test_a_users_loss_takes_the_place_of_the_class_loss(own_module: str):
     config = LossConfig(f"{own_module}:own_losses", aux_weight=0.5, extra={"power": 2.0})
     output = Output(LOGITS, LOGITS[:, 0])
     weights = class_weights(config, torch.tensor([0.5, 0.3, 0.2]), 2)
@@ -191,7 +191,7 @@ def test_a_persons_own_loss_takes_the_place_of_the_class_loss(own_module: str):
         ("mean_loss", {}, r"returned \[\] for 40 samples; it must return one loss for each"),
     ],
 )
-def test_what_is_wrong_with_a_persons_own_loss_is_said(
+def test_a_faulty_user_loss_is_refused(
     own_module: str, name: str, extra: dict[str, object], message: str
 ):
     config = LossConfig(f"{own_module}:{name}", extra=extra)

@@ -146,7 +146,7 @@ def own_module(monkeypatch: pytest.MonkeyPatch) -> str:
     return module.__name__
 
 
-def test_a_persons_own_network_takes_its_own_settings(own_module: str):
+def test_a_users_network_takes_its_own_settings(own_module: str):
     config = NetworkConfig(f"{own_module}:Own", extra={"width": 5})
     network = make_network(config, (30, 64, 1), 3)
     assert type(network) is Own
@@ -164,7 +164,7 @@ def test_a_persons_own_network_takes_its_own_settings(own_module: str):
         ("ExtraClass", {}, r"gives \[\(2, 4\), \(2,\)\]; it must give"),
     ],
 )
-def test_what_is_wrong_with_a_persons_own_network_is_said(
+def test_a_faulty_user_network_is_refused(
     own_module: str, name: str, extra: dict[str, object], message: str
 ):
     with pytest.raises(SettingsError, match=message):

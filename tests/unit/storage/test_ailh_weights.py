@@ -14,8 +14,8 @@ from leakdet.storage.ailh_weights import AILH_SIGNAL
 from leakdet.storage.model_file import load_mel_detector
 
 
-class Predecessor(nn.Module):
-    """Its network as its scripts had it: 3x3 kernels on input of one column."""
+class AilhNetwork(nn.Module):
+    """The network as the AILH scripts define it: 3x3 kernels on input of one column."""
 
     def __init__(self, classes: int) -> None:
         super().__init__()
@@ -35,17 +35,17 @@ class Predecessor(nn.Module):
 @pytest.mark.parametrize(("classes", "prefix", "wrap"), [(5, "", False), (2, "_orig_mod.", True)])
 def test_outputs_are_equal(tmp_path: Path, classes: int, prefix: str, wrap: bool) -> None:
     torch.manual_seed(0)
-    network = Predecessor(classes).eval()
+    network = AilhNetwork(classes).eval()
     assert sum(p.numel() for p in network.parameters()) == (618758 if classes == 5 else 617987)
     state: Any = {prefix + name: weight for name, weight in network.state_dict().items()}
     torch.save({"model_state_dict": state, "epoch": 3} if wrap else state, tmp_path / "best.pth")
     detector = load_mel_detector(tmp_path / "best.pth")
     mel = 20 * torch.randn(7, 1, 64, 1) - 60
     with torch.no_grad():
-        classes_there, leak_there = network(mel)
-        here = detector.network(mel)
-    torch.testing.assert_close(here.class_logits, classes_there, atol=1e-6, rtol=1e-6)
-    torch.testing.assert_close(here.leak_logit, leak_there, atol=1e-6, rtol=1e-6)
+        class_logits, leak_logit = network(mel)
+        output = detector.network(mel)
+    torch.testing.assert_close(output.class_logits, class_logits, atol=1e-6, rtol=1e-6)
+    torch.testing.assert_close(output.leak_logit, leak_logit, atol=1e-6, rtol=1e-6)
     assert detector.labels.names[detector.labels.leak_index] == "LEAK"
 
 

@@ -74,7 +74,7 @@ def test_what_a_model_has_met_and_what_that_sounded_like_come_back(tmp_path: Pat
         load_mel_detector(path)
 
 
-def test_scores_do_not_depend_on_the_company_of_a_window(tmp_path: Path):
+def test_scores_of_a_window_do_not_depend_on_the_other_windows(tmp_path: Path):
     path = tmp_path / "m.safetensors"
     saved(path)
     detector = load_mel_detector(path)
@@ -180,7 +180,7 @@ class Net(Network):
 
 @pytest.fixture
 def own_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A model file whose network is a person's own; its module has not been imported since."""
+    """A model file whose network is user code, with a module that is not imported."""
     folder = tmp_path / "site"
     folder.mkdir()
     (folder / "own_nets.py").write_text(OWN_MODULE)

@@ -160,7 +160,7 @@ def test_a_group_column_that_a_split_lacks_is_blank_there(store: Path) -> None:
 
 @pytest.mark.parametrize("residency", ["ram", "stream"])
 @pytest.mark.parametrize("split", ["TRAINING", "VALIDATION"])
-def test_what_a_predecessor_never_read_is_not_trained_on(
+def test_recordings_that_ailh_never_read_are_not_trained_on(
     tmp_path: Path, residency: str, split: str
 ) -> None:
     for seed, name in enumerate(("TRAINING", "VALIDATION")):
@@ -174,7 +174,7 @@ def test_what_a_predecessor_never_read_is_not_trained_on(
         list(module(tmp_path, residency=residency).train_dataloader())
 
 
-def test_blank_groups_belong_to_nobody(stores: SimpleNamespace, tmp_path: Path) -> None:
+def test_blank_groups_are_no_groups(stores: SimpleNamespace, tmp_path: Path) -> None:
     for name in ("train", "val"):
         stores.write_split(
             tmp_path / f"{name}.h5", WINDOWS, LABELS, groups={"site": ["", "", "", name]}

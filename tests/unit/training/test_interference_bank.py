@@ -60,24 +60,24 @@ def test_a_folder_without_sound_is_refused(
         interference_bank(config, data)
 
 
-def test_training_hears_it_and_validation_never(
+def test_it_is_mixed_into_training_and_never_into_validation(
     clips: Path, fitted: Fitted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     changed: list[int] = []
-    plain = module.augmented
+    original = module.augmented
 
-    def noted(mel: torch.Tensor, *rest: object) -> torch.Tensor:
-        found = plain(mel, *rest)  # type: ignore[arg-type]
-        changed.append(int((found != mel).flatten(1).any(1).sum()))
-        return found
+    def counting(mel: torch.Tensor, *rest: object) -> torch.Tensor:
+        result = original(mel, *rest)  # type: ignore[arg-type]
+        changed.append(int((result != mel).flatten(1).any(1).sum()))
+        return result
 
-    monkeypatch.setattr(module, "augmented", noted)
+    monkeypatch.setattr(module, "augmented", counting)
     still = ("trainer.max_epochs=1", "optimizer.lr=0", "optimizer.min_lr=0", "augment.eq_db=0")
-    heard = fitted(
-        tmp_path / "heard", *still, f"augment.interference={clips}", "augment.interference_prob=1"
+    mixed = fitted(
+        tmp_path / "mixed", *still, f"augment.interference={clips}", "augment.interference_prob=1"
     )
     assert min(changed) > 0
-    spared = fitted(tmp_path / "spared", *still)
+    plain = fitted(tmp_path / "plain", *still)
     assert changed[-1] == 0
-    assert heard.callback_metrics["val/loss"] == spared.callback_metrics["val/loss"]
-    assert heard.callback_metrics["train/loss"] != spared.callback_metrics["train/loss"]
+    assert mixed.callback_metrics["val/loss"] == plain.callback_metrics["val/loss"]
+    assert mixed.callback_metrics["train/loss"] != plain.callback_metrics["train/loss"]
