@@ -19,7 +19,8 @@ def in_order(work: Callable[[T], R], items: Iterable[T], workers: int = 0) -> It
     import torch
 
     threads = torch.get_num_threads()
-    count = workers or os.cpu_count() or 1
+    cores = os.cpu_count() or 1
+    count = min(workers or cores, 8 * cores)  # more would only take memory
     waiting: deque[tuple[T, Future[R]]] = deque()
     with ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(1,)) as pool:
         try:

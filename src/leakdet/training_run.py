@@ -78,6 +78,7 @@ def train_in(
     from leakdet._processes import is_child
     from leakdet.cli.early_checks import refuse_other_signal, refuse_used_folder
     from leakdet.storage.model_file import load_mel_detector
+    from leakdet.storage.store_identity import StoreIdentity
     from leakdet.training.datamodule import LeakDataModule
     from leakdet.training.fit import fit as fit_network
     from leakdet.training.fit import result_checkpoint
@@ -90,6 +91,7 @@ def train_in(
     if config.resume is None:
         refuse_used_folder(folder)
     store = _store(config)
+    opened = StoreIdentity.of(store)
     data = LeakDataModule(config, store, *parts)
     data.setup("fit")
     config = resolved(config, data)
@@ -99,7 +101,9 @@ def train_in(
     trainer = fit_network(config, data, folder, extra)
     if not trainer.is_global_zero or not finish:  # the other ranks have done their part
         return None
-    best = load_mel_detector(result_checkpoint(trainer), trust_network=config.network.name)
+    checkpoint = result_checkpoint(trainer)
+    opened.check(f"The trained weights are in {checkpoint}, which predict and evaluate take.")
+    best = load_mel_detector(checkpoint, trust_network=config.network.name)
     recordings, audited = _evaluate(config, data, best)
     content = _save(data, best, recordings, audited, folder)
     _figures(trainer, content, folder)

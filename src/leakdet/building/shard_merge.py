@@ -21,6 +21,7 @@ from leakdet.building.splits import check_both_classes
 from leakdet.config import BuildConfig, SignalConfig, SplitConfig
 from leakdet.errors import InputError, first_few
 from leakdet.storage.atomic import check_free, publish, remove_with, staged_folder
+from leakdet.storage.json_file import read_json
 from leakdet.storage.opening import open_split, split_names
 from leakdet.storage.split_overlap import check_no_overlap
 
@@ -38,7 +39,7 @@ class _Shard:
 
     @classmethod
     def read(cls, folder: Path) -> "_Shard":
-        build = json.loads((folder / "build.json").read_text(encoding="utf-8"))
+        build = read_json(folder / "build.json", "the report of a build", "Build this shard again.")
         with (folder / "recordings.csv").open(newline="", encoding="utf-8") as file:
             rows = [
                 {**row, "windows": int(row["windows"]), "duration_s": float(row["duration_s"])}

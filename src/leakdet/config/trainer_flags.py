@@ -17,6 +17,7 @@ class TrainerFlags:
     max_steps: int = -1  # -1: no limit
     check_val_every_n_epoch: int = 1
     val_check_interval: float | int = 1.0  # float: share of an epoch; int: batches
+    limit_train_batches: float | int = 1.0  # float: share of the batches; int: batches
     limit_val_batches: float | int = 1.0  # float: share of the batches; int: batches
     overfit_batches: float | int = 0.0
     fast_dev_run: bool | int = False

@@ -10,6 +10,7 @@ from leakdet.config.differences import differences
 from leakdet.errors import InputError
 from leakdet.evaluation.metrics_json import metrics_content, write_metrics
 from leakdet.storage.atomic import whole_file
+from leakdet.storage.json_file import read_json
 
 
 def write_fold(path: Path, outcome: Mapping[str, Any]) -> None:
@@ -21,14 +22,10 @@ def write_fold(path: Path, outcome: Mapping[str, Any]) -> None:
 
 def read_fold(path: Path) -> dict[str, Any]:
     """Read the outcome of a fold. Raises `InputError` where the file holds none."""
-    try:
-        outcome = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InputError(
-            f"{path}: not the outcome of a fold ({error}). Remove it, and it is run again."
-        ) from error
-    if not isinstance(outcome, dict) or "scores" not in outcome:
-        raise InputError(f"{path}: not the outcome of a fold. Remove it, and it is run again.")
+    remedy = "Remove it, and it is run again."
+    outcome = read_json(path, "the outcome of a fold", remedy)
+    if "scores" not in outcome:
+        raise InputError(f"{path}: not the outcome of a fold. {remedy}")
     return outcome
 
 
@@ -39,7 +36,7 @@ def record_settings(folder: Path, settings: Mapping[str, Any]) -> None:
     if not path.exists():
         write_fold(path, plain)
         return
-    stored = json.loads(path.read_text(encoding="utf-8"))
+    stored = read_json(path, "the settings of a cross-validation", "Choose another crossval.out.")
     differing = [difference.name for difference in differences(stored, plain)]
     if differing:
         raise InputError(

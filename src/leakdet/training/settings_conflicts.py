@@ -1,5 +1,6 @@
 """Checks of settings against each other, and of what they name."""
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,10 +16,13 @@ from leakdet.errors import SettingsError
 def check_settings(config: TrainConfig) -> None:
     """Raise `SettingsError` where settings contradict each other or name what does not exist."""
     check_accelerator(config.trainer)
+    check_processes(config)
     network_class(config.network)
     if is_own(config.loss.name):
         own_loss(config.loss)
     check_balance(config)
+    if not TrainerFlags.of(config.trainer).limit_train_batches:
+        raise SettingsError("trainer.limit_train_batches=0: nothing would be trained. Remove it.")
     if config.callbacks.extra:
         from leakdet.training.callbacks.own_callbacks import own_classes  # imports Lightning
 
@@ -40,6 +44,26 @@ def check_accelerator(trainer: Mapping[str, Any]) -> None:
             f"trainer.accelerator={accelerator}: torch finds no GPU on this machine. "
             "Use trainer=cpu, or install a build of torch for your GPU and driver."
         )
+
+
+def check_processes(config: TrainConfig) -> None:
+    """Raise `SettingsError` for far more processes than this machine has cores.
+
+    Each of them loads torch; hundreds would take the machine down before anything else is looked
+    at. Two ranks are always allowed, as a trial of distributed training.
+    """
+    cores = os.cpu_count() or 1
+    flags = TrainerFlags.of(config.trainer)
+    devices = str(flags.devices)
+    on_cpu = flags.accelerator == "cpu" and devices.isdecimal()
+    for name, number, most in (
+        ("trainer.devices", int(devices) if on_cpu else 0, max(2, cores)),
+        ("data.workers", config.data.workers or 0, 4 * cores),
+    ):
+        if number > most:
+            raise SettingsError(
+                f"{name}={number}: too many processes for {cores} cores; use at most {most}."
+            )
 
 
 def check_balance(config: TrainConfig) -> None:

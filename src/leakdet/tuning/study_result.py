@@ -11,7 +11,8 @@ from optuna.trial import FrozenTrial, TrialState
 from leakdet._exit_codes import DONE, PARTLY
 from leakdet._messages import LOG
 from leakdet.config import TrainConfig, TuneConfig
-from leakdet.errors import LeakdetError
+from leakdet.errors import InputError, LeakdetError
+from leakdet.storage.json_file import read_json
 from leakdet.tuning.final_models import TrainWhole, final_models
 from leakdet.tuning.html_page import write_page
 from leakdet.tuning.objective import ToYaml
@@ -40,7 +41,7 @@ def finish(config: TuneConfig, study: optuna.Study, train: TrainWhole, to_yaml: 
             return PARTLY
         best = winner(study, config.tune.maximises)
         trials = {**counts(study), "best_trial": best.number}
-        result = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        result = _earlier(path)
         if result.get("trials") == trials and (not config.tune.finish or "verdict" in result):
             if config.tune.workers > 1:
                 return DONE  # another worker has written it
@@ -148,3 +149,12 @@ def write_trials(study: optuna.Study, path: Path) -> None:
             of_trial = [trial.user_attrs.get(name, "") for name in attributes]
             drawn = [trial.params.get(name, "") for name in parameters]
             rows.writerow([trial.number, trial.state.name, value, *of_trial, *drawn])
+
+
+def _earlier(path: Path) -> dict[str, Any]:
+    """The result that was written before; empty where there is none, or a damaged one."""
+    try:
+        return read_json(path, "the result of a study") if path.exists() else {}
+    except InputError as error:
+        LOG.warning(f"{error} It is written anew.")
+        return {}

@@ -7,12 +7,23 @@ from collections.abc import Sequence
 
 from leakdet._messages import LOG
 from leakdet.config import TrainerFlags, TuneConfig
+from leakdet.errors import SettingsError
 
 Processes = Sequence["subprocess.Popen[bytes]"]
 
 
 def start_workers(config: TuneConfig, arguments: Sequence[str]) -> Processes:
-    """Start workers 1, 2, ... with the arguments that the user gave."""
+    """Start workers 1, 2, ... with the arguments that the user gave.
+
+    Raises:
+        SettingsError: far more workers than this machine has cores.
+    """
+    cores = os.cpu_count() or 1
+    if config.tune.workers > (most := max(4, 2 * cores)):
+        raise SettingsError(
+            f"tune.workers={config.tune.workers}: too many processes for {cores} cores; use at "
+            f"most {most}. Other machines join by a shared tune.storage (docs/tuning.md)."
+        )
     plain = [argument for argument in arguments if argument not in ("-m", "--multirun")]
     command = [sys.executable, "-m", "leakdet.tune", *plain]
     return [

@@ -55,3 +55,20 @@ def test_several_balances_at_once_are_refused_unless_asked_for(configured: Confi
     with pytest.raises(SettingsError, match=r"each shift the class balance.*Keep one of them"):
         check_settings(configured(*both))
     check_settings(configured(*both, "loss.allow_several_balances=true"))
+
+
+@pytest.mark.parametrize(
+    "override", ["trainer.devices=1000", "trainer.devices=3", "data.workers=9"]
+)
+def test_processes_are_counted_before_any_is_started(
+    override: str, configured: Configured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    with pytest.raises(SettingsError, match=f"{override}: too many processes for 2 cores"):
+        check_settings(configured("trainer.accelerator=cpu", override))
+    check_settings(configured("trainer.accelerator=cpu", "trainer.devices=2", "data.workers=8"))
+
+
+def test_a_training_on_no_batch_is_refused(configured: Configured) -> None:
+    with pytest.raises(SettingsError, match="limit_train_batches=0: nothing would be trained"):
+        check_settings(configured("+trainer.limit_train_batches=0"))

@@ -100,6 +100,18 @@ def test_the_result_is_written_once_and_again_after_more_trials(
         assert note.startswith(f"# study default, trial {study.best_trial.number} of {trials}")
 
 
+def test_a_damaged_result_is_written_anew(
+    settings: Settings, tuned: Tuned, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = settings(n_trials=2, finish=False)
+    study = tuned(config)
+    path = Path(config.tune.folder) / "result.json"
+    path.write_text("{", encoding="utf-8")
+    assert finish(config, study, no_training, note_only) == 0
+    assert json.loads(path.read_text(encoding="utf-8"))["trials"]["complete"] == 2
+    assert "not the result of a study" in caplog.text
+
+
 def test_trials_of_other_hosts_are_waited_for(settings: Settings, tuned: Tuned) -> None:
     config = settings(n_trials=2, finish=False)
     study = tuned(config)
