@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Callable
 
-from leakdet._messages import messages_on_screen
+from leakdet._messages import messages_on_screen, print_fitted
 from leakdet._streams import prepare_streams
 from leakdet.errors import LeakdetError
 
@@ -17,14 +17,17 @@ EXPLAINED = (
 )
 
 
-def guarded(work: Callable[[], int]) -> int:
-    """Run a verb, its messages printed; errors that a user can cause become a line on stderr."""
+def guarded(work: Callable[[], int], quiet: bool = False, all_to_stderr: bool = False) -> int:
+    """Run a verb, its messages printed; errors that a user can cause become a line on stderr.
+
+    `quiet` and `all_to_stderr` as for `messages_on_screen`.
+    """
     prepare_streams()
     try:
-        with messages_on_screen():
+        with messages_on_screen(quiet, all_to_stderr):
             return work()
     except LeakdetError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print_fitted(f"error: {error}", to_stderr=True)
         return WRONG
     except BrokenPipeError:  # the reader closed the pipe, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

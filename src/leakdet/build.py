@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from leakdet._exit_codes import DONE, PARTLY
+from leakdet._messages import log_result
 from leakdet.cli.hydra_door import Run, open_door
 from leakdet.config import BuildConfig
 
@@ -28,20 +29,19 @@ def build(config: BuildConfig, run: Run) -> int:
 def show(report: "BuildReport") -> None:
     """Print the summary of a build."""
     from rich.console import Console
-    from rich.markup import escape
     from rich.table import Table
 
     from leakdet.building.build_summary import notes, table_rows
 
-    console = Console(soft_wrap=True, highlight=False)
-    table = Table(title=escape(str(report.out)), title_justify="left")
+    console = Console(soft_wrap=True, highlight=False, markup=False)
+    table = Table(title=str(report.out), title_justify="left")
     for column in ("split", "label", "recordings", "windows", "hours"):
         table.add_column(column, justify="left" if column in ("split", "label") else "right")
     for split, label, *counts in table_rows(report):
-        table.add_row(split, escape(label), *counts)
+        table.add_row(split, label, *counts)
     console.print(table)
     for note in notes(report):
-        console.print(note, markup=False)
+        log_result(note)
 
 
 def main() -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from leakdet._messages import LOG
+from leakdet._messages import LOG, log_result
+from leakdet._progress import ProgressCounter
 from leakdet.cli.screen_tables import protocols_text
 from leakdet.config import CrossvalConfig
 from leakdet.crossvalidation.fold_files import read_fold, record_settings, write_fold, write_tables
@@ -33,6 +34,7 @@ from leakdet.reporting.report_input import ReportInput
 from leakdet.storage.opening import leak_label_of, open_split, split_names
 from leakdet.storage.store_folder import require_store
 from leakdet.storage.views import SplitView, pooled
+from leakdet.training.callbacks.progress import EpochReport
 
 HELD_OUT = "held_out"  # name of the pooled recordings, where a report of `train` names a split
 
@@ -81,7 +83,7 @@ def _fingerprint(config: CrossvalConfig, store: Path, view: SplitView) -> dict[s
     settings = asdict(config)
     for name in ("out", "part", "parts", "repeats"):  # a further repeat adds folds and changes none
         del settings["crossval"][name]
-    for name in ("logger", "demo", "signal"):
+    for name in ("logger", "log", "demo", "signal"):
         del settings[name]
     settings["data"]["store"] = str(store.absolute())
     signal = view.signal.hash if view.signal else None
@@ -99,16 +101,24 @@ def _run_folds(config: CrossvalConfig, store: Path, tasks: Sequence[Task], folde
     done = len(of_this_part) - len(todo)
     if done:
         LOG.info(f"{done} of {len(of_this_part)} folds are done already, in {folder}")
-    for task in todo:
-        if _path(folder, task).exists():  # another job was faster
-            continue
-        result = run_fold(config, store, task, folder / "folds")
-        write_fold(_path(folder, task), result)
-        counts = ", ".join(f"{count} {name}" for name, count in result["recordings"].items())
-        LOG.info(
-            f"{task.protocol}, seed {task.seed}, {task.fold.name}: {counts}; {result['steps']} "
-            f"steps, weights of epoch {result['best_epoch'] + 1}, {result['seconds']:.0f} s"
-        )
+    with ProgressCounter("folds", len(todo), "folds", closing=False) as progress:
+        epochs = EpochReport(lambda epoch: progress.retitle(f"{epoch}, folds"))
+        for task in todo:
+            if _path(folder, task).exists():  # another job was faster
+                progress.step()
+                continue
+            result = run_fold(config, store, task, folder / "folds", epochs)
+            write_fold(_path(folder, task), result)
+            progress.step()
+            LOG.info(f"{_fold_text(task, result)}; {progress.left()} left")
+
+
+def _fold_text(task: Task, result: dict[str, Any]) -> str:
+    counts = ", ".join(f"{count} {name}" for name, count in result["recordings"].items())
+    return (
+        f"{task.protocol}, seed {task.seed}, {task.fold.name}: {counts}; {result['steps']} steps, "
+        f"weights of epoch {result['best_epoch'] + 1}, {result['seconds']:.0f} s"
+    )
 
 
 def _pool(
@@ -133,11 +143,11 @@ def _pool(
     ]
     more = {"synthetic": is_synthetic(store), "settings": asdict(config)}
     content = write_tables(folder, results, rows, **more)
-    LOG.info(protocols_text(results))
+    log_result(protocols_text(results))
     for name, protocol in config.crossval.by_name().items():
         first = [outcome for outcome in outcomes[name] if outcome.result["seed"] == config.seed]
         _report(folder, name, protocol.group_by, first, view, content)
-    LOG.info(f"metrics  {folder / 'metrics.json'}\nrows     {folder / 'predictions.csv'}")
+    log_result(f"metrics  {folder / 'metrics.json'}\nrows     {folder / 'predictions.csv'}")
 
 
 def _report(
@@ -168,5 +178,5 @@ def _report(
     repeats = settings["crossval"]["repeats"]
     title = f"cross-validation, {protocol}"
     title += f", the first of {repeats} repeats" if repeats > 1 else ""
-    LOG.info(f"{protocol}:")
+    log_result(f"{protocol}:")
     write_results(folder / protocol, ReportInput(title, {HELD_OUT: scored}, metrics))

@@ -6,17 +6,19 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from leakdet._exit_codes import DONE, EXPLAINED, guarded
-from leakdet.cli.arguments import add_device, add_trust_network
+from leakdet._messages import LOG
+from leakdet.cli.arguments import add_model_options
 from leakdet.errors import InputError
+from leakdet.storage.model_card import require_model
+from leakdet.storage.store_folder import require_store
 
 
 def parser() -> argparse.ArgumentParser:
-    command = argparse.ArgumentParser(
-        prog="leakdet evaluate",
-        description="Score a store's recordings with a model; with two models, compare them on the "
-        "same recordings. A model's decision rule is applied as it is, never fitted again.",
-        epilog=EXPLAINED,
+    about = (
+        "Score a store's recordings with a model; with two models, compare them on the same "
+        "recordings. A model's decision rule is applied as it is, never fitted again."
     )
+    command = argparse.ArgumentParser("leakdet evaluate", description=about, epilog=EXPLAINED)
     add = command.add_argument
     add(
         "models",
@@ -29,33 +31,31 @@ def parser() -> argparse.ArgumentParser:
     splits = ("train", "val", "test")
     add("--split", default="test", choices=splits, help="which recordings (default: test)")
     add("--leak", help="the store's leak class, where the store does not say it (default: LEAK)")
-    add(
-        "--group-by",
-        action="append",
-        metavar="COLUMN",
-        help="intervals resample whole groups of this column; may be repeated (default: what the "
-        "store was split by)",
-    )
+    groups = "intervals resample whole groups of this column (default: what the store was split by)"
+    add("--group-by", action="append", metavar="COLUMN", help=groups)
     add(
         "--out",
         type=Path,
         help="write report.html, metrics.json and recordings.csv into this folder; of two models, "
         "into its folders a and b",
     )
-    add_device(command)
-    add_trust_network(command)
+    add_model_options(command)
     return command
 
 
 def evaluate(arguments: argparse.Namespace) -> int:
-    from leakdet.evaluation_run import compared, evaluated, write_evaluations
-    from leakdet.scoring.audio_detector import load_detector
-
     if len(arguments.models) > 2:
         raise InputError(
             f"{len(arguments.models)} models were given; allowed are one, or two to be compared, "
             "and then the store."
         )
+    for model in arguments.models:
+        require_model(model)
+    require_store(arguments.store)
+    LOG.info(f"store    {arguments.store}: loading torch")
+    from leakdet.evaluation_run import compared, evaluated, write_evaluations
+    from leakdet.scoring.audio_detector import load_detector
+
     evaluations = []
     for model in arguments.models:
         detector = load_detector(model, arguments.device, arguments.trust_network)
@@ -70,7 +70,7 @@ def evaluate(arguments: argparse.Namespace) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser().parse_args(argv)
-    return guarded(lambda: evaluate(arguments))
+    return guarded(lambda: evaluate(arguments), arguments.quiet)
 
 
 if __name__ == "__main__":

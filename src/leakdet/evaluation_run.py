@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leakdet._messages import LOG
+from leakdet._messages import log_result
 from leakdet.errors import InputError
 
 if TYPE_CHECKING:
@@ -80,17 +80,17 @@ def evaluated(
     audited = audit(trained_on, judged, recordings.score, leak=leak)
     tables = {split: split_metrics(recordings, group_by=columns)}
     for finding in audited["findings"]:
-        LOG.info(f"audit    {finding}")
-    LOG.info(metrics_text(tables, rule))
+        log_result(f"audit    {finding}")
+    log_result(metrics_text(tables, rule))
     known = detector.mel_detector.met
     groups = known.groups_met(judged.groups) if known else {}
     for sentence in [*met_sentences(met), *group_sentences(groups)]:
-        LOG.info(f"trained  {sentence}")
+        log_result(f"trained  {sentence}")
     unfamiliar = unfamiliar_account(recordings, rule)
     if sentence := unfamiliar_sentence(unfamiliar):
-        LOG.info(f"unfamiliar  {sentence}")
+        log_result(f"unfamiliar  {sentence}")
     if silent := no_sound_sentence(stored):
-        LOG.info(f"left out {silent}")
+        log_result(f"left out {silent}")
     more: dict[str, Any] = {"met_in_training": met, "groups_met": groups, "unfamiliar": unfamiliar}
     more |= {"model": str(detector.path), "store": str(store.absolute()), "audit": audited}
     more |= {"without_sound": stored.without_sound, "synthetic": is_synthetic(store)}
@@ -120,7 +120,7 @@ def compared(a: Evaluation, b: Evaluation) -> list[Evaluation]:
 
     names = (a.metrics["model"], b.metrics["model"])
     comparison = compare(a.recordings, b.recordings, names, a.metrics["group_by"])
-    LOG.info(comparison_text(comparison))
+    log_result(comparison_text(comparison))
     return [replace(one, metrics={**one.metrics, "comparison": comparison}) for one in (a, b)]
 
 

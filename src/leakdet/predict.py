@@ -6,19 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from leakdet._exit_codes import DONE, EXPLAINED, PARTLY, guarded
-from leakdet.cli.arguments import add_decision, add_device, add_trust_network, add_workers
+from leakdet._messages import LOG, log_results
+from leakdet.cli.arguments import add_decision, add_model_options, add_workers
 from leakdet.errors import InputError
 
 
 def parser() -> argparse.ArgumentParser:
-    command = argparse.ArgumentParser(
-        prog="leakdet predict",
-        description="Give every recording a verdict, leak or no_leak, with its evidence.",
-        epilog=EXPLAINED,
-    )
+    about = "Give every recording a verdict, leak or no_leak, with its evidence."
+    command = argparse.ArgumentParser("leakdet predict", description=about, epilog=EXPLAINED)
     add = command.add_argument
-    models = "a model file (.safetensors), a checkpoint (.ckpt) or the folder of a training run"
-    add("model", type=Path, help=models)
+    add("model", type=Path, help="a .safetensors file, a .ckpt file or the folder of a training")
     add(
         "paths",
         nargs="+",
@@ -40,18 +37,15 @@ def parser() -> argparse.ArgumentParser:
     )
     add_workers(command, "files scored at a time")
     add_decision(command)
-    add_device(command)
-    add_trust_network(command)
+    add_model_options(command)
     return command
 
 
 def predict(arguments: argparse.Namespace) -> int:
-    from leakdet.scoring.audio_detector import load_detector
     from leakdet.scoring.file_list import check_files, list_files
     from leakdet.scoring.output_file import check_output
-    from leakdet.scoring.prediction import write_verdicts
     from leakdet.scoring.row_writers import ROW_BYTES, format_of
-    from leakdet.scoring.summary import model_text
+    from leakdet.storage.model_card import require_model
 
     out = None if arguments.out == Path("-") else arguments.out
     kind = format_of(out, arguments.format)
@@ -61,19 +55,26 @@ def predict(arguments: argparse.Namespace) -> int:
     check_files(listed.files, arguments.model, out)
     if out:
         check_output(out, ROW_BYTES * len(listed.files))
+    require_model(arguments.model)
+    LOG.info(f"files    {len(listed.files)}: loading torch")
+    from leakdet.scoring.audio_detector import load_detector
+    from leakdet.scoring.prediction import write_verdicts
+    from leakdet.scoring.summary import model_text
+
     how = {"threshold": arguments.threshold, "policy": arguments.policy}
     how["unfamiliar"] = arguments.unfamiliar
     detector = load_detector(arguments.model, arguments.device, arguments.trust_network, **how)
-    print(model_text(detector.mel_detector, detector.decided_anew), file=sys.stderr)
+    LOG.info(model_text(detector.mel_detector, detector.decided_anew))
     rows = (out, kind, arguments.windows)
     counts = write_verdicts(detector, arguments.paths, listed, *rows, arguments.workers)
-    print(counts, *listed.sentences(), sep="\n", file=sys.stderr)
+    LOG.info(str(counts))
+    log_results(listed.sentences())
     return DONE if listed.complete and not counts.failed else PARTLY
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser().parse_args(argv)
-    return guarded(lambda: predict(arguments))
+    return guarded(lambda: predict(arguments), arguments.quiet, all_to_stderr=True)
 
 
 if __name__ == "__main__":

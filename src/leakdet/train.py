@@ -14,7 +14,7 @@ from leakdet.config import TrainConfig
 
 def train(config: TrainConfig, run: Run) -> int:
     if not is_child():
-        LOG.info(f"run      {os.path.relpath(run.folder)}: loading torch and Lightning")
+        LOG.info(f"run      {os.path.relpath(run.folder)}")
         if not run.multirun:
             point_latest(run.folder)
     from leakdet.training.callbacks.interruption import Interrupted

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leakdet._messages import LOG
+from leakdet._messages import LOG, log_result
 from leakdet.config import TrainConfig
 
 if TYPE_CHECKING:
@@ -180,14 +180,14 @@ def _save(
 
     group_by = split_group_by(data.store)
     tables = {name: split_metrics(found, group_by=group_by) for name, found in recordings.items()}
-    LOG.info(metrics_text(tables, best.rule))
+    log_result(metrics_text(tables, best.rule))
     for finding in audited["findings"]:
-        LOG.info(f"audit    {finding}")
+        log_result(f"audit    {finding}")
     training = best.card["training"] | _training_facts(data)
     card = {**best.card, "decision_rule": best.rule.to_json(), "training": training}
     card["metrics"] = for_model_file(tables)
     model, best.met = folder / MODEL, _met(data)
-    LOG.info(f"model    {model}")
+    log_result(f"model    {model}")
     # the checkpoint's settings, since only they hold a learning rate and batch size that were found
     copied = ("settings", "store", "store_signal_hash", "recordings", "versions")
     more = {"best_epoch": training["epoch"], "model": model.name}

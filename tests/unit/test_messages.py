@@ -1,12 +1,14 @@
 """Messages are silent in a program, printed by a command, and follow logging's settings."""
 
+import contextlib
+import io
 import logging
 import subprocess
 import sys
 
 import pytest
 
-from leakdet._messages import LOG, messages_on_screen, on_screen
+from leakdet._messages import LOG, log_result, messages_on_screen, on_screen, print_fitted
 
 
 def test_a_command_prints_information_and_warnings_apart(
@@ -69,3 +71,41 @@ def test_nested_commands_print_once(capsys: pytest.CaptureFixture[str]) -> None:
         LOG.info("after")
     assert capsys.readouterr().out == "inside\nafter\n"
     assert not on_screen()
+
+
+def test_a_quiet_command_prints_results_and_warnings(capsys: pytest.CaptureFixture[str]) -> None:
+    with messages_on_screen(quiet=True):
+        LOG.info("on the way")
+        log_result("F1 0.9")
+        LOG.warning("odd")
+    assert capsys.readouterr() == ("F1 0.9\n", "warning: odd\n")
+
+
+def test_a_command_whose_output_is_data_prints_elsewhere(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with messages_on_screen(all_to_stderr=True):
+        LOG.info("3 files")
+    assert capsys.readouterr() == ("", "3 files\n")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_gets_whole_words_below_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    path = "/a/path/that/is/longer/than/one/line/of/the/terminal"
+    text = f"stops    at epoch 60, or after 15 epochs without a better F1\n│ {'x' * 50} │\n{path}"
+    terminal, file = Terminal(), io.StringIO()
+    for stream in (terminal, file):
+        with contextlib.redirect_stdout(stream):
+            print_fitted(text)
+    assert file.getvalue() == f"{text}\n"
+    assert terminal.getvalue().splitlines() == [
+        "stops    at epoch 60, or after 15 epochs",
+        "         without a better F1",
+        f"│ {'x' * 50} │",
+        path,
+    ]

@@ -26,7 +26,7 @@ from leakdet.storage.opening import open_split, split_names
 from leakdet.storage.split_overlap import check_no_overlap
 
 # settings in which shards may differ
-SHARD_SETTINGS = ("shard", "workers", "verify", "overwrite", "out")
+SHARD_SETTINGS = ("shard", "workers", "verify", "overwrite", "out", "log")
 
 
 @dataclass(frozen=True)

@@ -4,19 +4,20 @@ import argparse
 import os
 
 
-def add_device(parser: argparse.ArgumentParser) -> None:
+def add_model_options(parser: argparse.ArgumentParser) -> None:
+    """`--device`, `--trust-network` and `--quiet`."""
     parser.add_argument(
         "--device", default="auto", help="auto, cpu, cuda, cuda:N or mps (default: auto)"
     )
-
-
-def add_trust_network(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--trust-network",
         action="append",
         default=[],
         metavar="PACKAGE.MODULE:CLASS",
         help="a network of your own that the model may load, by the name it was trained with",
+    )
+    parser.add_argument(
+        "--quiet", action="store_true", help="print only results, warnings and errors"
     )
 
 

@@ -17,6 +17,8 @@ from omegaconf.errors import OmegaConfBaseException
 
 from leakdet import __version__
 from leakdet._exit_codes import DONE, WRONG, guarded
+from leakdet._messages import LOG, set_quiet
+from leakdet._processes import is_child
 from leakdet.cli.composition import (
     DOORS,
     as_hydra_reads,
@@ -34,6 +36,7 @@ from leakdet.cli.past_runs import resumed
 from leakdet.config import TrainConfig
 from leakdet.errors import LeakdetError, SettingsError
 
+LOADING = {"build": "loading torch and the sound libraries"}
 MULTIRUN = ("-m", "--multirun")
 
 
@@ -72,7 +75,17 @@ def _open(door: str, task: Callable[[Any, Run], int]) -> int:
     if not any(argument.startswith("-") for argument in prepared):
         _check_before_hydra(door, prepared)
     store_schema(door)
+    _announce(door, prepared)
     return _run_jobs(door, task, arguments)
+
+
+def _announce(door: str, prepared: Sequence[str]) -> None:
+    """Say that the command is at work before the slow imports; once, of several processes."""
+    set_quiet("log=quiet" in prepared)
+    shows_only = any(a.startswith("-") and a not in MULTIRUN for a in prepared)
+    further = is_child() or any(argument.startswith("tune.worker=") for argument in prepared)
+    if not (shows_only or further):
+        LOG.info(f"{door:<9}{LOADING.get(door, 'loading torch and Lightning')}")
 
 
 def _run_jobs(door: str, task: Callable[[Any, Run], int], arguments: Sequence[str]) -> int:
@@ -127,6 +140,7 @@ def _settings(door: str, config: DictConfig, named: Sequence[str]) -> Any:
     settings = typed(config, DOORS[door].schema)
     if isinstance(settings, TrainConfig):
         check_inputs(settings, named)
+    set_quiet(settings.log == "quiet")
     return settings
 
 

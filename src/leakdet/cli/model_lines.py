@@ -18,7 +18,7 @@ from leakdet.storage.model_card import read_card
 
 UNJUDGED = "not judged: the file does not say how good it was in its own evaluation"
 # said elsewhere in the card, or of no use to who reads it
-UNSHOWN = ("data.store", "data.cache", "demo", "logger", "resume", "signal")
+UNSHOWN = ("data.store", "data.cache", "demo", "log", "logger", "resume", "signal")
 
 
 def model_lines(path: Path) -> Iterator[str]:

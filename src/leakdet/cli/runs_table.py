@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from leakdet.cli.help_pages import WIDTH
@@ -21,8 +20,8 @@ def runs_text(rows: Sequence[tuple[str, str, str, str]]) -> str:
         table.add_column(heading, overflow="fold")
     for (name, _, score, verdict), given in zip(rows, words, strict=True):
         own = " ".join(word for word in given if word not in common)
-        table.add_row(*map(escape, (name, own, score, verdict)))
-    console = Console(highlight=False, width=max(WIDTH, Console().width))
+        table.add_row(name, own, score, verdict)
+    console = Console(highlight=False, markup=False, width=max(WIDTH, Console().width))
     with console.capture() as capture:
         console.print(table)
     shared = f"\nAll of them: {' '.join(common)}" if any(common) else ""

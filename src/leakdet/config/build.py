@@ -67,6 +67,9 @@ class LabelsConfig:
         check_ranges(self, "labels.")
 
 
+LOGS = ("normal", "quiet")
+
+
 @dataclass
 class BuildConfig:
     """`leakdet build`: from audio to a store."""
@@ -98,6 +101,9 @@ class BuildConfig:
     )
     workers: int = doc(0, "Threads that read recordings; 0: one per core.", at_least=0)
     shard: str = doc("", "i/n builds part i of n, from 0 to n-1; merge joins the parts.")
+    log: str = doc(
+        "normal", "What is printed; quiet leaves results, warnings, errors.", one_of=LOGS
+    )
     overwrite: bool = doc(False, "Replace a store that exists under this name.")
 
     def __post_init__(self) -> None:

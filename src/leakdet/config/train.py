@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from leakdet.config.build import DemoConfig, LabelsConfig
+from leakdet.config.build import LOGS, DemoConfig, LabelsConfig
 from leakdet.config.callbacks import CallbacksConfig
 from leakdet.config.model import DecisionConfig, LossConfig, NetworkConfig
 from leakdet.config.range_checks import check_ranges, doc, require
@@ -187,6 +187,9 @@ class TrainConfig:
         0,
         "CPU threads of torch; 0: its own choice; another number changes the last digits of sums.",
         at_least=0,
+    )
+    log: str = doc(
+        "normal", "What is printed; quiet leaves results, warnings, errors.", one_of=LOGS
     )
     trainer: dict[str, Any] = doc({}, "Arguments of lightning.Trainer.")
     logger: dict[str, Any] = doc({}, "Loggers by name, each with its own arguments.")

@@ -25,6 +25,7 @@ from leakdet.errors import first_few
 from leakdet.evaluation.split_scores import score_split
 from leakdet.storage.model_file import load_mel_detector
 from leakdet.storage.views import SplitView
+from leakdet.training.callbacks.progress import EpochReport
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.fit import fit, result_checkpoint
 from leakdet.training.stopping import needs_val, resolved
@@ -107,7 +108,13 @@ def _fold_count(protocol: ProtocolConfig, groups: Shaped[np.ndarray, " R"]) -> i
     return 0 if few else DEFAULT_FOLDS
 
 
-def run_fold(config: CrossvalConfig, store: Path, task: Task, folder: Path) -> dict[str, Any]:
+def run_fold(
+    config: CrossvalConfig,
+    store: Path,
+    task: Task,
+    folder: Path,
+    report: EpochReport | None = None,
+) -> dict[str, Any]:
     """Train, select and fit the threshold without the held-out part, then score it.
 
     Returns plain values: the fold, its rule, and score and window probabilities of held-out
@@ -122,7 +129,7 @@ def run_fold(config: CrossvalConfig, store: Path, task: Task, folder: Path) -> d
         prefix=".training-", dir=folder, ignore_cleanup_errors=True
     ) as work:
         data = LeakDataModule(settings, store, train, val)
-        trainer = fit(settings, data, Path(work))
+        trainer = fit(settings, data, Path(work), [report] if report else [])
         result = load_mel_detector(result_checkpoint(trainer), trust_network=settings.network.name)
     rule = fit_rule(
         score_split(result, val, data.leak_label).window_prob,

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Float16
 from torch import Tensor
 
+from leakdet._progress import ProgressCounter
 from leakdet.detection.band_features import FeatureSums
 from leakdet.detection.decision import DecisionRule
 from leakdet.detection.detector import MelDetector
@@ -43,10 +44,12 @@ def score_split(detector: MelDetector, split: StoreSplit, leak: str | None = Non
     leak_id = split.label_names.index(leak_label_of(split, leak))
     sums = FeatureSums(split.recording_offsets, split.mel.shape[2]) if detector.reference else None
     prob = []
-    for block in window_blocks(split):
-        prob.append(detector.window_prob(block).numpy())
-        if sums is not None:
-            sums.add(block)
+    with ProgressCounter(f"scoring {split.name}", split.windows, "windows", closing=False) as done:
+        for block in window_blocks(split):
+            prob.append(detector.window_prob(block).numpy())
+            if sums is not None:
+                sums.add(block)
+            done.step(len(block))
     familiarity = None
     if sums is not None and detector.reference is not None:
         familiarity = detector.reference.familiarity(sums.features())

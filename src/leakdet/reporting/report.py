@@ -5,7 +5,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from leakdet._messages import LOG
+from leakdet._messages import log_result
 from leakdet.evaluation.groups import worst_sentence
 from leakdet.evaluation.metrics_json import write_metrics
 from leakdet.evaluation.scored_recordings import write_recordings
@@ -59,10 +59,10 @@ def write_results(folder: Path, material: ReportInput) -> None:
     )
     write_pngs(figures, folder / "figures")
     judged = verdict(material.tables["recording"], material.metrics)
-    LOG.info(f"metrics  {folder / 'metrics.json'}")
-    LOG.info(f"report   {report}")
-    LOG.info(f"figures  {folder / 'figures'}")
-    LOG.info(f"verdict  {judged.label}. {judged.sentence}")
+    log_result(f"metrics  {folder / 'metrics.json'}")
+    log_result(f"report   {report}")
+    log_result(f"figures  {folder / 'figures'}")
+    log_result(f"verdict  {judged.label}. {judged.sentence}")
 
 
 def render(material: ReportInput) -> str:

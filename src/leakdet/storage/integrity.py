@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float16, UInt32
 
 from leakdet._parallel import in_order
+from leakdet._progress import ProgressCounter
 from leakdet.errors import InputError, first_few
 from leakdet.storage.ailh_store import is_ailh
 from leakdet.storage.layout import REBUILD
@@ -36,8 +37,11 @@ def check_contents(split: StoreSplit) -> UInt32[np.ndarray, " R"]:
         return _uncomputed(split, first, last, mel)
 
     _ = split.checksums, split.recording_ids  # read here once, not by each thread
-    for _, rows in in_order(check, _blocks(split)):
-        uncomputed += rows
+    title = f"reading {split.name}"
+    with ProgressCounter(title, split.recordings, "recordings", closing=False) as progress:
+        for (first, last), rows in in_order(check, _blocks(split)):
+            uncomputed += rows
+            progress.step(last - first)
     _refuse_uncomputed(split, uncomputed)
     return sums
 

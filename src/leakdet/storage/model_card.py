@@ -64,6 +64,17 @@ def check_card(path: Path, card: Mapping[str, Any]) -> None:
         raise InputError(f"{path}: its description lacks {lacking}.")
 
 
+def require_model(path: Path) -> Path:
+    """The model file that a path names, its own or that of a run's folder, without reading it.
+
+    Raises:
+        InputError: there is none.
+    """
+    model = model_in(path)
+    require_readable(model, "model file")
+    return model
+
+
 def model_in(path: Path) -> Path:
     """The model file in the folder of a run; any other path as it is.
 

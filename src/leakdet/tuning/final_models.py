@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from leakdet._messages import LOG
+from leakdet._messages import LOG, log_result
 from leakdet.config import TrainConfig, TuneConfig
 from leakdet.evaluation.intervals import FEW_GROUPS
 from leakdet.evaluation.model_comparison import compare
@@ -40,7 +40,7 @@ def final_models(
         models["untuned"], models["best"], config.labels.leak, trust_network=networks
     )
     sentence = verdict(comparison)
-    LOG.info(f"\n{sentence}")
+    log_result(f"\n{sentence}")
     result: dict[str, Any] = {
         "comparison": comparison,
         "verdict": sentence,

@@ -11,7 +11,9 @@ from leakdet.errors import SettingsError
 from leakdet.tuning.space import Space, ordered, with_settings
 
 # Searching these would tune luck, the data, or the decision (which is fitted once, on val).
-NOT_SEARCHED = ("seed", "decision", "labels", "signal", "demo", "threads", "compile", "logger")
+NOT_SEARCHED = (
+    "seed", "decision", "labels", "signal", "demo", "threads", "compile", "logger", "log",
+)  # fmt: skip
 NOT_SEARCHED_DATA = ("data.store", "data.cache", "data.shuffle_labels", "data.unit")
 
 

@@ -68,7 +68,7 @@ def _direction(config: TuneConfig) -> Literal["maximize", "minimize"]:
 def fingerprint(config: TuneConfig) -> dict[str, Any]:
     """Settings without which values of trials could not be compared, as plain JSON values."""
     training = asdict(config.training())
-    for name in ("logger", "threads"):
+    for name in ("logger", "log", "threads"):
         del training[name]
     settings = {
         "direction": _direction(config),

@@ -9,7 +9,7 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from leakdet._exit_codes import DONE, PARTLY
-from leakdet._messages import LOG
+from leakdet._messages import LOG, log_result
 from leakdet.config import TrainConfig, TuneConfig
 from leakdet.errors import InputError, LeakdetError
 from leakdet.storage.json_file import read_json
@@ -45,7 +45,7 @@ def finish(config: TuneConfig, study: optuna.Study, train: TrainWhole, to_yaml: 
         if result.get("trials") == trials and (not config.tune.finish or "verdict" in result):
             if config.tune.workers > 1:
                 return DONE  # another worker has written it
-            LOG.info(
+            log_result(
                 f"The study is finished; its result is in {folder}. More trials: tune.n_trials=N"
             )
         else:
@@ -53,7 +53,7 @@ def finish(config: TuneConfig, study: optuna.Study, train: TrainWhole, to_yaml: 
             result = _result(config, study, best, trials, train, to_yaml)
             path.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
         write_page(study, folder / "tune.html", result)  # last: it must not cost the result
-        LOG.info(
+        log_result(
             f"result   {folder / 'best.yaml'}, {folder / 'trials.csv'}, {folder / 'tune.html'}"
         )
     return DONE
@@ -75,7 +75,7 @@ def _result(
         f"{tune.objective} {best.value!r} on val"
     )
     (Path(tune.folder) / "best.yaml").write_text(to_yaml(tuned, note), encoding="utf-8")
-    LOG.info(f"best     trial {best.number}: {tune.objective} {best.value:.4f} on val")
+    log_result(f"best     trial {best.number}: {tune.objective} {best.value:.4f} on val")
     tied = tied_with_best(study, tune.maximises)
     if tied > max(1, trials["complete"] // 2):
         LOG.info(

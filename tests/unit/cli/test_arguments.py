@@ -4,21 +4,21 @@ import argparse
 
 import pytest
 
-from leakdet.cli.arguments import add_decision, add_device, add_trust_network, add_workers
+from leakdet.cli.arguments import add_decision, add_model_options, add_workers
 
 
 @pytest.fixture
 def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser()
-    add_device(parser)
-    add_trust_network(parser)
+    add_model_options(parser)
     return parser
 
 
 def test_by_default_the_device_is_found_and_no_code_is_trusted(
     parser: argparse.ArgumentParser,
 ) -> None:
-    assert vars(parser.parse_args([])) == {"device": "auto", "trust_network": []}
+    defaults = {"device": "auto", "trust_network": [], "quiet": False}
+    assert vars(parser.parse_args([])) == defaults
 
 
 def test_each_trusted_network_is_named_by_itself(parser: argparse.ArgumentParser) -> None:
