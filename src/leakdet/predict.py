@@ -16,12 +16,8 @@ def parser() -> argparse.ArgumentParser:
     command = argparse.ArgumentParser("leakdet predict", description=about, epilog=EXPLAINED)
     add = command.add_argument
     add("model", type=Path, help="a .safetensors file, a .ckpt file or the folder of a training")
-    add(
-        "paths",
-        nargs="+",
-        metavar="PATH",
-        help="audio files, folders searched for audio, quoted globs; after -- any name is a path",
-    )
+    paths = "audio files, folders searched for audio, quoted globs; after -- any name is a path"
+    add("paths", nargs="+", metavar="PATH", help=paths)
     add(
         "--out",
         type=Path,
