@@ -30,7 +30,8 @@ def test_a_trained_model_tells_where_it_is_from_and_how_good_it_was(trained) -> 
         f"verdict  {own['label']} (test)",
         "test     12 recordings, 6 with a leak: f1",
         "fitted on val",
-        "settings the defaults, but trainer.max_epochs=3 trainer.enable_progress_bar=false",
+        "settings the defaults, but ",
+        " trainer.max_epochs=3 ",
     ):
         assert told in text
     for caution in own["cautions"]:
