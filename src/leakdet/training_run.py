@@ -208,7 +208,7 @@ def _save(
 
 
 def _met(data: "LeakDataModule") -> "MetRecordings | None":
-    """Recordings and groups of train and val; None where the store keeps no content hashes."""
+    """Recordings and groups of train, with the negatives, and val; None without content hashes."""
     from leakdet.detection.met_recordings import MetRecordings
     from leakdet.storage.opening import open_split
 
@@ -216,8 +216,10 @@ def _met(data: "LeakDataModule") -> "MetRecordings | None":
     splits = {"train": open_split(data.store, "train"), "val": data.splits.val}
     if not all(split.has("content_sha256") for split in splits.values()):
         return None
+    contents = {role: split.texts("content_sha256").tolist() for role, split in splits.items()}
+    contents["train"] += data.negatives.contents if data.negatives else []
     return MetRecordings.of(
-        {role: split.texts("content_sha256") for role, split in splits.items()},
+        contents,
         {role: split.groups for role, split in splits.items()},
     )
 

@@ -35,6 +35,7 @@ def check_inputs(config: TrainConfig, named: Sequence[str] = ()) -> None:
         ("resume", None if config.resume == "auto" else config.resume),
         ("init_from", config.init_from),
         ("augment.interference", config.augment.interference),
+        ("data.negatives", config.data.negatives),
     ):
         if path is not None and not Path(path).exists():
             raise InputError(f"{name}={path}: there is no such file or folder.")

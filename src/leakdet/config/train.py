@@ -39,6 +39,14 @@ class DataConfig:
     buffer_mb: float = doc(
         64.0, "Megabytes of windows that each reader shuffles under residency=stream.", at_least=1
     )
+    negatives: str | None = doc(
+        None,
+        "Folder of sounds without a leak, such as rain or taps, that train beside the recordings; "
+        "null: none.",
+    )
+    negatives_weight: float = doc(
+        0.1, "Weight of the loss of these sounds, where that of the recordings has 1.", at_least=0
+    )
     shuffle_labels: bool = doc(
         False,
         "Permute the labels of train and val over recordings: a null test; nothing is learnt.",

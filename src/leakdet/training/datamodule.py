@@ -26,6 +26,7 @@ from leakdet.storage.integrity import check_contents
 from leakdet.storage.opening import leak_label_of
 from leakdet.storage.split_overlap import check_no_copies, sounds_are_hashed
 from leakdet.storage.store import StoreSplit
+from leakdet.training.sound_folder import FolderSounds, read_sound_folder
 from leakdet.training.store_splits import Splits, open_splits, parts_of_store
 
 # consecutive samples that are read together, in one disk access, to fit the input layer
@@ -181,6 +182,12 @@ class LeakDataModule(pl.LightningDataModule):
     def mix_of_epoch(self, epoch: int) -> np.ndarray:
         """Share of each class among the samples that this epoch draws, float64 [classes]."""
         return drawn_mix(self.train_counts, self.config.data, epoch)
+
+    @cached_property
+    def negatives(self) -> FolderSounds | None:
+        """The sounds of `data.negatives`, read once; None where the setting names no folder."""
+        folder = self.config.data.negatives
+        return read_sound_folder("data.negatives", Path(folder), self) if folder else None
 
     def standardisation_batches(self, most: int = 20_000) -> Iterator[Tensor]:
         """Training samples spread evenly over the split, to fit the input layer on."""

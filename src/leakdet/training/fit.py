@@ -16,13 +16,14 @@ from leakdet.training.callbacks.interruption import Interrupted, Interruption
 from leakdet.training.checkpoint_io import read_checkpoint
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.distributed import lost_peer_explained
-from leakdet.training.interference_bank import interference_bank
 from leakdet.training.lr_batch_finder import found_settings
 from leakdet.training.module import LeakModule
+from leakdet.training.negatives import check_negatives
 from leakdet.training.resumable_csv_logger import resume_logs
 from leakdet.training.resume import starting_checkpoint
 from leakdet.training.resume_compatibility import with_chosen_settings
 from leakdet.training.settings_conflicts import check_settings
+from leakdet.training.sound_folder import read_sound_folder
 from leakdet.training.stopping import resolved
 from leakdet.training.trainer import make_trainer
 from leakdet.training.warm_start import inherit_best, initialise
@@ -85,8 +86,11 @@ def make_module(config: TrainConfig, data: LeakDataModule) -> LeakModule:
     """A module ready for its first step: input statistics or initial weights, sounds to mix in.
 
     Raises:
-        InputError: what `init_from` or `augment.interference` names cannot be used.
+        InputError: what `init_from`, `data.negatives` or `augment.interference` names cannot be
+            used.
+        SettingsError: negatives beside more than two classes.
     """
+    check_negatives(data)
     network = make_network(config.network, data.sample_shape, len(data.labels.names))
     inherited, interference = {}, None
     if config.init_from is not None:
@@ -94,7 +98,8 @@ def make_module(config: TrainConfig, data: LeakDataModule) -> LeakModule:
     elif config.network.standardise:
         network.input.fit(data.standardisation_batches())
     if config.augment.interference is not None:
-        interference = interference_bank(config, data)
+        folder = Path(config.augment.interference)
+        interference = read_sound_folder("augment.interference", folder, data).mel
     return LeakModule(config, data, network, interference, inherited)
 
 

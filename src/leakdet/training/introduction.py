@@ -27,6 +27,7 @@ def introduction(config: TrainConfig, data: LeakDataModule) -> str:
         f"val      {val.recordings} recordings, {val.windows} windows",
         f"batches  {_batches(config, data)} (data.sampling={config.data.sampling})",
         *(f"loss     {balance} (loss.name={config.loss.name})" for balance in _loss(config, data)),
+        *_negatives(config, data),
         f"data     {data.residency.reason}",
         f"network  {config.network.name} on {config.data.unit}s of {shape} "
         "(segments, mels, frames)",
@@ -52,6 +53,15 @@ def stops_when(config: TrainConfig) -> str:
     *first, last = ends or ["when it is interrupted"]
     comma = "," if len(first) > 1 else ""
     return f"{', '.join(first)}{comma} or {last}" if first else last
+
+
+def _negatives(config: TrainConfig, data: LeakDataModule) -> Iterator[str]:
+    if data.negatives is not None:
+        files, samples = len(data.negatives.contents), len(data.negatives.mel)
+        yield (
+            f"beside   {files} sounds without a leak, {samples} {config.data.unit}s, with weight "
+            f"{config.data.negatives_weight:g} (data.negatives)"
+        )
 
 
 def _fixed_notes(config: TrainConfig, data: LeakDataModule) -> list[str]:

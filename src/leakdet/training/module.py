@@ -27,6 +27,7 @@ from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.distributed import sum_over_ranks
 from leakdet.training.mixup import mixup
 from leakdet.training.model_selection import require_finite
+from leakdet.training.negatives import divided, negatives_loss, with_negatives
 from leakdet.training.optimizer import make_optimizer, step_divisor, steps_of, warmup_cosine
 from leakdet.training.resume_compatibility import RESUME_KEY, store_fingerprint
 from leakdet.training.sample_summary import SampleSummary
@@ -61,6 +62,7 @@ class LeakModule(pl.LightningModule):
         self.save_hyperparameters(asdict(config))
         self.config, self.data, self.network = config, data, network
         self.interference, self.inherited = interference, inherited or {}
+        self.negatives = data.negatives.mel if data.negatives else None
         # computed now: the store's files may be gone when a checkpoint is written
         self.fingerprint = store_fingerprint(data)
         self.leak_index = data.labels.leak_index
@@ -105,6 +107,8 @@ class LeakModule(pl.LightningModule):
     def on_fit_start(self) -> None:
         if self.interference is not None:
             self.interference = self.interference.to(self.device).float()
+        if self.negatives is not None:
+            self.negatives = self.negatives.to(self.device).float()
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         """A resumed run draws the same random numbers as an uninterrupted one."""
@@ -117,11 +121,17 @@ class LeakModule(pl.LightningModule):
         if augment.mixup_alpha > 0:
             mel, targets = mixup(mel, batch, augment.mixup_alpha)
         count, weights = step_divisor(self.trainer, batch_idx), self._current_weights()
-        output = self.network(mel)
-        losses = (self.loss(output, target, weights, count) for target in targets)
+        output = self.network(with_negatives(mel, self.negatives, augment))
+        own, of_negatives = divided(output, len(mel))
+        losses = (self.loss(own, target, weights, count) for target in targets)
         parts = reduce(lambda one, other: LossParts(*map(torch.add, one, other)), losses)
         self.train_losses.update(parts, count, len(batch.class_id))
-        return parts.total
+        if self.negatives is None:
+            return parts.total
+        counted = len(of_negatives.leak_logit) * count / len(mel)
+        return parts.total + negatives_loss(
+            of_negatives, self.config, weights, self.leak_index, counted
+        )
 
     def loss(
         self, output: Output, batch: Batch, weights: Tensor, count: float | None = None

@@ -13,9 +13,10 @@ from leakdet.config import TrainConfig
 from leakdet.errors import InputError
 from leakdet.training import module
 from leakdet.training.datamodule import LeakDataModule
-from leakdet.training.interference_bank import interference_bank
+from leakdet.training.sound_folder import read_sound_folder
 
 Fitted = Callable[..., pl.Trainer]
+SETTING = "augment.interference"
 Opened = Callable[[TrainConfig], LeakDataModule]
 
 
@@ -37,11 +38,12 @@ def test_every_clip_is_there_and_a_bad_one_is_named_and_left_out(
 ) -> None:
     config = configured(f"augment.interference={clips}")
     data = opened(config)
-    whole = interference_bank(config, data)
-    assert whole.shape == (1 + 2 + 3, *data.sample_shape)
+    whole = read_sound_folder(SETTING, clips, data)
+    assert len(set(whole.contents)) == 3
+    assert whole.mel.shape == (1 + 2 + 3, *data.sample_shape)
     (clips / "bad.wav").write_text("no sound")
     (clips / "empty.wav").touch()
-    assert torch.equal(interference_bank(config, data), whole)
+    assert torch.equal(read_sound_folder(SETTING, clips, data).mel, whole.mel)
     said = messages.text
     assert "bad.wav: not readable as audio" in said
     assert "empty.wav: the file is empty" in said
@@ -54,10 +56,10 @@ def test_a_folder_without_sound_is_refused(
     config = configured(f"augment.interference={tmp_path / 'none'}")
     data = opened(config)
     with pytest.raises(InputError, match="no audio files under"):
-        interference_bank(config, data)
+        read_sound_folder(SETTING, tmp_path / "none", data)
     (tmp_path / "none" / "bad.wav").write_text("no sound")
-    with pytest.raises(InputError, match=r"none of 1 files .* is readable"):
-        interference_bank(config, data)
+    with pytest.raises(InputError, match=r"none of 1 files .* holds sound that can be read"):
+        read_sound_folder(SETTING, tmp_path / "none", data)
 
 
 def test_it_is_mixed_into_training_and_never_into_validation(

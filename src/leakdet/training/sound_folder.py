@@ -1,0 +1,66 @@
+"""A folder of sounds, such as rain or taps, as log-mel samples of the store's own signal."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from jaxtyping import Float16
+from torch import Tensor
+
+from leakdet._messages import LOG
+from leakdet.acoustics.audio_listing import LeftUnlisted, audio_files
+from leakdet.acoustics.mel import LogMel
+from leakdet.acoustics.windows import MelStream
+from leakdet.detection.detector import as_samples
+from leakdet.errors import InputError
+
+if TYPE_CHECKING:
+    from leakdet.training.datamodule import LeakDataModule
+
+MOST = 2000  # windows, taken evenly from all files
+
+
+@dataclass(frozen=True)
+class FolderSounds:
+    """Samples of the sounds, and the content hash of each file that could be read."""
+
+    mel: Float16[Tensor, "K U M T"]
+    contents: list[str]
+
+
+def read_sound_folder(setting: str, folder: Path, data: "LeakDataModule") -> FolderSounds:
+    """Read every sound under `folder`, which `setting` names; silent windows are left out.
+
+    Raises:
+        InputError: there is no such folder, no sound in it that can be read, or the store does not
+            say how its mel was computed.
+    """
+    signal = data.splits.train.signal
+    if signal is None:
+        raise InputError(
+            f"{data.store}: does not say how its mel was computed, so {folder} cannot be used; "
+            f"set {setting}=null."
+        )
+    paths = sorted(audio_files(folder, LeftUnlisted()))
+    if not paths:
+        raise InputError(f"{setting}: there are no audio files under {folder}.")
+    log_mel, blocks, contents = LogMel(signal), list[Tensor](), list[str]()
+    for path in paths:
+        stream = MelStream(path, log_mel)
+        try:
+            live = [block.mel[torch.from_numpy(block.live)] for block in stream]
+        except InputError as error:
+            LOG.info(f"note     {setting}: left out: {path}: {error}")
+            continue
+        blocks += live
+        contents.append(stream.facts.content_sha256)
+    windows = sum(map(len, blocks))
+    if not windows:
+        raise InputError(
+            f"{setting}: none of {len(paths)} files under {folder} holds sound that can be read."
+        )
+    chosen = np.linspace(0, windows - 1, min(MOST, windows)).round().astype(np.int64)
+    mel = torch.cat(blocks)[torch.from_numpy(chosen)]
+    return FolderSounds(as_samples(mel, data.config.data.unit), contents)

@@ -1,0 +1,123 @@
+"""Sounds without a leak beside the recordings: trained on, never counted or scored."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import lightning.pytorch as pl
+import numpy as np
+import pytest
+import soundfile
+import torch
+
+from leakdet.config import AugmentConfig, LossConfig, TrainConfig
+from leakdet.detection.losses import loss_parts
+from leakdet.detection.networks import Output
+from leakdet.errors import SettingsError
+from leakdet.reporting.training_figures import read_history
+from leakdet.storage.model_file import load_mel_detector
+from leakdet.training import log_names
+from leakdet.training.datamodule import LeakDataModule
+from leakdet.training.fit import make_module, result_checkpoint
+from leakdet.training.introduction import introduction
+from leakdet.training.negatives import divided, negatives_loss, with_negatives
+from leakdet.training.sound_folder import read_sound_folder
+from leakdet.training_run import train_in
+
+Configured = Callable[..., TrainConfig]
+Fitted = Callable[..., pl.Trainer]
+Opened = Callable[[TrainConfig], LeakDataModule]
+STILL = AugmentConfig(eq_db=0.0)
+
+
+@pytest.fixture(scope="module")
+def clips(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three sounds of a kind that no recording of the demo has: pure high tones."""
+    folder = tmp_path_factory.mktemp("clips")
+    time_s = np.arange(32000) / 16000
+    for number in range(3):
+        tone = 0.3 * np.sin(2 * np.pi * (5000 + 400 * number) * time_s)
+        soundfile.write(folder / f"{number}.wav", tone, 16000)
+    return folder
+
+
+def test_a_batch_gets_a_negative_for_every_four_samples_behind_them() -> None:
+    mel, negatives = torch.zeros(9, 2, 3, 1), torch.arange(1.0, 6.0).view(5, 1, 1, 1)
+    both = with_negatives(mel, negatives.expand(5, 2, 3, 1), STILL)
+    assert both.shape == (12, 2, 3, 1)
+    assert torch.equal(both[:9], mel)
+    assert (both[9:] > 0).all()
+    assert with_negatives(mel, None, STILL) is mel
+    own, rest = divided(Output(torch.rand(12, 2), torch.rand(12)), 9)
+    assert (len(own.class_logits), len(rest.leak_logit)) == (9, 3)
+
+
+def test_their_loss_is_that_of_samples_without_a_leak_times_their_weight() -> None:
+    config = TrainConfig(loss=LossConfig(aux_weight=0.3))
+    config.data.negatives_weight = 0.25
+    output, weights = Output(torch.randn(4, 2), torch.randn(4)), torch.ones(2)
+    true = torch.ones(4, dtype=torch.int64)  # where 0 is the leak
+    whole = loss_parts(output, true, torch.ones(4), config.loss, weights, leak_index=0).total
+    found = negatives_loss(output, config, weights, leak_index=0, count=4.0)
+    torch.testing.assert_close(found, 0.25 * whole)
+
+
+def test_they_change_the_network_but_neither_counts_nor_the_loss_that_is_told(
+    clips: Path, configured: Configured, opened: Opened, fitted: Fitted, tmp_path: Path
+) -> None:
+    setting = f"data.negatives={clips}"
+    still = ("trainer.max_epochs=1", "optimizer.lr=0", "optimizer.min_lr=0", "augment.eq_db=0")
+    still += ("network.dropout=0",)
+    runs = {
+        name: fitted(tmp_path / name, *still, *more)
+        for name, more in (("plain", ()), ("beside", (setting,)))
+    }
+    histories = [read_history(tmp_path / name / log_names.HISTORY) for name in runs]
+    for name in (*log_names.TRAIN_LOSSES, *log_names.VAL_LOSSES, log_names.TRAIN_DRAWN):
+        assert histories[0][name] == pytest.approx(histories[1][name], rel=1e-5)
+    data = opened(configured(setting))
+    assert data.train_counts.tolist() == opened(configured()).train_counts.tolist()
+    assert "beside   3 sounds without a leak, 9 windows, with weight 0.1" in introduction(
+        data.config, data
+    )
+
+
+def test_what_was_heard_beside_the_recordings_is_no_leak_any_more(
+    clips: Path, configured: Configured, opened: Opened, fitted: Fitted, tmp_path: Path
+) -> None:
+    learning = ("trainer.max_epochs=8", "optimizer.lr=0.003", "patience=20", "loss_patience=0")
+    data = opened(configured())
+    mel = read_sound_folder("data.negatives", clips, data).mel
+    setting = (f"data.negatives={clips}", "data.negatives_weight=0.3")
+    probs = [
+        load_mel_detector(result_checkpoint(fitted(tmp_path / name, *learning, *more)))
+        .window_prob(mel)
+        .mean()
+        .item()
+        for name, more in (("plain", ()), ("beside", setting))
+    ]
+    assert probs[1] < min(0.2, probs[0])
+
+
+def test_a_model_knows_that_it_has_met_them(
+    clips: Path, configured: Configured, tmp_path: Path
+) -> None:
+    config = configured(f"data.negatives={clips}", "trainer.max_epochs=1")
+    metrics = train_in(tmp_path / "run", config)
+    assert metrics is not None
+    met = load_mel_detector(tmp_path / "run" / "model.safetensors").met
+    data = LeakDataModule(config, Path(str(config.data.store)))
+    data.setup("fit")
+    assert met is not None
+    assert data.negatives is not None
+    assert met.roles_of(data.negatives.contents) == ["train"] * 3
+    assert metrics["recordings"]["train"] == data.splits.train.recordings
+
+
+def test_several_classes_leave_open_which_one_they_are(
+    clips: Path, configured: Configured, opened: Opened
+) -> None:
+    config = configured(f"data.negatives={clips}")
+    data = opened(config)
+    object.__setattr__(data.labels, "names", ("LEAK", "PUMP", "RAIN"))
+    with pytest.raises(SettingsError, match="unclear which of LEAK, PUMP, RAIN they are"):
+        make_module(config, data)
