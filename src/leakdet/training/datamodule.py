@@ -186,8 +186,8 @@ class LeakDataModule(pl.LightningDataModule):
     @cached_property
     def negatives(self) -> FolderSounds | None:
         """The sounds of `data.negatives`, read once; None where the setting names no folder."""
-        folder = self.config.data.negatives
-        return read_sound_folder("data.negatives", Path(folder), self) if folder else None
+        folder, train, unit = self.config.data.negatives, self.splits.train, self.config.data.unit
+        return read_sound_folder("data.negatives", Path(folder), train, unit) if folder else None
 
     def standardisation_batches(self, most: int = 20_000) -> Iterator[Tensor]:
         """Training samples spread evenly over the split, to fit the input layer on."""

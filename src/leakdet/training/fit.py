@@ -99,7 +99,10 @@ def make_module(config: TrainConfig, data: LeakDataModule) -> LeakModule:
         network.input.fit(data.standardisation_batches())
     if config.augment.interference is not None:
         folder = Path(config.augment.interference)
-        interference = read_sound_folder("augment.interference", folder, data).mel
+        sounds = read_sound_folder(
+            "augment.interference", folder, data.splits.train, config.data.unit
+        )
+        interference = sounds.mel
     return LeakModule(config, data, network, interference, inherited)
 
 

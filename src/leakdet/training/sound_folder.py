@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -15,9 +14,7 @@ from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.windows import MelStream
 from leakdet.detection.detector import as_samples
 from leakdet.errors import InputError
-
-if TYPE_CHECKING:
-    from leakdet.training.datamodule import LeakDataModule
+from leakdet.storage.store import StoreSplit
 
 MOST = 2000  # windows, taken evenly from all files
 
@@ -30,23 +27,24 @@ class FolderSounds:
     contents: list[str]
 
 
-def read_sound_folder(setting: str, folder: Path, data: "LeakDataModule") -> FolderSounds:
-    """Read every sound under `folder`, which `setting` names; silent windows are left out.
+def read_sound_folder(setting: str, folder: Path, train: StoreSplit, unit: str) -> FolderSounds:
+    """Read every sound under `folder`, which `setting` names, in the signal and unit of train.
+
+    Silent windows are left out.
 
     Raises:
         InputError: there is no such folder, no sound in it that can be read, or the store does not
             say how its mel was computed.
     """
-    signal = data.splits.train.signal
-    if signal is None:
+    if train.signal is None:
         raise InputError(
-            f"{data.store}: does not say how its mel was computed, so {folder} cannot be used; "
+            f"{train.files[0].parent}: does not say how its mel was computed, so {folder} cannot be used; "
             f"set {setting}=null."
         )
     paths = sorted(audio_files(folder, LeftUnlisted()))
     if not paths:
         raise InputError(f"{setting}: there are no audio files under {folder}.")
-    log_mel, blocks, contents = LogMel(signal), list[Tensor](), list[str]()
+    log_mel, blocks, contents = LogMel(train.signal), list[Tensor](), list[str]()
     for path in paths:
         stream = MelStream(path, log_mel)
         try:
@@ -63,4 +61,4 @@ def read_sound_folder(setting: str, folder: Path, data: "LeakDataModule") -> Fol
         )
     chosen = np.linspace(0, windows - 1, min(MOST, windows)).round().astype(np.int64)
     mel = torch.cat(blocks)[torch.from_numpy(chosen)]
-    return FolderSounds(as_samples(mel, data.config.data.unit), contents)
+    return FolderSounds(as_samples(mel, unit), contents)

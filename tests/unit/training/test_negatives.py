@@ -86,7 +86,7 @@ def test_what_was_heard_beside_the_recordings_is_no_leak_any_more(
 ) -> None:
     learning = ("trainer.max_epochs=8", "optimizer.lr=0.003", "patience=20", "loss_patience=0")
     data = opened(configured())
-    mel = read_sound_folder("data.negatives", clips, data).mel
+    mel = read_sound_folder("data.negatives", clips, data.splits.train, "window").mel
     setting = (f"data.negatives={clips}", "data.negatives_weight=0.3")
     probs = [
         load_mel_detector(result_checkpoint(fitted(tmp_path / name, *learning, *more)))

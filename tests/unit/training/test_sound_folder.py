@@ -38,12 +38,14 @@ def test_every_clip_is_there_and_a_bad_one_is_named_and_left_out(
 ) -> None:
     config = configured(f"augment.interference={clips}")
     data = opened(config)
-    whole = read_sound_folder(SETTING, clips, data)
+    whole = read_sound_folder(SETTING, clips, data.splits.train, "window")
     assert len(set(whole.contents)) == 3
     assert whole.mel.shape == (1 + 2 + 3, *data.sample_shape)
     (clips / "bad.wav").write_text("no sound")
     (clips / "empty.wav").touch()
-    assert torch.equal(read_sound_folder(SETTING, clips, data).mel, whole.mel)
+    assert torch.equal(
+        read_sound_folder(SETTING, clips, data.splits.train, "window").mel, whole.mel
+    )
     said = messages.text
     assert "bad.wav: not readable as audio" in said
     assert "empty.wav: the file is empty" in said
@@ -56,10 +58,10 @@ def test_a_folder_without_sound_is_refused(
     config = configured(f"augment.interference={tmp_path / 'none'}")
     data = opened(config)
     with pytest.raises(InputError, match="no audio files under"):
-        read_sound_folder(SETTING, tmp_path / "none", data)
+        read_sound_folder(SETTING, tmp_path / "none", data.splits.train, "window")
     (tmp_path / "none" / "bad.wav").write_text("no sound")
     with pytest.raises(InputError, match=r"none of 1 files .* holds sound that can be read"):
-        read_sound_folder(SETTING, tmp_path / "none", data)
+        read_sound_folder(SETTING, tmp_path / "none", data.splits.train, "window")
 
 
 def test_it_is_mixed_into_training_and_never_into_validation(
