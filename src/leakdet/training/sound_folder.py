@@ -38,8 +38,8 @@ def read_sound_folder(setting: str, folder: Path, train: StoreSplit, unit: str) 
     """
     if train.signal is None:
         raise InputError(
-            f"{train.files[0].parent}: does not say how its mel was computed, so {folder} cannot be used; "
-            f"set {setting}=null."
+            f"{train.files[0].parent}: does not say how its mel was computed, so {folder} "
+            f"cannot be used; set {setting}=null."
         )
     paths = sorted(audio_files(folder, LeftUnlisted()))
     if not paths:
