@@ -25,6 +25,7 @@ TOOLS = {
     "_processes",
     "_progress",
     "_streams",
+    "_signals",
 }
 BUILD = {"building"}
 FOUNDATION = {"config", "detection", "storage"} | TOOLS
@@ -63,7 +64,8 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
     "_processes": (set(), set()),
     "_messages": (set(), set()),
     "_imports": ({"errors"}, set()),
-    "_exit_codes": ({"errors", "_messages", "_streams"}, set()),
+    "_exit_codes": ({"errors", "_messages", "_signals", "_streams"}, set()),
+    "_signals": (set(), set()),
     "_streams": (set(), set()),
     "acoustics": ({"config"} | TOOLS, ARRAYS | {"scipy", "soundfile", "soxr"}),
     "detection": ({"config"} | TOOLS, ARRAYS | {"scipy"}),

@@ -2,18 +2,21 @@
 
 import errno
 import os
+import signal
 import sys
 from collections.abc import Callable
 
 from leakdet._messages import messages_on_screen, print_fitted
+from leakdet._signals import Stopped, signals_raise
 from leakdet._streams import prepare_streams
 from leakdet.errors import LeakdetError
 
-DONE, PARTLY, WRONG, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
+DONE, PARTLY, WRONG, INTERRUPTED = 0, 1, 2, 130
+STOPPED = 128  # codes above are of signals
 EXPLAINED = (
     "exit codes: 0 done; 1 some input could not be used (it is named); "
     "2 wrong usage, settings or input, or a system error such as a full disk; "
-    "130 interrupted (Ctrl-C), 143 terminated"
+    "130 interrupted (Ctrl-C); 129, 138, 143 stopped by SIGHUP, SIGUSR1, SIGTERM"
 )
 
 
@@ -24,7 +27,7 @@ def guarded(work: Callable[[], int], quiet: bool = False, all_to_stderr: bool = 
     """
     prepare_streams()
     try:
-        with messages_on_screen(quiet, all_to_stderr):
+        with messages_on_screen(quiet, all_to_stderr), signals_raise():
             return work()
     except LeakdetError as error:
         print_fitted(f"error: {error}", to_stderr=True)
@@ -41,6 +44,9 @@ def guarded(work: Callable[[], int], quiet: bool = False, all_to_stderr: bool = 
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
+    except Stopped as stop:
+        print(f"stopped by {signal.Signals(stop.number).name}", file=sys.stderr)
+        return 128 + stop.number
 
 
 REMEDIES = dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "Free some space, or write elsewhere.")
@@ -50,7 +56,7 @@ REMEDIES |= dict.fromkeys(
 REMEDIES |= dict.fromkeys(
     (errno.EMFILE, errno.ENFILE), "Allow more open files (ulimit -n), or use fewer workers."
 )
-REMEDIES[errno.ENOMEM] = "Use fewer workers, a smaller batch, or data.cache=stream."
+REMEDIES[errno.ENOMEM] = "Use fewer workers, a smaller batch, or data.residency=stream."
 REMEDIES[errno.ENOENT] = "It may have been moved or removed while it was used."
 
 

@@ -1,8 +1,8 @@
 """`leakdet tune -m`: searches for the training settings that do best on val, and trains with them.
 
 Exit codes: 0 the study is full and has a winner; 1 trials still run on other hosts; 2 wrong
-settings, or no trial completed; 130 Ctrl-C, 143 SIGTERM: the running trial is queued again, and the
-same command goes on.
+settings, or no trial completed; 130 Ctrl-C, 143 SIGTERM, 128 and its number for another signal: the
+running trial is queued again, and the same command goes on.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,5 +1,6 @@
 """How a command ends."""
 
+import signal
 import subprocess
 import sys
 from typing import NoReturn
@@ -8,6 +9,7 @@ import pytest
 
 from leakdet._exit_codes import DONE, INTERRUPTED, PARTLY, WRONG, guarded
 from leakdet._messages import LOG, on_screen
+from leakdet._signals import Stopped
 from leakdet.errors import InputError, SettingsError
 
 
@@ -25,6 +27,7 @@ def test_the_code_of_the_work_is_the_code_of_the_command() -> None:
         (InputError("a.wav: empty"), WRONG, "error: a.wav: empty\n"),
         (SettingsError("seed=-1"), WRONG, "error: seed=-1\n"),
         (KeyboardInterrupt(), INTERRUPTED, "interrupted\n"),
+        (Stopped(signal.SIGHUP), 129, "stopped by SIGHUP\n"),
         (
             OSError(28, "No space left on device", "a/b.csv"),
             WRONG,
@@ -44,7 +47,7 @@ def test_the_code_of_the_work_is_the_code_of_the_command() -> None:
         (
             MemoryError(),
             WRONG,
-            "error: out of memory. Use fewer workers, a smaller batch, or data.cache=stream.\n",
+            "error: out of memory. Use fewer workers, a smaller batch, or data.residency=stream.\n",
         ),
     ],
 )

@@ -16,7 +16,7 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from leakdet import __version__
-from leakdet._exit_codes import DONE, WRONG, guarded
+from leakdet._exit_codes import DONE, STOPPED, WRONG, guarded
 from leakdet._messages import LOG, set_quiet
 from leakdet._processes import is_child
 from leakdet.cli.composition import (
@@ -94,6 +94,8 @@ def _run_jobs(door: str, task: Callable[[Any, Run], int], arguments: Sequence[st
     def job(config: DictConfig) -> None:
         code = guarded(lambda: task(_settings(door, config, _overrides()), _run(arguments)))
         codes.append(code)
+        if code > STOPPED:  # a signal ends the other jobs too
+            sys.exit(code)
         if code == WRONG:
             remove_unused(_run(arguments).folder)
         if code != DONE and os.getpid() != parent:  # a launcher's process: Hydra needs an error

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 import optuna
 from optuna.exceptions import StorageInternalError
 
+from leakdet._signals import signals_raise
 from leakdet.config import TuneConfig
 from leakdet.errors import LeakdetError
 from leakdet.tuning.final_models import TrainWhole
 from leakdet.tuning.objective import Objective, ToYaml, TrainFold
-from leakdet.tuning.signals import sigterm_raises, stop_code, stop_name
+from leakdet.tuning.stop_codes import stop_code, stop_name
 from leakdet.tuning.study_result import finish
 from leakdet.tuning.worker import Worker
 from leakdet.tuning.worker_processes import Processes, end_workers, wait_for_workers
@@ -37,7 +38,7 @@ def run_study(
     """
     objective = Objective(config, study, training.fold, training.to_yaml)
     try:
-        with sigterm_raises():
+        with signals_raise():
             Worker(config, study, objective).work()
             code = finish(config, study, training.whole, training.to_yaml)
     except (KeyboardInterrupt, SystemExit) as stop:

@@ -18,7 +18,7 @@ from leakdet.config import TuneConfig
 from leakdet.errors import LeakdetError
 from leakdet.training import log_names
 from leakdet.tuning.samplers_pruners import make_sampler
-from leakdet.tuning.signals import stop_name
+from leakdet.tuning.stop_codes import stop_name
 from leakdet.tuning.storages import fail_stale, locked
 from leakdet.tuning.trial_table import TrialTable
 from leakdet.tuning.trials import (

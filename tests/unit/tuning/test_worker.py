@@ -10,9 +10,10 @@ import pytest
 import torch
 from optuna.trial import TrialState
 
+from leakdet._signals import signals_raise
 from leakdet.config import TrainConfig, TuneConfig
 from leakdet.errors import LeakdetError
-from leakdet.tuning.signals import sigterm_raises, stop_code
+from leakdet.tuning.stop_codes import stop_code
 from leakdet.tuning.study_result import counts, winner
 from leakdet.tuning.trials import REASON, finished, trial_folder
 
@@ -88,7 +89,7 @@ def test_sigterm_stops_a_trial(settings: Settings, tuned: Tuned, rising: Curve) 
         os.kill(os.getpid(), signal.SIGTERM)
         return rising(config)
 
-    with sigterm_raises(), pytest.raises(SystemExit) as caught:
+    with signals_raise(), pytest.raises(SystemExit) as caught:
         tuned(settings(n_trials=2), curve)
     assert stop_code(caught.value) == 143
 

@@ -1,4 +1,4 @@
-"""Stops a run on Ctrl-C or SIGTERM once the current step is finished and `last.ckpt` written."""
+"""Stops a run on a signal once the current step is finished and `last.ckpt` written."""
 
 import os
 import signal
@@ -14,11 +14,12 @@ import torch
 from lightning.pytorch.callbacks import Callback
 
 from leakdet._messages import on_screen
+from leakdet._signals import STOPPING, is_ignored
 
 # steps between agreements of several processes within an epoch, each of which costs a message
 AGREE_EVERY = 8
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = (signal.SIGINT, *STOPPING)
 
 
 class Interrupted(SystemExit):
@@ -34,7 +35,7 @@ class Interrupted(SystemExit):
 
     @property
     def exit_code(self) -> int:
-        """130 for SIGINT, 143 for SIGTERM, as shells count."""
+        """130 for SIGINT, 143 for SIGTERM and so on, as shells count."""
         return 128 + self.number
 
 
@@ -44,7 +45,7 @@ class Interruption(Callback):
     def __init__(self, checkpoint: Path) -> None:
         self.checkpoint = checkpoint
         self.received = 0
-        self.listens = False
+        self.numbers: tuple[int, ...] = ()  # signals that are listened to
         self.saved_step = -1  # the run's step at its latest checkpoint
 
     @contextmanager
@@ -53,12 +54,12 @@ class Interruption(Callback):
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = {number: signal.signal(number, self._note) for number in SIGNALS}
-        self.listens = True
+        before = {n: signal.signal(n, self._note) for n in SIGNALS if not is_ignored(n)}
+        self.numbers = tuple(before)
         try:
             yield
         finally:
-            self.listens = False
+            self.numbers = ()
             for number, handler in before.items():
                 signal.signal(number, handler)
 
@@ -74,9 +75,8 @@ class Interruption(Callback):
 
     def on_train_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
         """Replace the SIGTERM handler that Lightning has set, which would end with exit code 0."""
-        if self.listens:
-            for number in SIGNALS:
-                signal.signal(number, self._note)
+        for number in self.numbers:
+            signal.signal(number, self._note)
 
     def on_save_checkpoint(
         self, trainer: "pl.Trainer", pl_module: "pl.LightningModule", checkpoint: dict[str, Any]
