@@ -13,7 +13,7 @@ LAST_FRAMES_BYTES = 1 << 20  # searched for the last frame; a frame is far small
 
 
 @dataclass(frozen=True)
-class Frame:
+class FlacFrame:
     """Where a frame begins, and which sample points of the stream it holds."""
 
     at: int
@@ -54,14 +54,14 @@ def _total(stream: ByteSource) -> int:
     return last.first + last.samples if last else 0
 
 
-def _last_frame(stream: ByteSource) -> Frame | None:
+def _last_frame(stream: ByteSource) -> FlacFrame | None:
     frame, at = None, max(INFO_END, stream.size - LAST_FRAMES_BYTES)
     while (following := next_frame(stream, at)) is not None:
         frame, at = following, following.at + 4
     return frame
 
 
-def next_frame(stream: ByteSource, at: int) -> Frame | None:
+def next_frame(stream: ByteSource, at: int) -> FlacFrame | None:
     """The first frame from byte `at` on whose header has a right checksum."""
     while True:
         at = stream.find(b"\xff", at)
@@ -73,7 +73,7 @@ def next_frame(stream: ByteSource, at: int) -> Frame | None:
         at += 1
 
 
-def resumed(stream: ByteSource, samples: int) -> tuple[list[Piece], Frame] | None:
+def resumed(stream: ByteSource, samples: int) -> tuple[list[Piece], FlacFrame] | None:
     """The stream from the first frame that begins after `samples`, and that frame."""
     at = INFO_END
     while (frame := next_frame(stream, at)) is not None:
@@ -85,7 +85,7 @@ def resumed(stream: ByteSource, samples: int) -> tuple[list[Piece], Frame] | Non
     return None
 
 
-def _frame(stream: ByteSource, at: int) -> Frame | None:
+def _frame(stream: ByteSource, at: int) -> FlacFrame | None:
     head = stream.at(at, 16)
     if len(head) < 6 or head[1] not in (0xF8, 0xF9) or head[2] >> 4 == 0 or head[3] & 1:
         return None
@@ -103,7 +103,7 @@ def _frame(stream: ByteSource, at: int) -> Frame | None:
     if end >= len(head) or _crc8(head[:end]) != head[end]:
         return None
     (block,) = struct.unpack(">H", stream.at(8, 2))  # in a stream of frames of one length
-    return Frame(at, number * block if head[1] == 0xF8 else number, samples)
+    return FlacFrame(at, number * block if head[1] == 0xF8 else number, samples)
 
 
 def _crc8(data: bytes) -> int:

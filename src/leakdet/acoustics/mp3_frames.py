@@ -19,7 +19,7 @@ TRIMMED_FRAMES = 3  # at most so many are left out at the ends, as encoders ask 
 
 
 @dataclass(frozen=True)
-class Frame:
+class Mp3Frame:
     """What a frame's header says."""
 
     header: int
@@ -37,7 +37,7 @@ class Frame:
             return 21 if self.is_mono else 36
         return 13 if self.is_mono else 21
 
-    def is_like(self, other: "Frame") -> bool:
+    def is_like(self, other: "Mp3Frame") -> bool:
         return self.header & _KIND == other.header & _KIND and self.is_mono == other.is_mono
 
 
@@ -45,7 +45,7 @@ class Frame:
 class _Stream:
     """Frames of one kind, and where they lie: its Xing frame, if any, is not counted."""
 
-    first: Frame
+    first: Mp3Frame
     ranges: list[tuple[int, int]] = field(default_factory=list)
     frames: int = 0
     xing: bytes = b""
@@ -63,7 +63,7 @@ class _Stream:
         return int.from_bytes(self.xing[at + 8 : at + 12], "big") if has_count else None
 
 
-def parse_frame(head: bytes) -> Frame | None:
+def parse_frame(head: bytes) -> Mp3Frame | None:
     """The frame of these four bytes; None if they are none, or of a free bit rate."""
     header = int.from_bytes(head, "big")
     version, layer = header >> 19 & 3, 4 - (header >> 17 & 3)
@@ -76,8 +76,8 @@ def parse_frame(head: bytes) -> Frame | None:
     padding = header >> 9 & 1
     samples = 384 if layer == 1 else 576 if layer == 3 and version != 3 else 1152
     if layer == 1:
-        return Frame(header, (12 * bits // rate_hz + padding) * 4, samples)
-    return Frame(header, samples // 8 * bits // rate_hz + padding, samples)
+        return Mp3Frame(header, (12 * bits // rate_hz + padding) * 4, samples)
+    return Mp3Frame(header, samples // 8 * bits // rate_hz + padding, samples)
 
 
 def mp3_layout(source: ByteSource) -> Layout:
@@ -114,7 +114,7 @@ def mp3_layout(source: ByteSource) -> Layout:
     return layout
 
 
-def _add_frame(source: ByteSource, streams: list[_Stream], at: int, frame: Frame) -> None:
+def _add_frame(source: ByteSource, streams: list[_Stream], at: int, frame: Mp3Frame) -> None:
     name = source.at(at + frame.xing_at, 4)
     if name in (b"Xing", b"Info"):
         streams.append(_Stream(frame, xing=source.at(at, frame.size)))
@@ -124,7 +124,7 @@ def _add_frame(source: ByteSource, streams: list[_Stream], at: int, frame: Frame
     streams[-1].add(at, frame.size)
 
 
-def _confirmed(source: ByteSource, at: int, frame: Frame) -> bool:
+def _confirmed(source: ByteSource, at: int, frame: Mp3Frame) -> bool:
     """Whether a frame of the same kind, or the end, follows."""
     if at + frame.size >= source.size:
         return at + frame.size == source.size
@@ -132,7 +132,7 @@ def _confirmed(source: ByteSource, at: int, frame: Frame) -> bool:
     return following is not None and frame.is_like(following)
 
 
-def _next_frame(source: ByteSource, at: int, like: Frame | None) -> int:
+def _next_frame(source: ByteSource, at: int, like: Mp3Frame | None) -> int:
     while (at := source.find(b"\xff", at)) >= 0:
         frame = parse_frame(source.at(at, 4))
         if frame and (like is None or frame.is_like(like)) and _confirmed(source, at, frame):

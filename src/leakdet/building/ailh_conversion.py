@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from leakdet._progress import ProgressCounter
-from leakdet.building.build_report import BuildReport, write_report, write_splits
+from leakdet.building.build_report import BuildReport, write_build_files, write_splits
 from leakdet.building.duplicates import DuplicateFilter
 from leakdet.building.sources import LeftOut, SourceRecording
 from leakdet.building.splits import check_both_classes
@@ -61,7 +61,7 @@ def convert_store(config: BuildConfig) -> BuildReport:
         kept = [(name, row.label) for name, writer in writers.items() for row in writer.rows]
         check_both_classes(kept, config.split, leak, given=True)
         write_splits(writers, folder, config, report)
-        write_report(folder, asdict(config), report)
+        write_build_files(folder, asdict(config), report)
         publish(folder, out)
     return report
 

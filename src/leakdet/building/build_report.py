@@ -44,7 +44,7 @@ def write_splits(
         writer.write(path, report.label_names, report.leak_label, config.compression)
 
 
-def write_report(folder: Path, settings: Mapping[str, Any], report: BuildReport) -> None:
+def write_build_files(folder: Path, settings: Mapping[str, Any], report: BuildReport) -> None:
     """Write recordings.csv and build.json; `settings` are those that extracted the recordings."""
     _write_recordings_csv(folder / "recordings.csv", report.rows)
     _write_build_json(folder / "build.json", settings, report)

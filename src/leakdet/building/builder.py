@@ -9,7 +9,7 @@ from leakdet._parallel import in_order
 from leakdet._progress import ProgressCounter
 from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.synth import write_demo
-from leakdet.building.build_report import BuildReport, write_report, write_splits
+from leakdet.building.build_report import BuildReport, write_build_files, write_splits
 from leakdet.building.duplicates import DuplicateFilter
 from leakdet.building.extraction import Extractor
 from leakdet.building.header_scan import scan_headers
@@ -70,7 +70,7 @@ def build_store(config: BuildConfig) -> BuildReport:
             verify_mel(folder, out, extract.log_mel, full, config.workers, suffix)
             which = "every recording" if full else "a sample of the recordings"
             report.remarks.append(f"Verified: the mel of {which} equals that of its audio.")
-        write_report(folder, asdict(config), report)
+        write_build_files(folder, asdict(config), report)
         publish(folder, out)
     return report
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from leakdet.building.build_report import BuildReport, write_report
+from leakdet.building.build_report import BuildReport, write_build_files
 from leakdet.building.sources import LeftOut
 from leakdet.building.splits import check_both_classes
 from leakdet.config import BuildConfig, SignalConfig, SplitConfig
@@ -83,7 +83,7 @@ def merge_shards(config: BuildConfig) -> BuildReport:
         kept = [(row["split"], row["label"]) for row in report.rows]
         check_both_classes(kept, SplitConfig(**settings["split"]), report.leak_label, given=True)
         overrides = {"shard": config.shard, "out": config.out, "overwrite": config.overwrite}
-        write_report(folder, {**settings, **overrides}, report)
+        write_build_files(folder, {**settings, **overrides}, report)
         publish(folder, out, [shard.folder for shard in shards])
     return report
 

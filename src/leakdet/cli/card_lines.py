@@ -35,10 +35,10 @@ def size_text(size: int) -> str:
     return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
 
 
-def time_text(moment: str | None) -> str:
+def moment_text(moment: str | None) -> str:
     """A time of a file, ISO 8601 with its zone, as `2026-03-01 14:05 UTC`.
 
-    >>> time_text("2026-03-01T15:05:00+01:00"), time_text(None)
+    >>> moment_text("2026-03-01T15:05:00+01:00"), moment_text(None)
     ('2026-03-01 14:05 UTC', 'at an unknown time')
     """
     try:
@@ -49,7 +49,7 @@ def time_text(moment: str | None) -> str:
 
 def changed_of(path: Path) -> str:
     """When a file was last changed, where it does not say itself when it was made."""
-    return time_text(datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat())
+    return moment_text(datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat())
 
 
 def signal_text(signal: Mapping[str, Any] | None) -> str:
@@ -79,10 +79,10 @@ def _rate(table: Mapping[str, Any], key: str) -> str:
     return f"{key}{NBSP}{table[key]:.2f}{ends}"
 
 
-def settings_text(settings: Mapping[str, Any], defaults: Mapping[str, Any]) -> str:
+def changed_settings(settings: Mapping[str, Any], defaults: Mapping[str, Any]) -> str:
     """The settings that differ from `defaults`, both by dotted names, as a command line has them.
 
-    >>> settings_text({"seed": 1, "patience": 15}, {"seed": 0, "patience": 15})
+    >>> changed_settings({"seed": 1, "patience": 15}, {"seed": 0, "patience": 15})
     'the defaults, but seed=1'
     """
     if not settings:

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from leakdet.cli.card_lines import (
+    changed_settings,
     line,
+    moment_text,
     rates_text,
-    settings_text,
     signal_text,
     size_text,
-    time_text,
 )
 from leakdet.cli.composition import default_values, flat
 from leakdet.storage.model_card import read_card
@@ -61,7 +61,7 @@ def _made(card: Mapping[str, Any], training: Mapping[str, Any], path: Path) -> s
     versions = training.get("versions", {})
     torch = f", torch {versions['torch']}" if "torch" in versions else ""
     made_by = card.get("created_by", "an unknown version")
-    return f"{time_text(card.get('created_at'))} by {made_by}{torch}; known as {name}"
+    return f"{moment_text(card.get('created_at'))} by {made_by}{torch}; known as {name}"
 
 
 def _origin(training: Mapping[str, Any]) -> str:
@@ -118,4 +118,4 @@ def _settings(training: Mapping[str, Any]) -> str:
         for name, value in settings.items()
         if not any(name == left or name.startswith(f"{left}.") for left in UNSHOWN)
     }
-    return settings_text(shown, default_values("train"))
+    return changed_settings(shown, default_values("train"))

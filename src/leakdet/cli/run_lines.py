@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from leakdet.cli.card_lines import changed_of, line, rates_text, time_text
+from leakdet.cli.card_lines import changed_of, line, moment_text, rates_text
 from leakdet.cli.model_lines import model_lines
 from leakdet.cli.past_runs import arguments_of
 from leakdet.cli.runs_table import runs_text
@@ -114,7 +114,7 @@ def crossval_lines(folder: Path) -> Iterator[str]:
         yield from line("state", f"not finished: {done} folds are done; to continue: {again}")
         return
     metrics = _json(path)
-    yield from line("made", f"{time_text(metrics['created_at'])} by {metrics['created_by']}")
+    yield from line("made", f"{moment_text(metrics['created_at'])} by {metrics['created_by']}")
     for name, protocol in metrics["crossval"].items():
         yield from line("protocol", f"{name}, {len(protocol['folds'])} folds")
         yield from line("", rates_text(protocol["recording"]))
@@ -127,7 +127,7 @@ def evaluation_lines(folder: Path) -> Iterator[str]:
     """The lines of a folder that `evaluate --out` wrote."""
     metrics = _json(folder / "metrics.json")
     yield from line("measured", str(folder))
-    yield from line("made", f"{time_text(metrics['created_at'])} by {metrics['created_by']}")
+    yield from line("made", f"{moment_text(metrics['created_at'])} by {metrics['created_by']}")
     for name in ("model", "store"):
         if name in metrics:
             yield from line(name, str(metrics[name]))

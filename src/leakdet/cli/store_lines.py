@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from leakdet.building.build_summary import group_sentence
-from leakdet.cli.card_lines import changed_of, line, signal_text, size_text, time_text, tree_size
+from leakdet.cli.card_lines import changed_of, line, moment_text, signal_text, size_text, tree_size
 from leakdet.errors import InputError
 from leakdet.storage.ailh_store import FILES, is_ailh
 from leakdet.storage.opening import open_split, split_names
@@ -74,7 +74,7 @@ def _origin(made: dict[str, Any], store: Path, splits: Sequence[StoreSplit]) -> 
         )
         return
     when = (
-        time_text(made["created_at"])
+        moment_text(made["created_at"])
         if "created_at" in made
         else f"files of {changed_of(splits[0].files[0])}"
     )

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from leakdet.evaluation.audit_findings import (
-    GROUP,
+    GROUP_PREFIX,
     LOGISTIC,
     PRIOR,
     alarms,
@@ -38,7 +38,7 @@ def baseline_scores(
         for name, values in traits.values.items()
     }
     for column, values in traits.groups.items():
-        scores[GROUP + column] = group_scores(values[train], truth, values[test])
+        scores[GROUP_PREFIX + column] = group_scores(values[train], truth, values[test])
     scores[LOGISTIC] = _logistic_scores(traits, is_leak, train, test)
     scores[PRIOR] = np.zeros(len(test))
     return scores

@@ -12,7 +12,7 @@ from leakdet.evaluation.metrics import auroc
 
 MARGIN = 0.05  # AUROC by which the network must beat a trivial trait
 STRONG = 0.8  # AUROC from which a trivial trait is reported however good the network is
-LOGISTIC, PRIOR, GROUP = "logistic_regression", "class_prior", "group "
+LOGISTIC, PRIOR, GROUP_PREFIX = "logistic_regression", "class_prior", "group "
 # A leak itself moves it: suspicious only where the network is no better.
 MOVED_BY_LEAKS = ("spectral_centroid",)
 NAMES = {
@@ -34,8 +34,8 @@ def is_trivial(name: str) -> bool:
 
 def display_name(name: str) -> str:
     """A baseline's name in a sentence."""
-    if name.startswith(GROUP):
-        return f"knowing the {name.removeprefix(GROUP)} alone"
+    if name.startswith(GROUP_PREFIX):
+        return f"knowing the {name.removeprefix(GROUP_PREFIX)} alone"
     if name.startswith("recording_order_in_"):
         return f"the order of recording within the {name.removeprefix('recording_order_in_')}"
     return NAMES.get(name, name.replace("_", " "))

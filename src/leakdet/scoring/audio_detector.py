@@ -1,6 +1,5 @@
 """A trained detector for recordings: files, folders or arrays of sound to verdicts."""
 
-import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -12,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from leakdet._messages import LOG
 from leakdet._parallel import in_order
 from leakdet.acoustics.array_recording import ArrayRecording
 from leakdet.acoustics.audio_listing import LeftUnlisted, audio_files
@@ -19,7 +19,7 @@ from leakdet.acoustics.mel import LogMel
 from leakdet.detection.detector import MelDetector
 from leakdet.detection.validation_scores import checked_policy, redecided
 from leakdet.errors import InputError
-from leakdet.scoring.score_recording import Source, embed_recording, score_recording
+from leakdet.scoring.score_recording import SoundSource, embed_recording, score_recording
 from leakdet.scoring.verdict import Verdict
 from leakdet.storage.model_card import model_in
 from leakdet.storage.model_file import load_mel_detector
@@ -27,7 +27,6 @@ from leakdet.storage.model_file import load_mel_detector
 PathLike = str | os.PathLike[str]
 Sound = tuple[npt.NDArray[Any], int]  # samples and their rate in Hz
 Result = TypeVar("Result")
-LOG = logging.getLogger(__name__)
 
 
 class Detector:
@@ -111,7 +110,7 @@ class Detector:
 
     def _apply(
         self,
-        work: Callable[[Source, MelDetector, LogMel], Result],
+        work: Callable[[SoundSource, MelDetector, LogMel], Result],
         recordings: Any,
         workers: int,
     ) -> Result | list[Result]:
@@ -122,7 +121,7 @@ class Detector:
 
     def _each(
         self,
-        work: Callable[[Source, MelDetector, LogMel], Result],
+        work: Callable[[SoundSource, MelDetector, LogMel], Result],
         recordings: Any,
         workers: int,
     ) -> Iterator[Result]:
@@ -144,7 +143,7 @@ def _is_sound(recordings: object) -> bool:
     )
 
 
-def _sources(recordings: Any) -> Iterator[Source]:
+def _sources(recordings: Any) -> Iterator[SoundSource]:
     """Files and arrays, in order; of a folder the audio below it."""
     several = isinstance(recordings, Iterable) and not isinstance(recordings, np.ndarray | bytes)
     single = _is_path(recordings) or _is_sound(recordings) or not several

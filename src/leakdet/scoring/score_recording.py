@@ -20,10 +20,10 @@ from leakdet.scoring.verdict import Decision, Reason, Verdict, Window
 DEAD: tuple[Reason, ...] = ("silent", "stuck", "dropouts")  # flags of recordings without sound
 BATCH_WINDOWS = 64  # windows of one recording that are scored together
 
-Source = Path | ArrayRecording
+SoundSource = Path | ArrayRecording
 
 
-def score_recording(source: Source, detector: MelDetector, log_mel: LogMel) -> Verdict:
+def score_recording(source: SoundSource, detector: MelDetector, log_mel: LogMel) -> Verdict:
     """The verdict on a recording; a recording that cannot be scored gives one with an error."""
     try:
         return _scored(source, detector, log_mel)
@@ -36,7 +36,7 @@ def score_recording(source: Source, detector: MelDetector, log_mel: LogMel) -> V
     return Verdict(_path(source), None, None, threshold, error=reason, model=detector.file_hash)
 
 
-def _scored(source: Source, detector: MelDetector, log_mel: LogMel) -> Verdict:
+def _scored(source: SoundSource, detector: MelDetector, log_mel: LogMel) -> Verdict:
     stream = MelStream(source, log_mel)
     scored = [_scored_windows(batch, detector) for batch in _batches(stream)]
     prob, start, live, moments = (np.concatenate(parts) for parts in zip(*scored, strict=True))
@@ -96,7 +96,7 @@ def _met(detector: MelDetector, content: str) -> list[str]:
 
 
 def embed_recording(
-    source: Source, detector: MelDetector, log_mel: LogMel
+    source: SoundSource, detector: MelDetector, log_mel: LogMel
 ) -> Float[np.ndarray, "W F"]:
     """Features of every window before the heads, float32. Raises `InputError` naming the file."""
     try:
@@ -106,7 +106,7 @@ def embed_recording(
         raise InputError(f"{_path(source) or 'the array'}: {error}") from error
 
 
-def _path(source: Source) -> str | None:
+def _path(source: SoundSource) -> str | None:
     return None if isinstance(source, ArrayRecording) else str(source)
 
 

@@ -23,7 +23,7 @@ CHUNK_WINDOWS = 4  # compressed stores only: reading a window must not unpack a 
 
 
 @runtime_checkable
-class ByteSource(Protocol):
+class BinaryFile(Protocol):
     """An open binary file."""
 
     def seek(self, offset: int, /) -> int: ...
@@ -96,7 +96,7 @@ class SplitWriter:
         sound_type = np.dtype(np.int16 if self.waveform == "none" else self.waveform)
         self._sound = _Spool(sound_file, (), sound_type)
 
-    def add(self, row: RecordingRow, mel: ByteSource, sound: ByteSource | None) -> None:
+    def add(self, row: RecordingRow, mel: BinaryFile, sound: BinaryFile | None) -> None:
         """Append a recording; `mel` and `sound` are files of raw little-endian values."""
         row.mel_crc32 = self._mel.append(mel)
         if sound is not None:
@@ -170,7 +170,7 @@ class _Spool:
         self.pieces: list[tuple[int, int]] = []
         self._file = path.open("w+b")
 
-    def append(self, source: ByteSource) -> int:
+    def append(self, source: BinaryFile) -> int:
         """Append all of `source` and return its CRC-32."""
         start, crc = self._file.tell(), 0
         source.seek(0)

@@ -39,7 +39,7 @@ def final_models(
     comparison = compare_models(
         models["untuned"], models["best"], config.labels.leak, trust_network=networks
     )
-    sentence = verdict(comparison)
+    sentence = tuning_sentence(comparison)
     log_result(f"\n{sentence}")
     result: dict[str, Any] = {
         "comparison": comparison,
@@ -90,7 +90,7 @@ def same_f1(evaluated: float | None, logged: float | None) -> bool:
     return None not in (evaluated, logged) and bool(np.float32(evaluated) == np.float32(logged))
 
 
-def verdict(comparison: Mapping[str, Any]) -> str:
+def tuning_sentence(comparison: Mapping[str, Any]) -> str:
     """Whether tuning helped, in a sentence that claims no more than the interval shows."""
     name = "test" if "test" in comparison else "val"
     table = comparison[name]

@@ -7,7 +7,7 @@ import pytest
 import soundfile
 
 from leakdet.acoustics.byte_source import ByteSource
-from leakdet.acoustics.flac_frames import Frame, flac_layout, next_frame, resumed
+from leakdet.acoustics.flac_frames import FlacFrame, flac_layout, next_frame, resumed
 
 FRAMES = 50000
 
@@ -58,5 +58,5 @@ def test_a_stream_is_resumed_behind_a_sample_point(tmp_path: Path) -> None:
     assert isinstance(pieces[0], bytes)
     assert pieces[0][:4] == b"fLaC"
     rest = ByteSource(stream.descriptor, pieces)
-    assert next_frame(rest, 42) == Frame(42, frame.first, frame.samples)
+    assert next_frame(rest, 42) == FlacFrame(42, frame.first, frame.samples)
     assert resumed(stream, FRAMES) is None

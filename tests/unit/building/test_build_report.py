@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from leakdet.building.build_report import BuildReport, write_report, write_splits
+from leakdet.building.build_report import BuildReport, write_build_files, write_splits
 from leakdet.building.sources import LeftOut
 from leakdet.config import BuildConfig, SignalConfig
 from leakdet.storage.writer import RecordingRow, SplitWriter
@@ -37,7 +37,7 @@ def test_rows_of_all_splits_are_in_recordings_csv(tmp_path: Path, report: BuildR
     writers = {"train": Writer(ROW), "val": Writer(other)}
     write_splits(writers, tmp_path, BuildConfig(compression="lzf"), report, "-0")
     assert writers["val"].written == [(tmp_path / "val-0.h5", ["LEAK", "NOLEAK"], "LEAK", "lzf")]
-    write_report(tmp_path, {}, report)
+    write_build_files(tmp_path, {}, report)
     with (tmp_path / "recordings.csv").open(newline="", encoding="utf-8") as file:
         first, second = csv.DictReader(file)
     assert first["recording_id"] == 'é, "quoted".wav'
@@ -51,7 +51,7 @@ def test_build_json_says_how_the_store_was_made(tmp_path: Path, report: BuildRep
     report.left_out.append(LeftOut("b.wav", "silent"))
     report.remarks.append("a remark")
     report.surrogates = 2
-    write_report(tmp_path, {"out": "store"}, report)
+    write_build_files(tmp_path, {"out": "store"}, report)
     content = json.loads((tmp_path / "build.json").read_text(encoding="utf-8"))
     assert datetime.fromisoformat(content["created_at"]).tzinfo is not None
     assert content["settings"] == {"out": "store"}

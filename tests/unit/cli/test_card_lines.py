@@ -1,6 +1,6 @@
 """Lines of cards."""
 
-from leakdet.cli.card_lines import line, rates_text, settings_text, signal_text
+from leakdet.cli.card_lines import changed_settings, line, rates_text, signal_text
 
 TABLE = {
     "n": 12,
@@ -36,9 +36,9 @@ def test_a_rate_stays_beside_its_interval() -> None:
 
 
 def test_settings_are_those_that_differ() -> None:
-    assert settings_text({"seed": 0}, {"seed": 0}) == "the defaults"
-    assert settings_text({"seed": 3, "new": 1}, {"seed": 0}) == "the defaults, but seed=3"
-    assert settings_text({}, {"seed": 0}).startswith("unknown")
+    assert changed_settings({"seed": 0}, {"seed": 0}) == "the defaults"
+    assert changed_settings({"seed": 3, "new": 1}, {"seed": 0}) == "the defaults, but seed=3"
+    assert changed_settings({}, {"seed": 0}).startswith("unknown")
 
 
 def test_a_signal_in_words() -> None:

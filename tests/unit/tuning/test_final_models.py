@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from leakdet.config import TrainConfig, TuneConfig
-from leakdet.tuning.final_models import compare_models, final_models, same_f1, verdict
+from leakdet.tuning.final_models import compare_models, final_models, same_f1, tuning_sentence
 
 Settings = Callable[..., TuneConfig]
 
@@ -53,20 +53,20 @@ def comparison(split: str = "test", units: int = 40, **f1: Any) -> dict[str, Any
     ],
 )
 def test_the_verdict_says_no_more_than_the_interval(found: dict[str, Any], sentence: str) -> None:
-    assert verdict(found) == sentence
+    assert tuning_sentence(found) == sentence
 
 
 def test_few_recordings_are_told_as_such() -> None:
     table = {"a": 2 / 3, "b": 2 / 3, "difference": 0.0, "interval": [0.0, 0.0], "note": None}
     found = {"test": {"recordings": 8, "unit": "recording", "units": 8, "f1": table}}
-    assert verdict(found) == (
+    assert tuning_sentence(found) == (
         "Tuning made no measurable difference (F1 0.67 before and after); "
         "8 test recordings are too few to tell."
     )
 
 
 def test_without_test_the_verdict_tells_that_val_flatters() -> None:
-    sentence = verdict(comparison(split="val", interval=[0.01, 0.2]))
+    sentence = tuning_sentence(comparison(split="val", interval=[0.01, 0.2]))
     assert sentence.startswith("Tuning helped: ")
     assert sentence.endswith(
         "The trials were chosen on these recordings, which flatters the winner."
