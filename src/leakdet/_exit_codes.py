@@ -61,7 +61,7 @@ REMEDIES[errno.ENOENT] = "It may have been moved or removed while it was used."
 
 
 def system_sentence(error: OSError) -> str:
-    """What the operating system refused, where, and what to do; errors of h5py have no number."""
+    """A sentence on what the operating system refused, with the remedy, for h5py's errors too."""
     reason = error.strerror or str(error).splitlines()[0]
     place = f"{error.filename}: " if error.filename is not None else ""
     number = error.errno

@@ -86,10 +86,10 @@ def log_results(texts: Iterable[str]) -> None:
 
 
 def on_screen() -> bool:
-    """Whether a command runs, which prints messages."""
+    """True if a command runs, which prints messages."""
     return any(isinstance(handler, _Screen) for handler in LOG.handlers)
 
 
 def shows_progress() -> bool:
-    """Whether progress is shown: in a command that is not quiet."""
+    """True if progress is shown: in a command that is not quiet."""
     return on_screen() and LOG.isEnabledFor(logging.INFO)

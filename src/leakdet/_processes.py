@@ -4,7 +4,7 @@ import os
 
 
 def is_child() -> bool:
-    """Whether this process was started by the first process of the run on this machine."""
+    """True if this process was started by the first process of the run on this machine."""
     return int(os.environ.get("LOCAL_RANK") or 0) > 0
 
 

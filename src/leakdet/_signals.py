@@ -24,7 +24,7 @@ def signal_name(code: int) -> str:
 
 
 def is_ignored(number: int) -> bool:
-    """Whether the caller has a signal ignored, as nohup has SIGHUP: then it stays so."""
+    """True if the caller ignores a signal, as nohup ignores SIGHUP: then it stays ignored."""
     return signal.getsignal(number) is signal.SIG_IGN
 
 

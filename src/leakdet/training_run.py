@@ -244,7 +244,7 @@ def _figures(trainer: Any, metrics: dict[str, Any], folder: Path) -> None:
 
 
 def _training_facts(data: "LeakDataModule") -> dict[str, Any]:
-    """What the model file says of its training beside the checkpoint's settings and epoch."""
+    """The facts about a training that the model file keeps beside settings and epoch."""
     from importlib.metadata import version
 
     train, val, surrogates = data.splits.train, data.splits.val, data.splits.surrogates

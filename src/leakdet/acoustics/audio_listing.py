@@ -20,7 +20,7 @@ UNREADABLE_SUFFIXES = frozenset(
 
 @dataclass
 class LeftUnlisted:
-    """What a walk did not list: hidden names, kinds that cannot be read, folders not entered."""
+    """Files that a walk left out: hidden names, kinds that cannot be read, folders not entered."""
 
     hidden: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
@@ -30,7 +30,7 @@ class LeftUnlisted:
 
     @property
     def lost(self) -> bool:
-        """Whether sound may be among it; hidden names and repeated folders lose none."""
+        """True if sound may be among it; hidden names and repeated folders lose none."""
         return bool(self.kinds or self.unreadable)
 
     def sentences(self) -> list[str]:
@@ -52,7 +52,7 @@ class LeftUnlisted:
         return lines
 
     def enter(self, folder: str) -> bool:
-        """Whether the walk comes to this folder for the first time, also by links."""
+        """True if the walk comes to this folder for the first time, also by links."""
         try:
             status = Path(folder).stat()
         except OSError as error:  # removed meanwhile
@@ -70,7 +70,7 @@ class LeftUnlisted:
 
 
 def is_audio_name(path: Path) -> bool:
-    """Whether the suffix is one that libsndfile reads."""
+    """True if the suffix is one that libsndfile reads."""
     return path.suffix.lower() in AUDIO_SUFFIXES
 
 

@@ -11,7 +11,7 @@ BLOCK_BYTES = 1 << 16
 
 @dataclass
 class Layout:
-    """How to read a file to its end, and what its structure shows.
+    """The structure of a sound file, by which it is read to its end.
 
     `parts` are decoded one after another; without any, the file is decoded as it is. `numbers`:
     they are bare sample points, without a header. `frames` is what the container announces, where
@@ -55,7 +55,7 @@ class ByteSource:
         return self._block[:count]
 
     def find(self, pattern: bytes, start: int, stop: int | None = None) -> int:
-        """Where `pattern` next begins, from `start` to before `stop`; -1: nowhere."""
+        """Offset of the next `pattern` from `start` to before `stop`; -1 if there is none."""
         stop, step = self.size if stop is None else min(stop, self.size), 1 << 20
         while start < stop:
             index = self._read(start, step + len(pattern) - 1).find(pattern)

@@ -28,7 +28,7 @@ class ChannelMix:
 
     @property
     def cancels(self) -> bool:
-        """Whether channels, in opposite phase, cancelled each other in the mean."""
+        """True if channels, in opposite phase, cancelled each other in the mean."""
         return self._mean_power < CANCEL_POWER * self._own_power / self._channels
 
 

@@ -99,7 +99,7 @@ def _splice(
 
 
 def _is_explained(source: ByteSource, at: int, big_endian: bool) -> bool:
-    """Whether the bytes behind the sound are chunks, tags or zeros."""
+    """True if the bytes behind the sound are chunks, tags or zeros."""
     for start in (at, at + 1):
         if _are_chunks(source, start, ">" if big_endian else "<"):
             return True

@@ -14,7 +14,7 @@ SILENCE = 10.0 ** (SILENCE_DBFS / 20)
 
 
 class WindowState(IntEnum):
-    """What a window holds; all but LIVE are dead: they say nothing about the pipe."""
+    """Content of a window; all but LIVE are dead: they say nothing about the pipe."""
 
     LIVE = 0
     SILENT = 1  # its level, leaving out its mean, is below SILENCE_DBFS, and its mean is zero
@@ -61,7 +61,7 @@ class DeadRuns:
 
     @property
     def any(self) -> bool:
-        """Whether there may be one that is not forgotten."""
+        """True if there may be one that is not forgotten."""
         return bool(self._runs) or self._open is not None
 
     def within(self, start: int, stop: int) -> tuple[int, int]:
@@ -79,7 +79,7 @@ class DeadRuns:
 
 
 def are_loud(pieces: Float32[np.ndarray, "W N"], window_samples: int) -> bool:
-    """Whether a few points of each piece show that its window is not silent: nearly always."""
+    """True if a few points of each piece show that its window is not silent: nearly always."""
     few = pieces[:, :: max(1, pieces.shape[1] // 64)]
     # a difference like this has the power of silence in the whole window
     enough = SILENCE * (2 * window_samples) ** 0.5

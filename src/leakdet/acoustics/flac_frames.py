@@ -14,7 +14,7 @@ LAST_FRAMES_BYTES = 1 << 20  # searched for the last frame; a frame is far small
 
 @dataclass(frozen=True)
 class FlacFrame:
-    """Where a frame begins, and which sample points of the stream it holds."""
+    """Offset of a frame, and the sample points of the stream that it holds."""
 
     at: int
     first: int

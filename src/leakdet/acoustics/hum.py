@@ -42,7 +42,7 @@ class MainsHum:
 
 @dataclass(frozen=True)
 class _Plan:
-    """What depends on the rate alone: how to decimate, and which bins to compare."""
+    """The parts that depend on the rate alone: decimation, and the bins to compare."""
 
     step: int  # sample points in a block average
     halvings: int  # decimations by two after it

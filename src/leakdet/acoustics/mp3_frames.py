@@ -20,7 +20,7 @@ TRIMMED_FRAMES = 3  # at most so many are left out at the ends, as encoders ask 
 
 @dataclass(frozen=True)
 class Mp3Frame:
-    """What a frame's header says."""
+    """The content of a frame's header."""
 
     header: int
     size: int
@@ -32,7 +32,7 @@ class Mp3Frame:
 
     @property
     def xing_at(self) -> int:
-        """Where a Xing header lies in the frame: behind the side information."""
+        """Offset of a Xing header in the frame: behind the side information."""
         if self.header >> 19 & 3 == 3:
             return 21 if self.is_mono else 36
         return 13 if self.is_mono else 21
@@ -125,7 +125,7 @@ def _add_frame(source: ByteSource, streams: list[_Stream], at: int, frame: Mp3Fr
 
 
 def _confirmed(source: ByteSource, at: int, frame: Mp3Frame) -> bool:
-    """Whether a frame of the same kind, or the end, follows."""
+    """True if a frame of the same kind, or the end, follows."""
     if at + frame.size >= source.size:
         return at + frame.size == source.size
     following = parse_frame(source.at(at + frame.size, 4))
@@ -163,7 +163,7 @@ def _after_tags(source: ByteSource, at: int) -> int:
 
 
 def _is_padding(source: ByteSource, at: int) -> bool:
-    """Whether only zeros follow, or too little for a frame's header."""
+    """True if only zeros follow, or too little for a frame's header."""
     return not source.at(at, source.size - at).strip(b"\0") if source.size - at > 3 else True
 
 

@@ -31,7 +31,7 @@ class _ForwardFile(soundfile.SoundFile):  # type: ignore[misc]  # it has no type
 
 
 class SoundFile:
-    """What `SoundStream` uses of `soundfile.SoundFile`, for files of any structure.
+    """The part of `soundfile.SoundFile` that `SoundStream` uses, for files of any structure.
 
     Streams that are chained or concatenated are read one after another. What cannot be decoded is
     left out; `flags` names it when all has been read.
@@ -159,7 +159,7 @@ class SoundFile:
         return block
 
     def _rescued(self, dtype: str) -> np.ndarray:
-        """What lies between the last block and the place that cannot be decoded."""
+        """The sound between the last block and the place that cannot be decoded."""
         self._reopen()
         blocks = [np.empty((0, self.channels), dtype)]
         try:

@@ -7,7 +7,7 @@ from leakdet.acoustics.ogg_pages import ogg_layout
 
 
 def stream_layout(source: ByteSource) -> tuple[Layout, str]:
-    """What the structure shows, and whether it is of ogg, flac, mp3 or another kind."""
+    """The layout of a file, and its kind: ogg, flac, mp3 or other."""
     start = 0
     head = source.at(0, 10)
     if head[:3] == b"ID3" and len(head) == 10:

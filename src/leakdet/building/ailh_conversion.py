@@ -124,7 +124,7 @@ def _convert(
 
 
 def _fault(mel: np.ndarray) -> str | None:
-    """Why a recording with this mel cannot be used, or None."""
+    """The reason why a recording with this mel cannot be used, or None."""
     if not np.isfinite(mel).all():
         return "its mel holds NaN or infinite values"
     if mel.min() == mel.max():

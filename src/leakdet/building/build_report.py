@@ -16,7 +16,7 @@ from leakdet.storage.writer import RecordingRow, SplitWriter
 
 @dataclass
 class BuildReport:
-    """What a build did: the rows of recordings.csv, what was left out, and remarks for the user."""
+    """The result of a build: rows of recordings.csv, recordings left out, remarks for the user."""
 
     out: Path
     signal: SignalConfig

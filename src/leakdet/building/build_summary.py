@@ -1,4 +1,4 @@
-"""What a build prints: counts by split and label, shared groups, flags, what was left out."""
+"""The text that a build prints: counts by split and label, shared groups, flags, files left out."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -47,7 +47,7 @@ def notes(report: BuildReport) -> Iterator[str]:
 
 
 def group_sentence(column: str, rows: Sequence[dict[str, Any]]) -> str:
-    """How many values a group column has, and whether train shares any with the held-out splits."""
+    """A sentence on the values of a group column, and those that train shares with other splits."""
     values = {
         split: {row[column] for row in rows if row["split"] == split and row.get(column)}
         for split in SPLITS

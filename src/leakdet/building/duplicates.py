@@ -17,7 +17,7 @@ class DuplicateFilter:
     _contradictory: set[str] = field(default_factory=set)
 
     def admit(self, recording: SourceRecording, content: str, split: str) -> bool:
-        """Whether to write this recording, of hash `content`; the report gets the reason if not.
+        """Decide whether to write this recording, of hash `content`; report the reason if not.
 
         If two labels contradict each other, the first recording is removed from its writer.
         """

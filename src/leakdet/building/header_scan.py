@@ -71,7 +71,7 @@ def _choose_fmax(scan: HeaderScan, of_rate: Mapping[int, list[SourceRecording]])
 
 
 def _fits(signal: SignalConfig, rate_hz: int) -> bool:
-    """Whether a recording of this rate fills every mel band below half of it."""
+    """True if a recording of this rate fills every mel band below half of it."""
     try:
         mel_filterbank(replace(signal, fmax_hz=min(signal.sample_rate_hz, rate_hz) / 2))
     except SettingsError:

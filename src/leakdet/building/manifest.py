@@ -22,7 +22,7 @@ READ_COLUMNS = ("path", "label", "split", "weight")
 
 
 class RowError(Exception):
-    """Why a row gives no recording."""
+    """The reason why a row gives no recording."""
 
 
 def from_manifest(path: Path) -> Source:

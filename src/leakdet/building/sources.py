@@ -1,4 +1,4 @@
-"""What a source of `build` gives: recordings with label, groups and split; what is left out."""
+"""The content of a source of `build`: recordings with label, groups and split; files left out."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -118,7 +118,7 @@ def give_both_classes(
 
 
 def _can_spare(group: int, chosen: Int[np.ndarray, " G"], has: Bool[np.ndarray, "G 2"]) -> bool:
-    """Whether the split of this group would keep both of its classes without it."""
+    """True if the split of this group would keep both of its classes without it."""
     others = (chosen == chosen[group]) & (np.arange(len(chosen)) != group)
     return bool((has[others].any(0) | ~has[group]).all())
 

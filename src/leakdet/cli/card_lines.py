@@ -48,12 +48,12 @@ def moment_text(moment: str | None) -> str:
 
 
 def changed_of(path: Path) -> str:
-    """When a file was last changed, where it does not say itself when it was made."""
+    """The time of a file's last change, where the file does not tell when it was made."""
     return moment_text(datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat())
 
 
 def signal_text(signal: Mapping[str, Any] | None) -> str:
-    """How audio becomes mel, in the words of the signal settings."""
+    """The way from audio to mel, in the words of the signal settings."""
     if not signal:
         return "unknown: nothing says how its mel was made, so it fits no audio"
     rate = signal["sample_rate_hz"]

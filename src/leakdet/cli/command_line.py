@@ -23,7 +23,7 @@ SWEEP = re.compile(r"(choice|range|interval|glob|sort|shuffle)\(.*\)").fullmatch
 
 @dataclass(frozen=True)
 class Known:
-    """What a command line may name: settings, groups of options, and free keys."""
+    """The names that a command line may use: settings, groups of options, and free keys."""
 
     settings: Mapping[str, Setting]
     groups: Mapping[str, Sequence[str]]
@@ -35,7 +35,7 @@ class Known:
         return [*self.settings, *self.groups]
 
     def is_free(self, key: str) -> bool:
-        """Whether `key` lies where any name is allowed: Hydra's own, and open settings."""
+        """True if `key` lies where any name is allowed: Hydra's own, and open settings."""
         if key.startswith("trainer."):  # a misspelt flag would train for an hour on the default
             return False
         opened = [name for name, setting in self.settings.items() if setting.open]

@@ -147,7 +147,7 @@ def store_schema(door: str) -> None:
 
 
 def known_settings(door: str) -> Known:
-    """What the command line of a door may name."""
+    """The names that the command line of a door may use."""
     defaults = OmegaConf.load(conf_folder() / f"{door}.yaml").defaults
     groups = {str(key) for entry in defaults if not isinstance(entry, str) for key in entry}
     options = {group: names for group, names in option_names().items() if group in groups}

@@ -122,7 +122,7 @@ def remove_unused(folder: Path) -> None:
 
 
 def has_gpu() -> bool:
-    """Whether a driver of NVIDIA, AMD or Apple is there; asks the system: torch takes seconds."""
+    """True if a driver of NVIDIA, AMD or Apple is there; asks the system: torch takes seconds."""
     if sys.platform == "darwin" or Path("/dev/kfd").exists():
         return True
     for library in ("libcuda.so.1", "nvcuda.dll"):

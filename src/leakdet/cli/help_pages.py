@@ -1,4 +1,4 @@
-"""What `--help` and `leakdet settings` print of the commands that Hydra composes."""
+"""The text of `--help` and `leakdet settings` for the commands that Hydra composes."""
 
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What `leakdet info` says of a path: what lies there is found by its files."""
+"""The text of `leakdet info` for a path, whose kind follows from the files there."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

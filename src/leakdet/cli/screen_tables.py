@@ -88,7 +88,7 @@ def protocols_text(results: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _interval_notes(results: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """What limits the intervals of each result, if anything."""
+    """The notes on the intervals of each result, if any."""
     notes = {name: found["recording"]["intervals"].get("note") for name, found in results.items()}
     return [f"Intervals of {name}: {note}" for name, note in notes.items() if note]
 

@@ -51,7 +51,7 @@ class Setting:
 
     @property
     def open(self) -> bool:
-        """Whether any key is allowed below it, as under `trainer` and `network.extra`."""
+        """True if any key is allowed below it, as under `trainer` and `network.extra`."""
         return self.kind is dict
 
 

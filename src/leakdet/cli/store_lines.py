@@ -101,7 +101,7 @@ def _contents(splits: Sequence[StoreSplit]) -> Iterator[str]:
 
 
 def _groups(splits: Sequence[StoreSplit]) -> Iterator[str]:
-    """How many values each group column has, and which splits share any."""
+    """The number of values of each group column, and the splits that share some."""
     columns = dict.fromkeys(column for split in splits for column in split.groups)
     for column in columns:
         rows = [

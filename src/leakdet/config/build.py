@@ -29,7 +29,7 @@ class DemoConfig:
 
 @dataclass
 class SplitConfig:
-    """How recordings are divided into train, val and test; splits given by the source are kept."""
+    """The division of recordings into train, val and test; splits given by the source are kept."""
 
     ratios: list[float] = doc(
         [0.7, 0.2, 0.1], "Shares of train, val and test, which add up to 1; 0 leaves a split out."
@@ -52,7 +52,7 @@ class SplitConfig:
 
 @dataclass
 class LabelsConfig:
-    """Which label is the leak, and which classes the network learns."""
+    """The label that is the leak, and the classes that the network learns."""
 
     mode: str = doc(
         "binary",

@@ -9,7 +9,7 @@ from leakdet.config.train import TrainConfig
 
 @dataclass
 class ProtocolConfig:
-    """What one cross-validation holds out, and of which recordings."""
+    """The groups that one cross-validation holds out, and its recordings."""
 
     group_by: Any = doc(
         None,
@@ -41,7 +41,7 @@ class ProtocolConfig:
 
 @dataclass
 class CrossvalSettings(ProtocolConfig):
-    """How cross-validation proceeds: one protocol described here, or several by name."""
+    """A cross-validation: one protocol described here, or several by name."""
 
     protocols: Any = doc(
         None,
@@ -91,7 +91,7 @@ class CrossvalSettings(ProtocolConfig):
 
     @property
     def groups_left_open(self) -> bool:
-        """Whether a protocol does not say what it holds out."""
+        """True if a protocol does not say what it holds out."""
         asked = [values.get("group_by") for values in self.protocols.values()]
         return None in (asked or [self.group_by])
 

@@ -18,7 +18,7 @@ MISSING: Any = "???"
 
 
 def is_own(name: str) -> bool:
-    """Whether `name` names a class or function of the user, `package.module:Name`."""
+    """True if `name` names a class or function of the user, `package.module:Name`."""
     return OWN_NAME.fullmatch(name) is not None
 
 

@@ -11,7 +11,7 @@ from leakdet.config.range_checks import check_ranges, doc, from_dict, require
 
 @dataclass
 class SignalConfig:
-    """How audio becomes log-mel; kept in stores and model files, which `hash` tells apart."""
+    """The way from audio to log-mel, kept in stores and model files; `hash` tells two apart."""
 
     sample_rate_hz: int = doc(16000, "Rate in Hz to which recordings are resampled.", at_least=1)
     window_samples: int = doc(

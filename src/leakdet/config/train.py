@@ -12,7 +12,7 @@ from leakdet.config.signal import SignalConfig
 
 @dataclass
 class DataConfig:
-    """What the network is trained on, and how it reaches the network."""
+    """The data that the network is trained on, and the way they reach it."""
 
     store: str | None = doc(None, "Folder of the store; null: the demo, synthesised once.")
     cache: str | None = doc(None, "Folder of demo stores; null: the user's cache folder.")
@@ -127,7 +127,7 @@ class AveragingConfig:
 
 @dataclass
 class StopConfig:
-    """What ends a training, and which weights are its result."""
+    """The end of a training, and the choice of the weights that are its result."""
 
     name: str = doc(
         "auto",

@@ -31,7 +31,7 @@ class TrainerFlags:
         return cls(**{name: trainer[name] for name in names if trainer.get(name) is not None})
 
     def span(self, checks: int) -> str:
-        """So many validation checks in words: as epochs, where the flags count in epochs."""
+        """A number of validation checks in words: as epochs, where the flags count in epochs."""
         if not isinstance(self.val_check_interval, float):
             return _counted(checks, "validation check")
         return _counted(checks * self.check_val_every_n_epoch * self.val_check_interval, "epoch")

@@ -171,7 +171,7 @@ def _fold_settings(config: CrossvalConfig, seed: int) -> TrainConfig:
 
 
 def protocol_summaries(config: CrossvalConfig, view: SplitView) -> Iterator[str]:
-    """What each protocol holds out, and what it leaves out for want of a group."""
+    """A line on what each protocol holds out, and on recordings left out for want of a group."""
     for name, protocol in config.crossval.by_name().items():
         what = "recordings" if protocol.group_by == [RECORDING] else " x ".join(protocol.group_by)
         where = "".join(
@@ -183,7 +183,7 @@ def protocol_summaries(config: CrossvalConfig, view: SplitView) -> Iterator[str]
 
 
 def blank_sentence(recordings: Sequence[str], group_by: Sequence[str]) -> str:
-    """Which recordings are left out, and what would bring them in."""
+    """A sentence on the recordings that are left out, and the way to include them."""
     count = len(recordings)
     were = "1 recording is" if count == 1 else f"{count} recordings are"
     return (

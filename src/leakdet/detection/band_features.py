@@ -1,4 +1,4 @@
-"""What a recording sounds like, whatever its level: mean and spread over time of its mel bands."""
+"""The sound of a recording, whatever its level: mean and spread over time of its mel bands."""
 
 import numpy as np
 import torch

@@ -7,7 +7,7 @@ STEPS = 1 << 16  # resolution of the dropout probability
 
 
 class Dropout(nn.Dropout):
-    """As `torch.nn.Dropout`, with p rounded to 16 bits on a CPU.
+    """A `torch.nn.Dropout` whose p is rounded to 16 bits on a CPU.
 
     There torch draws one random number per element, 27 % of a step of `paper`; here four elements
     share a random word of 64 bits (docs/benchmarks.md).

@@ -1,4 +1,4 @@
-"""What a model has met: the recordings and groups that trained, chose or tuned it."""
+"""The recordings and groups that a model has met: those that trained, chose or tuned it."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
@@ -73,7 +73,7 @@ class MetRecordings:
     def groups_met(
         self, groups: Mapping[str, Shaped[np.ndarray, " R"]]
     ) -> dict[str, dict[str, int]]:
-        """By column: values, those of them that were in training, and recordings that have these.
+        """Counts by column: values, those that were in training, and recordings that have these.
 
         Blank values count as no group. Columns that the model does not know are left out.
         """
@@ -92,7 +92,7 @@ class MetRecordings:
         return counts
 
     def tensors(self) -> dict[str, Tensor]:
-        """What the model file keeps of the hashes."""
+        """The hashes and roles as tensors of a model file."""
         return {HASHES: torch.tensor(self.hashes), ROLE: torch.tensor(self.roles)}
 
     @classmethod
@@ -122,7 +122,7 @@ def _digest(content: str) -> bytes:
 
 
 def group_sentences(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """Which groups of the judged recordings were in training, a sentence for each column.
+    """A sentence for each group column on the judged groups that were in training.
 
     >>> group_sentences({"pipe": {"values": 3, "met": 3, "recordings": 12}})
     ['pipe: all 3 values were in training; scores say nothing about a new pipe.']

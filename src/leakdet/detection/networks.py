@@ -58,7 +58,7 @@ class Network(nn.Module):
         self.leak_head = nn.Linear(features, 1)
 
     def features(self, x: Float[Tensor, "B 1 M C"]) -> Float[Tensor, "B F"]:
-        """What the heads see of the input layer's output."""
+        """The input of the heads, from the input layer's output."""
         raise NotImplementedError
 
     def forward(self, mel: Float[Tensor, "B S M T"]) -> Output:
@@ -66,7 +66,7 @@ class Network(nn.Module):
         return Output(self.cls_head(features), self.leak_head(features).squeeze(-1))
 
     def infer(self, mel: Float[Tensor, "B S M T"]) -> Output:
-        """As `forward`, in chunks, for any number of samples of any float type on any device."""
+        """Run `forward` in chunks, for any number of samples of any float type on any device."""
         outputs = self._in_chunks(self, mel)
         return Output(*map(torch.cat, zip(*outputs, strict=True)))
 

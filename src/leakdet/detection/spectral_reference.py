@@ -80,7 +80,7 @@ class SpectralReference:
         return np.asarray(np.sqrt(nearest * spread))
 
     def tensors(self) -> dict[str, Tensor]:
-        """What the model file keeps beside `facts`, float32."""
+        """The arrays as tensors of a model file, float32; `facts` are kept beside them."""
         arrays = {"kept": self.kept, "means": self.means, "whitening": self.whitening}
         return {f"{PREFIX}{name}": torch.tensor(value).float() for name, value in arrays.items()}
 

@@ -42,7 +42,7 @@ class ValidationScores:
         return cls(scores[kept], is_leak[kept])
 
     def tensors(self) -> dict[str, Tensor]:
-        """What the model file keeps."""
+        """The scores and labels as tensors of a model file."""
         return {SCORES: torch.tensor(self.scores), TRUTH: torch.tensor(self.is_leak)}
 
     @classmethod

@@ -42,7 +42,7 @@ def judged_apart(
 
 
 def met_sentences(account: Mapping[str, Any] | None) -> list[str]:
-    """What a reader must know of recordings that the model has met; [] where there are none.
+    """Sentences on recordings that the model has met; [] where there are none.
 
     >>> met_sentences({"recordings": 22, "met": 21, "recording": {"tp": 9, "positives": 10}})
     ['21 of 22 recordings were met in training and are left out of the results.']

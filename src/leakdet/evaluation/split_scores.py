@@ -129,7 +129,7 @@ def split_group_by(store: Path) -> list[str]:
 
 
 def is_synthetic(store: Path) -> bool | None:
-    """Whether the store holds the generated recordings of the demo; None where unknown."""
+    """True if the store holds the generated recordings of the demo; None where unknown."""
     source = _build_settings(store).get("source")
     return None if source is None else source == "demo"
 

@@ -53,7 +53,7 @@ def _units(split: StoreSplit, columns: list[str]) -> Shaped[np.ndarray, " R"] | 
 
 
 def reference_sentence(reference: SpectralReference | None) -> str:
-    """What the model will know of its training sounds, for the one who trains it."""
+    """A sentence on what the model will know of the sounds in training."""
     if reference is None:
         return (
             f"familiar fewer than {FEWEST} training recordings: too few to say what is familiar, "

@@ -31,7 +31,7 @@ def unfamiliar_account(scored: ScoredRecordings, rule: DecisionRule) -> dict[str
 
 
 def unfamiliar_sentence(account: Mapping[str, Any] | None) -> str:
-    """What predict would do with these recordings; "" where all are familiar or none can be told.
+    """A sentence on unfamiliar recordings; "" where there are none, or the model cannot tell.
 
     >>> unfamiliar_sentence({"recordings": 22, "undecided": 3, "decided_wrongly": 2})
     '3 of 22 recordings sound unlike those of training: predict leaves them undecided. The numbers

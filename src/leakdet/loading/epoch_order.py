@@ -1,4 +1,4 @@
-"""Which samples an epoch draws, how often, in which order and batches, from (seed, epoch) alone."""
+"""The samples that an epoch draws, their order and batches, from (seed, epoch) alone."""
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -9,7 +9,7 @@ from leakdet.config import DataConfig
 def epoch_draws(
     counts: Int[np.ndarray, " C"], data: DataConfig, epoch: int = 0
 ) -> Int[np.ndarray, " C"]:
-    """How many samples of each class the epoch draws, where the split has `counts`.
+    """Number of samples of each class that the epoch draws, where the split has `counts`.
 
     natural: every sample once. balanced: as many draws as there are samples, the same number of
     each class. oversampled: every class as often as the most frequent one. curriculum: balanced in

@@ -1,4 +1,4 @@
-"""Where the windows are during training: on the accelerator, in memory, or in the files."""
+"""Placement of the windows during training: on the accelerator, in memory, or in the files."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -63,7 +63,7 @@ def _measured(data_bytes: int, trainer: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def uses_cuda(trainer: Mapping[str, Any]) -> bool:
-    """Whether a training under these settings of `trainer` runs on CUDA devices."""
+    """True if a training under these settings of `trainer` runs on CUDA devices."""
     accelerator = TrainerFlags.of(trainer).accelerator
     return accelerator in ("gpu", "cuda", "auto") and torch.cuda.is_available()
 

@@ -59,7 +59,7 @@ class SplitSamples:
 
     @property
     def pins(self) -> bool:
-        """Whether batches belong in pinned memory; a worker's, which are sent on, do not."""
+        """True if batches belong in pinned memory; a worker's, which are sent on, do not."""
         return self.for_accelerator and get_worker_info() is None
 
     @property

@@ -1,4 +1,4 @@
-"""Which recordings a process reads for its part of a streamed epoch, and what is drawn from them.
+"""The recordings that a process reads for its part of a streamed epoch, and the draws from them.
 
 An epoch is a sequence of draws: chunk after chunk in shuffled order, in each chunk the samples that
 the sampling draws. A part of the epoch is a range of this sequence, cut to the sample. All of it

@@ -208,7 +208,7 @@ def cautions(split: str, table: Mapping[str, Any], metrics: Mapping[str, Any]) -
 
 
 def _separation(metrics: Mapping[str, Any]) -> list[str]:
-    """What training shares with the judged recordings, as far as model and store tell."""
+    """Sentences on what training shares with the judged recordings, as far as known."""
     met, groups = metrics.get("met_in_training"), metrics.get("groups_met")
     sentences = met_sentences(met) if "met_in_training" in metrics else []
     told = {column: count for column, count in (groups or {}).items() if count["values"]}

@@ -21,7 +21,7 @@ class Apart:
 
 
 def kept_apart(metrics: Mapping[str, Any]) -> list[Apart]:
-    """What the content of metrics.json keeps apart; empty where it says nothing of the kind."""
+    """The recordings that the content of metrics.json keeps apart, by reason."""
     return [
         Apart(heading, sentence, ids[:MAX_IDS], max(0, len(ids) - MAX_IDS))
         for heading, sentence, ids in _reasons(metrics)
@@ -47,7 +47,7 @@ def _reasons(metrics: Mapping[str, Any]) -> Iterator[tuple[str, str, Sequence[st
 
 
 def _met(met: Mapping[str, Any]) -> str:
-    """How many were met and in which role, and how the model does on them."""
+    """The recordings that were met, their roles, and how the model does on them."""
     sentence = (
         f"{met['met']} of {counted(met['recordings'], 'recording')}: {met['train']} trained the "
         f"model, {met['val']} chose its weights or threshold. They are no evidence for it."

@@ -65,7 +65,7 @@ def cards(table: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def interval_sentence(table: Mapping[str, Any]) -> str:
-    """What the intervals resample, and where they are not the bootstrap's."""
+    """A sentence on what the intervals resample, and on those that are not the bootstrap's."""
     unit = table["intervals"]["unit"]
     what = "recordings" if unit == "recording" else f"whole groups ({unit})"
     parts = (table["intervals"]["note"] or "").split("; ")

@@ -46,7 +46,7 @@ def counted(n: int, noun: str) -> str:
 
 
 def split_words(name: str) -> str:
-    """What the recordings of a split or protocol are called.
+    """The name for the recordings of a split or protocol in a sentence.
 
     >>> split_words("test"), split_words("held_out")
     ('test recordings', 'recordings held out of training')

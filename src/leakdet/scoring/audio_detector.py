@@ -76,7 +76,7 @@ class Detector:
     def predict_each(
         self, recordings: PathLike | Sound | Iterable[PathLike | Sound], workers: int = 0
     ) -> Iterator[Verdict]:
-        """As `predict`, for any number of recordings: verdicts in their order as they come."""
+        """Yield the verdicts of `predict` one by one, in order, for any number of recordings."""
         return self._each(score_recording, recordings, workers)
 
     @overload

@@ -22,11 +22,11 @@ class FileList:
 
     @property
     def complete(self) -> bool:
-        """Whether every name gave files, and no sound was left out of folders."""
+        """True if every name gave files, and no sound was left out of folders."""
         return not (self.barren or self.unlisted.lost)
 
     def sentences(self) -> list[str]:
-        """What was left out, a line each."""
+        """A line for each kind that was left out."""
         lines = [f"left out {name}: no audio there" for name in self.barren]
         return lines + self.unlisted.sentences()
 

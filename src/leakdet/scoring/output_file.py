@@ -38,7 +38,7 @@ def check_output(out: Path, about_bytes: int = 0) -> None:
 
 
 def is_regular(out: Path) -> bool:
-    """Whether `out` is, or will be, a regular file: no device, pipe or socket."""
+    """True if `out` is, or will be, a regular file: no device, pipe or socket."""
     try:
         return stat.S_ISREG(out.stat().st_mode)
     except OSError:

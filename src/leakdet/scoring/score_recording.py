@@ -82,7 +82,7 @@ def _scored_windows(batch: "_Batch", detector: MelDetector) -> tuple[np.ndarray,
 
 
 def _undecided(flags: Sequence[str], live: Bool[np.ndarray, " W"]) -> Reason:
-    """Why a recording cannot be decided, "" where it can."""
+    """The reason why a recording cannot be decided, "" where it can."""
     if not live.any():
         for reason in DEAD:
             if reason in flags:

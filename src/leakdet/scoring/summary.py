@@ -1,4 +1,4 @@
-"""What predict says on stderr: the model's own verdict first, the counts of its verdicts last."""
+"""The lines of predict on stderr: first the model's own verdict, last the counts of verdicts."""
 
 from collections import Counter
 from typing import Any
@@ -30,7 +30,7 @@ def _own_text(detector: MelDetector) -> str:
 
 
 class VerdictCounts:
-    """How many recordings got which verdict and flags, and the undecided ones by reason."""
+    """Counts of recordings by verdict and flag, and of the undecided ones by reason."""
 
     def __init__(self) -> None:
         self._decisions = Counter({"leak": 0, "no_leak": 0, "undecided": 0, "failed": 0})

@@ -17,7 +17,7 @@ class Window(NamedTuple):
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a detector says of one recording.
+    """A detector's decision on one recording, with its evidence.
 
     `leak_prob` is the score of its live windows; it is a leak where `leak_prob` reaches
     `threshold`. A recording without a whole live window is `undecided`, and `reason` says why.

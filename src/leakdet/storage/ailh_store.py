@@ -21,7 +21,7 @@ FILES = {
 
 
 def is_ailh(store: Path) -> bool:
-    """Whether a folder holds files of AILH."""
+    """True if a folder holds files of AILH."""
     return any((store / file).exists() for file in FILES.values())
 
 

@@ -153,7 +153,7 @@ class MelArray:
 
     @property
     def slow_chunks(self) -> str | None:
-        """Why reading single windows of these files is slow, and the remedy; else None."""
+        """A sentence with the remedy where reading single windows is slow; else None."""
         worst = max(self.parts, key=lambda part: part.chunk_bytes)
         if worst.chunk_bytes <= CHUNK_BYTES:
             return None

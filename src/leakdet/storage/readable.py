@@ -1,4 +1,4 @@
-"""Whether a file that the user names can be read at all."""
+"""The check that a file which the user names can be read."""
 
 from pathlib import Path
 

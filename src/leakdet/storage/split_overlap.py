@@ -43,7 +43,7 @@ def check_no_overlap(splits: Sequence[StoreSplit]) -> None:
 
 
 def sounds_are_hashed(splits: Sequence[StoreSplit]) -> bool:
-    """Whether `check_no_overlap` finds shared sounds; otherwise `check_no_copies` has to."""
+    """True if `check_no_overlap` finds shared sounds; otherwise `check_no_copies` has to."""
     return all(split.has("content_sha256") for split in splits)
 
 

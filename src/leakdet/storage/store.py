@@ -75,7 +75,7 @@ class StoreSplit:
 
     @cached_property
     def live(self) -> Bool[np.ndarray, " W"] | None:
-        """Which windows hold sound; None where no file of the split says it."""
+        """Mask of the windows that hold sound; None where no file of the split says it."""
         masks, known = [], False
         for path, count in zip(self.files, np.diff(self.mel.starts).tolist(), strict=True):
             with open_h5(path) as file:
@@ -135,7 +135,7 @@ class StoreSplit:
         return self.numbers("mel_crc32", 0.0) if self.has("mel_crc32") else None
 
     def has(self, dataset: str) -> bool:
-        """Whether the split has this data set."""
+        """True if the split has this data set."""
         with open_h5(self.files[0]) as file:
             return dataset in file
 
@@ -159,7 +159,7 @@ class StoreSplit:
 
 
 def lacks_group(file: h5py.File, dataset: str) -> bool:
-    """Whether `dataset` is a group column that only other files of the store have."""
+    """True if `dataset` is a group column that only other files of the store have."""
     return dataset.startswith(GROUP) and dataset not in file
 
 

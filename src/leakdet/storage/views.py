@@ -152,7 +152,7 @@ def with_sound(split: StoreSplit) -> StoreSplit:
 
 
 def no_sound_sentence(split: StoreSplit) -> str:
-    """Which recordings were left out because they hold no sound; "" where none was."""
+    """A sentence on recordings left out because they hold no sound; "" where none was."""
     count = len(split.without_sound)
     if not count:
         return ""
@@ -179,7 +179,7 @@ def _bases_of(splits: Sequence[StoreSplit]) -> tuple[list[StoreSplit], Int[np.nd
 
 
 def _has_sound(split: StoreSplit) -> Bool[np.ndarray, " R"]:
-    """Which recordings have a live window."""
+    """Mask of the recordings that have a live window."""
     if split.live is None or not split.recordings:
         return np.ones(split.recordings, bool)
     return np.asarray(np.logical_or.reduceat(split.live, split.recording_offsets[:-1]))

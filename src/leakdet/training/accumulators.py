@@ -43,7 +43,7 @@ class LossSums:
 
 
 class ValidationSums(NamedTuple):
-    """What one rank contributes to a validation check; both tensors add up over ranks."""
+    """One rank's part of a validation check; both tensors add up over ranks."""
 
     samples: Float[Tensor, " K"]  # of `sample_sums`
     scores: Float[Tensor, " R"]  # of this rank's recordings, 0 for all others

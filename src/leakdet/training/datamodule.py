@@ -156,7 +156,7 @@ class LeakDataModule(pl.LightningDataModule):
 
     @property
     def streams(self) -> bool:
-        """Whether batches are read from the files throughout."""
+        """True if batches are read from the files throughout."""
         return self.residency.kind == "stream"
 
     @property

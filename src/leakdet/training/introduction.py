@@ -65,7 +65,7 @@ def _negatives(config: TrainConfig, data: LeakDataModule) -> Iterator[str]:
 
 
 def _fixed_notes(config: TrainConfig, data: LeakDataModule) -> list[str]:
-    """Why val chooses nothing, and whether the threshold suits what the network is trained on."""
+    """Notes on why val chooses nothing, and on a threshold that does not suit the training."""
     notes, decision, val = [], config.decision, data.splits.val.recordings
     if val < FEW_RECORDINGS:
         also = " or a threshold" if decision.policy == "fixed" else ""

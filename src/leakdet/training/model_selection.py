@@ -1,4 +1,4 @@
-"""Which validation check is best, and which one ends a training at once."""
+"""The rank of a validation check, and the check that its loss is finite."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""How a training ends: by the best check on val, or after a fixed number of passes over train.
+"""The end of a training: by the best check on val, or after a fixed number of passes over train.
 
 A threshold, and a choice among checks, made on a handful of validation recordings is noise: then
 a fixed number of passes and the threshold 0.5 do better (docs/results.md).
@@ -23,7 +23,7 @@ def stop_name(stop: StopConfig, val_recordings: int) -> str:
 
 
 def needs_val(config: TrainConfig, val_recordings: int) -> bool:
-    """Whether val chooses the checkpoint or fits threshold or calibration, and so may not train."""
+    """True if val chooses the checkpoint or fits threshold or calibration, and so may not train."""
     fitted = config.decision.policy not in ("auto", "fixed")
     calibrated = config.decision.calibration != "none"
     return stop_name(config.stop, val_recordings) == "val" or fitted or calibrated

@@ -33,7 +33,7 @@ class ValidationResult:
 
     @property
     def rank(self) -> float:
-        """What checks are compared by; see `selection_rank`."""
+        """The number by which checks are compared; see `selection_rank`."""
         return selection_rank(self.f1, self.val_loss[0])
 
     @cached_property

@@ -55,7 +55,7 @@ def initialise(
 
 
 def _different_widths(trained: dict[str, Any], config: NetworkConfig) -> str:
-    """What to give so that this run's network is as wide as the model's; blank if it is."""
+    """The settings that make this run's network as wide as the model's; blank if it is."""
     names = ("conv_channels", "dense")
     given = " ".join(
         f"network.{name}={trained[name]}"

@@ -86,12 +86,12 @@ def compare_models(
 
 
 def same_f1(evaluated: float | None, logged: float | None) -> bool:
-    """Whether two F1 are the same fraction: training logs it in single precision."""
+    """True if two F1 are the same fraction: training logs it in single precision."""
     return None not in (evaluated, logged) and bool(np.float32(evaluated) == np.float32(logged))
 
 
 def tuning_sentence(comparison: Mapping[str, Any]) -> str:
-    """Whether tuning helped, in a sentence that claims no more than the interval shows."""
+    """A sentence on whether tuning helped, which claims no more than the interval shows."""
     name = "test" if "test" in comparison else "val"
     table = comparison[name]
     f1, recordings = table["f1"], f"{table['recordings']} {name} recordings"

@@ -20,7 +20,7 @@ td,th{padding:.2em .8em .2em 0;text-align:left;vertical-align:top}"""
 
 
 def has_plotly() -> bool:
-    """Whether plotly is installed, an extra that draws the plots."""
+    """True if plotly is installed, an extra that draws the plots."""
     return find_spec("plotly") is not None
 
 

@@ -91,7 +91,7 @@ class BestSoFar:
         self._trial.report(best, len(self._values) - 1)
 
     def should_prune(self) -> bool:
-        """Whether to prune, which one NaN alone does not decide."""
+        """Decide whether to prune; one NaN alone does not."""
         return math.isfinite(self._values[-1]) and bool(self._trial.should_prune())
 
     def __getattr__(self, name: str) -> Any:

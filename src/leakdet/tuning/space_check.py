@@ -119,7 +119,7 @@ def _type_name(kind: Any) -> str:
 
 
 def _fits(value: Any, kind: Any) -> bool:
-    """Whether a value has a type; whole numbers count as floats, true and false not as numbers."""
+    """True if a value has a type; whole numbers count as floats, true and false not as numbers."""
     if kind is Any:
         return True
     if get_origin(kind) in (Union, types.UnionType):

@@ -1,4 +1,4 @@
-"""How a stop reaches a worker of tune, and its exit code."""
+"""The exit code of a stopped worker of tune."""
 
 from leakdet._exit_codes import INTERRUPTED
 from leakdet._signals import signal_name

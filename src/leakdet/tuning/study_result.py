@@ -131,7 +131,7 @@ def counts(study: optuna.Study) -> dict[str, int]:
 
 
 def tied_with_best(study: optuna.Study, maximises: bool) -> int:
-    """How many complete trials share the best value."""
+    """Number of complete trials that share the best value."""
     best = ranked(study.get_trials(deepcopy=False), maximises)
     return sum(trial.value == best[0].value for trial in best)
 

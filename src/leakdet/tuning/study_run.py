@@ -19,7 +19,7 @@ from leakdet.tuning.worker_processes import Processes, end_workers, wait_for_wor
 
 @dataclass(frozen=True)
 class Training:
-    """How trials and final models are trained, and how a configuration is written as YAML."""
+    """The functions that train trials and final models, and write a configuration as YAML."""
 
     fold: TrainFold
     whole: TrainWhole

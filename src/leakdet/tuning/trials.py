@@ -30,7 +30,7 @@ def this_process() -> dict[str, Any]:
 
 
 def is_dead(owner: Mapping[str, Any]) -> bool:
-    """Whether a process of this host has ended; False for processes of other hosts."""
+    """True if a process of this host has ended; False for processes of other hosts."""
     if owner.get("host") != socket.gethostname():
         return False
     try:

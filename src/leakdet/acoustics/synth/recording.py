@@ -53,7 +53,7 @@ class DemoRecording:
 
 
 def is_leak(demo: DemoConfig, site: int, index: int) -> bool:
-    """Whether this recording is a leak; labels are dealt to pairs of neighbours.
+    """True if this recording is a leak; labels are dealt to pairs of neighbours.
 
     The first n recordings of a site keep `leak_fraction` to within two recordings, for every n.
     """

@@ -49,7 +49,7 @@ def make_callbacks(config: TrainConfig, run_folder: Path) -> list[Callback]:
 
 
 def _stops(config: TrainConfig) -> list[Callback]:
-    """What ends a training before its last epoch; nothing after a fixed number of passes."""
+    """The callbacks that end a training early; none for a fixed number of passes."""
     if config.stop.name == "fixed":
         return []
     on, flags = config.callbacks, TrainerFlags.of(config.trainer)
@@ -59,7 +59,7 @@ def _stops(config: TrainConfig) -> list[Callback]:
 
 
 def _monitors(config: TrainConfig, run_folder: Path) -> list[Callback]:
-    """What logs and warns. `LoaderWait` is first: what others do at a batch's start is no wait."""
+    """The callbacks that log and warn; `LoaderWait` first, since work of the others is no wait."""
     on, findings = config.callbacks, Findings(run_folder)
     monitors: list[tuple[bool, Callback]] = [
         (on.loader_wait, LoaderWait(findings)),

@@ -58,7 +58,7 @@ class Collapse(Callback):
 
 
 def collapse(result: ValidationResult, config: TrainConfig) -> Iterator[Finding]:
-    """What is wrong with the predictions; of several findings with one cause only the cause.
+    """Faults of the predictions; of several findings with one cause only the cause.
 
     Advice names no setting that is set already.
     """

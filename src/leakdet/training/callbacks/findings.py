@@ -1,4 +1,4 @@
-"""Where diagnostic callbacks report: warnings, each kind once a run, and logged numbers."""
+"""Reporting of diagnostic callbacks: warnings, each kind once a run, and logged numbers."""
 
 import re
 from pathlib import Path

@@ -108,7 +108,7 @@ class Interruption(Callback):
             raise Interrupted(self.received, self.checkpoint)
 
     def _agreed(self, trainer: "pl.Trainer") -> bool:
-        """Whether any process received a signal; then all stop after the same step."""
+        """True if any process received a signal; then all stop after the same step."""
         if trainer.world_size > 1:
             mine = torch.tensor(self.received, device=trainer.strategy.root_device)
             torch.distributed.all_reduce(mine, torch.distributed.ReduceOp.MAX)
@@ -121,5 +121,5 @@ class Interruption(Callback):
 
 
 def agreement_due(step: int, processes: int) -> bool:
-    """Whether processes agree after this step of an epoch; at an epoch's start they always do."""
+    """True if processes agree after this step of an epoch; at an epoch's start they always do."""
     return processes == 1 or step % AGREE_EVERY == 0
