@@ -1,6 +1,5 @@
 """One evaluation: a model on a split of a store, to metrics and a report."""
 
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -128,6 +127,7 @@ def write_evaluations(evaluations: Sequence[Evaluation], out: Path) -> None:
     """Write report, metrics.json and recordings.csv to `out`; of two models, to folders a and b."""
     from leakdet.reporting.report import write_results
     from leakdet.reporting.report_input import ReportInput
+    from leakdet.storage.json_file import write_json
 
     folders = [out] if len(evaluations) == 1 else [out / "a", out / "b"]
     for evaluation, folder in zip(evaluations, folders, strict=True):
@@ -135,6 +135,4 @@ def write_evaluations(evaluations: Sequence[Evaluation], out: Path) -> None:
         title = f"{Path(metrics['model']).name} on {Path(metrics['store']).name}"
         write_results(folder, ReportInput(title, {recordings.name: recordings}, metrics))
     if len(evaluations) == 2:
-        comparison = evaluations[0].metrics["comparison"]
-        text = json.dumps(comparison, indent=2, allow_nan=False) + "\n"
-        (out / "comparison.json").write_text(text, encoding="utf-8")
+        write_json(out / "comparison.json", evaluations[0].metrics["comparison"])

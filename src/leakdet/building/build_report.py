@@ -1,8 +1,6 @@
 """The files beside a store: recordings.csv, a row each, and build.json, how it was made."""
 
-import csv
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,6 +9,8 @@ from typing import Any
 import leakdet
 from leakdet.building.sources import LeftOut
 from leakdet.config import BuildConfig, SignalConfig
+from leakdet.storage.csv_file import write_csv
+from leakdet.storage.json_file import write_json
 from leakdet.storage.writer import RecordingRow, SplitWriter
 
 
@@ -46,7 +46,7 @@ def write_splits(
 
 def write_build_files(folder: Path, settings: Mapping[str, Any], report: BuildReport) -> None:
     """Write recordings.csv and build.json; `settings` are those that extracted the recordings."""
-    _write_recordings_csv(folder / "recordings.csv", report.rows)
+    write_csv(folder / "recordings.csv", report.rows)
     _write_build_json(folder / "build.json", settings, report)
 
 
@@ -65,15 +65,6 @@ def _csv_row(split: str, row: RecordingRow) -> dict[str, Any]:
     return {**head, **groups, **values, "flags": ",".join(row.flags)}
 
 
-def _write_recordings_csv(path: Path, rows: Iterable[dict[str, Any]]) -> None:
-    rows = list(rows)
-    columns = list(dict.fromkeys(column for row in rows for column in row))
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, columns, restval="")
-        writer.writeheader()
-        writer.writerows(rows)
-
-
 def _write_build_json(path: Path, settings: Mapping[str, Any], report: BuildReport) -> None:
     content = {
         "created_by": f"leakdet {leakdet.__version__}",
@@ -88,4 +79,4 @@ def _write_build_json(path: Path, settings: Mapping[str, Any], report: BuildRepo
         "left_out": [asdict(item) for item in report.left_out],
         "remarks": report.remarks,
     }
-    path.write_text(json.dumps(content, indent=2, default=str) + "\n", encoding="utf-8")
+    write_json(path, content)

@@ -1,6 +1,5 @@
 """The files of a cross-validation: folds, the settings of a folder, and tables of all folds."""
 
-import csv
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,16 +7,15 @@ from typing import Any
 
 from leakdet.config.differences import differences
 from leakdet.errors import InputError
-from leakdet.evaluation.metrics_json import metrics_content, write_metrics
-from leakdet.storage.atomic import whole_file
-from leakdet.storage.json_file import read_json
+from leakdet.evaluation.metrics_json import metrics_content
+from leakdet.storage.csv_file import write_csv
+from leakdet.storage.json_file import read_json, write_json
 
 
 def write_fold(path: Path, outcome: Mapping[str, Any]) -> None:
     """Write the outcome of a fold atomically: a fold file that exists is complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(path) as partial:
-        partial.write_text(json.dumps(outcome, indent=1) + "\n", encoding="utf-8")
+    write_json(path, outcome)
 
 
 def read_fold(path: Path) -> dict[str, Any]:
@@ -53,13 +51,7 @@ def write_tables(
     `more` are further entries of metrics.json, as the settings. Both files are written atomically:
     jobs that end together may both write them.
     """
-    with (
-        whole_file(folder / "predictions.csv") as partial,
-        partial.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file,
-    ):
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
+    write_csv(folder / "predictions.csv", rows)
     content = metrics_content({}, None, [], crossval=results, **more)
-    write_metrics(folder / "metrics.json", content)
+    write_json(folder / "metrics.json", content)
     return content

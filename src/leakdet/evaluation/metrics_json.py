@@ -1,9 +1,7 @@
 """The content of metrics.json: every metric with its interval, groups and curves."""
 
-import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +19,6 @@ from leakdet.evaluation.intervals import (
 )
 from leakdet.evaluation.metrics import COUNTS, RATES, binary_metrics
 from leakdet.evaluation.scored_recordings import ScoredRecordings
-from leakdet.storage.atomic import whole_file
 
 METRICS_VERSION = 1
 # Windows may be millions: a bootstrap of them takes fewer replicates, to bound the time.
@@ -160,10 +157,3 @@ def for_model_file(tables: Mapping[str, Any]) -> dict[str, Any]:
         name: {unit: table[unit] for unit in ("recording", "window")}
         for name, table in tables.items()
     }
-
-
-def write_metrics(path: Path, content: Mapping[str, Any]) -> None:
-    """Write strict JSON: what is undefined is null, never NaN."""
-    text = json.dumps(content, indent=2, allow_nan=False) + "\n"
-    with whole_file(path) as partial:
-        partial.write_text(text, encoding="utf-8")

@@ -1,8 +1,8 @@
 """Recordings with a verdict each: the content of recordings.csv and of the report."""
 
-import csv
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
 from leakdet.acoustics.clip import Clip
-from leakdet.storage.atomic import whole_file
+from leakdet.storage.csv_file import write_csv
 
 TIMELINE_POINTS = 100
 
@@ -139,11 +139,5 @@ def write_recordings(path: Path, splits: Mapping[str, ScoredRecordings]) -> None
     """Write recordings.csv of several splits, with the columns of all of them."""
     first_rows = [next(csv_rows(scored), {}) for scored in splits.values()]
     columns = dict.fromkeys(name for row in first_rows for name in row if name != "timeline")
-    with (
-        whole_file(path) as partial,
-        partial.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file,
-    ):
-        writer = csv.DictWriter(file, [*columns, "timeline"], restval="")
-        writer.writeheader()
-        for scored in splits.values():
-            writer.writerows(csv_rows(scored))
+    rows = chain.from_iterable(map(csv_rows, splits.values()))
+    write_csv(path, rows, [*columns, "timeline"])

@@ -7,7 +7,6 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from leakdet._messages import log_result
 from leakdet.evaluation.groups import worst_sentence
-from leakdet.evaluation.metrics_json import write_metrics
 from leakdet.evaluation.scored_recordings import write_recordings
 from leakdet.reporting.conclusion import cautions, expectation, verdict
 from leakdet.reporting.figure_style import write_pngs
@@ -27,6 +26,7 @@ from leakdet.reporting.wording import (
     split_words,
 )
 from leakdet.storage.atomic import whole_file
+from leakdet.storage.json_file import write_json
 
 # Entries of metrics.json with a section of their own.
 _NOT_PROVENANCE = ("splits", "decision_rule", "settings", "audit", "comparison", *KEPT_APART)
@@ -50,7 +50,7 @@ def write_results(folder: Path, material: ReportInput) -> None:
     """Write recordings.csv, metrics.json, figures and report.html, and log where they are."""
     folder.mkdir(parents=True, exist_ok=True)
     write_recordings(folder / "recordings.csv", material.recordings)
-    write_metrics(folder / "metrics.json", material.metrics)
+    write_json(folder / "metrics.json", material.metrics)
     report = write_report(folder / "report.html", material)
     figures = result_figures(
         material.tables,

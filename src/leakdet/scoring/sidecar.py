@@ -1,6 +1,5 @@
 """The file beside the rows that says how they came about, so that they can be judged later."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -10,7 +9,7 @@ from typing import Any
 import leakdet
 from leakdet.scoring.audio_detector import Detector
 from leakdet.scoring.summary import VerdictCounts
-from leakdet.storage.atomic import whole_file
+from leakdet.storage.json_file import write_json
 
 
 def sidecar_path(out: Path) -> Path:
@@ -58,5 +57,4 @@ def write_sidecar(
         "left_out": list(left_out),
         **counts.to_json(),
     }
-    with whole_file(sidecar_path(out)) as partial:
-        partial.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    write_json(sidecar_path(out), content)

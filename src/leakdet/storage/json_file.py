@@ -1,10 +1,12 @@
-"""Reads JSON files that leakdet has written."""
+"""Reads and writes leakdet's JSON files."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from leakdet.errors import InputError
+from leakdet.storage.atomic import whole_file
 
 
 def read_json(path: Path, what: str, remedy: str = "") -> dict[str, Any]:
@@ -21,3 +23,10 @@ def read_json(path: Path, what: str, remedy: str = "") -> dict[str, Any]:
     if not isinstance(content, dict):
         raise InputError(f"{path}: not {what}. {remedy}".rstrip())
     return content
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write strict JSON atomically: what is undefined is null, never NaN."""
+    text = json.dumps(content, indent=2, allow_nan=False) + "\n"
+    with whole_file(path) as partial:
+        partial.write_text(text, encoding="utf-8")

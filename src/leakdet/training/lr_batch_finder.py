@@ -16,8 +16,7 @@ from leakdet.acoustics.augment import augmented
 from leakdet.config import TrainConfig, TrainerFlags
 from leakdet.errors import LeakdetError, SettingsError
 from leakdet.loading.samples import Batch
-from leakdet.storage.atomic import whole_file
-from leakdet.training.callbacks.history import write_rows
+from leakdet.storage.csv_file import write_csv
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.module import LeakModule
 from leakdet.training.optimizer import make_optimizer
@@ -48,11 +47,10 @@ def find_rate(
     rates, losses = range_test(_stepper(module, data, device))
     smooth = smoothed(losses)
     chosen = steepest(smooth)
-    with whole_file(path) as partial:
-        columns = ("lr", "loss", "smoothed", "chosen")
-        marks = [int(index == chosen) for index in range(len(rates))]
-        lines = zip(rates, losses, smooth, marks, strict=True)
-        write_rows(partial, [dict(zip(columns, line, strict=True)) for line in lines])
+    columns = ("lr", "loss", "smoothed", "chosen")
+    marks = [int(index == chosen) for index in range(len(rates))]
+    lines = zip(rates, losses, smooth, marks, strict=True)
+    write_csv(path, (dict(zip(columns, line, strict=True)) for line in lines), columns)
     if chosen is None:
         raise LeakdetError(
             f"find_lr: the loss never fell between {LOW:g} and {HIGH:g} ({path}); set optimizer.lr "
@@ -152,10 +150,9 @@ def find_batch_size(
     rows = growing(timed_speed(module, data, device), sizes)
     chosen = rows[-1][0] if len(rows) == 1 or rows[-1][1] >= FASTER * rows[-2][1] else rows[-2][0]
     path = folder / "batch_size_finder.csv"
-    with whole_file(path) as partial:
-        lines = [(size, round(speed, 1), int(size == chosen)) for size, speed in rows]
-        columns = ("batch_size", "samples_per_s", "chosen")
-        write_rows(partial, [dict(zip(columns, line, strict=True)) for line in lines])
+    columns = ("batch_size", "samples_per_s", "chosen")
+    lines = [(size, round(speed, 1), int(size == chosen)) for size, speed in rows]
+    write_csv(path, (dict(zip(columns, line, strict=True)) for line in lines), columns)
     LOG.info(f"find_bs  data.batch_size={chosen} ({path})")
     return chosen
 

@@ -10,9 +10,8 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.loggers import CSVLogger, Logger
 from lightning.pytorch.loggers.csv_logs import ExperimentWriter
 
-from leakdet.storage.atomic import whole_file
+from leakdet.storage.csv_file import write_csv
 from leakdet.training import log_names
-from leakdet.training.callbacks.history import write_rows
 
 
 class ResumableCSVLogger(CSVLogger):
@@ -49,8 +48,7 @@ class _AppendingWriter(ExperimentWriter):
         path = Path(self.metrics_file_path)
         rows = rows_before(path, step) if path.is_file() else []
         if rows:
-            with whole_file(path) as partial:
-                write_rows(partial, rows)
+            write_csv(path, rows)
             self.metrics_keys = list(rows[0])
         else:
             path.unlink(missing_ok=True)

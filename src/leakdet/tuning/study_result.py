@@ -1,7 +1,6 @@
 """The result of a study: its winner, trials.csv, best.yaml, result.json and the page."""
 
 import csv
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from leakdet._exit_codes import DONE, PARTLY
 from leakdet._messages import LOG, log_result
 from leakdet.config import TrainConfig, TuneConfig
 from leakdet.errors import InputError, LeakdetError
-from leakdet.storage.json_file import read_json
+from leakdet.storage.json_file import read_json, write_json
 from leakdet.tuning.final_models import TrainWhole, final_models
 from leakdet.tuning.html_page import write_page
 from leakdet.tuning.objective import ToYaml
@@ -51,7 +50,7 @@ def finish(config: TuneConfig, study: optuna.Study, train: TrainWhole, to_yaml: 
         else:
             write_trials(study, folder / "trials.csv")
             result = _result(config, study, best, trials, train, to_yaml)
-            path.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+            write_json(path, result)
         write_page(study, folder / "tune.html", result)  # last: it must not cost the result
         log_result(
             f"result   {folder / 'best.yaml'}, {folder / 'trials.csv'}, {folder / 'tune.html'}"

@@ -1,6 +1,3 @@
-import json
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -13,7 +10,6 @@ from leakdet.evaluation.metrics_json import (
     metric_table,
     metrics_content,
     split_metrics,
-    write_metrics,
 )
 
 
@@ -102,11 +98,3 @@ def test_the_content_names_its_splits_and_rule(scored, schema_errors):
     assert (content["splits"], content["group_by"]) == (["val", "test"], ["site"])
     assert content["decision_rule"]["threshold"] == 0.5
     assert for_model_file(tables)["val"].keys() == {"recording", "window"}
-
-
-def test_metrics_are_strict_json_and_whole(tmp_path: Path):
-    write_metrics(tmp_path / "metrics.json", {"f1": None})
-    assert json.loads((tmp_path / "metrics.json").read_text(encoding="utf-8")) == {"f1": None}
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        write_metrics(tmp_path / "metrics.json", {"f1": float("nan")})
-    assert [path.name for path in tmp_path.iterdir()] == ["metrics.json"]

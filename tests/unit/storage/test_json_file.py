@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leakdet.errors import InputError
-from leakdet.storage.json_file import read_json
+from leakdet.storage.json_file import read_json, write_json
 
 
 def test_an_object_comes_back(tmp_path: Path):
@@ -29,3 +29,12 @@ def test_any_bytes_are_an_object_or_refused(tmp_path_factory, content: bytes):
     path.write_bytes(content)
     with contextlib.suppress(InputError):
         assert isinstance(read_json(path, "a result"), dict)
+
+
+def test_undefined_values_are_null_and_never_nan(tmp_path: Path):
+    path = tmp_path / "a.json"
+    write_json(path, {"f1": None})
+    assert read_json(path, "a result") == {"f1": None}
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_json(path, {"f1": float("nan")})
+    assert read_json(path, "a result") == {"f1": None}

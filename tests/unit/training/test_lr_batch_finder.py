@@ -103,7 +103,7 @@ def test_both_finders_write_what_they_saw_and_chose(configured, opened, tmp_path
         rate_finder(tmp_path / "lr_finder.csv"),
         batch_size_finder(tmp_path / "batch_size_finder.csv"),
     ):
-        texts = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+        texts = [text.get_text() for text in figure.legends[0].get_texts()]
         assert any(text.startswith("chosen") for text in texts)
 
 
