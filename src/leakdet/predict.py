@@ -57,9 +57,9 @@ def predict(arguments: argparse.Namespace) -> int:
     from leakdet.scoring.prediction import write_verdicts
     from leakdet.scoring.summary import model_text
 
-    how = {"threshold": arguments.threshold, "policy": arguments.policy}
-    how["unfamiliar"] = arguments.unfamiliar
-    detector = load_detector(arguments.model, arguments.device, arguments.trust_network, **how)
+    rule = {"threshold": arguments.threshold, "policy": arguments.policy}
+    rule["unfamiliar"] = arguments.unfamiliar
+    detector = load_detector(arguments.model, arguments.device, arguments.trust_network, **rule)
     LOG.info(model_text(detector.mel_detector, detector.decided_anew))
     rows = (out, kind, arguments.windows)
     counts = write_verdicts(detector, arguments.paths, listed, *rows, arguments.workers)

@@ -107,8 +107,8 @@ def refuse_used_folder(folder: Path) -> None:
     kept = sorted((folder / "checkpoints").glob("*.ckpt"))
     if kept:
         raise SettingsError(
-            f"{folder}: holds a run already ({kept[0].name}). Continue it with resume=auto, or "
-            "give another hydra.run.dir."
+            f"{folder}: holds a run already ({kept[0].name}). Continue it with resume={folder}, or "
+            "name another folder (hydra.run.dir=)."
         )
 
 

@@ -1,4 +1,4 @@
-"""Verdicts as rows of CSV or JSON lines, written as they come."""
+"""Writes verdicts as rows of CSV or JSON lines; `Verdict.to_dict` says what a row holds."""
 
 import csv
 import json
