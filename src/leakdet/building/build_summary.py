@@ -57,15 +57,15 @@ def group_sentence(column: str, rows: Sequence[dict[str, Any]]) -> str:
     if not shared:
         return f"{column}: {counts or 'blank everywhere'}; none in train and in another split"
     total = len(set.union(*values.values()))
-    held_out = [f"in {split}" for split in ("val", "test") if values[split] & shared]
-    where = ", ".join(["in train", *held_out[:-1]]) + f" and {held_out[-1]}"
+    held_out = [split for split in ("val", "test") if values[split] & shared]
+    where = ", ".join(["train", *held_out[:-1]]) + f" and {held_out[-1]}"
     if len(shared) == total:
         known = "its one value is" if total == 1 else f"all {total} values are"
-        text = f"{column}: {known} {where}; scores say nothing about a new {column}."
+        text = f"{column}: {known} in {where}; scores say nothing about a new {column}."
     else:
         verb = "is" if len(shared) == 1 else "are"
         text = (
-            f"{column}: {len(shared)} of {total} values {verb} {where}; "
+            f"{column}: {len(shared)} of {total} values {verb} in {where}; "
             f"scores are partly of a {column} known from training."
         )
     enough = total >= sum(bool(found) for found in values.values())

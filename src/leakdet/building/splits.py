@@ -36,7 +36,7 @@ def assign_splits(
     return splits
 
 
-def group_keys(
+def _recording_groups(
     recordings: Sequence[SourceRecording], group_by: Sequence[str]
 ) -> list[tuple[str, ...]]:
     """The group of each recording; if all its columns are blank, it is a group of its own."""
@@ -57,7 +57,7 @@ def group_keys(
 def _assign_groups(
     recordings: Sequence[SourceRecording], settings: SplitConfig, leak_label: str
 ) -> list[str]:
-    keys = group_keys(recordings, settings.group_by)
+    keys = _recording_groups(recordings, settings.group_by)
     number_of = {key: number for number, key in enumerate(dict.fromkeys(keys))}
     group = np.array([number_of[key] for key in keys])
     names, label = np.unique([recording.label for recording in recordings], return_inverse=True)
@@ -128,7 +128,7 @@ def _check_groups(
 ) -> None:
     """Refuse groups in two splits, which only splits given by the source can cause."""
     splits_of: dict[tuple[str, ...], set[str]] = defaultdict(set)
-    for key, split in zip(group_keys(recordings, settings.group_by), splits, strict=True):
+    for key, split in zip(_recording_groups(recordings, settings.group_by), splits, strict=True):
         splits_of[key].add(split)
     torn = [
         f"{'/'.join(key)} in {' and '.join(sorted(names))}"

@@ -17,7 +17,7 @@ FEW = 30  # recordings of a class; below, one recording moves a rate by more tha
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Judgement:
     """`grade` (good, weak, bad, unknown) colours the page, `label` says the same in words."""
 
     grade: str
@@ -26,7 +26,7 @@ class Verdict:
     advice: str
 
 
-def verdict(table: Mapping[str, Any], metrics: Mapping[str, Any]) -> Verdict:
+def judge(table: Mapping[str, Any], metrics: Mapping[str, Any]) -> Judgement:
     """Judge the recordings' metrics of one split; `metrics` is the content of metrics.json.
 
     Good: the 95 % interval of the AUROC lies above 0.75, that of the false alarm rate below 20 %
@@ -34,7 +34,7 @@ def verdict(table: Mapping[str, Any], metrics: Mapping[str, Any]) -> Verdict:
     as well. Bad: the AUROC may be that of guessing. Unknown: a class is missing, or the model has
     met every recording. Where the recordings are synthetic, the first sentence says so.
     """
-    judged = _verdict(table, metrics)
+    judged = _judgement(table, metrics)
     if not metrics.get("synthetic"):
         return judged
     return replace(
@@ -44,10 +44,10 @@ def verdict(table: Mapping[str, Any], metrics: Mapping[str, Any]) -> Verdict:
     )
 
 
-def _verdict(table: Mapping[str, Any], metrics: Mapping[str, Any]) -> Verdict:
+def _judgement(table: Mapping[str, Any], metrics: Mapping[str, Any]) -> Judgement:
     met = metrics.get("met_in_training")
     if met and met["recordings"] and met["met"] == met["recordings"]:
-        return Verdict(
+        return Judgement(
             "unknown",
             "Not judged",
             f"The model has met all {met['recordings']} recordings in training: they say nothing "
@@ -62,7 +62,7 @@ def _verdict(table: Mapping[str, Any], metrics: Mapping[str, Any]) -> Verdict:
     )
     if positives == 0 or negatives == 0:
         missing, fact = ("a leak", alarms) if positives == 0 else ("no leak", leaks)
-        return Verdict(
+        return Judgement(
             "unknown",
             "Cannot be judged",
             f"No recording has {missing}; the detector {fact}.",
@@ -71,7 +71,7 @@ def _verdict(table: Mapping[str, Any], metrics: Mapping[str, Any]) -> Verdict:
     facts = f"It {leaks} and {alarms}."
     interval = table["intervals"]["auroc"]
     if interval is None:
-        return Verdict(
+        return Judgement(
             "unknown",
             "Cannot be judged",
             f"Too few recordings for an interval. {facts}",
@@ -79,9 +79,9 @@ def _verdict(table: Mapping[str, Any], metrics: Mapping[str, Any]) -> Verdict:
         )
     if interval[0] <= 0.5:
         (luck,) = luck_findings({"auroc": table["auroc"], "interval": interval})
-        return Verdict("bad", "Do not rely on it", f"{luck} {facts}", "Do not plan digs by it.")
+        return Judgement("bad", "Do not rely on it", f"{luck} {facts}", "Do not plan digs by it.")
     if (metrics.get("audit") or {}).get("sentence"):
-        return Verdict(
+        return Judgement(
             "weak",
             "In doubt",
             f"It may have learnt a shortcut instead of leaks. {facts}",
@@ -89,8 +89,8 @@ def _verdict(table: Mapping[str, Any], metrics: Mapping[str, Any]) -> Verdict:
         )
     label, doubt = _doubt(table)
     if doubt:
-        return Verdict("weak", label, f"{doubt} {facts}", "Dig only where other evidence agrees.")
-    return Verdict(
+        return Judgement("weak", label, f"{doubt} {facts}", "Dig only where other evidence agrees.")
+    return Judgement(
         "good",
         "Tells leaks apart",
         facts,
@@ -132,7 +132,7 @@ def own_verdict(metrics: Mapping[str, Any]) -> dict[str, Any]:
     """The verdict on the last split of a training, as the model file keeps it, with its reasons."""
     split = metrics["splits"][-1]
     table = metrics[split]["recording"]
-    judged = verdict(table, metrics)
+    judged = judge(table, metrics)
     reasons = cautions(split, table, metrics)
     return {
         "split": split,

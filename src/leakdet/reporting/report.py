@@ -8,7 +8,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from leakdet._messages import log_result
 from leakdet.evaluation.groups import worst_sentence
 from leakdet.evaluation.scored_recordings import write_recordings
-from leakdet.reporting.conclusion import cautions, expectation, verdict
+from leakdet.reporting.conclusion import cautions, expectation, judge
 from leakdet.reporting.figure_style import write_pngs
 from leakdet.reporting.kept_apart import KEPT_APART, kept_apart
 from leakdet.reporting.number_tables import all_numbers, audit_rows, cards, digs, interval_sentence
@@ -58,7 +58,7 @@ def write_results(folder: Path, material: ReportInput) -> None:
         f"{material.tables['recording']['n']} {split_words(material.judged)}",
     )
     write_pngs(figures, folder / "figures")
-    judged = verdict(material.tables["recording"], material.metrics)
+    judged = judge(material.tables["recording"], material.metrics)
     log_result(f"metrics  {folder / 'metrics.json'}")
     log_result(f"report   {report}")
     log_result(f"figures  {folder / 'figures'}")
@@ -92,7 +92,7 @@ def _context(material: ReportInput) -> dict[str, Any]:
         "title": material.title,
         "judged_on": split_words(split),
         "splits": list(material.recordings)[::-1],
-        "verdict": verdict(table, metrics),
+        "verdict": judge(table, metrics),
         "expectation": None if metrics.get("synthetic") else expectation(table),
         "cautions": cautions(split, table, metrics),
         "table": table,

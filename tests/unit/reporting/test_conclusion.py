@@ -1,7 +1,7 @@
 import pytest
 
 from leakdet.evaluation.metrics_json import split_metrics
-from leakdet.reporting.conclusion import cautions, expectation, verdict
+from leakdet.reporting.conclusion import cautions, expectation, judge
 
 
 @pytest.fixture
@@ -15,32 +15,30 @@ def with_auroc(table, auroc, low, high):
 
 @pytest.mark.parametrize(("gap", "grade"), [(0.5, "good"), (0.12, "weak"), (0.0, "bad")])
 def test_the_grade_follows_the_lower_end_of_the_auroc(gap, grade, scored):
-    assert verdict(split_metrics(scored(200, gap=gap), 200)["recording"], {}).grade == grade
+    assert judge(split_metrics(scored(200, gap=gap), 200)["recording"], {}).grade == grade
 
 
 def test_a_good_verdict_says_what_was_found(table):
     alarms = f"raised {table['fp']} false alarm"
-    assert verdict(table, {}).sentence.startswith(
-        f"It found {table['tp']} of 100 leaks and {alarms}"
-    )
+    assert judge(table, {}).sentence.startswith(f"It found {table['tp']} of 100 leaks and {alarms}")
 
 
 def test_luck_is_named_with_the_interval(table):
-    few = verdict(with_auroc(table, 1.0, 0.44, 1.0), {})
+    few = judge(with_auroc(table, 1.0, 0.44, 1.0), {})
     assert few.grade == "bad"
     assert few.sentence.startswith(
         "Too few recordings to rule out luck: AUROC 1.00, but anything from 0.44 to 1.00 is "
         "possible. It found"
     )
     assert few.advice == "Do not plan digs by it."
-    worse = verdict(with_auroc(table, 0.2, 0.1, 0.3), {})
+    worse = judge(with_auroc(table, 0.2, 0.1, 0.3), {})
     assert worse.sentence.startswith("Worse than guessing here")
-    same = verdict(with_auroc(table, 0.5, 0.4, 0.6), {})
+    same = judge(with_auroc(table, 0.5, 0.4, 0.6), {})
     assert same.sentence.startswith("No better than guessing")
 
 
 def plain(table):
-    return verdict(table, {}).sentence.replace("\u00a0", " ")
+    return judge(table, {}).sentence.replace("\u00a0", " ")
 
 
 def decided(table, tp, fp):
@@ -52,7 +50,7 @@ def decided(table, tp, fp):
 
 def test_false_alarms_and_misses_weigh_in(table):
     def judged(tp, fp):
-        found = verdict(decided(table, tp, fp), {})
+        found = judge(decided(table, tp, fp), {})
         return found.grade, found.label
 
     assert judged(tp=95, fp=5) == ("good", "Tells leaks apart")
@@ -77,23 +75,23 @@ def test_few_recordings_cannot_rule_out_false_alarms_or_misses(table):
 def test_an_interval_of_few_groups_does_not_hide_how_few_recordings_there_are(table):
     narrow = decided(table, tp=95, fp=0) | {"negatives": 12, "tn": 12}
     narrow["intervals"]["fpr"] = [0.0, 0.01]
-    assert verdict(narrow, {}).grade == "weak"
+    assert judge(narrow, {}).grade == "weak"
 
 
 def test_synthetic_recordings_are_called_so_first(table):
-    judged = verdict(table, {"synthetic": True})
+    judged = judge(table, {"synthetic": True})
     assert judged.sentence.startswith("These recordings are synthetic. It found")
     assert judged.advice.startswith("This says nothing about real pipes")
     assert judged.grade == "good"
     for synthetic in (False, None):
-        assert verdict(table, {"synthetic": synthetic}) == verdict(table, {})
+        assert judge(table, {"synthetic": synthetic}) == judge(table, {})
 
 
 def test_a_shortcut_casts_doubt(table):
-    doubted = verdict(table, {"audit": {"sentence": "Loudness alone does as well."}})
+    doubted = judge(table, {"audit": {"sentence": "Loudness alone does as well."}})
     assert (doubted.grade, doubted.label) == ("weak", "In doubt")
     assert doubted.advice.startswith("Do not plan digs by it before")
-    assert verdict(table, {"audit": {"sentence": None}}).grade == "good"
+    assert judge(table, {"audit": {"sentence": None}}).grade == "good"
 
 
 @pytest.mark.parametrize(
@@ -101,13 +99,13 @@ def test_a_shortcut_casts_doubt(table):
     [(True, "No recording has no leak; the detector found"), (False, "No recording has a leak;")],
 )
 def test_one_class_cannot_be_judged(leaks, fact, scored):
-    judged = verdict(split_metrics(scored(8, leaks=leaks), 20)["recording"], {})
+    judged = judge(split_metrics(scored(8, leaks=leaks), 20)["recording"], {})
     assert judged.grade == "unknown"
     assert judged.sentence.startswith(fact)
 
 
 def test_without_an_interval_nothing_is_judged(table):
-    judged = verdict(table | {"intervals": table["intervals"] | {"auroc": None}}, {})
+    judged = judge(table | {"intervals": table["intervals"] | {"auroc": None}}, {})
     assert judged.sentence.startswith("Too few recordings for an interval.")
 
 
@@ -168,6 +166,6 @@ def test_notes_of_intervals_and_of_the_rule_are_sentences(scored, report_input):
 
 def test_recordings_that_the_model_has_met_judge_nothing() -> None:
     met = {"recordings": 22, "met": 22}
-    judged = verdict({"positives": 9, "negatives": 13}, {"met_in_training": met})
+    judged = judge({"positives": 9, "negatives": 13}, {"met_in_training": met})
     assert (judged.grade, judged.label) == ("unknown", "Not judged")
     assert "all 22 recordings in training" in judged.sentence

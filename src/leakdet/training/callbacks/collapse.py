@@ -91,7 +91,7 @@ def collapse(result: ValidationResult, config: TrainConfig) -> Iterator[Finding]
         yield Finding(
             "heads",
             "the class head and the leak head disagree (correlation "
-            f"{samples.head_correlation:.2f}), though both tell leak from rest. Lower "
+            f"{samples.head_correlation:.2f}), although both predict leak or no leak. Lower "
             "loss.aux_weight or set it to 0.",
         )
 
