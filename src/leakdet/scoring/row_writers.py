@@ -22,8 +22,8 @@ Write = Callable[[Verdict], None]
 
 
 @runtime_checkable
-class Text(Protocol):
-    """A file of text, to be written."""
+class TextFile(Protocol):
+    """A text file that is open for writing."""
 
     def write(self, text: str, /) -> object: ...
 
@@ -72,7 +72,7 @@ def format_of(out: Path | None, given: str | None) -> str:
     return kind
 
 
-def _csv_writer(rows: Text, timeline: Text | None = None) -> Write:
+def _csv_writer(rows: TextFile, timeline: TextFile | None = None) -> Write:
     row_writer = csv.DictWriter(rows, COLUMNS, extrasaction="ignore")
     row_writer.writeheader()
     if timeline is None:
@@ -87,7 +87,7 @@ def _csv_writer(rows: Text, timeline: Text | None = None) -> Write:
     return write
 
 
-def _write_json_line(rows: Text, verdict: Verdict, windows: bool) -> None:
+def _write_json_line(rows: TextFile, verdict: Verdict, windows: bool) -> None:
     row = verdict.to_dict()
     if not windows:
         del row["timeline"]

@@ -1,6 +1,6 @@
 """Sounds without a leak that train beside the recordings, at a low weight.
 
-Rain, taps and machines are called leaks by a network that never heard them. They are no recordings:
+A network that never met rain, taps or machines calls them leaks. These sounds are no recordings:
 nothing counts or scores them, and the classes of the recordings stay as balanced as they are.
 """
 
