@@ -13,7 +13,7 @@ class CallbacksConfig:
     `averaging`, `trainer.enable_progress_bar`. Checkpoints and history.csv are always written.
     """
 
-    early_stopping: bool = doc(True, "Stop after patience checks without a better F1.")
+    early_stopping: bool = doc(True, "Stop after patience checks without a better one.")
     loss_stop: bool = doc(True, "Stop after loss_patience checks with a risen loss.")
     learning_rate_monitor: bool = doc(True, "Log the learning rate.")
     loader_wait: bool = doc(True, "Log the time spent waiting for data; warn if it is long.")

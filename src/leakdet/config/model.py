@@ -79,8 +79,18 @@ class DecisionConfig:
         one_of=("auto", "max_f1", "max_fpr", "min_tpr", "min_cost", "fixed"),
     )
     threshold: float = doc(0.5, "Threshold under policy=fixed.", at_least=0, at_most=1)
-    max_fpr: float = doc(0.01, "Largest false positive rate for max_fpr.", at_least=0, at_most=1)
-    min_tpr: float = doc(0.95, "Smallest true positive rate for min_tpr.", at_least=0, at_most=1)
+    max_fpr: float = doc(
+        0.01,
+        "Largest false positive rate for max_fpr, and for select=tpr_at_fpr.",
+        at_least=0,
+        at_most=1,
+    )
+    min_tpr: float = doc(
+        0.95,
+        "Smallest true positive rate for min_tpr, and for select=fpr_at_tpr.",
+        at_least=0,
+        at_most=1,
+    )
     cost_miss: float = doc(10.0, "Cost of a missed leak for min_cost, in any unit.", at_least=0)
     cost_false_dig: float = doc(
         1.0, "Cost of a needless dig, in the unit of cost_miss.", at_least=0

@@ -170,13 +170,21 @@ class TrainConfig:
     averaging: AveragingConfig = field(default_factory=AveragingConfig)
     callbacks: CallbacksConfig = field(default_factory=CallbacksConfig)
     stop: StopConfig = field(default_factory=StopConfig)
+    select: str = doc(
+        "f1",
+        "What the best validation check and patience go by, ties by loss; the rates are those at "
+        "decision.max_fpr and decision.min_tpr.",
+        one_of=("f1", "auroc", "tpr_at_fpr", "fpr_at_tpr", "loss"),
+    )
     patience: int = doc(
         15,
-        "Validation checks without a better recording F1 (ties: loss) to stop after.",
+        "Validation checks without a better one, by select, to stop after.",
         at_least=1,
     )
     loss_patience: int = doc(
-        10, "Validation checks of risen loss and no better F1 to stop after; 0: off.", at_least=0
+        10,
+        "Validation checks of risen loss and none better by select to stop after; 0: off.",
+        at_least=0,
     )
     resume: str | None = doc(
         None, "Run folder or .ckpt to continue exactly, or auto, the latest run; null: a new run."

@@ -109,7 +109,12 @@ def _average_precision(s: ScoreSet) -> np.ndarray:
     return _ratio(steps + first.sum(axis=1), s.positives)
 
 
-def _tpr_at_fpr(s: ScoreSet, limit: float) -> np.ndarray:
+def resolves_fpr(limit: float, negatives: int) -> bool:
+    """Whether so many negatives can have a false-positive rate above 0 and up to `limit`."""
+    return limit * negatives >= 1.0 - COUNT_SLACK
+
+
+def tpr_at_fpr(s: ScoreSet, limit: float) -> np.ndarray:
     """The highest TPR of any threshold with FPR <= limit, not interpolated."""
     allowed = np.floor(limit * s.negatives + COUNT_SLACK).astype(np.int64)
     cut = [
@@ -120,7 +125,7 @@ def _tpr_at_fpr(s: ScoreSet, limit: float) -> np.ndarray:
     return np.where(s.negatives > 0, rate, np.nan)
 
 
-def _fpr_at_tpr(s: ScoreSet, limit: float) -> np.ndarray:
+def fpr_at_tpr(s: ScoreSet, limit: float) -> np.ndarray:
     """The lowest FPR of any threshold with TPR >= limit, not interpolated."""
     required = np.ceil(limit * s.positives - COUNT_SLACK).astype(np.int64)
     cut = [
@@ -157,8 +162,8 @@ RATES: dict[str, Metric] = {
     "f1": _f1,
     "auroc": _auroc,
     "average_precision": _average_precision,
-    **{f"tpr_at_fpr_{limit:g}": partial(_tpr_at_fpr, limit=limit) for limit in FPR_POINTS},
-    **{f"fpr_at_tpr_{limit:g}": partial(_fpr_at_tpr, limit=limit) for limit in TPR_POINTS},
+    **{f"tpr_at_fpr_{limit:g}": partial(tpr_at_fpr, limit=limit) for limit in FPR_POINTS},
+    **{f"fpr_at_tpr_{limit:g}": partial(fpr_at_tpr, limit=limit) for limit in TPR_POINTS},
     "brier": _brier,
     "ece": _ece,
 }
@@ -215,7 +220,7 @@ def undefined_reasons(table: dict[str, Any], *, probabilities: bool = True) -> d
     if not probabilities:
         reasons |= dict.fromkeys(_OF_PROBABILITIES, "the scores are not probabilities")
     for limit in FPR_POINTS:
-        if limit * negatives < 1.0 - COUNT_SLACK:
+        if not resolves_fpr(limit, negatives):
             reason = f"{negatives} negatives resolve no FPR below {1.0 / max(negatives, 1):.3g}"
             reasons[f"tpr_at_fpr_{limit:g}"] = reason
     if negatives == 0:

@@ -173,7 +173,7 @@ def load_detector(
 ) -> Detector:
     """The detector of a model file, a training checkpoint, or the folder of a training run.
 
-    Of a folder, `model.safetensors` is taken, else `checkpoints/best_f1.ckpt`. `device` is auto (a
+    Of a folder, `model.safetensors` is taken, else the best checkpoint. `device` is auto (a
     GPU where there is one), cpu, cuda, cuda:N or mps. A network that is no part of leakdet is
     imported only where `trust_network` gives its name, `package.module:Class`.
 

@@ -13,7 +13,8 @@ from leakdet.storage.readable import require_readable
 FORMAT_VERSION = 1
 CARD_KEY = "leakdet"  # of the safetensors metadata, and of the checkpoint
 # of a run folder, the best one first
-MODEL_FILES = ("model.safetensors", "checkpoints/best_f1.ckpt")
+# best_selected: of a run whose `select` is not F1
+MODEL_FILES = ("model.safetensors", "checkpoints/best_selected.ckpt", "checkpoints/best_f1.ckpt")
 _NEEDED = ("signal", "labels", "network", "mel_shape", "unit", "blend", "decision_rule")
 
 

@@ -1,5 +1,6 @@
 """Sums and predictions of many batches, kept on the device until a validation check."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -12,41 +13,64 @@ from leakdet.detection.detector import window_mean
 from leakdet.detection.losses import LossParts
 from leakdet.detection.networks import Output, leak_probability
 from leakdet.detection.pooling import pool
+from leakdet.loading.samples import Batch
 from leakdet.training.sample_summary import sample_sums
 
 
+def right_samples(output: Output, targets: Sequence[Batch]) -> Tensor | float:
+    """How many samples the class head gets right; NaN of blended ones, which have two targets."""
+    if len(targets) > 1:
+        return float("nan")
+    return (output.class_logits.detach().argmax(-1) == targets[0].class_id).sum()
+
+
 class LossSums:
-    """Sums of the loss parts over samples, and the number of samples."""
+    """Sums of the loss parts over samples, the number of samples, and how many were classed right.
+
+    The last one is NaN where it is not counted.
+    """
 
     def __init__(self) -> None:
         self.reset()
 
     def reset(self) -> None:
-        self._sums = torch.zeros(4, dtype=torch.float64)
+        self._sums = torch.zeros(5, dtype=torch.float64)
         self._pending: list[Tensor] = []
 
-    def update(self, parts: LossParts, factor: int | float, samples: int) -> None:
-        """Add a batch of `samples`, whose sums are `parts` times `factor`."""
+    def update(
+        self,
+        parts: LossParts,
+        factor: int | float,
+        samples: int,
+        right: Tensor | float = float("nan"),
+    ) -> None:
+        """Add a batch of `samples`, whose sums are `parts` times `factor`; `right` are correct."""
         sums = torch.stack([part.detach() * factor for part in parts])
-        self._pending.append(torch.cat([sums, sums.new_full((1,), float(samples))]))
+        counts = (sums.new_full((), float(samples)), sums.new_zeros(()) + right)
+        self._pending.append(torch.cat([sums, torch.stack(counts)]))
 
-    def compute(self) -> Float[Tensor, "4"]:
-        """Sums of total, class and leak loss and the number of samples, float64 on the CPU."""
+    def compute(self) -> Float[Tensor, "5"]:
+        """Sums of total, class and leak loss, number of samples and of correct ones.
+
+        float64 on the CPU.
+        """
         if self._pending:
             self._sums = self._sums + torch.stack(self._pending).double().sum(0).cpu()
             self._pending = []
         return self._sums
 
     def load(self, sums: list[float]) -> None:
-        """Continue from sums that `compute` returned earlier."""
-        self._sums, self._pending = torch.tensor(sums, dtype=torch.float64), []
+        """Continue from sums that `compute` returned earlier, of an older version four."""
+        five = [*sums, float("nan")][:5]
+        self._sums, self._pending = torch.tensor(five, dtype=torch.float64), []
 
 
 class ValidationSums(NamedTuple):
-    """One rank's part of a validation check; both tensors add up over ranks."""
+    """One rank's part of a validation check; the tensors add up over ranks."""
 
     samples: Float[Tensor, " K"]  # of `sample_sums`
     scores: Float[Tensor, " R"]  # of this rank's recordings, 0 for all others
+    window_prob: Float[Tensor, " W"]  # likewise
     rows: Int[np.ndarray, " r"]  # this rank's recordings
 
 
@@ -89,4 +113,7 @@ class ValidationAccumulator:
         offsets = np.concatenate([[0], np.cumsum(windows)])
         pooled = pool(window_prob, offsets, self.decision.pooling, self.decision.vote_fraction)
         scores[torch.from_numpy(rows)] = torch.from_numpy(pooled)
-        return ValidationSums(torch.stack(self._samples).sum(0), scores, rows)
+        every_window = torch.zeros(int(self.windows_per_recording.sum()), dtype=torch.float64)
+        of_rows = np.repeat(np.isin(np.arange(len(scores)), rows), self.windows_per_recording)
+        every_window[torch.from_numpy(of_rows)] = torch.from_numpy(window_prob).double()
+        return ValidationSums(torch.stack(self._samples).sum(0), scores, every_window, rows)

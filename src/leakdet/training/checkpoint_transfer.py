@@ -14,10 +14,11 @@ from leakdet.storage.torch_file import write_torch
 from leakdet.training import log_names
 from leakdet.training.checkpoint_io import read_checkpoint
 
-BETTER = {log_names.BEST_F1: max, log_names.BEST_LOSS: min}
+BETTER = {log_names.BEST_F1: max, log_names.BEST_LOSS: min, log_names.BEST_SELECTED: max}
 MONITORED = {
     log_names.BEST_F1: log_names.VAL_RANK,
     log_names.BEST_LOSS: log_names.VAL_LOSS,
+    log_names.BEST_SELECTED: log_names.VAL_SELECTION,
     log_names.LAST: None,
 }
 

@@ -123,14 +123,15 @@ def _check_trained(trainer: pl.Trainer) -> None:
 
 
 def result_checkpoint(trainer: pl.Trainer) -> Path:
-    """The checkpoint that is the result: of the best recording F1, or the last under stop `fixed`.
+    """The checkpoint that is the result: of the best check by `select`, or the last under fixed.
 
     Raises:
         LeakdetError: no validation check was reached.
     """
     module: Any = trainer.lightning_module
     fixed = module.config.stop.name == "fixed"
-    wanted = log_names.LAST if fixed else log_names.BEST_F1
+    best = log_names.BEST_F1 if module.config.select == "f1" else log_names.BEST_SELECTED
+    wanted = log_names.LAST if fixed else best
     callbacks = (c for c in trainer.checkpoint_callbacks if isinstance(c, ModelCheckpoint))
     callback = next((c for c in callbacks if c.filename == wanted), None)
     if callback is None or not callback.best_model_path:

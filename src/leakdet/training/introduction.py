@@ -7,8 +7,10 @@ import torch
 
 from leakdet.config import TrainConfig, TrainerFlags
 from leakdet.detection.losses import class_weights, effective_balance
+from leakdet.evaluation.metrics import resolves_fpr
 from leakdet.storage.views import no_sound_sentence
 from leakdet.training.datamodule import LeakDataModule
+from leakdet.training.model_selection import Selection
 from leakdet.training.stopping import FEW_RECORDINGS
 
 SAME = 0.005  # shares that differ by less are printed alike
@@ -32,6 +34,7 @@ def introduction(config: TrainConfig, data: LeakDataModule) -> str:
         f"network  {config.network.name} on {config.data.unit}s of {shape} "
         "(segments, mels, frames)",
         f"stops    {stops_when(config)}",
+        *(f"selects  {line}" for line in _selects(config, data)),
         *(f"note     {note}" for note in _notes(config, data)),
     ]
     return "\n".join(lines)
@@ -47,7 +50,8 @@ def stops_when(config: TrainConfig) -> str:
     if flags.max_steps > 0:
         ends.append(f"at optimiser step {flags.max_steps}")
     if switches.early_stopping:
-        ends.append(f"after {flags.span(config.patience)} without a better F1")
+        by = Selection.of(config).words
+        ends.append(f"after {flags.span(config.patience)} without a better {by}")
     if switches.loss_stop and config.loss_patience:
         ends.append(f"after {flags.span(config.loss_patience)} of rising loss")
     *first, last = ends or ["when it is interrupted"]
@@ -80,6 +84,24 @@ def _fixed_notes(config: TrainConfig, data: LeakDataModule) -> list[str]:
             "classes; data.sampling=balanced makes them so"
         )
     return notes
+
+
+def _selects(config: TrainConfig, data: LeakDataModule) -> Iterator[str]:
+    """By what the best check is chosen, if not F1, and on what it is measured."""
+    by, is_leak = Selection.of(config), data.val_is_leak
+    if by.name == "f1":
+        return
+    if config.stop.name == "fixed":
+        yield f"nothing: the last weights are the result, so select={by.name} has no effect"
+        return
+    line, negatives = f"the best {by.words} on val (select={by.name})", int((~is_leak).sum())
+    if by.name == "tpr_at_fpr" and not resolves_fpr(by.limit or 0.0, negatives):
+        windows = int(data.splits.val.windows_per_recording[~is_leak].sum())
+        line += f": {negatives} recordings without leak resolve no FPR below {1 / negatives:.2g}, "
+        line += f"so it is that of all windows, {windows} without leak"
+        if not resolves_fpr(by.limit or 0.0, windows):
+            line += ", which do not either: it is the TPR without a false alarm"
+    yield line
 
 
 def _batches(config: TrainConfig, data: LeakDataModule) -> str:

@@ -6,6 +6,7 @@ TRAIN_LEAK_LOSS = "train/leak_loss"
 TRAIN_LOSSES = (TRAIN_LOSS, TRAIN_CLASS_LOSS, TRAIN_LEAK_LOSS)
 # share of leaks among the samples that the epoch draws; it changes under a curriculum
 TRAIN_DRAWN = "train/leaks_drawn"
+TRAIN_ACCURACY = "train/accuracy"  # share of augmented samples that the class head gets right
 VAL_LOSS = "val/loss"
 VAL_CLASS_LOSS = "val/class_loss"
 VAL_LEAK_LOSS = "val/leak_loss"
@@ -13,6 +14,12 @@ VAL_LOSSES = (VAL_LOSS, VAL_CLASS_LOSS, VAL_LEAK_LOSS)
 VAL_F1 = "val/recording_f1"
 VAL_AUROC = "val/recording_auroc"
 VAL_RANK = "val/rank"  # by which the best check is chosen: recording F1, ties broken by the loss
+# by `select`, where that is not F1: the higher, the better
+VAL_SELECTION = "val/selection"
+VAL_TPR_AT_FPR = tuple(f"val/tpr_at_fpr_{fpr}" for fpr in ("0.1", "0.01", "0.001", "0.0001"))
+# of all windows, where recordings are too few to resolve the rate
+VAL_WINDOW_TPR_AT_FPR = tuple(name.replace("/", "/window_") for name in VAL_TPR_AT_FPR)
+VAL_FPR_AT_TPR = tuple(f"val/fpr_at_tpr_{tpr}" for tpr in ("0.5", "0.85", "0.95"))
 VAL_TPR_LEAST_FPR = "val/tpr_at_least_fpr"  # the smallest FPR that so many negatives can resolve
 VAL_THRESHOLD = "val/threshold"
 VAL_CONFUSION = ("val/tn", "val/fp", "val/fn", "val/tp")
@@ -20,6 +27,9 @@ VAL_CONFUSION = ("val/tn", "val/fp", "val/fn", "val/tp")
 # Diagnostics. Probabilities are those of samples, before they are pooled into recordings.
 VAL_PROB_MEAN = "val/leak_prob_mean"
 VAL_PROB_STD = "val/leak_prob_std"
+# of windows, which are the samples unless data.unit=segment
+VAL_PROB_MEDIAN = "val/leak_prob_median"
+VAL_PROB_RANGE = ("val/leak_prob_min", "val/leak_prob_max")
 VAL_LEAK_SHARE = "val/predicted_leak_share"
 VAL_HEADS = "val/head_correlation"
 VAL_PROB_HISTOGRAM = "val/leak_prob"
@@ -60,6 +70,7 @@ GPU_USE = "system/gpu_share"
 FIGURES = "figures/"  # + the figure's name
 
 BEST_F1 = "best_f1"
+BEST_SELECTED = "best_selected"  # by `select`, where that is not F1
 BEST_LOSS = "best_loss"
 LAST = "last"
 CHECKPOINTS = "checkpoints"

@@ -22,11 +22,11 @@ from leakdet.loading.samples import Batch
 from leakdet.storage.model_card import CARD_KEY
 from leakdet.storage.model_file import make_card
 from leakdet.training import log_names
-from leakdet.training.accumulators import LossSums, ValidationAccumulator
+from leakdet.training.accumulators import LossSums, ValidationAccumulator, right_samples
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.distributed import sum_over_ranks
 from leakdet.training.mixup import mixup
-from leakdet.training.model_selection import require_finite
+from leakdet.training.model_selection import Selection, require_finite
 from leakdet.training.negatives import divided, negatives_loss, with_negatives
 from leakdet.training.optimizer import make_optimizer, step_divisor, steps_of, warmup_cosine
 from leakdet.training.resume_compatibility import RESUME_KEY, store_fingerprint
@@ -125,7 +125,7 @@ class LeakModule(pl.LightningModule):
         own, of_negatives = divided(output, len(mel))
         losses = (self.loss(own, target, weights, count) for target in targets)
         parts = reduce(lambda one, other: LossParts(*map(torch.add, one, other)), losses)
-        self.train_losses.update(parts, count, len(batch.class_id))
+        self.train_losses.update(parts, count, len(batch.class_id), right_samples(own, targets))
         if self.negatives is None:
             return parts.total
         counted = len(of_negatives.leak_logit) * count / len(mel)
@@ -189,6 +189,10 @@ class LeakModule(pl.LightningModule):
             scores=scores,
             is_leak=is_leak,
             samples=SampleSummary.of(sum_over_ranks(self.trainer, sums.samples), self.blend),
+            window_prob=sum_over_ranks(self.trainer, sums.window_prob).numpy(),
+            windows_per_recording=self.data.splits.val.windows_per_recording,
+            train_accuracy=float(train[4] / train[3]),
+            selection=Selection.of(self.config),
         )
         self.history.append({**self.latest.row(), **self._noted})
         self._noted = {}

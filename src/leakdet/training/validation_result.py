@@ -1,17 +1,18 @@
 """The result of a validation check: what is logged, and what the diagnoses read."""
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Bool, Float
 
 from leakdet.training import log_names
-from leakdet.training.model_selection import selection_rank
+from leakdet.training.model_selection import Selection, selection_rank
 from leakdet.training.sample_summary import SampleSummary
+from leakdet.training.validation_rates import ValidationRates
 
 Losses = tuple[float, ...]  # total, class, leak
-FPR_BUDGETS = (0.0001, 0.001, 0.01, 0.1)
+F1 = Selection("f1")
 
 
 @dataclass(frozen=True)
@@ -30,15 +31,40 @@ class ValidationResult:
     scores: np.ndarray  # float64 [R], of recordings
     is_leak: np.ndarray  # bool [R]
     samples: SampleSummary
+    window_prob: np.ndarray  # float64 [W], of all windows
+    windows_per_recording: np.ndarray  # int [R]
+    train_accuracy: float = math.nan  # of the class head, on augmented samples; NaN: unknown
+    selection: Selection = F1
 
     @property
     def rank(self) -> float:
-        """The number by which checks are compared; see `selection_rank`."""
+        """The number by which checks are compared under `select=f1`; see `selection_rank`."""
         return selection_rank(self.f1, self.val_loss[0])
 
+    @property
+    def selected(self) -> float | None:
+        """The value of the metric that `select` names."""
+        match self.selection.name:
+            case "f1":
+                return self.f1
+            case "auroc":
+                return self.auroc
+            case "loss":
+                return self.val_loss[0]
+        limit = self.selection.limit or 0.0
+        if self.selection.name == "tpr_at_fpr":
+            return self.rates.tpr_at_fpr(limit)
+        return self.rates.fpr_at_tpr(limit)
+
+    @property
+    def selected_rank(self) -> float:
+        """What checks are compared by, whatever `select` is."""
+        return self.selection.rank(self.selected, self.val_loss[0])
+
     @cached_property
-    def tpr_at_least_fpr(self) -> float | None:
-        return tpr_at_least_fpr(self.scores, self.is_leak)
+    def rates(self) -> ValidationRates:
+        windows_are_leak = np.repeat(self.is_leak, self.windows_per_recording)
+        return ValidationRates(self.scores, self.is_leak, self.window_prob, windows_are_leak)
 
     def logged(self) -> dict[str, float]:
         """Name -> number of all that is logged besides F1, which is logged as a metric object."""
@@ -51,13 +77,21 @@ class ValidationResult:
             log_names.VAL_PROB_MEAN: samples.mean,
             log_names.VAL_PROB_STD: samples.std,
             log_names.VAL_LEAK_SHARE: samples.predicted_leak_share,
+            log_names.VAL_PROB_MEDIAN: float(np.median(self.window_prob)),
         }
+        ends = (float(self.window_prob.min()), float(self.window_prob.max()))
+        values |= dict(zip(log_names.VAL_PROB_RANGE, ends, strict=True))
+        accuracy = self.train_accuracy
         optional = {
             log_names.VAL_HEADS: samples.head_correlation,
-            log_names.VAL_TPR_LEAST_FPR: self.tpr_at_least_fpr,
+            log_names.VAL_TPR_LEAST_FPR: self.rates.tpr_at_least_fpr,
             log_names.VAL_AUROC: self.auroc,
+            log_names.TRAIN_ACCURACY: None if math.isnan(accuracy) else accuracy,
         }
         values |= {name: value for name, value in optional.items() if value is not None}
+        values |= self.rates.logged()
+        if self.selection.name != "f1":
+            values[log_names.VAL_SELECTION] = self.selected_rank
         return values | {log_names.TRAIN_DRAWN: self.leaks_drawn, log_names.VAL_RANK: self.rank}
 
     def row(self) -> dict[str, float]:
@@ -69,15 +103,3 @@ class ValidationResult:
         """Name -> share of the samples' leak probabilities in each of ten equal bins."""
         counts = zip(log_names.VAL_PROB_BINS, self.samples.histogram, strict=True)
         return {name: count / self.samples.count for name, count in counts}
-
-
-def tpr_at_least_fpr(
-    scores: Float[np.ndarray, " R"], is_leak: Bool[np.ndarray, " R"]
-) -> float | None:
-    """TPR at the smallest FPR of FPR_BUDGETS that so many negatives can measure, if any."""
-    negatives = np.sort(scores[~is_leak])[::-1]
-    budgets = [budget for budget in FPR_BUDGETS if budget * len(negatives) >= 1]
-    if not budgets or not is_leak.any():
-        return None
-    allowed = int(budgets[0] * len(negatives))
-    return float((scores[is_leak] > negatives[allowed]).mean())

@@ -51,7 +51,7 @@ def initialise(
             f"{source}: its weights do not fit network={config.network.name}: {widths or error}"
         ) from error
     kept = [part for part in INIT_PARTS if part not in config.init_reset]
-    return _state(source, kept) if kept else {}
+    return _state(source, kept, config) if kept else {}
 
 
 def _different_widths(trained: dict[str, Any], config: NetworkConfig) -> str:
@@ -82,7 +82,7 @@ def _input_norm(network: Network) -> str:
     return "level_free" if network.input.level_free else "none"
 
 
-def _state(source: Path, kept: list[str]) -> dict[str, Any]:
+def _state(source: Path, kept: list[str], config: TrainConfig) -> dict[str, Any]:
     """The parts of a checkpoint's state that the new training inherits."""
     if source.suffix != log_names.ENDING:
         raise SettingsError(
@@ -91,6 +91,12 @@ def _state(source: Path, kept: list[str]) -> dict[str, Any]:
             "init_reset."
         )
     checkpoint = read_checkpoint(source)
+    there, now = checkpoint["hyper_parameters"].get("select", "f1"), config.select
+    if "best_score" in kept and there != now:
+        raise SettingsError(
+            f"{source}: its best score is that of select={there}, which select={now} cannot be "
+            "compared with. Give the same select, or name best_score in init_reset."
+        )
     state = {
         "optimizer": checkpoint["optimizer_states"],
         "schedule": checkpoint["lr_schedulers"],

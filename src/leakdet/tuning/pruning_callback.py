@@ -45,7 +45,9 @@ class CheckReporter(PyTorchLightningPruningCallback):  # type: ignore[misc]  # u
     def on_validation_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
         if not trainer.sanity_checking:
             logged = trainer.callback_metrics
-            keys = (self.monitor, log_names.VAL_RANK, log_names.VAL_AUROC)
+            selected = log_names.VAL_SELECTION in logged
+            rank = log_names.VAL_SELECTION if selected else log_names.VAL_RANK
+            keys = (self.monitor, rank, log_names.VAL_AUROC)
             self.checks.append(Check(*(float(logged.get(key, math.nan)) for key in keys)))
             if isinstance(pl_module, LeakModule):
                 self.last_counts = pl_module.config.stop.name == "fixed"

@@ -9,7 +9,8 @@ from leakdet.detection.detector import window_mean
 from leakdet.detection.losses import LossParts
 from leakdet.detection.networks import Output, leak_probability
 from leakdet.detection.pooling import pool
-from leakdet.training.accumulators import LossSums, ValidationAccumulator
+from leakdet.loading.samples import Batch
+from leakdet.training.accumulators import LossSums, ValidationAccumulator, right_samples
 from leakdet.training.sample_summary import sample_sums
 
 WINDOWS = np.array([3, 1, 2, 4])
@@ -22,16 +23,25 @@ def mean_parts(values: torch.Tensor) -> LossParts:
 def test_losses_add_up_whatever_the_batches_and_after_a_reload() -> None:
     values = torch.rand(10, 3)
     whole, parts = LossSums(), LossSums()
-    whole.update(mean_parts(values), 10, 10)
-    parts.update(mean_parts(values[:3]), 3, 3)
+    whole.update(mean_parts(values), 10, 10, right=torch.tensor(6))
+    parts.update(mean_parts(values[:3]), 3, 3, right=2.0)
     reloaded = LossSums()
     reloaded.load(parts.compute().tolist())
-    reloaded.update(mean_parts(values[3:]), 7, 7)
+    reloaded.update(mean_parts(values[3:]), 7, 7, right=4.0)
     torch.testing.assert_close(reloaded.compute(), whole.compute(), rtol=1e-6, atol=0)
     assert whole.compute().dtype == torch.float64
-    assert float(whole.compute()[3]) == 10
+    assert whole.compute()[3:].tolist() == [10, 6]
     whole.reset()
-    assert whole.compute().tolist() == [0.0] * 4
+    assert whole.compute().tolist() == [0.0] * 5
+
+
+def test_right_samples_that_an_older_checkpoint_did_not_count_are_unknown() -> None:
+    older = LossSums()
+    older.load([1.0, 2.0, 3.0, 4.0])
+    older.update(LossParts(*torch.ones(3)), 1, 1, right=1.0)
+    *sums, right = older.compute().tolist()
+    assert sums == [2.0, 3.0, 4.0, 5.0]
+    assert np.isnan(right)
 
 
 @pytest.mark.parametrize("pooling", ["mean", "vote"])
@@ -63,4 +73,14 @@ def test_scores_are_the_pooled_windows_of_this_ranks_recordings(
     assert sums.scores[1] == 0
     assert sums.rows.tolist() == rows.tolist()
     torch.testing.assert_close(sums.samples, sample_sums(output, 1, 0.5))
-    assert accumulator.losses.compute().tolist() == [count] * 4
+    every_window = np.zeros(10)
+    every_window[[0, 1, 2, 4, 5, 6, 7, 8, 9]] = windows
+    np.testing.assert_allclose(sums.window_prob, every_window)
+    assert accumulator.losses.compute()[:4].tolist() == [count] * 4
+
+
+def test_samples_are_right_where_the_class_head_says_so_and_unknown_where_blended() -> None:
+    batch = Batch(torch.zeros(2, 1, 1, 1), *([torch.tensor([1, 0])] * 3))
+    output = Output(torch.tensor([[0.0, 1.0], [0.0, 1.0]]), torch.zeros(2))
+    assert float(right_samples(output, [batch])) == 1
+    assert np.isnan(right_samples(output, [batch, batch]))

@@ -94,3 +94,26 @@ def test_a_null_test_is_told(configured: Configured, opened: Opened) -> None:
     config = configured("data.shuffle_labels=true")
     lines = lines_of(config, opened(config))
     assert lines["note"].startswith("LABELS ARE SHUFFLED")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "says"),
+    [
+        ((), None),
+        (("select=auroc",), "the best AUROC on val (select=auroc)"),
+        (("select=tpr_at_fpr", "decision.max_fpr=0.5"), "FPR 0.5 on val (select=tpr_at_fpr)"),
+        (("select=tpr_at_fpr", "decision.max_fpr=0.05"), "so it is that of all windows, {} without"),
+        (("select=tpr_at_fpr", "decision.max_fpr=1e-6"), "it is the TPR without a false alarm"),
+    ],
+)  # fmt: skip
+def test_another_selection_is_told_with_what_it_is_measured_on(
+    overrides: tuple[str, ...], says: str | None, configured: Configured, opened: Opened
+) -> None:
+    config = configured(*overrides)
+    data = opened(config)
+    line = lines_of(config, data).get("selects")
+    if says is None:
+        assert line is None
+    else:
+        windows = data.splits.val.windows_per_recording[~data.val_is_leak].sum()
+        assert says.format(windows) in str(line)

@@ -48,11 +48,14 @@ def test_the_history_has_a_row_per_check_with_the_numbers_noted_for_it(
     module = fitted(tmp_path, "trainer.max_epochs=3").lightning_module
     assert isinstance(module, LeakModule)
     assert [row["epoch"] for row in module.history] == [0, 1, 2]
-    assert all(row[log_names.GRADIENT_MAX] >= row[log_names.GRADIENT_MEAN] > 0
-               for row in module.history)  # fmt: skip
+    for row in module.history:
+        mean = row[log_names.GRADIENT_MEAN]
+        assert row[log_names.GRADIENT_MAX] >= mean >= row[log_names.GRADIENT_MIN] > 0
+        assert 0 <= row[log_names.TRAIN_ACCURACY] <= 1
     assert module.latest is not None
     assert module.history[-1] == module.latest.row() | {
-        name: module.history[-1][name] for name in (log_names.GRADIENT_MEAN, log_names.GRADIENT_MAX)
+        name: module.history[-1][name]
+        for name in (log_names.GRADIENT_MEAN, log_names.GRADIENT_MIN, log_names.GRADIENT_MAX)
     }
 
 

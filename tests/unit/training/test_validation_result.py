@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.metrics import confusion_matrix, f1_score, roc_auc_score, roc_curve
+from sklearn.metrics import confusion_matrix, f1_score, roc_auc_score
 
 from leakdet.training import log_names
-from leakdet.training.validation_result import tpr_at_least_fpr
 
 FROZEN = ("optimizer.lr=0", "optimizer.min_lr=0", "trainer.max_epochs=1", "augment.eq_db=0")
 
@@ -28,14 +27,10 @@ def test_no_metric_depends_on_the_batches_and_all_are_those_of_scikit_learn(
         )
         assert values[log_names.VAL_F1] == pytest.approx(f1_score(check.is_leak, called), abs=1e-6)
         assert check.confusion == tuple(confusion_matrix(check.is_leak, called).ravel())
+        assert values[log_names.VAL_PROB_MEDIAN] == np.median(check.window_prob)
+        ends = [values[name] for name in log_names.VAL_PROB_RANGE]
+        assert ends == [check.window_prob.min(), check.window_prob.max()]
+        assert 0 < ends[0] < values[log_names.VAL_PROB_MEDIAN] < ends[1] < 1
+        assert len(check.window_prob) == check.windows_per_recording.sum()
         logged.append({name: value for name, value in values.items() if name.startswith("val/")})
     assert logged[1] == pytest.approx(logged[0], rel=1e-6, abs=1e-6)
-
-
-def test_tpr_at_the_smallest_resolvable_fpr_is_that_of_the_roc_curve() -> None:
-    rng = np.random.default_rng(0)
-    is_leak = rng.random(300) < 0.4
-    scores = rng.random(300) + 0.4 * is_leak
-    fpr, tpr, _ = roc_curve(is_leak, scores, drop_intermediate=False)
-    assert tpr_at_least_fpr(scores, is_leak) == pytest.approx(tpr[fpr <= 0.01].max())
-    assert tpr_at_least_fpr(scores[:6], np.array([True, False] * 3)) is None

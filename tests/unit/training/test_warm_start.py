@@ -125,3 +125,10 @@ def test_only_the_moments_of_an_optimiser_are_inherited() -> None:
     assert [group["weight_decay"] for group in new.param_groups] == [0.2, 0.0]
     assert [group["lr"] for group in new.param_groups] == [0.01, 0.01]
     assert torch.equal(new.state[network.weight]["exp_avg"], old.state[network.weight]["exp_avg"])
+
+
+def test_a_best_score_of_another_selection_is_not_kept(fitted: Fitted, tmp_path: Path) -> None:
+    fitted(tmp_path / "old", "trainer.max_epochs=1")
+    source = tmp_path / "old" / "checkpoints" / "last.ckpt"
+    with pytest.raises(SettingsError, match=r"select=f1, which select=auroc cannot be compared"):
+        fitted(tmp_path / "new", "select=auroc", f"init_from={source}", "init_reset=[]")

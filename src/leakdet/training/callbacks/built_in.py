@@ -14,7 +14,7 @@ from leakdet.config import TrainConfig, TrainerFlags
 from leakdet.training import log_names
 from leakdet.training.callbacks.averaging import averaging
 from leakdet.training.callbacks.collapse import Collapse
-from leakdet.training.callbacks.early_stopping import F1Stop, LossStop
+from leakdet.training.callbacks.early_stopping import LossStop, SelectionStop
 from leakdet.training.callbacks.findings import Findings
 from leakdet.training.callbacks.first_batch import FirstBatch
 from leakdet.training.callbacks.gradients import GradientMonitor
@@ -25,6 +25,7 @@ from leakdet.training.callbacks.own_callbacks import own_callbacks
 from leakdet.training.callbacks.progress import EpochTable
 from leakdet.training.callbacks.rate_watch import RateWatch
 from leakdet.training.callbacks.system_use import SystemUse
+from leakdet.training.model_selection import Selection
 
 
 def make_callbacks(config: TrainConfig, run_folder: Path) -> list[Callback]:
@@ -42,7 +43,7 @@ def make_callbacks(config: TrainConfig, run_folder: Path) -> list[Callback]:
         *averaging(config),
         *_monitors(config, run_folder),
         History(run_folder),
-        *checkpoints(run_folder / log_names.CHECKPOINTS),
+        *checkpoints(run_folder / log_names.CHECKPOINTS, config.select),
         *([EpochTable()] if shows_table else []),
         *own,
     ]
@@ -53,9 +54,10 @@ def _stops(config: TrainConfig) -> list[Callback]:
     if config.stop.name == "fixed":
         return []
     on, flags = config.callbacks, TrainerFlags.of(config.trainer)
-    f1_stop = [F1Stop(config.patience, flags)] if on.early_stopping else []
+    by = Selection.of(config)
+    no_better = [SelectionStop(config.patience, flags, by)] if on.early_stopping else []
     rising = on.loss_stop and config.loss_patience
-    return [*f1_stop, *([LossStop(config.loss_patience, flags)] if rising else [])]
+    return [*no_better, *([LossStop(config.loss_patience, flags, by)] if rising else [])]
 
 
 def _monitors(config: TrainConfig, run_folder: Path) -> list[Callback]:
@@ -78,8 +80,10 @@ def _monitors(config: TrainConfig, run_folder: Path) -> list[Callback]:
     ]
 
 
-def checkpoints(folder: Path) -> list[Callback]:
-    """Best F1, best loss and last. The last is written after the others, so that it knows both.
+def checkpoints(folder: Path, select: str = "f1") -> list[Callback]:
+    """Best F1, best loss and last. The last is written after the others, so that it knows them.
+
+    Where `select` is not F1, the best by it comes first: Lightning calls the first one the run's.
 
     `save_last` of the best-F1 callback would not do: it writes only when there is a new best.
     """
@@ -90,4 +94,9 @@ def checkpoints(folder: Path) -> list[Callback]:
     best_loss = ModelCheckpoint(
         folder, log_names.BEST_LOSS, monitor=log_names.VAL_LOSS, mode="min", **common
     )
-    return [best_f1, best_loss, ModelCheckpoint(folder, log_names.LAST, monitor=None, **common)]
+    best_selected = ModelCheckpoint(
+        folder, log_names.BEST_SELECTED, monitor=log_names.VAL_SELECTION, mode="max", **common
+    )
+    chosen = [] if select == "f1" else [best_selected]
+    last = ModelCheckpoint(folder, log_names.LAST, monitor=None, **common)
+    return [*chosen, best_f1, best_loss, last]

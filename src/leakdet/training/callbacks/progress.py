@@ -1,5 +1,6 @@
 """Progress on screen: a line per validation check, and a bar or rare lines within the epoch."""
 
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -9,17 +10,21 @@ from lightning.pytorch.callbacks import Callback, ProgressBar
 
 from leakdet._messages import LOG
 from leakdet._progress import ProgressCounter, time_text
+from leakdet.training.model_selection import Selection
 from leakdet.training.module import LeakModule
 
 COLUMNS = (
     "epoch", "train loss", "val loss", "val F1", "val AUROC", "learning rate", "s/epoch", "left",
 )  # fmt: skip
-WIDTHS = (9, 10, 8, 8, 9, 13, 7, 7)
+WIDTHS = (9, 10, 9, 8, 9, 13, 7, 7)
+OWN_WIDTH = 18
 FIRST_LINE_S = 60.0  # within an epoch, where lines are printed
 
 
 class EpochTable(ProgressBar):
-    """A table of plain text that grows by a line per check; the best F1 so far has a star.
+    """A table of plain text that grows by a line per check; the best one so far has a star.
+
+    The star is in the column of what `select` names; a rate gets a column of its own.
 
     `left` is the time to the last epoch, which an early stop shortens. The time of an epoch that
     was resumed includes what came before the stop.
@@ -29,7 +34,7 @@ class EpochTable(ProgressBar):
         super().__init__()
         self._refresh_batches = refresh_batches
         self._counter: ProgressCounter | None = None
-        self._best_f1 = -1.0
+        self._best = -math.inf
         self._epoch_started = time.monotonic()
         self._earlier_s = 0.0  # of this epoch, before a resume
         self._total_s, self._epochs = 0.0, 0
@@ -43,7 +48,7 @@ class EpochTable(ProgressBar):
 
     def on_train_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
         if self._enabled:
-            _print_row(*COLUMNS)
+            _print_row(*COLUMNS, *_own_column(pl_module))
         # no epoch starts where a run is resumed within one
         self._begin(trainer, trainer.fit_loop.epoch_loop.batch_progress.current.completed)
 
@@ -84,17 +89,22 @@ class EpochTable(ProgressBar):
         latest = pl_module.latest if isinstance(pl_module, LeakModule) else None
         if not self._enabled or latest is None or latest.epoch != trainer.current_epoch:
             return  # this epoch had no check
-        star = "*" if latest.f1 > self._best_f1 else " "
-        self._best_f1 = max(self._best_f1, latest.f1)
+        by = latest.selection.name
+        value = latest.f1 if by == "f1" else latest.selected_rank
+        star = "*" if value > self._best else " "
+        self._best = max(self._best, value)
+        starred = {name: star if name == by else "" for name in ("f1", "auroc", "loss")}
+        own = [f"{_number(latest.selected)}{star}" for _ in _own_column(pl_module)]
         _print_row(
             epoch_text(trainer),
             f"{latest.train_loss[0]:.4f}",
-            f"{latest.val_loss[0]:.4f}",
-            f"{latest.f1:.4f}{star}",
-            "-" if latest.auroc is None else f"{latest.auroc:.4f}",
+            f"{latest.val_loss[0]:.4f}{starred['loss']}",
+            f"{latest.f1:.4f}{starred['f1']}",
+            f"{_number(latest.auroc)}{starred['auroc']}",
             f"{trainer.optimizers[0].param_groups[0]['lr']:.2e}",
             f"{epoch_s:.1f}",
             self._total_left(trainer, "{}", done=1) or "-",
+            *own,
         )
 
     def _epoch_s(self) -> float:
@@ -114,10 +124,10 @@ class EpochTable(ProgressBar):
         self._close()
 
     def state_dict(self) -> dict[str, Any]:
-        return {"best_f1": self._best_f1, "epoch_s": self._epoch_s()}
+        return {"best_f1": self._best, "epoch_s": self._epoch_s()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self._best_f1 = state_dict["best_f1"]
+        self._best = state_dict["best_f1"]
         self._earlier_s = state_dict.get("epoch_s", 0.0)  # older checkpoints do not keep it
 
     def _close(self) -> None:
@@ -142,5 +152,16 @@ def epoch_text(trainer: "pl.Trainer") -> str:
     return f"{trainer.current_epoch + 1}/{last}"
 
 
+def _own_column(module: "pl.LightningModule") -> list[str]:
+    """The head of the column that a rate gets under `select`."""
+    by = Selection.of(module.config) if isinstance(module, LeakModule) else None
+    return [by.words] if by is not None and by.limit is not None else []
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"
+
+
 def _print_row(*cells: str) -> None:
-    LOG.info(" ".join(cell.rjust(width) for cell, width in zip(cells, WIDTHS, strict=True)))
+    widths = (*WIDTHS, OWN_WIDTH)
+    LOG.info(" ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=False)))

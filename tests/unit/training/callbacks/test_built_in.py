@@ -5,21 +5,25 @@ import sys
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import lightning.pytorch as pl
+import numpy as np
 import pytest
 from lightning.pytorch.callbacks import Callback, ModelCheckpoint
 
 from leakdet.config import CallbacksConfig, TrainConfig
 from leakdet.errors import SettingsError
+from leakdet.storage.model_file import load_mel_detector
 from leakdet.training import log_names
 from leakdet.training.callbacks.built_in import make_callbacks
 from leakdet.training.checkpoint_io import read_checkpoint
+from leakdet.training.fit import result_checkpoint
 
 Configured = Callable[..., TrainConfig]
 Fitted = Callable[..., pl.Trainer]
 SWITCHES = [field.name for field in fields(CallbacksConfig) if field.name != "extra"]
-OF_SWITCH = {"early_stopping": "F1Stop"}  # the others are named as their class is
+OF_SWITCH = {"early_stopping": "SelectionStop"}  # the others are named as their class is
 OFF = tuple(f"callbacks.{name}=false" for name in SWITCHES)
 
 
@@ -114,3 +118,36 @@ def test_the_last_checkpoint_is_written_after_the_best_ones(
 ) -> None:
     kept = [c for c in make_callbacks(configured(), tmp_path) if isinstance(c, ModelCheckpoint)]
     assert [c.filename for c in kept] == ["best_f1", "best_loss", "last"]
+
+
+@pytest.mark.parametrize("select", ["auroc", "tpr_at_fpr", "fpr_at_tpr", "loss"])
+def test_another_selection_writes_its_own_best_and_trains_as_before(
+    select: str, fitted: Fitted, tmp_path: Path
+) -> None:
+    """Only which check is best differs: history and last weights are those of select=f1."""
+    trainer = fitted(tmp_path, f"select={select}", "trainer.max_epochs=3", "loss_patience=0")
+    best = result_checkpoint(trainer)
+    assert best.name == "best_selected.ckpt"
+    module: Any = trainer.lightning_module
+    ranks = [row[log_names.VAL_SELECTION] for row in module.history]
+    assert read_checkpoint(best)["epoch"] == int(np.argmax(ranks))
+    names_there = {path.stem for path in best.parent.glob("*.ckpt")}
+    assert names_there == {"best_selected", "best_f1", "best_loss", "last"}
+    assert load_mel_detector(best).card["training"]["epoch"] == int(np.argmax(ranks))
+
+
+def test_a_resumed_run_remembers_the_best_by_its_selection(fitted: Fitted, tmp_path: Path) -> None:
+    settings = ("loss_patience=0", "trainer.max_epochs=3")
+    first = fitted(tmp_path / "1", "select=auroc", settings[0], "trainer.max_epochs=2")
+    again = ("select=auroc", *settings, f"resume={tmp_path / '1'}")
+    resumed = fitted(tmp_path / "2", *again)
+    before, after = (best_score(trainer) for trainer in (first, resumed))
+    assert after == max(before, resumed.callback_metrics[log_names.VAL_SELECTION])
+    assert result_checkpoint(resumed).parent == tmp_path / "2" / log_names.CHECKPOINTS
+    with pytest.raises(SettingsError, match="select: auroc / f1"):
+        fitted(tmp_path / "3", *settings, f"resume={tmp_path / '1'}")
+
+
+def best_score(trainer: pl.Trainer) -> float:
+    callback: Any = trainer.checkpoint_callback
+    return float(callback.best_model_score)

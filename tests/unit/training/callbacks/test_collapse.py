@@ -33,6 +33,8 @@ RESULT = ValidationResult(
     scores=np.linspace(0.1, 0.4, 40),
     is_leak=np.arange(40) >= 20,
     samples=HEALTHY,
+    window_prob=np.linspace(0.1, 0.4, 40),
+    windows_per_recording=np.ones(40, np.int64),
 )
 
 
