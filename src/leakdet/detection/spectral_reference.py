@@ -16,8 +16,9 @@ from jaxtyping import Bool, Float, Int, Shaped
 from scipy.spatial.distance import cdist
 from torch import Tensor
 
-MAX_KEPT = 4096  # recordings in a model file
+MAX_KEPT = 2048  # recordings in a model file; searching more of them takes predict too long
 FEWEST = 10  # recordings: fewer do not tell what is familiar
+MIN_GROUPS = 5  # fewer do not tell how places differ, the more so where one has its own sensor
 MAX_FOLDS = 64  # of more groups, several are left out at a time
 PERCENTILE, MARGIN = 95.0, 1.25  # a limit is MARGIN times that percentile of what is left out
 # Familiarity above which a recording is unfamiliar; strict takes the percentile itself.
@@ -30,7 +31,7 @@ MIN_LIMIT = 1e-3  # where all training recordings are alike
 class SpectralReference:
     """Training recordings as a model file keeps them.
 
-    `kept` are features of up to 4096 recordings that cover the rest; `means` [C, F] and `whitening`
+    `kept` are features of up to 2048 recordings that cover the rest; `means` [C, F] and `whitening`
     belong to the Mahalanobis distance. `facts` says what a reader may know: `recordings` that were
     looked at, the columns `left_out` for the limits ("recording" without any) and the number of
     `groups`, and both limits, `nearest_db` and `mahalanobis`.
@@ -51,13 +52,13 @@ class SpectralReference:
     ) -> "SpectralReference | None":
         """The reference of training recordings; None where they are fewer than ten.
 
-        `group` is the value of `column` that no other split shares; where it is None or has one
-        value, single recordings are left out.
+        `group` is the value of `column` that no other split shares; where it is None or has fewer
+        than five values, single recordings are left out.
         """
         recordings = len(features)
         if recordings < FEWEST:
             return None
-        if group is None or len(np.unique(group)) < 2:
+        if group is None or len(np.unique(group)) < MIN_GROUPS:
             group, column = np.arange(recordings), "recording"
         groups, number = np.unique(group, return_inverse=True)
         kept = covering(features, MAX_KEPT)

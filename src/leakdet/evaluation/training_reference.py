@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float, Shaped
 
 from leakdet.detection.band_features import FeatureSums
-from leakdet.detection.spectral_reference import FEWEST, SpectralReference
+from leakdet.detection.spectral_reference import FEWEST, MIN_GROUPS, SpectralReference
 from leakdet.evaluation.split_scores import split_group_by, window_blocks
 from leakdet.storage.opening import leak_label_of
 from leakdet.storage.store import StoreSplit
@@ -44,12 +44,15 @@ def features_of(split: StoreSplit) -> Float[np.ndarray, "R F"]:
 
 
 def _units(split: StoreSplit, columns: list[str]) -> Shaped[np.ndarray, " R"] | None:
-    """The group of each recording over these columns, its name where one is blank."""
+    """The group of each recording over these columns, as build divides them.
+
+    A recording of which all are blank is a group of its own.
+    """
     if not columns or any(column not in split.groups for column in columns):
         return None
     values = np.stack([split.groups[column].astype(str) for column in columns])
     joined = np.array(["/".join(of_recording) for of_recording in values.T.tolist()])
-    return np.where((values == "").any(axis=0), split.recording_ids.astype(str), joined)
+    return np.where((values == "").all(axis=0), split.recording_ids.astype(str), joined)
 
 
 def reference_sentence(reference: SpectralReference | None) -> str:
@@ -65,6 +68,6 @@ def reference_sentence(reference: SpectralReference | None) -> str:
         one = f"one {facts['left_out']} of {facts['groups']}"
         return f"{known}; the limits come from leaving out {one} at a time"
     return (
-        f"{known}; split.group_by names no places, so the limits are those of single recordings: "
-        "at a new place many may be undecided"
+        f"{known}; the store was split by fewer than {MIN_GROUPS} groups, so the limits come from "
+        "leaving out single recordings: at a new place many may be undecided"
     )

@@ -6,6 +6,7 @@ import pytest
 from leakdet.detection.spectral_reference import (
     FEWEST,
     MARGIN,
+    MIN_GROUPS,
     SpectralReference,
     covering,
     shrunk_covariance,
@@ -39,7 +40,8 @@ def test_new_places_are_familiar_and_foreign_sounds_are_not() -> None:
 def test_without_groups_single_recordings_are_left_out() -> None:
     features, is_leak, place = places(8, 8)
     grouped = SpectralReference.of(features, is_leak, place, "site")
-    for group in (None, np.full(len(place), "same")):
+    few = (place.astype(int) % (MIN_GROUPS - 1)).astype(str)  # too few to tell how places differ
+    for group in (None, np.full(len(place), "same"), few):
         alone = SpectralReference.of(features, is_leak, group, "site")
         assert alone is not None
         assert grouped is not None

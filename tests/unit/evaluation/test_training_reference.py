@@ -11,6 +11,7 @@ from leakdet.detection.band_features import band_features, window_moments
 from leakdet.evaluation import training_reference as module
 from leakdet.evaluation.split_scores import window_blocks
 from leakdet.evaluation.training_reference import (
+    _units,
     features_of,
     reference_sentence,
     training_reference,
@@ -20,9 +21,9 @@ from leakdet.storage.opening import open_split
 
 @pytest.fixture
 def store(write_store: Any, planted: Any) -> Path:
-    """12 recordings of 4 pipes, and 3 of low weight that are no pipes."""
+    """12 recordings of 6 pipes, and 3 of low weight that are no pipes."""
     recordings = [
-        planted("leak" if n % 2 else "other", n, windows=3, groups={"pipe": str(n % 4)})
+        planted("leak" if n % 2 else "other", n, windows=3, groups={"pipe": str(n % 6)})
         for n in range(12)
     ]
     rain = [planted("other", 100 + n, windows=3, groups={"pipe": ""}, weight=0.1) for n in range(3)]
@@ -49,8 +50,14 @@ def test_limits_leave_out_the_groups_that_the_store_was_split_by(store: Path) ->
     group_by(store, "pipe")
     reference = training_reference(store, train, "leak")
     assert reference is not None
-    assert (reference.facts["left_out"], reference.facts["groups"]) == ("pipe", 4)
-    assert "leaving out one pipe of 4 at a time" in reference_sentence(reference)
+    assert (reference.facts["left_out"], reference.facts["groups"]) == ("pipe", 6)
+    assert "leaving out one pipe of 6 at a time" in reference_sentence(reference)
+    # a recording of which all columns are blank is alone, as when the store is split
+    assert _units(train, ["pipe"]).tolist() == [str(n % 6) for n in range(12)] + [
+        "0012.wav",
+        "0013.wav",
+        "0014.wav",
+    ]
     group_by(store, "site")  # a column that the split does not have
     unknown = training_reference(store, train, "leak")
     assert unknown is not None
