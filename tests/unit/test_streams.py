@@ -36,5 +36,7 @@ def test_what_an_encoding_lacks_is_escaped(encoding: str, expected: bytes) -> No
 def test_closed_streams_stop_nothing(closed: str) -> None:
     command = f'exec {sys.executable} -c "$CODE" {closed}'
     environment = {"CODE": CODE, "PYTHONPATH": ":".join(sys.path), "PYTHONUTF8": "1"}
-    answer = subprocess.run(["bash", "-c", command], env=environment, check=False)
+    answer = subprocess.run(
+        ["bash", "-c", command], env=environment, capture_output=True, check=False
+    )
     assert answer.returncode == 0
