@@ -94,9 +94,7 @@ def test_each_recording_is_scored_once_by_a_network_trained_without_its_site(
             row["recording_id"] for row in rows
         }
     page = (page_folder / "report.html").read_text(encoding="utf-8")
-    assert (
-        "Evaluated on recordings that were held out of training: 12 recordings with a leak" in page
-    )
+    assert "Evaluated on the recordings held out of training: 12 recordings with a leak" in page
     assert "Training and test recordings never share a site" in page
     assert "Too few values of site are here to resample them" in page
     assert "at each fold&#39;s own threshold" in page or "at each fold's own threshold" in page

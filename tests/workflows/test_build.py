@@ -149,7 +149,7 @@ def test_a_store_is_replaced_only_with_overwrite(source: Path, tmp_path: Path):
         == 5
     )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["audio", "store"]
-    with pytest.raises(InputError, match="is no store"):
+    with pytest.raises(InputError, match="is not a store"):
         build_store(config(source, source, overwrite=True))
 
 

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from leakdet._messages import LOG
 from leakdet.errors import InputError
 from leakdet.scoring.output_file import check_output, is_regular, output_file
 
@@ -34,8 +35,9 @@ def test_a_file_has_its_name_when_it_is_whole(tmp_path: Path) -> None:
 
 
 def test_what_was_written_before_an_interruption_is_called_partial(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(LOG, "disabled", False)  # as Hydra leaves it
     out = tmp_path / "v.csv"
     out.write_text("old")
 

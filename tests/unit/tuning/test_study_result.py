@@ -8,6 +8,7 @@ from typing import Any
 import optuna
 import pytest
 
+from leakdet._messages import LOG
 from leakdet.config import TrainConfig, TuneConfig
 from leakdet.errors import LeakdetError
 from leakdet.tuning import study_result
@@ -101,8 +102,12 @@ def test_the_result_is_written_once_and_again_after_more_trials(
 
 
 def test_a_damaged_result_is_written_anew(
-    settings: Settings, tuned: Tuned, caplog: pytest.LogCaptureFixture
+    settings: Settings,
+    tuned: Tuned,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(LOG, "disabled", False)  # as Hydra leaves it
     config = settings(n_trials=2, finish=False)
     study = tuned(config)
     path = Path(config.tune.folder) / "result.json"
