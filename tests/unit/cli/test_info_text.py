@@ -18,11 +18,11 @@ def test_each_kind_is_found_by_its_files(trained, tmp_path: Path) -> None:
         (trained.store, "store "),
         (trained.store / "val.h5", "split "),
     ):
-        assert info_text(path).startswith(begin), path
+        assert info_text(path).split()[0] == begin.strip(), path  # long paths wrap
     study = tmp_path / "study"
     study.mkdir()
     (study / "study.journal").touch()
-    assert info_text(study).startswith("search ")
+    assert info_text(study).split()[0] == "search"
 
 
 def test_a_run_without_a_model_yet_is_a_run(tmp_path: Path) -> None:
@@ -34,7 +34,7 @@ def test_a_run_without_a_model_yet_is_a_run(tmp_path: Path) -> None:
 def test_the_link_to_the_latest_run_is_no_further_run(trained, tmp_path: Path) -> None:
     shutil.copytree(trained.folder, tmp_path / "a")
     (tmp_path / "latest").symlink_to("a")
-    assert info_text(tmp_path).startswith(f"runs     {tmp_path}: 1\n")
+    assert info_text(tmp_path).split()[:3] == ["runs", f"{tmp_path}:", "1"]
 
 
 @pytest.mark.parametrize(
