@@ -129,7 +129,7 @@ def rate_text(per_second: float, what: str) -> str:
     return f"{per_second * 3600:.0f} {what}/h"
 
 
-def time_text(seconds: float) -> str:
+def time_text(seconds: float | int) -> str:
     """A duration in one unit.
 
     >>> time_text(12.4), time_text(600), time_text(9000)
