@@ -36,7 +36,8 @@ def check_contents(split: StoreSplit) -> UInt32[np.ndarray, " R"]:
         sums[first:last] = _checked_sums(split, first, last, mel)
         return _uncomputed(split, first, last, mel)
 
-    _ = split.checksums, split.recording_ids  # read here once, not by each thread
+    # read here once, not by each thread
+    _ = split.checksums, split.recording_ids, split.has_dead_windows
     title = f"reading {split.name}"
     with ProgressCounter(title, split.recordings, "recordings", closing=False) as progress:
         for (first, last), rows in in_order(check, _blocks(split)):
@@ -95,10 +96,10 @@ def _check_finite(split: StoreSplit, first: int, mel: np.ndarray) -> None:
 def _checked_sums(split: StoreSplit, first: int, last: int, mel: np.ndarray) -> list[int]:
     """CRC-32 of recordings [first, last), compared with those that the store keeps."""
     bits = _bits(mel)
-    dead = (split.stored_windows > split.windows_per_recording)[first:last]
     sums = []
-    for row, (low, high) in enumerate(_bounds(split, first, last)):
-        stored = _bits(split.read_stored(first + row)) if dead[row] else bits[low:high]
+    for row, (low, high) in enumerate(_bounds(split, first, last), first):
+        dead = split.has_dead_windows[row]
+        stored = _bits(split.read_stored(row)) if dead else bits[low:high]
         sums.append(zlib.crc32(stored.data))
     if split.checksums is not None:
         wrong = np.flatnonzero(sums != split.checksums[first:last])

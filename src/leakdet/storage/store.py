@@ -63,6 +63,11 @@ class StoreSplit:
         """Windows that the store has of each recording, dead ones too."""
         return self.windows_per_recording
 
+    @cached_property
+    def has_dead_windows(self) -> Bool[np.ndarray, " R"]:
+        """Mask of the recordings of which dead windows are left out here."""
+        return np.asarray(self.stored_windows > self.windows_per_recording)
+
     @property
     def window_numbers(self) -> Int64[np.ndarray, " W"]:
         """Place of each window among the stored windows of its recording, from 0."""

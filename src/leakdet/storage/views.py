@@ -51,18 +51,22 @@ class SplitView(StoreSplit):
     bases: list[StoreSplit] = field(default_factory=list)
     picked: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
 
+    @cached_property
+    def _base_offsets(self) -> Int64[np.ndarray, " offsets"]:
+        return _offsets(self.bases)
+
     @property
     def stored_windows(self) -> np.ndarray:
-        return np.asarray(np.diff(_offsets(self.bases))[self.picked])
+        return np.asarray(np.diff(self._base_offsets)[self.picked])
 
     @property
     def window_numbers(self) -> np.ndarray:
-        first = np.repeat(_offsets(self.bases)[self.picked], self.windows_per_recording)
+        first = np.repeat(self._base_offsets[self.picked], self.windows_per_recording)
         return np.asarray(self.mel.windows - first)
 
     def read_stored(self, row: int) -> np.ndarray:
         first = int(self.picked[row])
-        start, stop = _offsets(self.bases)[first : first + 2].tolist()
+        start, stop = self._base_offsets[first : first + 2].tolist()
         return MelArray(self.mel.parts).read(start, stop)
 
     @property
