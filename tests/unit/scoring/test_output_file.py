@@ -37,7 +37,9 @@ def test_a_file_has_its_name_when_it_is_whole(tmp_path: Path) -> None:
 def test_what_was_written_before_an_interruption_is_called_partial(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(LOG, "disabled", False)  # as Hydra leaves it
+    # Hydra disables the logger, and raises the root's level for the tests that follow
+    monkeypatch.setattr(LOG, "disabled", False)
+    caplog.set_level("WARNING", LOG.name)
     out = tmp_path / "v.csv"
     out.write_text("old")
 

@@ -107,7 +107,9 @@ def test_a_damaged_result_is_written_anew(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(LOG, "disabled", False)  # as Hydra leaves it
+    # Hydra disables the logger, and raises the root's level for the tests that follow
+    monkeypatch.setattr(LOG, "disabled", False)
+    caplog.set_level("WARNING", LOG.name)
     config = settings(n_trials=2, finish=False)
     study = tuned(config)
     path = Path(config.tune.folder) / "result.json"
