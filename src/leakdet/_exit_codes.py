@@ -2,12 +2,11 @@
 
 import errno
 import os
-import signal
 import sys
 from collections.abc import Callable
 
 from leakdet._messages import messages_on_screen, print_fitted
-from leakdet._signals import Stopped, signals_raise
+from leakdet._signals import Stopped, signal_name, signals_raise
 from leakdet._streams import prepare_streams
 from leakdet.errors import LeakdetError
 
@@ -45,8 +44,8 @@ def guarded(work: Callable[[], int], quiet: bool = False, all_to_stderr: bool = 
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
     except Stopped as stop:
-        print(f"stopped by {signal.Signals(stop.number).name}", file=sys.stderr)
-        return 128 + stop.number
+        print(f"stopped by {signal_name(stop.exit_code)}", file=sys.stderr)
+        return stop.exit_code
 
 
 REMEDIES = dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "Free some space, or write elsewhere.")

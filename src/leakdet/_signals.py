@@ -14,8 +14,8 @@ class Stopped(SystemExit):
     """A signal asked the command to stop; its code is 128 and the signal's number."""
 
     def __init__(self, number: int) -> None:
-        super().__init__(128 + number)
-        self.number = number
+        self.number, self.exit_code = number, 128 + number
+        super().__init__(self.exit_code)
 
 
 def signal_name(code: int) -> str:

@@ -34,7 +34,7 @@ class LeftUnlisted:
         return bool(self.kinds or self.unreadable)
 
     def sentences(self) -> list[str]:
-        """One line for each kind."""
+        """One line for each kind, losses first."""
         lines = [f"left out {folder}: the folder cannot be read ({why})"
                  for folder, why in self.unreadable]  # fmt: skip
         if self.kinds:
@@ -43,6 +43,11 @@ class LeftUnlisted:
                 f"left out {self.kinds.total()} files of kinds that cannot be read ({named}): "
                 "convert them to WAV or FLAC"
             )
+        return lines + self.notes()
+
+    def notes(self) -> list[str]:
+        """The lines on what loses no sound: repeated folders and hidden names."""
+        lines = []
         if self.repeated:
             lines.append(
                 f"folders linked or named twice, listed once: {first_few(self.repeated, 3)}"

@@ -43,7 +43,7 @@ def from_folders(root: Path) -> Source:
         for folder in (folders if parent == root else _subfolders(parent, unlisted))
         for recording in _label_folder(root, folder, split, unlisted)
     ]
-    return Source(recordings, [*strays, *_left_out(root, unlisted)], _remarks(unlisted))
+    return Source(recordings, [*strays, *_left_out(root, unlisted)], unlisted.notes())
 
 
 def _subfolders(folder: Path, unlisted: LeftUnlisted) -> list[Path]:
@@ -82,7 +82,3 @@ def _left_out(root: Path, unlisted: LeftUnlisted) -> Iterator[LeftOut]:
             printable(f"{root}/**/*{suffix}"),
             f"{files} of a kind that cannot be read; convert them to WAV or FLAC",
         )
-
-
-def _remarks(unlisted: LeftUnlisted) -> list[str]:
-    return LeftUnlisted(hidden=unlisted.hidden, repeated=unlisted.repeated).sentences()

@@ -1,7 +1,6 @@
 """Refuses a training that cannot begin, before torch is imported: paths, packages, accelerator."""
 
 import ctypes
-import json
 import shlex
 import shutil
 import sys
@@ -15,7 +14,7 @@ from typing import Any
 from leakdet._processes import is_child
 from leakdet.config import SignalConfig, TrainConfig, TrainerFlags
 from leakdet.errors import InputError, SettingsError
-from leakdet.storage.store_folder import require_store
+from leakdet.storage.store_folder import build_facts, require_store
 
 LOGGER_PACKAGES = {"wandb": "wandb", "mlflow": "mlflow"}
 
@@ -64,9 +63,9 @@ def refuse_other_signal(config: TrainConfig, named: Sequence[str] = ()) -> None:
         return
     store = Path(config.data.store)
     try:
-        build = json.loads((store / "build.json").read_text(encoding="utf-8"))
+        build = build_facts(store)
         stored, how = dict(build["signal"]), dict(build["settings"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError):
         return
     if differing := _differs(config.signal, stored):
         asked = " ".join(words) or "these settings"

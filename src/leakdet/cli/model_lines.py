@@ -1,6 +1,5 @@
 """The card of a model: what it is, when and from what it was made, how good, its settings."""
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from leakdet.cli.card_lines import (
     size_text,
 )
 from leakdet.cli.composition import default_values, flat
-from leakdet.storage.model_card import read_card
+from leakdet.storage.model_card import file_hash, read_card
 
 UNJUDGED = "not judged: the file does not say how good it was in its own evaluation"
 # said elsewhere in the card, or of no use to who reads it
@@ -56,12 +55,10 @@ def _what(card: Mapping[str, Any]) -> str:
 
 
 def _made(card: Mapping[str, Any], training: Mapping[str, Any], path: Path) -> str:
-    with path.open("rb") as file:
-        name = hashlib.file_digest(file, "sha256").hexdigest()[:12]
     versions = training.get("versions", {})
     torch = f", torch {versions['torch']}" if "torch" in versions else ""
     made_by = card.get("created_by", "an unknown version")
-    return f"{moment_text(card.get('created_at'))} by {made_by}{torch}; known as {name}"
+    return f"{moment_text(card.get('created_at'))} by {made_by}{torch}; known as {file_hash(path)}"
 
 
 def _origin(training: Mapping[str, Any]) -> str:

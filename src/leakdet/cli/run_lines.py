@@ -12,7 +12,7 @@ from leakdet.cli.model_lines import model_lines
 from leakdet.cli.past_runs import arguments_of
 from leakdet.cli.runs_table import runs_text
 from leakdet.errors import InputError
-from leakdet.storage.model_card import MODEL_FILES, read_card
+from leakdet.storage.model_card import MODEL_FILES, find_model, read_card
 
 WARNINGS = 5  # that are shown
 
@@ -36,7 +36,7 @@ def run_lines(folder: Path) -> Iterator[str]:
         yield from line("warning", warning)
     if len(warnings) > WARNINGS:
         yield from line("", f"and {len(warnings) - WARNINGS} more, in {warned}")
-    model = next((folder / name for name in MODEL_FILES if (folder / name).is_file()), None)
+    model = find_model(folder)
     if model is not None:
         yield from model_lines(model)
 

@@ -1,7 +1,7 @@
 """Scores of the validation recordings, which a model file keeps so that it can decide anew."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -94,17 +94,15 @@ def redecided(
     else:
         scores, is_leak = validation.scores, validation.is_leak
         fit, fitted_on = fit_threshold(scores, is_leak, name, budget=budget, **costs), "val"
-    chosen = DecisionRule(
-        pooling=rule.pooling,
-        vote_fraction=rule.vote_fraction,
+    chosen = replace(
+        rule,
         threshold=fit.threshold,
         policy=name,
         budget=budget,
+        cost_miss=costs.get("cost_miss"),
+        cost_false_dig=costs.get("cost_false_dig"),
         fitted_on=fitted_on,
         note=fit.note,
-        calibration=rule.calibration,
-        unfamiliar=rule.unfamiliar,
-        **costs,
     )
     return chosen, _sentence(rule, chosen, validation)
 

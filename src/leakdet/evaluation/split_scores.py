@@ -1,6 +1,5 @@
 """Scoring a split with a detector; train and evaluate share it, so their numbers agree."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from leakdet.evaluation.recording_media import StoreMedia, texts_or_none, window
 from leakdet.evaluation.scored_recordings import ScoredRecordings
 from leakdet.storage.opening import leak_label_of
 from leakdet.storage.store import StoreSplit
+from leakdet.storage.store_folder import build_facts
 
 BLOCK_WINDOWS = 4096
 
@@ -136,8 +136,5 @@ def is_synthetic(store: Path) -> bool | None:
 
 def _build_settings(store: Path) -> dict[str, Any]:
     """The settings that built the store, from its build.json; empty where there are none."""
-    try:
-        settings = json.loads((store / "build.json").read_text(encoding="utf-8"))["settings"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}
+    settings = build_facts(store).get("settings")
     return settings if isinstance(settings, dict) else {}

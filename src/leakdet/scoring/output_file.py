@@ -11,6 +11,7 @@ from typing import IO
 
 from leakdet._messages import LOG
 from leakdet.errors import InputError
+from leakdet.storage.atomic import flush_to_disk
 
 PARTIAL = ".partial"
 
@@ -78,7 +79,8 @@ def output_file(out: Path) -> Iterator[IO[str]]:
     finally:
         with suppress(OSError):
             file.close()
-    _flush_folder(target.parent)
+    with suppress(OSError):  # a file system that cannot
+        flush_to_disk(target.parent)  # the new name too
 
 
 def _locked(out: Path, partial: Path) -> IO[str]:
@@ -111,13 +113,3 @@ def _opened(out: Path, path: Path, flags: int) -> IO[str]:
     except OSError as error:
         raise InputError(f"--out {out}: cannot be written ({error.strerror}).") from error
     return os.fdopen(descriptor, "w", newline="", encoding="utf-8", errors="surrogateescape")
-
-
-def _flush_folder(folder: Path) -> None:
-    """The new name on the disk, too, where the file system can."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -8,14 +8,13 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from leakdet._streams import prepare_streams
 from leakdet.errors import InputError
 from leakdet.scoring.output_file import is_regular, output_file
 from leakdet.scoring.verdict import Verdict
 
 COLUMNS = tuple(key for key in Verdict(None, None, None, 0.0).to_dict() if key != "timeline")
 FORMATS = {".csv": "csv", ".txt": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
-ROW_BYTES, WINDOW_BYTES = 250, 100  # about as much, with a path of usual length
+ROW_BYTES = 250  # about as much, with a path of usual length
 WINDOW_COLUMNS = ("path", "window_start_s", "window_end_s", "leak_prob")
 
 Write = Callable[[Verdict], None]
@@ -38,8 +37,6 @@ def verdict_writer(out: Path | None, kind: str, windows: bool) -> Iterator[Write
     Raises:
         InputError: the file cannot be written.
     """
-    if out is None:
-        prepare_streams()  # names of files may hold any bytes
     with output_file(out) if out else nullcontext(sys.stdout) as rows:
         if kind == "jsonl":
             yield lambda verdict: _write_json_line(rows, verdict, windows)

@@ -30,14 +30,15 @@ def whole_file(path: Path) -> Iterator[Path]:
     try:
         yield partial
         if partial.exists():
-            _flush(partial)
+            flush_to_disk(partial)
             partial.replace(path)
-            _flush(path.parent)  # the new name too
+            flush_to_disk(path.parent)  # the new name too
     finally:
         partial.unlink(missing_ok=True)
 
 
-def _flush(path: Path) -> None:
+def flush_to_disk(path: Path) -> None:
+    """Wait until a file's bytes, or the names in a folder, are on the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

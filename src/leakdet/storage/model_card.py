@@ -1,5 +1,6 @@
 """The description in a model file, as JSON: read and checked without torch."""
 
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -65,6 +66,17 @@ def check_card(path: Path, card: Mapping[str, Any]) -> None:
         raise InputError(f"{path}: its description lacks {lacking}.")
 
 
+def file_hash(path: Path) -> str:
+    """The first 12 digits of a file's SHA-256, by which rows and cards name a model."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:12]
+
+
+def find_model(folder: Path) -> Path | None:
+    """The best model file in the folder of a run, if any."""
+    return next((folder / name for name in MODEL_FILES if (folder / name).is_file()), None)
+
+
 def require_model(path: Path) -> Path:
     """The model file that a path names, its own or that of a run's folder, without reading it.
 
@@ -84,9 +96,8 @@ def model_in(path: Path) -> Path:
     """
     if not path.is_dir():
         return path
-    for name in MODEL_FILES:
-        if (path / name).is_file():
-            return path / name
-    raise InputError(
-        f"{path}: there is no model in this folder; a training run has {' or '.join(MODEL_FILES)}."
-    )
+    model = find_model(path)
+    if model is None:
+        names = " or ".join(MODEL_FILES)
+        raise InputError(f"{path}: there is no model in this folder; a training run has {names}.")
+    return model

@@ -4,7 +4,6 @@ A training checkpoint carries the same JSON beside its weights, so that it alone
 evaluate and predict.
 """
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -29,7 +28,14 @@ from leakdet.detection.validation_scores import SCORES, TRUTH, ValidationScores
 from leakdet.errors import InputError, SettingsError
 from leakdet.storage.ailh_weights import AILH_SIGNAL, convert, read_state
 from leakdet.storage.atomic import whole_file
-from leakdet.storage.model_card import CARD_KEY, FORMAT_VERSION, card_in, check_card, parse_card
+from leakdet.storage.model_card import (
+    CARD_KEY,
+    FORMAT_VERSION,
+    card_in,
+    check_card,
+    file_hash,
+    parse_card,
+)
 from leakdet.storage.readable import require_readable
 from leakdet.storage.torch_file import read_torch
 
@@ -124,8 +130,6 @@ def load_mel_detector(
     mel_shape = (segments, mels, frames)
     network = _network(path, config, sample_shape(mel_shape, unit), len(labels.names), weights)
     network = network.to(device).eval()
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()[:12]
     return MelDetector(
         network,
         labels,
@@ -135,7 +139,7 @@ def load_mel_detector(
         rule,
         signal,
         card,
-        digest,
+        file_hash(path),
         met,
         validation,
         reference,

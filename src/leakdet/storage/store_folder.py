@@ -1,6 +1,8 @@
-"""The refusal of a folder that is no store, told from its files' names alone: no HDF5 is loaded."""
+"""A store's folder by what is in it beside the mel; no HDF5 is loaded."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 from leakdet.errors import InputError
 
@@ -16,3 +18,12 @@ def require_store(store: Path) -> None:
             f"{store}: holds no HDF5 files, so it is no store. If it holds recordings, make a "
             f"store of them: leakdet build source={store} out=store"
         )
+
+
+def build_facts(store: Path) -> dict[str, Any]:
+    """The content of build.json, how the store was made; empty where it is missing or damaged."""
+    try:
+        content = json.loads((store / "build.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import optuna
 from optuna.exceptions import StorageInternalError
 
-from leakdet._signals import signals_raise
 from leakdet.config import TuneConfig
 from leakdet.errors import LeakdetError
 from leakdet.tuning.final_models import TrainWhole
@@ -38,9 +37,8 @@ def run_study(
     """
     objective = Objective(config, study, training.fold, training.to_yaml)
     try:
-        with signals_raise():
-            Worker(config, study, objective).work()
-            code = finish(config, study, training.whole, training.to_yaml)
+        Worker(config, study, objective).work()
+        code = finish(config, study, training.whole, training.to_yaml)
     except (KeyboardInterrupt, SystemExit) as stop:
         end_workers(workers)
         print(f"{stop_name(stop)}: repeat the command to go on with the study", file=sys.stderr)
