@@ -39,14 +39,17 @@ def parser() -> argparse.ArgumentParser:
 
 def predict(arguments: argparse.Namespace) -> int:
     from leakdet.scoring.file_list import check_files, list_files
-    from leakdet.scoring.output_file import check_output
+    from leakdet.scoring.output_file import check_output, is_regular
     from leakdet.scoring.row_writers import ROW_BYTES, format_of
     from leakdet.storage.model_card import require_model
 
     out = None if arguments.out == Path("-") else arguments.out
     kind = format_of(out, arguments.format)
-    if arguments.windows and kind == "csv" and out is None:
-        raise InputError("--windows with csv needs --out, since it writes a second file beside it.")
+    if arguments.windows and kind == "csv" and not (out and is_regular(out)):
+        raise InputError(
+            "--windows with csv needs --out FILE, since it writes a second file beside it; "
+            "--format jsonl has the windows in its rows."
+        )
     listed = list_files(arguments.paths)
     check_files(listed.files, arguments.model, out)
     if out:

@@ -70,11 +70,6 @@ def check_files(files: Sequence[Path], model: Path, out: Path | None) -> None:
         return
     if out.is_dir():
         raise InputError(f"--out {out}: this is a folder; name a file in it.")
-    if not out.is_file():
-        raise InputError(
-            f"--out {out}: this is a device or pipe, not a file; leave --out out and redirect the "
-            "rows to it."
-        )
     if any(file.exists() and out.samefile(file) for file in files):
         raise InputError(f"--out {out}: this is one of the recordings; name another file.")
     if model.exists() and out.samefile(model):

@@ -39,7 +39,9 @@ def check_output(out: Path, about_bytes: int = 0) -> None:
 
 
 def is_regular(out: Path) -> bool:
-    """True if `out` is, or will be, a regular file: no device, pipe or socket."""
+    """True if `out` is, or will be, a regular file: no device or pipe, nothing that is open."""
+    if _open_descriptor(out) is not None:
+        return False
     try:
         return stat.S_ISREG(out.stat().st_mode)
     except OSError:
@@ -49,6 +51,8 @@ def is_regular(out: Path) -> bool:
 @contextmanager
 def output_file(out: Path) -> Iterator[IO[str]]:
     """A text file to write rows to. A device or pipe is written to; a link leads to its file.
+
+    So is what the caller has opened, such as `/dev/stdout`, at its own position: it may append.
 
     A regular file gets its name when it is whole. Until then, and where the work ends early, its
     rows are in `NAME.partial`, which one process at a time may write.
@@ -108,8 +112,21 @@ def _is_at(file: IO[str], path: Path) -> bool:
 
 
 def _opened(out: Path, path: Path, flags: int) -> IO[str]:
+    number = _open_descriptor(path)
     try:
-        descriptor = os.open(path, flags, 0o666)
+        descriptor = os.open(path, flags, 0o666) if number is None else os.dup(number)
     except OSError as error:
         raise InputError(f"--out {out}: cannot be written ({error.strerror}).") from error
     return os.fdopen(descriptor, "w", newline="", encoding="utf-8", errors="surrogateescape")
+
+
+def _open_descriptor(out: Path) -> int | None:
+    """The number behind `/dev/stdout` or `/dev/fd/N`, through links; None for every other path."""
+    descriptors = os.path.realpath("/proc/self/fd")
+    for _ in range(8):  # links that go round are told when the file is opened
+        if not out.is_symlink():
+            return None
+        if os.path.realpath(out.parent) == descriptors:
+            return int(out.name)
+        out = out.parent / out.readlink()
+    return None

@@ -78,6 +78,28 @@ def test_a_pipe_is_written_to(tmp_path: Path) -> None:
     assert pipe.is_fifo()
 
 
+def test_what_the_caller_has_opened_is_written_at_its_own_position(tmp_path: Path) -> None:
+    file = tmp_path / "all.csv"
+    file.write_text("earlier\n")
+    (tmp_path / "stdout").symlink_to("/proc/self/fd/1")
+    with file.open("a") as appended:
+        for out in ("/dev/stdout", str(tmp_path / "stdout"), f"/dev/fd/{appended.fileno()}"):
+            code = (
+                "import sys; from pathlib import Path\n"
+                "from leakdet.scoring.output_file import output_file\n"
+                "with output_file(Path(sys.argv[1])) as file: file.write('row\\n')"
+            )
+            subprocess.run(
+                [sys.executable, "-c", code, out],
+                env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+                stdout=appended,
+                pass_fds=[appended.fileno()],
+                check=True,
+            )
+    assert file.read_text() == "earlier\n" + 3 * "row\n"
+    assert sorted(names(tmp_path)) == ["all.csv", "stdout"]
+
+
 def test_one_process_writes_a_file(tmp_path: Path) -> None:
     out = tmp_path / "v.csv"
     with output_file(out) as file:
