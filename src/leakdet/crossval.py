@@ -1,24 +1,52 @@
 """`leakdet crossval data.store=DIR crossval.group_by=pipe`: scores a recipe on held-out groups."""
 
+import os
+import shlex
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-from leakdet._exit_codes import DONE
+from leakdet._exit_codes import DONE, INTERRUPTED
 from leakdet._messages import LOG
+from leakdet._signals import Stopped, signal_name
 from leakdet.cli.hydra_door import Run, open_door
 from leakdet.config import CrossvalConfig
+from leakdet.errors import SettingsError
 
 
 def crossval(config: CrossvalConfig, run: Run) -> int:
+    if config.resume is not None:
+        raise SettingsError(
+            f"resume={config.resume}: crossval has nothing to resume. Repeat its command with "
+            "crossval.out=FOLDER, the folder of its folds: finished ones are not run again."
+        )
     from leakdet.building.demo_store import store_or_demo
     from leakdet.crossval_run import cross_validate
+    from leakdet.training.callbacks.interruption import Interrupted
     from leakdet.training.settings_conflicts import check_settings
 
     check_settings(config)  # before the demo is made
     if config.data.store is None:
         LOG.info("No data.store was given: cross-validating on the demo, synthetic recordings")
     store = store_or_demo(config.data, config.demo, config.signal)
-    cross_validate(config, store, Path(config.crossval.out) if config.crossval.out else run.folder)
+    folder = Path(config.crossval.out) if config.crossval.out else run.folder
+    try:
+        cross_validate(config, store, folder)
+    except (KeyboardInterrupt, Stopped, Interrupted) as stop:
+        code = getattr(stop, "exit_code", INTERRUPTED)
+        print(_stopped_text(code, folder, run.arguments), file=sys.stderr)
+        return code
     return DONE
+
+
+def _stopped_text(code: int, folder: Path, arguments: Sequence[str]) -> str:
+    """What is kept of a stopped cross-validation, and the command that goes on with it."""
+    shown = os.path.relpath(folder)
+    done = len(list((folder / "folds").glob("*.json")))
+    kept = f"{done} finished {'fold is' if done == 1 else 'folds are'} kept in {shown}"
+    words = [word for word in arguments if not word.startswith("crossval.out=")]
+    command = shlex.join(["leakdet", "crossval", *words, f"crossval.out={shown}"])
+    return f"stopped by {signal_name(code)}; {kept}\nto continue: {command}"
 
 
 def main() -> None:

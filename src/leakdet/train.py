@@ -3,6 +3,7 @@
 import os
 import shlex
 import sys
+from typing import Any
 
 from leakdet._exit_codes import DONE
 from leakdet._messages import LOG
@@ -15,18 +16,23 @@ from leakdet.config import TrainConfig
 def train(config: TrainConfig, run: Run) -> int:
     if not is_child():
         LOG.info(f"run      {os.path.relpath(run.folder)}")
-        if not run.multirun:
-            point_latest(run.folder)
+    from lightning.pytorch.callbacks import LambdaCallback
+
     from leakdet.training.callbacks.interruption import Interrupted
     from leakdet.training_run import train_in
 
+    def keep(*_: Any) -> None:
+        if not (is_child() or run.multirun):
+            point_latest(run.folder)
+
     try:
-        train_in(run.folder, config)
+        # the latest run is one that keeps something: a refused one takes no other's place
+        train_in(run.folder, config, [LambdaCallback(on_save_checkpoint=keep)])
     except Interrupted as stop:
-        print(
-            f"{stop}\nto continue: leakdet train resume={shlex.quote(os.path.relpath(run.folder))}",
-            file=sys.stderr,
-        )
+        print(stop, file=sys.stderr)
+        if stop.saved:
+            folder = shlex.quote(os.path.relpath(run.folder))
+            print(f"to continue: leakdet train resume={folder}", file=sys.stderr)
         return stop.exit_code
     return DONE
 

@@ -258,3 +258,13 @@ def test_wrong_usage_ends_with_one_sentence_and_exit_code_2(trained, door, tmp_p
         assert result.returncode == 2, (verb, arguments, result.stderr)
         assert message in result.stderr, (verb, arguments, result.stderr)
         assert "Traceback" not in result.stderr
+
+
+def test_a_refused_run_takes_no_other_runs_place(trained, door, tmp_path: Path):
+    runs = tmp_path / "runs" / "train"
+    (runs / "earlier").mkdir(parents=True)
+    (runs / "latest").symlink_to("earlier")
+    result = door("train", f"data.store={trained.store}", "labels.leak=BURST", cwd=tmp_path)
+    assert result.returncode == 2
+    assert sorted(path.name for path in runs.iterdir()) == ["earlier", "latest"]
+    assert (runs / "latest").resolve() == runs / "earlier"

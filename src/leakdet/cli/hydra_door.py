@@ -94,10 +94,10 @@ def _run_jobs(door: str, task: Callable[[Any, Run], int], arguments: Sequence[st
     def job(config: DictConfig) -> None:
         code = guarded(lambda: task(_settings(door, config, _overrides()), _run(arguments)))
         codes.append(code)
+        if code == WRONG or code > STOPPED:
+            remove_unused(_run(arguments).folder)
         if code > STOPPED:  # a signal ends the other jobs too
             sys.exit(code)
-        if code == WRONG:
-            remove_unused(_run(arguments).folder)
         if code != DONE and os.getpid() != parent:  # a launcher's process: Hydra needs an error
             raise LeakdetError(f"this job ended with exit code {code}; its reason stands above")
 

@@ -149,6 +149,35 @@ def test_ctrl_c_is_130_and_handlers_are_given_back(
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
 
 
+class SignalIn(Callback):
+    """Sends this process SIGTERM in a hook."""
+
+    def __init__(self, hook: str) -> None:
+        setattr(self, hook, lambda *_, **__: os.kill(os.getpid(), signal.SIGTERM))
+
+
+@pytest.mark.parametrize("hook", ["setup", "on_validation_batch_end", "on_train_start"])
+def test_before_the_first_step_there_is_nothing_to_save(
+    fitted: Fitted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hook: str
+) -> None:
+    """While the trainer sets up, during the check before training, and right before the step."""
+    with monkeypatch.context() as patched:
+        plain = trainer_module.make_callbacks
+        patched.setattr(trainer_module, "make_callbacks", lambda *a: [*plain(*a), SignalIn(hook)])
+        with pytest.raises(Interrupted, match=r"SIGTERM before the first step$") as stop:
+            fitted(tmp_path / "1", "trainer.num_sanity_val_steps=2")
+    assert (stop.value.exit_code, stop.value.saved) == (143, False)
+    assert list(tmp_path.rglob("*.ckpt")) == []
+    refuse_used_folder(tmp_path / "1")
+    fitted(tmp_path / "1", "trainer.max_epochs=1")
+    with monkeypatch.context() as patched:  # a run that goes on has its checkpoint already
+        patched.setattr(trainer_module, "make_callbacks", lambda *a: [*plain(*a), SignalIn(hook)])
+        with pytest.raises(Interrupted) as stop:
+            fitted(tmp_path / "1", "trainer.max_epochs=2", "resume=auto")
+    assert stop.value.saved
+    assert read_checkpoint(stop.value.checkpoint)["epoch"] == 0
+
+
 def test_the_best_moves_along_and_is_kept_when_later_epochs_are_worse(
     fitted: Fitted, tmp_path: Path
 ) -> None:

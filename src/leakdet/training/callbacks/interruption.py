@@ -23,14 +23,16 @@ SIGNALS = (signal.SIGINT, *STOPPING)
 
 
 class Interrupted(SystemExit):
-    """A run was asked to stop and has written its checkpoint.
+    """A run was asked to stop and has written its checkpoint, if it had made a step.
 
     No `Exception`, so that nothing on the way swallows it.
     """
 
     def __init__(self, number: int, checkpoint: Path) -> None:
-        super().__init__(f"stopped by {signal.Signals(number).name}; all is in {checkpoint}")
         self.number, self.checkpoint = number, checkpoint
+        self.saved = checkpoint.exists()
+        kept = f"; all is in {checkpoint}" if self.saved else " before the first step"
+        super().__init__(f"stopped by {signal.Signals(number).name}{kept}")
         self.code = self.exit_code
 
     @property
@@ -73,7 +75,14 @@ class Interruption(Callback):
         else:  # a notebook continues
             raise KeyboardInterrupt
 
+    def on_sanity_check_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
+        self._take_back()
+
     def on_train_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
+        self._take_back()
+        self.saved_step = trainer.global_step  # where it starts, there is nothing to save
+
+    def _take_back(self) -> None:
         """Replace the SIGTERM handler that Lightning has set, which would end with exit code 0."""
         for number in self.numbers:
             signal.signal(number, self._note)
@@ -84,7 +93,7 @@ class Interruption(Callback):
         self.saved_step = trainer.global_step
 
     def on_train_epoch_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
-        """Stop between epochs: an epoch of one step has no step that is not its last."""
+        """Stop before the first step, and between epochs: one step may be a whole epoch."""
         # Agree first: processes that ask each other at different places wait for ever. Where the
         # epoch before had no check, its steps are in no checkpoint yet and the run continues.
         if self._agreed(trainer) and self.saved_step == trainer.global_step:
