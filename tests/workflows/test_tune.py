@@ -19,11 +19,22 @@ from leakdet.tuning.trials import CHECKS, OWNER, finished
 
 TINY = ("experiment=smoke", "demo.sites=6", "demo.recordings_per_site=4", "demo.duration_s=1.5")
 TINY += ("search=small",)
+# Trials so slow that a test can step in between two checks on any machine.
+SLOW = """import time
+from lightning.pytorch.callbacks import Callback
+
+class Slow(Callback):
+    def on_validation_end(self, *_: object) -> None:
+        time.sleep(0.3)
+"""
+SLOWED = "callbacks.extra=[slow_checks:Slow]"
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("tune")
+    made = tmp_path_factory.mktemp("tune")
+    (made / "slow_checks.py").write_text(SLOW)
+    return made
 
 
 def start(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
@@ -112,7 +123,7 @@ def test_two_workers_share_a_study_whose_winner_train_reproduces(
 @pytest.mark.slow
 def test_kill_9_loses_no_trial(folder: Path) -> None:
     arguments = ("tune.study=killed", "tune.n_trials=8", "tune.finish=false")
-    arguments += ("tune.n_startup_trials=2",)
+    arguments += ("tune.n_startup_trials=2", SLOWED)
     process = start(folder, *arguments)
     wait_for(folder, "killed", lambda s: len(finished(s.trials)) >= 3 and trains(s), process)
     os.killpg(process.pid, signal.SIGKILL)
@@ -131,9 +142,9 @@ def test_kill_9_loses_no_trial(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_the_trial_of_a_killed_worker_is_run_by_the_other(folder: Path) -> None:
-    # Trials enough for the second worker to load before the first has run them all.
-    arguments = ("-m", "tune.workers=2", "tune.study=one-killed", "tune.n_trials=8")
-    arguments += ("tune.finish=false", "tune.pruner=none", "trainer.max_epochs=40", "patience=40")
+    # Trials long enough for the second worker to load before the first has run them all.
+    arguments = ("-m", "tune.workers=2", "tune.study=one-killed", "tune.n_trials=8", SLOWED)
+    arguments += ("tune.finish=false", "tune.pruner=none", "trainer.max_epochs=8", "patience=8")
     process = start(folder, *arguments)
 
     def owners(trials: list[FrozenTrial]) -> list[int]:
@@ -160,7 +171,7 @@ def test_the_trial_of_a_killed_worker_is_run_by_the_other(folder: Path) -> None:
 def test_a_signal_ends_the_trial_and_queues_it_again(folder: Path, number: int, code: int) -> None:
     name = f"signal-{int(number)}"
     arguments = (f"tune.study={name}", "tune.n_trials=2", "tune.finish=false")
-    process = start(folder, *arguments, "trainer.max_epochs=2000", "patience=2000")
+    process = start(folder, *arguments, SLOWED, "trainer.max_epochs=99", "patience=99")
     wait_for(folder, name, trains, process)
     process.send_signal(number)
     out, _ = process.communicate(timeout=60)
