@@ -9,7 +9,7 @@ import numpy as np
 
 from leakdet._messages import LOG, log_result
 from leakdet._progress import ProgressCounter
-from leakdet.cli.screen_tables import protocols_text
+from leakdet.cli.screen_tables import protocols_text, sensors_text
 from leakdet.config import CrossvalConfig
 from leakdet.crossvalidation.fold_files import read_fold, record_settings, write_fold, write_tables
 from leakdet.crossvalidation.folds import RECORDING
@@ -179,4 +179,6 @@ def _report(
     title = f"cross-validation, {protocol}"
     title += f", the first of {repeats} repeats" if repeats > 1 else ""
     log_result(f"{protocol}:")
+    for line in sensors_text(title, tables[HELD_OUT]):
+        log_result(line)
     write_results(folder / protocol, ReportInput(title, {HELD_OUT: scored}, metrics))

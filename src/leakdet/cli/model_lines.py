@@ -104,6 +104,10 @@ def _evaluation(card: Mapping[str, Any]) -> Iterator[str]:
         yield from line("verdict", UNJUDGED)
     for split, tables in metrics.items():
         yield from line(split, rates_text(tables["recording"]))
+        for row in tables.get("sensors", []):  # files of leakdet 0.1.0 do not tell them
+            yield from line(
+                "", f"{row['column']} {row['value'] or '(not given)'}: {rates_text(row)}"
+            )
     if metrics:
         yield from line("", "(of recordings, with 95 % intervals)")
 

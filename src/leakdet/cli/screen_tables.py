@@ -7,8 +7,11 @@ from rich.console import Console
 from rich.table import Table
 
 from leakdet.detection.decision import DecisionRule
-from leakdet.evaluation.groups import worst_sentence
+from leakdet.evaluation.groups import sensor_sentences, worst_sentence
 
+WITHOUT_OTHERS = (
+    "Whether a sensor does better when the others do not train: docs/crossval.md, several sensors."
+)
 SHOWN = ("f1", "auroc", "precision", "recall", "fpr", "accuracy")
 
 
@@ -29,7 +32,14 @@ def metrics_text(splits: Mapping[str, Mapping[str, Any]], rule: DecisionRule) ->
     notes = [f"Note: {rule.note}"] if rule.note else []
     worst = {name: worst_sentence(found["groups"]) for name, found in splits.items()}
     groups = [f"Groups of {name}: {sentence}" for name, sentence in worst.items() if sentence]
+    sensors = sensors_text(*list(splits.items())[-1])
+    groups += [*sensors, WITHOUT_OTHERS] if sensors else []
     return _rendered(table, *_interval_notes(splits), decision, *notes, *groups)
+
+
+def sensors_text(name: str, tables: Mapping[str, Any]) -> list[str]:
+    """A line on each of several sensors of a split or protocol."""
+    return [f"Sensors of {name}: {sentence}" for sentence in sensor_sentences(tables["groups"])]
 
 
 def comparison_text(comparison: Mapping[str, Any]) -> str:

@@ -45,13 +45,14 @@ def auroc_with_interval(
     scores: Float[np.ndarray, " N"],
     is_leak: Bool[np.ndarray, " N"],
     units: Shaped[np.ndarray, " N"] | None,
+    replicates: int = 1000,
 ) -> dict[str, Any]:
     """`{"auroc", "interval"}` of any finite scores; None where a class is missing."""
     area = auroc(scores, is_leak)
     if area is None:
         return {"auroc": None, "interval": None}
     interval = bootstrap_intervals(
-        scores, is_leak, 0.0, units, replicates=1000, probabilities=False, only=("auroc",)
+        scores, is_leak, 0.0, units, replicates=replicates, probabilities=False, only=("auroc",)
     )["auroc"]
     if area in (0.0, 1.0) and interval is not None:  # all replicates agree, however few rows
         interval = perfect_auroc_interval(area, int(is_leak.sum()), int((~is_leak).sum()))

@@ -1,37 +1,48 @@
 """Errors by group (sensor, site, pipe …), and the group that stands out as the worst."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Int, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 
+from leakdet.evaluation.audit_findings import auroc_with_interval
 from leakdet.evaluation.intervals import LEVEL, f1_interval, wilson
 
 MAX_GROUPS = 50
+# The bootstrap of the AUROC takes at most so many draws in a column, and at least 200 replicates.
+MAX_DRAWS = 20_000_000
 # A group of fewer recordings is not called the worst while a larger one has errors too.
 FEW_RECORDINGS = 5
+MAX_SENSORS = 8  # that are named on screen
 
 
 def group_tables(
     groups: Mapping[str, Shaped[np.ndarray, " R"]],
     is_leak: Bool[np.ndarray, " R"],
     decision: Bool[np.ndarray, " R"],
+    score: Float[np.ndarray, " R"],
 ) -> dict[str, Any]:
     """`{"columns": {column: rows}, "left_out": {column: reason}, "worst": row or None}`.
 
-    Rows stand worst first. A row has counts, `error_rate`, `f1`, `fpr`, `recall` (None where
-    undefined) and their Wilson `intervals`. The worst group is the one whose error rate has the
-    highest lower bound.
+    Rows stand worst first. A row has counts, `error_rate`, `f1`, `fpr`, `recall`, `auroc` (None
+    where undefined) and their `intervals`, Wilson's but for the bootstrap of the AUROC. The worst
+    group is the one whose error rate has the highest lower bound.
     """
+    replicates = max(200, min(1000, MAX_DRAWS // max(1, len(is_leak))))
     columns: dict[str, list[dict[str, Any]]] = {}
     left_out: dict[str, str] = {}
     for column, values in groups.items():
         names, group_of_row = np.unique(values.astype(str), return_inverse=True)
         reason = _reason_to_skip(len(names), len(values))
         if reason is None:
-            columns[column] = _rows(names, group_of_row, is_leak, decision)
+            rows = _rows(names, group_of_row, is_leak, decision)
+            inside_of = {str(name): group_of_row == number for number, name in enumerate(names)}
+            columns[column] = [
+                _with_auroc(row, score[inside], is_leak[inside], replicates)
+                for row, inside in ((row, inside_of[row["value"]]) for row in rows)
+            ]
         else:
             left_out[column] = reason
     return {"columns": columns, "left_out": left_out, "worst": _worst(columns)}
@@ -86,6 +97,18 @@ def _row(value: str, tp: int, fp: int, fn: int, tn: int) -> dict[str, Any]:
     }
 
 
+def _with_auroc(
+    row: dict[str, Any],
+    score: Float[np.ndarray, " n"],
+    is_leak: Bool[np.ndarray, " n"],
+    replicates: int,
+) -> dict[str, Any]:
+    """The row of a group with the AUROC of its recordings among themselves."""
+    found = auroc_with_interval(score, is_leak, None, replicates)
+    intervals = row["intervals"] | {"auroc": found["interval"]}
+    return row | {"auroc": found["auroc"], "intervals": intervals}
+
+
 def _badness(row: Mapping[str, Any]) -> tuple[float, int, int]:
     return row["intervals"]["error_rate"][0], row["errors"], row["n"]
 
@@ -120,6 +143,36 @@ def _exceeds(hits: int, n: int, other_hits: int, other_n: int, level: float) -> 
         return False
     a, b = hits / n, other_hits / other_n
     return a - b > math.hypot(a - first[0], second[1] - b)
+
+
+def sensor_rows(groups: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The rows of the columns that name a sensor, each with its `column`; [] where there are none.
+
+    >>> sensor_rows({"columns": {"sensor_id": [{"value": "a7"}], "site": [{"value": "Mill Lane"}]}})
+    [{'column': 'sensor_id', 'value': 'a7'}]
+    """
+    return [
+        {"column": column, **row}
+        for column, rows in groups["columns"].items()
+        if "sensor" in column.casefold()
+        for row in rows
+    ]
+
+
+def sensor_sentences(groups: Mapping[str, Any]) -> Iterator[str]:
+    """A sentence on each of several sensors, worst first; of more than eight on the worst ones."""
+    rows = sensor_rows(groups)
+    for row in rows[:MAX_SENSORS]:
+        interval = row["intervals"]["auroc"]
+        ends = f" [{interval[0]:.2f}, {interval[1]:.2f}]" if interval else ""
+        yield (
+            f"{row['column']} {row['value'] or '(not given)'}: "
+            f"AUROC {'n/a' if row['auroc'] is None else format(row['auroc'], '.2f')}{ends}, "
+            f"{row['tp']} of {row['positives']} leaks found, "
+            f"{row['fp']} false alarm{'' if row['fp'] == 1 else 's'} on {row['negatives']} others"
+        )
+    if len(rows) > MAX_SENSORS:
+        yield f"{len(rows) - MAX_SENSORS} more sensors with lower error rates: see the report"
 
 
 def worst_sentence(groups: Mapping[str, Any]) -> str | None:

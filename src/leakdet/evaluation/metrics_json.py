@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Shaped
 import leakdet
 from leakdet.detection.decision import DecisionRule
 from leakdet.evaluation.curves import curves
-from leakdet.evaluation.groups import group_tables
+from leakdet.evaluation.groups import group_tables, sensor_rows
 from leakdet.evaluation.intervals import (
     bootstrap_intervals,
     f1_interval,
@@ -52,7 +52,7 @@ def split_metrics(
     return {
         "recording": recording,
         "window": window,
-        "groups": group_tables(scored.groups, scored.is_leak, scored.decision),
+        "groups": group_tables(scored.groups, scored.is_leak, scored.decision, scored.score),
         "curves": curves(scored.score, probability, scored.is_leak),
     }
 
@@ -152,8 +152,12 @@ def metrics_content(
 
 
 def for_model_file(tables: Mapping[str, Any]) -> dict[str, Any]:
-    """The metrics that travel with a model: those of recordings and windows."""
+    """The metrics that travel with a model: of recordings, of windows, and of several sensors."""
     return {
-        name: {unit: table[unit] for unit in ("recording", "window")}
+        name: {
+            "recording": table["recording"],
+            "window": table["window"],
+            "sensors": sensor_rows(table["groups"]),
+        }
         for name, table in tables.items()
     }

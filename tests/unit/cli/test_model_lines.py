@@ -54,3 +54,17 @@ def test_what_an_older_file_does_not_say_is_unknown(tmp_path: Path, example_file
     assert "signal   unknown" in text
     assert "settings unknown" in text
     assert f"verdict  {UNJUDGED}" in text
+
+
+def test_the_scores_of_several_sensors_are_told(tmp_path: Path, trained) -> None:
+    metrics = read_card(trained.model)["metrics"]
+    row = {"column": "sensor", "value": "b7", "n": 6, "positives": 2, "auroc": 0.75}
+    row["intervals"] = {"auroc": [0.25, 1.0]}
+    metrics["test"]["sensors"] = [row, {**row, "value": "", "auroc": None}]
+    text = text_of(with_card(tmp_path / "m.safetensors", trained.model, metrics=metrics))
+    told = "sensor b7: 6 recordings, 2 with a leak: auroc 0.75 [0.25, 1.00]"
+    assert f"{told} sensor (not given): 6 recordings, 2 with a leak; no rate is defined" in text
+    del metrics["test"]["sensors"]  # as in an older file
+    older = text_of(with_card(tmp_path / "older.safetensors", trained.model, metrics=metrics))
+    assert "test     12 recordings" in older
+    assert "sensor b7" not in older

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from leakdet.cli.screen_tables import comparison_text, metrics_text, protocols_text
+from leakdet.cli.screen_tables import WITHOUT_OTHERS, comparison_text, metrics_text, protocols_text
 from leakdet.detection.decision import DecisionRule
 
 GROUPS = {"columns": {}, "left_out": {}, "worst": None}
@@ -43,6 +43,26 @@ def test_metrics_stand_beside_their_intervals_split_by_split() -> None:
     assert "Note: few leaks" in text
     assert "Intervals of test: the intervals rest on 2 groups only and are too narrow" in text
     assert "Intervals of val" not in text
+
+
+def test_each_sensor_of_the_last_split_is_told_and_how_to_see_it_without_the_others() -> None:
+    def sensors(*names: str) -> dict[str, Any]:
+        rows = [
+            {"value": name, "auroc": None, "intervals": {"auroc": None}}
+            | {"tp": 1, "positives": 2, "fp": 1, "negatives": 3}
+            for name in names
+        ]
+        return {"recording": table(), "groups": {**GROUPS, "columns": {"sensor": rows}}}
+
+    text = metrics_text({"val": sensors("a", "b"), "test": sensors("c", "d")}, DecisionRule())
+    assert [line for line in text.splitlines() if line.startswith("Sensors of")] == [
+        f"Sensors of test: sensor {name}: AUROC n/a, 1 of 2 leaks found, 1 false alarm on 3 others"
+        for name in "cd"
+    ]
+    assert WITHOUT_OTHERS in text
+    assert WITHOUT_OTHERS not in metrics_text(
+        {"test": {"recording": table(), "groups": GROUPS}}, DecisionRule()
+    )
 
 
 def test_two_models_are_compared_row_by_row() -> None:

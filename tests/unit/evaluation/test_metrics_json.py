@@ -97,4 +97,4 @@ def test_the_content_names_its_splits_and_rule(scored, schema_errors):
     assert schema_errors(content) == []
     assert (content["splits"], content["group_by"]) == (["val", "test"], ["site"])
     assert content["decision_rule"]["threshold"] == 0.5
-    assert for_model_file(tables)["val"].keys() == {"recording", "window"}
+    assert for_model_file(tables)["val"].keys() == {"recording", "window", "sensors"}
