@@ -81,7 +81,9 @@ def _write_model(path: Path) -> None:
     signal, network = _signal(), NetworkConfig("linear")
     card = make_card(
         signal=signal,
-        labels=LabelMap.of_store(["leak", "other"], "leak", "binary"),
+        labels=LabelMap(
+            "binary", ("NO_LEAK", "LEAK"), (1,), ("leak",), {"leak": "leak", "other": "other"}
+        ),
         network=network,
         mel_shape=signal.mel_shape,
         unit="window",
@@ -125,4 +127,4 @@ def _write_split(store: Path, name: str, count: int) -> None:
         with spool.open("r+b") as file:
             writer.add(row, file, None)
         spool.unlink()
-    writer.write(store / f"{name}.h5", ["leak", "other"], "leak")
+    writer.write(store / f"{name}.h5", ["leak", "other"], ["leak"])

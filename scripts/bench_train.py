@@ -72,9 +72,9 @@ class Bare:
         self.loader = data.train_loader()
 
     def loss(self, output: Output, batch: Batch) -> torch.Tensor:
-        leak_index = self.data.labels.leak_index
+        leaks = self.data.labels.leaks
         return loss_parts(
-            output, batch.class_id, batch.weight, self.config.loss, self.weights, leak_index
+            output, batch.class_id, batch.weight, self.config.loss, self.weights, leaks
         ).total
 
     def train(self, epoch: int) -> float:

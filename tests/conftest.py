@@ -254,7 +254,7 @@ def write_store(tmp_path: Path) -> Callable[..., Path]:
                     writer.add(recording.row(number), mel, None)
                 spool.unlink()
                 number += 1
-            writer.write(folder / f"{split}.h5", ["leak", "other"], "leak")
+            writer.write(folder / f"{split}.h5", ["leak", "other"], ["leak"])
         return folder
 
     return write

@@ -31,7 +31,8 @@ from leakdet.evaluation.split_scores import is_synthetic, split_group_by, to_sco
 from leakdet.evaluation.traits import traits_of
 from leakdet.reporting.report import write_results
 from leakdet.reporting.report_input import ReportInput
-from leakdet.storage.opening import leak_label_of, open_split, split_names
+from leakdet.storage.labelled_split import view_of_all
+from leakdet.storage.opening import open_labelled, split_names
 from leakdet.storage.store_folder import require_store
 from leakdet.storage.views import SplitView, pooled
 from leakdet.training.callbacks.progress import EpochReport
@@ -47,12 +48,14 @@ def cross_validate(config: CrossvalConfig, store: Path, folder: Path) -> None:
             settings; nothing has been trained then.
     """
     require_store(store)
-    view = pooled([open_split(store, name) for name in split_names(store)])
+    view = pooled([open_labelled(store, name, config.labels) for name in split_names(store)])
     config = _with_groups(config, store)
-    tasks = all_tasks(config, view, leak_label_of(view, config.labels.leak))
+    tasks = all_tasks(config, view)
     folder.mkdir(parents=True, exist_ok=True)
     record_settings(folder, _fingerprint(config, store, view))
-    lines = [f"store    {store}: {view.recordings} recordings", *protocol_summaries(config, view)]
+    labels = view_of_all([view])
+    lines = [f"store    {store}: {view.recordings} recordings", f"labels   {labels.sentence()}"]
+    lines += [*(f"note     {note}" for note in labels.notes()), *protocol_summaries(config, view)]
     LOG.info("\n".join(lines))
     _run_folds(config, store, tasks, folder)
     missing = [task for task in tasks if not _path(folder, task).exists()]

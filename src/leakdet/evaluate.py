@@ -7,7 +7,7 @@ from pathlib import Path
 
 from leakdet._exit_codes import DONE, EXPLAINED, guarded
 from leakdet._messages import LOG
-from leakdet.cli.arguments import add_model_options
+from leakdet.cli.arguments import add_labels, add_model_options, labels_of
 from leakdet.errors import InputError
 from leakdet.storage.model_card import require_model
 from leakdet.storage.store_folder import require_store
@@ -30,7 +30,7 @@ def parser() -> argparse.ArgumentParser:
     add("store", type=Path, help="a store's folder, or an AILH folder of .H5 files")
     splits = ("train", "val", "test")
     add("--split", default="test", choices=splits, help="which recordings (default: test)")
-    add("--leak", help="the store's leak class, where the store does not say it (default: LEAK)")
+    add_labels(command)
     groups = "intervals resample whole groups of this column (default: what the store was split by)"
     add("--group-by", action="append", metavar="COLUMN", help=groups)
     add(
@@ -59,7 +59,7 @@ def evaluate(arguments: argparse.Namespace) -> int:
     evaluations = []
     for model in arguments.models:
         detector = load_detector(model, arguments.device, arguments.trust_network)
-        where = (arguments.store, arguments.split, arguments.leak, arguments.group_by)
+        where = (arguments.store, arguments.split, labels_of(arguments), arguments.group_by)
         evaluations.append(evaluated(detector, *where))
     if len(evaluations) == 2:
         evaluations = compared(*evaluations)

@@ -1,12 +1,13 @@
 """One evaluation: a model on a split of a store, to metrics and a report."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leakdet._messages import log_result
+from leakdet._messages import LOG, log_result
+from leakdet.config import LabelsConfig
 from leakdet.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,16 +28,20 @@ def evaluate_model(
     store: str | os.PathLike[str],
     split: str = "test",
     *,
-    leak: str | None = None,
+    leak: str | Sequence[str] | None = None,
+    ignore: Sequence[str] = (),
+    rename: Mapping[str, str] | None = None,
     group_by: Sequence[str] | None = None,
     device: str = "auto",
     trust_network: str | Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """Metrics of a model on a split of a store, as `leakdet evaluate` writes to metrics.json.
 
-    The model's decision rule is applied as it is. `leak` is the store's leak class, where the store
-    does not say it. Intervals resample whole groups of the columns `group_by`; None: of those that
-    the store was split by. `device` and `trust_network` as for `load_detector`.
+    The model's decision rule is applied as it is. `leak` names the labels that mean a leak; None:
+    those of the model's training or, of labels unknown there, of the store. Recordings labelled
+    `ignore` are left out, labels are renamed by `rename` (docs/labels.md). Intervals resample
+    whole groups of the columns `group_by`; None: of those that the store was split by. `device` and
+    `trust_network` as for `load_detector`.
 
     >>> metrics = evaluate_model("model.safetensors", "store", split="val")
     >>> metrics["val"]["recording"]["n"]
@@ -49,14 +54,16 @@ def evaluate_model(
 
     if not isinstance(model, Detector):
         model = load_detector(model, device, trust_network or ())
-    return evaluated(model, Path(store), split, leak, group_by).metrics
+    names = [leak] if isinstance(leak, str) else list(leak or ())
+    labels = LabelsConfig(leak=names, ignore=list(ignore), rename=dict(rename or {}))
+    return evaluated(model, Path(store), split, labels, group_by).metrics
 
 
 def evaluated(
     detector: "Detector",
     store: Path,
     split: str,
-    leak: str | None = None,
+    labels: LabelsConfig | None = None,
     group_by: Sequence[str] | None = None,
 ) -> Evaluation:
     """`evaluate_model` with what it was computed from; its result is logged."""
@@ -65,18 +72,25 @@ def evaluated(
     from leakdet.evaluation.audit import audit
     from leakdet.evaluation.met_in_training import judged_apart, met_sentences
     from leakdet.evaluation.metrics_json import metrics_content, split_metrics
+    from leakdet.evaluation.model_labels import labels_for
     from leakdet.evaluation.split_scores import apply_rule, is_synthetic, score_split
     from leakdet.evaluation.unfamiliar import unfamiliar_account, unfamiliar_sentence
-    from leakdet.storage.opening import open_split, split_names
+    from leakdet.storage.labelled_split import labelled, view_of
+    from leakdet.storage.opening import open_labelled, open_split, split_names
     from leakdet.storage.views import no_sound_sentence
 
     stored, rule = open_split(store, split), detector.mel_detector.rule
-    judged, met = judged_apart(detector.mel_detector, stored, leak)
-    recordings = apply_rule(score_split(detector.mel_detector, judged, leak), rule)
+    labels = labels_for(detector.mel_detector.labels, stored, labels or LabelsConfig())
+    stored = labelled(stored, labels)
+    view = view_of(stored)
+    lines = [f"labels   {view.sentence()}", *(f"note     {note}" for note in view.notes())]
+    LOG.info("\n".join(lines))
+    judged, met = judged_apart(detector.mel_detector, stored)
+    recordings = apply_rule(score_split(detector.mel_detector, judged), rule)
     columns = _group_columns(store, recordings, group_by)
     beside = split != "train" and "train" in split_names(store)
-    trained_on = open_split(store, "train") if beside else None
-    audited = audit(trained_on, judged, recordings.score, leak=leak)
+    trained_on = open_labelled(store, "train", labels) if beside else None
+    audited = audit(trained_on, judged, recordings.score)
     tables = {split: split_metrics(recordings, group_by=columns)}
     for finding in audited["findings"]:
         log_result(f"audit    {finding}")

@@ -129,12 +129,13 @@ def _evaluate(
     from leakdet.evaluation.audit import audit
     from leakdet.evaluation.split_scores import apply_rule, score_split
     from leakdet.evaluation.training_reference import reference_sentence, training_reference
-    from leakdet.storage.opening import open_split
+    from leakdet.storage.opening import open_labelled
 
-    train = open_split(data.store, "train")  # without surrogates, which are no recordings
-    best.reference = training_reference(data.store, train, data.leak_label, config.seed)
+    # without surrogates, which are no recordings
+    train = open_labelled(data.store, "train", config.labels)
+    best.reference = training_reference(data.store, train, config.seed)
     LOG.info(reference_sentence(best.reference))
-    val = score_split(best, data.splits.val, data.leak_label)
+    val = score_split(best, data.splits.val)
     if config.data.shuffle_labels:
         val.is_leak = data.val_is_leak
     best.rule = fit_rule(
@@ -148,14 +149,13 @@ def _evaluate(
     best.validation = ValidationScores.of(val_scores, val.is_leak)
     scored = {"val": val}
     if data.splits.test:
-        scored["test"] = score_split(best, data.splits.test, data.leak_label)
+        scored["test"] = score_split(best, data.splits.test)
     judged = list(scored.values())[-1]
     audited = audit(
         train,
         judged.split,
         best.rule.score(judged.window_prob, judged.split.recording_offsets),
         is_leak=judged.is_leak,
-        leak=data.leak_label,
         shuffled=config.data.shuffle_labels,
     )
     return {name: apply_rule(scores, best.rule) for name, scores in scored.items()}, audited
@@ -210,10 +210,11 @@ def _save(
 def _met(data: "LeakDataModule") -> "MetRecordings | None":
     """Recordings and groups of train, with the negatives, and val; None without content hashes."""
     from leakdet.detection.met_recordings import MetRecordings
-    from leakdet.storage.opening import open_split
+    from leakdet.storage.opening import open_labelled
 
     # without surrogates, which are no recordings
-    splits = {"train": open_split(data.store, "train"), "val": data.splits.val}
+    train = open_labelled(data.store, "train", data.config.labels)
+    splits = {"train": train, "val": data.splits.val}
     if not all(split.has("content_sha256") for split in splits.values()):
         return None
     contents = {role: split.texts("content_sha256").tolist() for role, split in splits.items()}

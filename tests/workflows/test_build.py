@@ -230,8 +230,8 @@ def test_the_leak_class_may_have_any_name(tmp_path: Path):
     report = build_store(
         config(tmp_path / "audio", tmp_path / "store", labels=LabelsConfig(leak="BURST"))
     )
-    assert report.leak_label == "burst"
-    assert open_split(tmp_path / "store", "train").leak_label == "burst"
+    assert report.leak_labels == ["burst"]
+    assert open_split(tmp_path / "store", "train").leak_labels == ["burst"]
 
 
 def test_the_demo_is_split_by_site_and_keeps_its_audio(tmp_path: Path):

@@ -17,7 +17,8 @@ from leakdet.building.splits import check_both_classes
 from leakdet.config import BuildConfig, SignalConfig
 from leakdet.errors import InputError, SettingsError
 from leakdet.storage.atomic import check_free, publish, staged_folder
-from leakdet.storage.opening import leak_label_of, open_split, split_names
+from leakdet.storage.labelled_split import labelled, view_of_all
+from leakdet.storage.opening import open_split, split_names
 from leakdet.storage.store import StoreSplit
 from leakdet.storage.writer import RecordingRow, SplitWriter
 
@@ -45,11 +46,13 @@ def convert_store(config: BuildConfig) -> BuildReport:
         )
     source, out = Path(config.source).absolute(), Path(config.out).absolute()
     check_free(out, config.overwrite)
-    splits = [open_split(source, name) for name in split_names(source)]
-    signal, remark = _signal(splits, config.signal)
-    names = _label_names(splits)
-    leak = leak_label_of(splits[0], config.labels.leak)
-    report = BuildReport(out, signal, names, leak, remarks=[remark])
+    found = [open_split(source, name) for name in split_names(source)]
+    signal, remark = _signal(found, config.signal)
+    _check_label_names(found)
+    splits = [labelled(split, config.labels) for split in found]
+    view = view_of_all(splits)
+    told = [f"Labels: {line}." for line in (view.sentence(), *view.notes())]
+    report = BuildReport(out, signal, list(view.names), list(view.leaks), remarks=[remark, *told])
     with ExitStack() as stack:
         folder = stack.enter_context(staged_folder(out))
         writers = {split.name: SplitWriter(folder, split.name, signal) for split in splits}
@@ -59,7 +62,7 @@ def convert_store(config: BuildConfig) -> BuildReport:
         for split in splits:
             _convert(split, signal, writers[split.name], duplicates, report)
         kept = [(name, row.label) for name, writer in writers.items() for row in writer.rows]
-        check_both_classes(kept, config.split, leak, given=True)
+        check_both_classes(kept, config.split, report.leak_labels, given=True)
         write_splits(writers, folder, config, report)
         write_build_files(folder, asdict(config), report)
         publish(folder, out)
@@ -87,7 +90,8 @@ def _signal(splits: list[StoreSplit], given: SignalConfig) -> tuple[SignalConfig
     )
 
 
-def _label_names(splits: list[StoreSplit]) -> list[str]:
+def _check_label_names(splits: list[StoreSplit]) -> None:
+    """Refuse splits of different vocabularies."""
     first = splits[0]
     for split in splits[1:]:
         if list(map(str.casefold, split.label_names)) != list(map(str.casefold, first.label_names)):
@@ -95,7 +99,6 @@ def _label_names(splits: list[StoreSplit]) -> list[str]:
                 f"{split.files[0]}: its labels {split.label_names} are not those of "
                 f"{first.files[0].name}: {first.label_names}."
             )
-    return first.label_names
 
 
 def _convert(

@@ -21,7 +21,7 @@ class BuildReport:
     out: Path
     signal: SignalConfig
     label_names: list[str] = field(default_factory=list)
-    leak_label: str = ""
+    leak_labels: list[str] = field(default_factory=list)
     rows: list[dict[str, Any]] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
@@ -41,7 +41,7 @@ def write_splits(
         report.rows += [_csv_row(name, row) for row in writer.rows]
         report.dead_windows += sum(int((~r.live).sum()) for r in writer.rows if r.live is not None)
         path = folder / f"{name}{suffix}.h5"
-        writer.write(path, report.label_names, report.leak_label, config.compression)
+        writer.write(path, report.label_names, report.leak_labels, config.compression)
 
 
 def write_build_files(folder: Path, settings: Mapping[str, Any], report: BuildReport) -> None:
@@ -73,7 +73,7 @@ def _write_build_json(path: Path, settings: Mapping[str, Any], report: BuildRepo
         "signal": asdict(report.signal),
         "signal_hash": report.signal.hash,
         "label_names": report.label_names,
-        "leak_label": report.leak_label,
+        "leak_labels": report.leak_labels,
         "recordings": len(report.rows),
         "surrogates": report.surrogates,
         "left_out": [asdict(item) for item in report.left_out],

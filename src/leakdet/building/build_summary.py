@@ -20,7 +20,7 @@ def table_rows(report: BuildReport) -> list[tuple[str, str, str, str, str]]:
     for split, label in sorted(rows_of, key=lambda key: (SPLITS.index(key[0]), key[1])):
         rows = rows_of[split, label]
         windows, hours = sum(r["windows"] for r in rows), sum(r["duration_s"] for r in rows) / 3600
-        leak = " (leak)" if label == report.leak_label else ""
+        leak = " (leak)" if label in report.leak_labels else ""
         table.append((split, label + leak, f"{len(rows)}", f"{windows}", f"{hours:.2f}"))
     return table
 

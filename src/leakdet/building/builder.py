@@ -14,12 +14,12 @@ from leakdet.building.duplicates import DuplicateFilter
 from leakdet.building.extraction import Extractor
 from leakdet.building.header_scan import scan_headers
 from leakdet.building.mel_verification import verify_mel
+from leakdet.building.source_labels import relabelled
 from leakdet.building.source_listing import read_source
 from leakdet.building.sources import LeftOut, Source, SourceRecording
 from leakdet.building.splits import assign_splits, check_both_classes
 from leakdet.building.surrogate_split import write_surrogates
 from leakdet.config import BuildConfig, DemoConfig
-from leakdet.detection.labels import find_leak_label
 from leakdet.errors import InputError
 from leakdet.storage.atomic import check_free, publish, staged_folder
 from leakdet.storage.store import SPLITS
@@ -37,7 +37,8 @@ def build_store(config: BuildConfig) -> BuildReport:
     with ExitStack() as stack:
         folder = stack.enter_context(staged_folder(out))
         report = BuildReport(out, config.signal)
-        source = _read_source(config, folder)
+        source, view = relabelled(_read_source(config, folder), config.labels, config.source)
+        report.remarks += [f"Labels: {line}." for line in (view.sentence(), *view.notes())]
         report.remarks += source.remarks
         if config.source == "demo" and not config.split.group_by:
             config = replace(config, split=replace(config.split, group_by=["site"]))
@@ -46,8 +47,8 @@ def build_store(config: BuildConfig) -> BuildReport:
         report.signal, report.left_out = scan.signal, scan.left_out
         report.remarks += scan.remarks
         report.label_names = sorted({recording.label for recording in scan.readable})
-        report.leak_label = find_leak_label(report.label_names, config.labels.leak, config.source)
-        splits = assign_splits(scan.readable, config.split, report.leak_label)
+        report.leak_labels = [name for name in report.label_names if name in view.leaks]
+        splits = assign_splits(scan.readable, config.split, report.leak_labels)
         writers = _open_writers(stack, folder, config, report, scan.readable, splits)
         assigned = list(zip(scan.readable, splits, strict=True))
         if config.shard_part:  # splits, labels and fmax are those of the whole source
@@ -60,7 +61,7 @@ def build_store(config: BuildConfig) -> BuildReport:
         if not config.shard_part:
             kept = [(name, row.label) for name, writer in writers.items() for row in writer.rows]
             given = scan.readable[0].split is not None
-            check_both_classes(kept, config.split, report.leak_label, given)
+            check_both_classes(kept, config.split, report.leak_labels, given)
         if config.surrogates:
             recordings = [recording for recording, _ in assigned]
             write_surrogates(recordings, writers["train"], extract, config, report, suffix)

@@ -81,7 +81,7 @@ def merge_shards(config: BuildConfig) -> BuildReport:
                 _link(file, folder / file.name)
         check_no_overlap([open_split(folder, name) for name in split_names(folder)])
         kept = [(row["split"], row["label"]) for row in report.rows]
-        check_both_classes(kept, SplitConfig(**settings["split"]), report.leak_label, given=True)
+        check_both_classes(kept, SplitConfig(**settings["split"]), report.leak_labels, given=True)
         overrides = {"shard": config.shard, "out": config.out, "overwrite": config.overwrite}
         write_build_files(folder, {**settings, **overrides}, report)
         publish(folder, out, [shard.folder for shard in shards])
@@ -91,7 +91,7 @@ def merge_shards(config: BuildConfig) -> BuildReport:
 def _report(out: Path, parts: Sequence[_Shard]) -> BuildReport:
     first = parts[0]
     signal = SignalConfig.from_dict(first.build["signal"], str(first.folder / "build.json"))
-    report = BuildReport(out, signal, first.build["label_names"], first.build["leak_label"])
+    report = BuildReport(out, signal, first.build["label_names"], first.build["leak_labels"])
     report.rows = [row for part in parts for row in part.rows]
     report.dead_windows = sum(
         row["windows"] - int(row["live_windows"]) for row in report.rows if row.get("live_windows")
@@ -141,7 +141,7 @@ def _folders(out: Path) -> list[Path]:
 def _check_alike(shards: Sequence[_Shard]) -> None:
     first = shards[0]
     for shard in shards[1:]:
-        for what in ("signal", "label_names", "leak_label", "created_by"):
+        for what in ("signal", "label_names", "leak_labels", "created_by"):
             if shard.build[what] != first.build[what]:
                 raise InputError(
                     f"{shard.folder}: its {what} is {shard.build[what]}, that of "

@@ -1,12 +1,11 @@
 """Lists what a source of `build` holds, without opening a recording."""
 
-from collections import defaultdict
 from pathlib import Path
 
 from leakdet.acoustics.audio_listing import AUDIO_SUFFIXES
 from leakdet.building.label_folders import from_folders
 from leakdet.building.manifest import from_manifest
-from leakdet.building.sources import LeftOut, Source, SourceRecording
+from leakdet.building.sources import LeftOut, Source
 from leakdet.errors import InputError
 
 
@@ -25,7 +24,6 @@ def read_source(path: Path) -> Source:
             f"{path}: no such file or folder. source= takes a folder of label folders, "
             "a CSV manifest, or demo."
         )
-    source = _one_label_each(source)
     if not source.recordings:
         raise InputError(_nothing(path, source.left_out))
     return source
@@ -42,20 +40,3 @@ def _nothing(path: Path, left_out: list[LeftOut]) -> str:
         f"{path}: no recordings found. Expected audio ({' '.join(sorted(AUDIO_SUFFIXES))}) "
         "in folders named by label."
     )
-
-
-def _one_label_each(source: Source) -> Source:
-    """Leave out files that are listed with two labels; one listed twice alike is left out later."""
-    labels: defaultdict[Path, set[str]] = defaultdict(set)
-    for recording in source.recordings:
-        labels[recording.path].add(recording.label)
-    kept: list[SourceRecording] = []
-    left_out = list(source.left_out)
-    for recording in source.recordings:
-        others = sorted(labels[recording.path])
-        if len(others) == 1:
-            kept.append(recording)
-        else:
-            reason = f"listed with the labels {' and '.join(others)}"
-            left_out.append(LeftOut(recording.recording_id, reason))
-    return Source(kept, left_out, source.remarks)

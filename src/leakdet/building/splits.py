@@ -13,7 +13,7 @@ from leakdet.storage.store import SPLITS
 
 
 def assign_splits(
-    recordings: Sequence[SourceRecording], settings: SplitConfig, leak_label: str
+    recordings: Sequence[SourceRecording], settings: SplitConfig, leaks: Sequence[str]
 ) -> list[str]:
     """The split of each recording: that given by the source, or else whole groups are assigned.
 
@@ -31,7 +31,7 @@ def assign_splits(
             )
         splits = [str(split) for split in given]
     else:
-        splits = _assign_groups(recordings, settings, leak_label)
+        splits = _assign_groups(recordings, settings, leaks)
     _check_groups(recordings, splits, settings)
     return splits
 
@@ -55,7 +55,7 @@ def _recording_groups(
 
 
 def _assign_groups(
-    recordings: Sequence[SourceRecording], settings: SplitConfig, leak_label: str
+    recordings: Sequence[SourceRecording], settings: SplitConfig, leaks: Sequence[str]
 ) -> list[str]:
     keys = _recording_groups(recordings, settings.group_by)
     number_of = {key: number for number, key in enumerate(dict.fromkeys(keys))}
@@ -65,7 +65,7 @@ def _assign_groups(
     np.add.at(counts, (group, label), 1)
     wanted = [number for number, ratio in enumerate(settings.ratios) if ratio > 0]
     chosen = balance(counts, np.array(settings.ratios), settings.seed)
-    chosen = give_both_classes(chosen, counts, names == leak_label, wanted)
+    chosen = give_both_classes(chosen, counts, np.isin(names, leaks), wanted)
     return [SPLITS[number] for number in chosen[group]]
 
 
@@ -144,7 +144,7 @@ def _check_groups(
 
 
 def check_both_classes(
-    rows: Sequence[tuple[str, str]], settings: SplitConfig, leak_label: str, given: bool
+    rows: Sequence[tuple[str, str]], settings: SplitConfig, leaks: Sequence[str], given: bool
 ) -> None:
     """Check that every split has leaks and others; `rows` are (split, label) of each recording.
 
@@ -159,10 +159,10 @@ def check_both_classes(
         wanted = [s for s, ratio in zip(SPLITS, settings.ratios, strict=True) if ratio > 0]
     faulty = []
     for split in wanted:
-        leaks = counts[(split, leak_label)]
-        rest = sum(counts[(split, label)] for label in labels if label != leak_label)
-        if not leaks or not rest:
-            faulty.append(f"{split} has {leaks} leak and {rest} other")
+        leak = sum(counts[(split, label)] for label in leaks)
+        rest = sum(counts[(split, label)] for label in labels if label not in leaks)
+        if not leak or not rest:
+            faulty.append(f"{split} has {leak} leak and {rest} other")
     if faulty:
         table = "; ".join(
             f"{s}: " + ", ".join(f"{counts[(s, label)]} {label}" for label in labels)

@@ -26,7 +26,7 @@ def write_surrogates(
     suffix: str,
 ) -> None:
     """Write `config.surrogates` surrogates of each leak recording that is in train."""
-    leaks = {row.recording_id for row in train.rows if row.label == report.leak_label}
+    leaks = {row.recording_id for row in train.rows if row.label in report.leak_labels}
     surrogates = [
         replace(
             recording,
@@ -50,7 +50,7 @@ def write_surrogates(
         _extract_into(writer, surrogates, extract, config.workers)
         report.surrogates = len(writer.rows)
         path = extract.folder / f"{SURROGATES}{suffix}.h5"
-        writer.write(path, report.label_names, report.leak_label, config.compression)
+        writer.write(path, report.label_names, report.leak_labels, config.compression)
 
 
 def _extract_into(

@@ -3,6 +3,8 @@
 import argparse
 import os
 
+from leakdet.config import LabelsConfig
+
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
     """`--device`, `--trust-network` and `--quiet`."""
@@ -58,3 +60,34 @@ def _count(text: str) -> int:
             f"{text!r} is not a number from 0 (one per core) to {most} (four per core)"
         )
     return number
+
+
+def add_labels(parser: argparse.ArgumentParser) -> None:
+    """The label settings as options that may be repeated; see `labels_of`."""
+    parser.add_argument(
+        "--leak",
+        action="append",
+        metavar="LABEL",
+        help="a label that means a leak; may be repeated (default: those of the model's training, "
+        "or of the store for labels that were not there)",
+    )
+    parser.add_argument(
+        "--ignore",
+        action="append",
+        metavar="LABEL",
+        help="leave out the recordings of this label; may be repeated",
+    )
+    parser.add_argument(
+        "--rename",
+        action="append",
+        nargs=2,
+        default=[],
+        metavar=("OLD", "NEW"),
+        help="give a label another name; may be repeated",
+    )
+
+
+def labels_of(arguments: argparse.Namespace) -> LabelsConfig:
+    """The label settings of a command line. Raises `SettingsError` where they contradict."""
+    rename = dict(arguments.rename)
+    return LabelsConfig(leak=arguments.leak, ignore=arguments.ignore, rename=rename)

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from leakdet.cli.setting_names import Setting, nearest
+from leakdet.cli.written_values import text_for_hydra, value_for_hydra
 from leakdet.errors import SettingsError
 
 # Hydra's own options that take a value, and those that take none.
@@ -17,8 +17,6 @@ ALONE = {
     "--hydra-help", "--resolve", "--run", "-r", "--multirun", "-m",
     "--shell-completion", "-sc",
 }  # fmt: skip
-PLAIN = re.compile(r"[A-Za-z0-9_./:%+-]*")  # what Hydra reads as a text without quotes
-SWEEP = re.compile(r"(choice|range|interval|glob|sort|shuffle)\(.*\)").fullmatch
 
 
 @dataclass(frozen=True)
@@ -97,10 +95,12 @@ def _override(argument: str, known: Known, several: bool, own_folder: bool) -> s
     if known.is_free(bare):
         invented = any(bare.startswith(name) for name in known.free_keys)
         is_folder = bare == "hydra.run.dir"
-        return f"{mark}{key}={_text(value, several)}" if invented or is_folder else argument
+        return (
+            f"{mark}{key}={text_for_hydra(value, several)}" if invented or is_folder else argument
+        )
     setting = known.settings.get(bare)
     if setting is not None:
-        return f"{mark}{key}={_value(value, setting, several)}" if equals else argument
+        return f"{mark}{key}={value_for_hydra(value, setting, several)}" if equals else argument
     if mark.startswith("+") and bare.startswith("trainer."):
         return argument  # Lightning knows more arguments than conf/trainer/ sets, and checks them
     if known.is_branch(bare):
@@ -124,6 +124,9 @@ def _parts(argument: str) -> tuple[str, str, str, str]:
 def _unknown(argument: str, key: str, value: str, known: Known) -> str:
     if key in known.elsewhere:
         return f"{argument}: {key} is a setting of leakdet {known.elsewhere[key]}, not of this one."
+    whole, _, inner = key.rpartition(".")
+    if whole in known.settings and known.settings[whole].names:
+        return f"{argument}: write it as {whole}={{{inner}: {value}}}"
     names = nearest(key, known.names)
     if not names:
         return f"{argument}: there is no setting {key}. --help says how to list them all."
@@ -146,32 +149,3 @@ def _check_option(
         raise SettingsError(
             f"{argument}: {group} has no option {option!r}; it has {', '.join(options)}.{hint}"
         )
-
-
-def _value(value: str, setting: Setting, several: bool) -> str:
-    """A value with the brackets and quotes that Hydra needs."""
-    if setting.kind is list and not _is_written_out(value, "'\"[{"):
-        return f"[{','.join(map(_quoted, value.split(',')))}]"
-    if setting.kind is str and not _is_written_out(value, "'\""):
-        sweep = several and "," in value and not Path(value).exists()
-        return ",".join(map(_quoted, value.split(","))) if sweep else _quoted(value)
-    return _text(value, several) if setting.kind is object else value
-
-
-def _text(value: str, several: bool) -> str:
-    """Quote a text that may also be a list, a group or a sweep."""
-    plain = _is_written_out(value, "'\"[{") or (several and "," in value)
-    return value if plain else _quoted(value)
-
-
-def _is_written_out(value: str, openings: str) -> bool:
-    return (
-        not value or value == "null" or value[0] in openings or "${" in value or bool(SWEEP(value))
-    )
-
-
-def _quoted(value: str) -> str:
-    if PLAIN.fullmatch(value):
-        return value
-    backslashes = len(value) - len(value.rstrip("\\"))  # they would escape the closing quote
-    return "'" + value.replace("'", "\\'") + "\\" * backslashes + "'"

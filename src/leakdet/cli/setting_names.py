@@ -41,18 +41,22 @@ TRAINER_FLAGS = {
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting: its dotted name, type, default, meaning with unit, and allowed values."""
+    """One setting: its dotted name, type, default, meaning with unit, and allowed values.
+
+    `names`: people give names of their own, such as labels, one or a list or mapping of them.
+    """
 
     name: str
     kind: type
     default: Any
     meaning: str
     allowed: str
+    names: bool = False
 
     @property
     def open(self) -> bool:
         """True if any key is allowed below it, as under `trainer` and `network.extra`."""
-        return self.kind is dict
+        return self.kind is dict and not self.names
 
 
 def catalogue(schema: type[Any], prefix: str = "") -> Iterator[Setting]:
@@ -68,7 +72,10 @@ def catalogue(schema: type[Any], prefix: str = "") -> Iterator[Setting]:
         default = known.default if factory is NO_DEFAULT else factory()
         allowed = known.metadata.get("allowed")
         meaning = known.metadata.get("meaning", "")
-        yield Setting(name, _plain(kind), default, meaning, str(allowed or ""))
+        names = known.metadata.get("names")
+        yield Setting(
+            name, names or _plain(kind), default, meaning, str(allowed or ""), bool(names)
+        )
 
 
 def trainer_flag(flag: str) -> Setting:

@@ -89,8 +89,8 @@ def _origin(made: dict[str, Any], store: Path, splits: Sequence[StoreSplit]) -> 
 
 
 def _contents(splits: Sequence[StoreSplit]) -> Iterator[str]:
-    leak = splits[0].leak_label
-    yield from line("leak", leak or "not said by the store (labels.leak; by default LEAK)")
+    leaks = ", ".join(splits[0].leak_labels)
+    yield from line("leak", leaks or "not said by the store (labels.leak; by default LEAK)")
     for split in splits:
         counts = Counter(np.array(split.label_names)[split.label_id].tolist())
         labels = ", ".join(f"{count} {label}" for label, count in sorted(counts.items()))

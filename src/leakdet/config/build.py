@@ -1,7 +1,10 @@
 """Settings of `build`: sources, splits, labels, and the demo."""
 
+import json
 import math
+from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 from leakdet.config.range_checks import MISSING, check_ranges, doc, require
 from leakdet.config.signal import SignalConfig
@@ -52,19 +55,55 @@ class SplitConfig:
 
 @dataclass
 class LabelsConfig:
-    """The label that is the leak, and the classes that the network learns."""
+    """What the labels mean; names in any case. First renamed, then left out, then leak or not."""
 
     mode: str = doc(
         "binary",
         "Classes of the network: leak against the rest, or every label of the store.",
         one_of=("binary", "multiclass"),
     )
-    leak: str | None = doc(
-        None, "Label that means a leak, in any case; null: the store's own, or the one called leak."
+    leak: Any = doc(
+        [],
+        "Labels that mean a leak; none given: the store's own, or the one called leak.",
+        names=list,
+    )
+    ignore: Any = doc([], "Labels whose recordings are left out.", names=list)
+    rename: Any = doc(
+        None,
+        "Labels that get another name, or that of another label: {old: new}; null: none.",
+        names=dict,
     )
 
     def __post_init__(self) -> None:
         check_ranges(self, "labels.")
+        self.leak = names_given("labels.leak", self.leak)
+        self.ignore = names_given("labels.ignore", self.ignore)
+        self.rename = _renames(self.rename)
+        both = {name.casefold() for name in self.leak} & {n.casefold() for n in self.ignore}
+        require(not both, "labels.ignore", self.ignore, "no label that labels.leak names too")
+
+
+def names_given(setting: str, value: object) -> list[str]:
+    """One name or a list of names as texts; [] for null."""
+    values = value if isinstance(value, list) else [] if value is None else [value]
+    ok = all(isinstance(item, str | int | float) and str(item).strip() for item in values)
+    require(ok, setting, value, "a name or a list of names")
+    return [str(item) for item in values]
+
+
+def _renames(value: object) -> dict[str, str]:
+    """Old to new names, from a mapping or, as the command line passes it on, its JSON."""
+    with suppress(ValueError):
+        value = json.loads(value) if isinstance(value, str) else value
+    value = {} if value is None else value
+    ok = isinstance(value, dict) and all(
+        isinstance(part, str | int | float) and str(part).strip()
+        for pair in value.items()
+        for part in pair
+    )
+    require(ok, "labels.rename", value, "a mapping such as {old: new}")
+    assert isinstance(value, dict)
+    return {str(old): str(new) for old, new in value.items()}
 
 
 LOGS = ("normal", "quiet")

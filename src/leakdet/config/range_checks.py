@@ -71,13 +71,16 @@ def doc(
     above: Bound = None,
     at_most: Bound = None,
     below: Bound = None,
+    names: type | None = None,
 ) -> T:
     """A dataclass field whose metadata has its `meaning`, one sentence, and what is `allowed`.
 
-    `check_ranges` reads it in `__post_init__`.
+    `check_ranges` reads it in `__post_init__`. `names`, list or dict, says that people give names
+    of their own here, one or such a collection of them, with any letters.
     """
     allowed = Allowed(one_of, or_own, at_least, above, at_most, below)
-    metadata = {"meaning": meaning, "allowed": None if allowed == Allowed() else allowed}
+    limits = None if allowed == Allowed() else allowed
+    metadata = {"meaning": meaning, "allowed": limits, "names": names}
     if isinstance(default, list | dict):
         return cast(T, field(default_factory=lambda: copy(default), metadata=metadata))
     return field(default=default, metadata=metadata)

@@ -55,7 +55,7 @@ class Task:
         return f"{name}.seed{self.seed}.fold{self.number:03}.json"
 
 
-def all_tasks(config: CrossvalConfig, view: SplitView, leak_label: str) -> list[Task]:
+def all_tasks(config: CrossvalConfig, view: SplitView) -> list[Task]:
     """Every fold of every repeat of every protocol, in running order.
 
     Raises:
@@ -66,7 +66,7 @@ def all_tasks(config: CrossvalConfig, view: SplitView, leak_label: str) -> list[
         groups = protocol_groups(protocol, view, name)
         for seed in range(config.seed, config.seed + config.crossval.repeats):
             labelled = view.with_shuffled_labels(seed) if config.data.shuffle_labels else view
-            is_leak = labelled.label_id == labelled.label_names.index(leak_label)
+            is_leak = labelled.is_leak
             count = _fold_count(protocol, groups)
             folds = make_folds(groups, is_leak, count, config.crossval.val_fraction, seed)
             tasks += [
@@ -132,13 +132,13 @@ def run_fold(
         trainer = fit(settings, data, Path(work), [report] if report else [])
         result = load_mel_detector(result_checkpoint(trainer), trust_network=settings.network.name)
     rule = fit_rule(
-        score_split(result, val, data.leak_label).window_prob,
+        score_split(result, val).window_prob,
         val.recording_offsets,
         data.val_is_leak,
         resolved(settings, data).decision,
         fitted_on="val",
     )
-    window_prob = score_split(result, test, data.leak_label).window_prob
+    window_prob = score_split(result, test).window_prob
     scores = rule.score(window_prob, test.recording_offsets)
     windows = np.split(window_prob.astype(np.float64).round(5), test.recording_offsets[1:-1])
     names = test.recording_ids.tolist()

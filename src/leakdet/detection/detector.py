@@ -37,9 +37,7 @@ class MelDetector:
     def window_prob(self, mel: Float[Tensor, "W S M T"]) -> Float[Tensor, " W"]:
         """Leak probability of each window, float32."""
         output = self.network.eval().infer(as_samples(mel, self.unit))
-        return window_mean(
-            leak_probability(output, self.labels.leak_index, self.blend), len(mel)
-        ).cpu()
+        return window_mean(leak_probability(output, self.labels.leaks, self.blend), len(mel)).cpu()
 
     @torch.inference_mode()
     def embed(self, mel: Float[Tensor, "W S M T"]) -> Float[Tensor, "W F"]:

@@ -1,6 +1,6 @@
 """Losses as pure functions that return their parts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from inspect import signature
 from typing import NamedTuple
 
@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from leakdet._imports import import_named
 from leakdet.config import LossConfig
+from leakdet.detection.leak_classes import any_of
 from leakdet.detection.networks import Output
 from leakdet.errors import SettingsError
 
@@ -24,9 +25,9 @@ class LossParts(NamedTuple):
 
 
 def class_weights(
-    config: LossConfig, mix: Float[Tensor, " C"], leak_index: int
+    config: LossConfig, mix: Float[Tensor, " C"], leaks: Sequence[int]
 ) -> Float[Tensor, " C"]:
-    """Weight of each class, mean 1 before the leak's boost.
+    """Weight of each class, mean 1 before the boost of the classes `leaks`.
 
     weighted_ce: proportional to 1 / `mix`, the share of each class in what the sampler draws (0 for
     a class that is never drawn); focal: alpha for the leak, 1 - alpha for the rest; others: 1.
@@ -34,11 +35,11 @@ def class_weights(
     match config.name:
         case "focal":
             weights = torch.full_like(mix, 1.0 - config.alpha)
-            weights[leak_index] = config.alpha
+            weights[list(leaks)] = config.alpha
         case "weighted_ce":
             inverse = torch.where(mix > 0, 1.0 / mix.clamp(min=1e-12), 0.0)
             weights = inverse / inverse[mix > 0].mean()
-            weights[leak_index] *= config.leak_weight_boost
+            weights[list(leaks)] *= config.leak_weight_boost
         case _:
             weights = torch.ones_like(mix)
     return weights
@@ -134,7 +135,7 @@ def loss_parts(
     sample_weight: Float[Tensor, " B"],
     config: LossConfig,
     weights: Float[Tensor, " C"],
-    leak_index: int,
+    leaks: Sequence[int],
     count: float | None = None,
 ) -> LossParts:
     """Both losses of a batch, each sample times `sample_weight`, as sums divided by `count`.
@@ -144,10 +145,10 @@ def loss_parts(
     """
     count = len(class_id) if count is None else count
     classes = class_loss(output.class_logits, class_id, weights, config)
-    is_leak = (class_id == leak_index).float()
-    leaks = leak_loss(output.leak_logit, is_leak, config.pos_weight, config.label_smoothing)
+    is_leak = any_of(class_id, leaks).float()
+    of_leaks = leak_loss(output.leak_logit, is_leak, config.pos_weight, config.label_smoothing)
     class_part = (classes * sample_weight).sum() / count
-    leak_part = (leaks * sample_weight).sum() / count
+    leak_part = (of_leaks * sample_weight).sum() / count
     return LossParts(class_part + config.aux_weight * leak_part, class_part, leak_part)
 
 

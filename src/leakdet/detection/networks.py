@@ -3,7 +3,7 @@
 All of them keep the position along frequency, because a leak shows in where its noise lies.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from inspect import signature
 from typing import NamedTuple, TypeVar
 
@@ -17,6 +17,7 @@ from leakdet.config import NetworkConfig
 from leakdet.config.range_checks import is_own
 from leakdet.detection.dropout import Dropout
 from leakdet.detection.input_layer import InputLayer
+from leakdet.detection.leak_classes import leak_share
 from leakdet.errors import SettingsError
 
 Result = TypeVar("Result")
@@ -238,13 +239,13 @@ def _check_outputs(
         )
 
 
-def leak_probability(output: Output, leak_index: int, blend: float) -> Float[Tensor, " B"]:
-    """blend * softmax(class_logits)[leak] + (1 - blend) * sigmoid(leak_logit), in [0, 1].
+def leak_probability(output: Output, leaks: Sequence[int], blend: float) -> Float[Tensor, " B"]:
+    """blend * sum of softmax(class_logits) over `leaks` + (1 - blend) * sigmoid(leak_logit).
 
     `blend` is 1 when the auxiliary head was not trained: its weights are random then and must not
     count.
     """
-    prob = output.class_logits.float().softmax(-1)[:, leak_index]
+    prob = leak_share(output.class_logits.float().softmax(-1), leaks)
     return (
         prob if blend == 1.0 else blend * prob + (1.0 - blend) * output.leak_logit.float().sigmoid()
     )

@@ -18,7 +18,6 @@ from leakdet.evaluation.audit_findings import (
 )
 from leakdet.evaluation.baselines import fit_logistic, group_scores, mean_by, trait_scores
 from leakdet.evaluation.traits import Traits, traits_of
-from leakdet.storage.opening import leak_label_of
 from leakdet.storage.store import StoreSplit
 from leakdet.storage.views import pooled
 
@@ -76,7 +75,6 @@ def audit(
     network_scores: Float[np.ndarray, " R"] | None = None,
     *,
     is_leak: Bool[np.ndarray, " R"] | None = None,
-    leak: str | None = None,
     shuffled: bool = False,
 ) -> dict[str, Any]:
     """Audit `split` with baselines fitted on the training split `reference`; None: cross-fitted.
@@ -87,8 +85,7 @@ def audit(
     Returns what `audit_table` does.
     """
     both = pooled([split] if reference is None else [reference, split])
-    leak_label = leak_label_of(split, leak).casefold()
-    truth = np.array([name.casefold() == leak_label for name in both.label_names])[both.label_id]
+    truth = both.is_leak
     audited = np.arange(both.recordings - split.recordings, both.recordings)
     if is_leak is not None:
         truth[audited] = is_leak

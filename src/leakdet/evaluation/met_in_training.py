@@ -14,7 +14,7 @@ from leakdet.storage.views import pooled
 
 
 def judged_apart(
-    detector: MelDetector, split: StoreSplit, leak: str | None = None
+    detector: MelDetector, split: StoreSplit
 ) -> tuple[StoreSplit, dict[str, Any] | None]:
     """The recordings by which the model may be judged, and an account of those that it has met.
 
@@ -36,7 +36,7 @@ def judged_apart(
     if not len(met):
         return split, account
     view = pooled([split])
-    scored = apply_rule(score_split(detector, view.take(met, split.name), leak), detector.rule)
+    scored = apply_rule(score_split(detector, view.take(met, split.name)), detector.rule)
     account["recording"] = split_metrics(scored, replicates=200)["recording"]
     return (view.take(new, split.name) if len(new) else split), account
 

@@ -17,7 +17,6 @@ from leakdet.detection.detector import MelDetector
 from leakdet.errors import InputError
 from leakdet.evaluation.recording_media import StoreMedia, texts_or_none, window_starts_s
 from leakdet.evaluation.scored_recordings import ScoredRecordings
-from leakdet.storage.opening import leak_label_of
 from leakdet.storage.store import StoreSplit
 from leakdet.storage.store_folder import build_facts
 
@@ -34,14 +33,13 @@ class SplitScores:
     familiarity: Float[np.ndarray, " R"] | None = None  # None: the model cannot tell
 
 
-def score_split(detector: MelDetector, split: StoreSplit, leak: str | None = None) -> SplitScores:
-    """Score every window; `leak` names the leak class where it is not the store's.
+def score_split(detector: MelDetector, split: StoreSplit) -> SplitScores:
+    """Score every window of a split that was opened with its labels.
 
     Raises `InputError` where the store's mel is not what the detector was trained on, or cannot be
     read.
     """
     check_same_signal(detector, split)
-    leak_id = split.label_names.index(leak_label_of(split, leak))
     sums = FeatureSums(split.recording_offsets, split.mel.shape[2]) if detector.reference else None
     prob = []
     with ProgressCounter(f"scoring {split.name}", split.windows, "windows", closing=False) as done:
@@ -53,7 +51,7 @@ def score_split(detector: MelDetector, split: StoreSplit, leak: str | None = Non
     familiarity = None
     if sums is not None and detector.reference is not None:
         familiarity = detector.reference.familiarity(sums.features())
-    return SplitScores(split, np.concatenate(prob), split.label_id == leak_id, familiarity)
+    return SplitScores(split, np.concatenate(prob), split.is_leak, familiarity)
 
 
 def window_blocks(split: StoreSplit) -> Iterator[Float16[Tensor, "W S M T"]]:

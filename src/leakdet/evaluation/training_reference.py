@@ -8,24 +8,21 @@ from jaxtyping import Float, Shaped
 from leakdet.detection.band_features import FeatureSums
 from leakdet.detection.spectral_reference import FEWEST, MIN_GROUPS, SpectralReference
 from leakdet.evaluation.split_scores import split_group_by, window_blocks
-from leakdet.storage.opening import leak_label_of
 from leakdet.storage.store import StoreSplit
 from leakdet.storage.views import pooled
 
 MAX_READ = 16_384  # recordings: of more, as many are drawn at random
 
 
-def training_reference(
-    store: Path, train: StoreSplit, leak: str, seed: int = 0
-) -> SpectralReference | None:
-    """The reference of the pipe recordings of `train`, of which `leak` is the leak class.
+def training_reference(store: Path, train: StoreSplit, seed: int = 0) -> SpectralReference | None:
+    """The reference of the pipe recordings of `train`, opened with its labels.
 
     None where they are too few.
 
     Recordings without a leak and with less than half of the largest weight are negatives such as
     rain and taps: they are no pipes, and what sounds like them is not familiar.
     """
-    is_leak = train.label_id == train.label_names.index(leak_label_of(train, leak))
+    is_leak = train.is_leak
     weight = train.numbers("weight", default=1.0)
     rows = np.flatnonzero(is_leak | (weight >= weight.max() / 2))
     if len(rows) > MAX_READ:

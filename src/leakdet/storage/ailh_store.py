@@ -48,7 +48,7 @@ def open_ailh_split(store: Path, name: str) -> StoreSplit:
         recording_offsets=np.arange(recordings + 1, dtype=np.int64) * windows,
         label_id=label_id,
         label_names=names,
-        leak_label=None,
+        leak_labels=[],
         signal=signal,
         signal_unknown=unknown,
     )

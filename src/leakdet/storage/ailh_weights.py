@@ -87,7 +87,7 @@ def _plain(name: str) -> str:
 def _labels(classes: int, where: str) -> LabelMap:
     match classes:
         case 2:
-            return LabelMap("binary", BINARY_NAMES, 1)
+            return LabelMap("binary", BINARY_NAMES, (1,))
         case 5:
-            return LabelMap("multiclass", FIVE, FIVE.index("LEAK"))
+            return LabelMap("multiclass", FIVE, (FIVE.index("LEAK"),))
     raise InputError(f"{where}: has {classes} classes; models of AILH have 2 or 5.")

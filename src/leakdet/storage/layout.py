@@ -67,11 +67,13 @@ def _columns(file: h5py.File) -> Iterator[tuple[str, h5py.Dataset]]:
     yield from ((f"group/{name}", column) for name, column in file.get("group", {}).items())
 
 
-def read_attributes(path: Path, file: h5py.File) -> tuple[SignalConfig, list[str], str]:
-    """Signal settings, label names and leak label. Raises `InputError` where they are damaged."""
+def read_attributes(path: Path, file: h5py.File) -> tuple[SignalConfig, list[str], list[str]]:
+    """Signal settings, label names and leak labels. Raises `InputError` where they are damaged."""
     signal = SignalConfig.from_dict(_json(path, file, "signal", dict), str(path))
     names = [str(name) for name in _json(path, file, "label_names", list)]
-    return signal, names, str(file.attrs["leak_label"])
+    if "leak_labels" not in file.attrs:  # a store of version 0.1.0 has one
+        return signal, names, [str(file.attrs["leak_label"])]
+    return signal, names, [str(name) for name in _json(path, file, "leak_labels", list)]
 
 
 def _json(path: Path, file: h5py.File, name: str, kind: type) -> Any:

@@ -61,11 +61,7 @@ def make_card(
         "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "signal": asdict(signal) if signal else None,
         "signal_hash": signal.hash if signal else None,
-        "labels": {
-            "mode": labels.mode,
-            "names": list(labels.names),
-            "leak_index": labels.leak_index,
-        },
+        "labels": labels.to_json(),
         "network": asdict(network),
         "mel_shape": list(mel_shape),
         "unit": unit,
@@ -113,8 +109,7 @@ def load_mel_detector(
     """
     card, weights = read_model(path)
     try:
-        stored = card["labels"]
-        labels = LabelMap(stored["mode"], tuple(stored["names"]), int(stored["leak_index"]))
+        labels = LabelMap.from_json(card["labels"])
         segments, mels, frames = map(int, card["mel_shape"])
         unit, blend = str(card["unit"]), float(card["blend"])
         rule = DecisionRule.from_json(card["decision_rule"])

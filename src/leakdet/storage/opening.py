@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
-from leakdet.detection.labels import find_leak_label
+from leakdet.config import LabelsConfig
 from leakdet.errors import InputError
 from leakdet.storage.ailh_store import FILES, is_ailh, open_ailh_split
+from leakdet.storage.labelled_split import labelled
 from leakdet.storage.store import SPLITS, StoreSplit, open_leakdet_split, split_files
 from leakdet.storage.store_folder import require_store
 from leakdet.storage.views import with_sound
@@ -30,6 +31,11 @@ def open_split(store: Path, name: str) -> StoreSplit:
     return with_sound(open_leakdet_split(store, name))
 
 
+def open_labelled(store: Path, name: str, labels: LabelsConfig | None = None) -> StoreSplit:
+    """Open a split under label settings. Raises `InputError` as `open_split` and `labelled` do."""
+    return labelled(open_split(store, name), labels)
+
+
 def split_names(store: Path) -> list[str]:
     """Names of the splits that the store has, in the order train, val, test."""
     if is_ailh(store):
@@ -37,17 +43,17 @@ def split_names(store: Path) -> list[str]:
     return [name for name in SPLITS if split_files(store, name)]
 
 
-def leak_label_of(split: StoreSplit, wanted: str | None) -> str:
-    """The split's spelling of the leak class: of `wanted`, else of the store's leak label."""
-    return find_leak_label(
-        split.label_names, wanted or split.leak_label, str(split.files[0].parent)
-    )
+def with_surrogates(
+    train: StoreSplit, store: Path, labels: LabelsConfig | None = None
+) -> tuple[StoreSplit, int]:
+    """The train split, as opened, with the surrogates of `store` at its end, under label settings.
 
-
-def with_surrogates(train: StoreSplit, store: Path) -> tuple[StoreSplit, int]:
-    """The train split with the surrogates of `store` at its end, and how many those are."""
+    The number is that of these surrogates.
+    """
+    recorded = labelled(train, labels)
     files = split_files(store, SURROGATES)
     if not files:
-        return train, 0
-    both = with_sound(open_leakdet_split(store, "train", [*train.files, *files]))
-    return both, both.recordings - train.recordings
+        return recorded, 0
+    stored = with_sound(open_leakdet_split(store, "train", [*train.files, *files]))
+    both = labelled(stored, labels)
+    return both, both.recordings - recorded.recordings

@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Bool, Float16, Int, Int64, Shaped
 
 from leakdet.config import SignalConfig
+from leakdet.detection.label_view import LabelView
 from leakdet.errors import InputError
 from leakdet.storage.hdf5 import open_h5
 from leakdet.storage.layout import COLUMNS, check_layout, check_values, read_attributes
@@ -41,10 +42,11 @@ class StoreSplit:
     recording_offsets: Int64[np.ndarray, " offsets"]  # [R + 1]
     label_id: Int64[np.ndarray, " R"]
     label_names: list[str]
-    leak_label: str | None
+    leak_labels: list[str]  # those of `label_names` that mean a leak; [] where the store says none
     signal: SignalConfig | None
     signal_unknown: str | None = None  # why `signal` is None
     without_sound: list[str] = field(default_factory=list)  # recordings left out: no live window
+    label_view: LabelView | None = None  # None: the labels are those of the files
 
     @property
     def recordings(self) -> int:
@@ -57,6 +59,12 @@ class StoreSplit:
     @property
     def windows_per_recording(self) -> Int64[np.ndarray, " R"]:
         return np.diff(self.recording_offsets)
+
+    @property
+    def is_leak(self) -> Bool[np.ndarray, " R"]:
+        """Whether the label of each recording means a leak."""
+        leaks = [i for i, name in enumerate(self.label_names) if name in self.leak_labels]
+        return np.isin(self.label_id, leaks)
 
     @property
     def stored_windows(self) -> Int64[np.ndarray, " R"]:
@@ -198,14 +206,11 @@ def open_leakdet_split(store: Path, name: str, files: list[Path] | None = None) 
     """
     files = files or split_files(store, name)
     if not files:
-        raise InputError(
-            f"{store}: there is no {name}.h5. Give the folder of a store that `python -m "
-            f"leakdet.build` wrote, with a share for {name} (split.ratios)."
-        )
+        raise InputError(f"{store}: there is no {name}.h5. Build it with a share for {name}.")
     parts = [_open_part(path) for path in files]
     first = parts[0]
     for path, part in zip(files, parts, strict=True):
-        for what in ("signal", "label_names", "leak_label", "columns"):
+        for what in ("signal", "label_names", "leak_labels", "columns"):
             if getattr(part, what) != getattr(first, what):
                 raise InputError(
                     f"{path}: differs from {files[0].name} in {what}; shards of one split must "
@@ -219,7 +224,7 @@ def open_leakdet_split(store: Path, name: str, files: list[Path] | None = None) 
         recording_offsets=offsets_of(counts.tolist()),
         label_id=np.concatenate([part.label_id for part in parts]),
         label_names=first.label_names,
-        leak_label=first.leak_label,
+        leak_labels=first.leak_labels,
         signal=first.signal,
     )
 
@@ -230,7 +235,7 @@ class _Part:
     offsets: np.ndarray
     label_id: np.ndarray
     label_names: list[str]
-    leak_label: str
+    leak_labels: list[str]
     signal: SignalConfig
     columns: list[str]
 
@@ -244,7 +249,7 @@ def _open_part(path: Path) -> _Part:
                 "Build the store again, or read it with the leakdet that wrote it."
             )
         check_layout(path, file)
-        signal, label_names, leak_label = read_attributes(path, file)
+        signal, label_names, leak_labels = read_attributes(path, file)
         offsets, label_id = (
             file[name][...].astype(np.int64) for name in ("recording_offsets", "label_id")
         )
@@ -254,7 +259,7 @@ def _open_part(path: Path) -> _Part:
             offsets=offsets,
             label_id=label_id,
             label_names=label_names,
-            leak_label=leak_label,
+            leak_labels=leak_labels,
             signal=signal,
             columns=[name for name in COLUMNS if name in file and name != "surrogate_of"],
         )

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from leakdet.config import SignalConfig
-from leakdet.storage.opening import leak_label_of, open_split, split_names
+from leakdet.storage.labelled_split import labelled
+from leakdet.storage.opening import open_split, split_names
 from leakdet.storage.store import StoreSplit
 from leakdet.storage.store_folder import require_store
 
@@ -21,7 +22,7 @@ class SplitArrays:
     Attributes:
         names: [R] of str.
         labels: [R] of str.
-        is_leak: bool [R], by the leak class that the store names.
+        is_leak: bool [R], by the leak labels that the store names.
         groups: for each group column its values, [R] of str.
         windows: the number of windows of each recording, int64 [R].
         signal: how the mel was made; None where an AILH store does not say it.
@@ -51,7 +52,7 @@ class SplitArrays:
 
     @cached_property
     def is_leak(self) -> npt.NDArray[np.bool_]:
-        return _read_only(self.labels == leak_label_of(self._split, None))
+        return _read_only(labelled(self._split).is_leak)
 
     @cached_property
     def groups(self) -> dict[str, npt.NDArray[Any]]:

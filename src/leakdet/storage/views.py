@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Bool, Int, Int64
 
+from leakdet.detection.label_view import joined
 from leakdet.errors import InputError, first_few
 from leakdet.storage.hdf5 import open_h5
 from leakdet.storage.mel_array import MelArray
@@ -76,7 +77,11 @@ class SplitView(StoreSplit):
     def take(self, recordings: Int[np.ndarray, " N"], name: str) -> "SplitView":
         """Recordings `recordings` of this view, in that order, as a view called `name`."""
         return replace(
-            _view(name, self.bases, self.picked[recordings]), label_id=self.label_id[recordings]
+            _view(name, self.bases, self.picked[recordings]),
+            label_id=self.label_id[recordings],
+            label_names=self.label_names,
+            leak_labels=self.leak_labels,
+            label_view=self.label_view,
         )
 
     def with_shuffled_labels(self, seed: int) -> "SplitView":
@@ -118,11 +123,11 @@ def pooled(splits: Sequence[StoreSplit]) -> SplitView:
     """All recordings of all `splits`, one split after the other.
 
     Raises:
-        InputError: the splits disagree on vocabulary, leak label or signal.
+        InputError: the splits disagree on vocabulary, leak labels or signal.
     """
     first = splits[0]
     for split in splits[1:]:
-        for what in ("label_names", "leak_label", "signal"):
+        for what in ("label_names", "leak_labels", "signal"):
             if _plain(getattr(split, what)) != _plain(getattr(first, what)):
                 raise InputError(
                     f"{split.files[0]}: its {what} differs from that of {first.files[0].name}; to "
@@ -144,6 +149,9 @@ def pooled(splits: Sequence[StoreSplit]) -> SplitView:
         _view("all", bases, picked[has_sound]),
         label_id=label_id[has_sound],
         without_sound=without,
+        label_names=first.label_names,
+        leak_labels=first.leak_labels,
+        label_view=joined([split.label_view for split in splits if split.label_view]),
     )
 
 
@@ -230,7 +238,7 @@ def _view(name: str, bases: list[StoreSplit], picked: np.ndarray) -> SplitView:
         recording_offsets=offsets_of(counts),
         label_id=np.concatenate([base.label_id for base in bases])[picked],
         label_names=first.label_names,
-        leak_label=first.leak_label,
+        leak_labels=first.leak_labels,
         signal=first.signal,
         signal_unknown=first.signal_unknown,
         bases=bases,

@@ -111,13 +111,17 @@ class SplitWriter:
             del self._sound.pieces[index]
 
     def write(
-        self, path: Path, label_names: Sequence[str], leak_label: str, compression: str = "none"
+        self,
+        path: Path,
+        label_names: Sequence[str],
+        leaks: Sequence[str],
+        compression: str = "none",
     ) -> None:
         """Write the HDF5 file and remove the spool files."""
         with h5py.File(
             path, "w", alignment_threshold=PAGE_BYTES, alignment_interval=PAGE_BYTES
         ) as file:
-            file.attrs.update(self._attributes(label_names, leak_label))
+            file.attrs.update(self._attributes(label_names, leaks))
             for name, values, dtype in self._columns(list(label_names)):
                 file.create_dataset(name, data=values, dtype=dtype)
             live = [row.live for row in self.rows if row.live is not None]
@@ -130,13 +134,14 @@ class SplitWriter:
                 self._sound.write_to(file, "waveform")
         self.discard()
 
-    def _attributes(self, label_names: Sequence[str], leak_label: str) -> dict[str, Any]:
+    def _attributes(self, label_names: Sequence[str], leaks: Sequence[str]) -> dict[str, Any]:
         return {
             "schema_version": SCHEMA_VERSION,
             "signal": json.dumps(asdict(self.signal)),
             "signal_hash": self.signal.hash,
             "label_names": json.dumps(list(label_names)),
-            "leak_label": leak_label,
+            "leak_label": ", ".join(leaks),  # 0.1.0 reads one label and refuses what is none
+            "leak_labels": json.dumps(list(leaks)),
             "group_by": json.dumps(list(self.group_by)),
             "created_by": f"leakdet {leakdet.__version__}",
             "created_at": datetime.now(UTC).isoformat(timespec="seconds"),

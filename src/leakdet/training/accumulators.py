@@ -84,11 +84,11 @@ class ValidationAccumulator:
         self,
         windows_per_recording: Int[np.ndarray, " R"],
         decision: DecisionConfig,
-        leak_index: int,
+        leaks: Sequence[int],
         blend: float,
     ) -> None:
         self.windows_per_recording, self.decision = windows_per_recording, decision
-        self.leak_index, self.blend = leak_index, blend
+        self.leaks, self.blend = leaks, blend
         self.reset()
 
     def reset(self) -> None:
@@ -100,8 +100,8 @@ class ValidationAccumulator:
     def update(self, output: Output, parts: LossParts, recording: Int[Tensor, " B"]) -> None:
         """Add a batch: outputs of whole recordings in order, their mean losses and their rows."""
         self.losses.update(parts, len(recording), len(recording))
-        self._samples.append(sample_sums(output, self.leak_index, self.blend))
-        self._probs.append(leak_probability(output, self.leak_index, self.blend))
+        self._samples.append(sample_sums(output, self.leaks, self.blend))
+        self._probs.append(leak_probability(output, self.leaks, self.blend))
         self._recordings.append(recording)
 
     def compute(self) -> ValidationSums:

@@ -23,7 +23,7 @@ from leakdet.loading.samples import SplitSamples
 from leakdet.loading.streaming import StreamLoader
 from leakdet.loading.train_loader import TrainLoader
 from leakdet.storage.integrity import check_contents
-from leakdet.storage.opening import leak_label_of
+from leakdet.storage.labelled_split import view_of
 from leakdet.storage.split_overlap import check_no_copies, sounds_are_hashed
 from leakdet.storage.store import StoreSplit
 from leakdet.training.sound_folder import FolderSounds, read_sound_folder
@@ -41,7 +41,6 @@ class LeakDataModule(pl.LightningDataModule):
 
     splits: Splits
     labels: LabelMap
-    leak_label: str
     mel_shape: tuple[int, int, int]
     sample_shape: tuple[int, int, int]
     train_samples: SplitSamples
@@ -75,12 +74,11 @@ class LeakDataModule(pl.LightningDataModule):
             return
         train, val = self._given
         if train is None or val is None:
-            self.splits = open_splits(self.store)
+            self.splits = open_splits(self.store, self.config.labels)
         else:
             self.splits = parts_of_store(self.store, train, val)
         config, train = self.config, self.splits.train
-        self.leak_label = leak_label_of(train, config.labels.leak)
-        self.labels = LabelMap.of_store(train.label_names, self.leak_label, config.labels.mode)
+        self.labels = LabelMap.of_view(view_of(train), config.labels.mode)
         self.mel_shape = train.mel.shape[1:]
         self.sample_shape = sample_shape(self.mel_shape, config.data.unit)
         self.train_samples = self._samples(train)
@@ -162,7 +160,7 @@ class LeakDataModule(pl.LightningDataModule):
     @property
     def val_is_leak(self) -> np.ndarray:
         """Truth of the validation recordings in this run, bool [R]; shuffled in a null test."""
-        return np.asarray(self.val_samples.class_of_recording == self.labels.leak_index)
+        return np.isin(self.val_samples.class_of_recording, self.labels.leaks)
 
     @cached_property
     def train_counts(self) -> np.ndarray:
@@ -201,14 +199,13 @@ class LeakDataModule(pl.LightningDataModule):
     # ------------------------------------------------------------------------ samples and ranks
 
     def _samples(self, split: StoreSplit) -> SplitSamples:
-        leak_label = leak_label_of(split, self.leak_label)
-        classes = self.labels.class_ids(split.label_names, leak_label, str(self.store))
+        classes = self.labels.class_ids(view_of(split), str(self.store))
         class_of_recording = np.array(classes)[split.label_id]
-        leaks = int((class_of_recording == self.labels.leak_index).sum())
+        leaks = int(np.isin(class_of_recording, self.labels.leaks).sum())
         if not 0 < leaks < split.recordings:
             raise InputError(
                 f"{self.store}: {split.name} has {leaks} leaks among {split.recordings} recordings "
-                f"({self.leak_label} is the leak); both kinds are needed. Name the leak class with "
+                f"({view_of(split).sentence()}); both kinds are needed. Name the leak labels with "
                 "labels.leak=, or build with other split.ratios."
             )
         if self.config.data.shuffle_labels:

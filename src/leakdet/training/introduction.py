@@ -8,6 +8,7 @@ import torch
 from leakdet.config import TrainConfig, TrainerFlags
 from leakdet.detection.losses import class_weights, effective_balance
 from leakdet.evaluation.metrics import resolves_fpr
+from leakdet.storage.labelled_split import view_of_all
 from leakdet.storage.views import no_sound_sentence
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.model_selection import Selection
@@ -21,12 +22,14 @@ def introduction(config: TrainConfig, data: LeakDataModule) -> str:
     """Data, class balance, network and end of a run: the first lines to read when it goes wrong."""
     train, val, surrogates = data.splits.train, data.splits.val, data.splits.surrogates
     and_surrogates = f" and {surrogates} surrogates" if surrogates else ""
+    view = view_of_all(data.splits.all)
     shape = " x ".join(map(str, data.sample_shape))
     lines = [
         f"store    {data.store}",
         f"train    {train.recordings - surrogates} recordings{and_surrogates}, "
         f"{train.windows} windows",
         f"val      {val.recordings} recordings, {val.windows} windows",
+        f"labels   {view.sentence()}",
         f"batches  {_batches(config, data)} (data.sampling={config.data.sampling})",
         *(f"loss     {balance} (loss.name={config.loss.name})" for balance in _loss(config, data)),
         *_negatives(config, data),
@@ -77,7 +80,7 @@ def _fixed_notes(config: TrainConfig, data: LeakDataModule) -> list[str]:
             f"{val} validation recordings are too few to choose a checkpoint{also} by: the last "
             "weights are the result (stop.name=val: the best on val all the same)"
         )
-    leaks = _loss_balance(config, data)[data.labels.leak_index]
+    leaks = _loss_balance(config, data)[list(data.labels.leaks)].sum()
     if decision.policy == "fixed" and decision.threshold == 0.5 and abs(leaks - 0.5) > UNEVEN:
         notes.append(
             f"{leaks:.0%} of the loss is of leaks, and the threshold is 0.5, which suits balanced "
@@ -105,10 +108,10 @@ def _selects(config: TrainConfig, data: LeakDataModule) -> Iterator[str]:
 
 
 def _batches(config: TrainConfig, data: LeakDataModule) -> str:
-    """Share of each class in a batch; the store's own name of the leak is told once."""
+    """Share of each class in a batch."""
     if config.data.sampling != "curriculum":
-        return _shares(data, data.train_mix, named=True)
-    first = _shares(data, data.mix_of_epoch(0), named=True)
+        return _shares(data, data.train_mix)
+    first = _shares(data, data.mix_of_epoch(0))
     later = _shares(data, data.train_mix)
     return f"{first} at first; {later} from epoch {config.data.curriculum_epochs + 1}"
 
@@ -123,19 +126,20 @@ def _loss(config: TrainConfig, data: LeakDataModule) -> Iterator[str]:
 def _loss_balance(config: TrainConfig, data: LeakDataModule) -> np.ndarray:
     """Share of each class in the loss, float64 [classes]."""
     mix = torch.from_numpy(data.train_mix).float()
-    weights = class_weights(config.loss, mix, data.labels.leak_index)
+    weights = class_weights(config.loss, mix, data.labels.leaks)
     weighted = torch.from_numpy(data.train_mix * data.train_weights).float()
     return np.asarray(effective_balance(weighted, weights).double().numpy())
 
 
-def _shares(data: LeakDataModule, shares: np.ndarray, named: bool = False) -> str:
-    """`half leak ("Leak"), half no leak`; of several classes their names, the leak's first."""
-    leak, name = data.labels.leak_index, f' ("{data.leak_label}")' if named else ""
-    rest = [index for index in range(len(shares)) if index != leak]
-    binary = len(shares) == 2
-    words = [f"{_share(shares[leak])} leak{name}"]
-    words += [f"{_share(shares[i])} {'no leak' if binary else data.labels.names[i]}" for i in rest]
-    return ", ".join(words)
+def _shares(data: LeakDataModule, shares: np.ndarray) -> str:
+    """`half leak, half no leak`; of several classes their names, those of leaks first."""
+    names, leaks = data.labels.names, data.labels.leaks
+    if data.labels.mode == "binary":
+        words = {leaks[0]: "leak", 1 - leaks[0]: "no leak"}
+    else:
+        rest = [index for index in range(len(names)) if index not in leaks]
+        words = {index: names[index] for index in (*leaks, *rest)}
+    return ", ".join(f"{_share(shares[index])} {word}" for index, word in words.items())
 
 
 def _share(share: float) -> str:
@@ -144,7 +148,7 @@ def _share(share: float) -> str:
 
 def _notes(config: TrainConfig, data: LeakDataModule) -> list[str]:
     train, val = data.splits.train, data.splits.val
-    notes = []
+    notes = view_of_all(data.splits.all).notes()
     if train.signal_unknown:
         notes.append(
             f"{train.signal_unknown}: the model will score stores like this one, but no audio"

@@ -65,7 +65,7 @@ class LeakModule(pl.LightningModule):
         self.negatives = data.negatives.mel if data.negatives else None
         # computed now: the store's files may be gone when a checkpoint is written
         self.fingerprint = store_fingerprint(data)
-        self.leak_index = data.labels.leak_index
+        self.leaks = data.labels.leaks
         self.blend = 0.5 if config.loss.aux_weight > 0 else 1.0
         self.rule = DecisionRule(
             pooling=config.decision.pooling, vote_fraction=config.decision.vote_fraction
@@ -98,7 +98,7 @@ class LeakModule(pl.LightningModule):
         self.validation = ValidationAccumulator(
             self.data.splits.val.windows_per_recording,
             self.config.decision,
-            self.leak_index,
+            self.leaks,
             self.blend,
         )
 
@@ -129,20 +129,18 @@ class LeakModule(pl.LightningModule):
         if self.negatives is None:
             return parts.total
         counted = len(of_negatives.leak_logit) * count / len(mel)
-        return parts.total + negatives_loss(
-            of_negatives, self.config, weights, self.leak_index, counted
-        )
+        return parts.total + negatives_loss(of_negatives, self.config, weights, self.leaks, counted)
 
     def loss(
         self, output: Output, batch: Batch, weights: Tensor, count: float | None = None
     ) -> LossParts:
         """The losses of a batch under class weights; see `loss_parts`."""
         true, config = (batch.class_id, batch.weight), self.config.loss
-        return loss_parts(output, *true, config, weights, self.leak_index, count)
+        return loss_parts(output, *true, config, weights, self.leaks, count)
 
     def _weights_of(self, mix: np.ndarray) -> Tensor:
         """Class weights for a mix of classes, [classes]."""
-        return class_weights(self.config.loss, torch.from_numpy(mix).float(), self.leak_index)
+        return class_weights(self.config.loss, torch.from_numpy(mix).float(), self.leaks)
 
     def _current_weights(self) -> Tensor:
         """Class weights of this epoch, which follow the mix of a curriculum."""
@@ -185,7 +183,7 @@ class LeakModule(pl.LightningModule):
             confusion=confusion,
             train_loss=tuple((train[:3] / train[3].clamp(min=1)).tolist()),
             val_loss=tuple((val[:3] / val[3]).tolist()),
-            leaks_drawn=float(drawn[self.leak_index]),
+            leaks_drawn=float(drawn[list(self.leaks)].sum()),
             scores=scores,
             is_leak=is_leak,
             samples=SampleSummary.of(sum_over_ranks(self.trainer, sums.samples), self.blend),

@@ -4,14 +4,18 @@ A network that never met rain, taps or machines calls them leaks. These sounds a
 nothing counts or scores them, and the classes of the recordings stay as balanced as they are.
 """
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from leakdet.acoustics.audio_listing import LeftUnlisted, audio_files
 from leakdet.acoustics.augment import augmented
 from leakdet.config import AugmentConfig, TrainConfig
+from leakdet.detection.label_view import same_label, sounds_like_leak
 from leakdet.detection.losses import loss_parts
 from leakdet.detection.networks import Output
 from leakdet.errors import SettingsError
@@ -23,13 +27,33 @@ SAMPLES_PER_NEGATIVE = 4  # in a batch; more negatives would lower the noise, an
 
 
 def check_negatives(data: "LeakDataModule") -> None:
-    """Raise `SettingsError` where it is unclear which class the negatives belong to."""
-    folder, names = data.config.data.negatives, data.labels.names
-    if folder is not None and len(names) > 2:
+    """Check that the folder of negatives belongs to one class, and to one without a leak.
+
+    Raises:
+        SettingsError: several classes mean no leak, or a folder in it is called like a leak.
+    """
+    folder, labels = data.config.data.negatives, data.labels
+    if folder is None:
+        return
+    rest = [name for index, name in enumerate(labels.names) if index not in labels.leaks]
+    if len(rest) > 1:
         raise SettingsError(
             f"data.negatives={folder}: with labels.mode=multiclass it is unclear which of "
-            f"{', '.join(names)} they are. List them in the manifest, each with its label and a "
+            f"{', '.join(rest)} they are. List them in the manifest, each with its label and a "
             "low weight, or use labels=binary."
+        )
+    root = Path(folder)
+    parents = {parent for path in audio_files(root, LeftUnlisted()) for parent in path.parents}
+    called = sorted({parent.name for parent in parents if root in parent.parents})
+    leaks = [
+        name
+        for name in called
+        if sounds_like_leak(name) or any(same_label(name, leak) for leak in labels.leak_labels)
+    ]
+    if leaks:
+        raise SettingsError(
+            f"data.negatives={folder}: its folder {leaks[0]} is called like a leak, but all sounds "
+            "in it would train as sounds without one. Move it elsewhere or give it another name."
         )
 
 
@@ -54,11 +78,12 @@ def negatives_loss(
     output: Output,
     config: TrainConfig,
     weights: Float[Tensor, " C"],
-    leak_index: int,
+    leaks: Sequence[int],
     count: float,
 ) -> Tensor:
     """The loss of negatives times `data.negatives_weight`, a sum divided by `count`."""
     logit = output.leak_logit
     weight = torch.full_like(logit, config.data.negatives_weight)
-    no_leak = torch.full_like(logit, 1 - leak_index, dtype=torch.int64)
-    return loss_parts(output, no_leak, weight, config.loss, weights, leak_index, count).total
+    class_id = next(index for index in range(len(weights)) if index not in leaks)
+    no_leak = torch.full_like(logit, class_id, dtype=torch.int64)
+    return loss_parts(output, no_leak, weight, config.loss, weights, leaks, count).total

@@ -1,25 +1,27 @@
 """The leak probabilities of a validation check's samples in a few numbers."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from leakdet.detection.leak_classes import any_of, leak_share
 from leakdet.detection.networks import Output
 
 BINS = 10
 
 
-def sample_sums(output: Output, leak_index: int, blend: float) -> Float[Tensor, " K"]:
+def sample_sums(output: Output, leaks: Sequence[int], blend: float) -> Float[Tensor, " K"]:
     """Sums over a batch that `SampleSummary.of` reads; those of batches and processes add up."""
     by_class = output.class_logits.float().softmax(-1)
-    classes, leaks = by_class[:, leak_index], output.leak_logit.float().sigmoid()
-    prob = blend * classes + (1.0 - blend) * leaks if blend != 1.0 else classes
-    predicted = (by_class.argmax(-1) == leak_index).float()
-    moments = [torch.ones_like(prob), prob, prob.square(), predicted, classes, leaks]
-    moments += [classes.square(), leaks.square(), classes * leaks]
+    classes, aux = leak_share(by_class, leaks), output.leak_logit.float().sigmoid()
+    prob = blend * classes + (1.0 - blend) * aux if blend != 1.0 else classes
+    predicted = any_of(by_class.argmax(-1), leaks).float()
+    moments = [torch.ones_like(prob), prob, prob.square(), predicted, classes, aux]
+    moments += [classes.square(), aux.square(), classes * aux]
     bins = (prob * BINS).long().clamp(0, BINS - 1)
     histogram = torch.nn.functional.one_hot(bins, BINS).sum(0)
     return torch.cat([torch.stack(moments).double().sum(1), histogram.double()])

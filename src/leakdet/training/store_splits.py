@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from leakdet.config import LabelsConfig
 from leakdet.errors import InputError
-from leakdet.storage.opening import open_split, split_names, with_surrogates
+from leakdet.storage.labelled_split import labelled
+from leakdet.storage.opening import open_labelled, open_split, split_names, with_surrogates
 from leakdet.storage.split_overlap import check_no_overlap
 from leakdet.storage.store import StoreSplit
 
@@ -24,16 +26,18 @@ class Splits:
         return [self.train, self.val, *([self.test] if self.test else [])]
 
 
-def open_splits(store: Path) -> Splits:
-    """Open every split of `store`, test too: a fault in it is better found now than after training.
+def open_splits(store: Path, labels: LabelsConfig | None = None) -> Splits:
+    """Open every split of `store` under label settings.
+
+    The test split too: a fault in it is better found now than after training.
 
     Raises:
         InputError: train or val is missing, a file is damaged, or the splits disagree on signal or
             vocabulary or share a recording, a sound or a group.
     """
-    train, surrogates = with_surrogates(open_split(store, "train"), store)
-    test = open_split(store, "test") if "test" in split_names(store) else None
-    splits = Splits(train, open_split(store, "val"), test, surrogates)
+    train, surrogates = with_surrogates(open_split(store, "train"), store, labels)
+    test = open_labelled(store, "test", labels) if "test" in split_names(store) else None
+    splits = Splits(train, open_labelled(store, "val", labels), test, surrogates)
     for other in splits.all[1:]:
         check_agreement(store, train, other)
     check_no_overlap(splits.all)
@@ -42,6 +46,7 @@ def open_splits(store: Path) -> Splits:
 
 def parts_of_store(store: Path, train: StoreSplit, val: StoreSplit) -> Splits:
     """Two views of a store's recordings in place of its own splits, as in a fold."""
+    train, val = (split if split.label_view else labelled(split) for split in (train, val))
     check_agreement(store, train, val)
     return Splits(train, val, of_whole_store=False)
 

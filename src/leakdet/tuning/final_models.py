@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from leakdet._messages import LOG, log_result
-from leakdet.config import TrainConfig, TuneConfig
+from leakdet.config import LabelsConfig, TrainConfig, TuneConfig
 from leakdet.evaluation.intervals import FEW_GROUPS
 from leakdet.evaluation.model_comparison import compare
 from leakdet.evaluation.split_scores import apply_rule, score_split, split_group_by
 from leakdet.storage.model_file import load_mel_detector
-from leakdet.storage.opening import open_split, split_names
+from leakdet.storage.opening import open_labelled, split_names
 
 TrainWhole = Callable[[Path, TrainConfig], Mapping[str, Any]]  # returns the metrics of the run
 
@@ -37,7 +37,7 @@ def final_models(
     networks = (untuned.network.name, tuned.network.name)
     models = {name: folder / name / "model.safetensors" for name in metrics}
     comparison = compare_models(
-        models["untuned"], models["best"], config.labels.leak, trust_network=networks
+        models["untuned"], models["best"], config.labels, trust_network=networks
     )
     sentence = tuning_sentence(comparison)
     log_result(f"\n{sentence}")
@@ -58,7 +58,10 @@ def final_models(
 
 
 def compare_models(
-    untuned: Path, tuned: Path, leak: str | None = None, trust_network: Sequence[str] = ()
+    untuned: Path,
+    tuned: Path,
+    labels: LabelsConfig | None = None,
+    trust_network: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Compare two model files on the same recordings of val and, where there is one, of test.
 
@@ -70,8 +73,8 @@ def compare_models(
     group_by = split_group_by(store)
     tables: dict[str, Any] = {}
     for name in [name for name in ("val", "test") if name in split_names(store)]:
-        split = open_split(store, name)
-        a, b = (apply_rule(score_split(one, split, leak), one.rule) for one in detectors)
+        split = open_labelled(store, name, labels)
+        a, b = (apply_rule(score_split(one, split), one.rule) for one in detectors)
         compared = compare(a, b, ("untuned", "tuned"), group_by)
         groups = a.resampling_units(group_by)  # None: single recordings, or one group only
         grouped = 1 if groups is None else len(np.unique(groups))

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from leakdet.config import TuneConfig
+from leakdet.config import LabelsConfig, TuneConfig
 from leakdet.crossvalidation.folds import RECORDING, group_keys, hold_out_groups
 from leakdet.errors import InputError
 from leakdet.evaluation.split_scores import split_group_by
-from leakdet.storage.opening import leak_label_of, open_split
+from leakdet.storage.opening import open_labelled
 from leakdet.storage.store import StoreSplit
 from leakdet.storage.views import SplitView, pooled
 
@@ -18,14 +18,14 @@ def trial_parts(config: TuneConfig, store: Path) -> Sequence[Sequence[StoreSplit
     Raises `InputError` where the store cannot be read or divided, before the first trial.
     """
     if config.tune.folds > 1:
-        return trial_folds(store, config.tune.folds, config.seed, config.labels.leak)
+        return trial_folds(store, config.tune.folds, config.seed, config.labels)
     for name in ("train", "val"):
-        open_split(store, name)
+        open_labelled(store, name, config.labels)
     return [()]
 
 
 def trial_folds(
-    store: Path, folds: int, seed: int, leak: str | None = None
+    store: Path, folds: int, seed: int, labels: LabelsConfig | None = None
 ) -> list[tuple[SplitView, SplitView]]:
     """Train and val part of each fold; every recording of train and val validates once.
 
@@ -35,11 +35,11 @@ def trial_folds(
     Raises:
         InputError: too few groups, or a fold without both classes in either part; with the counts.
     """
-    view = pooled([open_split(store, name) for name in ("train", "val")])
+    view = pooled([open_labelled(store, name, labels) for name in ("train", "val")])
     groups = group_keys(
         view.groups, split_group_by(store) or [RECORDING], view.recording_ids, "tune.folds"
     )
-    is_leak = view.label_id == view.label_names.index(leak_label_of(view, leak))
+    is_leak = view.is_leak
     parts = []
     for _, rest, held_out in hold_out_groups(groups, is_leak, folds, seed):
         if all(0 < is_leak[part].sum() < len(part) for part in (rest, held_out)):

@@ -19,7 +19,7 @@ ROW = RecordingRow(
 
 @pytest.fixture
 def report(tmp_path: Path) -> BuildReport:
-    return BuildReport(tmp_path, SignalConfig(), ["LEAK", "NOLEAK"], "LEAK")
+    return BuildReport(tmp_path, SignalConfig(), ["LEAK", "NOLEAK"], ["LEAK"])
 
 
 class Writer(SplitWriter):
@@ -36,7 +36,7 @@ def test_rows_of_all_splits_are_in_recordings_csv(tmp_path: Path, report: BuildR
     other = replace(ROW, recording_id="b.wav", label="NOLEAK", groups={"pipe": "3"}, flags=[])
     writers = {"train": Writer(ROW), "val": Writer(other)}
     write_splits(writers, tmp_path, BuildConfig(compression="lzf"), report, "-0")
-    assert writers["val"].written == [(tmp_path / "val-0.h5", ["LEAK", "NOLEAK"], "LEAK", "lzf")]
+    assert writers["val"].written == [(tmp_path / "val-0.h5", ["LEAK", "NOLEAK"], ["LEAK"], "lzf")]
     write_build_files(tmp_path, {}, report)
     with (tmp_path / "recordings.csv").open(newline="", encoding="utf-8") as file:
         first, second = csv.DictReader(file)

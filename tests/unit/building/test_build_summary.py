@@ -17,7 +17,7 @@ def row(split: str, label: str = "leak", flags: str = "", **groups: str) -> dict
 
 def report(*rows: dict[str, Any], **more: Any) -> BuildReport:
     return BuildReport(
-        Path("out"), SignalConfig(), ["leak", "other"], "leak", rows=list(rows), **more
+        Path("out"), SignalConfig(), ["leak", "other"], ["leak"], rows=list(rows), **more
     )
 
 

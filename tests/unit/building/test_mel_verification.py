@@ -26,7 +26,7 @@ def stored(folder: Path, audio: Path, mel: np.ndarray) -> Path:
     )
     writer = SplitWriter(folder, "test", SIGNAL)
     writer.add(row, io.BytesIO(mel.tobytes()), None)
-    writer.write(folder / "test.h5", ["LEAK", "NORMAL"], "LEAK")
+    writer.write(folder / "test.h5", ["LEAK", "NORMAL"], ["LEAK"])
     return folder
 
 

@@ -19,18 +19,6 @@ def test_a_folder_or_a_manifest(tmp_path: Path):
         assert found == [("LEAK/a.wav", "LEAK"), ("NOLEAK/a.wav", "NOLEAK")]
 
 
-def test_a_file_with_two_labels_is_left_out(tmp_path: Path):
-    (tmp_path / "a.wav").touch()
-    (tmp_path / "b.wav").touch()
-    table = tmp_path / "list.csv"
-    table.write_text("path,label\na.wav,LEAK\nb.wav,LEAK\na.wav,NOLEAK\n")
-    source = read_source(table)
-    assert [recording.recording_id for recording in source.recordings] == ["b.wav"]
-    assert [(item.path, item.reason) for item in source.left_out] == [
-        ("a.wav", "listed with the labels LEAK and NOLEAK")
-    ] * 2
-
-
 def test_nothing_there(tmp_path: Path):
     with pytest.raises(InputError, match="no such file or folder"):
         read_source(tmp_path / "absent")

@@ -29,8 +29,8 @@ MADE = st.lists(
 def test_whole_groups_the_same_each_time(of, seed: int, by_site: bool):
     settings = SplitConfig(seed=seed, group_by=["site"] if by_site else [])
     made = recordings(*of)
-    splits = assign_splits(made, settings, "leak")
-    assert splits == assign_splits(made, settings, "leak")
+    splits = assign_splits(made, settings, ["leak"])
+    assert splits == assign_splits(made, settings, ["leak"])
     if by_site:
         where = {}
         for recording, split in zip(made, splits, strict=True):
@@ -40,16 +40,19 @@ def test_whole_groups_the_same_each_time(of, seed: int, by_site: bool):
 @given(st.integers(3, 40), st.integers(3, 40), st.integers(0, 5))
 def test_every_split_gets_both_classes_where_that_is_possible(leaks: int, rest: int, seed: int):
     made = recordings(*[("leak", "")] * leaks, *[("no", "")] * rest)
-    splits = assign_splits(made, SplitConfig(seed=seed), "leak")
+    splits = assign_splits(made, SplitConfig(seed=seed), ["leak"])
     check_both_classes(
-        list(zip(splits, (r.label for r in made), strict=True)), SplitConfig(), "leak", given=False
+        list(zip(splits, (r.label for r in made), strict=True)),
+        SplitConfig(),
+        ["leak"],
+        given=False,
     )
 
 
 def test_shares_are_kept_in_every_label():
     made = recordings(*[("leak", "")] * 100, *[("no", "")] * 300)
     counts = Counter(
-        zip(assign_splits(made, SplitConfig(), "leak"), (r.label for r in made), strict=True)
+        zip(assign_splits(made, SplitConfig(), ["leak"]), (r.label for r in made), strict=True)
     )
     assert counts == {
         ("train", "leak"): 70, ("val", "leak"): 20, ("test", "leak"): 10,
@@ -59,24 +62,24 @@ def test_shares_are_kept_in_every_label():
 
 def test_seeds_differ():
     made = recordings(*[("leak", "")] * 30, *[("no", "")] * 30)
-    first, second = (assign_splits(made, SplitConfig(seed=seed), "leak") for seed in (0, 1))
+    first, second = (assign_splits(made, SplitConfig(seed=seed), ["leak"]) for seed in (0, 1))
     assert first != second
 
 
 def test_too_few_leaks_are_refused_with_the_counts():
     made = recordings(("leak", ""), ("no", ""), ("no", ""))
     rows = list(
-        zip(assign_splits(made, SplitConfig(), "leak"), (r.label for r in made), strict=True)
+        zip(assign_splits(made, SplitConfig(), ["leak"]), (r.label for r in made), strict=True)
     )
     with pytest.raises(InputError, match=r"has 0 leak and .*Counts: train: .*val: .*test: "):
-        check_both_classes(rows, SplitConfig(), "leak", given=False)
+        check_both_classes(rows, SplitConfig(), ["leak"], given=False)
 
 
 def test_given_splits_are_kept_and_checked():
     made = recordings(("leak", "a"), ("no", "a"), split="train") + recordings(
         ("leak", "b"), ("no", "b"), split="test"
     )
-    assert assign_splits(made, SplitConfig(group_by=["site"]), "leak") == [
+    assert assign_splits(made, SplitConfig(group_by=["site"]), ["leak"]) == [
         "train",
         "train",
         "test",
@@ -84,15 +87,15 @@ def test_given_splits_are_kept_and_checked():
     ]
     torn = recordings(("leak", "a"), split="train") + recordings(("no", "a"), split="test")
     with pytest.raises(InputError, match=r"1 of 1 groups .* a in test and train"):
-        assign_splits(torn, SplitConfig(group_by=["site"]), "leak")
+        assign_splits(torn, SplitConfig(group_by=["site"]), ["leak"])
     mixed = recordings(("leak", "a"), split="train") + recordings(("no", "b"))
     with pytest.raises(InputError, match="1 of 2 recordings have no split"):
-        assign_splits(mixed, SplitConfig(), "leak")
+        assign_splits(mixed, SplitConfig(), ["leak"])
 
 
 def test_blank_groups_are_groups_of_their_own():
     made = recordings(*[("leak", "")] * 10, *[("no", "")] * 10)
-    assert len(set(assign_splits(made, SplitConfig(group_by=["site"]), "leak"))) == 3
+    assert len(set(assign_splits(made, SplitConfig(group_by=["site"]), ["leak"]))) == 3
 
 
 def test_unknown_columns_are_named():
@@ -100,5 +103,5 @@ def test_unknown_columns_are_named():
         InputError, match=r"\['pipe'\] are no group columns of the source; it has \['site'\]"
     ):
         assign_splits(
-            recordings(("leak", "a"), ("no", "b")), SplitConfig(group_by=["pipe"]), "leak"
+            recordings(("leak", "a"), ("no", "b")), SplitConfig(group_by=["pipe"]), ["leak"]
         )

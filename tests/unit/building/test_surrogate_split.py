@@ -22,7 +22,7 @@ def test_only_leaks_that_train_kept_have_surrogates(tmp_path: Path, signal, reco
     for recording in recordings[:2]:
         with closing(extract(recording)) as extracted:
             train.add(extracted.row, extracted.mel, None)
-    report = BuildReport(tmp_path / "store", signal, ["LEAK", "NOLEAK"], "LEAK")
+    report = BuildReport(tmp_path / "store", signal, ["LEAK", "NOLEAK"], ["LEAK"])
     write_surrogates(recordings, train, extract, config(surrogates=2), report, "-x")
     train.discard()
     split = open_leakdet_split(folder, "surrogates", [folder / "surrogates-x.h5"])

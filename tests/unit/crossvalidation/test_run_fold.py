@@ -61,7 +61,7 @@ def test_the_labels_held_out_change_neither_a_score_nor_the_threshold(
     stop: str, store: Path, view: SplitView, tmp_path: Path
 ) -> None:
     settings = config(store, stop)
-    task = all_tasks(settings, view, "leak")[0]
+    task = all_tasks(settings, view)[0]
     labels = view.label_id.copy()
     labels[task.fold.test] = 1 - labels[task.fold.test]
     flipped = replace(task, view=replace(view, label_id=labels))
@@ -75,7 +75,7 @@ def test_the_labels_held_out_change_neither_a_score_nor_the_threshold(
 
 def test_a_fold_says_what_it_did(store: Path, view: SplitView, tmp_path: Path) -> None:
     settings = config(store, "val")
-    tasks = all_tasks(settings, view, "leak")
+    tasks = all_tasks(settings, view)
     assert [task.file_name for task in tasks] == [
         "leave-out-pipe.seed0.fold000.json",
         "leave-out-pipe.seed0.fold001.json",
@@ -117,7 +117,7 @@ def test_a_validation_part_that_chooses_nothing_trains_too(
     store: Path, view: SplitView, tmp_path: Path
 ) -> None:
     settings = config(store)
-    task = all_tasks(settings, view, "leak")[1]
+    task = all_tasks(settings, view)[1]
     assert sorted(task.fold.train) == sorted(task.fold.fitted) == list(range(8))
     assert len(task.fold.val) == 2
     result = run_fold(settings, store, task, tmp_path)
@@ -126,7 +126,7 @@ def test_a_validation_part_that_chooses_nothing_trains_too(
     rule = result["decision_rule"]
     assert (rule["policy"], rule["threshold"], rule["fitted_on"]) == ("fixed", 0.5, None)
     fitted = replace(settings, decision=DecisionConfig(policy="min_tpr"))
-    apart = all_tasks(fitted, view, "leak")[1].fold
+    apart = all_tasks(fitted, view)[1].fold
     assert set(apart.train).isdisjoint(apart.val)
     assert len(apart.fitted) == 8
 
@@ -136,7 +136,7 @@ def test_repeats_divide_anew_and_shuffled_labels_hold_for_a_whole_repeat(
 ) -> None:
     null = config(store, repeats=2, folds=2)
     null.data.shuffle_labels = True
-    tasks = all_tasks(null, view, "leak")
+    tasks = all_tasks(null, view)
     assert [task.seed for task in tasks] == [0, 0, 1, 1]
     assert (tasks[0].is_leak == tasks[1].is_leak).all()
     assert any((tasks[0].is_leak != task.is_leak).any() for task in tasks[2:])

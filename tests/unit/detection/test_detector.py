@@ -12,7 +12,7 @@ SHAPE = (3, 8, 1)
 
 def detector(unit: str) -> MelDetector:
     network = make_network(NetworkConfig("linear", time_pool=1), sample_shape(SHAPE, unit), 2)
-    labels = LabelMap("binary", ("NO_LEAK", "LEAK"), 1)
+    labels = LabelMap("binary", ("NO_LEAK", "LEAK"), (1,))
     return MelDetector(network.eval(), labels, SHAPE, unit, 0.5, DecisionRule(), None, {})
 
 
@@ -24,7 +24,7 @@ def test_windows_become_samples_and_their_probabilities_a_mean(unit: str, sample
     assert as_samples(mel, unit).shape == samples
     assert sample_shape(SHAPE, unit) == samples[1:]
     with torch.no_grad():
-        prob = leak_probability(model.network(as_samples(mel, unit)), 1, 0.5)
+        prob = leak_probability(model.network(as_samples(mel, unit)), (1,), 0.5)
     torch.testing.assert_close(model.window_prob(mel), prob.view(5, -1).mean(1))
     assert model.embed(mel).shape == (5, 8)
 

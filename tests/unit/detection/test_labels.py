@@ -1,58 +1,67 @@
+import json
+
 import pytest
 
-from leakdet.detection.labels import LabelMap, find_leak_label
+from leakdet.config import LabelsConfig
+from leakdet.detection.label_view import LabelView, label_view
+from leakdet.detection.labels import LabelMap
 from leakdet.errors import InputError
 
 FIVE = ["BACKGROUND", "CRACK", "LEAK", "NORMAL", "UNCLASSIFIED"]
 
 
-@pytest.mark.parametrize(
-    ("names", "leak"), [(["LEAK", "NOLEAK"], "LEAK"), (["no_leak", "leak"], "leak"), (FIVE, "LEAK")]
-)
-def test_binary_makes_the_leak_class_1_wherever_it_stood(names: list[str], leak: str):
-    labels = LabelMap.of_store(names, leak, "binary")
-    assert labels.names[labels.leak_index] == "LEAK"
-    assert labels.class_ids(names, leak, "x") == [int(name == leak) for name in names]
+def view(names: list[str], **settings: object) -> LabelView:
+    return label_view(names, LabelsConfig(**settings), "x")
+
+
+@pytest.mark.parametrize("names", [["LEAK", "NOLEAK"], ["no_leak", "leak"], FIVE])
+def test_binary_makes_the_leak_class_1_wherever_it_stood(names: list[str]):
+    labels = LabelMap.of_view(view(names), "binary")
+    assert [labels.names[index] for index in labels.leaks] == ["LEAK"]
+    assert labels.class_ids(view(names), "x") == [int(n.casefold() == "leak") for n in names]
+
+
+def test_binary_makes_every_leak_label_class_1():
+    several = view(["gasket-leak", "ok", "Drip"], leak=["gasket-leak", "drip"])
+    labels = LabelMap.of_view(several, "binary")
+    assert labels.class_ids(several, "x") == [1, 0, 1]
+    assert labels.leak_labels == ("gasket-leak", "Drip")
 
 
 def test_multiclass_keeps_the_classes():
-    labels = LabelMap.of_store(FIVE, "LEAK", "multiclass")
-    assert labels.leak_index == 2
-    assert labels.class_ids(FIVE, "LEAK", "x") == [0, 1, 2, 3, 4]
-    assert labels.class_ids(["normal", "Leak", "crack"], "Leak", "x") == [3, 2, 1]
+    labels = LabelMap.of_view(view(FIVE), "multiclass")
+    assert labels.leaks == (2,)
+    assert labels.class_ids(view(FIVE), "x") == [0, 1, 2, 3, 4]
+    assert labels.class_ids(view(["normal", "Leak", "crack"]), "x") == [3, 2, 1]
+    several = LabelMap.of_view(view(FIVE, leak=["leak", "CRACK"]), "multiclass")
+    assert several.leaks == (1, 2)
 
 
 def test_multiclass_maps_a_leak_of_another_name_and_refuses_unknown_classes():
-    labels = LabelMap.of_store(FIVE, "LEAK", "multiclass")
-    assert labels.class_ids(["BURST", "NORMAL"], "BURST", "x") == [2, 3]
-    with pytest.raises(InputError, match=r"x: labels \['RAIN'\] are not among"):
-        labels.class_ids(["LEAK", "RAIN"], "LEAK", "x")
+    labels = LabelMap.of_view(view(FIVE), "multiclass")
+    assert labels.class_ids(view(["BURST", "NORMAL"], leak="BURST"), "x") == [2, 3]
+    with pytest.raises(InputError, match=r"x: labels \['RAIN'\] are not among.*labels\.rename"):
+        labels.class_ids(view(["LEAK", "RAIN"]), "x")
 
 
-@pytest.mark.parametrize(
-    "names", [["LEAK", "NOLEAK"], ["no_leak", "leak"], ["BACKGROUND", "Leak", "NORMAL"]]
-)
-def test_the_leak_label_is_found_in_any_case_and_place(names: list[str]):
-    assert find_leak_label(names, None, "x").casefold() == "leak"
+@pytest.mark.parametrize("mode", ["binary", "multiclass"])
+def test_a_map_survives_json(mode: str):
+    of = view(["漏水", "Drip", "ok", "?"], leak=["漏水", "drip"], ignore="?", rename={"ok": "fine"})
+    labels = LabelMap.of_view(of, mode)
+    again = LabelMap.from_json(json.loads(json.dumps(labels.to_json())))
+    assert again == labels
+    assert again.leak_labels == ("漏水", "Drip")
+    assert again.name_of_label == {"漏水": "漏水", "Drip": "Drip", "ok": "fine", "?": None}
 
 
-def test_another_leak_label_is_found_by_its_name():
-    assert find_leak_label(["burst", "quiet"], "BURST", "x") == "burst"
+def test_a_map_of_an_older_file_does_not_say_what_trained_it():
+    old = LabelMap.from_json({"mode": "multiclass", "names": FIVE, "leak_index": 2})
+    assert old == LabelMap("multiclass", tuple(FIVE), (2,))
+    assert old.name_of_label == {}
 
 
-@pytest.mark.parametrize(
-    ("names", "wanted", "message"),
-    [
-        (
-            ["burst", "quiet"],
-            None,
-            r'no label is called "leak" \(found: burst, quiet\)\. Which one means a leak\? .*=burst$',
-        ),
-        (["noleaks", "leaks"], "LEAK", r"labels\.leak=leaks$"),
-        (["burst", "quiet"], "rain", 'no label is called "rain"'),
-        (["LEAK", "Leak"], None, "LEAK and Leak differ in upper and lower case only"),
-    ],
-)
-def test_a_missing_or_ambiguous_leak_label_is_told(names: list[str], wanted: str, message: str):
-    with pytest.raises(InputError, match=f"^store: .*{message}"):
-        find_leak_label(names, wanted, "store")
+def test_several_leak_classes_are_unreadable_to_whom_knows_of_one():
+    """A reader of one `leak_index` must fail, not take the other leak classes for no leak."""
+    several = LabelMap.of_view(view(FIVE, leak=["leak", "CRACK"]), "multiclass")
+    assert "leak_index" not in several.to_json()
+    assert LabelMap.of_view(view(FIVE), "multiclass").to_json()["leak_index"] == 2

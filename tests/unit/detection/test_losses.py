@@ -89,8 +89,8 @@ def test_two_classes_smoothed_alike_give_both_heads_the_same_loss():
 def test_the_settings_reach_the_parts(name: str):
     config = LossConfig(name, label_smoothing=0.1, pos_weight=3.0, gamma=1.5)
     output = Output(LOGITS, LOGITS[:, 1])
-    weights = class_weights(config, torch.tensor([0.5, 0.3, 0.2]), 2)
-    parts = loss_parts(output, CLASS_ID, torch.ones(40), config, weights, leak_index=2)
+    weights = class_weights(config, torch.tensor([0.5, 0.3, 0.2]), (2,))
+    parts = loss_parts(output, CLASS_ID, torch.ones(40), config, weights, leaks=(2,))
     gamma = 1.5 if name == "focal" else 0.0
     torch.testing.assert_close(
         parts.class_loss, focal_loss(LOGITS, CLASS_ID, weights, gamma, 0.1).mean()
@@ -102,7 +102,7 @@ def test_the_settings_reach_the_parts(name: str):
 @given(st.lists(st.integers(1, 1000), min_size=2, max_size=5))
 def test_weighted_ce_makes_every_class_count_alike(counts: list[int]):
     mix = torch.tensor(counts).float() / sum(counts)
-    weights = class_weights(LossConfig("weighted_ce"), mix, 0)
+    weights = class_weights(LossConfig("weighted_ce"), mix, (0,))
     torch.testing.assert_close((weights * mix).std(), torch.tensor(0.0), atol=1e-5, rtol=0)
     torch.testing.assert_close(weights.mean(), torch.tensor(1.0))
 
@@ -110,14 +110,16 @@ def test_weighted_ce_makes_every_class_count_alike(counts: list[int]):
 def test_weights_of_boost_focal_and_ce():
     mix = torch.tensor([0.75, 0.25])
     torch.testing.assert_close(
-        class_weights(LossConfig("weighted_ce", leak_weight_boost=2.5), mix, 1),
+        class_weights(LossConfig("weighted_ce", leak_weight_boost=2.5), mix, (1,)),
         torch.tensor([0.5, 3.75]),
     )
     torch.testing.assert_close(
-        class_weights(LossConfig("focal", alpha=0.8), mix, 1), torch.tensor([0.2, 0.8])
+        class_weights(LossConfig("focal", alpha=0.8), mix, (1,)), torch.tensor([0.2, 0.8])
     )
-    assert torch.equal(class_weights(LossConfig("ce"), mix, 1), torch.ones(2))
-    assert class_weights(LossConfig("weighted_ce"), torch.tensor([1.0, 0.0, 1.0]), 0).tolist() == [
+    assert torch.equal(class_weights(LossConfig("ce"), mix, (1,)), torch.ones(2))
+    assert class_weights(
+        LossConfig("weighted_ce"), torch.tensor([1.0, 0.0, 1.0]), (0,)
+    ).tolist() == [
         1.0,
         0.0,
         1.0,
@@ -129,7 +131,7 @@ def test_the_parts_add_up_and_weights_scale_samples(aux_weight: float):
     config = LossConfig(aux_weight=aux_weight)
     output = Output(LOGITS, torch.randn(40, generator=GENERATOR))
     weight = torch.rand(40, generator=GENERATOR)
-    parts = loss_parts(output, CLASS_ID, weight, config, ONES, leak_index=2)
+    parts = loss_parts(output, CLASS_ID, weight, config, ONES, leaks=(2,))
     torch.testing.assert_close(parts.total, parts.class_loss + aux_weight * parts.leak_loss)
     expected = (functional.cross_entropy(LOGITS, CLASS_ID, reduction="none") * weight).mean()
     torch.testing.assert_close(parts.class_loss, expected)
@@ -174,8 +176,8 @@ def own_module(monkeypatch: pytest.MonkeyPatch) -> str:
 def test_a_users_loss_takes_the_place_of_the_class_loss(own_module: str):
     config = LossConfig(f"{own_module}:own_losses", aux_weight=0.5, extra={"power": 2.0})
     output = Output(LOGITS, LOGITS[:, 0])
-    weights = class_weights(config, torch.tensor([0.5, 0.3, 0.2]), 2)
-    parts = loss_parts(output, CLASS_ID, torch.full((40,), 0.5), config, weights, 2)
+    weights = class_weights(config, torch.tensor([0.5, 0.3, 0.2]), (2,))
+    parts = loss_parts(output, CLASS_ID, torch.full((40,), 0.5), config, weights, (2,))
     torch.testing.assert_close(parts.class_loss, own_losses(LOGITS, CLASS_ID, 2.0).mean() / 2)
     torch.testing.assert_close(parts.total, parts.class_loss + 0.5 * parts.leak_loss)
     assert chance_loss(CLASS_ID, weights, config) == pytest.approx((2 / 3) ** 2)
@@ -196,7 +198,7 @@ def test_a_faulty_user_loss_is_refused(
 ):
     config = LossConfig(f"{own_module}:{name}", extra=extra)
     with pytest.raises(SettingsError, match=message):
-        loss_parts(Output(LOGITS, LOGITS[:, 0]), CLASS_ID, torch.ones(40), config, ONES, 2)
+        loss_parts(Output(LOGITS, LOGITS[:, 0]), CLASS_ID, torch.ones(40), config, ONES, (2,))
 
 
 def test_the_balance_in_the_loss_is_the_mix_times_the_weights():

@@ -103,11 +103,11 @@ def test_leak_probability_blends_both_heads_or_ignores_the_untrained_one():
     output = Output(torch.tensor([[0.0, 2.0], [3.0, 0.0]]), torch.tensor([-1.0, 4.0]))
     softmax, sigmoid = output.class_logits.softmax(1), output.leak_logit.sigmoid()
     torch.testing.assert_close(
-        leak_probability(output, 1, 0.5), 0.5 * softmax[:, 1] + 0.5 * sigmoid
+        leak_probability(output, (1,), 0.5), 0.5 * softmax[:, 1] + 0.5 * sigmoid
     )
-    torch.testing.assert_close(leak_probability(output, 0, 1.0), softmax[:, 0])
+    torch.testing.assert_close(leak_probability(output, (0,), 1.0), softmax[:, 0])
     random = output._replace(leak_logit=torch.full((2,), float("nan")))
-    torch.testing.assert_close(leak_probability(random, 1, 1.0), softmax[:, 1])
+    torch.testing.assert_close(leak_probability(random, (1,), 1.0), softmax[:, 1])
 
 
 @pytest.mark.parametrize("name", NAMES)

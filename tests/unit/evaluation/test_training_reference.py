@@ -37,7 +37,7 @@ def group_by(store: Path, *columns: str) -> None:
 
 def test_it_holds_pipe_recordings_and_no_negatives(store: Path) -> None:
     train = open_split(store, "train")
-    reference = training_reference(store, train, "leak")
+    reference = training_reference(store, train)
     assert reference is not None
     assert reference.facts["recordings"] == 12
     assert reference.facts["left_out"] == "recording"
@@ -48,7 +48,7 @@ def test_it_holds_pipe_recordings_and_no_negatives(store: Path) -> None:
 def test_limits_leave_out_the_groups_that_the_store_was_split_by(store: Path) -> None:
     train = open_split(store, "train")
     group_by(store, "pipe")
-    reference = training_reference(store, train, "leak")
+    reference = training_reference(store, train)
     assert reference is not None
     assert (reference.facts["left_out"], reference.facts["groups"]) == ("pipe", 6)
     assert "leaving out one pipe of 6 at a time" in reference_sentence(reference)
@@ -59,7 +59,7 @@ def test_limits_leave_out_the_groups_that_the_store_was_split_by(store: Path) ->
         "0014.wav",
     ]
     group_by(store, "site")  # a column that the split does not have
-    unknown = training_reference(store, train, "leak")
+    unknown = training_reference(store, train)
     assert unknown is not None
     assert unknown.facts["left_out"] == "recording"
 
@@ -69,14 +69,14 @@ def test_of_very_many_recordings_some_are_drawn(
 ) -> None:
     monkeypatch.setattr(module, "MAX_READ", 10)
     train = open_split(store, "train")
-    reference = training_reference(store, train, "leak")
+    reference = training_reference(store, train)
     assert reference is not None
     assert reference.facts["recordings"] == 10
 
 
 def test_too_few_recordings_are_said(write_store: Any, planted: Any) -> None:
     store = write_store(train=[planted("leak", 1), planted("other", 2)])
-    reference = training_reference(store, open_split(store, "train"), "leak")
+    reference = training_reference(store, open_split(store, "train"))
     assert reference is None
     assert "too few to say what is familiar" in reference_sentence(reference)
 

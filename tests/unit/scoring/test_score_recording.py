@@ -158,7 +158,7 @@ def test_features_lead_to_the_windows_probabilities(
     assert features.shape == (15, 12)  # of the linear network: the mean of each band
     with torch.inference_mode():
         logits = detector.network.cls_head(torch.from_numpy(features))
-    prob = logits.softmax(1)[:, detector.labels.leak_index]
+    prob = logits.softmax(1)[:, detector.labels.leaks[0]]
     windows = score_recording(example_files.recording, detector, log_mel).windows
     np.testing.assert_allclose([window.leak_prob for window in windows], prob, atol=1e-5)
 

@@ -8,7 +8,7 @@ import pytest
 
 from leakdet.errors import InputError
 from leakdet.storage.ailh_store import open_ailh_split
-from leakdet.storage.opening import leak_label_of, open_split, split_names
+from leakdet.storage.opening import open_labelled, open_split, split_names
 
 FIVE = ["BACKGROUND", "CRACK", "LEAK", "NORMAL", "UNCLASSIFIED"]
 CONFIG = {
@@ -51,7 +51,7 @@ def test_it_reads_like_a_store(tmp_path: Path, axes: int, how: dict[str, Any]):
     assert split.recording_ids.tolist() == [f"TRAINING_DATASET#{n}" for n in range(3)]
     assert split.groups == {}
     assert split.numbers("weight", 1.0).tolist() == [1.0, 1.0, 1.0]
-    assert leak_label_of(split, None) == "LEAK"
+    assert open_labelled(tmp_path, "train").leak_labels == ["LEAK"]
     assert split_names(tmp_path) == ["train"]
     assert (split.mel.parts[0].mapped is None) == bool(how)
 

@@ -46,7 +46,7 @@ def test_outputs_are_equal(tmp_path: Path, classes: int, prefix: str, wrap: bool
         output = detector.network(mel)
     torch.testing.assert_close(output.class_logits, class_logits, atol=1e-6, rtol=1e-6)
     torch.testing.assert_close(output.leak_logit, leak_logit, atol=1e-6, rtol=1e-6)
-    assert detector.labels.names[detector.labels.leak_index] == "LEAK"
+    assert detector.labels.names[detector.labels.leaks[0]] == "LEAK"
 
 
 def test_other_weights_are_refused_by_name(tmp_path: Path) -> None:

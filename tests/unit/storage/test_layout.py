@@ -20,7 +20,7 @@ def test_a_whole_file_passes_and_gives_its_attributes(path: Path) -> None:
         signal, names, leak = read_attributes(path, file)
         offsets = file["recording_offsets"][...].astype(np.int64)
         check_values(path, file, offsets, np.array([0, 1]), names, signal)
-    assert (names, leak, signal.mel_shape) == (["leak", "other"], "leak", (5, 12, 1))
+    assert (names, leak, signal.mel_shape) == (["leak", "other"], ["leak"], (5, 12, 1))
 
 
 @pytest.mark.parametrize("name", ["mel", "label_id", "recording_id"])

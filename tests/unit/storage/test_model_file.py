@@ -29,7 +29,7 @@ def saved(path: Path, **changes: object) -> torch.nn.Module:
     network.input.band_mean.fill_(3.0)
     card = make_card(
         signal=SIGNAL,
-        labels=LabelMap.of_store(["a", "LEAK"], "LEAK", "binary"),
+        labels=LabelMap("binary", ("NO_LEAK", "LEAK"), (1,)),
         network=CONFIG,
         mel_shape=SIGNAL.mel_shape,
         unit="window",
@@ -48,7 +48,7 @@ def test_a_model_comes_back_whole(tmp_path: Path):
     mel = torch.randn(5, *SIGNAL.mel_shape) - 40
     torch.testing.assert_close(found.network(mel), network(mel))
     assert (found.signal, found.rule.threshold, found.rule.fitted_on) == (SIGNAL, 0.37, "val")
-    assert (found.labels.names, found.labels.leak_index) == (("NO_LEAK", "LEAK"), 1)
+    assert (found.labels.names, found.labels.leaks) == (("NO_LEAK", "LEAK"), (1,))
     assert [left.name for left in tmp_path.iterdir()] == ["m.safetensors"]
     assert (found.met, found.reference) == (None, None)  # as older files
 

@@ -3,16 +3,17 @@ from typing import Any
 
 import pytest
 
+from leakdet.config import LabelsConfig
 from leakdet.errors import InputError
-from leakdet.storage.opening import leak_label_of, open_split, split_names, with_surrogates
+from leakdet.storage.opening import open_labelled, open_split, split_names, with_surrogates
 
 
 def test_the_splits_of_a_store_are_listed_and_opened(write_store: Any, planted: Any) -> None:
     store = write_store(test=[planted("other", 2)], train=[planted("leak", 1)])
     assert split_names(store) == ["train", "test"]
     assert open_split(store, "test").recordings == 1
-    assert leak_label_of(open_split(store, "train"), None) == "leak"
-    assert leak_label_of(open_split(store, "train"), "OTHER") == "other"
+    assert open_labelled(store, "train").leak_labels == ["leak"]
+    assert open_labelled(store, "train", LabelsConfig(leak="OTHER")).leak_labels == ["other"]
 
 
 def test_what_is_no_store_is_named(tmp_path: Path) -> None:
@@ -33,4 +34,5 @@ def test_surrogates_stand_after_the_recordings_of_train(write_store: Any, plante
     both, surrogates = with_surrogates(train, store)
     assert (train.recordings, both.recordings, surrogates) == (1, 2, 1)
     (store / "surrogates.h5").unlink()
-    assert with_surrogates(train, store) == (train, 0)
+    alone, surrogates = with_surrogates(train, store)
+    assert (alone.recordings, surrogates) == (1, 0)

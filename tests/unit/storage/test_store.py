@@ -49,7 +49,7 @@ def write(folder: Path, name: str = "train", numbers: range = range(4), **how: s
             else None
         )
         writer.add(row(number, windows), io.BytesIO(mel_of(number, windows).tobytes()), sound)
-    writer.write(folder / f"{name}.h5", ["LEAK", "NOLEAK"], "LEAK", **how)
+    writer.write(folder / f"{name}.h5", ["LEAK", "NOLEAK"], ["LEAK"], **how)
     return folder
 
 
@@ -217,7 +217,7 @@ def test_shards_that_lack_what_others_have_are_refused(tmp_path: Path):
 
 
 def test_no_such_split(tmp_path: Path):
-    with pytest.raises(InputError, match=r"no val\.h5\. Give the folder"):
+    with pytest.raises(InputError, match=r"no val\.h5\. Build it with"):
         open_leakdet_split(write(tmp_path), "val")
 
 

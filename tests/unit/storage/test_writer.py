@@ -35,7 +35,7 @@ def test_mel_sound_and_checksums_are_written_without_what_was_removed(
         row = planted("leak", number).row(number)
         writer.add(row, io.BytesIO(mel_of(number).tobytes()), io.BytesIO(sound.tobytes()))
     writer.remove("0001.wav")
-    writer.write(tmp_path / "train.h5", ["leak", "other"], "leak", compression)
+    writer.write(tmp_path / "train.h5", ["leak", "other"], ["leak"], compression)
     assert [path.name for path in tmp_path.iterdir()] == ["train.h5"]
     with h5py.File(tmp_path / "train.h5") as file:
         assert file["recording_id"].asstr()[...].tolist() == ["0000.wav", "0002.wav"]

@@ -56,7 +56,7 @@ def test_scores_are_the_pooled_windows_of_this_ranks_recordings(
     count = len(recording)
     sizes = [*cuts[:-1], count - sum(cuts[:-1])]
     output = Output(torch.randn(count, 2), torch.randn(count))
-    accumulator = ValidationAccumulator(WINDOWS, DecisionConfig(pooling=pooling), 1, 0.5)
+    accumulator = ValidationAccumulator(WINDOWS, DecisionConfig(pooling=pooling), (1,), 0.5)
     accumulator.update(output, mean_parts(torch.rand(count, 3)), recording)
     accumulator.reset()  # of an earlier check nothing is left
     for logits, leaks, of in zip(
@@ -67,12 +67,12 @@ def test_scores_are_the_pooled_windows_of_this_ranks_recordings(
     ):
         accumulator.update(Output(logits, leaks), mean_parts(torch.ones(1, 3)), of)
     sums = accumulator.compute()
-    windows = window_mean(leak_probability(output, 1, 0.5), count // per_window).numpy()
+    windows = window_mean(leak_probability(output, (1,), 0.5), count // per_window).numpy()
     expected = pool(windows, np.array([0, 3, 5, 9]), pooling, 0.5)
     np.testing.assert_allclose(sums.scores[rows], expected, rtol=1e-12)
     assert sums.scores[1] == 0
     assert sums.rows.tolist() == rows.tolist()
-    torch.testing.assert_close(sums.samples, sample_sums(output, 1, 0.5))
+    torch.testing.assert_close(sums.samples, sample_sums(output, (1,), 0.5))
     every_window = np.zeros(10)
     every_window[[0, 1, 2, 4, 5, 6, 7, 8, 9]] = windows
     np.testing.assert_allclose(sums.window_prob, every_window)

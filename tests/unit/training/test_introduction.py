@@ -49,7 +49,8 @@ def test_the_numbers_are_those_of_the_store(
     train = data.splits.train
     assert lines["store"] == str(demo_store)
     assert lines["train"] == f"{train.recordings} recordings, {train.windows} windows"
-    assert lines["batches"] == 'half leak ("LEAK"), half no leak (data.sampling=balanced)'
+    assert lines["labels"] == "leak: LEAK; no leak: NOLEAK"
+    assert lines["batches"] == "half leak, half no leak (data.sampling=balanced)"
     assert lines["data"].startswith("0.00 GB, kept in memory (")
     assert "loss" not in lines
     assert config.network.name in lines["network"]
@@ -62,7 +63,7 @@ def test_the_numbers_are_those_of_the_store(
         (("loss=focal",), "half leak", "75% leak, 25% no leak (loss.name=focal)"),
         (
             ("data.sampling=curriculum", "data.curriculum_epochs=5"),
-            'half leak ("LEAK"), half no leak at first; half leak, half no leak from epoch 6',
+            "half leak, half no leak at first; half leak, half no leak from epoch 6",
             None,
         ),
     ],
@@ -84,9 +85,9 @@ def test_several_classes_are_told_by_their_names(
     configured: Configured, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = opened(configured("labels=multiclass"))
-    data.labels = replace(data.labels, names=("LEAK", "PUMP", "RAIN"), leak_index=0)
-    assert _shares(data, np.array([0.1, 0.5, 0.4]), named=True) == (
-        '10% leak ("LEAK"), half PUMP, 40% RAIN'
+    data.labels = replace(data.labels, names=("RAIN", "BURST", "PUMP", "DRIP"), leaks=(1, 3))
+    assert _shares(data, np.array([0.4, 0.05, 0.5, 0.05])) == (
+        "5% BURST, 5% DRIP, 40% RAIN, half PUMP"
     )
 
 

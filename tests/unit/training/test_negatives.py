@@ -1,6 +1,8 @@
 """Sounds without a leak beside the recordings: trained on, never counted or scored."""
 
+import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import lightning.pytorch as pl
@@ -56,8 +58,8 @@ def test_their_loss_is_that_of_samples_without_a_leak_times_their_weight() -> No
     config.data.negatives_weight = 0.25
     output, weights = Output(torch.randn(4, 2), torch.randn(4)), torch.ones(2)
     true = torch.ones(4, dtype=torch.int64)  # where 0 is the leak
-    whole = loss_parts(output, true, torch.ones(4), config.loss, weights, leak_index=0).total
-    found = negatives_loss(output, config, weights, leak_index=0, count=4.0)
+    whole = loss_parts(output, true, torch.ones(4), config.loss, weights, leaks=(0,)).total
+    found = negatives_loss(output, config, weights, leaks=(0,), count=4.0)
     torch.testing.assert_close(found, 0.25 * whole)
 
 
@@ -118,6 +120,19 @@ def test_several_classes_leave_open_which_one_they_are(
 ) -> None:
     config = configured(f"data.negatives={clips}")
     data = opened(config)
-    object.__setattr__(data.labels, "names", ("LEAK", "PUMP", "RAIN"))
-    with pytest.raises(SettingsError, match="unclear which of LEAK, PUMP, RAIN they are"):
+    data.labels = replace(data.labels, names=("PUMP", "LEAK", "RAIN"))
+    with pytest.raises(SettingsError, match="unclear which of PUMP, RAIN they are"):
+        make_module(config, data)
+
+
+@pytest.mark.parametrize("name", ["gasket-leak", "burst"])
+def test_a_folder_called_like_a_leak_is_refused(
+    name: str, clips: Path, configured: Configured, opened: Opened, tmp_path: Path
+) -> None:
+    shutil.copytree(clips, tmp_path / "leak-tests" / "2024" / name)
+    shutil.copytree(clips, tmp_path / "leak-tests" / "no-leak")
+    config = configured(f"data.negatives={tmp_path / 'leak-tests'}")
+    data = opened(config)
+    data.labels = replace(data.labels, leak_labels=("Burst",))
+    with pytest.raises(SettingsError, match=f"its folder {name} is called like a leak"):
         make_module(config, data)

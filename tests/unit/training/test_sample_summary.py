@@ -16,7 +16,7 @@ def test_sums_of_pieces_give_the_moments_of_the_whole(blend: float) -> None:
         Output(output.class_logits[cut], output.leak_logit[cut])
         for cut in (slice(0, 7), slice(7, 50))
     ]
-    found = SampleSummary.of(sum(sample_sums(piece, 1, blend) for piece in pieces), blend)
+    found = SampleSummary.of(sum(sample_sums(piece, (1,), blend) for piece in pieces), blend)
     classes = output.class_logits.softmax(1)[:, 1].double().numpy()
     leaks = output.leak_logit.sigmoid().double().numpy()
     prob = blend * classes + (1 - blend) * leaks

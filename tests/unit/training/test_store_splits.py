@@ -30,7 +30,8 @@ def test_parts_are_taken_as_the_caller_divided_them(store: Path) -> None:
     train = open_split(store, "train")
     splits = parts_of_store(store, train, train)
     assert not splits.of_whole_store
-    assert splits.all == [train, train]
+    assert [split.files for split in splits.all] == [train.files, train.files]
+    assert splits.train.leak_labels == ["LEAK"]
 
 
 @pytest.mark.parametrize("name", ["train", "val"])

@@ -1,5 +1,6 @@
 """Looks at the first batch: warns where untrained weights are far from chance, with the cause."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import lightning.pytorch as pl
@@ -7,6 +8,7 @@ import torch
 from lightning.pytorch.callbacks import Callback
 
 from leakdet.config import NetworkConfig
+from leakdet.detection.leak_classes import any_of
 from leakdet.detection.losses import chance_loss
 from leakdet.detection.networks import Output
 from leakdet.loading.samples import Batch
@@ -43,14 +45,14 @@ class FirstBatch(Callback):
         parts = pl_module.loss(output, unweighted, pl_module.weights)
         class_loss = float(parts.class_loss)
         chance = chance_loss(batch.class_id, pl_module.weights, pl_module.config.loss)
-        is_leak = batch.class_id == pl_module.leak_index
+        is_leak = any_of(batch.class_id, pl_module.leaks)
         numbers = {
             log_names.FIRST_CLASS_LOSS: class_loss,
             log_names.FIRST_LEAK_LOSS: float(parts.leak_loss),
             log_names.FIRST_CHANCE_LOSS: chance,
             log_names.FIRST_LEAK_SHARE: float(is_leak.float().mean()),
             log_names.FIRST_INPUT_STD: input_std,
-            **head_numbers(output, pl_module.leak_index, both=pl_module.blend != 1.0),
+            **head_numbers(output, pl_module.leaks, both=pl_module.blend != 1.0),
         }
         log_numbers(trainer, numbers)
         largest = float(output.class_logits.abs().max())
@@ -59,14 +61,14 @@ class FirstBatch(Callback):
         self.findings.warn(trainer, finding)
 
 
-def head_numbers(output: Output, leak_index: int, both: bool) -> dict[str, float]:
+def head_numbers(output: Output, leaks: Sequence[int], both: bool) -> dict[str, float]:
     """Range of the logits and predicted share of leaks of the class head; `both`: the leak head's.
 
     Without an auxiliary loss the leak head is never trained, and nothing is told of it.
     """
-    leaks = output.class_logits.argmax(-1) == leak_index
+    called_leaks = any_of(output.class_logits.argmax(-1), leaks)
     ranges = dict(zip(log_names.FIRST_LOGITS, output.class_logits.aminmax(), strict=True))
-    mixes = {log_names.FIRST_PREDICTED: leaks.float().mean()}
+    mixes = {log_names.FIRST_PREDICTED: called_leaks.float().mean()}
     if both:
         ranges |= dict(zip(log_names.FIRST_LEAK_LOGITS, output.leak_logit.aminmax(), strict=True))
         mixes[log_names.FIRST_PREDICTED_LEAKS] = (output.leak_logit > 0).float().mean()

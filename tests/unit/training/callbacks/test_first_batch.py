@@ -61,7 +61,7 @@ def test_advice_goes_by_what_is_set_and_measured(
 
 def test_range_and_predicted_mix_of_both_heads() -> None:
     output = Output(torch.tensor([[3.0, -1.0], [0.5, 2.0]]), torch.tensor([-4.0, 1.0]))
-    numbers = head_numbers(output, leak_index=0, both=True)
+    numbers = head_numbers(output, leaks=(0,), both=True)
     assert numbers == {
         "first_batch/lowest_logit": -1.0,
         "first_batch/highest_logit": 3.0,
@@ -70,5 +70,5 @@ def test_range_and_predicted_mix_of_both_heads() -> None:
         "first_batch/predicted_leak_share": 0.5,
         "first_batch/predicted_leak_share_of_leak_head": 0.5,
     }
-    only_class = head_numbers(output, leak_index=0, both=False)
+    only_class = head_numbers(output, leaks=(0,), both=False)
     assert log_names.FIRST_PREDICTED_LEAKS not in only_class

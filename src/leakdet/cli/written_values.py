@@ -1,0 +1,99 @@
+"""Values as people type them on a command line, with the brackets and quotes that Hydra needs."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from leakdet.cli.setting_names import Setting
+from leakdet.errors import SettingsError
+
+PLAIN = re.compile(r"[A-Za-z0-9_./:%+-]*")  # what Hydra reads as a text without quotes
+SWEEP = re.compile(r"(choice|range|interval|glob|sort|shuffle)\(.*\)").fullmatch
+QUOTED = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
+ITEM = re.compile(rf"\s*({QUOTED}|[^,]*?)\s*(?:,|$)")
+PAIR = re.compile(rf"\s*({QUOTED}|[^:,]+?)\s*:\s*({QUOTED}|[^,]+?)\s*(?:,|$)")
+
+
+def value_for_hydra(value: str, setting: Setting, several: bool) -> str:
+    """A value of a known setting; `several`: commas may separate values of a sweep.
+
+    Raises:
+        SettingsError: a mapping of names that is none.
+    """
+    if setting.names and setting.kind is dict and not _is_hydras(value):
+        return _quoted(json.dumps(dict(_pairs(value, setting.name)), ensure_ascii=False))
+    if setting.kind is list and not _is_hydras(value):
+        items = list(_items(value))
+        return f"[{','.join(_quoted(item, always=setting.names) for item in items)}]"
+    if setting.kind is str and not _is_written_out(value, "'\""):
+        sweep = several and "," in value and not Path(value).exists()
+        values = value.split(",") if sweep else [value]
+        return ",".join(_quoted(one, always=_is_no_text(one)) for one in values)
+    return text_for_hydra(value, several) if setting.kind is object else value
+
+
+def text_for_hydra(value: str, several: bool) -> str:
+    """Quote a text that may also be a list, a group or a sweep."""
+    plain = _is_written_out(value, "'\"[{") or (several and "," in value)
+    return value if plain else _quoted(value)
+
+
+def _is_hydras(value: str) -> bool:
+    """Whether a value for a collection is no names, but what Hydra works out."""
+    nested = value[:1] == "[" and any(bracket in value[1:-1] for bracket in "[{")
+    return not value or value == "null" or "${" in value or bool(SWEEP(value)) or nested
+
+
+def _items(value: str) -> Iterator[str]:
+    """The names in `[a, 'b, c']` or `a,b`."""
+    inside = value[1:-1] if value[0] == "[" and value[-1] == "]" else value
+    if inside.strip():
+        yield from (_bare(match[1]) for match in _matches(ITEM, inside))
+
+
+def _pairs(value: str, name: str) -> Iterator[tuple[str, str]]:
+    """The names in `{old: new, 'older: one': new}`."""
+    inside = value[1:-1] if value[0] == "{" and value[-1] == "}" else "?"
+    matches = _matches(PAIR, inside)
+    if sum(len(match[0]) for match in matches) < len(inside.rstrip()):
+        raise SettingsError(f"{name}={value}: write it as {name}={{old: new, other: new}}.")
+    yield from ((_bare(match[1]), _bare(match[2])) for match in matches)
+
+
+def _matches(pattern: re.Pattern[str], text: str) -> list[re.Match[str]]:
+    """Matches that follow one another from the start of the text."""
+    found, at = [], 0
+    while at < len(text) and (match := pattern.match(text, at)):
+        found.append(match)
+        at = match.end()
+    return found
+
+
+def _bare(text: str) -> str:
+    """A text without the quotes around it."""
+    if len(text) > 1 and text[0] in "'\"" and text[-1] == text[0]:
+        return re.sub(r"\\(.)", r"\1", text[1:-1])
+    return text
+
+
+def _is_written_out(value: str, openings: str) -> bool:
+    return (
+        not value or value == "null" or value[0] in openings or "${" in value or bool(SWEEP(value))
+    )
+
+
+def _is_no_text(value: str) -> bool:
+    """Whether Hydra would read a number or a truth value and lose how it was written."""
+    try:
+        float(value)
+    except ValueError:
+        return value.casefold() in ("true", "false")
+    return True
+
+
+def _quoted(value: str, always: bool = False) -> str:
+    if PLAIN.fullmatch(value) and not always:
+        return value
+    backslashes = len(value) - len(value.rstrip("\\"))  # they would escape the closing quote
+    return "'" + value.replace("'", "\\'") + "\\" * backslashes + "'"
