@@ -110,17 +110,12 @@ class StoreSplit:
             first = int(np.searchsorted(self.recording_offsets, start, side="right")) - 1
             last = int(np.searchsorted(self.recording_offsets, stop))
             for row in range(first, last):
-                self._read_one(row)
+                try:
+                    self.mel.read(*self.recording_offsets[row : row + 2].tolist())
+                except InputError as error:
+                    name = self.recording_ids[row]
+                    raise InputError(f"recording {name} ({self.name}): {error}") from error
             raise
-
-    def _read_one(self, row: int) -> None:
-        low, high = self.recording_offsets[row : row + 2].tolist()
-        try:
-            self.mel.read(low, high)
-        except InputError as error:
-            raise InputError(
-                f"recording {self.recording_ids[row]} ({self.name}): {error}"
-            ) from error
 
     @cached_property
     def recording_ids(self) -> Shaped[np.ndarray, " R"]:
