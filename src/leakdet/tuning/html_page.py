@@ -1,57 +1,113 @@
 """`tune.html`: facts, trials and Optuna's plots in one file that opens offline."""
 
 import html
-import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib.util import find_spec
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import optuna
-from optuna.trial import FrozenTrial, TrialState
+from optuna.study import StudyDirection
+from optuna.trial import FrozenTrial
 
-from leakdet.tuning.trials import CHECKS
+from leakdet.tuning.study_plots import INSTALL, drawn_plots, has_plotly
+from leakdet.tuning.trials import CHECKS, REASON, ranked
 
-INSTALL = "pip install plotly"
-STYLE = """body{font:15px/1.5 system-ui,sans-serif;max-width:1100px;margin:2em auto}
-body{padding:0 1em;color:#222}
-section{overflow-x:auto}table{border-collapse:collapse}h2{margin-top:2em}
-td,th{padding:.2em .8em .2em 0;text-align:left;vertical-align:top}"""
+STYLE = """
+:root { color-scheme: light dark; --page: #fff; --ink: #1f2937; --soft: #4b5563; --line: #d1d5db;
+  --best: #f0fdf4; --done: #166534; }
+@media screen and (prefers-color-scheme: dark) {
+  :root { --page: #111827; --ink: #e5e7eb; --soft: #a8b1bf; --line: #374151; --best: #0c2a1a;
+    --done: #86efac; }
+  .plot { filter: invert(1) hue-rotate(180deg); }
+}
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 80rem; padding: 1rem; color: var(--ink); background: var(--page);
+  font: 1rem/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
+h1 { font-size: 1.35rem; margin: 0 0 .5rem; }
+h2 { font-size: 1.15rem; margin: 2rem 0 .5rem; border-bottom: 1px solid var(--line); }
+table { border-collapse: collapse; }
+th, td { padding: .25rem .5rem; text-align: left; vertical-align: top;
+  border-bottom: 1px solid var(--line); }
+.facts th { white-space: nowrap; }
+.trials { width: 100%; font-size: .8rem; font-variant-numeric: tabular-nums; }
+.trials td, .trials th { padding: .2rem .4rem .2rem 0; overflow-wrap: normal; }
+.trials thead th { vertical-align: bottom; }
+.trials .best { background: var(--best); font-weight: 600; }
+.trials .best .state { color: var(--done); }
+.plot, .wide { overflow-x: auto; }
+.small { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(18rem, 100%), 1fr)); }
+.small > div { min-width: 0; overflow: hidden; }
+@media (max-width: 46rem) {
+  .facts th, .facts td { display: block; border: 0; padding: .1rem 0; }
+  .trials { font-size: .9rem; }
+  .trials thead { display: none; }
+  .trials tr { display: block; border: 1px solid var(--line); border-radius: .5rem;
+    margin: .5rem 0; padding: .4rem .6rem; }
+  .trials th, .trials td { display: inline-block; border: 0; padding: 0 .9rem 0 0;
+    overflow-wrap: anywhere; }
+  .trials td:empty { display: none; }
+  .trials :is(th, td)::before { content: attr(data-name) " "; color: var(--soft);
+    font-weight: 400; }
+  .plot.wide > div { min-width: 52rem; }
+}
+@page { margin: 12mm; size: landscape; }
+@media print {
+  body { max-width: none; padding: 0; font-size: 10pt; }
+  .trials { font-size: 7pt; }
+  .trials td, .trials th { overflow-wrap: anywhere; }
+  .wide { overflow: visible; }
+  .plots { display: none; }
+  tr { break-inside: avoid; }
+  * { print-color-adjust: exact; }
+}
+"""
 
-
-def has_plotly() -> bool:
-    """True if plotly is installed, an extra that draws the plots."""
-    return find_spec("plotly") is not None
+# A plot is drawn when the page has come to it, and the place of small ones shrinks after that.
+FIT = '<script>addEventListener("load", () => dispatchEvent(new Event("resize")))</script>'
 
 
 def write_page(study: optuna.Study, path: Path, result: Mapping[str, Any]) -> None:
     """Write the page of a study and its `result` (result.json); without plotly it has no plots."""
-    sections = {"Trials": _trials(study.get_trials(deepcopy=False))}
+    best = result["best"]["trial"]
+    trials = _trials(study, result["objective"], best)
+    sections = [f"<section><h2>Trials, the best first</h2>\n{trials}</section>"]
     if has_plotly():
-        sections |= _drawn(study, result["objective"])
+        plots = drawn_plots(study, result["objective"])
     else:
         hint = f"Not drawn: plotly is not installed. {INSTALL}, then repeat the command with "
-        sections["Plots"] = f"<p>{hint}tune.workers=1.</p>"
+        plots = {"Plots": f"<p>{hint}tune.workers=1.</p>"}
+    sections += [
+        f'<section class="plots"><h2>{html.escape(heading)}</h2>\n{content}</section>'
+        for heading, content in plots.items()
+    ]
     title = html.escape(study.study_name)
     parts = [
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>',
-        f"<style>{STYLE}</style><h1>Study {title}</h1>{_facts(study, result)}",
-        *(f"<section><h2>{head}</h2>\n{body}</section>" for head, body in sections.items()),
-        "</html>",
+        '<!doctype html><html lang="en"><meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        '<link rel="icon" href="data:,">',
+        f"<title>Study {title}</title><style>{STYLE}</style>",
+        f"<h1>Study {title}</h1>{_facts(study, result)}",
+        *sections,
+        f"{FIT}</html>",
     ]
     path.write_text("\n".join(parts) + "\n", encoding="utf-8")
 
 
 def _facts(study: optuna.Study, result: Mapping[str, Any]) -> str:
-    best = result["best"]
+    best, trials = result["best"], dict(result["trials"])
+    trials.pop("best_trial", None)
+    made, saved = trials.pop("checks", None), trials.pop("checks_saved", None)
     rows = [
         ("Objective", f"{result['objective']} on val, {study.direction.name.lower()}"),
-        ("Trials", _listed(result["trials"])),
+        ("Trials", ", ".join(f"{count} {state}" for state, count in trials.items() if count)),
         ("Best", f"trial {best['trial']}, {_text(best['value'])}: {_listed(best['params'])}"),
     ]
+    if made is not None:
+        rows.insert(2, ("Validation checks", f"{made} made, {saved} saved by pruning"))
     if "verdict" in result:
         rows.append(("Did tuning help?", result["verdict"]))
-    return _table(rows)
+    lines = (f'<tr><th scope="row">{_cell(a)}</th><td>{_cell(b)}</td></tr>' for a, b in rows)
+    return f'<table class="facts">{"".join(lines)}</table>'
 
 
 def _listed(values: Mapping[str, Any]) -> str:
@@ -59,62 +115,48 @@ def _listed(values: Mapping[str, Any]) -> str:
 
 
 def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _trials(trials: Sequence[FrozenTrial]) -> str:
+def _cell(value: object) -> str:
+    return html.escape(_text(value))
+
+
+def _trials(study: optuna.Study, objective: str, best: int) -> str:
+    """One row for each trial, the best first and marked; on a phone each row is a card."""
+    trials = list(study.get_trials(deepcopy=False))
+    complete = ranked(trials, study.direction == StudyDirection.MAXIMIZE)
+    ranks = {trial.number: rank for rank, trial in enumerate(complete)}
+    trials.sort(key=lambda trial: ranks.get(trial.number, len(ranks)))
     parameters = sorted({name for trial in trials for name in trial.params})
-    rows: list[Sequence[object]] = [("Trial", "state", "value", "checks", *parameters)]
+    names = ("trial", "state", objective, "checks", *parameters)
+    heads = (_cell(name).replace("_", "_<wbr>") for name in names)  # where they may break
+    head = "".join(f'<th scope="col">{name}</th>' for name in heads)
+    rows = []
     for trial in trials:
         value = "" if trial.value is None else trial.value
         drawn = (trial.params.get(name, "") for name in parameters)
-        checks = trial.user_attrs.get(CHECKS, "")
-        rows.append((trial.number, trial.state.name.lower(), value, checks, *drawn))
-    return _table(rows)
-
-
-def _table(rows: Iterable[Sequence[object]]) -> str:
-    lines = (
-        f"<tr><th>{html.escape(_text(row[0]))}</th>"
-        + "".join(f"<td>{html.escape(_text(cell))}</td>" for cell in row[1:])
-        for row in rows
+        cells = (trial.number, _state(trial), value, trial.user_attrs.get(CHECKS, ""), *drawn)
+        rows.append(_row(names, cells, trial.number == best))
+    return (
+        '<div class="wide"><table class="trials">'
+        f"<thead><tr>{head}</tr></thead>\n<tbody>{''.join(rows)}</tbody></table></div>"
     )
-    return f"<table>{''.join(lines)}</table>"
 
 
-def _drawn(study: optuna.Study, objective: str) -> dict[str, str]:
-    """The plots by their headings; the first that can be drawn carries plotly's script."""
-    contents: dict[str, str] = {}
-    script = True
-    for heading, draw in _plots(objective).items():
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                contents[heading] = draw(study).to_html(full_html=False, include_plotlyjs=script)
-            script = False
-        except Exception as error:  # too few or too equal trials; never at the cost of the page
-            done = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-            reason = html.escape(f"{type(error).__name__}: {error}")
-            contents[heading] = f"<p>Not drawn for {len(done)} complete trials: {reason}</p>"
-    return contents
+def _state(trial: FrozenTrial) -> str:
+    reason = trial.user_attrs.get(REASON, "")
+    return f"{trial.state.name.lower()}{': ' if reason else ''}{reason}"
 
 
-def _plots(objective: str) -> dict[str, Callable[[optuna.Study], Any]]:
-    from optuna import visualization as show
-
-    def importances(study: optuna.Study) -> Any:
-        evaluator = optuna.importance.PedAnovaImportanceEvaluator()
-        return show.plot_param_importances(study, evaluator=evaluator, target_name=objective)
-
-    return {
-        "History": lambda study: show.plot_optimization_history(study, target_name=objective),
-        "Best so far at every validation check, pruned trials included": (
-            show.plot_intermediate_values
-        ),
-        "Importances (PED-ANOVA)": importances,
-        "Parallel coordinates": lambda study: show.plot_parallel_coordinate(
-            study, target_name=objective
-        ),
-        "Slices": lambda study: show.plot_slice(study, target_name=objective),
-        "Timeline of the workers": show.plot_timeline,
-    }
+def _row(names: Iterable[str], cells: Iterable[object], best: bool) -> str:
+    (name, number), *others = zip(names, cells, strict=True)
+    mark = ' class="best"' if best else ""
+    tail = " (best)" if best else ""
+    texts = [f'<th scope="row" data-name="{html.escape(name)}">{_cell(number)}{tail}</th>']
+    for name, value in others:
+        kind = ' class="state"' if name == "state" else ""
+        texts.append(f'<td{kind} data-name="{html.escape(name)}">{_cell(value)}</td>')
+    return f"<tr{mark}>{''.join(texts)}</tr>"

@@ -11,10 +11,10 @@ import optuna
 from leakdet.config import TuneConfig
 from leakdet.config.differences import differences
 from leakdet.errors import SettingsError
-from leakdet.tuning.html_page import INSTALL, has_plotly
 from leakdet.tuning.samplers_pruners import make_pruner, make_sampler
 from leakdet.tuning.space import grid, to_json
 from leakdet.tuning.storages import locked, open_storage
+from leakdet.tuning.study_plots import INSTALL, has_plotly
 from leakdet.tuning.trials import finished
 
 STUDY_FINGERPRINT = "leakdet"  # study attribute: settings that a continued study must share
