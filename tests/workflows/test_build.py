@@ -28,6 +28,7 @@ from leakdet.config import (
     TrainConfig,
 )
 from leakdet.errors import InputError
+from leakdet.evaluation.recording_media import StoreMedia
 from leakdet.evaluation.traits import traits_of
 from leakdet.storage.opening import open_split, with_surrogates
 from leakdet.storage.split_overlap import check_no_overlap
@@ -318,3 +319,30 @@ def test_a_group_in_two_splits_is_refused_with_surrogates_too(source: Path, tmp_
     check_no_overlap([surrogates, open_split(tmp_path / "store", "val")])
     with pytest.raises(InputError, match="the group"):
         check_no_overlap([surrogates, train])
+
+
+def test_each_channel_is_a_recording_beside_those_of_its_file(tmp_path: Path):
+    rng = np.random.default_rng(0)
+    for number in range(24):
+        path = tmp_path / "audio" / ["LEAK", "NOLEAK"][number % 2] / f"{number}.wav"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        soundfile.write(path, 0.1 * rng.standard_normal((2000, 1 + number // 4 % 2)), 2000)
+    signal = replace(SIGNAL, channels="each")
+    made = config(tmp_path / "audio", tmp_path / "store", signal=signal, verify="full")
+    report = build_store(replace(made, surrogates=1))
+    assert len(report.rows) == 36
+    assert any("36 channels of 24 files" in remark for remark in report.remarks)
+    splits_of: dict[str, set[str]] = {}
+    for row in report.rows:
+        splits_of.setdefault(row["path"], set()).add(row["split"])
+        name = row["source_file"]
+        assert row["recording_id"] in (name, f"{name}#channel{row['channel']}")
+    assert {len(names) for names in splits_of.values()} == {1}
+    check_no_overlap([open_split(tmp_path / "store", name) for name in ("train", "val", "test")])
+
+    split = open_split(tmp_path / "store", "train")
+    rows = np.flatnonzero(split.numbers("channel", 0.0) == 2)
+    clip = StoreMedia(split, None).clip(int(rows[0]), 0.0, 10.0)
+    original, _ = soundfile.read(str(split.texts("path")[rows[0]]))
+    played, _ = soundfile.read(io.BytesIO(clip.content))
+    assert played == pytest.approx(original[:, 1] * 10 ** (clip.gain_db / 20), abs=1e-3)

@@ -47,16 +47,6 @@ class ArrayRecording:
             )
         self._position = 0
 
-    def __enter__(self) -> "ArrayRecording":
-        self._position = 0
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Do nothing: no file is open."""
-
     def rewind(self) -> None:
         """Go back to the start."""
         self._position = 0

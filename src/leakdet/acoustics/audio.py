@@ -3,6 +3,7 @@
 import hashlib
 import math
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -54,32 +55,69 @@ class WaveformFacts:
         return self.clipped_samples / max(1, self.source_frames)
 
 
-def read_rate_hz(path: Path) -> int:
-    """Sample rate from the file's header. Raises `InputError` if it is not an audio file."""
+OpenSound = SoundFile | ArrayRecording  # can be read again from its start
+SoundSource = Path | OpenSound
+
+
+def read_header(path: Path) -> tuple[int, int]:
+    """Sample rate in Hz and number of channels. Raises `InputError` if it is not an audio file."""
     with SoundFile(path) as file:
-        return int(file.samplerate)
+        return int(file.samplerate), int(file.channels)
+
+
+def recordings_in(source: SoundSource, signal: SignalConfig) -> Iterator[tuple[SoundSource, int]]:
+    """The recordings of a file or array, each with its channel for `SoundStream`.
+
+    It is one, unless `signal.channels` is `each`. Read each before the next is asked for.
+
+    Raises:
+        InputError: the file cannot be opened, or an array has several channels that are recordings.
+    """
+    if signal.channels != "each":
+        yield source, 0
+        return
+    if isinstance(source, ArrayRecording) and source.channels > 1:
+        raise InputError(
+            f"the array has {source.channels} channels, of which each is a recording "
+            "(signal.channels=each); give them one by one."
+        )
+    with _opened(source) as file:
+        for channel in range(1, file.channels + 1):
+            yield file, channel
+
+
+@contextmanager
+def _opened(source: SoundSource) -> Iterator[OpenSound]:
+    if isinstance(source, Path):
+        with SoundFile(source) as file:
+            yield file
+    else:
+        source.rewind()
+        yield source
 
 
 class SoundStream:
     """One pass over a recording: iterate for blocks of sound, then read `facts`.
 
-    Blocks are float32 [sample points] at `signal.sample_rate_hz`: made mono as `signal.channels`
-    says, resampled by soxr with its anti-alias filter, and high-passed if the settings ask for it.
-    Values beyond ±1 in float files are kept and flagged `over_full_scale`.
+    Blocks are float32 [sample points] at `signal.sample_rate_hz`: of `channel`, counted from 1, or
+    with 0 made mono as `signal.channels` says; resampled by soxr with its anti-alias filter, and
+    high-passed if the settings ask for it. Values beyond ±1 in float files are kept and flagged
+    `over_full_scale`.
 
     Raises:
-        InputError: the file cannot be opened or decoded, or holds NaN or infinite values.
+        InputError: the file cannot be opened or decoded, has no such channel, or holds NaN or
+            infinite values.
     """
 
-    def __init__(self, source: Path | ArrayRecording, signal: SignalConfig) -> None:
+    def __init__(self, source: SoundSource, signal: SignalConfig, channel: int = 0) -> None:
         self.source = source
         self.signal = signal
+        self.channel = channel
         self.facts = WaveformFacts(source_rate_hz=0)
         self.dead_runs = DeadRuns(signal.sample_rate_hz)
 
     def __iter__(self) -> Iterator[np.ndarray]:
-        source = self.source
-        with source if isinstance(source, ArrayRecording) else SoundFile(source) as file:
+        with _opened(self.source) as file:
             facts = self.facts = WaveformFacts(source_rate_hz=file.samplerate)
             self.dead_runs = DeadRuns(self.signal.sample_rate_hz)
             high_pass = _HighPass(self.signal)
@@ -101,15 +139,22 @@ class SoundStream:
         self.dead_runs.add(sound)
         return sound
 
-    def _picked_channel(self, file: SoundFile | ArrayRecording) -> int | None:
-        """The channel that is used; None: the mean of all."""
+    def _picked_channel(self, file: OpenSound) -> int | None:
+        """Index of the channel that is used; None: the mean of all."""
+        if self.channel > file.channels or (self.signal.channels == "each" and not self.channel):
+            raise InputError(
+                f"it has {file.channels} channels, and channel {self.channel} of them is asked for "
+                f"(signal.channels={self.signal.channels})"
+            )
+        if self.channel:
+            return self.channel - 1
         if self.signal.channels == "loudest" and file.channels > 1:
             loudest = loudest_channel(self._decode(file))
             file.rewind()
             return loudest
         return None if self.signal.channels == "mean" else 0
 
-    def _decode(self, file: SoundFile | ArrayRecording) -> Iterator[np.ndarray]:
+    def _decode(self, file: OpenSound) -> Iterator[np.ndarray]:
         size = int(BLOCK_S * file.samplerate)
         # converting 16-bit values here is twice as fast as in libsndfile, with equal results
         is_int16 = file.subtype == "PCM_16"
@@ -134,7 +179,7 @@ class SoundStream:
         if peak >= FULL_SCALE:
             facts.clipped_samples += int(np.count_nonzero(np.abs(block) >= FULL_SCALE))
 
-    def _flags(self, file: SoundFile | ArrayRecording) -> list[str]:
+    def _flags(self, file: OpenSound) -> list[str]:
         facts = self.facts
         conditions = {
             "clipped": facts.clipped_fraction > CLIPPED_FRACTION,

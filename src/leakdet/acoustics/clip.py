@@ -27,13 +27,15 @@ class Clip:
     media_type: str = "audio/flac"  # lossless, and supported by every browser since 2017
 
 
-def read_sound(path: Path, signal: SignalConfig) -> tuple[Float32[np.ndarray, " N"], str]:
-    """The whole recording at the signal's rate, and its content hash.
+def read_sound(
+    path: Path, signal: SignalConfig, channel: int = 0
+) -> tuple[Float32[np.ndarray, " N"], str]:
+    """The whole recording at the signal's rate, and its content hash; see `SoundStream`.
 
     Raises:
         InputError: the file cannot be read as audio.
     """
-    stream = SoundStream(path, signal)
+    stream = SoundStream(path, signal, channel)
     sound = np.concatenate([np.empty(0, np.float32), *stream])
     return sound, stream.facts.content_sha256
 

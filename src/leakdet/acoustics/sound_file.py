@@ -41,6 +41,7 @@ class SoundFile:
     """
 
     def __init__(self, path: Path) -> None:
+        self.path = path
         self._file = opened_file(path)
         try:
             self._source = ByteSource(self._file.fileno())

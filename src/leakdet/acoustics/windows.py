@@ -2,15 +2,13 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Float16, Float32, Int64
 from torch import Tensor
 
-from leakdet.acoustics.array_recording import ArrayRecording
-from leakdet.acoustics.audio import SoundStream, WaveformFacts
+from leakdet.acoustics.audio import SoundSource, SoundStream, WaveformFacts
 from leakdet.acoustics.dead_sound import WindowState, are_loud, dead_flags, window_state
 from leakdet.acoustics.mel import LogMel
 from leakdet.config import SignalConfig
@@ -88,14 +86,18 @@ class MelStream:
 
     def __init__(
         self,
-        source: Path | ArrayRecording,
+        source: SoundSource,
         log_mel: LogMel,
         transform: Callable[[Iterable[np.ndarray]], Iterable[np.ndarray]] | None = None,
+        channel: int = 0,
     ) -> None:
-        """`transform` changes the blocks of sound; `facts` stay those of the recording itself."""
+        """`channel` as for `SoundStream`.
+
+        `transform` changes the blocks of sound; `facts` stay those of the recording itself.
+        """
         self._log_mel = log_mel
         self._transform = transform
-        self._sound = SoundStream(source, log_mel.signal)
+        self._sound = SoundStream(source, log_mel.signal, channel)
         self._short = False
         self._states: set[WindowState] = set()
 

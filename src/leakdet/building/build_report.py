@@ -53,7 +53,8 @@ def write_build_files(folder: Path, settings: Mapping[str, Any], report: BuildRe
 def _csv_row(split: str, row: RecordingRow) -> dict[str, Any]:
     values = asdict(row)
     groups = values.pop("groups")
-    for name in ("mel_crc32", "surrogate_of", "live"):
+    unwritten = ("mel_crc32", "surrogate_of", "live", *([] if row.channel else ["channel"]))
+    for name in unwritten:
         values.pop(name)
     values["live_windows"] = "" if row.live is None else int(row.live.sum())
     head = {

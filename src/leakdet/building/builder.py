@@ -12,7 +12,7 @@ from leakdet.acoustics.synth import write_demo
 from leakdet.building.build_report import BuildReport, write_build_files, write_splits
 from leakdet.building.duplicates import DuplicateFilter
 from leakdet.building.extraction import Extractor
-from leakdet.building.header_scan import scan_headers
+from leakdet.building.header_scan import HeaderScan, scan_headers
 from leakdet.building.mel_verification import verify_mel
 from leakdet.building.source_labels import relabelled
 from leakdet.building.source_listing import read_source
@@ -22,6 +22,7 @@ from leakdet.building.surrogate_split import write_surrogates
 from leakdet.config import BuildConfig, DemoConfig
 from leakdet.errors import InputError
 from leakdet.storage.atomic import check_free, publish, staged_folder
+from leakdet.storage.layout import SOURCE_FILE
 from leakdet.storage.store import SPLITS
 from leakdet.storage.writer import SplitWriter
 
@@ -44,6 +45,7 @@ def build_store(config: BuildConfig) -> BuildReport:
             config = replace(config, split=replace(config.split, group_by=["site"]))
             report.remarks.append("The demo is split by site (split.group_by=[site]).")
         scan = scan_headers(source, config)
+        config = _channels_together(config, scan, report)
         report.signal, report.left_out = scan.signal, scan.left_out
         report.remarks += scan.remarks
         report.label_names = sorted({recording.label for recording in scan.readable})
@@ -76,6 +78,19 @@ def build_store(config: BuildConfig) -> BuildReport:
     return report
 
 
+def _channels_together(config: BuildConfig, scan: HeaderScan, report: BuildReport) -> BuildConfig:
+    """The same settings, which keep the channels of a file together where each is a recording."""
+    files = len({recording.path for recording in scan.readable})
+    if config.signal.channels != "each" or files == len(scan.readable):
+        return config
+    text = f"Every channel is a recording: {len(scan.readable)} channels of {files} files"
+    if config.split.group_by:
+        report.remarks.append(f"{text}.")
+        return config
+    report.remarks.append(f"{text}; a file lies in one split (split.group_by=[{SOURCE_FILE}]).")
+    return replace(config, split=replace(config.split, group_by=[SOURCE_FILE]))
+
+
 def _target(config: BuildConfig) -> tuple[Path, str]:
     """The folder to build and what the names of its files end with: those of the shard, if any."""
     out = Path(config.out).absolute()
@@ -90,7 +105,7 @@ def _target(config: BuildConfig) -> tuple[Path, str]:
 
 def _read_source(config: BuildConfig, folder: Path) -> Source:
     if config.source != "demo":
-        return read_source(Path(config.source))
+        return read_source(Path(config.source), by_channel=config.signal.channels == "each")
     if config.shard:
         raise InputError("source=demo: it is synthesised whole; build it without shard=.")
     return read_source(_synthesise(config.demo, folder))

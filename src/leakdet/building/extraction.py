@@ -51,7 +51,7 @@ class Extractor:
         mel = self._spool()
         sound = self._spool() if self.waveform != "none" else None
         name = recording.recording_id if recording.surrogate_of else None
-        stream = mel_stream(recording.path, self.log_mel, surrogate=name)
+        stream = mel_stream(recording.path, self.log_mel, name, recording.channel)
         live, written_until = [], 0
         try:
             for block in stream:
@@ -101,16 +101,19 @@ class Extractor:
             mains_hum_50_db=facts.mains_hum_db[0],
             mains_hum_60_db=facts.mains_hum_db[1],
             surrogate_of=recording.surrogate_of,
+            channel=recording.channel,
             live=live,
         )
 
 
-def mel_stream(path: Path, log_mel: LogMel, surrogate: str | None) -> MelStream:
+def mel_stream(
+    path: Path, log_mel: LogMel, surrogate: str | None = None, channel: int = 0
+) -> MelStream:
     """The log-mel of a recording, or of its surrogate of this name."""
-    if surrogate is None:
-        return MelStream(path, log_mel)
-    transform = SurrogateTransform(surrogate, log_mel.signal.sample_rate_hz)
-    return MelStream(path, log_mel, transform)
+    transform = None
+    if surrogate is not None:
+        transform = SurrogateTransform(surrogate, log_mel.signal.sample_rate_hz)
+    return MelStream(path, log_mel, transform, channel)
 
 
 def _as_stored(sound: np.ndarray, dtype: str) -> bytes:

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from leakdet._parallel import in_order
 from leakdet._progress import ProgressCounter
-from leakdet.acoustics.audio import read_rate_hz
+from leakdet.acoustics.audio import read_header
 from leakdet.acoustics.mel import mel_filterbank
 from leakdet.building.sources import LeftOut, Source, SourceRecording
 from leakdet.config import BuildConfig, SignalConfig
 from leakdet.errors import InputError, SettingsError, first_few
+from leakdet.storage.layout import SOURCE_FILE
 
 
 @dataclass
@@ -33,18 +34,24 @@ def scan_headers(source: Source, config: BuildConfig) -> HeaderScan:
     """
     scan = HeaderScan(config.signal, list(source.left_out))
     of_rate: defaultdict[int, list[SourceRecording]] = defaultdict(list)
-    seen: set[Path] = set()
+    seen: set[tuple[Path, int]] = set()
     with ProgressCounter("reading headers", len(source.recordings), "files") as progress:
-        for recording, rate_hz in in_order(_rate_of, source.recordings, config.workers):
+        for recording, header in in_order(_header_of, source.recordings, config.workers):
             progress.step()
-            if isinstance(rate_hz, InputError):
-                scan.left_out.append(LeftOut(recording.recording_id, str(rate_hz)))
-            elif recording.path in seen:
+            if isinstance(header, InputError):
+                scan.left_out.append(LeftOut(recording.recording_id, str(header)))
+            elif (recording.path, recording.channel) in seen:
                 scan.left_out.append(LeftOut(recording.recording_id, "listed twice"))
+            elif recording.channel > header[1]:
+                reason = f"it has no channel {recording.channel}, the last is {header[1]}"
+                scan.left_out.append(LeftOut(recording.recording_id, reason))
             else:
-                seen.add(recording.path)
-                of_rate[rate_hz].append(recording)
-                scan.readable.append(recording)
+                seen.add((recording.path, recording.channel))
+                recordings = [recording]
+                if config.signal.channels == "each":
+                    recordings = _channels(recording, header[1])
+                of_rate[header[0]] += recordings
+                scan.readable += recordings
     if not scan.readable:
         raise InputError(
             f"{config.source}: none of {len(source.recordings)} files is readable audio; "
@@ -53,6 +60,21 @@ def scan_headers(source: Source, config: BuildConfig) -> HeaderScan:
     if config.signal.fmax_hz == "auto":
         _choose_fmax(scan, of_rate)
     return scan
+
+
+def _channels(recording: SourceRecording, count: int) -> list[SourceRecording]:
+    """The channels of a file of `count`, or the one that is asked for, as recordings."""
+    wanted = [recording.channel] if recording.channel else range(1, count + 1)
+    file = recording.recording_id
+    return [
+        replace(
+            recording,
+            recording_id=f"{file}#channel{channel}" if count > 1 else file,
+            channel=channel,
+            groups={**recording.groups, SOURCE_FILE: file},
+        )
+        for channel in wanted
+    ]
 
 
 def _choose_fmax(scan: HeaderScan, of_rate: Mapping[int, list[SourceRecording]]) -> None:
@@ -79,9 +101,9 @@ def _fits(signal: SignalConfig, rate_hz: int) -> bool:
     return True
 
 
-def _rate_of(recording: SourceRecording) -> int | InputError:
+def _header_of(recording: SourceRecording) -> tuple[int, int] | InputError:
     try:
-        return read_rate_hz(recording.path)
+        return read_header(recording.path)
     except InputError as error:
         return error
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from unicodedata import normalize
 
@@ -25,8 +26,10 @@ class RowError(Exception):
     """The reason why a row gives no recording."""
 
 
-def from_manifest(path: Path) -> Source:
+def from_manifest(path: Path, by_channel: bool = False) -> Source:
     """List the recordings of a table; rows that give none are left out with their line.
+
+    With `by_channel`, a column `channel` may name the one channel of a file that a row is about.
 
     Raises:
         InputError: the table cannot be read, or lacks the columns path and label.
@@ -37,7 +40,8 @@ def from_manifest(path: Path) -> Source:
     recordings = []
     for number, row in table.rows:
         try:
-            recordings.append(_recording(path, row, groups))
+            channel = _parse_channel(row.get("channel", "")) if by_channel else 0
+            recordings.append(replace(_recording(path, row, groups), channel=channel))
         except RowError as error:
             named = f" ({printable(row['path'])})" if row["path"] else ""
             left_out.append(LeftOut(f"{path}, line {number}{named}", str(error)))
@@ -116,6 +120,12 @@ def _parse_split(value: str) -> str | None:
     if value and value.casefold() not in SPLIT_NAMES:
         raise RowError(f"split {value!r} is not one of {', '.join(SPLITS)}")
     return SPLIT_NAMES[value.casefold()] if value else None
+
+
+def _parse_channel(value: str) -> int:
+    if value and not (value.isascii() and value.isdecimal() and int(value)):
+        raise RowError(f"channel {value!r} is not a number from 1 on")
+    return int(value or 0)
 
 
 def _parse_weight(value: str) -> float:

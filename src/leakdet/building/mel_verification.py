@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from jaxtyping import Shaped
 
 from leakdet._parallel import in_order
 from leakdet._progress import ProgressCounter
@@ -28,6 +29,7 @@ class _MelDifference:
 
     split: StoreSplit
     paths: list[Path]
+    channels: Shaped[np.ndarray, " R"]
     log_mel: LogMel
 
     def __call__(self, row: int) -> float:
@@ -35,7 +37,8 @@ class _MelDifference:
         name = str(self.split.recording_ids[row]) if self.split.has("surrogate_of") else None
         largest = 0.0
         # block by block, so that a day of sound is never in memory whole
-        for block in mel_stream(self.paths[row], self.log_mel, surrogate=name):
+        channel = int(self.channels[row])
+        for block in mel_stream(self.paths[row], self.log_mel, name, channel):
             fresh = block.mel.float().numpy()
             if at + len(fresh) > end:
                 return math.inf
@@ -69,8 +72,9 @@ def _verify_split(
     split: StoreSplit, rows: list[int], folder: Path, out: Path, log_mel: LogMel, workers: int
 ) -> None:
     paths = [Path(str(path).replace(str(out), str(folder), 1)) for path in split.texts("path")]
+    difference = _MelDifference(split, paths, split.numbers("channel", 0.0), log_mel)
     with ProgressCounter(f"verifying {split.name}", len(rows), "recordings") as progress:
-        for row, difference_db in in_order(_MelDifference(split, paths, log_mel), rows, workers):
+        for row, difference_db in in_order(difference, rows, workers):
             progress.step()
             if not difference_db <= MAX_DIFFERENCE_DB:  # true for NaN too
                 raise InputError(

@@ -29,16 +29,21 @@ def relabelled(source: Source, labels: LabelsConfig, where: str) -> tuple[Source
 
 def _one_label_each(source: Source) -> Source:
     """Leave out files that are listed with two labels; one listed twice alike is left out later."""
-    labels: defaultdict[Path, set[str]] = defaultdict(set)
+    labels: defaultdict[tuple[Path, int], set[str]] = defaultdict(set)
+    channels: defaultdict[Path, set[int]] = defaultdict(set)
     for recording in source.recordings:
-        labels[recording.path].add(recording.label)
+        labels[recording.path, recording.channel].add(recording.label)
+        channels[recording.path].add(recording.channel)
     kept: list[SourceRecording] = []
     left_out = list(source.left_out)
     for recording in source.recordings:
-        others = sorted(labels[recording.path])
-        if len(others) == 1:
-            kept.append(recording)
-        else:
+        others = sorted(labels[recording.path, recording.channel])
+        if len(others) > 1:
             reason = f"listed with the labels {' and '.join(others)}"
-            left_out.append(LeftOut(recording.recording_id, reason))
+        elif 0 in channels[recording.path] and len(channels[recording.path]) > 1:
+            reason = "listed both whole and by channel"
+        else:
+            kept.append(recording)
+            continue
+        left_out.append(LeftOut(recording.recording_id, reason))
     return Source(kept, left_out, source.remarks)

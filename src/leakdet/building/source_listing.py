@@ -9,8 +9,10 @@ from leakdet.building.sources import LeftOut, Source
 from leakdet.errors import InputError
 
 
-def read_source(path: Path) -> Source:
+def read_source(path: Path, by_channel: bool = False) -> Source:
     """List the recordings of a folder or CSV manifest, without opening them.
+
+    With `by_channel`, rows of a manifest may name one channel of a file.
 
     Raises:
         InputError: the source is missing, cannot be read, or gives no recording.
@@ -18,7 +20,7 @@ def read_source(path: Path) -> Source:
     if path.is_dir():
         source = from_folders(path)
     elif path.is_file():
-        source = from_manifest(path)
+        source = from_manifest(path, by_channel)
     else:
         raise InputError(
             f"{path}: no such file or folder. source= takes a folder of label folders, "

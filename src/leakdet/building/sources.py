@@ -14,7 +14,7 @@ RESERVED_COLUMNS = frozenset(
     "recording_id path split label weight windows live_windows duration_s source_rate_hz rms_dbfs "
     "dc_offset clipped_fraction flags content_sha256 mel_crc32 mains_hum_50_db mains_hum_60_db "
     "surrogate_of decision reason leak_prob threshold leak_windows familiarity model error class "
-    "p10_prob quiet_level_dbfs mains_hum_db".split()
+    "channel source_file p10_prob quiet_level_dbfs mains_hum_db".split()
 )
 # AILH's file names are sensor~recording~timestamp~gain.wav
 _AILH_NAME = ("sensor", "recording", "timestamp", "gain_db")
@@ -31,6 +31,7 @@ class SourceRecording:
     weight: float = 1.0
     groups: dict[str, str] = field(default_factory=dict)
     surrogate_of: str = ""  # id of the recording that this surrogate is made from
+    channel: int = 0  # of the file, from 1; 0: made mono as signal.channels says
 
 
 @dataclass(frozen=True)

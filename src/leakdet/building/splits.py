@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float, Int
 from leakdet.building.sources import SourceRecording
 from leakdet.config import SplitConfig
 from leakdet.errors import InputError, first_few
+from leakdet.storage.layout import SOURCE_FILE
 from leakdet.storage.store import SPLITS
 
 
@@ -18,8 +19,8 @@ def assign_splits(
     """The split of each recording: that given by the source, or else whole groups are assigned.
 
     Raises:
-        InputError: only some recordings have a split, a group lies in two given splits, or a group
-            column is unknown.
+        InputError: only some recordings have a split, a group or a file of several channels lies
+            in two given splits, or a group column is unknown.
     """
     given = [recording.split for recording in recordings]
     if any(given):
@@ -39,7 +40,7 @@ def assign_splits(
 def _recording_groups(
     recordings: Sequence[SourceRecording], group_by: Sequence[str]
 ) -> list[tuple[str, ...]]:
-    """The group of each recording; if all its columns are blank, it is a group of its own."""
+    """The group of each recording; if all its columns are blank, its file is a group of its own."""
     known = sorted({column for recording in recordings for column in recording.groups})
     unknown = [column for column in group_by if column not in known]
     if unknown:
@@ -50,8 +51,12 @@ def _recording_groups(
     keys = []
     for recording in recordings:
         key = tuple(recording.groups.get(column, "") for column in group_by)
-        keys.append(key if any(key) else (recording.recording_id,))
+        keys.append(key if any(key) else (_file_of(recording),))
     return keys
+
+
+def _file_of(recording: SourceRecording) -> str:
+    return recording.groups.get(SOURCE_FILE) or recording.recording_id
 
 
 def _assign_groups(
@@ -126,7 +131,18 @@ def _can_spare(group: int, chosen: Int[np.ndarray, " G"], has: Bool[np.ndarray, 
 def _check_groups(
     recordings: Sequence[SourceRecording], splits: Sequence[str], settings: SplitConfig
 ) -> None:
-    """Refuse groups in two splits, which only splits given by the source can cause."""
+    """Refuse groups in two splits, which given splits can cause, and files of several channels."""
+    splits_of_file: dict[str, set[str]] = defaultdict(set)
+    for recording, split in zip(recordings, splits, strict=True):
+        if SOURCE_FILE in recording.groups:
+            splits_of_file[recording.groups[SOURCE_FILE]].add(split)
+    apart = [file for file, names in splits_of_file.items() if len(names) > 1]
+    if apart:
+        raise InputError(
+            f"{len(apart)} of {len(splits_of_file)} files have channels in more than one split: "
+            f"{first_few(apart)}. They were recorded together: give the channels of a file the "
+            "same split, and the same values in the columns of split.group_by."
+        )
     splits_of: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for key, split in zip(_recording_groups(recordings, settings.group_by), splits, strict=True):
         splits_of[key].add(split)

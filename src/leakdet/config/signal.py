@@ -44,8 +44,9 @@ class SignalConfig:
     floor: float = doc(1e-5, "Smallest magnitude before the logarithm; 1e-5 is -100 dB.", above=0)
     channels: str = doc(
         "mean",
-        "How several channels become one: their mean, the loudest of the recording, or the first.",
-        one_of=("mean", "loudest", "first"),
+        "How several channels become one: their mean, the loudest of the recording, or the first; "
+        "each: they do not, every channel is a recording of its own.",
+        one_of=("mean", "loudest", "first", "each"),
     )
     detrend: str = doc(
         "none",

@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 
 from leakdet.building.splits import balance, give_both_classes
 from leakdet.errors import InputError, first_few
+from leakdet.storage.layout import SOURCE_FILE
 
 RECORDING = "recording"  # in place of a column: every recording is a group of its own
 LABEL = "label"
@@ -71,9 +72,12 @@ def group_keys(
     recording_ids: Shaped[np.ndarray, " R"],
     setting: str,
 ) -> Shaped[np.ndarray, " R"]:
-    """The group of each recording as text; blank, for unknown, where one of its columns is."""
+    """The group of each recording as text; blank, for unknown, where one of its columns is.
+
+    Channels of one file count as one recording.
+    """
     if list(group_by) == [RECORDING]:
-        return recording_ids
+        return columns.get(SOURCE_FILE, recording_ids)
     if RECORDING in group_by or not group_by:
         raise InputError(f"{setting}={list(group_by)}: give `recording` alone, or group columns.")
     parts = [_column(columns, column, setting) for column in group_by]

@@ -54,6 +54,7 @@ class StoreMedia:
         self._starts_s = window_start_s
         self._paths = texts_or_none(split, "path")
         self._content = texts_or_none(split, "content_sha256")
+        self._channels = split.numbers("channel", 0.0)
 
     def mel(self, row: int) -> MelColumns:
         """Columns in time order, overlaps drawn once if the signal settings are known."""
@@ -89,7 +90,7 @@ class StoreMedia:
         for path in (Path(name), store / str(self._split.recording_ids[row])):
             if path.is_file():
                 try:
-                    sound, content = read_sound(path, signal)
+                    sound, content = read_sound(path, signal, int(self._channels[row]))
                 except InputError:
                     continue
                 if content == sha256:

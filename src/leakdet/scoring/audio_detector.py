@@ -14,12 +14,13 @@ import torch
 from leakdet._messages import LOG
 from leakdet._parallel import in_order
 from leakdet.acoustics.array_recording import ArrayRecording
+from leakdet.acoustics.audio import SoundSource
 from leakdet.acoustics.audio_listing import LeftUnlisted, audio_files
 from leakdet.acoustics.mel import LogMel
 from leakdet.detection.detector import MelDetector
 from leakdet.detection.validation_scores import checked_policy, redecided
 from leakdet.errors import InputError
-from leakdet.scoring.score_recording import SoundSource, embed_recording, score_recording
+from leakdet.scoring.score_recording import embed_source, score_source
 from leakdet.scoring.verdict import Verdict
 from leakdet.storage.model_card import model_in
 from leakdet.storage.model_file import load_mel_detector
@@ -38,6 +39,8 @@ class Detector:
 
     One recording gives one result, a folder or several recordings give a list. So does a type
     checker see it, but for a single path, which may be either: give `[folder]` where types matter.
+    Of a model trained with `signal.channels=each`, every channel is a recording: a file of several
+    gives a list, in which `Verdict.channel` counts them from 1; of an array, give one channel.
     """
 
     def __init__(self, mel_detector: MelDetector, path: Path, decided_anew: str = "") -> None:
@@ -71,13 +74,13 @@ class Detector:
             InputError: the model cannot score sound, or an array is no recording.
             TypeError: an argument is neither a path nor `(samples, rate_hz)`.
         """
-        return self._apply(score_recording, recordings, workers)
+        return self._apply(score_source, recordings, workers)
 
     def predict_each(
         self, recordings: PathLike | Sound | Iterable[PathLike | Sound], workers: int = 0
     ) -> Iterator[Verdict]:
         """Yield the verdicts of `predict` one by one, in order, for any number of recordings."""
-        return self._each(score_recording, recordings, workers)
+        return self._each(score_source, recordings, workers)
 
     @overload
     def embed(self, recordings: Sound, workers: int = 0) -> npt.NDArray[np.float32]: ...
@@ -97,7 +100,7 @@ class Detector:
             InputError: as `predict`, and where a recording cannot be read.
             TypeError: as `predict`.
         """
-        return self._apply(embed_recording, recordings, workers)
+        return self._apply(embed_source, recordings, workers)
 
     @cached_property
     def _log_mel(self) -> LogMel:
@@ -110,25 +113,25 @@ class Detector:
 
     def _apply(
         self,
-        work: Callable[[SoundSource, MelDetector, LogMel], Result],
+        work: Callable[[SoundSource, MelDetector, LogMel], list[Result]],
         recordings: Any,
         workers: int,
     ) -> Result | list[Result]:
         results = list(self._each(work, recordings, workers))
         folder = _is_path(recordings) and Path(recordings).is_dir()
         single = (_is_path(recordings) or _is_sound(recordings)) and not folder
-        return results[0] if single else results
+        return results[0] if single and len(results) == 1 else results
 
     def _each(
         self,
-        work: Callable[[SoundSource, MelDetector, LogMel], Result],
+        work: Callable[[SoundSource, MelDetector, LogMel], list[Result]],
         recordings: Any,
         workers: int,
     ) -> Iterator[Result]:
         log_mel = self._log_mel
         compute = lambda source: work(source, self.mel_detector, log_mel)  # noqa: E731  for threads
         results = in_order(compute, _sources(recordings), workers)
-        return (result for _, result in results)
+        return (result for _, of_source in results for result in of_source)
 
 
 def _is_path(recordings: object) -> bool:

@@ -30,14 +30,16 @@ def write_verdicts(
         InputError: as `verdict_writer`.
     """
     verdicts = detector.predict_each(listed.files, workers)
+    signal = detector.mel_detector.signal
+    by_channel = signal is not None and signal.channels == "each"
     counts, started_at = VerdictCounts(), now()
     with (
-        verdict_writer(out, kind, windows) as write,
+        verdict_writer(out, kind, windows, by_channel) as write,
         ProgressCounter("scoring", len(listed.files), "files") as progress,
     ):
         for verdict in verdicts:
             write(verdict)
-            progress.step()
+            progress.step(int(verdict.channel <= 1))  # once a file
             counts.add(verdict)
     if out is not None and is_regular(out):
         write_sidecar(

@@ -12,7 +12,10 @@ from leakdet.errors import InputError
 from leakdet.scoring.output_file import is_regular, output_file
 from leakdet.scoring.verdict import Verdict
 
-COLUMNS = tuple(key for key in Verdict(None, None, None, 0.0).to_dict() if key != "timeline")
+COLUMNS, CHANNEL_COLUMNS = (
+    tuple(key for key in Verdict(None, None, None, 0.0, channel=n).to_dict() if key != "timeline")
+    for n in (0, 1)
+)
 FORMATS = {".csv": "csv", ".txt": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 ROW_BYTES = 250  # about as much, with a path of usual length
 WINDOW_COLUMNS = ("path", "window_start_s", "window_end_s", "leak_prob")
@@ -28,11 +31,14 @@ class TextFile(Protocol):
 
 
 @contextmanager
-def verdict_writer(out: Path | None, kind: str, windows: bool) -> Iterator[Write]:
+def verdict_writer(
+    out: Path | None, kind: str, windows: bool, by_channel: bool = False
+) -> Iterator[Write]:
     """A function that writes one verdict; `kind` is csv or jsonl, `out=None` standard output.
 
-    `windows` writes the windows too: into the rows of jsonl, beside a CSV file `NAME.csv` into
-    `NAME.windows.csv`. See `output_file` for when a file gets its name.
+    `by_channel` adds the column channel. `windows` writes the windows too: into the rows of jsonl,
+    beside a CSV file `NAME.csv` into `NAME.windows.csv`. See `output_file` for when a file gets its
+    name.
 
     Raises:
         InputError: the file cannot be written.
@@ -42,9 +48,9 @@ def verdict_writer(out: Path | None, kind: str, windows: bool) -> Iterator[Write
             yield lambda verdict: _write_json_line(rows, verdict, windows)
         elif windows and out:
             with output_file(windows_file(out)) as timeline:
-                yield _csv_writer(rows, timeline)
+                yield _csv_writer(rows, by_channel, timeline)
         else:
-            yield _csv_writer(rows)
+            yield _csv_writer(rows, by_channel)
 
 
 def windows_file(out: Path) -> Path:
@@ -69,17 +75,20 @@ def format_of(out: Path | None, given: str | None) -> str:
     return kind
 
 
-def _csv_writer(rows: TextFile, timeline: TextFile | None = None) -> Write:
-    row_writer = csv.DictWriter(rows, COLUMNS, extrasaction="ignore")
+def _csv_writer(rows: TextFile, by_channel: bool, timeline: TextFile | None = None) -> Write:
+    columns = CHANNEL_COLUMNS if by_channel else COLUMNS
+    row_writer = csv.DictWriter(rows, columns, extrasaction="ignore")
     row_writer.writeheader()
     if timeline is None:
         return lambda verdict: row_writer.writerow(verdict.to_dict())
     window_writer = csv.writer(timeline)
-    window_writer.writerow(WINDOW_COLUMNS)
+    first, *others = WINDOW_COLUMNS
+    window_writer.writerow([first, *["channel"] * by_channel, *others])
 
     def write(verdict: Verdict) -> None:
         row_writer.writerow(verdict.to_dict())
-        window_writer.writerows((verdict.path, *window) for window in verdict.windows)
+        place = (verdict.path, *[verdict.channel] * by_channel)
+        window_writer.writerows((*place, *window) for window in verdict.windows)
 
     return write
 

@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float, Float16, Float32
 from torch import Tensor
 
 from leakdet.acoustics.array_recording import ArrayRecording
+from leakdet.acoustics.audio import SoundSource, recordings_in
 from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.windows import MelStream, WindowBlock
 from leakdet.detection.band_features import band_features, window_moments
@@ -20,24 +21,45 @@ from leakdet.scoring.verdict import Decision, Reason, Verdict, Window
 DEAD: tuple[Reason, ...] = ("silent", "stuck", "dropouts")  # flags of recordings without sound
 BATCH_WINDOWS = 64  # windows of one recording that are scored together
 
-SoundSource = Path | ArrayRecording
+
+def score_source(source: SoundSource, detector: MelDetector, log_mel: LogMel) -> list[Verdict]:
+    """The verdict on a file or array; one on each channel where `signal.channels` is `each`."""
+    verdicts = []
+    try:
+        for opened, channel in recordings_in(source, log_mel.signal):
+            verdicts.append(score_recording(opened, detector, log_mel, channel))
+    except Exception as error:
+        verdicts.append(_failed(source, detector, error))
+    return verdicts
 
 
-def score_recording(source: SoundSource, detector: MelDetector, log_mel: LogMel) -> Verdict:
+def score_recording(
+    source: SoundSource, detector: MelDetector, log_mel: LogMel, channel: int = 0
+) -> Verdict:
     """The verdict on a recording; a recording that cannot be scored gives one with an error."""
     try:
-        return _scored(source, detector, log_mel)
-    except InputError as error:
-        reason = str(error)
+        return _scored(source, detector, log_mel, channel)
     # one file must never stop the others, whatever a decoder raises
     except Exception as error:
-        reason = f"{type(error).__name__}: {error}"
-    threshold = round(detector.rule.threshold, 6)
-    return Verdict(_path(source), None, None, threshold, error=reason, model=detector.file_hash)
+        return _failed(source, detector, error, channel)
 
 
-def _scored(source: SoundSource, detector: MelDetector, log_mel: LogMel) -> Verdict:
-    stream = MelStream(source, log_mel)
+def _failed(
+    source: SoundSource, detector: MelDetector, error: Exception, channel: int = 0
+) -> Verdict:
+    return Verdict(
+        path=_path(source),
+        decision=None,
+        leak_prob=None,
+        threshold=round(detector.rule.threshold, 6),
+        error=str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}",
+        model=detector.file_hash,
+        channel=channel,
+    )
+
+
+def _scored(source: SoundSource, detector: MelDetector, log_mel: LogMel, channel: int) -> Verdict:
+    stream = MelStream(source, log_mel, channel=channel)
     scored = [_scored_windows(batch, detector) for batch in _batches(stream)]
     prob, start, live, moments = (np.concatenate(parts) for parts in zip(*scored, strict=True))
     facts, rule = stream.facts, detector.rule
@@ -69,6 +91,7 @@ def _scored(source: SoundSource, detector: MelDetector, log_mel: LogMel) -> Verd
         flags=[*facts.flags, *_met(detector, facts.content_sha256)],
         model=detector.file_hash,
         familiarity=None if familiarity is None else round(float(familiarity[0]), 3),
+        channel=channel,
     )
 
 
@@ -95,19 +118,30 @@ def _met(detector: MelDetector, content: str) -> list[str]:
     return ["met_in_training"] if met else []
 
 
-def embed_recording(
+def embed_source(
     source: SoundSource, detector: MelDetector, log_mel: LogMel
-) -> Float[np.ndarray, "W F"]:
-    """Features of every window before the heads, float32. Raises `InputError` naming the file."""
+) -> list[Float[np.ndarray, "W F"]]:
+    """Features of every window before the heads, float32; as `score_source` for each channel.
+
+    Raises:
+        InputError: it cannot be read; names the file.
+    """
+    features = []
     try:
-        batches = _batches(MelStream(source, log_mel))
-        return np.concatenate([detector.embed(batch.mel).numpy() for batch in batches])
+        for opened, channel in recordings_in(source, log_mel.signal):
+            batches = _batches(MelStream(opened, log_mel, channel=channel))
+            features.append(
+                np.concatenate([detector.embed(batch.mel).numpy() for batch in batches])
+            )
+        return features
     except InputError as error:
         raise InputError(f"{_path(source) or 'the array'}: {error}") from error
 
 
 def _path(source: SoundSource) -> str | None:
-    return None if isinstance(source, ArrayRecording) else str(source)
+    if isinstance(source, ArrayRecording):
+        return None
+    return str(source if isinstance(source, Path) else source.path)
 
 
 class _Batch(NamedTuple):

@@ -36,11 +36,14 @@ class VerdictCounts:
         self._decisions = Counter({"leak": 0, "no_leak": 0, "undecided": 0, "failed": 0})
         self._reasons: Counter[str] = Counter()
         self._flags: Counter[str] = Counter()
+        self._channels = self._files = 0
 
     def add(self, verdict: Verdict) -> None:
         self._decisions[verdict.decision or "failed"] += 1
         self._reasons[verdict.reason] += 1
         self._flags.update(verdict.flags)
+        self._channels += verdict.channel > 0
+        self._files += verdict.channel <= 1
 
     @property
     def failed(self) -> int:
@@ -54,7 +57,8 @@ class VerdictCounts:
         why = ", ".join(f"{count} {reason}" for reason, count in self._reasons.items() if reason)
         counted = {name: f"{count} {name}" for name, count in self._decisions.items()}
         counted["undecided"] += f" ({why})" if why else ""
-        text = f"{self.total} files: {', '.join(counted.values())}"
+        what = f"channels of {self._files} files" if self._channels else "files"
+        text = f"{self.total} {what}: {', '.join(counted.values())}"
         flags = ", ".join(f"{count} {flag}" for flag, count in self._flags.most_common())
         return f"{text}\nflags: {flags}" if flags else text
 

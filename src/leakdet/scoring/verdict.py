@@ -38,6 +38,7 @@ class Verdict:
     model: str = ""  # the first 12 digits of the model file's SHA-256
     # distance to the training recordings over its threshold; above 1 it sounds unlike them
     familiarity: float | None = None
+    channel: int = 0  # of the file, from 1, where each has a verdict; 0: they were made one
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values: the row of `leakdet predict`, and `timeline` with the windows.
@@ -47,8 +48,10 @@ class Verdict:
          'windows': 1, 'leak_windows': 1, 'duration_s': 1.0, 'source_rate_hz': 16000, 'flags': '',
          'familiarity': None, 'model': '', 'error': '', 'timeline': [(0.0, 1.0, 0.9)]}
         """
+        channel = {"channel": self.channel} if self.channel else {}
         return {
             "path": self.path,
+            **channel,
             "decision": self.decision,
             "reason": self.reason,
             "leak_prob": self.leak_prob,

@@ -13,12 +13,13 @@ from leakdet.config import SignalConfig
 from leakdet.errors import InputError
 
 REBUILD = "Build the store again, or copy it again from an undamaged one."
+SOURCE_FILE = "source_file"  # the group of the channels of one file, where each is a recording
 NEEDED = ("mel", "recording_offsets", "label_id", "recording_id")
 ATTRIBUTES = ("signal", "label_names", "leak_label")
 # one value per recording; only those in NEEDED must exist
 COLUMNS = (
     "recording_id label_id content_sha256 path flags weight mel_crc32 duration_s source_rate_hz "
-    "rms_dbfs dc_offset clipped_fraction mains_hum_50_db mains_hum_60_db surrogate_of"
+    "rms_dbfs dc_offset clipped_fraction mains_hum_50_db mains_hum_60_db surrogate_of channel"
 ).split()
 
 

@@ -51,6 +51,7 @@ class RecordingRow:
     mains_hum_50_db: float = math.nan  # NaN: not measured
     mains_hum_60_db: float = math.nan
     surrogate_of: str = ""  # recording_id of the recording from which a surrogate was made
+    channel: int = 0  # of the file at `path`, from 1; 0: its channels were made one
     live: Bool[np.ndarray, " W"] | None = None  # which windows hold sound; None: unknown
 
 
@@ -156,6 +157,8 @@ class SplitWriter:
         yield "label_id", [label_names.index(row.label) for row in rows], np.int16
         if any(row.surrogate_of for row in rows):
             yield "surrogate_of", [row.surrogate_of for row in rows], text
+        if any(row.channel for row in rows):
+            yield "channel", [row.channel for row in rows], np.int32
         for column in sorted({*self.columns, *(name for row in rows for name in row.groups)}):
             yield f"{GROUP}{column}", [row.groups.get(column, "") for row in rows], text
         yield "recording_offsets", offsets_of([row.windows for row in rows]).tolist(), np.int64

@@ -9,6 +9,7 @@ from jaxtyping import Float16
 from torch import Tensor
 
 from leakdet._messages import LOG
+from leakdet.acoustics.audio import recordings_in
 from leakdet.acoustics.audio_listing import LeftUnlisted, audio_files
 from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.windows import MelStream
@@ -21,7 +22,7 @@ MOST = 2000  # windows, taken evenly from all files
 
 @dataclass(frozen=True)
 class FolderSounds:
-    """Samples of the sounds, and the content hash of each file that could be read."""
+    """Samples of the sounds, and the content hash of each recording that could be read."""
 
     mel: Float16[Tensor, "K U M T"]
     contents: list[str]
@@ -46,14 +47,13 @@ def read_sound_folder(setting: str, folder: Path, train: StoreSplit, unit: str) 
         raise InputError(f"{setting}: there are no audio files under {folder}.")
     log_mel, blocks, contents = LogMel(train.signal), list[Tensor](), list[str]()
     for path in paths:
-        stream = MelStream(path, log_mel)
         try:
-            live = [block.mel[torch.from_numpy(block.live)] for block in stream]
+            for source, channel in recordings_in(path, train.signal):
+                stream = MelStream(source, log_mel, channel=channel)
+                blocks += [block.mel[torch.from_numpy(block.live)] for block in stream]
+                contents.append(stream.facts.content_sha256)
         except InputError as error:
             LOG.info(f"note     {setting}: left out: {path}: {error}")
-            continue
-        blocks += live
-        contents.append(stream.facts.content_sha256)
     windows = sum(map(len, blocks))
     if not windows:
         raise InputError(

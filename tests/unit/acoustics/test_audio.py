@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from leakdet.acoustics.audio import SoundStream, read_rate_hz
+from leakdet.acoustics.audio import SoundStream, read_header, recordings_in
 from leakdet.config import SignalConfig
 from leakdet.errors import InputError
 
@@ -174,7 +174,7 @@ def test_the_high_pass_is_butterworth_and_causal_whatever_the_blocks(write_sound
 
 
 def test_headers(write_sound):
-    assert read_rate_hz(write_sound("x.wav", seconds=0.5, rate_hz=8000)) == 8000
+    assert read_header(write_sound("x.wav", seconds=0.5, rate_hz=8000)) == (8000, 1)
 
 
 def test_a_header_with_too_great_a_length_is_flagged(tmp_path: Path):
@@ -212,3 +212,21 @@ def test_channels_that_cancel_are_flagged_and_the_loudest_is_not_cancelled(write
     sound, stream = read(opposite, replace(FIELD, channels="loudest"))
     assert stream.facts.flags == []
     assert stream.facts.rms_dbfs == pytest.approx(-9.03, abs=0.05)
+
+
+def test_each_channel_is_a_recording_of_its_own(write_sound):
+    samples = np.random.default_rng(0).uniform(-0.5, 0.5, (40000, 3)).astype(np.float32)
+    path = write_sound("three.wav", samples=samples, subtype="FLOAT")
+    each = replace(FIELD, channels="each")
+    channels = []
+    for source, channel in recordings_in(path, each):
+        stream = SoundStream(source, each, channel)
+        np.testing.assert_array_equal(np.concatenate([*stream]), samples[:, channel - 1])
+        first = read(write_sound("one.wav", samples=samples[:, channel - 1], subtype="FLOAT"))[1]
+        assert stream.facts == first.facts
+        channels.append(channel)
+    assert channels == [1, 2, 3]
+    assert [*recordings_in(path, FIELD)] == [(path, 0)]
+    for channel in (0, 4):
+        with pytest.raises(InputError, match=f"it has 3 channels, and channel {channel}"):
+            [*SoundStream(path, each, channel)]

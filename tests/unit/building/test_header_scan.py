@@ -1,5 +1,7 @@
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from leakdet.building.header_scan import scan_headers
@@ -80,3 +82,19 @@ def test_a_rate_too_low_for_any_mel_stops_and_changes_none_of_the_others(write_s
 def test_where_every_rate_is_too_low_the_settings_are_at_fault(write_sound):
     with pytest.raises(SettingsError, match="fmin_hz"):
         scan(source_of(write_sound("a.wav", 0.5, 500)))
+
+
+def test_each_channel_is_a_recording_that_knows_its_file(tmp_path: Path, write_sound):
+    both = write_sound("both.wav", samples=np.zeros((1600, 2)))
+    source = source_of(both, write_sound("mono.wav"))
+    only = [replace(source.recordings[0], channel=channel) for channel in (2, 3)]
+    assert [item.channel for item in scan(source).readable] == [0, 0]
+    readable = scan(source, channels="each").readable
+    assert [(r.recording_id, r.channel, r.groups["source_file"]) for r in readable] == [
+        ("both.wav#channel1", 1, "both.wav"),
+        ("both.wav#channel2", 2, "both.wav"),
+        ("mono.wav", 1, "mono.wav"),
+    ]
+    asked = scan(Source(only, []), channels="each")
+    assert [item.recording_id for item in asked.readable] == ["both.wav#channel2"]
+    assert [item.reason for item in asked.left_out] == ["it has no channel 3, the last is 2"]

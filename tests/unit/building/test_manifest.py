@@ -107,3 +107,14 @@ def test_names_as_other_systems_spell_them(
     here, latin = from_manifest(manifest(folder, text)).recordings
     assert here.path == Path("a b.wav")
     assert latin.path == folder / os.fsdecode(b"d\xe9.wav")
+
+
+def test_a_row_may_name_one_channel(folder: Path):
+    table = manifest(folder, "path,label,channel\na.wav,LEAK,2\nb.wav,LEAK,\nb.wav,LEAK,left\n")
+    source = from_manifest(table, by_channel=True)
+    assert [(item.recording_id, item.channel) for item in source.recordings] == [
+        ("a.wav", 2),
+        ("b.wav", 0),
+    ]
+    assert [item.reason for item in source.left_out] == ["channel 'left' is not a number from 1 on"]
+    assert [item.channel for item in from_manifest(table).recordings] == [0, 0, 0]

@@ -41,3 +41,11 @@ def test_a_file_with_two_labels_is_left_out_and_one_with_two_spellings_is_not() 
     rest, _ = relabelled(Source([*twice, *source("ok").recordings], []), LabelsConfig(), "x")
     assert [recording.recording_id for recording in rest.recordings] == ["0.wav"]
     assert {item.reason for item in rest.left_out} == {"listed with the labels Leak and ok"}
+
+
+def test_channels_may_have_labels_of_their_own_but_not_beside_the_whole_file() -> None:
+    rows = (("a", "leak", 1), ("a", "ok", 2), ("b", "leak", 0), ("b", "leak", 2))
+    listed = [SourceRecording(name, Path(name), label, channel=n) for name, label, n in rows]
+    kept, _ = relabelled(Source(listed, []), LabelsConfig(), "x")
+    assert [(item.channel, item.label) for item in kept.recordings] == [(1, "leak"), (2, "ok")]
+    assert {item.reason for item in kept.left_out} == {"listed both whole and by channel"}

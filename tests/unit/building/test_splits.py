@@ -105,3 +105,29 @@ def test_unknown_columns_are_named():
         assign_splits(
             recordings(("leak", "a"), ("no", "b")), SplitConfig(group_by=["pipe"]), ["leak"]
         )
+
+
+def channels(*of: tuple[str, str, str], split: str | None = None) -> list[SourceRecording]:
+    """Recordings of file, label and site."""
+    return [
+        SourceRecording(
+            f"{file}#{n}", Path(file), label, split, groups={"site": site, "source_file": file}
+        )
+        for n, (file, label, site) in enumerate(of)
+    ]
+
+
+def test_channels_of_a_file_are_kept_together_where_their_group_is_unknown():
+    made = channels(*[(f"{n // 4}.wav", "leak" if n % 8 < 4 else "no", "") for n in range(48)])
+    splits = assign_splits(made, SplitConfig(group_by=["site"]), ["leak"])
+    assert len(set(splits)) == 3
+    assert all(len(set(splits[n : n + 4])) == 1 for n in range(0, 48, 4))
+
+
+def test_channels_of_a_file_in_two_splits_are_refused():
+    made = [
+        *channels(("a.wav", "leak", "1"), ("b.wav", "no", "1"), split="train"),
+        *channels(("a.wav", "leak", "2"), ("c.wav", "no", "2"), split="test"),
+    ]
+    with pytest.raises(InputError, match=r"1 of 3 files have channels in more .* a\.wav\. They"):
+        assign_splits(made, SplitConfig(), ["leak"])

@@ -19,7 +19,7 @@ from leakdet.errors import SettingsError
         ({"n_fft": 2048}, r"signal\.n_fft=2048"),
         ({"n_fft": 1}, r"signal\.n_fft=1 "),
         ({"floor": 0.0}, r"signal\.floor=0"),
-        ({"channels": "left"}, "one of mean, loudest, first"),
+        ({"channels": "left"}, "one of mean, loudest, first, each"),
         ({"highpass_hz": 8000.0}, r"signal\.highpass_hz=8000"),
         ({"highpass_order": 13}, r"signal\.highpass_order=13 .*at most 12"),
     ],

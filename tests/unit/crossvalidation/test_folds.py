@@ -110,6 +110,8 @@ def test_groups_of_one_or_more_columns_are_blank_where_a_column_is() -> None:
         "",
     ]
     assert group_keys(COLUMNS, ["recording"], IDS, "x").tolist() == IDS.tolist()
+    files = {**COLUMNS, "source_file": np.array(["a", "a", "b", "c"])}
+    assert group_keys(files, ["recording"], IDS, "x").tolist() == ["a", "a", "b", "c"]
 
 
 def test_rows_are_chosen_by_the_values_of_columns() -> None:

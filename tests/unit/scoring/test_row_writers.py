@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -82,3 +83,24 @@ def test_the_name_says_the_format_unless_it_is_given(
 def test_other_kinds_of_tables_are_refused() -> None:
     with pytest.raises(InputError, match=r"a\.xlsx: rows are written as CSV or JSON lines"):
         format_of(Path("a.xlsx"), None)
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_verdicts_on_channels_say_which(kind: str, tmp_path: Path) -> None:
+    out = tmp_path / f"p.{kind}"
+    with verdict_writer(out, kind, windows=True, by_channel=True) as write:
+        for channel in (1, 2):
+            write(replace(VERDICTS[0], path="a.wav", channel=channel))
+        write(replace(VERDICTS[1], path="b.wav"))
+    if kind == "jsonl":
+        rows = [json.loads(line) for line in out.read_text().splitlines()]
+        assert [row.get("channel") for row in rows] == [1, 2, None]
+        return
+    first, *rows = csv.reader(out.read_text().splitlines())
+    assert (first[:3], [row[1] for row in rows]) == (
+        ["path", "channel", "decision"],
+        ["1", "2", ""],
+    )
+    first, *rows = csv.reader((tmp_path / "p.windows.csv").read_text().splitlines())
+    assert first[:2] == ["path", "channel"]
+    assert [row[1] for row in rows] == ["1", "1", "2", "2"]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
 import torch
 
 from leakdet.acoustics.array_recording import ArrayRecording
@@ -16,7 +17,7 @@ from leakdet.detection.met_recordings import MetRecordings
 from leakdet.detection.spectral_reference import SpectralReference
 from leakdet.errors import InputError
 from leakdet.scoring import score_recording as module
-from leakdet.scoring.score_recording import embed_recording, score_recording
+from leakdet.scoring.score_recording import embed_source, score_recording, score_source
 from leakdet.storage.model_file import load_mel_detector
 
 
@@ -143,18 +144,18 @@ def test_batches_do_not_change_the_numbers(
     example_files, detector: MelDetector, log_mel: LogMel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = score_recording(example_files.recording, detector, log_mel)
-    features = embed_recording(example_files.recording, detector, log_mel)
+    (features,) = embed_source(example_files.recording, detector, log_mel)
     monkeypatch.setattr(module, "BATCH_WINDOWS", 1)
     assert score_recording(example_files.recording, detector, log_mel) == whole
     np.testing.assert_allclose(
-        embed_recording(example_files.recording, detector, log_mel), features, atol=1e-5
+        embed_source(example_files.recording, detector, log_mel)[0], features, atol=1e-5
     )
 
 
 def test_features_lead_to_the_windows_probabilities(
     example_files, detector: MelDetector, log_mel: LogMel
 ) -> None:
-    features = embed_recording(example_files.recording, detector, log_mel)
+    (features,) = embed_source(example_files.recording, detector, log_mel)
     assert features.shape == (15, 12)  # of the linear network: the mean of each band
     with torch.inference_mode():
         logits = detector.network.cls_head(torch.from_numpy(features))
@@ -173,7 +174,7 @@ def test_a_bad_file_is_a_verdict_with_an_error_but_has_no_features(
         assert (verdict.decision, verdict.leak_prob, verdict.windows) == (None, None, [])
         assert verdict.path == str(path)
         with pytest.raises(InputError, match=f"{path.name}: .*{reason}"):
-            embed_recording(path, detector, log_mel)
+            embed_source(path, detector, log_mel)
 
 
 def test_whatever_goes_wrong_in_a_recording_stays_in_its_verdict(
@@ -185,3 +186,33 @@ def test_whatever_goes_wrong_in_a_recording_stays_in_its_verdict(
     monkeypatch.setattr(MelStream, "__iter__", failing)
     verdict = score_recording(example_files.recording, detector, log_mel)
     assert verdict.error == "RuntimeError: decoder crashed"
+
+
+def test_every_channel_has_a_verdict_where_the_model_was_trained_so(
+    tmp_path: Path, detector: MelDetector, log_mel: LogMel
+) -> None:
+    other = NOISE[::-1].copy()
+    other[3] = np.nan
+    path = tmp_path / "both.wav"
+    soundfile.write(path, np.stack([NOISE, 0 * NOISE, other], 1), 4000, subtype="FLOAT")
+    assert [verdict.channel for verdict in score_source(path, detector, log_mel)] == [0]
+    each = LogMel(replace(log_mel.signal, channels="each"))
+    first, silent, broken = score_source(path, detector, each)
+    assert {verdict.path for verdict in (first, silent, broken)} == {str(path)}
+    assert [verdict.channel for verdict in (first, silent, broken)] == [1, 2, 3]
+    alone = score_recording(ArrayRecording(NOISE.astype(np.float32), 4000), detector, log_mel)
+    assert (first.windows, first.decision) == (alone.windows, alone.decision)
+    assert (silent.decision, silent.reason) == ("undecided", "silent")
+    assert (broken.decision, "NaN" in broken.error) == (None, True)
+
+    (mono,) = score_source(ArrayRecording(NOISE, 4000), detector, each)
+    assert (mono.channel, mono.windows) == (
+        1,
+        score_recording(ArrayRecording(NOISE, 4000), detector, log_mel).windows,
+    )
+    (refused,) = score_source(ArrayRecording(np.stack([NOISE] * 2, 1), 4000), detector, each)
+    assert "the array has 2 channels" in refused.error
+    (unread,) = score_source(tmp_path / "none.wav", detector, each)
+    assert (unread.channel, "No such file" in unread.error) == (0, True)
+    soundfile.write(path, np.stack([NOISE, 0 * NOISE], 1), 4000)
+    assert [len(of_one) for of_one in embed_source(path, detector, each)] == [len(mono.windows)] * 2

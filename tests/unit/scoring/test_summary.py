@@ -43,3 +43,11 @@ def test_flags_are_counted() -> None:
     counts.add(Verdict("a", "leak", 0.9, 0.5, flags=["clipped"]))
     counts.add(Verdict("b", "leak", 0.9, 0.5, flags=["truncated", "clipped"]))
     assert str(counts).splitlines()[1:] == ["flags: 2 clipped, 1 truncated"]
+
+
+def test_channels_are_counted_with_their_files() -> None:
+    counts = VerdictCounts()
+    for channel in (1, 2, 1):
+        counts.add(Verdict("a", "leak", 0.9, 0.5, channel=channel))
+    counts.add(Verdict("b", None, None, 0.5, error="no sound"))
+    assert str(counts) == "4 channels of 3 files: 3 leak, 0 no_leak, 0 undecided, 1 failed"

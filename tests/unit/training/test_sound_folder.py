@@ -1,6 +1,7 @@
 """Sounds to mix in: read from a folder, bad files named, validation untouched."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import lightning.pytorch as pl
@@ -85,3 +86,16 @@ def test_it_is_mixed_into_training_and_never_into_validation(
     assert changed[-1] == 0
     assert mixed.callback_metrics["val/loss"] == plain.callback_metrics["val/loss"]
     assert mixed.callback_metrics["train/loss"] != plain.callback_metrics["train/loss"]
+
+
+def test_every_channel_is_a_sound_where_channels_are_recordings(
+    tmp_path: Path, configured: Callable[..., TrainConfig], opened: Opened
+) -> None:
+    folder = tmp_path / "both"
+    folder.mkdir()
+    noise = 0.1 * np.random.default_rng(0).standard_normal((16000, 2))
+    soundfile.write(folder / "a.wav", noise, 16000)
+    train = opened(configured()).splits.train
+    assert len(read_sound_folder(SETTING, folder, train, "window").contents) == 1
+    train.signal = replace(train.signal, channels="each")
+    assert len(set(read_sound_folder(SETTING, folder, train, "window").contents)) == 2
