@@ -75,6 +75,7 @@ def evaluated(
     from leakdet.evaluation.model_labels import labels_for
     from leakdet.evaluation.split_scores import apply_rule, is_synthetic, score_split
     from leakdet.evaluation.unfamiliar import unfamiliar_account, unfamiliar_sentence
+    from leakdet.storage.integrity import check_contents
     from leakdet.storage.labelled_split import labelled, view_of
     from leakdet.storage.opening import open_labelled, open_split, split_names
     from leakdet.storage.views import no_sound_sentence
@@ -86,6 +87,7 @@ def evaluated(
     lines = [f"labels   {view.sentence()}", *(f"note     {note}" for note in view.notes())]
     LOG.info("\n".join(lines))
     judged, met = judged_apart(detector.mel_detector, stored)
+    check_contents(judged)
     recordings = apply_rule(score_split(detector.mel_detector, judged), rule)
     columns = _group_columns(store, recordings, group_by)
     beside = split != "train" and "train" in split_names(store)

@@ -30,6 +30,7 @@ from leakdet.config import (
 from leakdet.errors import InputError
 from leakdet.evaluation.recording_media import StoreMedia
 from leakdet.evaluation.traits import traits_of
+from leakdet.storage.hdf5 import seal_h5
 from leakdet.storage.opening import open_split, with_surrogates
 from leakdet.storage.split_overlap import check_no_overlap
 from leakdet.storage.store import open_leakdet_split
@@ -220,6 +221,7 @@ def test_mains_hum_is_measured_before_the_high_pass(tmp_path: Path, mains_hz: fl
     assert hum_db[is_leak].min() > hum_db[~is_leak].max() + 3.0
     with h5py.File(tmp_path / "store" / "train.h5", "r+") as file:
         del file["mains_hum_50_db"]
+    seal_h5(tmp_path / "store" / "train.h5")
     older = traits_of(open_split(tmp_path / "store", "train"))
     assert "mains_hum" not in older.values
     assert "build it again from the audio" in older.missing["mains_hum"]

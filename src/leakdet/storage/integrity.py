@@ -11,7 +11,7 @@ from leakdet._parallel import in_order
 from leakdet._progress import ProgressCounter
 from leakdet.errors import InputError, first_few
 from leakdet.storage.ailh_store import is_ailh
-from leakdet.storage.layout import REBUILD
+from leakdet.storage.hdf5 import REBUILD
 from leakdet.storage.store import StoreSplit
 from leakdet.storage.views import file_rows
 

@@ -11,8 +11,8 @@ from jaxtyping import Int64
 
 from leakdet.config import SignalConfig
 from leakdet.errors import InputError
+from leakdet.storage.hdf5 import REBUILD
 
-REBUILD = "Build the store again, or copy it again from an undamaged one."
 SOURCE_FILE = "source_file"  # the group of the channels of one file, where each is a recording
 NEEDED = ("mel", "recording_offsets", "label_id", "recording_id")
 ATTRIBUTES = ("signal", "label_names", "leak_label")

@@ -1,8 +1,6 @@
 """The windows of a split as one array [W, S, M, T] float16 that may lie in several files."""
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -107,7 +105,8 @@ class MelPart:
         # rows of which only some windows are read, as in AILH files, are unpacked beside `out`
         head = min(stop, -(-start // per_row) * per_row)
         tail = max(head, stop // per_row * per_row)
-        with self._unpacking(start, stop) as dataset:
+        with open_h5(self.path) as file:
+            dataset = file[self.dataset]
             for low, high in ((start, head), (tail, stop)):
                 if low < high:
                     row = dataset[low // per_row].reshape(-1, *self.shape[1:])
@@ -116,17 +115,6 @@ class MelPart:
             if head < tail:
                 inner = out[head - start : tail - start].reshape(-1, *self.stored_shape[1:])
                 dataset.read_direct(inner, np.s_[head // per_row : tail // per_row])
-
-    @contextmanager
-    def _unpacking(self, start: int, stop: int) -> Iterator[h5py.Dataset]:
-        with open_h5(self.path) as file:
-            try:
-                yield file[self.dataset]
-            except OSError as error:
-                raise InputError(
-                    f"{self.path}: windows {start} to {stop} cannot be read "
-                    f"({str(error).splitlines()[0]}). Build it again."
-                ) from error
 
 
 class MelArray:

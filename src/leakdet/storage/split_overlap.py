@@ -11,9 +11,8 @@ from jaxtyping import Int64, UInt32
 
 from leakdet.errors import InputError, first_few
 from leakdet.storage.ailh_store import is_ailh
-from leakdet.storage.hdf5 import open_h5
+from leakdet.storage.hdf5 import REBUILD, open_h5
 from leakdet.storage.integrity import convert_command, listed
-from leakdet.storage.layout import REBUILD
 from leakdet.storage.store import GROUP, StoreSplit, lacks_group
 
 BLANK = 0  # digest of a recording without a value: it belongs to no group

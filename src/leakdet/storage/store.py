@@ -2,8 +2,7 @@
 
 Layout (schema_version 1): `mel` [W, S, M, T] float16 has the windows of all recordings in order,
 `recording_offsets` [R + 1] their bounds; `live` [W] bool, which older stores lack, says which
-windows hold sound; all else has one row per recording. Mel is memory-mapped where it is contiguous,
-so that opening a split reads next to nothing.
+windows hold sound; all else has one row per recording. Mel is mapped where it is contiguous.
 """
 
 from collections.abc import Sequence
@@ -162,8 +161,9 @@ class StoreSplit:
         with open_h5(path) as file:
             if lacks_group(file, dataset):
                 return np.full(len(file["label_id"]), "", object)
-            values = file[dataset]
-            return np.asarray(values.asstr()[...] if text else values[...])
+            if values := file.get(dataset):
+                return np.asarray(values.asstr()[...] if text else values[...])
+        raise KeyError(dataset)
 
 
 def lacks_group(file: h5py.File, dataset: str) -> bool:

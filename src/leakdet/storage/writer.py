@@ -15,6 +15,8 @@ from jaxtyping import Bool
 
 import leakdet
 from leakdet.config import SignalConfig
+from leakdet.storage.hdf5 import seal_h5
+from leakdet.storage.seal import USER_BLOCK_BYTES
 from leakdet.storage.store import GROUP, SCHEMA_VERSION, offsets_of
 
 PAGE_BYTES = 4096  # data sets begin at a page of memory when they are mapped
@@ -119,9 +121,8 @@ class SplitWriter:
         compression: str = "none",
     ) -> None:
         """Write the HDF5 file and remove the spool files."""
-        with h5py.File(
-            path, "w", alignment_threshold=PAGE_BYTES, alignment_interval=PAGE_BYTES
-        ) as file:
+        pages = {"alignment_threshold": PAGE_BYTES, "alignment_interval": PAGE_BYTES}
+        with h5py.File(path, "w", userblock_size=USER_BLOCK_BYTES, **pages) as file:
             file.attrs.update(self._attributes(label_names, leaks))
             for name, values, dtype in self._columns(list(label_names)):
                 file.create_dataset(name, data=values, dtype=dtype)
@@ -133,6 +134,7 @@ class SplitWriter:
                 sizes = [count for _, count in self._sound.pieces]
                 file.create_dataset("waveform_offsets", data=offsets_of(sizes))
                 self._sound.write_to(file, "waveform")
+        seal_h5(path)
         self.discard()
 
     def _attributes(self, label_names: Sequence[str], leaks: Sequence[str]) -> dict[str, Any]:

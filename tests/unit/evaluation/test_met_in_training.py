@@ -9,6 +9,7 @@ import pytest
 from leakdet.evaluation.met_in_training import judged_apart, met_sentences
 from leakdet.evaluation_run import evaluated
 from leakdet.scoring.audio_detector import Detector, load_detector
+from leakdet.storage.hdf5 import seal_h5
 from leakdet.storage.opening import open_split
 
 
@@ -25,6 +26,7 @@ def mixed_store(trained, tmp_path_factory: pytest.TempPathFactory) -> Path:
     with h5py.File(folder / "test.h5", "r+") as file:
         for row in (0, 1, 2):
             file["content_sha256"][row] = f"{row:064x}"
+    seal_h5(folder / "test.h5")
     return folder
 
 

@@ -10,6 +10,7 @@ import torch
 from leakdet.detection.detector import MelDetector
 from leakdet.errors import InputError
 from leakdet.evaluation.split_scores import is_synthetic, score_split, split_group_by
+from leakdet.storage.hdf5 import seal_h5
 from leakdet.storage.opening import open_split
 from leakdet.storage.views import pooled
 
@@ -30,6 +31,7 @@ def damage_chunk(path: Path, window: int) -> None:
         mel = file["mel"][...]
         del file["mel"]
         file.create_dataset("mel", data=mel, compression="gzip", chunks=(1, *mel.shape[1:]))
+    seal_h5(path)
     with h5py.File(path) as file:
         chunk = file["mel"].id.get_chunk_info(window)
     with path.open("r+b") as raw:
@@ -47,7 +49,7 @@ def test_scoring_names_the_recording_of_a_damaged_chunk(
     if view:
         split = pooled([split])
     with pytest.raises(
-        InputError, match=r"recording 0002\.wav .*test\.h5: windows .* cannot be read .*Build"
+        InputError, match=r"recording 0002\.wav .*test\.h5: cannot be read as HDF5 .*Build"
     ):
         score_split(NeverLeak(split.mel.shape[1:]), split)
 

@@ -50,10 +50,10 @@ def test_a_reader_works_while_a_writer_has_the_file_open(write_store: Any, plant
             r"it is locked.*HDF5_USE_FILE_LOCKING=FALSE",
         ),
         (PermissionError(13, "Permission denied"), r"permission denied\)\. Ask its owner"),
-        (OSError("truncated file: eof = 1"), r"it is cut off\)\. Build it again"),
+        (OSError("truncated file: eof = 1"), r"it is cut off\)\. Build the store again"),
         (
             OSError("file signature not found\nmore"),
-            r"\(file signature not found\)\. Build it again",
+            r"\(damaged: file signature not found\)\. Build the store again",
         ),
     ],
 )
@@ -64,13 +64,16 @@ def test_what_stands_in_the_way_is_said(
         raise error
 
     monkeypatch.setattr(h5py, "File", refuse)
-    with pytest.raises(InputError, match=message):
-        open_h5(tmp_path / "x.h5")
+    with pytest.raises(InputError, match=message), open_h5(tmp_path / "x.h5"):
+        pass
 
 
 def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"x\.h5: .*there is no such file"):
-        open_h5(tmp_path / "x.h5")
+    with (
+        pytest.raises(InputError, match=r"x\.h5: .*there is no such file"),
+        open_h5(tmp_path / "x.h5"),
+    ):
+        pass
 
 
 def test_a_file_that_the_caller_has_open_is_read(tmp_path: Path) -> None:
@@ -78,3 +81,33 @@ def test_a_file_that_the_caller_has_open_is_read(tmp_path: Path) -> None:
         file["mel"] = np.arange(3)
     with h5py.File(tmp_path / "x.h5"), open_h5(tmp_path / "x.h5") as file:
         assert file["mel"][...].tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (
+            KeyError("unable to open object"),
+            r"x\.h5: .*\(damaged: 'unable to open object'\)\. Build",
+        ),
+        (
+            RuntimeError("wrong B-tree\nmore"),
+            r"x\.h5: .*\(damaged: wrong B-tree\)\. Build the store",
+        ),
+        (TypeError(), r"x\.h5: .*\(damaged: TypeError\)\. Build the store again, or copy it again"),
+        (MemoryError(), r"x\.h5: .*more memory than there is\)\. If others can be read: Build"),
+        (
+            OSError("Can't read data (file read failed: errno = 5, error message = 'I/O error', b"),
+            r"x\.h5: .*\(I/O error\)\. Was it moved, or its disk disconnected\?",
+        ),
+        (OSError("errno = 22, error message = 'Invalid argument'"), r"damaged: errno = 22.*Build"),
+        (InputError("what was said"), "^what was said$"),
+    ],
+)
+def test_a_fault_that_is_met_while_reading_is_said(
+    tmp_path: Path, error: Exception, message: str
+) -> None:
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["mel"] = np.arange(3)
+    with pytest.raises(InputError, match=message), open_h5(tmp_path / "x.h5"):
+        raise error

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from leakdet.errors import InputError
+from leakdet.storage.hdf5 import seal_h5
 from leakdet.storage.integrity import check_contents
 from leakdet.storage.opening import open_split
 from leakdet.storage.split_overlap import check_no_copies, check_no_overlap
@@ -45,6 +46,7 @@ def test_a_group_in_two_splits_is_named_where_the_build_kept_it_together(
     for path in store.glob("*.h5"):
         with h5py.File(path, "r+") as file:
             file.attrs["group_by"] = json.dumps(["site"])
+        seal_h5(path)
     splits = [open_split(store, name) for name in ("train", "val")]
     if shared is None:
         check_no_overlap(splits)

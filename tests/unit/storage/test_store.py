@@ -12,6 +12,7 @@ import pytest
 
 from leakdet.config import SignalConfig
 from leakdet.errors import InputError, LeakdetError
+from leakdet.storage.hdf5 import seal_h5
 from leakdet.storage.split_overlap import check_no_overlap
 from leakdet.storage.store import open_leakdet_split, split_files
 from leakdet.storage.writer import PAGE_BYTES, RecordingRow, SplitWriter
@@ -113,10 +114,12 @@ def test_a_group_column_that_one_file_lacks_is_blank_there(tmp_path: Path, witho
     """A shard that holds no recording with the column; older ones did not write it then."""
     for number in (0, 1):
         write(tmp_path, f"train-{number:05d}-of-00002", range(2 * number, 2 * number + 2))
-        with h5py.File(tmp_path / f"train-{number:05d}-of-00002.h5", "r+") as file:
+        file_path = tmp_path / f"train-{number:05d}-of-00002.h5"
+        with h5py.File(file_path, "r+") as file:
             file.attrs["group_by"] = json.dumps(["site"])
             if number == without:
                 del file["group"]
+        seal_h5(file_path)
     split = open_leakdet_split(tmp_path, "train")
     assert split.groups["site"].tolist() == (
         ["", "", "s1", "s1"] if without == 0 else ["s0", "s0", "", ""]
@@ -200,6 +203,7 @@ def test_a_faulty_file_is_refused_with_the_way_out(
     path = write(tmp_path) / "train.h5"
     with h5py.File(path, "r+") as file:
         change(file)
+    seal_h5(path)
     with pytest.raises(LeakdetError, match=message) as caught:
         open_leakdet_split(tmp_path, "train")
     assert str(path) in str(caught.value)
@@ -210,6 +214,7 @@ def test_shards_that_lack_what_others_have_are_refused(tmp_path: Path):
     write(tmp_path, "train-00001-of-00002", range(2, 4))
     with h5py.File(tmp_path / "train-00001-of-00002.h5", "r+") as file:
         del file["weight"]
+    seal_h5(tmp_path / "train-00001-of-00002.h5")
     with pytest.raises(
         InputError, match=r"00001-of-00002\.h5: differs from .*00000.* in columns; .*Build the"
     ):
