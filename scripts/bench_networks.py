@@ -31,7 +31,8 @@ from leakdet.storage.model_file import load_mel_detector
 from leakdet.storage.opening import open_split, split_names
 from leakdet.training.malloc import keep_freed_memory
 from leakdet.training_run import train_in
-from results import RIG, cell, cross_validate, leakdet
+from results import RIG, cross_validate, leakdet
+from results_page import cell
 
 NETWORKS = ("linear", "compact", "paper", "dual_head")
 SEEDS = range(3)
