@@ -49,7 +49,7 @@ def cross_validate(config: CrossvalConfig, store: Path, folder: Path) -> None:
     """
     require_store(store)
     view = pooled([open_labelled(store, name, config.labels) for name in split_names(store)])
-    config = _with_groups(config, store)
+    config = _with_null_repeats(_with_groups(config, store))
     tasks = all_tasks(config, view)
     folder.mkdir(parents=True, exist_ok=True)
     record_settings(folder, _fingerprint(config, store, view))
@@ -81,6 +81,19 @@ def _with_groups(config: CrossvalConfig, store: Path) -> CrossvalConfig:
     return replace(config, crossval=config.crossval.grouped_by(columns or [RECORDING]))
 
 
+def _with_null_repeats(config: CrossvalConfig) -> CrossvalConfig:
+    """Repeat a null run: a single permutation of the labels says little."""
+    settings = config.crossval
+    if not config.data.shuffle_labels or settings.repeats >= config.data.shuffle_repeats:
+        return config
+    LOG.info(
+        f"note     a null run is repeated {config.data.shuffle_repeats} times, each time with "
+        "another permutation of the labels (data.shuffle_repeats)"
+    )
+    repeated = replace(settings, repeats=config.data.shuffle_repeats)
+    return replace(config, crossval=repeated)
+
+
 def _fingerprint(config: CrossvalConfig, store: Path, view: SplitView) -> dict[str, Any]:
     """Settings and store that pooled folds must share: not jobs, loggers or how many repeats."""
     settings = asdict(config)
@@ -88,6 +101,7 @@ def _fingerprint(config: CrossvalConfig, store: Path, view: SplitView) -> dict[s
         del settings["crossval"][name]
     for name in ("logger", "log", "demo", "signal"):
         del settings[name]
+    del settings["data"]["shuffle_repeats"]  # as of repeats
     settings["data"]["store"] = str(store.absolute())
     signal = view.signal.hash if view.signal else None
     return {"settings": settings, "recordings": view.recordings, "signal_hash": signal}

@@ -1,7 +1,6 @@
 """One training run from store to model file, metrics and report; train, tune and fit call it."""
 
 import os
-import platform
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     from lightning.pytorch.callbacks import Callback
 
     from leakdet.detection.detector import MelDetector
-    from leakdet.detection.met_recordings import MetRecordings
     from leakdet.evaluation.scored_recordings import ScoredRecordings
     from leakdet.storage.store import StoreSplit
     from leakdet.training.datamodule import LeakDataModule
@@ -104,7 +102,8 @@ def train_in(
     checkpoint = result_checkpoint(trainer)
     opened.check(f"The trained weights are in {checkpoint}, which predict and evaluate take.")
     best = load_mel_detector(checkpoint, trust_network=config.network.name)
-    recordings, audited = _evaluate(config, data, best)
+    single = trainer.world_size == 1
+    recordings, audited = _evaluate(config, data, best, folder if single else None)
     content = _save(data, best, recordings, audited, folder)
     _figures(trainer, content, folder)
     return content
@@ -121,15 +120,20 @@ def _store(config: TrainConfig) -> Path:
 
 
 def _evaluate(
-    config: TrainConfig, data: "LeakDataModule", best: "MelDetector"
+    config: TrainConfig, data: "LeakDataModule", best: "MelDetector", repeats_in: Path | None
 ) -> tuple[dict[str, "ScoredRecordings"], dict[str, Any]]:
-    """Fit the rule on val, score val and test with the best weights, and audit the last of them."""
+    """Fit the rule on val, score val and test with the best weights, and audit the last of them.
+
+    A null run is repeated in the folder `repeats_in`; None, as with several processes: it is not.
+    """
     from leakdet.detection.decision import fit_rule
     from leakdet.detection.validation_scores import ValidationScores
     from leakdet.evaluation.audit import audit
+    from leakdet.evaluation.metrics import auroc
     from leakdet.evaluation.split_scores import apply_rule, score_split
     from leakdet.evaluation.training_reference import reference_sentence, training_reference
     from leakdet.storage.opening import open_labelled
+    from leakdet.training.null_trainings import further_aurocs
 
     # without surrogates, which are no recordings
     train = open_labelled(data.store, "train", config.labels)
@@ -151,12 +155,18 @@ def _evaluate(
     if data.splits.test:
         scored["test"] = score_split(best, data.splits.test)
     judged = list(scored.values())[-1]
+    score = best.rule.score(judged.window_prob, judged.split.recording_offsets)
+    aurocs = []
+    if config.data.shuffle_labels:
+        area = auroc(score, judged.is_leak)
+        aurocs = [] if area is None else [area]
+        aurocs += further_aurocs(config, data.store, repeats_in) if repeats_in else []
     audited = audit(
         train,
         judged.split,
-        best.rule.score(judged.window_prob, judged.split.recording_offsets),
+        score,
         is_leak=judged.is_leak,
-        shuffled=config.data.shuffle_labels,
+        null_aurocs=aurocs,
     )
     return {name: apply_rule(scores, best.rule) for name, scores in scored.items()}, audited
 
@@ -177,16 +187,17 @@ def _save(
     from leakdet.reporting.report_input import ReportInput
     from leakdet.storage.model_file import save_model
     from leakdet.training import log_names
+    from leakdet.training.training_facts import met_by_training, training_facts
 
     group_by = split_group_by(data.store)
     tables = {name: split_metrics(found, group_by=group_by) for name, found in recordings.items()}
     log_result(metrics_text(tables, best.rule))
     for finding in audited["findings"]:
         log_result(f"audit    {finding}")
-    training = best.card["training"] | _training_facts(data)
+    training = best.card["training"] | training_facts(data)
     card = {**best.card, "decision_rule": best.rule.to_json(), "training": training}
     card["metrics"] = for_model_file(tables)
-    model, best.met = folder / MODEL, _met(data)
+    model, best.met = folder / MODEL, met_by_training(data)
     log_result(f"model    {model}")
     # the checkpoint's settings, since only they hold a learning rate and batch size that were found
     copied = ("settings", "store", "store_signal_hash", "recordings", "versions")
@@ -207,24 +218,6 @@ def _save(
     return content
 
 
-def _met(data: "LeakDataModule") -> "MetRecordings | None":
-    """Recordings and groups of train, with the negatives, and val; None without content hashes."""
-    from leakdet.detection.met_recordings import MetRecordings
-    from leakdet.storage.opening import open_labelled
-
-    # without surrogates, which are no recordings
-    train = open_labelled(data.store, "train", data.config.labels)
-    splits = {"train": train, "val": data.splits.val}
-    if not all(split.has("content_sha256") for split in splits.values()):
-        return None
-    contents = {role: split.texts("content_sha256").tolist() for role, split in splits.items()}
-    contents["train"] += data.negatives.contents if data.negatives else []
-    return MetRecordings.of(
-        contents,
-        {role: split.groups for role, split in splits.items()},
-    )
-
-
 def _figures(trainer: Any, metrics: dict[str, Any], folder: Path) -> None:
     """Draw the run into its folder beside the figures of its results, all for TensorBoard too."""
     from lightning.pytorch.loggers import TensorBoardLogger
@@ -242,18 +235,3 @@ def _figures(trainer: Any, metrics: dict[str, Any], folder: Path) -> None:
                     f"{log_names.FIGURES}{name}", pixels, trainer.global_step, dataformats="HWC"
                 )
             logger.finalize("success")
-
-
-def _training_facts(data: "LeakDataModule") -> dict[str, Any]:
-    """The facts about a training that the model file keeps beside settings and epoch."""
-    from importlib.metadata import version
-
-    train, val, surrogates = data.splits.train, data.splits.val, data.splits.surrogates
-    versions = {name: version(name) for name in ("leakdet", "torch", "lightning")}
-    return {
-        "store": str(data.store.absolute()),
-        "store_signal_hash": train.signal.hash if train.signal else None,
-        "recordings": {"train": train.recordings - surrogates, "val": val.recordings},
-        "surrogates": surrogates,
-        "versions": {"python": platform.python_version(), **versions},
-    }

@@ -181,16 +181,23 @@ def test_recordings_without_a_group_are_told_and_counted(
     assert "4 recordings with a blank site took no part" in page
 
 
-def test_shuffled_labels_end_at_chance(held: Any, site_store: Path, tmp_path: Path) -> None:
+def test_shuffled_labels_end_at_chance(site_store: Path, tmp_path: Path) -> None:
     folder = tmp_path / "null"
     settings = {"group_by": "recording", "folds": 4}
-    cross_validate(config(site_store, shuffle=True, **settings), site_store, folder)
+    null = config(site_store, shuffle=True, **settings)
+    null.data.shuffle_repeats = 3
+    cross_validate(null, site_store, folder)
     result = json.loads((folder / "metrics.json").read_text())["crossval"]["leave-out-recording"]
     assert 0.2 < result["recording"]["auroc"] < 0.8
-    low, high = result["recording"]["intervals"]["auroc"]
+    null_run = result["audit"]["null_run"]
+    assert null_run["permutations"] == list(result["auroc_of_repeats"].values())
+    assert len(null_run["permutations"]) == 3
+    low, high = null_run["interval"]
     assert low <= 0.5 <= high
     assert result["audit"]["sentence"] is None
-    assert result["audit"]["findings"][0].startswith("Null run: with shuffled labels")
+    assert result["audit"]["findings"][0].startswith("Null run: on average over 3 permutations")
+    page = (folder / "leave-out-recording" / "report.html").read_text(encoding="utf-8")
+    assert "The labels were shuffled on purpose" in page
 
 
 def test_a_held_out_group_with_a_copy_in_training_is_reported(

@@ -51,6 +51,9 @@ class DataConfig:
         False,
         "Permute the labels of train and val over recordings: a null test; nothing is learnt.",
     )
+    shuffle_repeats: int = doc(
+        6, "Trainings of a null test, each with another permutation of the labels.", at_least=1
+    )
 
     def __post_init__(self) -> None:
         check_ranges(self, "data.")

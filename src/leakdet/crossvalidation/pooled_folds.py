@@ -1,6 +1,6 @@
 """The outcome of a cross-validation: pooled predictions, their metrics and the shortcut audit."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from leakdet.evaluation.audit_findings import auroc_with_interval
 from leakdet.evaluation.intervals import FEW_GROUPS
 from leakdet.evaluation.metrics import auroc
 from leakdet.evaluation.metrics_json import metric_table
+from leakdet.evaluation.null_run import baseline_aurocs, null_result, permuted_labels
 from leakdet.evaluation.scored_recordings import decision_name
 from leakdet.evaluation.traits import Traits
 from leakdet.storage.views import SplitView
@@ -101,15 +102,31 @@ def protocol_result(
     }
     network = auroc_with_interval(pooled.score, pooled.is_leak, units)
     of_repeat = {str(seed): pooled.seed == seed for seed in np.unique(pooled.seed).tolist()}
+    aurocs = {
+        seed: auroc(pooled.score[rows], pooled.is_leak[rows]) for seed, rows in of_repeat.items()
+    }
+    null = _null_run(outcomes, aurocs.values(), traits) if shuffled else None
     return {
         "recording": table,
-        "auroc_of_repeats": {
-            seed: auroc(pooled.score[rows], pooled.is_leak[rows])
-            for seed, rows in of_repeat.items()
-        },
+        "auroc_of_repeats": aurocs,
         "folds": [_fold_row(outcome, view) for outcome in outcomes],
-        "audit": audit_table(network, baselines, traits, copies, len(pooled.row), shuffled),
+        "audit": audit_table(network, baselines, traits, copies, len(pooled.row), null),
     }
+
+
+def _null_run(
+    outcomes: Sequence[Outcome], aurocs: Iterable[float | None], traits: Traits
+) -> dict[str, Any] | None:
+    """The null run of repeats with labels permuted over the whole store, one a repeat."""
+    told = [area for area in aurocs if area is not None]
+    if not told:
+        return None
+    first = [
+        outcome for outcome in outcomes if outcome.result["seed"] == outcomes[0].result["seed"]
+    ]
+    labels = permuted_labels(first[0].is_leak, [np.arange(len(first[0].is_leak))])
+    folds = [(outcome.fold.fitted, outcome.fold.test) for outcome in first]
+    return null_result(told, baseline_aurocs(traits.spectrum, labels, folds))
 
 
 def _fold_row(outcome: Outcome, view: SplitView) -> dict[str, Any]:

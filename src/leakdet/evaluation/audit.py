@@ -1,5 +1,6 @@
 """The shortcut audit: how well traits that no leak detector should need predict leaks."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,16 @@ from leakdet.evaluation.audit_findings import (
     alarms,
     auroc_with_interval,
     display_name,
-    null_run_findings,
     remarks,
     same_spectrum,
 )
 from leakdet.evaluation.baselines import fit_logistic, group_scores, mean_by, trait_scores
+from leakdet.evaluation.null_run import (
+    baseline_aurocs,
+    null_result,
+    null_run_findings,
+    permuted_labels,
+)
 from leakdet.evaluation.traits import Traits, traits_of
 from leakdet.storage.store import StoreSplit
 from leakdet.storage.views import pooled
@@ -75,12 +81,12 @@ def audit(
     network_scores: Float[np.ndarray, " R"] | None = None,
     *,
     is_leak: Bool[np.ndarray, " R"] | None = None,
-    shuffled: bool = False,
+    null_aurocs: Sequence[float] = (),
 ) -> dict[str, Any]:
     """Audit `split` with baselines fitted on the training split `reference`; None: cross-fitted.
 
     `network_scores` are scores of the recordings, `is_leak` their labels where not the store's (a
-    null run).
+    null run), `null_aurocs` the AUROC of each permutation of a null run.
 
     Returns what `audit_table` does.
     """
@@ -102,7 +108,15 @@ def audit(
     baselines = {
         name: auroc_with_interval(of_all[audited], is_leak, None) for name, of_all in scores.items()
     }
-    return audit_table(network, baselines, traits, copies, len(audited), shuffled)
+    null = None
+    if null_aurocs:
+        chosen_on = split.name == "val"  # which a null run permutes too, unlike test
+        folds = _folds(truth, audited, within=False)
+        labels = permuted_labels(truth, folds[0] if chosen_on else folds[0][:1])
+        null = null_result(
+            null_aurocs, baseline_aurocs(traits.spectrum, labels, folds), chosen_on=chosen_on
+        )
+    return audit_table(network, baselines, traits, copies, len(audited), null)
 
 
 def _folds(
@@ -124,16 +138,18 @@ def audit_table(
     traits: Traits,
     copies: int,
     recordings: int,
-    shuffled: bool,
+    null: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The audit as plain values; `network` and `baselines` as `auroc_with_interval` gives them.
 
+    `null` is the `null_result` of a null run, which is judged by nothing else.
+
     `{"sentence": the alarms or None, "findings": [every sentence], "network": {"auroc", "interval"}
     or None, "rows": [{"key", "name", "explanation", "auroc", "interval"}], the best baseline first,
-    "not_computed": {key: reason}, "duplicates": int}`.
+    "not_computed": {key: reason}, "duplicates": int, "null_run": null}`.
     """
-    if shuffled:
-        grave, mild = null_run_findings(network)
+    if null is not None:
+        grave, mild = null_run_findings(null)
     else:
         grave, mild = alarms(network, baselines), remarks(network, baselines)
     grave = _duplicate_finding(copies, recordings) + grave
@@ -159,6 +175,7 @@ def audit_table(
         "rows": rows,
         "not_computed": dict(traits.missing),
         "duplicates": copies,
+        "null_run": null,
     }
 
 

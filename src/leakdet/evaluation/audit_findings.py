@@ -131,25 +131,6 @@ def luck_findings(network: Mapping[str, Any]) -> list[str]:
     return [f"{conclusion}: {_shown(network)}."]
 
 
-def null_run_findings(network: Mapping[str, Any] | None) -> tuple[list[str], list[str]]:
-    """Alarms and remarks of a run with shuffled labels, whose AUROC must be that of guessing."""
-    if network is None or not network["interval"]:
-        return [], []
-    low, high = network["interval"]
-    if low > 0.5:
-        alarm = f"With shuffled labels the network still reaches {_shown(network)}: "
-        return [alarm + "held-out labels leak into the training."], []
-    conclusion = "no better than guessing, as expected."
-    if high < 0.5:
-        conclusion = (
-            "below guessing, as happens with few recordings: the class that training has more of, "
-            "the held-out part has less of."
-        )
-    return [], [
-        f"Null run: with shuffled labels the network reaches {_shown(network)}: {conclusion}"
-    ]
-
-
 def _shown(network: Mapping[str, Any]) -> str:
     low, high = network["interval"]
     return f"AUROC {network['auroc']:.2f} (95 % interval {low:.2f} to {high:.2f})"

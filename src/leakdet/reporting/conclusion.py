@@ -31,8 +31,9 @@ def judge(table: Mapping[str, Any], metrics: Mapping[str, Any]) -> Judgement:
 
     Good: the 95 % interval of the AUROC lies above 0.75, that of the false alarm rate below 20 %
     and that of the recall above 50 %. Weak: one of these does not, or a trivial trait does nearly
-    as well. Bad: the AUROC may be that of guessing. Unknown: a class is missing, or the model has
-    met every recording. Where the recordings are synthetic, the first sentence says so.
+    as well. Bad: the AUROC may be that of guessing. Unknown: a class is missing, the model has met
+    every recording, or its labels were shuffled. Where the recordings are synthetic, the first
+    sentence says so.
     """
     judged = _judgement(table, metrics)
     if not metrics.get("synthetic"):
@@ -45,6 +46,14 @@ def judge(table: Mapping[str, Any], metrics: Mapping[str, Any]) -> Judgement:
 
 
 def _judgement(table: Mapping[str, Any], metrics: Mapping[str, Any]) -> Judgement:
+    if _is_null_run(metrics):
+        return Judgement(
+            "unknown",
+            "Not judged",
+            "The labels were shuffled on purpose (a null test), so that there was nothing to "
+            "learn.",
+            "Do not use this model; the audit says whether the null test was passed.",
+        )
     met = metrics.get("met_in_training")
     if met and met["recordings"] and met["met"] == met["recordings"]:
         return Judgement(
@@ -96,6 +105,10 @@ def _judgement(table: Mapping[str, Any], metrics: Mapping[str, Any]) -> Judgemen
         facts,
         "Use it to choose where to look first; how many digs would find a leak is shown below.",
     )
+
+
+def _is_null_run(metrics: Mapping[str, Any]) -> bool:
+    return bool(metrics.get("settings", {}).get("data", {}).get("shuffle_labels"))
 
 
 def _doubt(table: Mapping[str, Any]) -> tuple[str, str]:
@@ -162,10 +175,6 @@ def cautions(split: str, table: Mapping[str, Any], metrics: Mapping[str, Any]) -
     audit = metrics.get("audit") or {}
     columns = " and ".join(group_by)
     sentences = []
-    if metrics.get("settings", {}).get("data", {}).get("shuffle_labels"):
-        sentences.append(
-            "The labels were shuffled on purpose (a null test): do not use this model."
-        )
     if audit.get("sentence"):
         sentences.append(str(audit["sentence"]))
     stop = metrics.get("settings", {}).get("stop", {})

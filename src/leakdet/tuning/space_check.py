@@ -14,7 +14,9 @@ from leakdet.tuning.space import Space, ordered, with_settings
 NOT_SEARCHED = (
     "seed", "decision", "labels", "signal", "demo", "threads", "compile", "logger", "log",
 )  # fmt: skip
-NOT_SEARCHED_DATA = ("data.store", "data.cache", "data.shuffle_labels", "data.unit")
+NOT_SEARCHED_DATA = (
+    "data.store", "data.cache", "data.shuffle_labels", "data.shuffle_repeats", "data.unit",
+)  # fmt: skip
 
 
 def check_space(space: Space, base: TrainConfig) -> None:

@@ -124,11 +124,28 @@ def test_a_network_at_chance_is_reported(write_store: Any, planted: Any) -> None
     train, val = (open_split(store, name) for name in ("train", "val"))
     scores = np.random.default_rng(1).uniform(size=40)
     assert audit(train, val, scores)["findings"][0].startswith(("Too few", "No better"))
-    shuffled = audit(train, val, scores, shuffled=True)
-    assert shuffled["sentence"] is None
-    assert shuffled["findings"][0].startswith("Null run: with shuffled labels the network reaches")
-    cheat = audit(train, val, (val.label_id == 0).astype(float), shuffled=True)
-    assert "held-out labels leak into the training" in cheat["sentence"]
+
+
+@pytest.mark.parametrize("name", ["val", "test"])
+def test_a_null_run_is_judged_by_its_permutations(
+    write_store: Any, planted: Any, name: str
+) -> None:
+    recordings = [planted("leak" if number % 2 else "other", seed=number) for number in range(60)]
+    store = write_store(train=recordings[:20], **{name: recordings[20:]})
+    train, judged = (open_split(store, split) for split in ("train", name))
+    scores = (judged.label_id == 0).astype(float)
+    fair = audit(train, judged, scores, null_aurocs=[0.7, 0.4, 0.6])
+    assert fair["sentence"] is None
+    assert fair["null_run"]["permutations"] == [0.7, 0.4, 0.6]
+    assert fair["null_run"]["auroc"] == pytest.approx(1.7 / 3)
+    assert "no better than guessing, as expected" in fair["findings"][0]
+    leaking = audit(train, judged, scores, null_aurocs=[1.0] * 6)
+    if name == "test":
+        assert "held-out labels leak into the training" in leaking["sentence"]
+    else:  # it chose the checkpoint
+        assert leaking["sentence"] is None
+        assert "Only a test split" in leaking["findings"][0]
+    assert audit(train, judged, scores)["null_run"] is None
 
 
 def test_a_store_with_one_split_is_audited_within_itself(write_store: Any, planted: Any) -> None:

@@ -117,12 +117,15 @@ def test_the_expectation_gives_both_intervals(table):
     assert expectation(table | {"intervals": table["intervals"] | {"fpr": None}}) is None
 
 
-def test_a_null_test_and_the_audit_come_first(scored, report_input):
+def test_a_null_test_is_not_judged_and_the_audit_comes_first(scored, report_input):
     settings = {"data": {"shuffle_labels": True}}
     material = report_input(scored(), audit={"sentence": "Loudness does."}, settings=settings)
-    sentences = cautions("test", material.tables["recording"], material.metrics)
-    assert "null test" in sentences[0]
-    assert sentences[1] == "Loudness does."
+    table = material.tables["recording"]
+    assert cautions("test", table, material.metrics)[0] == "Loudness does."
+    judged = judge(table, material.metrics)
+    assert (judged.grade, judged.label) == ("unknown", "Not judged")
+    assert "shuffled on purpose" in judged.sentence
+    assert "Do not use this model" in judged.advice
 
 
 def test_recordings_that_fitted_the_threshold_are_named(scored, report_input):

@@ -1,0 +1,39 @@
+"""What a model file keeps of its training: the data, the versions, and the recordings it met."""
+
+import platform
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from leakdet.detection.met_recordings import MetRecordings
+from leakdet.storage.opening import open_labelled
+
+if TYPE_CHECKING:
+    from leakdet.training.datamodule import LeakDataModule
+
+
+def training_facts(data: "LeakDataModule") -> dict[str, Any]:
+    """The facts about a training that the model file keeps beside settings and epoch."""
+    train, val, surrogates = data.splits.train, data.splits.val, data.splits.surrogates
+    versions = {name: version(name) for name in ("leakdet", "torch", "lightning")}
+    return {
+        "store": str(data.store.absolute()),
+        "store_signal_hash": train.signal.hash if train.signal else None,
+        "recordings": {"train": train.recordings - surrogates, "val": val.recordings},
+        "surrogates": surrogates,
+        "versions": {"python": platform.python_version(), **versions},
+    }
+
+
+def met_by_training(data: "LeakDataModule") -> MetRecordings | None:
+    """Recordings and groups of train, with the negatives, and val; None without content hashes."""
+    # without surrogates, which are no recordings
+    train = open_labelled(data.store, "train", data.config.labels)
+    splits = {"train": train, "val": data.splits.val}
+    if not all(split.has("content_sha256") for split in splits.values()):
+        return None
+    contents = {role: split.texts("content_sha256").tolist() for role, split in splits.items()}
+    contents["train"] += data.negatives.contents if data.negatives else []
+    return MetRecordings.of(
+        contents,
+        {role: split.groups for role, split in splits.items()},
+    )
