@@ -10,6 +10,7 @@ from leakdet.cli.help_pages import WIDTH, plain
 
 NBSP = "\u00a0"  # keeps what belongs together on one line
 INDENT = 9  # names of lines have up to eight letters
+NOT_VERIFIED = "not verified: an older file, without a checksum"
 RATES = ("f1", "auroc", "precision", "recall", "fpr")
 
 
@@ -50,6 +51,15 @@ def moment_text(moment: str | None) -> str:
 def changed_of(path: Path) -> str:
     """The time of a file's last change, where the file does not tell when it was made."""
     return moment_text(datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat())
+
+
+def intact_text(verified: bool, but: str = "") -> str:
+    """Whether a file holds what was written; one whose checksum is wrong is not shown at all.
+
+    >>> intact_text(True), intact_text(False)
+    ('yes, by its checksum', 'not verified: an older file, without a checksum')
+    """
+    return f"yes, by its checksum{but}" if verified else NOT_VERIFIED
 
 
 def signal_text(signal: Mapping[str, Any] | None) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 from leakdet.cli.card_lines import (
     changed_settings,
+    intact_text,
     line,
     moment_text,
     rates_text,
@@ -13,7 +14,7 @@ from leakdet.cli.card_lines import (
     size_text,
 )
 from leakdet.cli.composition import default_values, flat
-from leakdet.storage.model_card import file_hash, read_card
+from leakdet.storage.model_card import file_hash, has_checksums, read_card
 
 UNJUDGED = "not judged: the file does not say how good it was in its own evaluation"
 # said elsewhere in the card, or of no use to who reads it
@@ -31,6 +32,7 @@ def model_lines(path: Path) -> Iterator[str]:
     yield from line("model", f"{path} ({size_text(path.stat().st_size)})")
     yield from line("what", _what(card))
     yield from line("made", _made(card, training, path))
+    yield from line("intact", intact_text(has_checksums(path)))
     yield from line("from", _origin(training))
     yield from line("signal", signal_text(card["signal"]))
     yield from line("decides", _rule(card["decision_rule"]))

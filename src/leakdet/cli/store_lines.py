@@ -9,10 +9,20 @@ from typing import Any
 import numpy as np
 
 from leakdet.building.build_summary import group_sentence
-from leakdet.cli.card_lines import changed_of, line, moment_text, signal_text, size_text, tree_size
+from leakdet.cli.card_lines import (
+    changed_of,
+    intact_text,
+    line,
+    moment_text,
+    signal_text,
+    size_text,
+    tree_size,
+)
 from leakdet.errors import InputError
 from leakdet.storage.ailh_store import FILES, is_ailh
+from leakdet.storage.hdf5 import REBUILD
 from leakdet.storage.opening import open_split, split_names
+from leakdet.storage.seal import store_is_sealed
 from leakdet.storage.store import StoreSplit, open_leakdet_split
 
 LEFT_OUT = 3  # recordings left out that are named
@@ -33,6 +43,7 @@ def store_lines(store: Path) -> Iterator[str]:
     yield from _origin(made, store, splits)
     yield from _contents(splits)
     yield from _groups(splits)
+    yield from _intact(files)
     yield from line("signal", _signal(splits[0]))
     yield from _remarks(made)
 
@@ -49,6 +60,7 @@ def split_lines(path: Path) -> Iterator[str]:
     yield from line("split", f"{path} ({size_text(path.stat().st_size)})")
     yield from line("made", changed_of(path))
     yield from _contents([split])
+    yield from _intact([path])
     yield from line("signal", _signal(split))
     yield from line("store", f"leakdet info {path.parent} shows the whole store")
 
@@ -112,6 +124,11 @@ def _groups(splits: Sequence[StoreSplit]) -> Iterator[str]:
         yield from line("group", group_sentence(column, rows))
     if not columns:
         yield from line("group", "none: no sites or sensors are named")
+
+
+def _intact(files: Sequence[Path]) -> Iterator[str]:
+    verified = all(store_is_sealed(path, REBUILD) for path in files)
+    yield from line("intact", intact_text(verified, "; its mel is compared when it is read"))
 
 
 def _signal(split: StoreSplit) -> str:

@@ -2,14 +2,17 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 
-from leakdet.errors import InputError
-from leakdet.storage.readable import require_readable
+from leakdet.errors import InputError, LeakdetError
+from leakdet.storage.readable import COPY_AGAIN, require_readable
+from leakdet.storage.seal import is_sealed
 
 FORMAT_VERSION = 1
 CARD_KEY = "leakdet"  # of the safetensors metadata, and of the checkpoint
@@ -25,20 +28,41 @@ def read_card(path: Path) -> dict[str, Any]:
     Raises:
         InputError: missing, cut off, no model of leakdet, or of a newer format.
     """
-    require_readable(path, "model file")
-    try:
-        with safe_open(path, framework="numpy") as file:
-            metadata = file.metadata() or {}
-    except (SafetensorError, OSError) as error:
-        raise InputError(f"{path}: not a whole .safetensors file ({error}).") from error
-    card = card_in(path, metadata)
+    with open_safetensors(path, "numpy") as file:
+        card = card_in(path, file.metadata())
     check_card(path, card)
     return card
 
 
-def card_in(path: Path, metadata: Mapping[str, str]) -> dict[str, Any]:
+@contextmanager
+def open_safetensors(path: Path, framework: str) -> Iterator[Any]:
+    """Open a model file and compare its seal. What is raised on damage becomes a sentence.
+
+    Raises:
+        InputError: missing, cut off, or not what was written.
+    """
+    require_readable(path, "model file")
+    try:
+        with safe_open(path, framework=framework) as file:
+            is_sealed(path, path.read_bytes(), COPY_AGAIN)
+            yield file
+    except LeakdetError:
+        raise
+    except Exception as error:  # SafetensorError, OSError, UnicodeDecodeError …
+        reason = f"not a whole .safetensors file ({error})"
+        raise InputError(f"{path}: {reason}. {COPY_AGAIN}") from error
+
+
+def has_checksums(path: Path) -> bool:
+    """True if what a model file or a checkpoint holds can be compared with what was written."""
+    if path.suffix == ".safetensors":
+        return is_sealed(path, path.read_bytes(), COPY_AGAIN)
+    return zipfile.is_zipfile(path)  # of which `read_torch` compares them
+
+
+def card_in(path: Path, metadata: Mapping[str, str] | None) -> dict[str, Any]:
     """The description within a file's metadata. Raises `InputError` where it has none."""
-    if CARD_KEY not in metadata:
+    if not metadata or CARD_KEY not in metadata:
         raise InputError(f"{path}: a .safetensors file, but not a model of leakdet.")
     return parse_card(path, metadata[CARD_KEY])
 

@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
@@ -25,7 +24,7 @@ from leakdet.detection.met_recordings import HASHES, ROLE, MetRecordings
 from leakdet.detection.networks import Network, make_network
 from leakdet.detection.spectral_reference import PREFIX, SpectralReference
 from leakdet.detection.validation_scores import SCORES, TRUTH, ValidationScores
-from leakdet.errors import InputError, SettingsError
+from leakdet.errors import InputError, LeakdetError, SettingsError
 from leakdet.storage.ailh_weights import AILH_SIGNAL, convert, read_state
 from leakdet.storage.atomic import whole_file
 from leakdet.storage.model_card import (
@@ -34,9 +33,12 @@ from leakdet.storage.model_card import (
     card_in,
     check_card,
     file_hash,
+    open_safetensors,
     parse_card,
 )
 from leakdet.storage.readable import require_readable
+from leakdet.storage.seal import KEY as SEAL_KEY
+from leakdet.storage.seal import UNSEALED, sealed
 from leakdet.storage.torch_file import read_torch
 
 GROUPS_KEY, REFERENCE_KEY = "groups_met", "spectral_reference"  # of the card
@@ -92,7 +94,8 @@ def save_model(
         card = {**card, REFERENCE_KEY: reference.facts}
     with whole_file(path) as partial:
         # not by `save_file`, which ignores the umask and hides a full disk
-        partial.write_bytes(save(tensors, metadata={CARD_KEY: json.dumps(card)}))
+        metadata = {CARD_KEY: json.dumps(card), SEAL_KEY: UNSEALED}
+        partial.write_bytes(sealed(save(tensors, metadata=metadata)))
 
 
 def load_mel_detector(
@@ -119,7 +122,10 @@ def load_mel_detector(
         met = MetRecordings.from_file(weights, card.get(GROUPS_KEY, {}))
         validation = ValidationScores.from_file(weights)
         reference = SpectralReference.from_file(weights, card.get(REFERENCE_KEY))
-    except (KeyError, TypeError, ValueError) as error:
+    except LeakdetError:
+        raise
+    # KeyError, TypeError, ValueError, IndexError, OverflowError … of a file without a seal
+    except Exception as error:
         raise InputError(f"{path}: its description is not one of leakdet ({error!r}).") from error
     _check_trusted(path, config.name, trust_network)
     mel_shape = (segments, mels, frames)
@@ -194,13 +200,9 @@ def _network(
 
 
 def _read_safetensors(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  not a mapping
-    except (SafetensorError, OSError) as error:
-        raise InputError(f"{path}: not a whole .safetensors file ({error}).") from error
-    return card_in(path, metadata), weights
+    with open_safetensors(path, "pt") as file:
+        weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  not a mapping
+        return card_in(path, file.metadata()), weights
 
 
 def _read_checkpoint(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:

@@ -4,6 +4,8 @@ from pathlib import Path
 
 from leakdet.errors import InputError
 
+COPY_AGAIN = "Copy it again from an undamaged one, or train again."
+
 
 def require_readable(path: Path, what: str) -> None:
     """Raise `InputError` where `path` is no file or may not be read; `what` names its kind."""

@@ -24,7 +24,11 @@ _SEAL = re.compile(rb'"%b": ?"([0-9a-f]{32})"' % KEY.encode())
 
 def sealed(content: bytes) -> bytes:
     """The content of a file in which `"leakdet_blake2b":"00…"` stands, with its hash there."""
-    return content.replace(UNSEALED.encode(), _hash([_SEAL.sub(b"", content, count=1)]), 1)
+    found = _SEAL.search(content)
+    if found is None:
+        raise ValueError(f"the content has no {KEY}")
+    start, stop = found.span(1)
+    return content[:start] + _hash([_without_seal(content)]) + content[stop:]
 
 
 def is_sealed(path: Path, content: bytes, remedy: str) -> bool:
@@ -36,7 +40,7 @@ def is_sealed(path: Path, content: bytes, remedy: str) -> bool:
     found = _SEAL.search(content)
     if found is None:
         return False
-    _compare(path, found[1], [_SEAL.sub(b"", content, count=1)], remedy)
+    _compare(path, found[1], [_without_seal(content)], remedy)
     return True
 
 
@@ -45,7 +49,7 @@ def seal_store(path: Path, left_out: Sequence[tuple[int, int]]) -> None:
     size, ranges = path.stat().st_size, sorted(left_out)
     block = json.dumps({KEY: UNSEALED, "bytes": size, "left_out": ranges}).encode()
     block = block.ljust(USER_BLOCK_BYTES, b"\0")
-    digits = _hash(chain([_SEAL.sub(b"", block)], _pieces(path, _kept(ranges, size))))
+    digits = _hash(chain([_without_seal(block)], _pieces(path, _kept(ranges, size))))
     with path.open("r+b") as file:
         file.write(block.replace(UNSEALED.encode(), digits, 1))
 
@@ -75,7 +79,7 @@ def _store_is_sealed(path: Path, remedy: str, state: tuple[int, int, int, int]) 
         raise InputError(f"{path}: it is cut off ({size} of {written} bytes). {remedy}")
     if size > written:
         raise InputError(f"{path}: damaged: it has {size} bytes, not {written}. {remedy}")
-    _compare(path, found[1], chain([_SEAL.sub(b"", block)], _pieces(path, kept)), remedy)
+    _compare(path, found[1], chain([_without_seal(block)], _pieces(path, kept)), remedy)
     return True
 
 
@@ -93,6 +97,10 @@ def _pieces(path: Path, ranges: Sequence[tuple[int, int]]) -> Iterator[bytes]:
             file.seek(start)
             while piece := file.read(min(READ_BYTES, stop - file.tell())):
                 yield piece
+
+
+def _without_seal(content: bytes) -> bytes:
+    return _SEAL.sub(b"", content, count=1)
 
 
 def _compare(path: Path, stored: bytes, pieces: Iterable[bytes], remedy: str) -> None:

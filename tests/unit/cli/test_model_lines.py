@@ -30,6 +30,7 @@ def test_a_trained_model_tells_where_it_is_from_and_how_good_it_was(trained) -> 
         f"verdict  {own['label']} (test)",
         "test     12 recordings, 6 with a leak: f1",
         "fitted on val",
+        "intact   yes, by its checksum",
         "settings the defaults, but ",
         " trainer.max_epochs=3 ",
     ):
@@ -42,6 +43,7 @@ def test_a_checkpoint_is_not_judged(trained) -> None:
     text = text_of(trained.folder / "checkpoints" / "last.ckpt")
     assert f"verdict  {UNJUDGED}" in text
     assert f"from     {trained.store}; weights of epoch 3" in text
+    assert "intact   yes, by its checksum" in text
 
 
 def test_what_an_older_file_does_not_say_is_unknown(tmp_path: Path, example_files) -> None:
@@ -53,6 +55,7 @@ def test_what_an_older_file_does_not_say_is_unknown(tmp_path: Path, example_file
     assert "from     a store that the file does not name" in text
     assert "signal   unknown" in text
     assert "settings unknown" in text
+    assert "intact   not verified: an older file, without a checksum" in text
     assert f"verdict  {UNJUDGED}" in text
 
 

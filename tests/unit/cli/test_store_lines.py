@@ -19,6 +19,7 @@ def test_a_store_tells_its_recordings_and_its_groups(demo_store: Path) -> None:
         "train    36 recordings (18 LEAK, 18 NOLEAK), 90 windows, 0.02 h",
         "group    site: 6 in train, 2 in val, 2 in test; none in train and in another split",
         "signal   16 kHz",
+        "intact   yes, by its checksum; its mel is compared when it is read",
         "note     Verified",
     ):
         assert told in text
@@ -47,6 +48,7 @@ def test_one_file_of_a_store(write_store, planted) -> None:
     store = write_store(val=[planted("leak", 0), planted("other", 1)])
     text = "\n".join(split_lines(store / "val.h5"))
     assert "val      2 recordings (1 leak, 1 other), 8 windows" in text
+    assert "intact   yes" in text
     (store / "val.h5").write_bytes(b"no HDF5")
     with pytest.raises(InputError, match=r"val\.h5"):
         list(split_lines(store / "val.h5"))

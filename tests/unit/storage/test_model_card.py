@@ -10,7 +10,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from leakdet.errors import InputError
-from leakdet.storage.model_card import CARD_KEY, FORMAT_VERSION, read_card
+from leakdet.storage.model_card import CARD_KEY, FORMAT_VERSION, has_checksums, read_card
 
 
 def written(path: Path, card: object) -> Path:
@@ -56,3 +56,23 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     save_file({"a": np.zeros(2)}, path)
     with pytest.raises(InputError, match="not a model of leakdet"):
         read_card(path)
+
+
+def test_a_changed_byte_is_noticed_wherever_it_is(example_files, tmp_path: Path) -> None:
+    """In the header, the description, or a weight; none of them changes without a word."""
+    whole, path = example_files.model.read_bytes(), tmp_path / "m.safetensors"
+    seal = whole.index(b'"leakdet_blake2b"')
+    for at in range(0, len(whole), max(1, len(whole) // 300)):
+        if seal <= at < seal + 53:
+            continue
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        with pytest.raises(InputError, match=r"m\.safetensors: .*Copy it again"):
+            read_card(path)
+
+
+def test_files_without_a_checksum_are_read_and_known_as_such(example_files, tmp_path: Path) -> None:
+    card = read_card(example_files.model)
+    older = written(tmp_path / "m.safetensors", card)
+    assert read_card(older) == card
+    assert not has_checksums(older)
+    assert has_checksums(example_files.model)

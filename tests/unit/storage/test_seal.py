@@ -33,6 +33,8 @@ def test_every_byte_of_some_content_is_covered():
             with pytest.raises(InputError, match=r"m: damaged: .*not those that .*Build it\."):
                 is_sealed(Path("m"), bytes(changed), REMEDY)
     assert not is_sealed(Path("m"), b"{}", REMEDY)
+    with pytest.raises(ValueError, match="has no leakdet_blake2b"):
+        sealed(b"{}")
 
 
 def test_a_store_is_sealed_but_for_its_mel(path: Path):
