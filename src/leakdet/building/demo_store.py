@@ -9,18 +9,26 @@ from pathlib import Path
 import leakdet
 from leakdet.building.builder import build_store
 from leakdet.config import BuildConfig, DataConfig, DemoConfig, SignalConfig, SplitConfig
+from leakdet.errors import InputError
 
+REMEDY = "Name a folder for it: data.cache=FOLDER."
 RATIOS = [0.6, 0.2, 0.2]  # of the sites: enough in val and test for a meaningful score
 
 
 def demo_store(demo: DemoConfig, signal: SignalConfig, cache: Path | None = None) -> Path:
-    """The store of these settings, built if it is not cached; its folder `audio` has the sound."""
+    """The store of these settings, built if it is not cached; its folder `audio` has the sound.
+
+    Raises:
+        InputError: no folder is there in which it can be kept.
+    """
     settings = json.dumps(
         [leakdet.__version__, asdict(demo), asdict(signal), RATIOS], sort_keys=True
     )
     name = f"demo-{hashlib.sha256(settings.encode()).hexdigest()[:12]}"
-    store = (cache or default_cache()) / name
+    folder = cache or default_cache()
+    store = folder / name
     if not (store / "build.json").exists():
+        _require_writable(folder)
         split = SplitConfig(ratios=RATIOS, group_by=["site"])
         build_store(
             BuildConfig(source="demo", out=str(store), signal=signal, split=split, demo=demo)
@@ -36,5 +44,22 @@ def store_or_demo(data: DataConfig, demo: DemoConfig, signal: SignalConfig) -> P
 
 
 def default_cache() -> Path:
-    """`$XDG_CACHE_HOME/leakdet`, usually `~/.cache/leakdet`."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "leakdet"
+    """`$XDG_CACHE_HOME/leakdet`, usually `~/.cache/leakdet`.
+
+    Raises:
+        InputError: this user has no home folder.
+    """
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "leakdet"
+    except RuntimeError as error:
+        raise InputError(f"this user has no home folder for the demo's store. {REMEDY}") from error
+
+
+def _require_writable(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        reason = "" if os.access(folder, os.W_OK) else "it may not be written"
+    except OSError as error:
+        reason = str(error.strerror)
+    if reason:
+        raise InputError(f"{folder}: the demo's store cannot be kept there ({reason}). {REMEDY}")

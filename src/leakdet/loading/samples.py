@@ -1,5 +1,6 @@
 """The samples of a split, numbered recording after recording, and batches of them."""
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -117,6 +118,11 @@ class SplitSamples:
     def empty_mel(self, count: int) -> Float16[Tensor, "B U M T"]:
         """Memory for the mel of a batch."""
         return torch.empty((count, *self.shape), dtype=torch.float16, pin_memory=self.pins)
+
+    def batch_bytes(self, count: int) -> int:
+        """Bytes of a batch of so many samples."""
+        mel = math.prod(self.shape) * torch.float16.itemsize
+        return count * (mel + torch.float32.itemsize + 2 * torch.int64.itemsize)
 
     def described(self, mel: Float16[Tensor, "B U M T"], recording: Int[np.ndarray, " B"]) -> Batch:
         """The batch of samples whose mel and recordings these are."""

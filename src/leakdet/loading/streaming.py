@@ -6,6 +6,8 @@ are handed out in shuffled order, a thread reads the next one. Worker processes 
 
 import itertools
 import multiprocessing
+import os
+import threading
 import weakref
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,7 +17,6 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from jaxtyping import Float16, Int
-from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from leakdet.config import DataConfig
@@ -40,9 +41,10 @@ class StreamReader(IterableDataset[Batch]):
     def __init__(self, loader: TrainLoader) -> None:
         self.samples, self.data, self.seed = loader.samples, loader.data, loader.seed
         self.bounds, self.rank, self.world = loader.bounds, loader.rank, loader.world
-        # epoch and first batch, in shared memory: a worker's copy sees no other change
-        position = torch.zeros(2, dtype=torch.int64)
-        self._position: Tensor = position.share_memory_()  # type: ignore[no-untyped-call]
+        # epoch and first batch
+        self._position = torch.zeros(2, dtype=torch.int64)
+        if self.data.workers:  # in shared memory: a worker's copy sees no other change
+            self._position.share_memory_()  # type: ignore[no-untyped-call]
         self._first_epoch: int | None = None
 
     def start_at(self, epoch: int, batch: int) -> None:
@@ -157,6 +159,7 @@ class StreamLoader(TrainLoader):
             self.reader,
             batch_size=None,
             num_workers=self.data.workers,
+            worker_init_fn=_end_with_parent,
             persistent_workers=True,
             multiprocessing_context=context,
             pin_memory=self.samples.for_accelerator,
@@ -166,6 +169,21 @@ class StreamLoader(TrainLoader):
         # This reference keeps it out of the cycle.
         weakref.finalize(self, _release, loader)
         return loader
+
+
+def _end_with_parent(_: int) -> None:
+    """Let this worker end when the training process has ended, however it did.
+
+    torch's own watch looks at the process that forked the worker: of a server, that is the server.
+    """
+    parent = multiprocessing.parent_process()
+
+    def wait() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=wait, daemon=True, name="end-with-parent").start()
 
 
 def _release(loader: DataLoader[Batch]) -> None:

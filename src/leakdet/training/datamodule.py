@@ -20,6 +20,7 @@ from leakdet.loading.eval_loader import EvalLoader
 from leakdet.loading.in_memory import InMemoryLoader, InMemorySamples
 from leakdet.loading.placement import Residency, choose_residency, uses_cuda
 from leakdet.loading.samples import SplitSamples
+from leakdet.loading.shared_memory import require_shared_memory
 from leakdet.loading.streaming import StreamLoader
 from leakdet.loading.train_loader import TrainLoader
 from leakdet.storage.integrity import check_contents
@@ -95,7 +96,10 @@ class LeakDataModule(pl.LightningDataModule):
 
         Raises:
             InputError: a recording is damaged, was never computed, or lies in two splits.
+            SettingsError: as `require_shared_memory`.
         """
+        if self.streams:
+            require_shared_memory(self.train_samples, self.config.data)
         by_mel = self.splits.of_whole_store and not sounds_are_hashed(self.splits.all)
         wanted: list[StoreSplit] = [self.splits.val]
         if by_mel or not self.streams:

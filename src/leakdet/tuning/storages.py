@@ -100,8 +100,7 @@ def _database(url: str, retries: int) -> BaseStorage:
     def again(study: optuna.Study, trial: FrozenTrial) -> None:
         requeue(study, trial, retries)
 
-    address = urlparse(url)
-    shown = f"{address.scheme}://{address.hostname or ''}{address.path}"  # without its password
+    shown = shown_address(url)
     arguments = (
         {"connect_args": {"timeout": DATABASE_WAIT_S}}
         if url.startswith("sqlite")
@@ -121,9 +120,21 @@ def _database(url: str, retries: int) -> BaseStorage:
             f"tune.storage={shown} needs a database driver that is not installed: "
             "pip install 'leakdet[postgres]'"
         ) from error
+    except RuntimeError as error:  # made by another version of Optuna
+        raise SettingsError(f"tune.storage={shown} cannot be used: {first_line(error)}") from error
     except (SQLAlchemyError, ValueError) as error:
-        cause = str(error).splitlines()[0]
+        cause = first_line(error)
         raise SettingsError(f"tune.storage={shown} cannot be opened: {cause}") from error
+
+
+def shown_address(url: str) -> str:
+    """The address of a storage without its password."""
+    address = urlparse(url)
+    return f"{address.scheme}://{address.hostname or ''}{address.path}" if address.scheme else url
+
+
+def first_line(error: BaseException | None) -> str:
+    return (str(error).splitlines() or [""])[0]
 
 
 def fail_stale(study: optuna.Study) -> None:

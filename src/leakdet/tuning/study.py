@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 import optuna
+from optuna.exceptions import StorageInternalError
 
 from leakdet.config import TuneConfig
 from leakdet.config.differences import differences
 from leakdet.errors import SettingsError
 from leakdet.tuning.samplers_pruners import make_pruner, make_sampler
 from leakdet.tuning.space import grid, to_json
-from leakdet.tuning.storages import locked, open_storage
+from leakdet.tuning.storages import first_line, locked, open_storage, shown_address
 from leakdet.tuning.study_plots import INSTALL, has_plotly
 from leakdet.tuning.trials import finished
 
@@ -38,26 +39,39 @@ def introduction(config: TuneConfig, study: optuna.Study) -> str:
 def open_study(config: TuneConfig) -> optuna.Study:
     """Create the study or open it.
 
-    Raises `SettingsError` where space, direction or training settings differ from the stored ones.
+    Raises `SettingsError` where space, direction or training settings differ from the stored ones,
+    or the storage cannot be written.
     """
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    tune, direction = config.tune, _direction(config)
-    with locked(Path(tune.folder) / "draw.lock"):
-        study = optuna.create_study(
-            study_name=tune.study,
-            storage=open_storage(tune),
-            direction=direction,
-            sampler=make_sampler(tune, 0),
-            pruner=make_pruner(config),
-            load_if_exists=True,
-        )
-        fresh = STUDY_FINGERPRINT not in study.user_attrs and not study.get_trials(deepcopy=False)
-        if fresh and study.direction.name.lower() == direction:
-            study.set_user_attr(STUDY_FINGERPRINT, fingerprint(config))
-            if tune.sampler == "grid":
-                _enqueue_grid(study, config)
-        else:
-            check_unchanged(study, config)
+    tune = config.tune
+    try:
+        with locked(Path(tune.folder) / "draw.lock"):
+            return _study(config, _direction(config))
+    except StorageInternalError as error:
+        where = shown_address(tune.storage or tune.folder)
+        raise SettingsError(
+            f"tune.storage={where} cannot be written: {first_line(error.__cause__ or error)}. "
+            "Name one that you may write, or none: the study is then kept in tune.folder."
+        ) from error
+
+
+def _study(config: TuneConfig, direction: Literal["maximize", "minimize"]) -> optuna.Study:
+    tune = config.tune
+    study = optuna.create_study(
+        study_name=tune.study,
+        storage=open_storage(tune),
+        direction=direction,
+        sampler=make_sampler(tune, 0),
+        pruner=make_pruner(config),
+        load_if_exists=True,
+    )
+    fresh = STUDY_FINGERPRINT not in study.user_attrs and not study.get_trials(deepcopy=False)
+    if fresh and study.direction.name.lower() == direction:
+        study.set_user_attr(STUDY_FINGERPRINT, fingerprint(config))
+        if tune.sampler == "grid":
+            _enqueue_grid(study, config)
+    else:
+        check_unchanged(study, config)
     return study
 
 

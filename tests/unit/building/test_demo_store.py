@@ -6,6 +6,7 @@ import pytest
 from leakdet.building import demo_store as module
 from leakdet.building.demo_store import default_cache, demo_store, store_or_demo
 from leakdet.config import BuildConfig, DataConfig, DemoConfig, SignalConfig
+from leakdet.errors import InputError
 
 DEMO, SIGNAL = DemoConfig(), SignalConfig()
 
@@ -62,3 +63,22 @@ def test_the_default_cache_is_the_users(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setenv("XDG_CACHE_HOME", "")
     monkeypatch.setenv("HOME", "/home/someone")
     assert default_cache() == Path("/home/someone/.cache/leakdet")
+
+
+def test_without_a_home_that_can_be_written_the_setting_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, built: list[BuildConfig]
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", "")
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("HOME", str(tmp_path / "file"))
+    with pytest.raises(InputError, match=r"file/\.cache/leakdet: .*Not a directory.*data\.cache="):
+        demo_store(DEMO, SIGNAL)
+
+    def no_home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", no_home)
+    with pytest.raises(InputError, match=r"no home folder.*data\.cache=FOLDER"):
+        demo_store(DEMO, SIGNAL)
+    demo_store(DEMO, SIGNAL, tmp_path)
+    assert len(built) == 1

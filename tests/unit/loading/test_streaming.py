@@ -2,12 +2,16 @@
 
 import gc
 import multiprocessing
+import os
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import psutil
 import pytest
 
 from leakdet.config import DataConfig
@@ -81,6 +85,46 @@ def test_workers_are_told_to_end(
     gc.collect()
     assert terminated == []
     assert [worker.exitcode for worker in workers] == [0, 0]
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+import numpy as np
+from leakdet.config import DataConfig
+from leakdet.loading.samples import SplitSamples
+from leakdet.loading.streaming import StreamLoader
+from leakdet.storage.opening import open_split
+
+if __name__ == "__main__":
+    samples = SplitSamples(open_split(Path(sys.argv[1]), "train"), np.array([0, 1, 1]), "window")
+    data = DataConfig(batch_size=2, workers=2, worker_start=sys.argv[2])
+    stream = StreamLoader(samples, data, 0)
+    next(stream.batches(0))
+    print(*(worker.pid for worker in stream._workers._iterator._workers), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("start", ["forkserver", "fork"])
+def test_workers_end_when_their_training_is_killed(
+    stores: SimpleNamespace, tmp_path: Path, start: str
+) -> None:
+    stores.samples_of(tmp_path, [3, 1, 2], [0, 1, 1], "window")
+    (tmp_path / "train.py").write_text(KILLED, encoding="utf-8")
+    with subprocess.Popen(
+        [sys.executable, "train.py", ".", start],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as training:
+        assert training.stdout is not None
+        pids = [int(word) for word in training.stdout.readline().split()]
+    assert len(pids) == 2
+    workers = [psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)]
+    _, alive = psutil.wait_procs(workers, timeout=60)
+    assert alive == []
 
 
 @pytest.mark.parametrize("workers", [1, 3])

@@ -1,4 +1,6 @@
+import contextlib
 import socket
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -74,6 +76,34 @@ def test_a_database_that_is_not_there_is_told_without_its_password(settings: Set
     with pytest.raises(SettingsError) as caught:
         open_study(settings(storage="postgresql+nodriver://me:secret@localhost/x"))
     assert "secret" not in str(caught.value)
+
+
+def changed(path: Path, *statements: str) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as database, database:
+        for statement in statements:
+            database.execute(statement)
+
+
+def test_a_database_of_another_version_or_that_may_not_be_written_is_told(
+    settings: Settings, tmp_path: Path
+) -> None:
+    path = tmp_path / "study.db"
+    config = settings(storage=f"sqlite:///{path}")
+    storage = open_study(config)._storage._backend
+    storage.remove_session()
+    storage.engine.dispose()
+    read_only = settings(storage=f"sqlite:///file:{path}?mode=ro&uri=true", study="another")
+    with pytest.raises(
+        SettingsError, match=r"study\.db cannot be written: .*readonly.*tune\.folder"
+    ):
+        open_study(read_only)
+    changed(
+        path,
+        "UPDATE version_info SET schema_version=11, library_version='2.0.0'",
+        "UPDATE alembic_version SET version_num='v2.6.0.a'",
+    )
+    with pytest.raises(SettingsError, match=r"study\.db cannot be used: .*optuna storage upgrade"):
+        open_study(config)
 
 
 @pytest.fixture
