@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
+from leakdet._processes import check_count
+
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -15,12 +17,15 @@ def in_order(work: Callable[[T], R], items: Iterable[T], workers: int = 0) -> It
 
     Threads suffice, since decoding, FFTs, networks and hashing release the interpreter lock. Torch
     is limited to one core in each, so that the threads do not compete for cores.
+
+    Raises:
+        SettingsError: far more threads than this machine has cores.
     """
     import torch
 
+    check_count("workers", workers)
     threads = torch.get_num_threads()
-    cores = os.cpu_count() or 1
-    count = min(workers or cores, 8 * cores)  # more would only take memory
+    count = workers or os.cpu_count() or 1
     waiting: deque[tuple[T, Future[R]]] = deque()
     with ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(1,)) as pool:
         try:

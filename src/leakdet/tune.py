@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from leakdet._exit_codes import DONE
 from leakdet._messages import LOG
+from leakdet._processes import check_count, follow_parent
 from leakdet.cli.composition import as_yaml
 from leakdet.cli.hydra_door import Run, open_door
 from leakdet.config import TrainConfig, TuneConfig
@@ -31,6 +32,10 @@ def tune(config: TuneConfig, run: Run) -> int:
     local = run.multirun and run.launcher == LOCAL
     if local and config.tune.worker > 0:
         return DONE  # the first job started this worker, and it has ended
+    if config.tune.worker:
+        follow_parent()
+    if local:
+        check_count("tune.workers", config.tune.workers, per_core=2, always=4)
     check_requirements(config, run.multirun)
     config = share_cores(config)
     from leakdet.tuning.study import introduction, open_study

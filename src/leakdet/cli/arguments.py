@@ -1,9 +1,10 @@
 """Arguments that doors with plain arguments share."""
 
 import argparse
-import os
 
+from leakdet._processes import check_count
 from leakdet.config import LabelsConfig
+from leakdet.errors import SettingsError
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
@@ -45,20 +46,16 @@ def add_decision(parser: argparse.ArgumentParser) -> None:
 
 def add_workers(parser: argparse.ArgumentParser, what: str) -> None:
     parser.add_argument(
-        "--workers", type=_count, default=0, metavar="N", help=f"{what} (default: one per core)"
+        "--workers", type=count, default=0, metavar="N", help=f"{what} (default: one per core)"
     )
 
 
-def _count(text: str) -> int:
-    most = 4 * (os.cpu_count() or 1)
+def count(text: str) -> int:
+    number = int(text)
     try:
-        number = int(text)
-    except ValueError:
-        number = -1
-    if not 0 <= number <= most:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a number from 0 (one per core) to {most} (four per core)"
-        )
+        check_count("--workers", number)
+    except SettingsError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
     return number
 
 

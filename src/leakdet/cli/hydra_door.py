@@ -18,7 +18,7 @@ from omegaconf.errors import OmegaConfBaseException
 from leakdet import __version__
 from leakdet._exit_codes import DONE, STOPPED, WRONG, guarded
 from leakdet._messages import LOG, set_quiet
-from leakdet._processes import is_child
+from leakdet._processes import follow_parent, is_child
 from leakdet.cli.composition import (
     DOORS,
     as_hydra_reads,
@@ -92,13 +92,15 @@ def _run_jobs(door: str, task: Callable[[Any, Run], int], arguments: Sequence[st
     codes: list[int] = []
 
     def job(config: DictConfig) -> None:
+        if os.getpid() != parent:  # a launcher's process
+            follow_parent(parent)
         code = guarded(lambda: task(_settings(door, config, _overrides()), _run(arguments)))
         codes.append(code)
         if code == WRONG or code > STOPPED:
             remove_unused(_run(arguments).folder)
         if code > STOPPED:  # a signal ends the other jobs too
             sys.exit(code)
-        if code != DONE and os.getpid() != parent:  # a launcher's process: Hydra needs an error
+        if code != DONE and os.getpid() != parent:  # Hydra needs an error
             raise LeakdetError(f"this job ended with exit code {code}; its reason stands above")
 
     parent = os.getpid()

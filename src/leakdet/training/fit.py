@@ -8,6 +8,7 @@ import lightning.pytorch as pl
 import torch
 from lightning.pytorch.callbacks import Callback, EarlyStopping, ModelCheckpoint
 
+from leakdet._processes import follow_parent, is_child, named_to_children
 from leakdet.config import TrainConfig
 from leakdet.detection.networks import make_network
 from leakdet.errors import LeakdetError
@@ -42,6 +43,8 @@ def fit(
         LeakdetError: the loss became NaN or infinite.
         Interrupted: a signal asked it to stop; the checkpoint is written.
     """
+    if is_child():
+        follow_parent()
     check_settings(config)
     data.setup("fit")
     config = resolved(config, data)
@@ -73,7 +76,8 @@ def fit(
         inherit_best(callbacks, Path(str(config.init_from)), checkpoints)
     if config.compile:
         module.network.compile()  # in place: checkpoint keys stay as they are
-    with interruption.listening(), lost_peer_explained(trainer, interruption.checkpoint):
+    explained = lost_peer_explained(trainer, interruption.checkpoint)
+    with interruption.listening(), explained, named_to_children():
         trainer.fit(module, datamodule=data, ckpt_path=resumed, weights_only=True)
     # interrupted during the last validation check: skip evaluation and reporting
     if interruption.received:

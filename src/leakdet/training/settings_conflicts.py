@@ -1,11 +1,11 @@
 """Checks of settings against each other, and of what they name."""
 
-import os
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 
+from leakdet._processes import check_count
 from leakdet.config import TrainConfig, TrainerFlags
 from leakdet.config.range_checks import is_own
 from leakdet.detection.losses import balance_levers, own_loss
@@ -49,21 +49,13 @@ def check_accelerator(trainer: Mapping[str, Any]) -> None:
 def check_processes(config: TrainConfig) -> None:
     """Raise `SettingsError` for far more processes than this machine has cores.
 
-    Each of them loads torch; hundreds would take the machine down before anything else is looked
-    at. Two ranks are always allowed, as a trial of distributed training.
+    Two ranks are always allowed, as a trial of distributed training.
     """
-    cores = os.cpu_count() or 1
     flags = TrainerFlags.of(config.trainer)
     devices = str(flags.devices)
-    on_cpu = flags.accelerator == "cpu" and devices.isdecimal()
-    for name, number, most in (
-        ("trainer.devices", int(devices) if on_cpu else 0, max(2, cores)),
-        ("data.workers", config.data.workers or 0, 4 * cores),
-    ):
-        if number > most:
-            raise SettingsError(
-                f"{name}={number}: too many processes for {cores} cores; use at most {most}."
-            )
+    if flags.accelerator == "cpu" and devices.isdecimal():
+        check_count("trainer.devices", int(devices), per_core=1, always=2)
+    check_count("data.workers", config.data.workers)
 
 
 def check_balance(config: TrainConfig) -> None:

@@ -6,24 +6,14 @@ import sys
 from collections.abc import Sequence
 
 from leakdet._messages import LOG
+from leakdet._processes import PARENT
 from leakdet.config import TrainerFlags, TuneConfig
-from leakdet.errors import SettingsError
 
 Processes = Sequence["subprocess.Popen[bytes]"]
 
 
 def start_workers(config: TuneConfig, arguments: Sequence[str]) -> Processes:
-    """Start workers 1, 2, ... with the arguments that the user gave.
-
-    Raises:
-        SettingsError: far more workers than this machine has cores.
-    """
-    cores = os.cpu_count() or 1
-    if config.tune.workers > (most := max(4, 2 * cores)):
-        raise SettingsError(
-            f"tune.workers={config.tune.workers}: too many processes for {cores} cores; use at "
-            f"most {most}. Other machines join by a shared tune.storage (docs/tuning.md)."
-        )
+    """Start workers 1, 2, ... with the arguments that the user gave."""
     plain = [argument for argument in arguments if argument not in ("-m", "--multirun")]
     command = [sys.executable, "-m", "leakdet.tune", *plain]
     return [
@@ -33,15 +23,16 @@ def start_workers(config: TuneConfig, arguments: Sequence[str]) -> Processes:
 
 
 def _environment(config: TuneConfig, number: int) -> dict[str, str]:
-    """The environment of worker `number`, which sees one GPU, dealt out in turn."""
+    """The environment of worker `number`: its parent, and one GPU, dealt out in turn."""
+    environment = os.environ | {PARENT: str(os.getpid())}
     if TrainerFlags.of(config.trainer).accelerator not in ("gpu", "cuda"):
-        return dict(os.environ)
+        return environment
     import torch
 
     devices = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
     if devices == [""]:
         devices = [str(index) for index in range(torch.cuda.device_count())]
-    return os.environ | {"CUDA_VISIBLE_DEVICES": devices[number % len(devices)]}
+    return environment | {"CUDA_VISIBLE_DEVICES": devices[number % len(devices)]}
 
 
 def end_workers(workers: Processes) -> None:

@@ -38,12 +38,21 @@ def test_the_decision_is_the_models_own_unless_another_is_given() -> None:
     assert parser.parse_args(["--unfamiliar", "off"]).unfamiliar == "off"
 
 
-@pytest.mark.parametrize("given", ["-1", "100000", "two"])
-def test_the_number_of_workers_is_bounded(given: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("-1", "--workers=-1: allowed are at most"),
+        ("100000", "--workers=100000: allowed are at most"),
+        ("two", "invalid count value: 'two'"),
+    ],
+)
+def test_the_number_of_workers_is_bounded(
+    given: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     parser = argparse.ArgumentParser()
     add_workers(parser, "files scored at a time")
     assert parser.parse_args([]).workers == 0
     assert parser.parse_args(["--workers", "2"]).workers == 2
     with pytest.raises(SystemExit):
         parser.parse_args(["--workers", given])
-    assert f"'{given}' is not a number from 0 (one per core) to" in capsys.readouterr().err
+    assert f"argument --workers: {message}" in capsys.readouterr().err

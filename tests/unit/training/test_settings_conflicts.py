@@ -64,7 +64,7 @@ def test_processes_are_counted_before_any_is_started(
     override: str, configured: Configured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 2)
-    with pytest.raises(SettingsError, match=f"{override}: too many processes for 2 cores"):
+    with pytest.raises(SettingsError, match=f"{override}: allowed are at most . on the 2 cores"):
         check_settings(configured("trainer.accelerator=cpu", override))
     check_settings(configured("trainer.accelerator=cpu", "trainer.devices=2", "data.workers=8"))
 

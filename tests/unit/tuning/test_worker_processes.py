@@ -8,7 +8,6 @@ from unittest.mock import Mock
 import pytest
 
 from leakdet.config import TuneConfig
-from leakdet.errors import SettingsError
 from leakdet.tuning import worker_processes
 from leakdet.tuning.worker_processes import end_workers, start_workers, wait_for_workers
 
@@ -74,9 +73,3 @@ def test_ended_workers_have_ended_and_killed_ones_are_told(
     wait_for_workers([done, killed])
     assert "worker 2 was killed (signal 9); its trial was queued again" in caplog.text
     assert "worker 1" not in caplog.text
-
-
-def test_far_more_workers_than_cores_are_refused(settings: Settings, started: Any) -> None:
-    with pytest.raises(SettingsError, match=r"tune\.workers=10000: too many processes"):
-        start_workers(settings(workers=10_000), [])
-    assert started == []
