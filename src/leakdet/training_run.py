@@ -77,6 +77,7 @@ def train_in(
     from leakdet.cli.early_checks import refuse_other_signal, refuse_used_folder
     from leakdet.storage.model_file import load_mel_detector
     from leakdet.storage.store_identity import StoreIdentity
+    from leakdet.training.checkpoint_space import space_line
     from leakdet.training.datamodule import LeakDataModule
     from leakdet.training.fit import fit as fit_network
     from leakdet.training.fit import result_checkpoint
@@ -94,7 +95,7 @@ def train_in(
     data.setup("fit")
     config = resolved(config, data)
     if not is_child():
-        LOG.info(introduction(config, data))
+        LOG.info(f"{introduction(config, data)}\n{space_line(config, data, folder)}")
     data.read_windows(test=finish)
     trainer = fit_network(config, data, folder, extra)
     if not trainer.is_global_zero or not finish:  # the other ranks have done their part

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import soxr
@@ -59,10 +60,19 @@ OpenSound = SoundFile | ArrayRecording  # can be read again from its start
 SoundSource = Path | OpenSound
 
 
-def read_header(path: Path) -> tuple[int, int]:
-    """Sample rate in Hz and number of channels. Raises `InputError` if it is not an audio file."""
+class Header(NamedTuple):
+    """The header of a sound file."""
+
+    rate_hz: int
+    channels: int
+    about_s: float  # estimated from the file's size where the header has no length
+
+
+def read_header(path: Path) -> Header:
+    """Read a sound file's header. Raises `InputError` if it is not an audio file."""
     with SoundFile(path) as file:
-        return int(file.samplerate), int(file.channels)
+        rate_hz, channels = int(file.samplerate), int(file.channels)
+        return Header(rate_hz, channels, file.about_frames() / rate_hz)
 
 
 def recordings_in(source: SoundSource, signal: SignalConfig) -> Iterator[tuple[SoundSource, int]]:

@@ -116,6 +116,12 @@ class SoundFile:
     def _quiet(self) -> Any:
         return native_stderr_hidden() if self._kind == "mp3" else nullcontext()
 
+    def about_frames(self) -> int:
+        """Length by the header, or by the size of the file if 16-bit, where it cannot be so."""
+        frames, size = int(self._decoder.frames), self._source.size
+        by_size = size // (2 * self.channels)
+        return frames if 0 < frames < 1 << 40 and len(self._parts) == 1 else by_size
+
     def __enter__(self) -> "SoundFile":
         return self
 

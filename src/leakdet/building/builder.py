@@ -5,6 +5,7 @@ from contextlib import ExitStack, closing
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from leakdet._messages import LOG
 from leakdet._parallel import in_order
 from leakdet._progress import ProgressCounter
 from leakdet.acoustics.mel import LogMel
@@ -18,10 +19,12 @@ from leakdet.building.source_labels import relabelled
 from leakdet.building.source_listing import read_source
 from leakdet.building.sources import LeftOut, Source, SourceRecording
 from leakdet.building.splits import assign_splits, check_both_classes
+from leakdet.building.store_size import build_bytes
 from leakdet.building.surrogate_split import write_surrogates
 from leakdet.config import BuildConfig, DemoConfig
 from leakdet.errors import InputError
 from leakdet.storage.atomic import check_free, publish, staged_folder
+from leakdet.storage.disk_space import require_space
 from leakdet.storage.layout import SOURCE_FILE
 from leakdet.storage.store import SPLITS
 from leakdet.storage.writer import SplitWriter
@@ -56,6 +59,8 @@ def build_store(config: BuildConfig) -> BuildReport:
         if config.shard_part:  # splits, labels and fmax are those of the whole source
             number, count = config.shard_part
             assigned = assigned[number::count]
+        need = build_bytes(assigned, scan.about_s, scan.signal, config, report.leak_labels)
+        LOG.info(f"space    {require_space(folder, need, f'out={config.out}')}")
         extract = Extractor(
             LogMel(scan.signal), config.waveform, folder, Path(config.out).absolute()
         )

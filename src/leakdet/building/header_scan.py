@@ -7,7 +7,7 @@ from pathlib import Path
 
 from leakdet._parallel import in_order
 from leakdet._progress import ProgressCounter
-from leakdet.acoustics.audio import read_header
+from leakdet.acoustics.audio import Header, read_header
 from leakdet.acoustics.mel import mel_filterbank
 from leakdet.building.sources import LeftOut, Source, SourceRecording
 from leakdet.config import BuildConfig, SignalConfig
@@ -23,6 +23,7 @@ class HeaderScan:
     left_out: list[LeftOut]
     readable: list[SourceRecording] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
+    about_s: dict[Path, float] = field(default_factory=dict)  # length of each file
 
 
 def scan_headers(source: Source, config: BuildConfig) -> HeaderScan:
@@ -42,16 +43,17 @@ def scan_headers(source: Source, config: BuildConfig) -> HeaderScan:
                 scan.left_out.append(LeftOut(recording.recording_id, str(header)))
             elif (recording.path, recording.channel) in seen:
                 scan.left_out.append(LeftOut(recording.recording_id, "listed twice"))
-            elif recording.channel > header[1]:
-                reason = f"it has no channel {recording.channel}, the last is {header[1]}"
+            elif recording.channel > header.channels:
+                reason = f"it has no channel {recording.channel}, the last is {header.channels}"
                 scan.left_out.append(LeftOut(recording.recording_id, reason))
             else:
                 seen.add((recording.path, recording.channel))
                 recordings = [recording]
                 if config.signal.channels == "each":
-                    recordings = _channels(recording, header[1])
-                of_rate[header[0]] += recordings
+                    recordings = _channels(recording, header.channels)
+                of_rate[header.rate_hz] += recordings
                 scan.readable += recordings
+                scan.about_s[recording.path] = header.about_s
     if not scan.readable:
         raise InputError(
             f"{config.source}: none of {len(source.recordings)} files is readable audio; "
@@ -101,7 +103,7 @@ def _fits(signal: SignalConfig, rate_hz: int) -> bool:
     return True
 
 
-def _header_of(recording: SourceRecording) -> tuple[int, int] | InputError:
+def _header_of(recording: SourceRecording) -> Header | InputError:
     try:
         return read_header(recording.path)
     except InputError as error:

@@ -1,7 +1,6 @@
 """The file of rows that a command writes: checked first, one writer at a time, whole in the end."""
 
 import os
-import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -12,6 +11,7 @@ from typing import IO
 from leakdet._messages import LOG
 from leakdet.errors import InputError
 from leakdet.storage.atomic import flush_to_disk
+from leakdet.storage.disk_space import require_space
 
 PARTIAL = ".partial"
 
@@ -30,12 +30,7 @@ def check_output(out: Path, about_bytes: int = 0) -> None:
     for place in (folder, out):
         if place.exists() and not os.access(place, os.W_OK):
             raise InputError(f"--out {out}: {place} may not be written; choose another place.")
-    free = shutil.disk_usage(folder).free
-    if about_bytes > free:
-        raise InputError(
-            f"--out {out}: about {about_bytes / 1e6:.1f} MB will be written, and its disk has "
-            f"{free / 1e6:.1f} MB left; free some space, or write elsewhere."
-        )
+    require_space(folder, about_bytes, f"--out {out}")
 
 
 def is_regular(out: Path) -> bool:
