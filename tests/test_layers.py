@@ -109,9 +109,14 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
             "cli.early_checks",
             "cli.help_pages",
             "cli.past_runs",
+            "cli.sweeps",
             "config",
         }
         | TOOLS,
+        HYDRA,
+    ),
+    "cli.sweeps": (
+        {"cli.composition", "cli.early_checks", "cli.run_lines", "cli.runs_table", "errors"},
         HYDRA,
     ),
     "cli.arguments": ({"_processes", "config", "errors"}, set()),

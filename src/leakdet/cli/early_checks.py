@@ -98,8 +98,11 @@ def _signal_words(signal: SignalConfig) -> list[str]:
     return [f"signal.{name}={asked[name]}" for name in asked if asked[name] != default[name]]
 
 
-def refuse_used_folder(folder: Path) -> None:
-    """Raise `SettingsError` where a new run would overwrite another run's checkpoints."""
+def refuse_used_folder(folder: Path, place: str = "hydra.run.dir") -> None:
+    """Raise `SettingsError` where a new run would overwrite another run's checkpoints.
+
+    `place` is the setting that names the folder.
+    """
     # the checkpoint there may be one that this run's first process has just copied
     if is_child():
         return
@@ -107,17 +110,27 @@ def refuse_used_folder(folder: Path) -> None:
     if kept:
         raise SettingsError(
             f"{folder}: holds a run already ({kept[0].name}). Continue it with resume={folder}, or "
-            "name another folder (hydra.run.dir=)."
+            f"name another folder ({place}=)."
         )
 
 
 def remove_unused(folder: Path) -> None:
     """Remove a run folder in which nothing but Hydra's notes lies, and its empty parents."""
     if {path.name for path in folder.iterdir()} <= {".hydra"}:
-        shutil.rmtree(folder)
-        with suppress(OSError):  # not empty
-            folder.parent.rmdir()
-            folder.parent.parent.rmdir()
+        shutil.rmtree(folder / ".hydra", ignore_errors=True)
+        remove_empty(folder)
+
+
+def remove_empty(folder: Path) -> None:
+    """Remove an empty folder, its parent and the parent of that, as far as they are empty too.
+
+    The working folder stays: `build` and `hydra.run.dir=.` run in it.
+    """
+    with suppress(OSError):  # not empty
+        for place in (folder, folder.parent, folder.parent.parent):
+            if Path.cwd().is_relative_to(place.resolve()):
+                return
+            place.rmdir()
 
 
 def has_gpu() -> bool:

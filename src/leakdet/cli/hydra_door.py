@@ -9,7 +9,6 @@ from typing import Any, NoReturn
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig
@@ -17,7 +16,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from leakdet import __version__
 from leakdet._exit_codes import DONE, STOPPED, WRONG, guarded
-from leakdet._messages import LOG, set_quiet
+from leakdet._messages import LOG, log_result, messages_on_screen, set_quiet
 from leakdet._processes import follow_parent, is_child
 from leakdet.cli.composition import (
     DOORS,
@@ -33,11 +32,18 @@ from leakdet.cli.config_groups import conf_folder
 from leakdet.cli.early_checks import check_inputs, refuse_used_folder, remove_unused
 from leakdet.cli.help_pages import help_text
 from leakdet.cli.past_runs import resumed
+from leakdet.cli.sweeps import (
+    MULTIRUN,
+    Job,
+    check_sweep,
+    jobs_to_check,
+    remove_empty_sweep,
+    sweep_text,
+)
 from leakdet.config import TrainConfig
 from leakdet.errors import LeakdetError, SettingsError
 
 LOADING = {"build": "loading torch and the sound libraries"}
-MULTIRUN = ("-m", "--multirun")
 
 
 @dataclass(frozen=True)
@@ -72,8 +78,12 @@ def _open(door: str, task: Callable[[Any, Run], int]) -> int:
     ordered = sorted(arguments, key=lambda argument: argument not in MULTIRUN)
     sys.argv[1:] = prepared = as_hydra_reads(door, ordered)
     check_sweep(door, prepared)
-    if not any(argument.startswith("-") for argument in prepared):
-        _check_before_hydra(door, prepared)
+    flags = {argument for argument in prepared if argument.startswith("-")}
+    if not flags:
+        _check_before_hydra(door, prepared, "hydra.run.dir")
+    elif flags <= set(MULTIRUN):
+        for job in jobs_to_check(prepared):
+            _check_before_hydra(door, job, "hydra.sweep.dir")
     store_schema(door)
     _announce(door, prepared)
     return _run_jobs(door, task, arguments)
@@ -89,15 +99,17 @@ def _announce(door: str, prepared: Sequence[str]) -> None:
 
 
 def _run_jobs(door: str, task: Callable[[Any, Run], int], arguments: Sequence[str]) -> int:
-    codes: list[int] = []
+    ended: list[Job] = []
 
     def job(config: DictConfig) -> None:
         if os.getpid() != parent:  # a launcher's process
             follow_parent(parent)
-        code = guarded(lambda: task(_settings(door, config, _overrides()), _run(arguments)))
-        codes.append(code)
+        given = _overrides()
+        code = guarded(lambda: task(_settings(door, config, given), _run(arguments)))
+        folder = _run(arguments).folder
+        ended.append(Job(folder, Path(HydraConfig.get().sweep.dir), given, code))
         if code == WRONG or code > STOPPED:
-            remove_unused(_run(arguments).folder)
+            remove_unused(folder)
         if code > STOPPED:  # a signal ends the other jobs too
             sys.exit(code)
         if code != DONE and os.getpid() != parent:  # Hydra needs an error
@@ -110,34 +122,24 @@ def _run_jobs(door: str, task: Callable[[Any, Run], int], arguments: Sequence[st
         start()
     except (HydraException, OmegaConfBaseException) as error:
         raise SettingsError(sentence_of(error)) from error
-    return max(codes, default=DONE)
+    finally:
+        if set(MULTIRUN) & set(arguments) and ended:
+            remove_empty_sweep(ended[0].sweep)
+    if door == "train" and len(ended) > 1:
+        with messages_on_screen():  # Hydra has disabled them again
+            log_result(sweep_text(ended))
+    return max((job.code for job in ended), default=DONE)
 
 
-def check_sweep(door: str, prepared: Sequence[str]) -> None:
-    """Check what -m sweeps over, in arguments that `as_hydra_reads` has prepared.
-
-    Raises:
-        SettingsError: several values of a setting that the jobs of this door must share.
-    """
-    settings = DOORS[door]
-    if settings.swept is None or not set(MULTIRUN) & set(prepared):
-        return
-    plain = [argument for argument in prepared if not argument.startswith("-")]
-    try:
-        overrides = OverridesParser.create().parse_overrides(plain)
-    except HydraException:
-        return  # Hydra itself names what it cannot read
-    for override in overrides:
-        if override.is_sweep_override() and override.key_or_group != settings.swept:
-            raise SettingsError(f"{override.input_line}: {settings.advice}.")
-
-
-def _check_before_hydra(door: str, prepared: Sequence[str]) -> None:
-    """Refuse bad settings before Hydra makes a folder; jobs of a sweep are checked one by one."""
+def _check_before_hydra(door: str, prepared: Sequence[str], place: str) -> None:
+    """Refuse bad settings before Hydra makes a folder; `place` is the setting that names it."""
     settings = _settings(door, composed(door, prepared), prepared)
-    given = [a.partition("=")[2].strip("'") for a in prepared if a.startswith("hydra.run.dir=")]
+    given = [a.partition("=")[2].strip("'") for a in prepared if a.startswith(f"{place}=")]
     if given and isinstance(settings, TrainConfig) and settings.resume is None:
-        refuse_used_folder(Path(given[-1]))
+        folder = Path(given[-1])
+        jobs = sorted(folder.glob("[0-9]*/")) if place == "hydra.sweep.dir" else []
+        for used in (folder, *jobs):
+            refuse_used_folder(used, place)
 
 
 def _settings(door: str, config: DictConfig, named: Sequence[str]) -> Any:

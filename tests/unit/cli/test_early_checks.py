@@ -59,6 +59,18 @@ def test_only_a_folder_without_results_is_removed(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
 
 
+def test_the_working_folder_is_never_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "runs" / "here" / ".hydra").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "runs" / "here")
+    remove_unused(tmp_path / "runs" / "here")
+    remove_unused(Path())
+    (tmp_path / "runs" / "here" / "new").mkdir()
+    remove_unused(Path("new"))
+    assert list(tmp_path.rglob("*")) == [tmp_path / "runs", tmp_path / "runs" / "here"]
+
+
 def test_a_refused_training_imports_no_torch_and_makes_no_folder(tmp_path: Path) -> None:
     code = (
         "import sys, runpy\n"

@@ -13,9 +13,9 @@ from hydra.core.global_hydra import GlobalHydra
 from leakdet._exit_codes import DONE, PARTLY, WRONG
 from leakdet._messages import LOG
 from leakdet.cli import hydra_door
-from leakdet.cli.hydra_door import Run, check_sweep, open_door
+from leakdet.cli.hydra_door import Run, open_door
 from leakdet.config import TrainConfig
-from leakdet.errors import InputError, SettingsError
+from leakdet.errors import InputError
 
 Calls = list[tuple[TrainConfig, Run]]
 Open = Callable[..., int]
@@ -126,30 +126,56 @@ def test_a_reader_of_help_may_stop_early(tmp_path: Path) -> None:
         assert process.wait() == DONE
 
 
-@pytest.mark.parametrize(
-    ("door", "sweep", "advice"),
-    [
-        ("tune", "optimizer.weight_decay=.1,.01", "Search this setting"),
-        ("tune", "search=small,default", "once for each value, each with its own tune.study"),
-        ("tune", "tune.n_trials=range(3,5)", "one study"),
-        ("crossval", "optimizer.lr=1e-3,1e-4", "share their folds"),
-    ],
-)
-def test_a_sweep_over_what_jobs_share_is_refused(door: str, sweep: str, advice: str) -> None:
-    with pytest.raises(SettingsError, match=advice) as refused:
-        check_sweep(door, ["-m", "seed=1", sweep])
-    assert str(refused.value).startswith(f"{sweep}: ")
+def test_a_sweep_with_a_wrong_value_never_begins(
+    open_train: Open, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls: Calls = []
+    words = ("-m", "seed=1,2", "network.dropout=0.1,2")
+    assert open_train(lambda *call: calls.append(call) or DONE, *words) == WRONG
+    assert calls == []
+    assert "network.dropout=2" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("door", "arguments"),
-    [
-        ("crossval", ["-m", "crossval.parts=2", "crossval.part=0,1", "crossval.group_by=[a,b]"]),
-        ("tune", ["--multirun", "tune.worker=0,1", "~search.lr", "data.store='a,b'"]),
-        ("train", ["-m", "optimizer.lr=1e-3,1e-4"]),
-        ("tune", ["optimizer.lr=1,2"]),  # without -m Hydra refuses it
-        ("tune", ["-m", "no setting"]),  # so it does this
-    ],
-)
-def test_other_sweeps_are_left_to_hydra(door: str, arguments: list[str]) -> None:
-    check_sweep(door, arguments)
+def test_a_sweep_into_the_folder_of_another_is_refused_and_touches_nothing(
+    open_train: Open, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "sweep" / "1" / "checkpoints").mkdir(parents=True)
+    (tmp_path / "sweep" / "1" / "checkpoints" / "last.ckpt").touch()
+    before = sorted(tmp_path.rglob("*"))
+    assert open_train(lambda *_: DONE, "-m", "seed=1,2", "hydra.sweep.dir=sweep") == WRONG
+    assert "sweep/1: holds a run already" in capsys.readouterr().err
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_sweep_that_fails_leaves_no_folder_and_tells_each_job(
+    open_train: Open, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(config: TrainConfig, run: Run) -> int:
+        raise InputError(f"seed {config.seed} is unlucky.")
+
+    assert open_train(fail, "-m", "seed=1,2", "patience=3") == WRONG
+    printed = capsys.readouterr()
+    assert printed.err.splitlines() == [
+        "error: seed 1 is unlucky.",
+        "error: seed 2 is unlucky.",
+    ]
+    assert printed.out.count("failed (exit code 2)") == 2
+    assert "All of them: patience=3" in printed.out
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_sweep_ends_in_a_table_of_its_settings(
+    open_train: Open, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def task(config: TrainConfig, run: Run) -> int:
+        (run.folder / "checkpoints").mkdir()
+        return DONE
+
+    assert open_train(task, "-m", "optimizer.lr=1e-3,1e-4", "hydra.sweep.dir=my sweep") == DONE
+    table = capsys.readouterr().out
+    for told in ("optimizer.lr=0.001", "optimizer.lr=0.0001", "not finished"):
+        assert told in table
+    assert table.rstrip().endswith("leakdet info 'my sweep' shows this table again")
+    assert open_train(task, "optimizer.lr=1e-3", "hydra.run.dir=one") == DONE
+    assert "shows this table" not in capsys.readouterr().out
