@@ -1,12 +1,15 @@
-"""Recordings that do not count in a report's numbers: met in training, without sound or group."""
+"""Recordings with a fate of their own: kept out of a report's numbers, or undecided by predict."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from leakdet.detection.spectral_reference import LIMITS
+from leakdet.evaluation.unfamiliar import unfamiliar_sentence
 from leakdet.reporting.wording import counted
 
-KEPT_APART = ("met_in_training", "without_sound", "without_group")  # entries of metrics.json
+# entries of metrics.json
+KEPT_APART = ("met_in_training", "without_sound", "without_group", "unfamiliar")
 MAX_IDS = 500
 
 
@@ -21,7 +24,7 @@ class Apart:
 
 
 def kept_apart(metrics: Mapping[str, Any]) -> list[Apart]:
-    """The recordings that the content of metrics.json keeps apart, by reason."""
+    """The recordings that the content of metrics.json keeps apart or says undecided, by reason."""
     return [
         Apart(heading, sentence, ids[:MAX_IDS], max(0, len(ids) - MAX_IDS))
         for heading, sentence, ids in _reasons(metrics)
@@ -44,6 +47,14 @@ def _reasons(metrics: Mapping[str, Any]) -> Iterator[tuple[str, str, Sequence[st
         columns = " and ".join(metrics["group_by"])
         sentence = f"{counted(len(blank), 'recording')} with a blank {columns} took no part."
         yield "Without a group", sentence, blank
+    strange = metrics.get("unfamiliar")
+    if strange and strange["undecided"]:
+        limit = (
+            f"Undecided is a familiarity above {LIMITS[strange['setting']]:g} "
+            f"(decision.unfamiliar={strange['setting']}); the highest here is "
+            f"{strange['max_familiarity']:.2f}."
+        )
+        yield "Unfamiliar", f"{unfamiliar_sentence(strange)} {limit}", strange["ids"]
 
 
 def _met(met: Mapping[str, Any]) -> str:

@@ -36,6 +36,27 @@ def test_recordings_of_no_known_group_are_told_apart():
     assert apart.ids == ["a.wav"]
 
 
+def test_what_predict_would_not_decide_is_told_with_its_reason():
+    strange = {
+        "setting": "strict",
+        "recordings": 22,
+        "undecided": 2,
+        "decided_wrongly": 3,
+        "median_familiarity": 0.4,
+        "max_familiarity": 2.345,
+        "ids": ["a.wav", "b.wav"],
+    }
+    (apart,) = kept_apart({"unfamiliar": strange})
+    assert (apart.heading, apart.ids, apart.more) == ("Unfamiliar", ["a.wav", "b.wav"], 0)
+    assert apart.sentence == (
+        "2 of 22 recordings sound unlike those of training: predict leaves them undecided. The "
+        "numbers above count them. Of the other 20 it decides 3 wrongly. Undecided is a "
+        "familiarity above 0.8 (decision.unfamiliar=strict); the highest here is 2.35."
+    )
+    assert kept_apart({"unfamiliar": strange | {"undecided": 0, "ids": []}}) == []
+    assert kept_apart({"unfamiliar": None}) == []
+
+
 def test_nothing_is_kept_apart_where_nothing_is_said():
     assert kept_apart({}) == []
     assert kept_apart({"met_in_training": None, "without_sound": []}) == []
