@@ -37,6 +37,7 @@ DOORS = {"build", "train", "tune", "crossval", "predict", "evaluate", "settings"
 DOOR_TOOLS = {
     "cli.hydra_door",
     "cli.composition",
+    "cli.door_settings",
     "cli.help_pages",
     "cli.past_runs",
     "cli.arguments",
@@ -95,9 +96,14 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
     "cli.help_pages": ({"cli.setting_names", "_exit_codes"}, set()),
     "cli.config_groups": ({"config", "errors"}, HYDRA),
     "cli.composition": (
-        {"config", "cli.config_groups", "cli.setting_names", "cli.command_line", "errors"},
+        {"config", "cli.config_groups", "cli.door_settings", "cli.command_line", "errors"},
         HYDRA,
     ),
+    "cli.door_settings": (
+        {"config", "cli.config_groups", "cli.setting_names", "cli.command_line"},
+        HYDRA,
+    ),
+    "cli.completion": ({"cli.door_settings"}, set()),
     "evaluation_run": (
         EVALUATION | {"scoring", "reporting", "cli.screen_tables"},
         ARRAYS,
@@ -106,6 +112,7 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
         {
             "cli.config_groups",
             "cli.composition",
+            "cli.door_settings",
             "cli.early_checks",
             "cli.help_pages",
             "cli.past_runs",
@@ -116,7 +123,7 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
         HYDRA,
     ),
     "cli.sweeps": (
-        {"cli.composition", "cli.early_checks", "cli.run_lines", "cli.runs_table", "errors"},
+        {"cli.door_settings", "cli.early_checks", "cli.run_lines", "cli.runs_table", "errors"},
         HYDRA,
     ),
     "cli.arguments": ({"_processes", "config", "errors"}, set()),
@@ -143,7 +150,7 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
         set(),
     ),
     "cli.screen_tables": ({"detection", "evaluation"}, {"rich"}),
-    "__main__": (DOORS | {"errors", "_streams"}, {"rich"}),
+    "__main__": (DOORS | {"cli.completion", "errors", "_streams"}, {"rich"}),
 }
 # A door may import what the rooms may, but neither Hydra nor a library for figures.
 LIBRARIES = {library for _, theirs in MAY.values() for library in theirs} - HYDRA - FIGURES - SEARCH
@@ -405,6 +412,7 @@ def test_the_check_finds_a_long_file() -> None:
         ("leakdet", {"torch", "numpy", "lightning", "hydra", "omegaconf", "matplotlib"}),
         ("leakdet.config", {"torch", "numpy", "lightning", "hydra", "omegaconf", "matplotlib"}),
         ("leakdet.detection.labels", {"torch", "numpy", "omegaconf"}),
+        ("leakdet.cli.completion", {"torch", "numpy", "hydra", "omegaconf", "rich"}),
         ("leakdet.predict", {"lightning", "pytorch_lightning", "hydra", "omegaconf", "matplotlib"}),
         ("leakdet.train", {"torch", "lightning"}),
         ("leakdet.scoring.audio_detector", {"lightning", "hydra", "omegaconf", "matplotlib"}),

@@ -2,7 +2,9 @@
 
 import runpy
 import sys
+from collections.abc import Sequence
 from difflib import get_close_matches
+from importlib import import_module
 
 import leakdet
 from leakdet._streams import prepare_streams
@@ -21,8 +23,35 @@ VERBS = {
 
 def usage() -> str:
     verbs = "\n".join(f"  {verb:<10}{text}" for verb, text in VERBS.items())
-    ending = "leakdet VERB --help says more; leakdet --version names the version."
+    ending = (
+        "leakdet VERB --help says more; leakdet --version names the version; leakdet completion "
+        "says\nhow a shell completes verbs and settings with TAB."
+    )
     return f"usage: leakdet VERB …\n\n{verbs}\n\n{ending}"
+
+
+def complete(arguments: Sequence[str]) -> None:
+    """Print the completion script of a shell, or what may follow further words."""
+    from leakdet.cli.completion import SCRIPTS, USAGE, candidates
+
+    match arguments:
+        case [shell] if shell in SCRIPTS:
+            print(SCRIPTS[shell])
+        case [shell, *words] if shell in SCRIPTS:
+            for word, meaning in candidates(words, VERBS, _usage_of).items():
+                print(f"{word}\t{meaning}" if meaning else word)
+        case [] | ["-h" | "--help"]:
+            print(USAGE)
+        case _:
+            print(
+                f"error: there is no completion for {arguments[0]!r}.\n\n{USAGE}", file=sys.stderr
+            )
+            sys.exit(2)
+
+
+def _usage_of(verb: str) -> str:
+    """The usage of a verb with plain arguments."""
+    return str(import_module(f"leakdet.{verb}").parser().format_usage())
 
 
 def main() -> None:
@@ -35,6 +64,8 @@ def main() -> None:
         case ["help", verb] if verb in VERBS:
             sys.argv = [f"leakdet {verb}", "--help"]
             runpy.run_module(f"leakdet.{verb}", run_name="__main__", alter_sys=True)
+        case ["completion", *rest]:
+            complete(rest)
         case ["--version" | "-V" | "version"]:
             print(f"leakdet {leakdet.__version__}")
         case [] | ["-h" | "--help" | "help"]:

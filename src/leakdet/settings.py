@@ -21,7 +21,8 @@ def parser() -> argparse.ArgumentParser:
 
 
 def settings(arguments: argparse.Namespace) -> int:
-    from leakdet.cli.composition import default_values, known_settings
+    from leakdet.cli.composition import default_values
+    from leakdet.cli.door_settings import known_settings
     from leakdet.cli.help_pages import settings_text
 
     known = known_settings(arguments.verb)

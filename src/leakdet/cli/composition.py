@@ -7,7 +7,6 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, overload
 
@@ -22,47 +21,13 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.basecontainer import BaseContainer
 from omegaconf.errors import OmegaConfBaseException
 
-from leakdet.cli.command_line import Known, checked
-from leakdet.cli.config_groups import conf_folder, option_names, store_options
-from leakdet.cli.setting_names import catalogue, trainer_flag
+from leakdet.cli.command_line import checked
+from leakdet.cli.config_groups import conf_folder, store_options
+from leakdet.cli.door_settings import DOORS, known_settings
 from leakdet.config import BuildConfig, CrossvalConfig, TrainConfig, TuneConfig
 from leakdet.errors import InputError, LeakdetError, SettingsError
 
 ConfigT = TypeVar("ConfigT")
-
-
-@dataclass(frozen=True)
-class DoorSettings:
-    """The type of a door's settings, and those below which any key is allowed.
-
-    `swept` is the only setting that may have several values with -m, where the jobs share their
-    work; `advice` is for others.
-    """
-
-    schema: type[Any]
-    free_keys: tuple[str, ...] = ()
-    swept: str | None = None
-    advice: str = ""
-
-
-OWN_NETWORK = ("network.extra", "loss.extra")
-DOORS = {
-    "build": DoorSettings(BuildConfig),
-    "train": DoorSettings(TrainConfig, OWN_NETWORK),
-    "tune": DoorSettings(
-        TuneConfig,
-        OWN_NETWORK,
-        swept="tune.worker",
-        advice="tune works at one study. Search this setting (docs/tuning.md), or run the command "
-        "once for each value, each with its own tune.study",
-    ),
-    "crossval": DoorSettings(
-        CrossvalConfig,
-        ("crossval.where", "crossval.protocols", *OWN_NETWORK),
-        swept="crossval.part",
-        advice="the jobs of one crossval share their folds. Run the command once for each value",
-    ),
-}
 
 
 @overload
@@ -144,21 +109,6 @@ def store_schema(door: str) -> None:
     store = ConfigStore.instance()
     store.store(group="schema", name=door, node=DOORS[door].schema, package="_global_")
     store_options()
-
-
-def known_settings(door: str) -> Known:
-    """The names that the command line of a door may use."""
-    defaults = OmegaConf.load(conf_folder() / f"{door}.yaml").defaults
-    groups = {str(key) for entry in defaults if not isinstance(entry, str) for key in entry}
-    options = {group: names for group, names in option_names().items() if group in groups}
-    settings = {setting.name: setting for setting in catalogue(DOORS[door].schema)}
-    if "trainer" in groups:
-        flags = OmegaConf.load(conf_folder() / "trainer" / "cpu.yaml").trainer
-        settings |= {f"trainer.{flag}": trainer_flag(str(flag)) for flag in flags}
-    elsewhere = {
-        setting.name: other for other in DOORS for setting in catalogue(DOORS[other].schema)
-    }
-    return Known(settings, options, DOORS[door].free_keys, elsewhere)
 
 
 def as_hydra_reads(door: str, arguments: Sequence[str]) -> list[str]:

@@ -4,8 +4,6 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from hydra.core.config_store import ConfigStore
-
 from leakdet.config import CallbacksConfig
 from leakdet.errors import InputError
 
@@ -40,6 +38,8 @@ def conf_folder() -> Path:
 
 def store_options() -> None:
     """Make the options known to Hydra, beside those of conf/."""
+    from hydra.core.config_store import ConfigStore
+
     for group, options in OPTIONS.items():
         for name, values in options.items():
             ConfigStore.instance().store(group=group, name=name, node=values)

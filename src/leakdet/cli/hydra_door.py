@@ -19,16 +19,15 @@ from leakdet._exit_codes import DONE, STOPPED, WRONG, guarded
 from leakdet._messages import LOG, log_result, messages_on_screen, set_quiet
 from leakdet._processes import follow_parent, is_child
 from leakdet.cli.composition import (
-    DOORS,
     as_hydra_reads,
     composed,
     default_values,
-    known_settings,
     sentence_of,
     store_schema,
     typed,
 )
 from leakdet.cli.config_groups import conf_folder
+from leakdet.cli.door_settings import DOORS, known_settings
 from leakdet.cli.early_checks import check_inputs, refuse_used_folder, remove_unused
 from leakdet.cli.help_pages import help_text
 from leakdet.cli.past_runs import resumed

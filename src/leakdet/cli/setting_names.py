@@ -1,6 +1,6 @@
 """The settings of each command by their dotted names, and the nearest ones to a misspelt name."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import MISSING as NO_DEFAULT
 from dataclasses import dataclass, fields, is_dataclass
 from difflib import get_close_matches
@@ -52,6 +52,7 @@ class Setting:
     meaning: str
     allowed: str
     names: bool = False
+    choices: Sequence[str] = ()  # the values, where they are listed
 
     @property
     def open(self) -> bool:
@@ -73,9 +74,9 @@ def catalogue(schema: type[Any], prefix: str = "") -> Iterator[Setting]:
         allowed = known.metadata.get("allowed")
         meaning = known.metadata.get("meaning", "")
         names = known.metadata.get("names")
-        yield Setting(
-            name, names or _plain(kind), default, meaning, str(allowed or ""), bool(names)
-        )
+        choices = allowed.one_of if allowed else ()
+        kind = names or _plain(kind)
+        yield Setting(name, kind, default, meaning, str(allowed or ""), bool(names), choices)
 
 
 def trainer_flag(flag: str) -> Setting:

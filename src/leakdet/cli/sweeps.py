@@ -9,7 +9,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 
-from leakdet.cli.composition import DOORS
+from leakdet.cli.door_settings import DOORS
 from leakdet.cli.early_checks import remove_empty
 from leakdet.cli.run_lines import run_row
 from leakdet.cli.runs_table import runs_text

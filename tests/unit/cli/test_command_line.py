@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leakdet.cli.command_line import checked
-from leakdet.cli.composition import DOORS, compose, known_settings
+from leakdet.cli.composition import compose
+from leakdet.cli.door_settings import known_settings
 from leakdet.errors import SettingsError
 
 TRAIN = known_settings("train")
@@ -93,10 +94,3 @@ def test_a_sweep_over_stores_is_several_paths(tmp_path: Path) -> None:
     both = tmp_path / "a,b"
     both.mkdir()
     assert checked(["-m", f"data.store={both}"], TRAIN) == ["-m", f"data.store='{both}'"]
-
-
-@pytest.mark.parametrize("door", DOORS)
-def test_each_door_knows_only_its_own_groups(door: str) -> None:
-    groups = known_settings(door).groups
-    assert ("search" in groups) == (door == "tune")
-    assert ("network" in groups) == (door != "build")

@@ -2,7 +2,8 @@
 
 import pytest
 
-from leakdet.cli.composition import DOORS, default_values, known_settings
+from leakdet.cli.composition import default_values
+from leakdet.cli.door_settings import DOORS, known_settings
 from leakdet.cli.help_pages import EXAMPLES, MOST_USED, plain, settings_text
 from leakdet.cli.hydra_door import door_help
 

@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 import pytest
 
-from leakdet.cli.composition import DOORS
+from leakdet.cli.door_settings import DOORS
 from leakdet.cli.setting_names import HABITS, catalogue, nearest, trainer_flag
 from leakdet.config import BuildConfig, CrossvalConfig, TrainConfig, TuneConfig
 

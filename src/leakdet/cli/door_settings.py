@@ -1,0 +1,60 @@
+"""The settings of each door: their type, and the names that its command line may use."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from leakdet.cli.command_line import Known
+from leakdet.cli.config_groups import conf_folder, option_names
+from leakdet.cli.setting_names import catalogue, trainer_flag
+from leakdet.config import BuildConfig, CrossvalConfig, TrainConfig, TuneConfig
+
+
+@dataclass(frozen=True)
+class DoorSettings:
+    """The type of a door's settings, and those below which any key is allowed.
+
+    `swept` is the only setting that may have several values with -m, where the jobs share their
+    work; `advice` is for others.
+    """
+
+    schema: type[Any]
+    free_keys: tuple[str, ...] = ()
+    swept: str | None = None
+    advice: str = ""
+
+
+OWN_NETWORK = ("network.extra", "loss.extra")
+DOORS = {
+    "build": DoorSettings(BuildConfig),
+    "train": DoorSettings(TrainConfig, OWN_NETWORK),
+    "tune": DoorSettings(
+        TuneConfig,
+        OWN_NETWORK,
+        swept="tune.worker",
+        advice="tune works at one study. Search this setting (docs/tuning.md), or run the command "
+        "once for each value, each with its own tune.study",
+    ),
+    "crossval": DoorSettings(
+        CrossvalConfig,
+        ("crossval.where", "crossval.protocols", *OWN_NETWORK),
+        swept="crossval.part",
+        advice="the jobs of one crossval share their folds. Run the command once for each value",
+    ),
+}
+
+
+def known_settings(door: str) -> Known:
+    """The names that the command line of a door may use."""
+    from omegaconf import OmegaConf
+
+    defaults = OmegaConf.load(conf_folder() / f"{door}.yaml").defaults
+    groups = {str(key) for entry in defaults if not isinstance(entry, str) for key in entry}
+    options = {group: names for group, names in option_names().items() if group in groups}
+    settings = {setting.name: setting for setting in catalogue(DOORS[door].schema)}
+    if "trainer" in groups:
+        flags = OmegaConf.load(conf_folder() / "trainer" / "cpu.yaml").trainer
+        settings |= {f"trainer.{flag}": trainer_flag(str(flag)) for flag in flags}
+    elsewhere = {
+        setting.name: other for other in DOORS for setting in catalogue(DOORS[other].schema)
+    }
+    return Known(settings, options, DOORS[door].free_keys, elsewhere)
