@@ -97,6 +97,7 @@ def test_a_program_sees_ctrl_c_as_python_has_it(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    (tmp_path / "last.ckpt").touch()
     train: Callable[..., Any] = Mock(side_effect=Interrupted(number, tmp_path / "last.ckpt"))
     monkeypatch.setattr(training_run, "train_in", train)
     with pytest.raises(error, match=r"last\.ckpt"):

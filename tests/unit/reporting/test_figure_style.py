@@ -50,7 +50,9 @@ def test_an_svg_has_real_text_and_the_colours_of_the_page(figure: Figure) -> Non
     assert not any(colour in text for colour in CSS_NAMES)
     assert "<metadata" not in text
     assert set(re.findall(r' id="([\w-]+)"', text)) <= set(re.findall(r"#([\w-]+)", text))
-    assert text == svg(figure, "Losses <of> test")  # reproducible
+    clips = re.compile(r"\bp[0-9a-f]{10}\b")  # whose names matplotlib 3.10 draws anew
+    again = svg(figure, "Losses <of> test")
+    assert clips.sub("", text) == clips.sub("", again)  # reproducible
 
 
 def test_the_page_gives_every_colour_of_a_figure_in_both_schemes() -> None:
