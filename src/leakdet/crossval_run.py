@@ -144,7 +144,8 @@ def _pool(
     """Pool the predictions of all folds, write tables and reports, and print the table."""
     outcomes: dict[str, list[Outcome]] = {}
     for task in tasks:
-        outcome = Outcome(task.fold, task.groups, task.is_leak, read_fold(_path(folder, task)))
+        result = read_fold(_path(folder, task))
+        outcome = Outcome(task.fold, task.groups, task.is_leak, result, task.view.label_id)
         outcomes.setdefault(task.protocol, []).append(outcome)
     traits = traits_of(view)
     shuffled = config.data.shuffle_labels
@@ -185,6 +186,7 @@ def _report(
         predictions.score,
         predictions.threshold,
     )
+    scored = replace(scored, classes=predictions.classes)
     result, settings = content["crossval"][protocol], content["settings"]
     columns = [] if group_by == [RECORDING] else group_by
     resampled = columns if result["recording"]["intervals"]["unit"] == "group" else []

@@ -142,7 +142,7 @@ def _evaluate(
     LOG.info(reference_sentence(best.reference))
     val = score_split(best, data.splits.val)
     if config.data.shuffle_labels:
-        val.is_leak = data.val_is_leak
+        val.is_leak, val.true_class = data.val_is_leak, data.val_samples.class_of_recording
     best.rule = fit_rule(
         val.window_prob,
         val.split.recording_offsets,

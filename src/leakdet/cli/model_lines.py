@@ -49,11 +49,20 @@ def _card(path: Path) -> dict[str, Any]:
 
 
 def _what(card: Mapping[str, Any]) -> str:
-    network, labels = card["network"]["name"], card["labels"]
-    classes = ", ".join(labels["names"])
+    network, classes = card["network"]["name"], _classes(card["labels"])
     shape = " x ".join(map(str, card["mel_shape"]))
     unit = card["unit"]
     return f"network {network} on {unit}s (a window is {shape}: segments, mels, frames); {classes}"
+
+
+def _classes(labels: Mapping[str, Any]) -> str:
+    """The network's classes, with the labels that its leak class stands for, if that is known."""
+    names = list(labels["names"])
+    leaks = labels["leak_indices"] if "leak_indices" in labels else [labels["leak_index"]]
+    for index in leaks:
+        meant = labels.get("leak_labels") if labels["mode"] == "binary" else ["leak"]
+        names[index] += f" ({', '.join(meant)})" if meant else ""
+    return ", ".join(names)
 
 
 def _made(card: Mapping[str, Any], training: Mapping[str, Any], path: Path) -> str:

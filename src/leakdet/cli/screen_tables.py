@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from leakdet.detection.decision import DecisionRule
+from leakdet.evaluation.class_tables import class_sentence
 from leakdet.evaluation.groups import sensor_sentences, worst_sentence
 
 WITHOUT_OTHERS = (
@@ -34,7 +35,8 @@ def metrics_text(splits: Mapping[str, Mapping[str, Any]], rule: DecisionRule) ->
     groups = [f"Groups of {name}: {sentence}" for name, sentence in worst.items() if sentence]
     sensors = sensors_text(*list(splits.items())[-1])
     groups += [*sensors, WITHOUT_OTHERS] if sensors else []
-    return _rendered(table, *_interval_notes(splits), decision, *notes, *groups)
+    classes = _class_lines(splits)
+    return _rendered(table, *_interval_notes(splits), decision, *notes, *groups, *classes)
 
 
 def sensors_text(name: str, tables: Mapping[str, Any]) -> list[str]:
@@ -58,6 +60,12 @@ def comparison_text(comparison: Mapping[str, Any]) -> str:
         ends = f"[{interval[0]:+.3f}, {interval[1]:+.3f}]" if interval else (row["note"] or "n/a")
         table.add_row(row["metric"], *values, ends)
     return _rendered(table, comparison["sentence"])
+
+
+def _class_lines(results: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """A line for each result of a multiclass model."""
+    found = {name: result["classes"] for name, result in results.items() if "classes" in result}
+    return [f"Classes of {name}: {class_sentence(table)}" for name, table in found.items()]
 
 
 def _with_interval(table: Mapping[str, Any], key: str) -> str:
@@ -94,7 +102,7 @@ def protocols_text(results: Mapping[str, Mapping[str, Any]]) -> str:
         for name, found in results.items()
         for sentence in found["audit"]["findings"]
     ]
-    return _rendered(*findings, table, *_interval_notes(results))
+    return _rendered(*findings, table, *_interval_notes(results), *_class_lines(results))
 
 
 def _interval_notes(results: Mapping[str, Mapping[str, Any]]) -> list[str]:

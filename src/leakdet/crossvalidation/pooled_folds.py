@@ -8,18 +8,22 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
 from leakdet.crossvalidation.folds import Fold
+from leakdet.detection.labels import LabelMap
 from leakdet.evaluation.audit import audit_table, baseline_scores, duplicates
 from leakdet.evaluation.audit_findings import auroc_with_interval
+from leakdet.evaluation.class_tables import ClassScores, class_table
 from leakdet.evaluation.intervals import FEW_GROUPS
 from leakdet.evaluation.metrics import auroc
 from leakdet.evaluation.metrics_json import metric_table
 from leakdet.evaluation.null_run import baseline_aurocs, null_result, permuted_labels
 from leakdet.evaluation.scored_recordings import decision_name
 from leakdet.evaluation.traits import Traits
+from leakdet.storage.labelled_split import view_of
 from leakdet.storage.views import SplitView
 
 REPLICATES = 1000
-NOT_IN_METRICS = ("scores", "windows", "decision_rule", "protocol")  # of a fold file
+# of a fold file
+NOT_IN_METRICS = ("scores", "windows", "class_prob", "decision_rule", "protocol")
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,7 @@ class Outcome:
     groups: Shaped[np.ndarray, " R"]
     is_leak: Bool[np.ndarray, " R"]
     result: dict[str, Any]  # as `run_fold` returns it
+    label_id: Int[np.ndarray, " R"] | None = None  # needed where classes are told
 
     def window_prob(self, view: SplitView) -> Float[np.ndarray, " W"]:
         """Leak probability of every window of the held-out recordings, ordered as `fold.test`."""
@@ -41,6 +46,13 @@ class Outcome:
         """Scores of the held-out recordings, in the order of `fold.test`."""
         names = view.recording_ids[self.fold.test].tolist()
         return np.array([self.result["scores"][name] for name in names])
+
+    def class_prob(self, view: SplitView) -> Float[np.ndarray, "N C"] | None:
+        """Class probabilities of the held-out recordings; None where only leaks are told."""
+        if "class_prob" not in self.result:
+            return None
+        names = view.recording_ids[self.fold.test].tolist()
+        return np.array([self.result["class_prob"][name] for name in names])
 
     @property
     def threshold(self) -> float:
@@ -58,6 +70,8 @@ class PooledPredictions:
     score: Float[np.ndarray, " N"]
     threshold: Float[np.ndarray, " N"]
     is_leak: Bool[np.ndarray, " N"]
+    label: Shaped[np.ndarray, " N"]
+    classes: ClassScores | None = None
 
     @classmethod
     def of(cls, outcomes: Sequence[Outcome], view: SplitView) -> "PooledPredictions":
@@ -72,7 +86,22 @@ class PooledPredictions:
             score=np.concatenate([outcome.scores(view) for outcome in outcomes]),
             threshold=np.repeat([outcome.threshold for outcome in outcomes], counts),
             is_leak=np.concatenate([outcome.is_leak[outcome.fold.test] for outcome in outcomes]),
+            label=np.array(view.label_names)[view.label_id[rows]],
+            classes=_classes(outcomes, view),
         )
+
+
+def _classes(outcomes: Sequence[Outcome], view: SplitView) -> ClassScores | None:
+    """The classes that the folds tell; None of binary ones."""
+    parts = [
+        (prob, outcome.label_id[outcome.fold.test])
+        for outcome in outcomes
+        if (prob := outcome.class_prob(view)) is not None and outcome.label_id is not None
+    ]
+    if len(parts) < len(outcomes):
+        return None
+    prob, true = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return ClassScores(LabelMap.of_view(view_of(view), "multiclass"), prob, true)
 
 
 def protocol_result(
@@ -106,8 +135,14 @@ def protocol_result(
         seed: auroc(pooled.score[rows], pooled.is_leak[rows]) for seed, rows in of_repeat.items()
     }
     null = _null_run(outcomes, aurocs.values(), traits) if shuffled else None
+    classes = {}
+    if pooled.classes is not None:
+        told = class_table(pooled.classes, pooled.label, units, REPLICATES)
+        told["intervals"]["unit"] = table["intervals"]["unit"]
+        classes["classes"] = told
     return {
         "recording": table,
+        **classes,
         "auroc_of_repeats": aurocs,
         "folds": [_fold_row(outcome, view) for outcome in outcomes],
         "audit": audit_table(network, baselines, traits, copies, len(pooled.row), null),
@@ -152,11 +187,12 @@ def prediction_rows(
                 "seed": int(pooled.seed[index]),
                 "fold": str(pooled.fold[index]),
                 "recording_id": str(view.recording_ids[row]),
-                "label": view.label_names[view.label_id[row]],
+                "label": str(pooled.label[index]),
                 "is_leak": int(pooled.is_leak[index]),
                 "decision": decision_name(score >= threshold),
                 "leak_prob": score,
                 "threshold": threshold,
+                **(pooled.classes.row(index) if pooled.classes else {}),
                 **{column: str(values[row]) for column, values in view.groups.items()},
             }
         )

@@ -117,8 +117,8 @@ def run_fold(
 ) -> dict[str, Any]:
     """Train, select and fit the threshold without the held-out part, then score it.
 
-    Returns plain values: the fold, its rule, and score and window probabilities of held-out
-    recordings by id.
+    Returns plain values: the fold, its rule, and score, window probabilities and, where classes
+    are told, class probabilities of held-out recordings by id.
     """
     started = time.monotonic()
     settings, fold = _fold_settings(config, task.seed), task.fold
@@ -138,8 +138,10 @@ def run_fold(
         resolved(settings, data).decision,
         fitted_on="val",
     )
-    window_prob = score_split(result, test).window_prob
+    held_out = score_split(result, test)
+    window_prob = held_out.window_prob
     scores = rule.score(window_prob, test.recording_offsets)
+    classes = held_out.classes(scores)
     windows = np.split(window_prob.astype(np.float64).round(5), test.recording_offsets[1:-1])
     names = test.recording_ids.tolist()
     return {
@@ -158,6 +160,7 @@ def run_fold(
         "seconds": round(time.monotonic() - started, 2),
         "scores": dict(zip(names, scores.tolist(), strict=True)),
         "windows": dict(zip(names, (part.tolist() for part in windows), strict=True)),
+        **({"class_prob": dict(zip(names, classes.prob.tolist(), strict=True))} if classes else {}),
     }
 
 

@@ -1,7 +1,7 @@
 """A trained network with all that a verdict needs: from log-mel to probabilities of windows."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -14,6 +14,13 @@ from leakdet.detection.met_recordings import MetRecordings
 from leakdet.detection.networks import Network, leak_probability
 from leakdet.detection.spectral_reference import SpectralReference
 from leakdet.detection.validation_scores import ValidationScores
+
+
+class WindowScores(NamedTuple):
+    """Probabilities of W windows, float32; `class_prob` is None of a binary network."""
+
+    leak_prob: Float[Tensor, " W"]
+    class_prob: Float[Tensor, "W C"] | None
 
 
 @dataclass
@@ -33,11 +40,19 @@ class MelDetector:
     validation: ValidationScores | None = None  # None: the file keeps none
     reference: SpectralReference | None = None  # None: nor what its training sounded like
 
-    @torch.inference_mode()
     def window_prob(self, mel: Float[Tensor, "W S M T"]) -> Float[Tensor, " W"]:
         """Leak probability of each window, float32."""
-        output = self.network.eval().infer(as_samples(mel, self.unit))
-        return window_mean(leak_probability(output, self.labels.leaks, self.blend), len(mel)).cpu()
+        return self.window_scores(mel).leak_prob
+
+    @torch.inference_mode()
+    def window_scores(self, mel: Float[Tensor, "W S M T"]) -> "WindowScores":
+        """Leak probability and, of a multiclass network, class probabilities of each window."""
+        output, windows = self.network.eval().infer(as_samples(mel, self.unit)), len(mel)
+        leak = window_mean(leak_probability(output, self.labels.leaks, self.blend), windows)
+        if not self.labels.tells_classes:
+            return WindowScores(leak.cpu(), None)
+        classes = window_mean(output.class_logits.float().softmax(-1), windows)
+        return WindowScores(leak.cpu(), classes.cpu())
 
     @torch.inference_mode()
     def embed(self, mel: Float[Tensor, "W S M T"]) -> Float[Tensor, "W F"]:
@@ -56,6 +71,8 @@ def sample_shape(mel_shape: tuple[int, int, int], unit: str) -> tuple[int, int, 
     return (1, *mel_shape[1:]) if unit == "segment" else mel_shape
 
 
-def window_mean(sample_prob: Float[Tensor, " B"], windows: int) -> Float[Tensor, " W"]:
+def window_mean(sample_prob: Float[Tensor, "B *C"], windows: int) -> Float[Tensor, "W *C"]:
     """Mean over the samples of each window; where a sample is a window, nothing changes."""
-    return sample_prob.view(windows, -1).mean(1) if windows else sample_prob
+    if not windows:
+        return sample_prob
+    return sample_prob.view(windows, len(sample_prob) // windows, *sample_prob.shape[1:]).mean(1)

@@ -35,21 +35,32 @@ class LabelMap:
         leaks = tuple(i for i, name in enumerate(view.names) if name in view.leaks)
         return cls(mode, view.names, leaks, *told)
 
-    def class_ids(self, view: LabelView, where: str) -> list[int]:
-        """The network's class of each label of a view, matched by name in any case.
+    @property
+    def tells_classes(self) -> bool:
+        """True if the network tells more than leak or no leak."""
+        return self.mode == "multiclass"
+
+    def known_class_ids(self, view: LabelView) -> list[int | None]:
+        """The network's class of each label of a view, matched by name in any case; None: none.
 
         A label that is the only leak of the view may have another name than the network's only
         leak class.
-
-        Raises:
-            InputError: a label is none of the classes of a multiclass network.
         """
-        if self.mode == "binary":
+        if not self.tells_classes:
             return [int(name in view.leaks) for name in view.names]
         found = [self.class_id(name) for name in view.names]
         if len(view.leaks) == len(self.leaks) == 1:
             only = view.names.index(view.leaks[0])
             found[only] = self.leaks[0] if found[only] is None else found[only]
+        return found
+
+    def class_ids(self, view: LabelView, where: str) -> list[int]:
+        """The network's class of each label of a view, as `known_class_ids`.
+
+        Raises:
+            InputError: a label is none of the classes of a multiclass network.
+        """
+        found = self.known_class_ids(view)
         ids = [index for index in found if index is not None]
         unknown = [name for name, index in zip(view.names, found, strict=True) if index is None]
         if unknown:

@@ -1,6 +1,6 @@
 """From window probabilities to one score per recording."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -64,6 +64,30 @@ def pool(
             return sigmoid(np.add.reduceat(logit(prob), starts) / windows)
         case _:
             return _kth_largest(prob, starts, windows, votes_needed(windows, vote_fraction))
+
+
+def pool_classes(
+    class_prob: Float[np.ndarray, "W C"],
+    recording_offsets: Int[np.ndarray, " offsets"],
+    leaks: Sequence[int],
+    score: Float[np.ndarray, " R"],
+) -> Float[np.ndarray, "R C"]:
+    """Probability of each class for recordings of these scores, float64; they add up to 1.
+
+    It is the mean over the windows, scaled so that the classes `leaks` add up to the score: what
+    is told of the classes never contradicts the leak probability.
+    """
+    starts = recording_offsets[:-1].astype(np.int64)
+    if not len(starts) or not class_prob.shape[1]:
+        return np.zeros((len(starts), class_prob.shape[1]))
+    mean = np.add.reduceat(class_prob.astype(np.float64), starts, axis=0)
+    is_leak = np.isin(np.arange(class_prob.shape[1]), leaks)
+    for side, wanted in ((is_leak, score), (~is_leak, 1.0 - score)):
+        total = mean[:, side].sum(axis=1, keepdims=True)
+        even = np.full((1, side.sum()), 1.0 / side.sum())
+        share = np.divide(mean[:, side], total, out=np.repeat(even, len(mean), 0), where=total > 0)
+        mean[:, side] = wanted[:, None] * share
+    return np.asarray(mean)
 
 
 def check_pooling(pooling: str, vote_fraction: float) -> None:

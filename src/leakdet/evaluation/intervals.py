@@ -58,7 +58,7 @@ def perfect_auroc_interval(auroc: float, positives: int, negatives: int) -> list
 
 
 @dataclass(frozen=True)
-class _Resampling:
+class Resampling:
     """The unit of each row (None: rows are drawn one by one), and what units are called."""
 
     unit_of_row: Int[np.ndarray, " N"] | None
@@ -83,13 +83,13 @@ class _Resampling:
             yield times if self.unit_of_row is None else np.take(times, self.unit_of_row, axis=1)
 
 
-def _resampling(rows: int, groups: np.ndarray | None) -> _Resampling:
+def resampling(rows: int, groups: np.ndarray | None) -> Resampling:
     if groups is None:
-        return _Resampling(None, rows, "recordings")
+        return Resampling(None, rows, "recordings")
     if len(groups) != rows:
         raise ValueError(f"{rows} scores have {len(groups)} groups")
     names, unit_of_row = np.unique(groups, return_inverse=True)
-    return _Resampling(unit_of_row, len(names), "groups")
+    return Resampling(unit_of_row, len(names), "groups")
 
 
 def bootstrap_intervals(
@@ -116,7 +116,7 @@ def bootstrap_intervals(
     point = binary_metrics(scores, is_leak, threshold, probabilities=probabilities)
     keys = [key for key in only or RATES if point[key] is not None]
     ranking = rank(scores, is_leak, probabilities=probabilities)
-    plan = _resampling(len(scores), None if groups is None else groups[ranking.order])
+    plan = resampling(len(scores), None if groups is None else groups[ranking.order])
     intervals: dict[str, Any] = dict.fromkeys(RATES)
     if plan.units < 2 or not keys:
         return intervals | {"note": f"no interval can be drawn from {plan.units} {plan.name}"}
@@ -128,12 +128,12 @@ def bootstrap_intervals(
     lost = []
     for key in keys:
         values = np.concatenate([block[key] for block in blocks])
-        intervals[key] = _percentile_interval(values)
+        intervals[key] = percentile_interval(values)
         lost += _lost(key, values)
-    return intervals | {"note": _note(plan, lost, replicates)}
+    return intervals | {"note": resampling_note(plan, lost, replicates)}
 
 
-def _percentile_interval(values: np.ndarray) -> list[float] | None:
+def percentile_interval(values: np.ndarray) -> list[float] | None:
     defined = values[~np.isnan(values)]
     if 2 * len(defined) < len(values):
         return None
@@ -146,7 +146,7 @@ def _lost(key: str, values: np.ndarray) -> list[str]:
     return [f"{key} in {count}"] if count else []
 
 
-def _note(plan: _Resampling, lost: list[str], replicates: int) -> str | None:
+def resampling_note(plan: Resampling, lost: list[str], replicates: int) -> str | None:
     notes = []
     if plan.units < FEW_GROUPS:
         notes.append(f"the intervals rest on {plan.units} {plan.name} only and are too narrow")
@@ -189,7 +189,7 @@ def paired_difference(
     }
     if a is None or b is None:
         return result | {"note": f"{metric} is undefined for {'a' if a is None else 'b'}"}
-    plan = _resampling(len(is_leak), groups)
+    plan = resampling(len(is_leak), groups)
     if plan.units < 2:
         note = f"no interval can be drawn from {plan.units} {plan.name}"
         return result | {"difference": b - a, "note": note}
@@ -204,6 +204,6 @@ def paired_difference(
     values = np.concatenate(blocks)
     return result | {
         "difference": b - a,
-        "interval": _percentile_interval(values),
-        "note": _note(plan, _lost(metric, values), replicates),
+        "interval": percentile_interval(values),
+        "note": resampling_note(plan, _lost(metric, values), replicates),
     }

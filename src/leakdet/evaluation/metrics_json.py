@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float, Shaped
 
 import leakdet
 from leakdet.detection.decision import DecisionRule
+from leakdet.evaluation.class_tables import class_table
 from leakdet.evaluation.curves import curves
 from leakdet.evaluation.groups import group_tables, sensor_rows
 from leakdet.evaluation.intervals import (
@@ -31,6 +32,8 @@ def split_metrics(
 ) -> dict[str, Any]:
     """`{"recording", "window", "groups", "curves"}` of a split, as in metrics.json.
 
+    Of a multiclass model `classes` too.
+
     Intervals resample whole groups of the columns `group_by`, where the recordings have them and
     there are at least two; recordings otherwise. Windows of one recording are not independent:
     their intervals resample as the recordings' do.
@@ -49,12 +52,16 @@ def split_metrics(
     for table in (recording, window):
         table["intervals"]["unit"] = "recording" if units is None else "/".join(group_by)
     probability = scored.score if scored.probability is None else scored.probability
-    return {
+    tables = {
         "recording": recording,
         "window": window,
         "groups": group_tables(scored.groups, scored.is_leak, scored.decision, scored.score),
         "curves": curves(scored.score, probability, scored.is_leak),
     }
+    if scored.classes is not None:
+        tables["classes"] = class_table(scored.classes, scored.label, units, replicates)
+        tables["classes"]["intervals"]["unit"] = recording["intervals"]["unit"]
+    return tables
 
 
 def metric_table(

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
 from leakdet.acoustics.clip import Clip
+from leakdet.evaluation.class_tables import ClassScores
 from leakdet.storage.csv_file import write_csv
 
 TIMELINE_POINTS = 100
@@ -59,6 +60,7 @@ class ScoredRecordings:
     groups: dict[str, np.ndarray] = field(default_factory=dict)
     media: RecordingMedia | None = None
     familiarity: Float[np.ndarray, " R"] | None = None  # above 1: unlike the training recordings
+    classes: ClassScores | None = None  # of a multiclass model
 
     @property
     def decision(self) -> Bool[np.ndarray, " R"]:
@@ -124,6 +126,8 @@ def csv_rows(scored: ScoredRecordings) -> Iterator[dict[str, Any]]:
         }
         if scored.probability is not None:
             row["calibrated_prob"] = round(float(scored.probability[index]), 6)
+        if scored.classes is not None:
+            row |= scored.classes.row(index)
         row |= {"windows": int(windows[index]), "leak_windows": int(leak_windows[index])}
         if scored.duration_s is not None:
             row["duration_s"] = round(float(scored.duration_s[index]), 3)

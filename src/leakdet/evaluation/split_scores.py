@@ -7,16 +7,20 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Float16
+from jaxtyping import Bool, Float, Float16, Int
 from torch import Tensor
 
 from leakdet._progress import ProgressCounter
 from leakdet.detection.band_features import FeatureSums
 from leakdet.detection.decision import DecisionRule
 from leakdet.detection.detector import MelDetector
+from leakdet.detection.labels import LabelMap
+from leakdet.detection.pooling import pool_classes
 from leakdet.errors import InputError
+from leakdet.evaluation.class_tables import ClassScores, true_classes
 from leakdet.evaluation.recording_media import StoreMedia, texts_or_none, window_starts_s
 from leakdet.evaluation.scored_recordings import ScoredRecordings
+from leakdet.storage.labelled_split import view_of
 from leakdet.storage.store import StoreSplit
 from leakdet.storage.store_folder import build_facts
 
@@ -31,6 +35,18 @@ class SplitScores:
     window_prob: Float[np.ndarray, " W"]
     is_leak: Bool[np.ndarray, " R"]
     familiarity: Float[np.ndarray, " R"] | None = None  # None: the model cannot tell
+    # of a multiclass model: its labels, class probabilities of windows, true class of recordings
+    labels: LabelMap | None = None
+    class_prob: Float[np.ndarray, "W C"] | None = None
+    true_class: Int[np.ndarray, " R"] | None = None
+
+    def classes(self, score: Float[np.ndarray, " R"]) -> ClassScores | None:
+        """What a multiclass model tells of recordings of these scores."""
+        if self.labels is None or self.class_prob is None or self.true_class is None:
+            return None
+        offsets = self.split.recording_offsets
+        prob = pool_classes(self.class_prob, offsets, self.labels.leaks, score)
+        return ClassScores(self.labels, prob, self.true_class)
 
 
 def score_split(detector: MelDetector, split: StoreSplit) -> SplitScores:
@@ -41,17 +57,24 @@ def score_split(detector: MelDetector, split: StoreSplit) -> SplitScores:
     """
     check_same_signal(detector, split)
     sums = FeatureSums(split.recording_offsets, split.mel.shape[2]) if detector.reference else None
-    prob = []
+    labels, prob, class_prob = detector.labels, [], []
     with ProgressCounter(f"scoring {split.name}", split.windows, "windows", closing=False) as done:
         for block in window_blocks(split):
-            prob.append(detector.window_prob(block).numpy())
+            scores = detector.window_scores(block)
+            prob.append(scores.leak_prob.numpy())
+            if scores.class_prob is not None:
+                class_prob.append(scores.class_prob.numpy())
             if sums is not None:
                 sums.add(block)
             done.step(len(block))
     familiarity = None
     if sums is not None and detector.reference is not None:
         familiarity = detector.reference.familiarity(sums.features())
-    return SplitScores(split, np.concatenate(prob), split.is_leak, familiarity)
+    found = SplitScores(split, np.concatenate(prob), split.is_leak, familiarity)
+    if labels.tells_classes:
+        found.labels, found.class_prob = labels, np.concatenate(class_prob)
+        found.true_class = true_classes(labels, view_of(split), split.label_id)
+    return found
 
 
 def window_blocks(split: StoreSplit) -> Iterator[Float16[Tensor, "W S M T"]]:
@@ -86,7 +109,7 @@ def apply_rule(scores: SplitScores, rule: DecisionRule) -> ScoredRecordings:
         np.full(len(score), rule.threshold),
         rule.probability(score) if rule.calibration else None,
     )
-    return replace(scored, familiarity=scores.familiarity)
+    return replace(scored, familiarity=scores.familiarity, classes=scores.classes(score))
 
 
 def to_scored_recordings(

@@ -8,6 +8,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from leakdet._messages import log_result
 from leakdet.evaluation.groups import worst_sentence
 from leakdet.evaluation.scored_recordings import write_recordings
+from leakdet.reporting.class_page import class_page
 from leakdet.reporting.conclusion import cautions, expectation, judge
 from leakdet.reporting.figure_style import write_pngs
 from leakdet.reporting.kept_apart import KEPT_APART, kept_apart
@@ -99,6 +100,7 @@ def _context(material: ReportInput) -> dict[str, Any]:
         "cards": cards(table),
         "interval_sentence": interval_sentence(table),
         "apart": kept_apart(metrics),
+        "classes": class_page(material.tables.get("classes")),
         "digs": digs(table),
         "figures": page_figures(material),
         "groups": groups["columns"],

@@ -33,8 +33,10 @@ def write_verdicts(
     signal = detector.mel_detector.signal
     by_channel = signal is not None and signal.channels == "each"
     counts, started_at = VerdictCounts(), now()
+    labels = detector.mel_detector.labels
+    classes = labels.names if labels.tells_classes else ()
     with (
-        verdict_writer(out, kind, windows, by_channel) as write,
+        verdict_writer(out, kind, windows, by_channel, classes) as write,
         ProgressCounter("scoring", len(listed.files), "files") as progress,
     ):
         for verdict in verdicts:

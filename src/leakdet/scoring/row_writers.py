@@ -3,7 +3,7 @@
 import csv
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -12,15 +12,19 @@ from leakdet.errors import InputError
 from leakdet.scoring.output_file import is_regular, output_file
 from leakdet.scoring.verdict import Verdict
 
-COLUMNS, CHANNEL_COLUMNS = (
-    tuple(key for key in Verdict(None, None, None, 0.0, channel=n).to_dict() if key != "timeline")
-    for n in (0, 1)
-)
 FORMATS = {".csv": "csv", ".txt": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 ROW_BYTES = 250  # about as much, with a path of usual length
 WINDOW_COLUMNS = ("path", "window_start_s", "window_end_s", "leak_prob")
 
 Write = Callable[[Verdict], None]
+
+
+def columns(by_channel: bool = False, classes: Sequence[str] = ()) -> list[str]:
+    """The columns of a CSV of rows, with the channel and the classes where these are told."""
+    told = Verdict(
+        None, None, None, 0.0, channel=int(by_channel), class_prob=dict.fromkeys(classes)
+    )
+    return [key for key in told.to_dict() if key != "timeline"]
 
 
 @runtime_checkable
@@ -32,13 +36,17 @@ class TextFile(Protocol):
 
 @contextmanager
 def verdict_writer(
-    out: Path | None, kind: str, windows: bool, by_channel: bool = False
+    out: Path | None,
+    kind: str,
+    windows: bool,
+    by_channel: bool = False,
+    classes: Sequence[str] = (),
 ) -> Iterator[Write]:
     """A function that writes one verdict; `kind` is csv or jsonl, `out=None` standard output.
 
-    `by_channel` adds the column channel. `windows` writes the windows too: into the rows of jsonl,
-    beside a CSV file `NAME.csv` into `NAME.windows.csv`. See `output_file` for when a file gets its
-    name.
+    `by_channel` adds the column channel, `classes` those of a multiclass model. `windows` writes
+    the windows too: into the rows of jsonl, beside a CSV file `NAME.csv` into `NAME.windows.csv`.
+    See `output_file` for when a file gets its name.
 
     Raises:
         InputError: the file cannot be written.
@@ -48,9 +56,9 @@ def verdict_writer(
             yield lambda verdict: _write_json_line(rows, verdict, windows)
         elif windows and out:
             with output_file(windows_file(out)) as timeline:
-                yield _csv_writer(rows, by_channel, timeline)
+                yield _csv_writer(rows, columns(by_channel, classes), timeline)
         else:
-            yield _csv_writer(rows, by_channel)
+            yield _csv_writer(rows, columns(by_channel, classes))
 
 
 def windows_file(out: Path) -> Path:
@@ -75,14 +83,13 @@ def format_of(out: Path | None, given: str | None) -> str:
     return kind
 
 
-def _csv_writer(rows: TextFile, by_channel: bool, timeline: TextFile | None = None) -> Write:
-    columns = CHANNEL_COLUMNS if by_channel else COLUMNS
-    row_writer = csv.DictWriter(rows, columns, extrasaction="ignore")
+def _csv_writer(rows: TextFile, header: Sequence[str], timeline: TextFile | None = None) -> Write:
+    row_writer = csv.DictWriter(rows, header, extrasaction="ignore")
     row_writer.writeheader()
     if timeline is None:
         return lambda verdict: row_writer.writerow(verdict.to_dict())
     window_writer = csv.writer(timeline)
-    first, *others = WINDOW_COLUMNS
+    by_channel, (first, *others) = "channel" in header, WINDOW_COLUMNS
     window_writer.writerow([first, *["channel"] * by_channel, *others])
 
     def write(verdict: Verdict) -> None:

@@ -15,6 +15,7 @@ from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.windows import MelStream, WindowBlock
 from leakdet.detection.band_features import band_features, window_moments
 from leakdet.detection.detector import MelDetector
+from leakdet.detection.pooling import pool_classes
 from leakdet.errors import InputError
 from leakdet.scoring.verdict import Decision, Reason, Verdict, Window
 
@@ -55,13 +56,14 @@ def _failed(
         error=str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}",
         model=detector.file_hash,
         channel=channel,
+        class_prob=_classes(detector)[1],
     )
 
 
 def _scored(source: SoundSource, detector: MelDetector, log_mel: LogMel, channel: int) -> Verdict:
     stream = MelStream(source, log_mel, channel=channel)
     scored = [_scored_windows(batch, detector) for batch in _batches(stream)]
-    prob, start, live, moments = (np.concatenate(parts) for parts in zip(*scored, strict=True))
+    prob, class_prob, start, live, moments = map(np.concatenate, zip(*scored, strict=True))
     facts, rule = stream.facts, detector.rule
     familiarity = None
     if detector.reference is not None and live.any():
@@ -75,6 +77,7 @@ def _scored(source: SoundSource, detector: MelDetector, log_mel: LogMel, channel
     decision: Decision = "undecided"
     if not reason and score is not None:
         decision = "leak" if rule.decide(score)[0] else "no_leak"
+    class_name, classes = _classes(detector, class_prob[live], score)
     return Verdict(
         path=_path(source),
         decision=decision,
@@ -92,16 +95,33 @@ def _scored(source: SoundSource, detector: MelDetector, log_mel: LogMel, channel
         model=detector.file_hash,
         familiarity=None if familiarity is None else round(float(familiarity[0]), 3),
         channel=channel,
+        class_name=None if decision == "undecided" else class_name,
+        class_prob=classes,
     )
 
 
+def _classes(
+    detector: MelDetector,
+    class_prob: Float[np.ndarray, "W C"] | None = None,
+    score: Float[np.ndarray, "1"] | None = None,
+) -> tuple[str | None, dict[str, float | None]]:
+    """The most probable class and the probability of each; none of a binary model."""
+    labels = detector.labels
+    names = labels.names if labels.tells_classes else ()
+    if not names or class_prob is None or score is None:
+        return None, dict.fromkeys(names)
+    prob = pool_classes(class_prob, np.array([0, len(class_prob)]), labels.leaks, score)[0]
+    return names[int(prob.argmax())], dict(zip(names, prob.round(6).tolist(), strict=True))
+
+
 def _scored_windows(batch: "_Batch", detector: MelDetector) -> tuple[np.ndarray, ...]:
-    """Probability, start and liveness of windows, and the summed moments of the live ones."""
-    prob = detector.window_prob(batch.mel).numpy()
+    """Leak and class probability, start and liveness of windows; summed moments of live ones."""
+    prob, classes = detector.window_scores(batch.mel)
+    class_prob = np.zeros((len(prob), 0)) if classes is None else classes.numpy()
     moments = np.zeros((1, 2, 0))
     if detector.reference is not None:
         moments = window_moments(batch.mel)[batch.live].sum(axis=0, keepdims=True)
-    return prob, batch.window_start_s, batch.live, moments
+    return prob.numpy(), class_prob, batch.window_start_s, batch.live, moments
 
 
 def _undecided(flags: Sequence[str], live: Bool[np.ndarray, " W"]) -> Reason:

@@ -37,6 +37,7 @@ class VerdictCounts:
         self._reasons: Counter[str] = Counter()
         self._flags: Counter[str] = Counter()
         self._channels = self._files = 0
+        self._classes: Counter[str] = Counter()
 
     def add(self, verdict: Verdict) -> None:
         self._decisions[verdict.decision or "failed"] += 1
@@ -44,6 +45,8 @@ class VerdictCounts:
         self._flags.update(verdict.flags)
         self._channels += verdict.channel > 0
         self._files += verdict.channel <= 1
+        if verdict.class_name is not None:
+            self._classes[verdict.class_name] += 1
 
     @property
     def failed(self) -> int:
@@ -59,8 +62,11 @@ class VerdictCounts:
         counted["undecided"] += f" ({why})" if why else ""
         what = f"channels of {self._files} files" if self._channels else "files"
         text = f"{self.total} {what}: {', '.join(counted.values())}"
-        flags = ", ".join(f"{count} {flag}" for flag, count in self._flags.most_common())
-        return f"{text}\nflags: {flags}" if flags else text
+        for kind, counts in (("classes", self._classes), ("flags", self._flags)):
+            if counts:
+                listed = (f"{count} {name}" for name, count in counts.most_common())
+                text += f"\n{kind}: {', '.join(listed)}"
+        return text
 
     def to_json(self) -> dict[str, Any]:
         """Plain values: how many recordings, and how many by decision, reason and flag."""
@@ -70,4 +76,5 @@ class VerdictCounts:
             "decisions": dict(self._decisions),
             "reasons": reasons,
             "flags": dict(self._flags.most_common()),
+            **({"classes": dict(self._classes.most_common())} if self._classes else {}),
         }

@@ -39,6 +39,10 @@ class Verdict:
     # distance to the training recordings over its threshold; above 1 it sounds unlike them
     familiarity: float | None = None
     channel: int = 0  # of the file, from 1, where each has a verdict; 0: they were made one
+    # of a multiclass model: the most probable class where it is decided, and the probability of
+    # each class, of which those that mean a leak add up to `leak_prob`
+    class_name: str | None = None
+    class_prob: dict[str, float | None] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values: the row of `leakdet predict`, and `timeline` with the windows.
@@ -64,5 +68,14 @@ class Verdict:
             "familiarity": self.familiarity,
             "model": self.model,
             "error": self.error,
+            **self._classes(),
             "timeline": [tuple(window) for window in self.windows],
+        }
+
+    def _classes(self) -> dict[str, Any]:
+        """What a multiclass model adds to the row."""
+        if not self.class_prob:
+            return {}
+        return {"class": self.class_name} | {
+            f"prob_{name}": prob for name, prob in self.class_prob.items()
         }

@@ -12,7 +12,7 @@ from leakdet.config import DecisionConfig
 from leakdet.detection.detector import window_mean
 from leakdet.detection.losses import LossParts
 from leakdet.detection.networks import Output, leak_probability
-from leakdet.detection.pooling import pool
+from leakdet.detection.pooling import pool, pool_classes
 from leakdet.loading.samples import Batch
 from leakdet.training.sample_summary import sample_sums
 
@@ -72,6 +72,7 @@ class ValidationSums(NamedTuple):
     scores: Float[Tensor, " R"]  # of this rank's recordings, 0 for all others
     window_prob: Float[Tensor, " W"]  # likewise
     rows: Int[np.ndarray, " r"]  # this rank's recordings
+    class_prob: Float[np.ndarray, "r C"]  # of these, [r, 0] where classes are not told
 
 
 class ValidationAccumulator:
@@ -86,9 +87,10 @@ class ValidationAccumulator:
         decision: DecisionConfig,
         leaks: Sequence[int],
         blend: float,
+        tells_classes: bool = False,
     ) -> None:
         self.windows_per_recording, self.decision = windows_per_recording, decision
-        self.leaks, self.blend = leaks, blend
+        self.leaks, self.blend, self.tells_classes = leaks, blend, tells_classes
         self.reset()
 
     def reset(self) -> None:
@@ -96,6 +98,7 @@ class ValidationAccumulator:
         self._samples: list[Tensor] = []
         self._probs: list[Tensor] = []
         self._recordings: list[Tensor] = []
+        self._classes: list[Tensor] = []
 
     def update(self, output: Output, parts: LossParts, recording: Int[Tensor, " B"]) -> None:
         """Add a batch: outputs of whole recordings in order, their mean losses and their rows."""
@@ -103,6 +106,8 @@ class ValidationAccumulator:
         self._samples.append(sample_sums(output, self.leaks, self.blend))
         self._probs.append(leak_probability(output, self.leaks, self.blend))
         self._recordings.append(recording)
+        logits = output.class_logits.float()
+        self._classes.append(logits.softmax(-1) if self.tells_classes else logits[:, :0])
 
     def compute(self) -> ValidationSums:
         """Pool the predictions into a score per recording, and sum up their moments."""
@@ -116,4 +121,9 @@ class ValidationAccumulator:
         every_window = torch.zeros(int(self.windows_per_recording.sum()), dtype=torch.float64)
         of_rows = np.repeat(np.isin(np.arange(len(scores)), rows), self.windows_per_recording)
         every_window[torch.from_numpy(of_rows)] = torch.from_numpy(window_prob).double()
-        return ValidationSums(torch.stack(self._samples).sum(0), scores, every_window, rows)
+        of_windows = window_mean(torch.cat(self._classes), int(windows.sum())).cpu().numpy()
+        leaks = self.leaks if self.tells_classes else ()
+        classes = pool_classes(of_windows, offsets, leaks, pooled)
+        return ValidationSums(
+            torch.stack(self._samples).sum(0), scores, every_window, rows, classes
+        )

@@ -83,10 +83,16 @@ def _fixed_notes(config: TrainConfig, data: LeakDataModule) -> list[str]:
     leaks = _loss_balance(config, data)[list(data.labels.leaks)].sum()
     if decision.policy == "fixed" and decision.threshold == 0.5 and abs(leaks - 0.5) > UNEVEN:
         notes.append(
-            f"{leaks:.0%} of the loss is of leaks, and the threshold is 0.5, which suits balanced "
-            "classes; data.sampling=balanced makes them so"
+            f"{leaks:.0%} of the loss is of leaks, and the threshold is 0.5, which suits as many "
+            f"leaks as others; {_remedy_of_imbalance(data)}"
         )
     return notes
+
+
+def _remedy_of_imbalance(data: LeakDataModule) -> str:
+    if data.labels.tells_classes:
+        return "decision.policy=max_f1 fits one on val"
+    return "data.sampling=balanced makes them so"
 
 
 def _selects(config: TrainConfig, data: LeakDataModule) -> Iterator[str]:

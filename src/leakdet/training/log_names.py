@@ -23,6 +23,8 @@ VAL_FPR_AT_TPR = tuple(f"val/fpr_at_tpr_{tpr}" for tpr in ("0.5", "0.85", "0.95"
 VAL_TPR_LEAST_FPR = "val/tpr_at_least_fpr"  # the smallest FPR that so many negatives can resolve
 VAL_THRESHOLD = "val/threshold"
 VAL_CONFUSION = ("val/tn", "val/fp", "val/fn", "val/tp")
+VAL_CLASS_F1 = "val/class_f1"  # macro F1 of the classes of recordings, where they are told
+VAL_CLASS_CONFUSION = "val/class_confusion/"  # + TRUE/PREDICTED: recordings, in the history only
 
 # Diagnostics. Probabilities are those of samples, before they are pooled into recordings.
 VAL_PROB_MEAN = "val/leak_prob_mean"

@@ -9,7 +9,6 @@ import lightning.pytorch as pl
 import numpy as np
 import torch
 from torch import Tensor
-from torchmetrics.classification import BinaryConfusionMatrix, BinaryF1Score
 
 from leakdet.acoustics.augment import augmented
 from leakdet.config import TrainConfig
@@ -23,6 +22,7 @@ from leakdet.storage.model_card import CARD_KEY
 from leakdet.storage.model_file import make_card
 from leakdet.training import log_names
 from leakdet.training.accumulators import LossSums, ValidationAccumulator, right_samples
+from leakdet.training.check_metrics import CheckMetrics, class_numbers
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.distributed import sum_over_ranks
 from leakdet.training.mixup import mixup
@@ -92,14 +92,16 @@ class LeakModule(pl.LightningModule):
 
     def configure_metrics(self) -> None:
         """Set the metrics of recordings, and what is collected from batches until a check."""
-        self.f1 = BinaryF1Score()
-        self.confusion = BinaryConfusionMatrix()
+        labels = self.data.labels
+        self.leak_metrics = CheckMetrics()
+        self.class_metrics = CheckMetrics(len(labels.names)) if labels.tells_classes else None
         self.train_losses = LossSums()
         self.validation = ValidationAccumulator(
             self.data.splits.val.windows_per_recording,
             self.config.decision,
             self.leaks,
             self.blend,
+            labels.tells_classes,
         )
 
     # ------------------------------------------------------------------------ training
@@ -172,7 +174,9 @@ class LeakModule(pl.LightningModule):
         sums, is_leak = self.validation.compute(), self.data.val_is_leak
         scores = sum_over_ranks(self.trainer, sums.scores).numpy()
         self.rule = rule_for_scores(scores, is_leak, self.config.decision, fitted_on="val")
-        f1, confusion = self._f1_and_confusion(scores, is_leak, sums.rows)
+        decided = self.rule.decide(scores)[sums.rows]
+        f1, confusion = self.leak_metrics.of_check(decided, is_leak[sums.rows])
+        self.log(log_names.VAL_F1, self.leak_metrics.f1)
         drawn = self.data.mix_of_epoch(self.current_epoch)
         self.latest = ValidationResult(
             epoch=self.current_epoch,
@@ -180,7 +184,7 @@ class LeakModule(pl.LightningModule):
             f1=f1,
             auroc=auroc(scores, is_leak),
             threshold=self.rule.threshold,
-            confusion=confusion,
+            confusion=tuple(confusion.flatten().tolist()),
             train_loss=tuple((train[:3] / train[3].clamp(min=1)).tolist()),
             val_loss=tuple((val[:3] / val[3]).tolist()),
             leaks_drawn=float(drawn[list(self.leaks)].sum()),
@@ -192,22 +196,14 @@ class LeakModule(pl.LightningModule):
             train_accuracy=float(train[4] / train[3]),
             selection=Selection.of(self.config),
         )
+        self.log_dict(self.latest.logged())
+        if self.class_metrics is not None:
+            true = self.data.val_samples.class_of_recording[sums.rows]
+            told = self.class_metrics.of_check(sums.class_prob.argmax(axis=1), true)
+            self.log(log_names.VAL_CLASS_F1, self.class_metrics.f1)
+            self.note(class_numbers(self.data.labels.names, *told))
         self.history.append({**self.latest.row(), **self._noted})
         self._noted = {}
-        self.log_dict(self.latest.logged())
-
-    def _f1_and_confusion(
-        self, scores: np.ndarray, is_leak: np.ndarray, rows: np.ndarray
-    ) -> tuple[float, tuple[int, int, int, int]]:
-        """F1, which is logged, and tn, fp, fn, tp of all ranks; `rows` are this rank's."""
-        decisions = torch.from_numpy(self.rule.decide(scores)[rows]).long().to(self.device)
-        truth = torch.from_numpy(is_leak[rows]).long().to(self.device)
-        self.f1(decisions, truth)
-        self.confusion(decisions, truth)
-        self.log(log_names.VAL_F1, self.f1)
-        tn, fp, fn, tp = map(int, self.confusion.compute().flatten().tolist())
-        self.confusion.reset()
-        return float(self.f1.compute()), (tn, fp, fn, tp)
 
     def note(self, numbers: dict[str, float]) -> None:
         """Add a callback's numbers to the history's row of the next check."""

@@ -71,3 +71,15 @@ def test_the_scores_of_several_sensors_are_told(tmp_path: Path, trained) -> None
     older = text_of(with_card(tmp_path / "older.safetensors", trained.model, metrics=metrics))
     assert "test     12 recordings" in older
     assert "sensor b7" not in older
+
+
+def test_the_labels_that_mean_a_leak_are_told(tmp_path: Path, example_files) -> None:
+    path = tmp_path / "m.safetensors"
+    two = {"mode": "binary", "names": ["NO_LEAK", "LEAK"], "leak_indices": [1]}
+    several = {"mode": "multiclass", "names": ["drip", "ok", "burst"], "leak_indices": [0, 2]}
+    for labels, told in (
+        ({**two, "leak_labels": ["drip", "burst"]}, "frames); NO_LEAK, LEAK (drip, burst)"),
+        (several, "frames); drip (leak), ok, burst (leak)"),
+        ({"mode": "binary", "names": ["NO_LEAK", "LEAK"], "leak_index": 1}, "; NO_LEAK, LEAK "),
+    ):
+        assert told in text_of(with_card(path, example_files.model, labels=labels))

@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -121,3 +122,28 @@ def test_rows_say_what_was_decided(view: SplitView, outcomes: Any) -> None:
         assert (row["decision"] == "leak") == (row["leak_prob"] >= row["threshold"])
         assert row["is_leak"] == (row["label"] == "leak")
         assert row["site"] == f"s{int(row['recording_id'][:4]) // 2:02}"
+
+
+def test_folds_that_tell_classes_are_pooled_with_them(view: SplitView, outcomes: Any) -> None:
+    rng, folds = np.random.default_rng(0), []
+    for outcome in outcomes(view.groups["site"], 3):
+        names = outcome.result["scores"]
+        told = dict(zip(names, rng.dirichlet((1, 1), len(names)).tolist(), strict=True))
+        result = outcome.result | {"class_prob": told}
+        folds.append(replace(outcome, result=result, label_id=view.label_id))
+    predictions = PooledPredictions.of(folds, view)
+    assert predictions.classes is not None
+    assert predictions.classes.true.tolist() == view.label_id[predictions.row].tolist()
+    table = protocol_result(folds, view, traits_of(view), False)["classes"]
+    assert (table["n"], table["intervals"]["unit"]) == (24, "group")
+    for row in prediction_rows("p", predictions, view):
+        of_row = {name: row[f"prob_{name}"] for name in view.label_names}
+        fold = next(fold for fold in folds if fold.fold.name == row["fold"])
+        told = fold.result["class_prob"][row["recording_id"]]
+        assert list(of_row.values()) == pytest.approx(told, abs=1e-6)
+        assert row["class"] == max(of_row, key=lambda name: of_row[name])
+    # of folds that were run before classes were told, nothing is
+    assert (
+        PooledPredictions.of([folds[0], *outcomes(view.groups["site"], 3)[1:]], view).classes
+        is None
+    )

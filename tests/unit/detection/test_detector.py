@@ -10,8 +10,9 @@ from leakdet.detection.networks import leak_probability, make_network
 SHAPE = (3, 8, 1)
 
 
-def detector(unit: str) -> MelDetector:
-    network = make_network(NetworkConfig("linear", time_pool=1), sample_shape(SHAPE, unit), 2)
+def detector(unit: str, classes: int = 2) -> MelDetector:
+    config = NetworkConfig("linear", time_pool=1)
+    network = make_network(config, sample_shape(SHAPE, unit), classes)
     labels = LabelMap("binary", ("NO_LEAK", "LEAK"), (1,))
     return MelDetector(network.eval(), labels, SHAPE, unit, 0.5, DecisionRule(), None, {})
 
@@ -31,3 +32,18 @@ def test_windows_become_samples_and_their_probabilities_a_mean(unit: str, sample
 
 def test_no_windows_have_no_probability():
     assert window_mean(torch.zeros(0), 0).shape == (0,)
+
+
+@pytest.mark.parametrize("unit", ["window", "segment"])
+def test_a_multiclass_network_tells_the_classes_of_windows(unit: str) -> None:
+    model, mel = detector(unit, classes=4), torch.randn(5, *SHAPE) * 9 - 50
+    model.labels = LabelMap("multiclass", ("a", "b", "c", "d"), (1, 3))
+    leak_prob, class_prob = model.window_scores(mel)
+    assert torch.equal(leak_prob, model.window_prob(mel))
+    with torch.no_grad():
+        logits = model.network(as_samples(mel, unit)).class_logits
+    torch.testing.assert_close(class_prob, logits.softmax(1).view(5, -1, 4).mean(1))
+
+
+def test_a_binary_network_tells_no_classes() -> None:
+    assert detector("window").window_scores(torch.randn(2, *SHAPE)).class_prob is None

@@ -42,6 +42,9 @@ def test_multiclass_maps_a_leak_of_another_name_and_refuses_unknown_classes():
     assert labels.class_ids(view(["BURST", "NORMAL"], leak="BURST"), "x") == [2, 3]
     with pytest.raises(InputError, match=r"x: labels \['RAIN'\] are not among.*labels\.rename"):
         labels.class_ids(view(["LEAK", "RAIN"]), "x")
+    assert labels.known_class_ids(view(["LEAK", "RAIN"])) == [2, None]
+    assert labels.tells_classes
+    assert not LabelMap.of_view(view(FIVE), "binary").tells_classes
 
 
 @pytest.mark.parametrize("mode", ["binary", "multiclass"])

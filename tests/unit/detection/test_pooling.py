@@ -1,10 +1,12 @@
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit, logit
 
-from leakdet.detection.pooling import POOLINGS, check_pooling, pool, votes_needed
+from leakdet.detection.pooling import POOLINGS, check_pooling, pool, pool_classes, votes_needed
 from leakdet.errors import InputError, SettingsError
 
 RECORDINGS = st.lists(
@@ -47,3 +49,27 @@ def test_bad_settings_and_offsets_are_refused():
         with pytest.raises(ValueError, match=message):
             pool(prob, np.array(offsets, np.int64), "mean")
     assert pool(np.zeros(0), np.array([0]), "mean").tolist() == []
+
+
+def test_classes_are_scaled_so_that_the_leaks_add_up_to_the_score() -> None:
+    prob = np.array([[0.1, 0.2, 0.3, 0.4], [0.3, 0.2, 0.1, 0.4], [1.0, 0.0, 0.0, 0.0]], np.float32)
+    score = np.array([0.9, 0.25])
+    pooled = pool_classes(prob, np.array([0, 2, 3]), (1, 3), score)
+    np.testing.assert_allclose(pooled.sum(axis=1), 1)
+    np.testing.assert_allclose(pooled[:, [1, 3]].sum(axis=1), score)
+    mean = prob[:2].mean(axis=0)
+    np.testing.assert_allclose(pooled[0, 1] / pooled[0, 3], mean[1] / mean[3], rtol=1e-6)
+    np.testing.assert_allclose(pooled[1], [0.75, 0.125, 0.0, 0.125])  # an even share of nothing
+
+
+def test_where_the_score_is_that_of_the_class_head_nothing_is_scaled() -> None:
+    prob = np.random.default_rng(0).dirichlet(np.ones(5), 12)
+    offsets = np.array([0, 3, 4, 12])
+    score = pool(prob[:, [0, 4]].sum(axis=1), offsets, "mean")
+    means = [prob[a:b].mean(axis=0) for a, b in pairwise(offsets)]
+    np.testing.assert_allclose(pool_classes(prob, offsets, (0, 4), score), means)
+
+
+def test_no_recordings_and_no_classes() -> None:
+    assert pool_classes(np.zeros((0, 3)), np.array([0]), (1,), np.zeros(0)).shape == (0, 3)
+    assert pool_classes(np.zeros((4, 0)), np.array([0, 4]), (), np.ones(1)).shape == (1, 0)

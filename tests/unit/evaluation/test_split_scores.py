@@ -7,7 +7,8 @@ import h5py
 import pytest
 import torch
 
-from leakdet.detection.detector import MelDetector
+from leakdet.detection.detector import MelDetector, WindowScores
+from leakdet.detection.labels import BINARY_NAMES, LabelMap
 from leakdet.errors import InputError
 from leakdet.evaluation.split_scores import is_synthetic, score_split, split_group_by
 from leakdet.storage.hdf5 import seal_h5
@@ -20,9 +21,10 @@ class NeverLeak(MelDetector):
 
     def __init__(self, mel_shape: tuple[int, int, int]) -> None:
         self.signal, self.mel_shape = None, mel_shape
+        self.labels = LabelMap("binary", BINARY_NAMES, (1,))
 
-    def window_prob(self, mel: torch.Tensor) -> torch.Tensor:
-        return torch.zeros(len(mel))
+    def window_scores(self, mel: torch.Tensor) -> WindowScores:
+        return WindowScores(torch.zeros(len(mel)), None)
 
 
 def damage_chunk(path: Path, window: int) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from leakdet.errors import InputError
-from leakdet.scoring.row_writers import COLUMNS, format_of, verdict_writer
+from leakdet.scoring.row_writers import columns, format_of, verdict_writer
 from leakdet.scoring.verdict import Verdict, Window
 
 WINDOWS = [Window(0.0, 1.0, 0.9), Window(0.5, 1.5, 0.6)]
@@ -28,7 +28,7 @@ def test_csv_has_a_row_a_verdict_and_blanks_for_what_is_unknown(tmp_path: Path) 
     written(tmp_path / "p.csv", "csv", windows=False)
     with (tmp_path / "p.csv").open(newline="", encoding="utf-8") as file:
         first, second = csv.DictReader(file)
-    assert tuple(first) == COLUMNS
+    assert list(first) == columns()
     assert (first["path"], first["windows"], first["flags"]) == ("a,b\n.wav", "2", "short,clipped")
     assert (second["decision"], second["leak_prob"], second["windows"]) == ("", "", "")
     assert (second["threshold"], second["error"]) == ("0.5", "the file is empty (0 bytes)")
@@ -104,3 +104,23 @@ def test_verdicts_on_channels_say_which(kind: str, tmp_path: Path) -> None:
     first, *rows = csv.reader((tmp_path / "p.windows.csv").read_text().splitlines())
     assert first[:2] == ["path", "channel"]
     assert [row[1] for row in rows] == ["1", "1", "2", "2"]
+
+
+def test_a_multiclass_model_has_a_column_for_each_class(tmp_path: Path) -> None:
+    classes = ("burst, old", "ok")
+    told = replace(
+        VERDICTS[0], class_name="ok", class_prob=dict(zip(classes, (0.4, 0.6), strict=True))
+    )
+    failed = replace(VERDICTS[1], class_prob=dict.fromkeys(classes))
+    with verdict_writer(tmp_path / "p.csv", "csv", windows=False, classes=classes) as write:
+        write(failed)
+        write(told)
+    with (tmp_path / "p.csv").open(newline="", encoding="utf-8") as file:
+        first, second = csv.DictReader(file)
+    assert (
+        list(first)
+        == [*columns(), "class", "prob_burst, old", "prob_ok"]
+        == columns(classes=classes)
+    )
+    assert list(first.values())[-3:] == ["", "", ""]
+    assert list(second.values())[-3:] == ["ok", "0.4", "0.6"]

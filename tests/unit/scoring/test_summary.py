@@ -51,3 +51,13 @@ def test_channels_are_counted_with_their_files() -> None:
         counts.add(Verdict("a", "leak", 0.9, 0.5, channel=channel))
     counts.add(Verdict("b", None, None, 0.5, error="no sound"))
     assert str(counts) == "4 channels of 3 files: 3 leak, 0 no_leak, 0 undecided, 1 failed"
+
+
+def test_classes_are_counted_where_they_are_told() -> None:
+    counts = VerdictCounts()
+    for name in ("pump", "burst", "pump"):
+        counts.add(Verdict("a", "leak", 0.9, 0.5, class_name=name))
+    counts.add(Verdict("a", "undecided", 0.9, 0.5, reason="short"))
+    assert str(counts).splitlines()[1:] == ["classes: 2 pump, 1 burst"]
+    assert counts.to_json()["classes"] == {"pump": 2, "burst": 1}
+    assert "classes" not in VerdictCounts().to_json()

@@ -1,7 +1,7 @@
 """A verdict as plain values."""
 
 import json
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 
 import pytest
 
@@ -38,3 +38,13 @@ def test_what_a_failed_recording_does_not_have_is_none_but_never_a_number() -> N
 def test_a_verdict_cannot_be_changed() -> None:
     with pytest.raises(FrozenInstanceError):
         SCORED.decision = "no_leak"  # type: ignore[misc]
+
+
+def test_a_multiclass_model_adds_the_class_and_its_probabilities() -> None:
+    told = replace(SCORED, class_name="burst", class_prob={"burst": 0.75, "ok": 0.25})
+    row = told.to_dict()
+    assert {**SCORED.to_dict(), "class": "burst", "prob_burst": 0.75, "prob_ok": 0.25} == row
+    assert list(row)[-4:] == ["class", "prob_burst", "prob_ok", "timeline"]
+    failed = replace(FAILED, class_prob=dict.fromkeys(("burst", "ok"))).to_dict()
+    assert list(failed) == list(row)
+    assert (failed["class"], failed["prob_ok"]) == (None, None)

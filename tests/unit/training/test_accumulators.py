@@ -8,7 +8,7 @@ from leakdet.config import DecisionConfig
 from leakdet.detection.detector import window_mean
 from leakdet.detection.losses import LossParts
 from leakdet.detection.networks import Output, leak_probability
-from leakdet.detection.pooling import pool
+from leakdet.detection.pooling import pool, pool_classes
 from leakdet.loading.samples import Batch
 from leakdet.training.accumulators import LossSums, ValidationAccumulator, right_samples
 from leakdet.training.sample_summary import sample_sums
@@ -84,3 +84,24 @@ def test_samples_are_right_where_the_class_head_says_so_and_unknown_where_blende
     output = Output(torch.tensor([[0.0, 1.0], [0.0, 1.0]]), torch.zeros(2))
     assert float(right_samples(output, [batch])) == 1
     assert np.isnan(right_samples(output, [batch, batch]))
+
+
+@pytest.mark.parametrize("cuts", [[8], [3, 5]])
+def test_classes_are_pooled_where_they_are_told(cuts: list[int]) -> None:
+    """Windows of two samples; recording 1 belongs to another rank."""
+    windows, recording = np.array([3, 2, 1]), torch.tensor([0] * 6 + [2] * 2)
+    output = Output(torch.randn(8, 3), torch.randn(8))
+    accumulator = ValidationAccumulator(windows, DecisionConfig(), (0, 2), 0.5, True)
+    for logits, leaks, of in zip(
+        torch.split(output.class_logits, cuts),
+        torch.split(output.leak_logit, cuts),
+        torch.split(recording, cuts),
+        strict=True,
+    ):
+        accumulator.update(Output(logits, leaks), mean_parts(torch.ones(1, 3)), of)
+    sums = accumulator.compute()
+    scores = sums.scores.numpy()[sums.rows]
+    prob = output.class_logits.softmax(1).view(4, 2, 3).mean(1).numpy()
+    expected = pool_classes(prob, np.array([0, 3, 4]), (0, 2), scores)
+    np.testing.assert_allclose(sums.class_prob, expected, rtol=1e-6)
+    np.testing.assert_allclose(sums.class_prob[:, [0, 2]].sum(axis=1), scores)
