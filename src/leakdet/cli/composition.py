@@ -123,24 +123,41 @@ def as_hydra_reads(door: str, arguments: Sequence[str]) -> list[str]:
 
 
 def with_experiment_file(arguments: Sequence[str]) -> list[str]:
-    """Turn `experiment=any/where/best.yaml` into a group option with a search path of its own."""
-    passed = []
+    """Turn `experiment=any/where/best.yaml` into a group option with a search path of its own.
+
+    With -m there may be several, separated by commas, beside names of conf/experiment.
+    """
+    several = bool({"-m", "--multirun"} & set(arguments))
+    passed: list[str] = []
     for argument in arguments:
         key, _, value = argument.partition("=")
-        if key.lstrip("+") != "experiment" or not value.endswith((".yaml", ".yml")):
+        given = value.split(",") if several and not Path(value).exists() else [value]
+        if key.lstrip("+") != "experiment" or not any(map(_is_yaml, given)):
             passed.append(argument)
             continue
-        path = Path(value.strip("'\""))
-        if not path.is_file():
-            raise InputError(f"{argument}: there is no such file.")
         group = Path(tempfile.mkdtemp(prefix="leakdet-"))
         atexit.register(shutil.rmtree, group, ignore_errors=True)
-        # a prefix, so that it never has the name of an experiment in conf/
-        option = "file_" + re.sub(r"\W", "_", path.stem)
         (group / "experiment").mkdir()
-        shutil.copyfile(path, group / "experiment" / f"{option}.yaml")
-        passed += [f"experiment={option}", f"hydra.searchpath=[file://{group}]"]
+        options = [_copied(each, group) if _is_yaml(each) else each for each in given]
+        passed += [f"experiment={','.join(options)}", f"hydra.searchpath=[file://{group}]"]
     return passed
+
+
+def _is_yaml(option: str) -> bool:
+    return option.strip("'\"").endswith((".yaml", ".yml"))
+
+
+def _copied(option: str, group: Path) -> str:
+    """The name under which a file of settings is copied into a group of experiments."""
+    path = Path(option.strip("'\""))
+    if not path.is_file():
+        raise InputError(f"experiment={option}: there is no such file.")
+    # a prefix, so that it never has the name of an experiment in conf/
+    name = base = "file_" + re.sub(r"\W", "_", path.stem)
+    while (group / "experiment" / f"{name}.yaml").exists():  # the same name in another folder
+        name = f"{base}_{len(list((group / 'experiment').iterdir()))}"
+    shutil.copyfile(path, group / "experiment" / f"{name}.yaml")
+    return name
 
 
 def added(argument: str, free_keys: Sequence[str]) -> str:

@@ -10,7 +10,14 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.singleton import Singleton
 from omegaconf import OmegaConf
 
-from leakdet.cli.composition import added, as_hydra_reads, as_yaml, compose, with_experiment_file
+from leakdet.cli.composition import (
+    added,
+    as_hydra_reads,
+    as_yaml,
+    compose,
+    composed,
+    with_experiment_file,
+)
 from leakdet.config import BuildConfig, CrossvalConfig, TrainConfig, TuneConfig
 from leakdet.errors import InputError, SettingsError
 
@@ -125,6 +132,22 @@ def test_a_file_anywhere_becomes_an_experiment(tmp_path: Path, prefix: str) -> N
     assert (first, option) == ("seed=1", "experiment=file_field___2")
     folder = Path(searched.removeprefix("hydra.searchpath=[file://").removesuffix("]"))
     assert (folder / "experiment" / "file_field___2.yaml").read_text() == file.read_text()
+
+
+def test_a_sweep_may_go_over_several_files(tmp_path: Path) -> None:
+    for place, seed in (("a", 7), ("b", 8)):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / "my.yaml").write_text(f"# @package _global_\nseed: {seed}\n")
+    words = ["-m", f"experiment={tmp_path}/a/my.yaml,paper,{tmp_path}/b/my.yaml"]
+    flag, options, searched = as_hydra_reads("train", words)
+    assert (flag, options) == ("-m", "experiment=file_my,paper,file_my_1")
+    seeds = [
+        composed("train", [f"experiment={name}", searched]).seed
+        for name in options.partition("=")[2].split(",")
+    ]
+    assert seeds == [7, 0, 8]
+    with pytest.raises(InputError, match=r"experiment=none\.yaml: there is no such file"):
+        as_hydra_reads("train", ["-m", "experiment=none.yaml,paper"])
 
 
 def test_a_name_stays_a_name_and_a_missing_file_is_told(tmp_path: Path) -> None:

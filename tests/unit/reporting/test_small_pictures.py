@@ -32,8 +32,8 @@ def test_a_mel_picture_has_low_bands_at_the_bottom_and_at_most_400_columns():
 
 def test_timeline_bars_part_at_the_threshold():
     below, above = timeline_paths(np.array([0.2, 0.5, 0.9]), 0.5)
-    assert below == "M0.5 100v-20"
-    assert above == "M1.5 100v-50M2.5 100v-90"
+    assert below == "M0.1 100v-20h.8V100"
+    assert above == "M1.1 100v-50h.8V100M2.1 100v-90h.8V100"
 
 
 def test_frequencies_stand_beside_their_bands():
