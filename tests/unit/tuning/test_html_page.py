@@ -1,4 +1,6 @@
 import re
+import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -85,3 +87,34 @@ def test_without_plotly_the_page_has_no_plots_and_says_how_to_get_them(
     assert "plotly is not installed. pip install plotly" in content
     assert content.count("<section") == 2
     assert [cells[1] for cells in rows(content)] == ["complete"] * 3
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_laptop_and_a_phone_show_the_page_without_scrolling_sideways(
+    settings: Settings, tuned: Tuned, tmp_path: Path, width: int
+) -> None:
+    pytest.importorskip("plotly", reason="plotly draws the plots")
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if browser is None:
+        pytest.skip("no Chromium is installed")
+    content = page(tuned(settings(n_trials=12, n_warmup=1, n_min_trials=2)), tmp_path)
+    measured = (
+        "<script>addEventListener('load', () => { const page = document.documentElement;"
+        "const plots = [...document.querySelectorAll('.plot:not(.wide) > div')];"
+        "const out = (div) => div.querySelector('.svg-container').offsetWidth - div.offsetWidth;"
+        "parent.postMessage([page.clientWidth, page.scrollWidth, Math.max(...plots.map(out))],"
+        "'*'); });</script></html>"
+    )
+    (tmp_path / "page.html").write_text(content.replace("</html>", measured), encoding="utf-8")
+    # windows are 500 px wide at least, frames are not
+    (tmp_path / "frame.html").write_text(
+        "<script>onmessage = (event) => { document.title = event.data; };</script>"
+        f"<iframe src=page.html style='border:0;width:{width}px;height:9000px'></iframe>"
+    )
+    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
+    command += [f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=60000"]
+    command += ["--window-size=1400,9000", (tmp_path / "frame.html").as_uri()]
+    seen = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+    title = re.search(r"<title>(.*)</title>", seen.stdout)
+    assert title, seen.stdout
+    assert [int(number) for number in title.group(1).split(",")] == [width, width, 0]
