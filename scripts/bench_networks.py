@@ -31,7 +31,7 @@ from leakdet.storage.model_file import load_mel_detector
 from leakdet.storage.opening import open_split, split_names
 from leakdet.training.malloc import keep_freed_memory
 from leakdet.training_run import train_in
-from results import RIG, cross_validate, leakdet
+from results import PROTOCOLS, RIG, cross_validate, leakdet
 from results_page import cell
 
 NETWORKS = ("linear", "compact", "paper", "dual_head")
@@ -93,9 +93,8 @@ def on_rig(name: str, repeats: int, work: Path) -> dict[str, Any]:
     store = work / "rig-store"
     if not store.exists():
         leakdet("build", f"source={RIG / 'recordings.csv'}", f"out={store}")
-    metrics = cross_validate(
-        store, work / f"rig-{name}", 2, RIG_PROTOCOLS, repeats, f"network={name}"
-    )
+    named = {protocol: PROTOCOLS[protocol] for protocol in RIG_PROTOCOLS}
+    metrics = cross_validate(store, work / f"rig-{name}", 2, named, repeats, f"network={name}")
     protocols: dict[str, Any] = metrics["crossval"]
     return protocols
 

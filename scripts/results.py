@@ -11,7 +11,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Collection
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,8 @@ RIG = Path(os.environ.get("RIG", REPOSITORY.parent / "shared" / "data" / "rig"))
 RECORDER = "session:[2017Nov02,2017Nov10],pipe:[1,3],label:[leak,no_leak]"
 ANALOG = "sensor:[analog_40k],position:[front,mid,end],label:[leak,no_leak]"
 BOTH = "pipe:[1,3],position:['',front,mid,end],label:[leak,no_leak]"
-# name: (column to hold out, folds, which recordings)
-PROTOCOLS = {
+Protocol = tuple[str, int, str]  # column to hold out, folds, which recordings
+PROTOCOLS: dict[str, Protocol] = {
     "recorder-recording": ("recording", 10, RECORDER),
     "recorder-pressure": ("pressure", 0, RECORDER),
     "recorder-pipe": ("pipe", 0, RECORDER),
@@ -53,20 +53,19 @@ def main() -> None:
         leakdet("build", f"source={RIG / 'recordings.csv'}", f"out={store}", "waveform=int16")
     folds, null_folds = options.work / "folds", options.work / "null"
     run = cross_validate(store, folds, options.jobs, PROTOCOLS, options.repeats)
-    null = cross_validate(
-        store, null_folds, options.jobs, NULL_PROTOCOLS, 1, "data.shuffle_labels=true"
-    )
+    null_protocols = {name: PROTOCOLS[name] for name in NULL_PROTOCOLS}
+    shuffled = "data.shuffle_labels=true"
+    null = cross_validate(store, null_folds, options.jobs, null_protocols, 1, shuffled)
     print(write_part("results", page(run, null, folds / "predictions.csv")))
 
 
 def cross_validate(
-    store: Path, out: Path, jobs: int, names: Collection[str], repeats: int, *more: str
+    store: Path, out: Path, jobs: int, named: Mapping[str, Protocol], repeats: int, *more: str
 ) -> dict[str, Any]:
     """Run all folds in `jobs` processes, pool them, and return the content of metrics.json."""
     protocols = ",".join(
         f"{name}:{{group_by:{column},folds:{folds},where:{{{where}}}}}"
-        for name, (column, folds, where) in PROTOCOLS.items()
-        if name in names
+        for name, (column, folds, where) in named.items()
     )
     common = [
         f"data.store={store}",

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import cdist
 
 from leakdet.detection.spectral_reference import (
     FEWEST,
@@ -102,3 +103,15 @@ def test_shrinkage_is_that_of_few_and_of_many() -> None:
     few, many = (rng.normal(0, scale, (n, F)) for n in (5, 200_000))
     assert np.linalg.cond(shrunk_covariance(few)) < 1e3
     np.testing.assert_allclose(shrunk_covariance(many), np.diag(scale**2), atol=0.15)
+
+
+def test_the_nearest_recording_is_the_one_that_an_exhaustive_search_finds() -> None:
+    rng = np.random.default_rng(0)
+    trained, new = rng.normal(0.0, 5.0, (300, 16)), rng.normal(0.0, 5.0, (200, 16))
+    found = SpectralReference.of(trained, np.arange(300) % 2 == 0)
+    assert found is not None
+    nearest = cdist(new, trained).min(1) / 4 / found.facts["nearest_db"]
+    spread = cdist(new @ found.whitening, found.means @ found.whitening).min(1)
+    expected = np.sqrt(nearest * spread / found.facts["mahalanobis"])
+    np.testing.assert_allclose(found.familiarity(new), expected, rtol=1e-6)
+    assert (found.familiarity(trained) == 0.0).all()
