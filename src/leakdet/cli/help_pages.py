@@ -71,6 +71,8 @@ def help_text(
     lines += ["", "Examples:", *(f"  {example}" for example in EXAMPLES[door]), ""]
     lines += _wrapped(f"leakdet settings {door} [WORD] lists all settings, with their ranges.")
     lines += _wrapped("--cfg job prints what would run; -m runs every combination of a=1,2 b=x,y.")
+    if door == "train":
+        lines += _wrapped("Such a sweep ends in a table of what each run was given and scored.")
     lines += _wrapped(EXPLAINED)
     return "\n".join(lines)
 

@@ -123,7 +123,7 @@ def _run_jobs(door: str, task: Callable[[Any, Run], int], arguments: Sequence[st
         raise SettingsError(sentence_of(error)) from error
     finally:
         if set(MULTIRUN) & set(arguments) and ended:
-            remove_empty_sweep(ended[0].sweep)
+            remove_empty_sweep(ended)
     if door == "train" and len(ended) > 1:
         with messages_on_screen():  # Hydra has disabled them again
             log_result(sweep_text(ended))

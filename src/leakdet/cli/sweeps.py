@@ -10,7 +10,7 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 
 from leakdet.cli.door_settings import DOORS
-from leakdet.cli.early_checks import remove_empty
+from leakdet.cli.early_checks import remove_empty, remove_unused
 from leakdet.cli.run_lines import run_row
 from leakdet.cli.runs_table import runs_text
 from leakdet.errors import SettingsError
@@ -79,11 +79,14 @@ def _values(override: Override) -> list[str]:
     return [f"{override.get_key_element()}={text}" for text in override.sweep_string_iterator()]
 
 
-def remove_empty_sweep(folder: Path) -> None:
-    """Remove a sweep's folder if no job left anything there, and its empty parents."""
-    if folder.is_dir() and {path.name for path in folder.iterdir()} <= {NOTES}:
+def remove_empty_sweep(jobs: Sequence[Job]) -> None:
+    """Remove the empty folders of a sweep's jobs, and its own if no job left anything there."""
+    for job in jobs:
+        remove_empty(job.folder)
+    folder = jobs[0].sweep
+    if folder.is_dir() and {path.name for path in folder.iterdir()} <= {NOTES, ".hydra"}:
         (folder / NOTES).unlink(missing_ok=True)
-        remove_empty(folder)
+        remove_unused(folder)
 
 
 def sweep_text(jobs: Sequence[Job]) -> str:

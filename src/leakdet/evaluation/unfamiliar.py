@@ -35,13 +35,14 @@ def unfamiliar_sentence(account: Mapping[str, Any] | None) -> str:
 
     >>> unfamiliar_sentence({"recordings": 22, "undecided": 3, "decided_wrongly": 2})
     '3 of 22 recordings sound unlike those of training: predict leaves them undecided. The numbers
-    above count them. Of the other 19 it decides 2 wrongly.'
+    above count them. Of the other 19, 2 would be decided wrongly.'
     """
     if account is None or not account["undecided"]:
         return ""
-    others = account["recordings"] - account["undecided"]
+    count, others = account["undecided"], account["recordings"] - account["undecided"]
+    sounds, them = ("sounds", "it") if count == 1 else ("sound", "them")
     return (
-        f"{account['undecided']} of {account['recordings']} recordings sound unlike those of "
-        "training: predict leaves them undecided. The numbers above count them. "
-        f"Of the other {others} it decides {account['decided_wrongly']} wrongly."
+        f"{count} of {account['recordings']} recordings {sounds} unlike those of training: "
+        f"predict leaves {them} undecided. The numbers above count {them}. "
+        f"Of the other {others}, {account['decided_wrongly']} would be decided wrongly."
     )

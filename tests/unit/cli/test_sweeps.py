@@ -69,15 +69,25 @@ def test_jobs_that_another_sweeper_makes_are_not_guessed(words: list[str]) -> No
 
 def test_only_a_sweep_without_results_is_removed(tmp_path: Path) -> None:
     sweep = tmp_path / "kept" / "runs" / "train" / "today"
+    jobs = [Job(sweep / name, sweep, [], 2) for name in ("0", "1")]
     (sweep / "0").mkdir(parents=True)
+    (sweep / "1" / "checkpoints").mkdir(parents=True)
     (sweep / "multirun.yaml").touch()
-    remove_empty_sweep(sweep)
-    assert (sweep / "multirun.yaml").exists()
-    (sweep / "0").rmdir()
+    remove_empty_sweep(jobs)
+    assert sorted(path.name for path in sweep.iterdir()) == ["1", "multirun.yaml"]
+    (sweep / "1" / "checkpoints").rmdir()
     (tmp_path / "kept" / "notes").touch()
-    remove_empty_sweep(sweep)
+    remove_empty_sweep(jobs)
     assert [path.name for path in (tmp_path / "kept").iterdir()] == ["notes"]
-    remove_empty_sweep(sweep)  # it is gone
+
+
+def test_jobs_that_share_the_sweeps_folder_leave_none(tmp_path: Path) -> None:
+    sweep = tmp_path / "runs" / "crossval" / "today"
+    (sweep / ".hydra").mkdir(parents=True)
+    (sweep / "multirun.yaml").touch()
+    (tmp_path / "notes").touch()
+    remove_empty_sweep([Job(sweep, sweep, [], 2)])
+    assert [path.name for path in tmp_path.iterdir()] == ["notes"]
 
 
 def test_a_job_without_a_folder_is_told_as_failed(tmp_path: Path) -> None:

@@ -19,7 +19,10 @@ def test_the_undecided_are_counted_and_the_others_judged(scored) -> None:
     assert (account["undecided"], account["decided_wrongly"]) == (1, 1)
     assert account["ids"] == [recordings.recording_id[1]]
     assert (account["median_familiarity"], account["max_familiarity"]) == (0.55, 1.5)
-    assert unfamiliar_sentence(account).startswith("1 of 4 recordings")
+    assert unfamiliar_sentence(account) == (
+        "1 of 4 recordings sounds unlike those of training: predict leaves it undecided. The "
+        "numbers above count it. Of the other 3, 1 would be decided wrongly."
+    )
     strict = unfamiliar_account(known, DecisionRule(unfamiliar="strict"))
     off = unfamiliar_account(known, DecisionRule(unfamiliar="off"))
     assert strict is not None
@@ -27,4 +30,5 @@ def test_the_undecided_are_counted_and_the_others_judged(scored) -> None:
     assert (strict["undecided"], strict["decided_wrongly"]) == (2, 0)
     assert (off["undecided"], off["decided_wrongly"]) == (0, 2)
     assert unfamiliar_sentence(off) == ""
+    assert "2 of 4 recordings sound unlike those" in unfamiliar_sentence(strict)
     assert [row["familiarity"] for row in csv_rows(known)] == [0.1, 1.5, 0.9, 0.2]

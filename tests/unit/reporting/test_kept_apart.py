@@ -50,8 +50,8 @@ def test_what_predict_would_not_decide_is_told_with_its_reason():
     assert (apart.heading, apart.ids, apart.more) == ("Unfamiliar", ["a.wav", "b.wav"], 0)
     assert apart.sentence == (
         "2 of 22 recordings sound unlike those of training: predict leaves them undecided. The "
-        "numbers above count them. Of the other 20 it decides 3 wrongly. Undecided is a "
-        "familiarity above 0.8 (decision.unfamiliar=strict); the highest here is 2.35."
+        "numbers above count them. Of the other 20, 3 would be decided wrongly. "
+        "Undecided is a familiarity above 0.8 (decision.unfamiliar=strict); the highest here is 2.35."
     )
     assert kept_apart({"unfamiliar": strange | {"undecided": 0, "ids": []}}) == []
     assert kept_apart({"unfamiliar": None}) == []
