@@ -38,12 +38,10 @@ def test_settings_are_offered_part_by_part_and_once() -> None:
     assert "seed=" not in offered("train", "seed=1", "s")
     assert "tune.workers=" in offered("tune", "tune.")
     assert offered("train", "tune") == []
-    reached = {"train"}
-    for name in known_settings("train").settings:
-        if not known_settings("train").settings[name].open:
-            assert f"{name}=" in offered("train", name)
-            reached.add(name)
-    assert len(reached) > 100
+    settings = [s for s in known_settings("train").settings.values() if not s.open]
+    assert len(settings) > 100
+    for setting in settings[::10]:
+        assert f"{setting.name}=" in offered("train", setting.name)
 
 
 def test_values_that_are_listed_are_offered_each_of_a_sweep_too() -> None:
