@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -42,6 +43,7 @@ from leakdet.cli.sweeps import (
 from leakdet.config import TrainConfig
 from leakdet.errors import LeakdetError, SettingsError
 
+MOST_CHECKED = 10  # jobs of a sweep before the first begins, 0.1 s each; others when they begin
 LOADING = {"build": "loading torch and the sound libraries"}
 
 
@@ -81,7 +83,7 @@ def _open(door: str, task: Callable[[Any, Run], int]) -> int:
     if not flags:
         _check_before_hydra(door, prepared, "hydra.run.dir")
     elif flags <= set(MULTIRUN):
-        for job in jobs_to_check(prepared):
+        for job in islice(jobs_to_check(prepared), MOST_CHECKED):
             _check_before_hydra(door, job, "hydra.sweep.dir")
     store_schema(door)
     _announce(door, prepared)
