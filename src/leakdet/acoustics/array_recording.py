@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float32
 
+from leakdet.acoustics.flags import Flag
 from leakdet.errors import InputError
 
 # integer PCM: the value of silence and that of full scale, as in libsndfile
@@ -51,7 +52,7 @@ class ArrayRecording:
         """Go back to the start."""
         self._position = 0
 
-    def flags(self) -> list[str]:
+    def flags(self) -> list[Flag]:
         """No flags: an array has no file structure that could be damaged."""
         return []
 

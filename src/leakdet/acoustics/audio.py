@@ -14,6 +14,7 @@ import soxr
 from leakdet.acoustics.array_recording import ArrayRecording
 from leakdet.acoustics.channel_mix import ChannelMix, loudest_channel
 from leakdet.acoustics.dead_sound import DeadRuns
+from leakdet.acoustics.flags import Flag
 from leakdet.acoustics.hum import MAINS_HZ, PIECE_S, MainsHum
 from leakdet.acoustics.sound_file import SoundFile
 from leakdet.config import SignalConfig
@@ -35,7 +36,7 @@ class WaveformFacts:
     clipped_samples: int = 0
     peak: float = 0.0
     mains_hum_db: tuple[float, ...] = ()  # for each of hum.MAINS_HZ
-    flags: list[str] = field(default_factory=list)
+    flags: list[Flag] = field(default_factory=list)
     # of the decoded mono sample points: equal for a WAV and a FLAC of the same sound
     content_sha256: str = ""
 
@@ -142,7 +143,9 @@ class SoundStream:
             yield high_pass(self._noted(resample(np.empty(0, np.float32), last=True)))
             facts.content_sha256 = digest.hexdigest()
             facts.mains_hum_db = tuple(hum.prominence_db(mains_hz) for mains_hz in MAINS_HZ)
-            facts.flags = [*self._flags(file), *["channels_cancel"] * mix.cancels]
+            facts.flags = self._flags(file)
+            if mix.cancels:
+                facts.flags.append("channels_cancel")
 
     def _noted(self, sound: np.ndarray) -> np.ndarray:
         """The same sound, its dead runs noted: before a high-pass, which turns constants into 0."""
@@ -189,9 +192,9 @@ class SoundStream:
         if peak >= FULL_SCALE:
             facts.clipped_samples += int(np.count_nonzero(np.abs(block) >= FULL_SCALE))
 
-    def _flags(self, file: OpenSound) -> list[str]:
+    def _flags(self, file: OpenSound) -> list[Flag]:
         facts = self.facts
-        conditions = {
+        conditions: dict[Flag, bool] = {
             "clipped": facts.clipped_fraction > CLIPPED_FRACTION,
             "over_full_scale": facts.peak > 1.0,
             # the mel bands above the recording's own Nyquist frequency are empty

@@ -24,6 +24,7 @@ class Layout:
     truncated: bool = False  # ends before what it announces
     damaged: bool = False  # holds bytes that nothing explains
     mended: bool = False  # the sizes in its header are not those of its content
+    unchecked: bool = False  # a container whose sizes are not compared
 
 
 class ByteSource:

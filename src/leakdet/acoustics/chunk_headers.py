@@ -32,13 +32,13 @@ class DataChunk:
 
 
 def header_layout(source: ByteSource, bytes_per_frame: int, is_plain: bool) -> Layout:
-    """Layout of a WAV, AIFF, CAF, AU, W64 or NIST file.
+    """Layout of a WAV, AIFF, SVX, CAF, AU, W64 or NIST file; of others it is not known.
 
     `is_plain`: every sample point takes the same bytes, so that they can be read without a header.
     """
     chunk = _data_chunk(source)
     if chunk is None:
-        return Layout()
+        return Layout(unchecked=True)
     held = source.size - chunk.start
     layout = Layout()
     if chunk.size is None:
@@ -134,6 +134,8 @@ def _data_chunk(source: ByteSource) -> DataChunk | None:
         return _in_riff(source, head[:4])
     if head[:4] == b"FORM" and head[8:12] in (b"AIFF", b"AIFC"):
         return _walk(source, 12, ">4sI", b"SSND", 8)
+    if head[:4] == b"FORM" and head[8:12] in (b"8SVX", b"16SV"):
+        return _walk(source, 12, ">4sI", b"BODY", 0)
     if head[:4] == b"caff":
         return _walk(source, 8, ">4sq", b"data", 4)
     if head[:8] == W64_HEAD:

@@ -6,6 +6,8 @@ from enum import IntEnum
 import numpy as np
 from jaxtyping import Float32
 
+from leakdet.acoustics.flags import Flag
+
 RUN_S = 0.01  # one value for at least this long is a dead run; sound does not stand still
 STEP = 2.0**-17  # neighbours closer than this are one value: a quarter of a 16-bit step
 DEAD_SHARE = 0.1  # a window with a greater share of it in dead runs is dead
@@ -98,7 +100,7 @@ def window_state(
     return WindowState.STUCK if stuck_samples > zero_samples else WindowState.DROPOUT
 
 
-def dead_flags(states: Collection[WindowState]) -> list[str]:
+def dead_flags(states: Collection[WindowState]) -> list[Flag]:
     """Flags of a recording that has windows of these states; none if all are live.
 
     `silent`: every window is silent. `stuck`: a window holds a stuck value. `dropouts`: a window
@@ -106,7 +108,7 @@ def dead_flags(states: Collection[WindowState]) -> list[str]:
     """
     if set(states) == {WindowState.SILENT}:
         return ["silent"]
-    conditions = {
+    conditions: dict[Flag, bool] = {
         "stuck": WindowState.STUCK in states,
         "dropouts": WindowState.DROPOUT in states or WindowState.SILENT in states,
     }

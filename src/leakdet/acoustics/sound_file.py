@@ -12,6 +12,7 @@ import soundfile
 from leakdet.acoustics.byte_source import ByteSource, Piece
 from leakdet.acoustics.chunk_headers import byte_order, header_layout
 from leakdet.acoustics.flac_frames import resumed
+from leakdet.acoustics.flags import Flag
 from leakdet.acoustics.mp3_frames import TRIMMED_FRAMES
 from leakdet.acoustics.native_stderr import native_stderr_hidden
 from leakdet.acoustics.opened_file import opened_file
@@ -215,8 +216,8 @@ class SoundFile:
         self._reopen()
         return True
 
-    def flags(self) -> list[str]:
-        """`truncated`, `damaged` and `header_mended`, known when all has been read."""
+    def flags(self) -> list[Flag]:
+        """`truncated`, `damaged`, `header_mended` and `unchecked`, known when all has been read."""
         layout = self._layout
         if layout.frames is not None:
             slack = TRIMMED_FRAMES * 1152 if self._kind == "mp3" else 0
@@ -226,9 +227,10 @@ class SoundFile:
             layout.damaged |= self._frames < self._decoder.frames
         elif self._kind == "other" and not layout.parts:
             layout.truncated |= self._frames < self._decoder.frames
-        names = {
+        names: dict[Flag, bool] = {
             "truncated": layout.truncated,
             "damaged": layout.damaged,
             "header_mended": layout.mended,
+            "unchecked": layout.unchecked,
         }
         return [name for name, is_met in names.items() if is_met]

@@ -116,7 +116,9 @@ class MelStream:
                 mel = chunk_mel(chunk, self._log_mel).half().contiguous()
             start_s = (starts / signal.sample_rate_hz).astype(np.float32)
             yield WindowBlock(mel, start_s, self._live(chunk), chunk)
-        self.facts.flags[:0] = ["short"] * self._short + dead_flags(self._states)
+        self.facts.flags[:0] = dead_flags(self._states)
+        if self._short:
+            self.facts.flags.insert(0, "short")
 
     def _live(self, chunk: Chunk) -> Bool[np.ndarray, " W"]:
         signal, states = self._log_mel.signal, list[WindowState]()

@@ -79,10 +79,10 @@ class Extractor:
         # the demo's audio is published together with the store
         if path.is_relative_to(self.folder):
             path = self.out / path.relative_to(self.folder)
-        content, flags = facts.content_sha256, facts.flags
+        content, flags = facts.content_sha256, [*facts.flags]
         if recording.surrogate_of:
             content = hashlib.sha256(f"{content} {recording.recording_id}".encode()).hexdigest()
-            flags = ["surrogate", *flags]
+            flags.insert(0, "surrogate")
         return RecordingRow(
             recording_id=recording.recording_id,
             path=printable(str(path)),

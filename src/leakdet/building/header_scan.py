@@ -115,8 +115,8 @@ def _fmax_remark(
 ) -> str:
     lowest = min(of_rate)
     if lowest >= sample_rate_hz:
-        reason = f"half of the {sample_rate_hz / 1000:g} kHz to which recordings are resampled"
-        return f"Frequencies up to {fmax_hz:g} Hz are used ({reason})."
+        why = f"half of the {sample_rate_hz / 1000:g} kHz to which recordings are resampled"
+        return f"Frequencies up to {fmax_hz:g} Hz are used ({why})."
     names = [item.recording_id for item in of_rate[lowest]]
     count = f"{len(names)} of {sum(map(len, of_rate.values()))} recordings"
     text = (

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from leakdet.acoustics.array_recording import ArrayRecording
 from leakdet.acoustics.audio import SoundSource, recordings_in
+from leakdet.acoustics.flags import Flag
 from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.windows import MelStream, WindowBlock
 from leakdet.detection.band_features import band_features, window_moments
@@ -19,7 +20,8 @@ from leakdet.detection.pooling import pool_classes
 from leakdet.errors import InputError
 from leakdet.scoring.verdict import Decision, Reason, Verdict, Window
 
-DEAD: tuple[Reason, ...] = ("silent", "stuck", "dropouts")  # flags of recordings without sound
+# flags of recordings without sound
+DEAD: tuple[Literal["silent", "stuck", "dropouts"], ...] = ("silent", "stuck", "dropouts")
 BATCH_WINDOWS = 64  # windows of one recording that are scored together
 
 
@@ -124,7 +126,7 @@ def _scored_windows(batch: "_Batch", detector: MelDetector) -> tuple[np.ndarray,
     return prob.numpy(), class_prob, batch.window_start_s, batch.live, moments
 
 
-def _undecided(flags: Sequence[str], live: Bool[np.ndarray, " W"]) -> Reason:
+def _undecided(flags: Sequence[Flag], live: Bool[np.ndarray, " W"]) -> Reason:
     """The reason why a recording cannot be decided, "" where it can."""
     if not live.any():
         for reason in DEAD:
@@ -133,7 +135,7 @@ def _undecided(flags: Sequence[str], live: Bool[np.ndarray, " W"]) -> Reason:
     return "short" if "short" in flags else ""
 
 
-def _met(detector: MelDetector, content: str) -> list[str]:
+def _met(detector: MelDetector, content: str) -> list[Flag]:
     met = detector.met is not None and any(detector.met.roles_of([content]))
     return ["met_in_training"] if met else []
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+from leakdet.acoustics.flags import Flag
+
 Decision = Literal["leak", "no_leak", "undecided"]
 Reason = Literal["", "silent", "short", "stuck", "dropouts", "unfamiliar"]
 
@@ -32,7 +34,7 @@ class Verdict:
     leak_windows: int | None = None  # live windows that reach the threshold by themselves
     duration_s: float | None = None
     source_rate_hz: int | None = None
-    flags: list[str] = field(default_factory=list)  # oddities of the sound: "clipped", "short" ...
+    flags: list[Flag] = field(default_factory=list)  # oddities of the file and its sound
     error: str = ""
     reason: Reason = ""  # why it is undecided
     model: str = ""  # the first 12 digits of the model file's SHA-256
