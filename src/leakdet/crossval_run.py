@@ -36,6 +36,7 @@ from leakdet.storage.opening import open_labelled, split_names
 from leakdet.storage.store_folder import require_store
 from leakdet.storage.views import SplitView, pooled
 from leakdet.training.callbacks.progress import EpochReport
+from leakdet.training.started_from import require_unmet
 
 HELD_OUT = "held_out"  # name of the pooled recordings, where a report of `train` names a split
 
@@ -51,6 +52,8 @@ def cross_validate(config: CrossvalConfig, store: Path, folder: Path) -> None:
     view = pooled([open_labelled(store, name, config.labels) for name in split_names(store)])
     config = _with_null_repeats(_with_groups(config, store))
     tasks = all_tasks(config, view)
+    tested = np.unique(np.concatenate([task.fold.test for task in tasks]))
+    require_unmet(config, view.take(tested, "test"), "the cross-validation")
     folder.mkdir(parents=True, exist_ok=True)
     record_settings(folder, _fingerprint(config, store, view))
     labels = view_of_all([view])

@@ -83,7 +83,8 @@ def train_in(
     from leakdet.training.fit import result_checkpoint
     from leakdet.training.introduction import introduction
     from leakdet.training.settings_conflicts import check_settings
-    from leakdet.training.stopping import resolved
+    from leakdet.training.started_from import started_from, warn_of_start
+    from leakdet.training.stopping import needs_val, resolved
 
     check_settings(config)
     refuse_other_signal(config)
@@ -93,9 +94,11 @@ def train_in(
     opened = StoreIdentity.of(store)
     data = LeakDataModule(config, store, *parts)
     data.setup("fit")
-    config = resolved(config, data)
+    config, data.start = resolved(config, data), started_from(config)
     if not is_child():
         LOG.info(f"{introduction(config, data)}\n{space_line(config, data, folder)}")
+    chooses = needs_val(config, data.splits.val.recordings)
+    warn_of_start(data.start, store, data.splits, chooses)
     data.read_windows(test=finish)
     trainer = fit_network(config, data, folder, extra)
     if not trainer.is_global_zero or not finish:  # the other ranks have done their part
@@ -104,8 +107,8 @@ def train_in(
     opened.check(f"The trained weights are in {checkpoint}, which predict and evaluate take.")
     best = load_mel_detector(checkpoint, trust_network=config.network.name)
     single = trainer.world_size == 1
-    recordings, audited = _evaluate(config, data, best, folder if single else None)
-    content = _save(data, best, recordings, audited, folder)
+    recordings, audited, start = _evaluate(config, data, best, folder if single else None)
+    content = _save(data, best, recordings, audited, start, folder)
     _figures(trainer, content, folder)
     return content
 
@@ -122,19 +125,23 @@ def _store(config: TrainConfig) -> Path:
 
 def _evaluate(
     config: TrainConfig, data: "LeakDataModule", best: "MelDetector", repeats_in: Path | None
-) -> tuple[dict[str, "ScoredRecordings"], dict[str, Any]]:
+) -> tuple[dict[str, "ScoredRecordings"], dict[str, Any], dict[str, Any]]:
     """Fit the rule on val, score val and test with the best weights, and audit the last of them.
 
-    A null run is repeated in the folder `repeats_in`; None, as with several processes: it is not.
+    Test recordings that the start of the training has met are kept apart; entries of metrics.json
+    on that come third. A null run is repeated in the folder `repeats_in`; None, as with several
+    processes: it is not.
     """
     from leakdet.detection.decision import fit_rule
     from leakdet.detection.validation_scores import ValidationScores
     from leakdet.evaluation.audit import audit
+    from leakdet.evaluation.met_in_training import judged_apart
     from leakdet.evaluation.metrics import auroc
     from leakdet.evaluation.split_scores import apply_rule, score_split
     from leakdet.evaluation.training_reference import reference_sentence, training_reference
     from leakdet.storage.opening import open_labelled
     from leakdet.training.null_trainings import further_aurocs
+    from leakdet.training.training_facts import met_by_training
 
     # without surrogates, which are no recordings
     train = open_labelled(data.store, "train", config.labels)
@@ -153,8 +160,13 @@ def _evaluate(
     val_scores = best.rule.score(val.window_prob, val.split.recording_offsets)
     best.validation = ValidationScores.of(val_scores, val.is_leak)
     scored = {"val": val}
-    if data.splits.test:
-        scored["test"] = score_split(best, data.splits.test)
+    best.met, start = met_by_training(data), dict[str, Any]()
+    if data.start is not None:
+        start["started_from"] = data.start.account(data.splits)
+    if test := data.splits.test:
+        if data.start is not None:
+            test, start["met_in_training"] = judged_apart(best, test)
+        scored["test"] = score_split(best, test)
     judged = list(scored.values())[-1]
     score = best.rule.score(judged.window_prob, judged.split.recording_offsets)
     aurocs = []
@@ -169,7 +181,8 @@ def _evaluate(
         is_leak=judged.is_leak,
         null_aurocs=aurocs,
     )
-    return {name: apply_rule(scores, best.rule) for name, scores in scored.items()}, audited
+    recordings = {name: apply_rule(scores, best.rule) for name, scores in scored.items()}
+    return recordings, audited, start
 
 
 def _save(
@@ -177,6 +190,7 @@ def _save(
     best: "MelDetector",
     recordings: dict[str, "ScoredRecordings"],
     audited: dict[str, Any],
+    start: dict[str, Any],
     folder: Path,
 ) -> dict[str, Any]:
     from leakdet.cli.screen_tables import metrics_text
@@ -188,7 +202,7 @@ def _save(
     from leakdet.reporting.report_input import ReportInput
     from leakdet.storage.model_file import save_model
     from leakdet.training import log_names
-    from leakdet.training.training_facts import met_by_training, training_facts
+    from leakdet.training.training_facts import training_facts
 
     group_by = split_group_by(data.store)
     tables = {name: split_metrics(found, group_by=group_by) for name, found in recordings.items()}
@@ -198,7 +212,7 @@ def _save(
     training = best.card["training"] | training_facts(data)
     card = {**best.card, "decision_rule": best.rule.to_json(), "training": training}
     card["metrics"] = for_model_file(tables)
-    model, best.met = folder / MODEL, met_by_training(data)
+    model = folder / MODEL
     log_result(f"model    {model}")
     # the checkpoint's settings, since only they hold a learning rate and batch size that were found
     copied = ("settings", "store", "store_signal_hash", "recordings", "versions")
@@ -210,7 +224,7 @@ def _save(
     more["unfamiliar"] = unfamiliar_account(list(recordings.values())[-1], best.rule)
     if sentence := unfamiliar_sentence(more["unfamiliar"]):
         LOG.info(f"unfamiliar  {sentence}")
-    content = metrics_content(tables, best.rule, group_by, audit=audited, **more)
+    content = metrics_content(tables, best.rule, group_by, audit=audited, **more, **start)
     card["verdict"] = own_verdict(content)
     kept = (best.met, best.validation, best.reference)
     save_model(model, best.network.state_dict(), card, *kept)

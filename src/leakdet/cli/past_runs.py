@@ -48,6 +48,7 @@ def resumed(arguments: Sequence[str]) -> list[str]:
     if earlier is None:
         return [*(a for a in arguments if a not in given), f"resume={place}"]
     keys = {_key(argument) for argument in arguments}
+    keys |= {"init_from", "init_reset"}  # of the beginning, which is past
     kept = [a for a in earlier if _key(a) not in keys and not _key(a).startswith("hydra")]
     if any(a.startswith("hydra.searchpath=") for a in earlier) and "experiment" not in keys:
         raise SettingsError(

@@ -56,6 +56,24 @@ class MetRecordings:
                 kept[column] = values
         return cls(hashes, roles, kept)
 
+    def joined(self, other: "MetRecordings") -> "MetRecordings":
+        """What either has met, each content once; of group columns those that both know."""
+        hashes = np.concatenate([self.hashes, other.hashes])
+        roles = np.concatenate([self.roles, other.roles])
+        order = np.argsort(roles, kind="stable")  # train first, so that it wins over val
+        _, first = np.unique(hashes[order], axis=0, return_index=True)
+        kept = order[np.sort(first)]
+        groups = {
+            column: {
+                role: sorted({*mine.get(role, ()), *other.groups[column].get(role, ())})
+                for role in ROLES
+                if role in mine or role in other.groups[column]
+            }
+            for column, mine in self.groups.items()
+            if column in other.groups
+        }
+        return MetRecordings(hashes[kept], roles[kept], groups)
+
     def roles_of(self, contents: Iterable[str]) -> list[str]:
         """The role in which the model has met each content, "" where it has not.
 

@@ -41,6 +41,23 @@ def judged_apart(
     return (view.take(new, split.name) if len(new) else split), account
 
 
+def start_sentences(start: Mapping[str, Any] | None) -> list[str]:
+    """Sentences on what the model that a training started from had met of val.
+
+    >>> start_sentences({"model": "m", "val": {"recordings": 9, "train": 2, "val": 0}})[0]
+    'The training started from a model that was trained on 2 of 9 validation recordings.'
+    """
+    if not start:
+        return []
+    began = "The training started from a model that"
+    val = start["val"]
+    if val is None:
+        return [f"{began} does not say what trained it: it may have met these recordings."]
+    if not val["train"]:
+        return []
+    return [f"{began} was trained on {val['train']} of {val['recordings']} validation recordings."]
+
+
 def met_sentences(account: Mapping[str, Any] | None) -> list[str]:
     """Sentences on recordings that the model has met; [] where there are none.
 

@@ -7,7 +7,7 @@ from typing import Any
 from leakdet.detection.met_recordings import group_sentences
 from leakdet.evaluation.audit_findings import luck_findings
 from leakdet.evaluation.intervals import wilson
-from leakdet.evaluation.met_in_training import met_sentences
+from leakdet.evaluation.met_in_training import met_sentences, start_sentences
 from leakdet.reporting.wording import counted, percent_range
 
 WEAK_AUROC = 0.75
@@ -53,6 +53,14 @@ def _judgement(table: Mapping[str, Any], metrics: Mapping[str, Any]) -> Judgemen
             "The labels were shuffled on purpose (a null test), so that there was nothing to "
             "learn.",
             "Do not use this model; the audit says whether the null test was passed.",
+        )
+    start = metrics.get("started_from") or {}
+    if metrics.get("splits", [])[-1:] == ["val"] and (start.get("val") or {}).get("train"):
+        return Judgement(
+            "unknown",
+            "Not judged",
+            start_sentences(start)[0],
+            "Evaluate it on recordings that neither model has met.",
         )
     met = metrics.get("met_in_training")
     if met and met["recordings"] and met["met"] == met["recordings"]:
@@ -188,7 +196,7 @@ def cautions(split: str, table: Mapping[str, Any], metrics: Mapping[str, Any]) -
             "The weights were chosen on these recordings (val). Expect slightly worse results on "
             "new ones."
         )
-    sentences += _separation(metrics)
+    sentences += start_sentences(metrics.get("started_from")) + _separation(metrics)
     if blank := metrics.get("without_group"):
         sentences.append(
             f"{counted(len(blank), 'recording')} with a blank {columns} took no part: of which "

@@ -28,6 +28,7 @@ from leakdet.storage.labelled_split import view_of
 from leakdet.storage.split_overlap import check_no_copies, sounds_are_hashed
 from leakdet.storage.store import StoreSplit
 from leakdet.training.sound_folder import FolderSounds, read_sound_folder
+from leakdet.training.started_from import StartedFrom
 from leakdet.training.store_splits import Splits, open_splits, parts_of_store
 
 # consecutive samples that are read together, in one disk access, to fit the input layer
@@ -59,6 +60,7 @@ class LeakDataModule(pl.LightningDataModule):
         self.config, self.store = config, store
         self._given = (train_split, val_split)
         self._is_set_up = False
+        self.start: StartedFrom | None = None  # the model that the training starts from
         self._resume_state: dict[str, Any] | None = None
         self._memory: dict[str, InMemorySamples] = {}
         self._checksums: dict[str, np.ndarray] = {}
@@ -149,6 +151,12 @@ class LeakDataModule(pl.LightningDataModule):
     def set_batch_size(self, size: int) -> None:
         """Make batches of so many samples from now on."""
         self.config = replace(self.config, data=replace(self.config.data, batch_size=size))
+
+    def state_dict(self) -> dict[str, Any]:
+        return {} if self.start is None else self.start.state()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.start = StartedFrom.from_state(state_dict) if state_dict else None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "LeakDataModule":
         # a copy of the module, as for averaged weights, is trained on the same recordings

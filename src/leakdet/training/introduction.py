@@ -36,6 +36,7 @@ def introduction(config: TrainConfig, data: LeakDataModule) -> str:
         f"data     {data.residency.reason}",
         f"network  {config.network.name} on {config.data.unit}s of {shape} "
         "(segments, mels, frames)",
+        *([f"start    {data.start.sentence(data.splits)}"] if data.start else []),
         f"stops    {stops_when(config)}",
         *(f"selects  {line}" for line in _selects(config, data)),
         *(f"note     {note}" for note in _notes(config, data)),

@@ -25,7 +25,10 @@ def training_facts(data: "LeakDataModule") -> dict[str, Any]:
 
 
 def met_by_training(data: "LeakDataModule") -> MetRecordings | None:
-    """Recordings and groups of train, with the negatives, and val; None without content hashes."""
+    """Recordings and groups of train, with the negatives, and val, and of the start of training.
+
+    None where the store has no content hashes, or where it is unknown what the start has met.
+    """
     # without surrogates, which are no recordings
     train = open_labelled(data.store, "train", data.config.labels)
     splits = {"train": train, "val": data.splits.val}
@@ -33,7 +36,8 @@ def met_by_training(data: "LeakDataModule") -> MetRecordings | None:
         return None
     contents = {role: split.texts("content_sha256").tolist() for role, split in splits.items()}
     contents["train"] += data.negatives.contents if data.negatives else []
-    return MetRecordings.of(
+    own = MetRecordings.of(
         contents,
         {role: split.groups for role, split in splits.items()},
     )
+    return own if data.start is None else data.start.joined(own)

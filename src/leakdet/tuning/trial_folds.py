@@ -10,17 +10,25 @@ from leakdet.evaluation.split_scores import split_group_by
 from leakdet.storage.opening import open_labelled
 from leakdet.storage.store import StoreSplit
 from leakdet.storage.views import SplitView, pooled
+from leakdet.training.started_from import require_unmet, started_from, warn_of_start
+from leakdet.training.stopping import needs_val
+from leakdet.training.store_splits import open_splits
 
 
 def trial_parts(config: TuneConfig, store: Path) -> Sequence[Sequence[StoreSplit]]:
     """Parts that each fold of a trial trains on and validates with; none where it uses the splits.
 
-    Raises `InputError` where the store cannot be read or divided, before the first trial.
+    Raises `InputError` where the store cannot be read or divided, or where the model that trials
+    start from has met what validates them, before the first trial.
     """
     if config.tune.folds > 1:
+        names = ("train", "val")
+        both = pooled([open_labelled(store, name, config.labels) for name in names])
+        require_unmet(config, both, f"tune.folds={config.tune.folds}")
         return trial_folds(store, config.tune.folds, config.seed, config.labels)
-    for name in ("train", "val"):
-        open_labelled(store, name, config.labels)
+    splits = open_splits(store, config.labels)
+    chooses = needs_val(config, splits.val.recordings)
+    warn_of_start(started_from(config), store, splits, chooses)
     return [()]
 
 

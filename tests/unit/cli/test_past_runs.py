@@ -48,6 +48,13 @@ def test_the_folder_is_enough(run_folder: Path) -> None:
     assert resumed([checkpoint]) == [*kept, checkpoint]
 
 
+def test_where_the_run_began_is_past(run_folder: Path) -> None:
+    """resume continues a run, init_from begins one: together they are refused."""
+    notes = run_folder / ".hydra" / "overrides.yaml"
+    notes.write_text("- network=linear\n- init_from=old.ckpt\n- init_reset=[]\n")
+    assert resumed(["resume=runs/train/1"]) == ["network=linear", "resume=runs/train/1"]
+
+
 def test_what_is_given_anew_counts(run_folder: Path) -> None:
     arguments = ["seed=4", "resume=runs/train/1", "+trainer.max_time=1"]
     assert resumed(arguments) == [

@@ -67,3 +67,27 @@ def test_a_hundred_thousand_recordings_take_16_bytes_each() -> None:
     met = MetRecordings.of({"train": contents}, {})
     assert sum(t.numel() for t in met.tensors().values()) == 17 * 100_000
     assert met.roles_of(contents[::5000]) == ["train"] * 20
+
+
+@given(CONTENTS, CONTENTS, CONTENTS, CONTENTS)
+def test_two_models_together_have_met_what_either_has(
+    train: list[bytes], val: list[bytes], other_train: list[bytes], other_val: list[bytes]
+) -> None:
+    mine, theirs = (
+        MetRecordings.of({"train": map(digest, a), "val": map(digest, b)}, {})
+        for a, b in ((train, val), (other_train, other_val))
+    )
+    both = mine.joined(theirs)
+    everything = {*train, *val, *other_train, *other_val}
+    trained = {*train, *other_train}
+    asked = sorted(everything)
+    assert both.roles_of(map(digest, asked)) == ["train" if c in trained else "val" for c in asked]
+    assert len(both.hashes) == len(everything)
+
+
+def test_group_columns_that_both_know_are_joined() -> None:
+    mine, theirs = (
+        MetRecordings.of({}, {"train": {"pipe": np.array([pipe]), column: np.array(["x"])}})
+        for pipe, column in (("1", "day"), ("2", "site"))
+    )
+    assert mine.joined(theirs).groups == {"pipe": {"train": ["1", "2"]}}

@@ -1,0 +1,168 @@
+"""The model that a training starts from: what it has met is no evidence for the new one either."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Shaped
+
+from leakdet._messages import LOG
+from leakdet._processes import is_child
+from leakdet.config import TrainConfig
+from leakdet.detection.met_recordings import ROLES, MetRecordings
+from leakdet.errors import InputError, first_few
+from leakdet.storage.model_file import load_mel_detector
+from leakdet.storage.store import StoreSplit
+from leakdet.training import log_names
+from leakdet.training.store_splits import Splits
+
+MODEL = "model.safetensors"  # of a run, beside its folder of checkpoints
+
+
+@dataclass(frozen=True)
+class StartedFrom:
+    """Where the first weights come from, and what trained them; None: that file does not say."""
+
+    source: str
+    met: MetRecordings | None
+
+    def roles(self, split: StoreSplit) -> Shaped[np.ndarray, " R"] | None:
+        """The role in which it has met each recording, blank for none; None where unknown."""
+        if self.met is None or not split.has("content_sha256"):
+            return None
+        return np.array(self.met.roles_of(split.texts("content_sha256").tolist()), dtype=str)
+
+    def account(self, splits: Splits) -> dict[str, Any]:
+        """The entry `started_from` of metrics.json: `model`, and by split what it had met."""
+        judged = [splits.val, *([splits.test] if splits.test else [])]
+        return {"model": self.source, **{split.name: self._counts(split) for split in judged}}
+
+    def _counts(self, split: StoreSplit) -> dict[str, int] | None:
+        roles = self.roles(split)
+        if roles is None:
+            return None
+        return {"recordings": split.recordings, **{r: int((roles == r).sum()) for r in ROLES}}
+
+    def sentence(self, splits: Splits) -> str:
+        """What it has met of the recordings that validate and test the new training."""
+        counts = {name: of for name, of in self.account(splits).items() if name != "model"}
+        if None in counts.values():
+            return (
+                f"from {self.source}; whether that model has met the validation or test "
+                "recordings is unknown"
+            )
+        names = {"val": "validation", "test": "test"}
+        parts = [
+            f"of {of['recordings']} {names[name]} recordings it was trained on {of['train']} and "
+            f"chosen on {of['val']}"
+            for name, of in counts.items()
+        ]
+        return f"from {self.source}: {'; '.join(parts)}"
+
+    def warnings(self, store: Path, splits: Splits, val_chooses: bool) -> list[str]:
+        """What makes the coming scores too good; `val_chooses` the checkpoint or threshold.
+
+        Raises:
+            InputError: it was trained on every recording that is to choose the checkpoint or fit
+                the threshold.
+        """
+        sentences = []
+        trained = _ids(splits.val, self.roles(splits.val), ("train",))
+        if trained:
+            count, of_all = len(trained), splits.val.recordings
+            if val_chooses and count == of_all:
+                raise InputError(
+                    f"init_from={self.source}: that model was trained on all {count} validation "
+                    f"recordings of {store}, so they would measure its memory: an F1 near 1 from "
+                    "the first epoch, and a threshold that fits no new recording. Build the store "
+                    "with validation recordings that it has not met (a split column in the CSV), "
+                    "or choose nothing by them: stop.name=fixed decision.policy=fixed"
+                )
+            effect = "so checkpoint and threshold are chosen too hopefully" if val_chooses else ""
+            sentences.append(
+                f"{self.source} was trained on {count} of {of_all} validation recordings "
+                f"({first_few(trained)}). On these, val measures its memory"
+                f"{', ' + effect if effect else ''}."
+            )
+        if splits.test and (met := _ids(splits.test, self.roles(splits.test), ROLES)):
+            result = "they are left out of the test results"
+            if len(met) == splits.test.recordings:
+                result = "the test results are no evidence"
+            sentences.append(
+                f"{self.source} has met {len(met)} of {splits.test.recordings} test recordings "
+                f"({first_few(met)}): {result}."
+            )
+        return sentences
+
+    def joined(self, own: MetRecordings) -> MetRecordings | None:
+        """What the new model has met, by itself or by its start; None where that is unknown."""
+        return None if self.met is None else own.joined(self.met)
+
+    def state(self) -> dict[str, Any]:
+        """Plain values and tensors for a checkpoint, from which a resumed run knows its start."""
+        met = None if self.met is None else {**self.met.tensors(), "groups": self.met.groups}
+        return {"source": self.source, "met": met}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> "StartedFrom":
+        met = state["met"]
+        known = None if met is None else MetRecordings.from_file(met, met["groups"])
+        return cls(state["source"], known)
+
+
+def _ids(
+    split: StoreSplit, roles: Shaped[np.ndarray, " R"] | None, wanted: Sequence[str]
+) -> list[str]:
+    if roles is None:
+        return []
+    return [str(name) for name in split.recording_ids[np.isin(roles, wanted)]]
+
+
+def started_from(config: TrainConfig) -> StartedFrom | None:
+    """What the model of `init_from` has met; of a checkpoint, what the model file of its run says.
+
+    Raises:
+        InputError: it is no model.
+    """
+    if config.init_from is None:
+        return None
+    source, trust = Path(config.init_from), config.network.name
+    met = load_mel_detector(source, trust_network=trust).met
+    beside = source.absolute().parent.parent / MODEL
+    if met is None and source.suffix == log_names.ENDING and beside.is_file():
+        met = load_mel_detector(beside, trust_network=trust).met
+    return StartedFrom(str(source), met)
+
+
+def require_unmet(config: TrainConfig, view: StoreSplit, setting: str) -> None:
+    """Refuse to hold out recordings that the model of `init_from` has met; `setting` asks for it.
+
+    Raises:
+        InputError: it has met some, which are named, or it does not say.
+    """
+    start = started_from(config)
+    if start is None:
+        return
+    roles = start.roles(view)
+    if roles is None:
+        raise InputError(
+            f"init_from={start.source}: whether that model has met the recordings that {setting} "
+            "holds out is unknown, because model or store do not say. Start without init_from."
+        )
+    if met := _ids(view, roles, ROLES):
+        raise InputError(
+            f"init_from={start.source}: that model has met {len(met)} of {view.recordings} "
+            f"recordings that {setting} holds out ({first_few(met)}), so their scores would "
+            "measure its memory. Start without init_from, or from a model of other recordings."
+        )
+
+
+def warn_of_start(
+    start: StartedFrom | None, store: Path, splits: Splits, val_chooses: bool
+) -> None:
+    """Log what makes the coming scores too good; `InputError` as `StartedFrom.warnings`."""
+    for warning in start.warnings(store, splits, val_chooses) if start else ():
+        if not is_child():
+            LOG.warning(warning)
