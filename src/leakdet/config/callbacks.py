@@ -19,7 +19,7 @@ class CallbacksConfig:
     loader_wait: bool = doc(True, "Log the time spent waiting for data; warn if it is long.")
     first_batch: bool = doc(True, "Warn if the input is badly scaled.")
     gradient_monitor: bool = doc(True, "Log gradient norms; warn if they explode or vanish.")
-    rate_watch: bool = doc(True, "Warn if the learning rate is too low to learn.")
+    rate_watch: bool = doc(True, "Warn if nothing is learnt: too low a rate, a flat loss.")
     collapse: bool = doc(True, "Warn of constant, inverted or single-class predictions.")
     overfit: bool = doc(True, "Warn if the training loss falls while fewer leaks are found.")
     system_use: bool = doc(True, "Log how busy CPU, memory and GPU are; warn of an idle GPU.")

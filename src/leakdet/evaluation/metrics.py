@@ -114,6 +114,11 @@ def resolves_fpr(limit: float, negatives: int) -> bool:
     return limit * negatives >= 1.0 - COUNT_SLACK
 
 
+def resolves_tpr(limit: float, positives: int) -> bool:
+    """Whether so many positives can have a true-positive rate of `limit` or more, below 1."""
+    return (1.0 - limit) * positives >= 1.0 - COUNT_SLACK
+
+
 def tpr_at_fpr(s: ScoreSet, limit: float) -> np.ndarray:
     """The highest TPR of any threshold with FPR <= limit, not interpolated."""
     allowed = np.floor(limit * s.negatives + COUNT_SLACK).astype(np.int64)
@@ -190,9 +195,9 @@ def binary_metrics(
     Returns the counts of `COUNTS` (int), the metrics of `RATES` and `smallest_resolvable_fpr` = 1 /
     negatives (float, None where undefined) and `undefined`: {key: reason}. Definitions are
     scikit-learn's, except that undefined metrics are None: precision without predicted leaks;
-    recall, F1, average precision and AUROC without leaks; TPR at an FPR below 1 / negatives. FPR at
-    TPR and TPR at FPR are exact, not interpolated. Raises `InputError` on NaN and on scores outside
-    [0, 1].
+    recall, F1, average precision and AUROC without leaks; TPR at an FPR below 1 / negatives; FPR at
+    a TPR above 1 - 1 / positives. FPR at TPR and TPR at FPR are exact, not interpolated. Raises
+    `InputError` on NaN and on scores outside [0, 1].
     """
     ranking = rank(scores, is_leak, probabilities=probabilities)
     rows = score_set(ranking, threshold)
@@ -223,6 +228,11 @@ def undefined_reasons(table: dict[str, Any], *, probabilities: bool = True) -> d
         if not resolves_fpr(limit, negatives):
             reason = f"{negatives} negatives resolve no FPR below {1.0 / max(negatives, 1):.3g}"
             reasons[f"tpr_at_fpr_{limit:g}"] = reason
+    for limit in TPR_POINTS:
+        if not resolves_tpr(limit, positives):
+            least = 1.0 - 1.0 / max(positives, 1)
+            reason = f"{positives} leaks resolve no TPR between {least:.3g} and 1"
+            reasons[f"fpr_at_tpr_{limit:g}"] = reason
     if negatives == 0:
         reason = f"all {positives} rows are leaks"
         reasons |= dict.fromkeys((*_OF_BOTH_CLASSES, *_OF_NEGATIVES), reason)

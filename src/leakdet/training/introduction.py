@@ -81,7 +81,7 @@ def _fixed_notes(config: TrainConfig, data: LeakDataModule) -> list[str]:
             f"{val} validation recordings are too few to choose a checkpoint{also} by: the last "
             "weights are the result (stop.name=val: the best on val all the same)"
         )
-    leaks = _loss_balance(config, data)[list(data.labels.leaks)].sum()
+    leaks = loss_balance(config, data)[list(data.labels.leaks)].sum()
     if decision.policy == "fixed" and decision.threshold == 0.5 and abs(leaks - 0.5) > UNEVEN:
         notes.append(
             f"{leaks:.0%} of the loss is of leaks, and the threshold is 0.5, which suits as many "
@@ -125,12 +125,12 @@ def _batches(config: TrainConfig, data: LeakDataModule) -> str:
 
 def _loss(config: TrainConfig, data: LeakDataModule) -> Iterator[str]:
     """Share of each class in the loss, where it is not its share in the batches."""
-    balance = _loss_balance(config, data)
+    balance = loss_balance(config, data)
     if np.abs(balance - data.train_mix).max() >= SAME:
         yield _shares(data, balance)
 
 
-def _loss_balance(config: TrainConfig, data: LeakDataModule) -> np.ndarray:
+def loss_balance(config: TrainConfig, data: LeakDataModule) -> np.ndarray:
     """Share of each class in the loss, float64 [classes]."""
     mix = torch.from_numpy(data.train_mix).float()
     weights = class_weights(config.loss, mix, data.labels.leaks)

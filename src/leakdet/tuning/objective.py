@@ -14,7 +14,15 @@ from optuna.trial import Trial
 from leakdet.config import TrainConfig, TuneConfig
 from leakdet.tuning.pruning_callback import CheckReporter
 from leakdet.tuning.space import draw, settings_of, with_settings
-from leakdet.tuning.trials import AUROC, CHECKS, same_parameters, trial_folder
+from leakdet.tuning.trials import (
+    AUROC,
+    CHECKS,
+    CONFUSION,
+    COUNTS,
+    LEAK_SHARE,
+    same_parameters,
+    trial_folder,
+)
 
 TrainFold = Callable[[Path, TrainConfig, Sequence[Callback], int], object]
 ToYaml = Callable[[TrainConfig, str], str]
@@ -42,7 +50,8 @@ class Objective:
         )
         if twin is not None and twin.value is not None:
             trial.set_user_attr("duplicate_of", twin.number)
-            trial.set_user_attr(AUROC, twin.user_attrs.get(AUROC))
+            for name in (AUROC, CONFUSION, LEAK_SHARE):
+                trial.set_user_attr(name, twin.user_attrs.get(name))
             return twin.value
         config = with_settings(self.base, settings_of(self.search, drawn))
         folder = trial_folder(self.tune.folder, trial.number)
@@ -98,4 +107,9 @@ def _value(trial: Trial, reporters: Sequence[CheckReporter]) -> float:
     trial.set_user_attr("trainings", [check.value for check in best])
     auroc = mean(check.auroc for check in best)
     trial.set_user_attr(AUROC, auroc if math.isfinite(auroc) else None)
+    share = mean(reporter.leak_share for reporter in reporters)
+    trial.set_user_attr(LEAK_SHARE, share if math.isfinite(share) else None)
+    counts = [sum(numbers) for numbers in zip(*(check.confusion for check in best), strict=True)]
+    if all(map(math.isfinite, counts)):  # over all trainings, as folds together make up val
+        trial.set_user_attr(CONFUSION, dict(zip(COUNTS, map(int, counts), strict=True)))
     return mean(check.value for check in best)

@@ -10,6 +10,7 @@ from optuna_integration import PyTorchLightningPruningCallback
 
 from leakdet.errors import LeakdetError
 from leakdet.training import log_names
+from leakdet.training.introduction import loss_balance
 from leakdet.training.module import LeakModule
 
 MONITORED = {
@@ -26,6 +27,7 @@ class Check:
     value: float  # the objective
     rank: float  # what training selects its checkpoint by
     auroc: float
+    confusion: tuple[float, ...] = (math.nan,) * 4  # tn, fp, fn, tp of recordings
 
 
 class CheckReporter(PyTorchLightningPruningCallback):  # type: ignore[misc]  # untyped
@@ -40,6 +42,7 @@ class CheckReporter(PyTorchLightningPruningCallback):  # type: ignore[misc]  # u
         super().__init__(BestSoFar(trial, maximises), MONITORED[objective])
         self.maximises, self.prunes = maximises, prunes
         self.checks: list[Check] = []
+        self.leak_share = math.nan  # of the loss, by all settings that shift the class balance
         self.last_counts = False  # the last weights are the result, whatever val says
 
     def on_validation_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
@@ -48,9 +51,13 @@ class CheckReporter(PyTorchLightningPruningCallback):  # type: ignore[misc]  # u
             selected = log_names.VAL_SELECTION in logged
             rank = log_names.VAL_SELECTION if selected else log_names.VAL_RANK
             keys = (self.monitor, rank, log_names.VAL_AUROC)
-            self.checks.append(Check(*(float(logged.get(key, math.nan)) for key in keys)))
+            scores = (float(logged.get(key, math.nan)) for key in keys)
+            counts = tuple(float(logged.get(key, math.nan)) for key in log_names.VAL_CONFUSION)
+            self.checks.append(Check(*scores, counts))
             if isinstance(pl_module, LeakModule):
                 self.last_counts = pl_module.config.stop.name == "fixed"
+                shares = loss_balance(pl_module.config, pl_module.data)
+                self.leak_share = float(shares[list(pl_module.leaks)].sum())
         if self.prunes:
             super().on_validation_end(trainer, pl_module)
 

@@ -10,6 +10,7 @@ from optuna.trial import FrozenTrial, TrialState
 from leakdet._exit_codes import DONE, PARTLY
 from leakdet._messages import LOG, log_result
 from leakdet.config import TrainConfig, TuneConfig
+from leakdet.detection.losses import balance_levers
 from leakdet.errors import InputError, LeakdetError
 from leakdet.storage.json_file import read_json, write_json
 from leakdet.tuning.final_models import TrainWhole, final_models
@@ -18,7 +19,16 @@ from leakdet.tuning.objective import ToYaml
 from leakdet.tuning.space import settings_of, with_settings
 from leakdet.tuning.storages import locked
 from leakdet.tuning.trial_table import checks_saved
-from leakdet.tuning.trials import AUROC, CHECKS, REASON, finished, ranked, running
+from leakdet.tuning.trials import (
+    AUROC,
+    CHECKS,
+    CONFUSION,
+    LEAK_SHARE,
+    REASON,
+    finished,
+    ranked,
+    running,
+)
 
 RESULT = "result.json"
 
@@ -75,6 +85,8 @@ def _result(
     )
     (Path(tune.folder) / "best.yaml").write_text(to_yaml(tuned, note), encoding="utf-8")
     log_result(f"best     trial {best.number}: {tune.objective} {best.value:.4f} on val")
+    if sentence := balance_sentence(best, tuned):
+        LOG.info(sentence)
     tied = tied_with_best(study, tune.maximises)
     if tied > max(1, trials["complete"] // 2):
         LOG.info(
@@ -94,6 +106,19 @@ def _result(
         "tied_with_best": tied,
     }
     return result | (final_models(config, tuned, best.value, train) if tune.finish else {})
+
+
+def balance_sentence(best: FrozenTrial, tuned: TrainConfig) -> str:
+    """The share of leaks in the winner's loss, and the settings that together make it.
+
+    The search may multiply several of them, which a single training refuses.
+    """
+    share = best.user_attrs.get(LEAK_SHARE)
+    if share is None:
+        return ""
+    levers = balance_levers(tuned.loss, tuned.data.sampling)
+    cause = f" ({' times '.join(levers)})" if levers else ""
+    return f"balance  in the winner's loss leaks weigh {share:.0%}{cause}"
 
 
 def winner(study: optuna.Study, maximises: bool) -> FrozenTrial:
@@ -136,18 +161,25 @@ def tied_with_best(study: optuna.Study, maximises: bool) -> int:
 
 
 def write_trials(study: optuna.Study, path: Path) -> None:
-    """Write `trials.csv`, a row for each trial."""
+    """Write `trials.csv`, a row for each trial.
+
+    `tp`, `fp` and `fn` count validation recordings at the check that gave the value, over all
+    trainings of the trial.
+    """
     trials = study.get_trials(deepcopy=False)
     parameters = sorted({name for trial in trials for name in trial.params})
-    attributes = (AUROC, CHECKS, "seconds", REASON)
+    attributes = (AUROC, LEAK_SHARE, CHECKS, "seconds", REASON)
     with path.open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file)
-        rows.writerow(["number", "state", "value", *attributes, *parameters])
+        shown = ("tp", "fp", "fn")
+        rows.writerow(["number", "state", "value", *shown, *attributes, *parameters])
         for trial in trials:
             value = "" if trial.value is None else trial.value
+            confusion = trial.user_attrs.get(CONFUSION) or {}
+            counted = [confusion.get(name, "") for name in shown]
             of_trial = [trial.user_attrs.get(name, "") for name in attributes]
             drawn = [trial.params.get(name, "") for name in parameters]
-            rows.writerow([trial.number, trial.state.name, value, *of_trial, *drawn])
+            rows.writerow([trial.number, trial.state.name, value, *counted, *of_trial, *drawn])
 
 
 def _earlier(path: Path) -> dict[str, Any]:

@@ -18,6 +18,9 @@ RETRIES = "retries"
 CLOCK_SLACK_S = 2.0  # accuracy of a process's start time
 OWNER_WITHIN_S = 2.0  # of the draw the owner is recorded; clocks of hosts may differ
 AUROC, CHECKS = "auroc", "checks"
+CONFUSION = "confusion"  # user attribute: counts of recordings at the check that is the result
+LEAK_SHARE = "leak_share"  # user attribute: share of leaks in the loss
+COUNTS = ("tn", "fp", "fn", "tp")
 
 
 def this_process() -> dict[str, Any]:

@@ -25,13 +25,16 @@ def start_workers(config: TuneConfig, arguments: Sequence[str]) -> Processes:
 def _environment(config: TuneConfig, number: int) -> dict[str, str]:
     """The environment of worker `number`: its parent, and one GPU, dealt out in turn."""
     environment = os.environ | {PARENT: str(os.getpid())}
-    if TrainerFlags.of(config.trainer).accelerator not in ("gpu", "cuda"):
+    if TrainerFlags.of(config.trainer).accelerator not in ("gpu", "cuda", "auto"):
         return environment
     import torch
 
-    devices = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+    count = torch.cuda.device_count()
+    if not count:  # auto takes the CPU then
+        return environment
+    devices = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[:count]
     if devices == [""]:
-        devices = [str(index) for index in range(torch.cuda.device_count())]
+        devices = [str(index) for index in range(count)]
     return environment | {"CUDA_VISIBLE_DEVICES": devices[number % len(devices)]}
 
 

@@ -76,7 +76,8 @@ def by_scikit_learn(scores, is_leak, threshold):
             if limit * n >= 1:
                 expected[f"tpr_at_fpr_{limit:g}"] = tpr[fpr <= limit].max()
         for limit in TPR_POINTS:
-            expected[f"fpr_at_tpr_{limit:g}"] = fpr[tpr >= limit].min()
+            if (1 - limit) * p >= 1 - 1e-9:
+                expected[f"fpr_at_tpr_{limit:g}"] = fpr[tpr >= limit].min()
     return expected
 
 

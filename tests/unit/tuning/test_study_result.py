@@ -13,8 +13,15 @@ from leakdet.config import TrainConfig, TuneConfig
 from leakdet.errors import LeakdetError
 from leakdet.tuning import study_result
 from leakdet.tuning.study import open_study
-from leakdet.tuning.study_result import counts, finish, tied_with_best, winner, write_trials
-from leakdet.tuning.trials import AUROC, CHECKS
+from leakdet.tuning.study_result import (
+    balance_sentence,
+    counts,
+    finish,
+    tied_with_best,
+    winner,
+    write_trials,
+)
+from leakdet.tuning.trials import AUROC, CHECKS, CONFUSION, LEAK_SHARE
 
 Settings = Callable[..., TuneConfig]
 Tuned = Callable[..., optuna.Study]
@@ -47,12 +54,44 @@ def test_every_trial_is_a_row_of_the_table_and_counted_by_state(
         rows = list(csv.DictReader(file))
     assert [int(row["number"]) for row in rows] == list(range(12))
     assert [row["state"] for row in rows] == [trial.state.name for trial in study.trials]
+    assert rows[0].keys() >= {"tp", "fp", "fn", "leak_share"}
     for row, trial in zip(rows, study.trials, strict=True):
         assert float(row["lr"]) == trial.params["lr"]
         assert row["value"] == ("" if trial.value is None else str(trial.value))
     found = counts(study)
     assert found["complete"] + found["pruned"] == 12
     assert found["checks"] == sum(int(row[CHECKS]) for row in rows)
+
+
+def test_the_counts_of_a_trial_stand_in_its_row(settings: Settings, tmp_path: Path) -> None:
+    study = open_study(settings())
+    for confusion in ({"tn": 5, "fp": 1, "fn": 2, "tp": 4}, None):
+        trial = study.ask()
+        trial.set_user_attr(CONFUSION, confusion)
+        study.tell(trial, 0.75)
+    write_trials(study, tmp_path / "trials.csv")
+    with (tmp_path / "trials.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [[row[name] for name in ("tp", "fp", "fn")] for row in rows] == [
+        ["4", "1", "2"],
+        ["", "", ""],
+    ]
+
+
+def test_what_the_winner_weighs_is_told_with_all_that_multiplies(settings: Settings) -> None:
+    study = open_study(settings())
+    trial = study.ask()
+    study.tell(trial, 0.75)
+    tuned = settings().training()
+    tuned.data.sampling = "balanced"
+    tuned.loss.name, tuned.loss.leak_weight_boost = "weighted_ce", 2.5
+    best = winner(study, maximises=True)
+    assert balance_sentence(best, tuned) == ""
+    best.set_user_attr(LEAK_SHARE, 0.714)
+    assert balance_sentence(best, tuned) == (
+        "balance  in the winner's loss leaks weigh 71% "
+        "(data.sampling=balanced times loss.leak_weight_boost=2.5)"
+    )
 
 
 def test_a_failing_page_costs_neither_result_nor_models(

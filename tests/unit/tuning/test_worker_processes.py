@@ -40,6 +40,7 @@ def test_the_other_workers_get_the_users_arguments_and_their_number(
     ]
 
 
+@pytest.mark.parametrize("accelerator", ["gpu", "auto"])
 @pytest.mark.parametrize(
     ("visible", "devices"),
     [("4,7", ["7", "4", "7"]), ("", ["1", "0", "1"]), (None, ["1", "0", "1"])],
@@ -48,6 +49,7 @@ def test_gpus_are_dealt_out_in_turn(
     settings: Settings,
     started: Any,
     monkeypatch: pytest.MonkeyPatch,
+    accelerator: str,
     visible: str | None,
     devices: list[str],
 ) -> None:
@@ -56,9 +58,25 @@ def test_gpus_are_dealt_out_in_turn(
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     config = settings(workers=4)
-    config.trainer["accelerator"] = "gpu"
+    config.trainer["accelerator"] = accelerator
     start_workers(config, ["-m"])
     assert [env["CUDA_VISIBLE_DEVICES"] for _, env in started] == devices
+
+
+@pytest.mark.parametrize(("accelerator", "gpus"), [("auto", 0), ("cpu", 2)])
+def test_without_a_gpu_to_use_the_environment_stays(
+    settings: Settings,
+    started: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    accelerator: str,
+    gpus: int,
+) -> None:
+    monkeypatch.setattr("torch.cuda.device_count", lambda: gpus)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5")
+    config = settings(workers=3)
+    config.trainer["accelerator"] = accelerator
+    start_workers(config, ["-m"])
+    assert [env["CUDA_VISIBLE_DEVICES"] for _, env in started] == ["5", "5"]
 
 
 def test_ended_workers_have_ended_and_killed_ones_are_told(
