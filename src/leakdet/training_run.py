@@ -240,6 +240,7 @@ def _figures(trainer: Any, metrics: dict[str, Any], folder: Path) -> None:
     from leakdet.reporting.figure_style import read_pngs
     from leakdet.reporting.training_figures import read_history, write_training_figures
     from leakdet.training import log_names
+    from leakdet.training.loggers import log_scores
 
     history = read_history(folder / log_names.HISTORY)
     write_training_figures(history, metrics["best_epoch"], folder / "figures")
@@ -249,4 +250,5 @@ def _figures(trainer: Any, metrics: dict[str, Any], folder: Path) -> None:
                 logger.experiment.add_image(
                     f"{log_names.FIGURES}{name}", pixels, trainer.global_step, dataformats="HWC"
                 )
+            log_scores(logger, metrics["settings"], metrics)
             logger.finalize("success")

@@ -33,6 +33,13 @@ def notes(report: BuildReport) -> Iterator[str]:
     flags = Counter(flag for row in report.rows for flag in row["flags"].split(",") if flag)
     if flags:
         yield "flags: " + ", ".join(f"{count} {flag}" for flag, count in flags.most_common())
+    if short := flags["short"]:
+        many = f"{short} recordings are shorter than a window: each is"
+        yield (
+            f"{many if short > 1 else '1 recording is shorter than a window: it is'} stored, "
+            "trained on and scored as one window of its repeated sound, while predict leaves such "
+            "recordings undecided"
+        )
     if report.dead_windows:
         yield (
             f"{report.dead_windows} windows hold no sound (silent, stuck or dropouts): they are "

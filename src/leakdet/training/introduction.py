@@ -7,8 +7,11 @@ import torch
 
 from leakdet.config import TrainConfig, TrainerFlags
 from leakdet.detection.losses import class_weights, effective_balance
+from leakdet.errors import first_few
 from leakdet.evaluation.metrics import resolves_fpr
+from leakdet.evaluation.recording_media import texts_or_none
 from leakdet.storage.labelled_split import view_of_all
+from leakdet.storage.store import StoreSplit
 from leakdet.storage.views import no_sound_sentence
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.model_selection import Selection
@@ -153,6 +156,26 @@ def _share(share: float) -> str:
     return "half" if abs(share - 0.5) < SAME else f"{share:.0%}"
 
 
+def _short_sentence(split: StoreSplit) -> str:
+    """A sentence on recordings shorter than a window; "" where there are none."""
+    flags = texts_or_none(split, "flags")
+    if flags is None:
+        return ""
+    short = np.array(["short" in text.split(",") for text in flags.tolist()], bool)
+    if not short.any():
+        return ""
+    leaks = int(split.is_leak[short].sum())
+    one = short.sum() == 1
+    does = "trains" if split.name == "train" else "is judged"
+    do = "train" if split.name == "train" else "are judged"
+    return (
+        f"{short.sum()} of {split.recordings} recordings ({split.name}; {leaks} with a leak) "
+        f"{'is' if one else 'are'} shorter than a window: {'it' if one else 'they'} "
+        f"{does if one else do} as one window of repeated sound, while predict leaves such "
+        f"recordings undecided: {first_few(split.recording_ids[short].tolist())}"
+    )
+
+
 def _notes(config: TrainConfig, data: LeakDataModule) -> list[str]:
     train, val = data.splits.train, data.splits.val
     notes = view_of_all(data.splits.all).notes()
@@ -163,6 +186,7 @@ def _notes(config: TrainConfig, data: LeakDataModule) -> list[str]:
     notes += _fixed_notes(config, data) if config.stop.name == "fixed" else []
     notes += [slow for split in (train, val) if (slow := split.mel.slow_chunks)]
     notes += [line for split in data.splits.all if (line := no_sound_sentence(split))]
+    notes += [line for split in data.splits.all if (line := _short_sentence(split))]
     if not train.groups:
         notes.append(
             "the store names no sites or sensors, so whether splits share them cannot be checked"

@@ -70,6 +70,7 @@ CPU_USE = "system/cpu_share"
 RAM_USE = "system/ram_share"
 GPU_USE = "system/gpu_share"
 FIGURES = "figures/"  # + the figure's name
+RESULTS = "results/"  # + the split and the score
 
 BEST_F1 = "best_f1"
 BEST_SELECTED = "best_selected"  # by `select`, where that is not F1

@@ -10,6 +10,7 @@ from leakdet.errors import SettingsError
 from leakdet.training import log_names
 from leakdet.training.resumable_csv_logger import ResumableCSVLogger
 
+SCORES = ("auroc", "f1", "recall", "fpr")  # of recordings, under HPARAMS
 LOGGERS = ("csv", "tensorboard", "wandb", "mlflow")
 
 
@@ -35,12 +36,31 @@ def _logger(name: str, arguments: dict[str, Any], run_folder: Path) -> Logger:
         case "csv":
             return ResumableCSVLogger(run_folder, **arguments)
         case "tensorboard":
+            # without its placeholder -1 in HPARAMS, where `log_scores` writes scores
+            arguments = {"default_hp_metric": False, **arguments}
             return TensorBoardLogger(run_folder, name="", version=log_names.LOGS, **arguments)
         case "wandb" | "mlflow":
             return _foreign_logger(name, arguments, run_folder)
     raise SettingsError(
         f"logger.{name}: there is no such logger; allowed are {', '.join(LOGGERS)}."
     )
+
+
+def log_scores(
+    logger: TensorBoardLogger, settings: Mapping[str, Any], metrics: Mapping[str, Any]
+) -> None:
+    """Show a run's settings with its scores on the last split under HPARAMS of TensorBoard.
+
+    `auroc_at_least`, the lower end of the AUROC's 95 % interval, is the one to sort runs by: it
+    flatters none that was scored on few recordings.
+    """
+    split = metrics["splits"][-1]
+    table = metrics[split]["recording"]
+    scores = {f"{split}/{name}": table[name] for name in SCORES}
+    interval = table["intervals"]["auroc"]
+    scores[f"{split}/auroc_at_least"] = interval[0] if interval else None
+    known = {f"{log_names.RESULTS}{name}": v for name, v in scores.items() if v is not None}
+    logger.log_hyperparams(dict(settings), known)
 
 
 def _foreign_logger(name: str, arguments: dict[str, Any], run_folder: Path) -> Logger:

@@ -51,9 +51,9 @@ class CheckReporter(PyTorchLightningPruningCallback):  # type: ignore[misc]  # u
             selected = log_names.VAL_SELECTION in logged
             rank = log_names.VAL_SELECTION if selected else log_names.VAL_RANK
             keys = (self.monitor, rank, log_names.VAL_AUROC)
-            scores = (float(logged.get(key, math.nan)) for key in keys)
+            value, rank_value, auroc = (float(logged.get(key, math.nan)) for key in keys)
             counts = tuple(float(logged.get(key, math.nan)) for key in log_names.VAL_CONFUSION)
-            self.checks.append(Check(*scores, counts))
+            self.checks.append(Check(value, rank_value, auroc, counts))
             if isinstance(pl_module, LeakModule):
                 self.last_counts = pl_module.config.stop.name == "fixed"
                 shares = loss_balance(pl_module.config, pl_module.data)

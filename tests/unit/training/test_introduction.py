@@ -118,3 +118,25 @@ def test_another_selection_is_told_with_what_it_is_measured_on(
     else:
         windows = data.splits.val.windows_per_recording[~data.val_is_leak].sum()
         assert says.format(windows) in str(line)
+
+
+def test_recordings_shorter_than_a_window_do_not_train_in_silence(
+    configured: Configured, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = configured()
+    data = opened(config)
+    train, val = data.splits.train, data.splits.val
+    for split, rows in ((train, [0, 2]), (val, [1])):
+        flags = np.full(split.recordings, "clipped", dtype=object)
+        flags[rows] = "clipped,short"
+        stored = {"flags": flags, "recording_id": split.recording_ids}
+        stored |= {f"group/{column}": values for column, values in split.groups.items()}
+        monkeypatch.setattr(split, "texts", stored.__getitem__)
+    notes = [line for line in introduction(config, data).splitlines() if line.startswith("note")]
+    assert len(notes) == 2
+    assert f"2 of {train.recordings} recordings (train; " in notes[0]
+    assert "are shorter than a window: they train as one window of repeated sound" in notes[0]
+    assert "predict leaves such recordings undecided" in notes[0]
+    assert str(train.recording_ids[2]) in notes[0]
+    assert f"1 of {val.recordings} recordings (val; " in notes[1]
+    assert "is shorter than a window: it is judged as one window" in notes[1]
