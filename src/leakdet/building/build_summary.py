@@ -6,6 +6,7 @@ from typing import Any
 
 from leakdet.building.build_report import BuildReport
 from leakdet.building.sources import RESERVED_COLUMNS
+from leakdet.storage.shared_groups import values_sentence
 from leakdet.storage.store import SPLITS
 
 SHOWN = 20  # recordings left out that are named; build.json names all
@@ -59,21 +60,4 @@ def group_sentence(column: str, rows: Sequence[dict[str, Any]]) -> str:
         split: {row[column] for row in rows if row["split"] == split and row.get(column)}
         for split in SPLITS
     }
-    counts = ", ".join(f"{len(found)} in {split}" for split, found in values.items() if found)
-    shared = values["train"] & (values["val"] | values["test"])
-    if not shared:
-        return f"{column}: {counts or 'blank everywhere'}; none in train and in another split"
-    total = len(set.union(*values.values()))
-    held_out = [split for split in ("val", "test") if values[split] & shared]
-    where = ", ".join(["train", *held_out[:-1]]) + f" and {held_out[-1]}"
-    if len(shared) == total:
-        known = "its one value is" if total == 1 else f"all {total} values are"
-        text = f"{column}: {known} in {where}; scores say nothing about a new {column}."
-    else:
-        verb = "is" if len(shared) == 1 else "are"
-        text = (
-            f"{column}: {len(shared)} of {total} values {verb} in {where}; "
-            f"scores are partly of a {column} known from training."
-        )
-    enough = total >= sum(bool(found) for found in values.values())
-    return f"{text} Keep them apart: split.group_by=[{column}]" if enough else text
+    return values_sentence(column, values)

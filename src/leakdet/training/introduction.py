@@ -11,6 +11,7 @@ from leakdet.errors import first_few
 from leakdet.evaluation.metrics import resolves_fpr
 from leakdet.evaluation.recording_media import texts_or_none
 from leakdet.storage.labelled_split import view_of_all
+from leakdet.storage.shared_groups import shared_sentences
 from leakdet.storage.store import StoreSplit
 from leakdet.storage.views import no_sound_sentence
 from leakdet.training.datamodule import LeakDataModule
@@ -42,6 +43,7 @@ def introduction(config: TrainConfig, data: LeakDataModule) -> str:
         *([f"start    {data.start.sentence(data.splits)}"] if data.start else []),
         f"stops    {stops_when(config)}",
         *(f"selects  {line}" for line in _selects(config, data)),
+        *(f"groups   {sentence}" for sentence in _shared_groups(data)),
         *(f"note     {note}" for note in _notes(config, data)),
     ]
     return "\n".join(lines)
@@ -154,6 +156,11 @@ def _shares(data: LeakDataModule, shares: np.ndarray) -> str:
 
 def _share(share: float) -> str:
     return "half" if abs(share - 0.5) < SAME else f"{share:.0%}"
+
+
+def _shared_groups(data: LeakDataModule) -> list[str]:
+    """What the splits of the store share, and so what the scores cannot tell."""
+    return shared_sentences(data.splits.all) if data.splits.of_whole_store else []
 
 
 def _short_sentence(split: StoreSplit) -> str:

@@ -36,12 +36,12 @@ def test_rows_are_counted_by_split_and_label_in_the_order_of_the_splits() -> Non
         (
             {"train": "abc", "val": "abc", "test": ""},
             "session: all 3 values are in train and val; scores say nothing about a new "
-            "session. Keep them apart: split.group_by=[session]",
+            "session. Keep them apart: build with split.group_by=[session]",
         ),
         (
             {"train": "ab", "val": "bc", "test": "bd"},
             "session: 1 of 4 values is in train, val and test; scores are partly of a "
-            "session known from training. Keep them apart: split.group_by=[session]",
+            "session known from training. Keep them apart: build with split.group_by=[session]",
         ),
         (
             {"train": "a", "val": "a", "test": "a"},

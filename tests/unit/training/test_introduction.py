@@ -53,6 +53,8 @@ def test_the_numbers_are_those_of_the_store(
     assert lines["batches"] == "half leak, half no leak (data.sampling=balanced)"
     assert lines["data"].startswith("0.00 GB, kept in memory (")
     assert "loss" not in lines
+    assert lines["groups"].startswith("sensor: ")
+    assert "scores are partly of a sensor known from training" in lines["groups"]
     assert config.network.name in lines["network"]
     assert "note" not in lines
 
