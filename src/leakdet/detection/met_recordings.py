@@ -150,16 +150,18 @@ def group_sentences(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
         values, met = count["values"], count["met"]
         if not values:
             continue
-        share = f"all {values} values" if values > 1 else "its only value"
+        share = {1: "its only value", 2: "both values"}.get(values, f"all {values} values")
         if met == values:
             were = "were" if values > 1 else "was"
             sentences.append(
                 f"{column}: {share} {were} in training; scores say nothing about a new {column}."
             )
         elif met:
+            number = count["recordings"]
+            recordings = "1 recording" if number == 1 else f"{number} recordings"
             sentences.append(
-                f"{column}: {met} of {values} values were in training "
-                f"({count['recordings']} recordings)."
+                f"{column}: {met} of {values} values {'was' if met == 1 else 'were'} in training "
+                f"({recordings})."
             )
         else:
             sentences.append(f"{column}: no value was in training.")

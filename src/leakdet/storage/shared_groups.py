@@ -14,7 +14,7 @@ def values_sentence(column: str, values: Mapping[str, set[str]]) -> str:
     if not held_out:
         counts = ", ".join(f"{len(found)} in {split}" for split, found in values.items() if found)
         return f"{column}: {counts or 'blank everywhere'}; none in train and in another split"
-    shared = values["train"] & set.union(*(values[split] for split in held_out))
+    shared = values["train"] & {value for split in held_out for value in values[split]}
     total = len(set.union(*values.values()))
     where = ", ".join(["train", *held_out[:-1]]) + f" and {held_out[-1]}"
     if len(shared) == total:

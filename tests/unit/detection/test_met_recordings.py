@@ -37,10 +37,10 @@ def test_groups_are_counted_by_value_and_by_recording() -> None:
     met = MetRecordings.of({}, groups)
     counts = met.groups_met({"pipe": np.array(["2", "3", "3", ""]), "day": np.array(["x"] * 4)})
     assert counts == {"pipe": {"values": 2, "met": 1, "recordings": 1}}
-    assert group_sentences(counts) == ["pipe: 1 of 2 values were in training (1 recordings)."]
+    assert group_sentences(counts) == ["pipe: 1 of 2 values was in training (1 recording)."]
     counts = met.groups_met({"site": np.array(["a", "b"]), "pipe": np.array(["9", "9"])})
     assert group_sentences(counts) == [
-        "site: all 2 values were in training; scores say nothing about a new site.",
+        "site: both values were in training; scores say nothing about a new site.",
         "pipe: no value was in training.",
     ]
 
