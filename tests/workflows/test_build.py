@@ -122,11 +122,15 @@ def test_unusable_files_are_named_and_left_out(source: Path, tmp_path: Path):
         assert (split.mel.read(0, split.windows) > -100).any(axis=(1, 2, 3)).all()
 
 
-def test_a_split_without_one_of_the_classes_is_refused(tmp_path: Path):
+def test_a_split_without_one_of_the_classes_is_refused_before_any_sound_is_decoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     for number in range(6):
         sound(tmp_path / "audio" / ("LEAK" if number == 0 else "NOLEAK") / f"{number}.wav", number)
-    with pytest.raises(InputError, match="Every split needs leak and other recordings"):
-        build_store(config(tmp_path / "audio", tmp_path / "store"))
+    with monkeypatch.context() as patched:
+        patched.setattr("leakdet.building.builder.Extractor", None)
+        with pytest.raises(InputError, match="Every split needs leak and other recordings"):
+            build_store(config(tmp_path / "audio", tmp_path / "store"))
     assert not (tmp_path / "store").exists()
     train_and_val = config(
         tmp_path / "audio", tmp_path / "store", split=SplitConfig([1.0, 0.0, 0.0])

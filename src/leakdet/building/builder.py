@@ -18,7 +18,7 @@ from leakdet.building.mel_verification import verify_mel
 from leakdet.building.source_labels import relabelled
 from leakdet.building.source_listing import read_source
 from leakdet.building.sources import LeftOut, Source, SourceRecording
-from leakdet.building.splits import assign_splits, check_both_classes
+from leakdet.building.splits import assign_splits, check_division
 from leakdet.building.store_size import build_bytes
 from leakdet.building.surrogate_split import write_surrogates
 from leakdet.config import BuildConfig, DemoConfig
@@ -54,8 +54,9 @@ def build_store(config: BuildConfig) -> BuildReport:
         report.label_names = sorted({recording.label for recording in scan.readable})
         report.leak_labels = [name for name in report.label_names if name in view.leaks]
         splits = assign_splits(scan.readable, config.split, report.leak_labels)
-        writers = _open_writers(stack, folder, config, report, scan.readable, splits)
         assigned = list(zip(scan.readable, splits, strict=True))
+        check_division(assigned, config.split, report.leak_labels)  # before any sound is decoded
+        writers = _open_writers(stack, folder, config, report, scan.readable, splits)
         if config.shard_part:  # splits, labels and fmax are those of the whole source
             number, count = config.shard_part
             assigned = assigned[number::count]
@@ -66,9 +67,13 @@ def build_store(config: BuildConfig) -> BuildReport:
         )
         _extract_all(assigned, writers, extract, config.workers, report)
         if not config.shard_part:
-            kept = [(name, row.label) for name, writer in writers.items() for row in writer.rows]
-            given = scan.readable[0].split is not None
-            check_both_classes(kept, config.split, report.leak_labels, given)
+            kept = {row.recording_id for writer in writers.values() for row in writer.rows}
+            left = [
+                (recording, split)
+                for recording, split in assigned
+                if recording.recording_id in kept
+            ]
+            check_division(left, config.split, report.leak_labels)
         if config.surrogates:
             recordings = [recording for recording, _ in assigned]
             write_surrogates(recordings, writers["train"], extract, config, report, suffix)

@@ -159,13 +159,32 @@ def _check_groups(
         )
 
 
+def check_division(
+    assigned: Sequence[tuple[SourceRecording, str]], settings: SplitConfig, leaks: Sequence[str]
+) -> None:
+    """Check that every split has leaks and others, as `check_both_classes` does."""
+    recordings = [recording for recording, _ in assigned]
+    given = any(recording.split for recording in recordings)
+    rows = [(split, recording.label) for recording, split in assigned]
+    groups = (
+        [] if given else [" / ".join(k) for k in _recording_groups(recordings, settings.group_by)]
+    )
+    check_both_classes(rows, settings, leaks, given, groups)
+
+
 def check_both_classes(
-    rows: Sequence[tuple[str, str]], settings: SplitConfig, leaks: Sequence[str], given: bool
+    rows: Sequence[tuple[str, str]],
+    settings: SplitConfig,
+    leaks: Sequence[str],
+    given: bool,
+    groups: Sequence[str] = (),
 ) -> None:
     """Check that every split has leaks and others; `rows` are (split, label) of each recording.
 
+    `given` splits are the source's own; else `groups` are the groups that were divided, by row.
+
     Raises:
-        InputError: with the counts by split and label.
+        InputError: with the counts by split and label, the cause and the way out.
     """
     counts = Counter(rows)
     labels = sorted({label for _, label in rows})
@@ -179,13 +198,45 @@ def check_both_classes(
         rest = sum(counts[(split, label)] for label in labels if label not in leaks)
         if not leak or not rest:
             faulty.append(f"{split} has {leak} leak and {rest} other")
-    if faulty:
-        table = "; ".join(
-            f"{s}: " + ", ".join(f"{counts[(s, label)]} {label}" for label in labels)
-            for s in SPLITS
-        )
-        raise InputError(
-            f"Every split needs leak and other recordings, but {' and '.join(faulty)}. "
-            f"Counts: {table}. Add recordings, choose other split.ratios (0 leaves a split out), "
-            "or a finer split.group_by."
-        )
+    if not faulty:
+        return
+    table = "; ".join(
+        f"{s}: " + ", ".join(f"{counts[(s, label)]} {label}" for label in labels) for s in SPLITS
+    )
+    if groups:
+        of_kind: dict[bool, set[str]] = {True: set(), False: set()}
+        for (_, label), group in zip(rows, groups, strict=True):
+            of_kind[label in leaks].add(group)
+        remedy = _way_out(sorted(of_kind[True]), sorted(of_kind[False]), settings, len(wanted))
+    else:
+        remedy = "Add recordings, or change the splits in the source."
+    raise InputError(
+        f"Every split needs leak and other recordings, but {' and '.join(faulty)}. "
+        f"Counts: {table}. {remedy}"
+    )
+
+
+def _way_out(
+    leaks: Sequence[str], others: Sequence[str], settings: SplitConfig, splits: int
+) -> str:
+    """Why the groups that have leaks, and those that have others, do not suffice; what to do."""
+    by = settings.group_by
+    for kind, groups in (("leaks", leaks), ("others", others)):
+        if not groups:
+            return f"There are no {kind} at all. Add some."
+        if len(groups) == 1 and not by:
+            return f"The {kind} are one recording, {groups[0]}. Add more."
+        if len(groups) == 1:
+            return (
+                f"All {kind} are in one group of split.group_by={by}: {groups[0]}. Add recordings "
+                "of other groups, or leave out split.group_by: the score then says nothing about "
+                f"a new {' or '.join(by)}."
+            )
+    unit = f"groups (split.group_by={by})" if by else "recordings"
+    finer = " Add recordings, or choose a finer split.group_by." if by else " Add recordings."
+    fewer = "split.ratios=[0.8,0.2,0] makes no test split, and " if splits > 2 else ""
+    return (
+        f"There are {splits} splits; leaks are in {len(leaks)} of {len({*leaks, *others})} {unit}, "
+        f"others in {len(others)}.{finer} Or test on each in turn: {fewer}leakdet crossval "
+        f"crossval.group_by=[{','.join(by) or 'recording'}] holds out one after the other."
+    )

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leakdet.building.sources import SourceRecording
-from leakdet.building.splits import assign_splits, check_both_classes
+from leakdet.building.splits import assign_splits, check_both_classes, check_division
 from leakdet.config import SplitConfig
 from leakdet.errors import InputError
 
@@ -73,6 +73,40 @@ def test_too_few_leaks_are_refused_with_the_counts():
     )
     with pytest.raises(InputError, match=r"has 0 leak and .*Counts: train: .*val: .*test: "):
         check_both_classes(rows, SplitConfig(), ["leak"], given=False)
+
+
+@pytest.mark.parametrize(
+    ("of", "group_by", "ratios", "way_out"),
+    [
+        (
+            [("leak", "a"), ("no", "a"), ("leak", "b"), ("no", "b"), ("no", "c")],
+            ["site"],
+            [0.7, 0.2, 0.1],
+            r"3 splits; leaks are in 2 of 3 groups \(split.group_by=\['site'\]\), others in 3\..*"
+            r"split.ratios=\[0.8,0.2,0\] makes no test split, and leakdet crossval "
+            r"crossval.group_by=\[site\] holds out one after the other",
+        ),
+        (
+            [("leak", "a"), ("no", "a"), ("no", "b")],
+            ["site"],
+            [0.8, 0.2, 0.0],
+            r"All leaks are in one group of split.group_by=\['site'\]: a\. .*leave out split.group_by",
+        ),
+        ([("leak", "a"), ("leak", "b")], ["site"], [0.8, 0.2, 0.0], "There are no others at all"),
+        ([("leak", ""), ("no", ""), ("no", "")], [], [0.8, 0.2, 0.0], r"are one recording, 0\.wav"),
+        (
+            [("leak", ""), ("no", ""), ("leak", ""), ("no", "")],
+            [],
+            [0.7, 0.2, 0.1],
+            r"leaks are in 2 of 4 recordings, .*crossval.group_by=\[recording\]",
+        ),
+    ],
+)
+def test_a_refusal_names_the_cause_and_the_way_out(of, group_by, ratios, way_out: str):
+    made, settings = recordings(*of), SplitConfig(ratios=ratios, group_by=group_by)
+    assigned = list(zip(made, assign_splits(made, settings, ["leak"]), strict=True))
+    with pytest.raises(InputError, match=way_out):
+        check_division(assigned, settings, ["leak"])
 
 
 def test_given_splits_are_kept_and_checked():
