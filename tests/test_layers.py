@@ -83,7 +83,8 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
     "tuning": (FOLDING, ARRAYS | FITTING | SEARCH | {"psutil"}),
     "reporting": (FOUNDATION | {"evaluation"}, ARRAYS | FIGURES),
     "training_run": (
-        TRAINING | {"cli.early_checks", "building", "reporting", "cli.screen_tables"},
+        TRAINING
+        | {"cli.early_checks", "cli.run_folder", "building", "reporting", "cli.screen_tables"},
         ARRAYS | FITTING,
     ),
     "crossval_run": (FOLDING | {"reporting", "cli.screen_tables"}, ARRAYS),
@@ -93,6 +94,7 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
     "cli.written_values": ({"cli.setting_names", "errors"}, set()),
     "cli.early_checks": ({"_processes", "config", "errors", "storage.store_folder"}, set()),
     "cli.past_runs": ({"errors"}, HYDRA),
+    "cli.run_folder": ({"errors"}, set()),
     "cli.help_pages": ({"cli.setting_names", "_exit_codes"}, set()),
     "cli.config_groups": ({"config", "errors"}, HYDRA),
     "cli.composition": (
@@ -117,6 +119,7 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
             "cli.help_pages",
             "cli.past_runs",
             "cli.sweeps",
+            "cli.run_folder",
             "config",
         }
         | TOOLS,

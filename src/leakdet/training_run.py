@@ -41,17 +41,20 @@ def fit(config: TrainConfig, folder: "str | os.PathLike[str]") -> FitResult:
     ('model.safetensors', 4)
 
     Raises:
-        SettingsError: settings contradict each other, or the folder holds a run already.
+        SettingsError: settings contradict each other, or the folder holds a run already, or one
+            that another process is writing.
         InputError: a store, checkpoint or other file that the settings name cannot be used.
         LeakdetError: the loss became NaN or infinite.
         KeyboardInterrupt: Ctrl-C; the step was finished and `checkpoints/last.ckpt` written.
     """
+    from leakdet.cli.run_folder import claimed
     from leakdet.training import log_names
     from leakdet.training.callbacks.interruption import Interrupted
 
     folder = Path(folder)
     try:
-        metrics = train_in(folder, config)
+        with claimed(folder):
+            metrics = train_in(folder, config)
     except Interrupted as stop:
         if stop.number == signal.SIGINT:
             raise KeyboardInterrupt(str(stop)) from stop

@@ -60,8 +60,8 @@ def compose(door: str, overrides: Sequence[str] = ()) -> Any:
     return typed(config, DOORS[door].schema)
 
 
-def composed(door: str, prepared: Sequence[str]) -> DictConfig:
-    """Compose overrides that `as_hydra_reads` has prepared.
+def composed(door: str, prepared: Sequence[str], with_hydra: bool = False) -> DictConfig:
+    """Compose overrides that `as_hydra_reads` has prepared; `with_hydra` also Hydra's own settings.
 
     Raises:
         SettingsError: a value of the wrong type, or settings that do not fit together.
@@ -70,7 +70,7 @@ def composed(door: str, prepared: Sequence[str]) -> DictConfig:
         store_schema(door)
         try:
             with hydra.initialize_config_dir(str(conf_folder()), version_base="1.3"):
-                return hydra.compose(door, list(prepared))
+                return hydra.compose(door, list(prepared), return_hydra_config=with_hydra)
         except (HydraException, OmegaConfBaseException) as error:
             raise SettingsError(sentence_of(error)) from error
 

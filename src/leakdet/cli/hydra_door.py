@@ -2,7 +2,8 @@
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -12,7 +13,7 @@ import hydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
 from hydra.types import RunMode
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from leakdet import __version__
@@ -32,6 +33,7 @@ from leakdet.cli.door_settings import DOORS, known_settings
 from leakdet.cli.early_checks import check_inputs, refuse_used_folder, remove_unused
 from leakdet.cli.help_pages import help_text
 from leakdet.cli.past_runs import resumed
+from leakdet.cli.run_folder import claimed, fresh_folder, is_further_process
 from leakdet.cli.sweeps import (
     MULTIRUN,
     Job,
@@ -87,7 +89,33 @@ def _open(door: str, task: Callable[[Any, Run], int]) -> int:
             _check_before_hydra(door, job, "hydra.sweep.dir")
     store_schema(door)
     _announce(door, prepared)
-    return _run_jobs(door, task, arguments)
+    with _own_folder(door, prepared):
+        return _run_jobs(door, task, arguments)
+
+
+@contextmanager
+def _own_folder(door: str, prepared: Sequence[str]) -> Iterator[None]:
+    """Keep the folder of a run for it alone; a name made of the time is made unique.
+
+    The workers of tune and the parts of crossval share the folder that they are given.
+    """
+    several = bool(set(MULTIRUN) & set(prepared))
+    shows_only = any(a.startswith("-") and a not in MULTIRUN for a in prepared)
+    if door not in ("train", "crossval") or shows_only or is_further_process():
+        yield
+        return
+    name = "hydra.sweep.dir" if several else "hydra.run.dir"
+    given = any(argument.startswith(f"{name}=") for argument in prepared)
+    words = [a for a in prepared if a not in MULTIRUN and (a.startswith("hydra.") or not several)]
+    folder = Path(str(OmegaConf.select(composed(door, words, with_hydra=True), name)))
+    if not given:
+        folder = fresh_folder(folder)
+        sys.argv.append(f"{name}='{folder}'")
+    if given and door == "crossval":
+        yield
+        return
+    with claimed(folder):
+        yield
 
 
 def _announce(door: str, prepared: Sequence[str]) -> None:

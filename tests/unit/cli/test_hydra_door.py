@@ -4,8 +4,10 @@ import itertools
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hydra.core.global_hydra import GlobalHydra
@@ -14,6 +16,7 @@ from leakdet._exit_codes import DONE, PARTLY, WRONG
 from leakdet._messages import LOG
 from leakdet.cli import hydra_door
 from leakdet.cli.hydra_door import Run, open_door
+from leakdet.cli.run_folder import claimed
 from leakdet.config import TrainConfig
 from leakdet.errors import InputError
 
@@ -51,6 +54,37 @@ def test_the_task_gets_typed_settings_and_the_folder_of_the_run(
     assert run.folder.resolve() == tmp_path / "my run"
     assert (run.multirun, run.launcher) == (False, "basic")
     assert run.folder.is_dir()
+
+
+@pytest.mark.parametrize("words", [(), ("-m", "seed=1,2")])
+def test_runs_of_one_second_get_folders_of_their_own(
+    open_train: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    calls: Calls = []
+    stopped = Mock(now=lambda: datetime(2026, 1, 1, tzinfo=UTC))
+    monkeypatch.setattr("hydra.core.utils.datetime", stopped)
+
+    def task(*call: Any) -> int:
+        (call[1].folder / "result").touch(exist_ok=False)
+        calls.append(call)
+        return DONE
+
+    for _ in range(2):
+        assert open_train(task, *words) == DONE
+    folders = {run.folder.relative_to(tmp_path / "runs" / "train").parts[0] for _, run in calls}
+    assert folders == {"2026-01-01_00-00-00", "2026-01-01_00-00-00-2"}
+
+
+def test_a_folder_of_a_running_training_is_left_alone(
+    open_train: Open, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls: Calls = []
+    with claimed(tmp_path / "mine"):
+        words = ("hydra.run.dir=mine", "seed=1")
+        assert open_train(lambda *call: calls.append(call) or DONE, *words) == WRONG
+        assert list((tmp_path / "mine").iterdir()) == []
+    assert calls == []
+    assert "mine: another run is writing to this folder" in capsys.readouterr().err
 
 
 def test_of_several_jobs_the_worst_code_counts(open_train: Open) -> None:
