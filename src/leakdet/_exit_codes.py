@@ -6,17 +6,20 @@ import sys
 from collections.abc import Callable
 
 from leakdet._messages import messages_on_screen, print_fitted
-from leakdet._signals import Stopped, signal_name, signals_raise
+from leakdet._signals import STOPPING, Stopped, signal_name, signals_raise
 from leakdet._streams import prepare_streams
 from leakdet.errors import LeakdetError
 
 DONE, PARTLY, WRONG, INTERRUPTED = 0, 1, 2, 130
 STOPPED = 128  # codes above are of signals
-EXPLAINED = (
-    "exit codes: 0 done; 1 some input could not be used (it is named); "
-    "2 wrong usage, settings or input, or a system error such as a full disk; "
-    "130 interrupted (Ctrl-C); 129, 138, 143 stopped by SIGHUP, SIGUSR1, SIGTERM"
-)
+CODES = {
+    DONE: "done, whatever the verdicts",
+    PARTLY: "some input could not be used (it is named)",
+    WRONG: "wrong usage, settings or input, or a system error such as a full disk",
+    INTERRUPTED: "interrupted (Ctrl-C)",
+    **{STOPPED + number: f"stopped by {number.name}" for number in STOPPING},
+}
+EXPLAINED = f"exit codes: {'; '.join(f'{code} {meaning}' for code, meaning in CODES.items())}"
 
 
 def guarded(work: Callable[[], int], quiet: bool = False, all_to_stderr: bool = False) -> int:

@@ -80,6 +80,13 @@ def test_train_evaluate_and_predict_agree(trained, door, tmp_path: Path):
     unfamiliar = [row for row in strict if float(row["familiarity"]) > 0.8]
     assert [row for row in strict if row["reason"] == "unfamiliar"] == unfamiliar
     assert f"{len(unfamiliar)} undecided" in result.stderr
+    assert result.returncode == 0  # undecided is a verdict, no failure
+
+
+def test_a_refused_verdict_is_a_result_and_no_failure(trained, door, tmp_path: Path):
+    result = door("evaluate", trained.model, trained.store, "--split", "train", cwd=tmp_path)
+    assert result.returncode == 0
+    assert "were met in training: they are no evidence" in result.stdout
 
 
 def test_the_threshold_is_the_one_fitted_on_val(trained):

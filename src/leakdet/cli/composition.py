@@ -119,7 +119,8 @@ def as_hydra_reads(door: str, arguments: Sequence[str]) -> list[str]:
         SettingsError: it names what the door does not know.
     """
     plain = checked(arguments, known_settings(door))
-    return with_experiment_file([added(argument, DOORS[door].free_keys) for argument in plain])
+    free = (*DOORS[door].free_keys, *(f"trainer.{flag}" for flag in _further_flags()))
+    return with_experiment_file([added(argument, free) for argument in plain])
 
 
 def with_experiment_file(arguments: Sequence[str]) -> list[str]:

@@ -154,3 +154,8 @@ def test_a_name_stays_a_name_and_a_missing_file_is_told(tmp_path: Path) -> None:
     assert with_experiment_file(["experiment=smoke", "-m"]) == ["experiment=smoke", "-m"]
     with pytest.raises(InputError, match=r"none\.yaml: there is no such file"):
         with_experiment_file([f"experiment={tmp_path / 'none.yaml'}"])
+
+
+def test_a_flag_that_only_some_trainers_set_is_known() -> None:
+    assert compose("train", ["trainer=ddp", "trainer.num_nodes=4"]).trainer["num_nodes"] == 4
+    assert compose("train", ["trainer.num_nodes=4"]).trainer["num_nodes"] == 4

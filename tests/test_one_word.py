@@ -1,0 +1,97 @@
+"""README, docs and help say what the code does: exit codes, verbs, settings and options."""
+
+import contextlib
+import importlib
+import re
+import shlex
+import signal
+from pathlib import Path
+
+import pytest
+
+from leakdet.__main__ import VERBS
+from leakdet._exit_codes import CODES, INTERRUPTED
+from leakdet.cli.composition import as_hydra_reads
+from leakdet.cli.door_settings import DOORS, known_settings
+from leakdet.errors import InputError
+
+REPOSITORY = Path(__file__).parents[1]
+PAGES = {page.name: page.read_text(encoding="utf-8") for page in (REPOSITORY / "docs").glob("*.md")}
+README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+PAGES["README.md"] = README
+CODE = {
+    name: re.findall(r"(?s)^```(?:bash)?\n(.*?)^```", text, flags=re.MULTILINE)
+    + re.findall(r"(?<!`)`([^`]+)`(?!`)", re.sub(r"(?ms)^```.*?^```", "", text))
+    for name, text in PAGES.items()
+}
+LINES = [
+    (name, " ".join(line.split()))
+    for name in CODE
+    for code in CODE[name]
+    for line in code.splitlines()
+]
+COMMANDS = sorted(
+    {
+        (page, line[line.index("leakdet ") :].split(" #")[0].strip())
+        for page, line in LINES
+        if re.match(r"(\.venv/bin/)?leakdet [a-z]+ ", line)
+    }
+)
+
+
+def test_every_code_is_one_of_the_table() -> None:
+    told = re.search(r"exit codes: (.*?)\.", README, flags=re.DOTALL)
+    assert told
+    assert sorted(map(int, re.findall(r"\b\d+\b", told[1]))) == sorted(CODES)
+    for name, text in PAGES.items():
+        for code in re.findall(r"exit code (?:stays )?(\d+)", text):
+            assert int(code) in CODES, (name, code)
+        for called, code in re.findall(r"(SIG[A-Z0-9]+) with (\d+)", text):
+            assert int(code) == 128 + signal.Signals[called], (name, called)
+    assert CODES.keys() >= {INTERRUPTED} == {128 + signal.SIGINT}
+
+
+def test_readme_and_the_program_list_the_same_verbs() -> None:
+    rows = re.findall(r"^\| `([a-z]+)[ `]", README.split("## What a score")[0], flags=re.MULTILINE)
+    assert set(rows) == set(VERBS)
+    for page, command in COMMANDS:
+        assert command.split()[1] in VERBS, (page, command)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_page_of_a_verb_has_the_codes_and_fits_a_terminal(
+    verb: str, door, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    result = door(verb, "--help", cwd=tmp_path)
+    assert result.returncode == 0
+    assert result.stdout.startswith(f"usage: leakdet {verb} ")
+    assert all(len(line) <= 80 for line in result.stdout.splitlines())
+    text = " ".join(result.stdout.split())
+    assert all(f"{code} {meaning}" in text for code, meaning in CODES.items())
+
+
+@pytest.mark.parametrize(("page", "command"), COMMANDS)
+def test_a_command_in_the_docs_is_one_that_the_program_takes(page: str, command: str) -> None:
+    _, verb, *words = shlex.split(command)
+    words = [word for word in words if word not in ("…", "...")]
+    if verb in DOORS:
+        with contextlib.suppress(InputError):  # a file that is not here
+            as_hydra_reads(verb, words)
+    else:
+        importlib.import_module(f"leakdet.{verb}").parser().parse_args(words)
+
+
+def test_settings_in_the_docs_exist() -> None:
+    known = [known_settings(door) for door in DOORS]
+    names = {name for part in known for name in part.names}
+    branches = {name.rpartition(".")[0] for name in names}
+    tops = {name.partition(".")[0] for name in names if "." in name}
+    files = {"tune.html"}
+    unknown = []
+    for page, line in LINES:
+        for name in re.findall(r"(?<![\w./])([a-z_]+(?:\.[a-z_0-9]+)+)(?=[=`\s]|$)", line):
+            free = any(part.is_free(name) for part in known) or name.startswith("trainer.")
+            if name.partition(".")[0] in tops and not free and name not in names | branches | files:
+                unknown.append((page, name))
+    assert unknown == []
