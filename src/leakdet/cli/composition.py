@@ -23,7 +23,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from leakdet.cli.command_line import checked
 from leakdet.cli.config_groups import conf_folder, store_options
-from leakdet.cli.door_settings import DOORS, known_settings
+from leakdet.cli.door_settings import DOORS, further_trainer_flags, known_settings
 from leakdet.config import BuildConfig, CrossvalConfig, TrainConfig, TuneConfig
 from leakdet.errors import InputError, LeakdetError, SettingsError
 
@@ -60,17 +60,30 @@ def compose(door: str, overrides: Sequence[str] = ()) -> Any:
     return typed(config, DOORS[door].schema)
 
 
-def composed(door: str, prepared: Sequence[str], with_hydra: bool = False) -> DictConfig:
-    """Compose overrides that `as_hydra_reads` has prepared; `with_hydra` also Hydra's own settings.
+def composed(door: str, prepared: Sequence[str]) -> DictConfig:
+    """Compose overrides that `as_hydra_reads` has prepared.
 
     Raises:
         SettingsError: a value of the wrong type, or settings that do not fit together.
     """
+    with _composing(door):
+        return hydra.compose(door, list(prepared))
+
+
+def run_folder(door: str, prepared: Sequence[str], several: bool) -> str:
+    """The folder that Hydra gives a run, or `several` jobs, with these overrides."""
+    with _composing(door):
+        config = hydra.compose(door, list(prepared), return_hydra_config=True)
+        return str(config.hydra.sweep.dir if several else config.hydra.run.dir)
+
+
+@contextmanager
+def _composing(door: str) -> Iterator[None]:
     with _hydra_unchanged():
         store_schema(door)
         try:
             with hydra.initialize_config_dir(str(conf_folder()), version_base="1.3"):
-                return hydra.compose(door, list(prepared), return_hydra_config=with_hydra)
+                yield
         except (HydraException, OmegaConfBaseException) as error:
             raise SettingsError(sentence_of(error)) from error
 
@@ -119,7 +132,7 @@ def as_hydra_reads(door: str, arguments: Sequence[str]) -> list[str]:
         SettingsError: it names what the door does not know.
     """
     plain = checked(arguments, known_settings(door))
-    free = (*DOORS[door].free_keys, *(f"trainer.{flag}" for flag in _further_flags()))
+    free = (*DOORS[door].free_keys, *(f"trainer.{flag}" for flag in further_trainer_flags()))
     return with_experiment_file([added(argument, free) for argument in plain])
 
 

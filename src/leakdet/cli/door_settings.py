@@ -52,9 +52,22 @@ def known_settings(door: str) -> Known:
     options = {group: names for group, names in option_names().items() if group in groups}
     settings = {setting.name: setting for setting in catalogue(DOORS[door].schema)}
     if "trainer" in groups:
-        flags = OmegaConf.load(conf_folder() / "trainer" / "cpu.yaml").trainer
-        settings |= {f"trainer.{flag}": trainer_flag(str(flag)) for flag in flags}
+        flags = [*_trainer_flags("cpu"), *further_trainer_flags()]
+        settings |= {f"trainer.{flag}": trainer_flag(flag) for flag in flags}
     elsewhere = {
         setting.name: other for other in DOORS for setting in catalogue(DOORS[other].schema)
     }
     return Known(settings, options, DOORS[door].free_keys, elsewhere)
+
+
+def _trainer_flags(option: str) -> list[str]:
+    """The arguments of `lightning.Trainer` that an option of the group `trainer` sets."""
+    from omegaconf import OmegaConf
+
+    return [str(name) for name in OmegaConf.load(conf_folder() / f"trainer/{option}.yaml").trainer]
+
+
+def further_trainer_flags() -> list[str]:
+    """Those that only some options set, as num_nodes of ddp."""
+    others = {flag for option in option_names()["trainer"] for flag in _trainer_flags(option)}
+    return sorted(others - set(_trainer_flags("cpu")))

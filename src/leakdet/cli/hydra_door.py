@@ -13,7 +13,7 @@ import hydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
 from hydra.types import RunMode
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from leakdet import __version__
@@ -24,6 +24,7 @@ from leakdet.cli.composition import (
     as_hydra_reads,
     composed,
     default_values,
+    run_folder,
     sentence_of,
     store_schema,
     typed,
@@ -107,7 +108,7 @@ def _own_folder(door: str, prepared: Sequence[str]) -> Iterator[None]:
     name = "hydra.sweep.dir" if several else "hydra.run.dir"
     given = any(argument.startswith(f"{name}=") for argument in prepared)
     words = [a for a in prepared if a not in MULTIRUN and (a.startswith("hydra.") or not several)]
-    folder = Path(str(OmegaConf.select(composed(door, words, with_hydra=True), name)))
+    folder = Path(run_folder(door, words, several))
     if not given:
         folder = fresh_folder(folder)
         sys.argv.append(f"{name}='{folder}'")
