@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the sdist and from it the wheel, installs the wheel in a clean environment outside the checkout and runs
-# its commands from an unrelated folder. Finds a missing conf/, and imports that only work in the checkout.
+# its commands, all of README among them, from an unrelated folder. Finds a missing conf/, imports that only work in
+# the checkout, and commands that need an extra.
 # Usage: scripts/wheel_check.sh PYTHON (one that has the dev extra)
 set -euo pipefail
 
@@ -31,8 +32,11 @@ quietly "$place/venv/bin/python" -m leakdet.train --help
 quietly "$place/venv/bin/python" -m leakdet.train --cfg job
 quietly "$place/venv/bin/python" -m leakdet.build --cfg job
 quietly "$place/venv/bin/python" -c '
-import importlib.resources, leakdet
+import importlib.resources, importlib.util, leakdet
 assert (importlib.resources.files(leakdet) / "py.typed").is_file()
 leakdet.compose("train")
+assert importlib.util.find_spec("plotly") is None  # of an extra
 '
+echo "wheel-check: running the commands and the Python of README, without extras"
+"$place/venv/bin/python" "$checkout/scripts/readme_commands.py" "$checkout/README.md" "$place/elsewhere"
 echo "wheel-check: the installed commands run"
