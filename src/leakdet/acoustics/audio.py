@@ -35,7 +35,7 @@ class WaveformFacts:
     sum_samples: float = 0.0
     clipped_samples: int = 0
     peak: float = 0.0
-    mains_hum_db: tuple[float, ...] = ()  # for each of hum.MAINS_HZ
+    mains_hum_db: tuple[float, ...] = ()  # for each of hum.MAINS_HZ; empty where not asked for
     flags: list[Flag] = field(default_factory=list)
     # of the decoded mono sample points: equal for a WAV and a FLAC of the same sound
     content_sha256: str = ""
@@ -113,17 +113,20 @@ class SoundStream:
     Blocks are float32 [sample points] at `signal.sample_rate_hz`: of `channel`, counted from 1, or
     with 0 made mono as `signal.channels` says; resampled by soxr with its anti-alias filter, and
     high-passed if the settings ask for it. Values beyond ±1 in float files are kept and flagged
-    `over_full_scale`.
+    `over_full_scale`. Mains hum is measured only `with_hum`, since it takes time.
 
     Raises:
         InputError: the file cannot be opened or decoded, has no such channel, or holds NaN or
             infinite values.
     """
 
-    def __init__(self, source: SoundSource, signal: SignalConfig, channel: int = 0) -> None:
+    def __init__(
+        self, source: SoundSource, signal: SignalConfig, channel: int = 0, with_hum: bool = False
+    ) -> None:
         self.source = source
         self.signal = signal
         self.channel = channel
+        self.with_hum = with_hum
         self.facts = WaveformFacts(source_rate_hz=0)
         self.dead_runs = DeadRuns(signal.sample_rate_hz)
 
@@ -133,16 +136,19 @@ class SoundStream:
             self.dead_runs = DeadRuns(self.signal.sample_rate_hz)
             high_pass = _HighPass(self.signal)
             resample = _Resampler(file.samplerate, self.signal.sample_rate_hz)
-            digest, hum = hashlib.sha256(str(file.samplerate).encode()), MainsHum(file.samplerate)
+            digest = hashlib.sha256(str(file.samplerate).encode())
+            hum = MainsHum(file.samplerate) if self.with_hum else None
             mix = ChannelMix(file.channels, self._picked_channel(file))
             for block in map(mix, self._decode(file)):
                 self._measure(block)
                 digest.update(block.data)
-                hum.add(block)
+                if hum:
+                    hum.add(block)
                 yield high_pass(self._noted(resample(block)))
             yield high_pass(self._noted(resample(np.empty(0, np.float32), last=True)))
             facts.content_sha256 = digest.hexdigest()
-            facts.mains_hum_db = tuple(hum.prominence_db(mains_hz) for mains_hz in MAINS_HZ)
+            if hum:
+                facts.mains_hum_db = tuple(hum.prominence_db(mains_hz) for mains_hz in MAINS_HZ)
             facts.flags = self._flags(file)
             if mix.cancels:
                 facts.flags.append("channels_cancel")

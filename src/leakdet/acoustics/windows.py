@@ -90,14 +90,15 @@ class MelStream:
         log_mel: LogMel,
         transform: Callable[[Iterable[np.ndarray]], Iterable[np.ndarray]] | None = None,
         channel: int = 0,
+        with_hum: bool = False,
     ) -> None:
-        """`channel` as for `SoundStream`.
+        """`channel` and `with_hum` as for `SoundStream`.
 
         `transform` changes the blocks of sound; `facts` stay those of the recording itself.
         """
         self._log_mel = log_mel
         self._transform = transform
-        self._sound = SoundStream(source, log_mel.signal, channel)
+        self._sound = SoundStream(source, log_mel.signal, channel, with_hum)
         self._short = False
         self._states: set[WindowState] = set()
 

@@ -113,7 +113,7 @@ def mel_stream(
     transform = None
     if surrogate is not None:
         transform = SurrogateTransform(surrogate, log_mel.signal.sample_rate_hz)
-    return MelStream(path, log_mel, transform, channel)
+    return MelStream(path, log_mel, transform, channel, with_hum=True)
 
 
 def _as_stored(sound: np.ndarray, dtype: str) -> bytes:

@@ -230,3 +230,10 @@ def test_each_channel_is_a_recording_of_its_own(write_sound):
     for channel in (0, 4):
         with pytest.raises(InputError, match=f"it has 3 channels, and channel {channel}"):
             [*SoundStream(path, each, channel)]
+
+
+def test_hum_is_measured_only_where_it_is_asked_for(write_sound) -> None:
+    path = write_sound("a.wav")
+    plain, measured = (SoundStream(path, SignalConfig(), with_hum=asked) for asked in (False, True))
+    assert all(np.array_equal(a, b) for a, b in zip(plain, measured, strict=True))
+    assert (plain.facts.mains_hum_db, len(measured.facts.mains_hum_db)) == ((), 2)
