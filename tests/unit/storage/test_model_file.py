@@ -1,4 +1,5 @@
 import json
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, replace
@@ -258,3 +259,13 @@ def test_validation_scores_come_back_and_older_files_have_none(tmp_path: Path):
     assert found is not None
     assert np.array_equal(found.scores, scores.scores)
     assert np.array_equal(found.is_leak, scores.is_leak)
+
+
+@pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o077, 0o600)])
+def test_it_may_be_read_by_whom_the_umask_allows(tmp_path: Path, mask: int, mode: int) -> None:
+    before = os.umask(mask)
+    try:
+        saved(tmp_path / "model.safetensors")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "model.safetensors").stat().st_mode & 0o777 == mode
