@@ -84,11 +84,11 @@ def _is_written_out(value: str, openings: str) -> bool:
 
 
 def _is_no_text(value: str) -> bool:
-    """Whether Hydra would read a number or a truth value and lose how it was written."""
+    """Whether Hydra would read nothing, a number or a truth value, and lose how it was written."""
     try:
         float(value)
     except ValueError:
-        return value.casefold() in ("true", "false")
+        return value.casefold() in ("true", "false", "null")
     return True
 
 
@@ -96,4 +96,5 @@ def _quoted(value: str, always: bool = False) -> str:
     if PLAIN.fullmatch(value) and not always:
         return value
     backslashes = len(value) - len(value.rstrip("\\"))  # they would escape the closing quote
-    return "'" + value.replace("'", "\\'") + "\\" * backslashes + "'"
+    escaped = re.sub(r"(\\*)'", lambda found: 2 * found[1] + "\\'", value)  # they too count double
+    return "'" + escaped + "\\" * backslashes + "'"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from leakdet.cli.command_line import checked
@@ -73,6 +73,9 @@ def test_a_mapping_that_is_none_is_refused_with_how_to_write_it() -> None:
 
 
 @given(st.text(st.characters(exclude_categories=["Cc", "Cs"]), min_size=1))
+@example("NULL")
+@example("\\'")
+@example("a\\\\'b\\")
 def test_hydra_reads_back_every_quoted_text(text: str) -> None:
     if text[0] in "'\"" or text == "null" or "${" in text or "(" in text:
         return  # written out by the user
