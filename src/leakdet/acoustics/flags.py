@@ -29,7 +29,7 @@ FLAGS: dict[Flag, str] = {
     "truncated": "the file ends before what its header or its pages announce",
     "damaged": "bytes in it cannot be explained or decoded; what could be decoded is used",
     "header_mended": "the sizes in its header are not those of its content; it was read to the end",
-    "unchecked": "a rare container whose sizes leakdet does not compare: a cut would not be seen",
+    "unchecked": "a rare container whose sizes are not compared: cuts and strays are not seen",
     "channels_cancel": "its channels are in opposite phase, so that `signal.channels=mean` cancels",
     "clipped": "more than one sample point in a thousand is at full scale",
     "over_full_scale": "a float file holds values beyond ±1; they are kept",
