@@ -172,9 +172,10 @@ def _leaks(
             f"Which one means a leak? Add, for example, {example}"
         )
     if len(leaks) == len(names):
+        some = likely if 0 < len(likely) < len(names) else leaks[:1]
         raise InputError(
             f"{where}: every label means a leak ({', '.join(names)}); recordings without a leak "
-            f"are needed too. Name the leaks alone, for example {_typed(leaks[:1], flags)}"
+            f"are needed too. Name the leaks alone, for example {_typed(some, flags)}"
         )
     unnamed = [name for name in likely if name not in leaks]
     if unnamed and not wanted and not stored:
