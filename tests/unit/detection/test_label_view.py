@@ -81,7 +81,11 @@ def test_leaks_of_the_store_count_where_the_settings_name_none():
         (("a-leak", "b leak", "ok"), {}, r"'labels\.leak=\[a-leak,b leak\]'$"),
         (("burst", "quiet"), {"leak": ["burst", "rain"]}, 'no label is called "rain"'),
         (("leak", "leak2"), {"leak": ["leak", "leak2"]}, "every label means a leak"),
-        (("ok", "drip", "a leak"), {"leak": ["ok", "drip", "a leak"]}, r"example .labels\.leak=a leak.$"),
+        (
+            ("ok", "drip", "a leak"),
+            {"leak": ["ok", "drip", "a leak"]},
+            r"example .labels\.leak=a leak.$",
+        ),
         (("leak", "ok"), {"ignore": "noise"}, r"labels\.ignore names noise, but no label"),
         (("leak", "ok"), {"rename": {"o": "x"}}, r"labels\.rename names o, but no label"),
         (

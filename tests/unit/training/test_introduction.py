@@ -1,5 +1,6 @@
 """What a run says before it starts."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -142,3 +143,16 @@ def test_recordings_shorter_than_a_window_do_not_train_in_silence(
     assert str(train.recording_ids[2]) in notes[0]
     assert f"1 of {val.recordings} recordings (val; " in notes[1]
     assert "is shorter than a window: it is judged as one window" in notes[1]
+
+
+@pytest.mark.parametrize(
+    ("mode", "remedy"),
+    [("binary", "data.sampling=balanced"), ("multiclass", "decision.policy=max_f1")],
+)
+def test_a_fixed_threshold_that_does_not_suit_the_loss_is_told(
+    mode: str, remedy: str, configured: Configured, opened: Opened
+) -> None:
+    fixed = ("stop.name=fixed", "decision.policy=fixed", "decision.threshold=0.5")
+    config = configured("loss=focal", f"labels={mode}", *fixed)
+    note = f"75% of the loss is of leaks, .* suits as many leaks as others; {remedy}"
+    assert re.search(note, introduction(config, opened(config)))
