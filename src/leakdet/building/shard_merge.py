@@ -4,7 +4,6 @@ Every machine reads all headers, so that all find the same splits, labels and `f
 n is published as `OUT.shard-i-of-n`; the merge links their files into OUT and reads no mel.
 """
 
-import csv
 import filecmp
 import glob
 import json
@@ -21,8 +20,10 @@ from leakdet.building.splits import check_both_classes
 from leakdet.config import BuildConfig, SignalConfig, SplitConfig
 from leakdet.errors import InputError, first_few
 from leakdet.storage.atomic import check_free, publish, remove_with, staged_folder
+from leakdet.storage.csv_file import read_csv
 from leakdet.storage.json_file import read_json
 from leakdet.storage.opening import open_split, split_names
+from leakdet.storage.readable import understood
 from leakdet.storage.split_overlap import check_no_overlap
 
 # settings in which shards may differ
@@ -40,10 +41,12 @@ class _Shard:
     @classmethod
     def read(cls, folder: Path) -> "_Shard":
         build = read_json(folder / "build.json", "the report of a build", "Build this shard again.")
-        with (folder / "recordings.csv").open(newline="", encoding="utf-8") as file:
+        table, what = folder / "recordings.csv", "the table of a build"
+        read = read_csv(table, what, "Build this shard again.")
+        with understood(table, what, "Build this shard again."):
             rows = [
                 {**row, "windows": int(row["windows"]), "duration_s": float(row["duration_s"])}
-                for row in csv.DictReader(file)
+                for row in read
             ]
         return cls(folder, build, rows)
 

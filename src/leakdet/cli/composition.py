@@ -26,6 +26,7 @@ from leakdet.cli.config_groups import conf_folder, store_options
 from leakdet.cli.door_settings import DOORS, further_trainer_flags, known_settings
 from leakdet.config import BuildConfig, CrossvalConfig, TrainConfig, TuneConfig
 from leakdet.errors import InputError, LeakdetError, SettingsError
+from leakdet.storage.readable import understood
 
 ConfigT = TypeVar("ConfigT")
 
@@ -166,6 +167,9 @@ def _copied(option: str, group: Path) -> str:
     path = Path(option.strip("'\""))
     if not path.is_file():
         raise InputError(f"experiment={option}: there is no such file.")
+    with understood(path, "a YAML file of settings"):
+        if not isinstance(OmegaConf.load(path), DictConfig):
+            raise TypeError("it has no names with values")
     # a prefix, so that it never has the name of an experiment in conf/
     name = base = "file_" + re.sub(r"\W", "_", path.stem)
     while (group / "experiment" / f"{name}.yaml").exists():  # the same name in another folder

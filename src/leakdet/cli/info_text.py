@@ -33,8 +33,9 @@ def info_text(path: Path) -> str:
         raise InputError(f"{path}: there is no such file or folder. info takes {KNOWN}.")
     try:
         return "\n".join(_in_folder(path) if path.is_dir() else _of_file(path))
-    except (KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{path}: holds files that leakdet did not write ({error!r}).") from error
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
+        reason = f"holds files that leakdet did not write, or that are damaged ({error!r})"
+        raise InputError(f"{path}: {reason}.") from error
 
 
 def _of_file(path: Path) -> Iterator[str]:

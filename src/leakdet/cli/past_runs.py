@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from omegaconf import OmegaConf
+from omegaconf import ListConfig, OmegaConf
 
 from leakdet.errors import InputError, SettingsError
+from leakdet.storage.readable import understood
 
 LATEST = "latest"
 RUNS = Path("runs/train")  # where conf/train.yaml puts them
@@ -61,7 +62,13 @@ def resumed(arguments: Sequence[str]) -> list[str]:
 def arguments_of(folder: Path) -> list[str] | None:
     """The settings that a run was given on its command line; None where it kept none."""
     noted = folder / ".hydra" / "overrides.yaml"
-    return [str(argument) for argument in OmegaConf.load(noted)] if noted.is_file() else None
+    if not noted.is_file():
+        return None
+    with understood(noted, "what Hydra noted of a run", "Give the run's settings anew."):
+        arguments = OmegaConf.load(noted)
+        if not isinstance(arguments, ListConfig):
+            raise TypeError("it is no list")
+        return [str(argument) for argument in arguments]
 
 
 def _latest() -> Path:

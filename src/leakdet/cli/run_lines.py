@@ -1,18 +1,17 @@
 """The cards of what commands leave in runs/: trainings, sweeps, searches, cross-validations."""
 
-import csv
-import json
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from leakdet.cli.card_lines import changed_of, line, moment_text, rates_text
 from leakdet.cli.model_lines import model_lines
 from leakdet.cli.past_runs import arguments_of
 from leakdet.cli.runs_table import runs_text
-from leakdet.errors import InputError
+from leakdet.storage.csv_file import read_csv
+from leakdet.storage.json_file import read_json
 from leakdet.storage.model_card import MODEL_FILES, find_model, read_card
+from leakdet.storage.readable import understood
 
 WARNINGS = 5  # that are shown
 
@@ -31,7 +30,7 @@ def run_lines(folder: Path) -> Iterator[str]:
     if (folder / "report.html").exists():
         yield from line("report", str(folder / "report.html"))
     warned = folder / "warnings.txt"
-    warnings = warned.read_text(encoding="utf-8").splitlines() if warned.exists() else []
+    warnings = warned.read_text("utf-8", "replace").splitlines() if warned.exists() else []
     for warning in warnings[:WARNINGS]:
         yield from line("warning", warning)
     if len(warnings) > WARNINGS:
@@ -44,11 +43,11 @@ def run_lines(folder: Path) -> Iterator[str]:
 def _state(folder: Path) -> str:
     if (folder / MODEL_FILES[0]).exists():
         return "finished"
-    history = folder / "history.csv"
-    epochs = 0
+    history, what, epochs = folder / "history.csv", "the history of a training", 0
     if history.exists():
-        with history.open(newline="", encoding="utf-8") as file:
-            epochs = max((int(float(row["epoch"])) + 1 for row in csv.DictReader(file)), default=0)
+        rows = read_csv(history, what)
+        with understood(history, what):
+            epochs = max((int(float(row["epoch"])) + 1 for row in rows), default=0)
     if not any((folder / "checkpoints").glob("*.ckpt")):
         return "not finished, without a checkpoint: it runs still, or ended before it wrote one"
     again = f"leakdet train resume={shlex.quote(str(folder))}"
@@ -87,7 +86,7 @@ def tune_lines(folder: Path) -> Iterator[str]:
             "state", f"not finished: {trials} trials were begun. The same leakdet tune goes on"
         )
         return
-    result = _json(path)
+    result = read_json(path, "the result of a search")
     yield from line("made", changed_of(path))
     trials, best = result["trials"], result["best"]
     counts = ", ".join(f"{trials[name]} {name}" for name in ("complete", "pruned", "fail"))
@@ -105,7 +104,8 @@ def tune_lines(folder: Path) -> Iterator[str]:
 def crossval_lines(folder: Path) -> Iterator[str]:
     """The lines of a cross-validation's folder."""
     yield from line("folds", str(folder))
-    store = _json(folder / "crossval.json")["settings"]["data"]["store"]
+    settings = read_json(folder / "crossval.json", "the settings of a cross-validation")
+    store = settings["settings"]["data"]["store"]
     yield from line("from", store)
     done = len(list((folder / "folds").glob("*.json")))
     path = folder / "metrics.json"
@@ -113,7 +113,7 @@ def crossval_lines(folder: Path) -> Iterator[str]:
         again = f"leakdet crossval … crossval.out={shlex.quote(str(folder))}"
         yield from line("state", f"not finished: {done} folds are done; to continue: {again}")
         return
-    metrics = _json(path)
+    metrics = read_json(path, "the metrics of a cross-validation")
     yield from line("made", f"{moment_text(metrics['created_at'])} by {metrics['created_by']}")
     for name, protocol in metrics["crossval"].items():
         yield from line("protocol", f"{name}, {len(protocol['folds'])} folds")
@@ -125,7 +125,7 @@ def crossval_lines(folder: Path) -> Iterator[str]:
 
 def evaluation_lines(folder: Path) -> Iterator[str]:
     """The lines of a folder that `evaluate --out` wrote."""
-    metrics = _json(folder / "metrics.json")
+    metrics = read_json(folder / "metrics.json", "the metrics of an evaluation")
     yield from line("measured", str(folder))
     yield from line("made", f"{moment_text(metrics['created_at'])} by {metrics['created_by']}")
     for name in ("model", "store"):
@@ -136,13 +136,3 @@ def evaluation_lines(folder: Path) -> Iterator[str]:
     for finding in (metrics.get("audit") or {}).get("findings", []):
         yield from line("audit", finding)
     yield from line("report", str(folder / "report.html"))
-
-
-def _json(path: Path) -> Mapping[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: cannot be read as JSON ({error}).") from error
-    if not isinstance(content, dict):
-        raise InputError(f"{path}: is no object of JSON, so leakdet did not write it.")
-    return content

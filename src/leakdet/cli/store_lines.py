@@ -1,6 +1,5 @@
 """The card of a store: when and from what it was made, its recordings, groups and signal."""
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -21,6 +20,7 @@ from leakdet.cli.card_lines import (
 from leakdet.errors import InputError
 from leakdet.storage.ailh_store import FILES, is_ailh
 from leakdet.storage.hdf5 import REBUILD
+from leakdet.storage.json_file import read_json
 from leakdet.storage.opening import open_split, split_names
 from leakdet.storage.seal import store_is_sealed
 from leakdet.storage.store import StoreSplit, open_leakdet_split
@@ -72,11 +72,7 @@ def _one(path: Path, name: str) -> StoreSplit:
 def _build(store: Path) -> dict[str, Any]:
     """The content of build.json; empty where there is none."""
     path = store / "build.json"
-    try:
-        made = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    except ValueError as error:
-        raise InputError(f"{path}: not JSON ({error}).") from error
-    return made if isinstance(made, dict) else {}
+    return read_json(path, "the report of a build") if path.exists() else {}
 
 
 def _origin(made: dict[str, Any], store: Path, splits: Sequence[StoreSplit]) -> Iterator[str]:

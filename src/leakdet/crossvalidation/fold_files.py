@@ -11,19 +11,24 @@ from leakdet.evaluation.metrics_json import metrics_content
 from leakdet.storage.csv_file import write_csv
 from leakdet.storage.json_file import read_json, write_json
 
+FOLD_KEYS = ("fold", "seed", "scores", "windows", "decision_rule")
+
 
 def write_fold(path: Path, outcome: Mapping[str, Any]) -> None:
     """Write the outcome of a fold atomically: a fold file that exists is complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_json(path, outcome)
+    write_json(path, outcome, seal=True)
 
 
 def read_fold(path: Path) -> dict[str, Any]:
     """Read the outcome of a fold. Raises `InputError` where the file holds none."""
     remedy = "Remove it, and it is run again."
     outcome = read_json(path, "the outcome of a fold", remedy)
-    if "scores" not in outcome:
-        raise InputError(f"{path}: not the outcome of a fold. {remedy}")
+    lacking = [name for name in FOLD_KEYS if name not in outcome]
+    if lacking:
+        raise InputError(
+            f"{path}: not the outcome of a fold (it lacks {', '.join(lacking)}). {remedy}"
+        )
     return outcome
 
 

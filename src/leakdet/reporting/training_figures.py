@@ -1,6 +1,5 @@
 """Figures of how a training went: learning curves, gradient norms, the finders' traces …"""
 
-import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -20,18 +19,21 @@ from leakdet.reporting.figure_style import (
     new_figure,
     write_pngs,
 )
+from leakdet.storage.csv_file import read_csv
+from leakdet.storage.readable import understood
 
+HISTORY = "the history of a training"
 TRAIN, VAL = QUIET, LEAK
 
 
 def read_history(path: Path) -> dict[str, np.ndarray]:
     """Columns of a run's history.csv, one value per validation check, NaN if not measured."""
-    with path.open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    return {
-        name: np.array([float(row[name] or "nan") for row in rows])
-        for name in (rows[0] if rows else {})
-    }
+    rows = read_csv(path, HISTORY)
+    with understood(path, HISTORY):
+        return {
+            name: np.array([float(row[name] or "nan") for row in rows])
+            for name in (rows[0] if rows else {})
+        }
 
 
 def learning_curve(

@@ -1,4 +1,4 @@
-"""Writes tables as CSV files, atomically."""
+"""Reads and writes leakdet's own tables, CSV files."""
 
 import csv
 from collections.abc import Iterable, Mapping, Sequence
@@ -6,6 +6,26 @@ from pathlib import Path
 from typing import Any
 
 from leakdet.storage.atomic import whole_file
+from leakdet.storage.readable import understood
+
+
+def read_csv(path: Path, what: str, remedy: str = "") -> list[dict[str, str]]:
+    """The rows of a table that `write_csv` wrote; `what` names its kind.
+
+    Raises:
+        InputError: missing, unreadable, or a row has more or fewer values than there are columns.
+    """
+    with (
+        understood(path, what, remedy),
+        path.open(newline="", encoding="utf-8", errors="surrogateescape") as file,
+    ):
+        reader = csv.DictReader(file, strict=True)
+        rows: list[dict[str, str]] = []
+        for row in reader:
+            if None in row or None in row.values():
+                raise ValueError(f"line {reader.line_num} has not the columns of the first")
+            rows.append(row)
+    return rows
 
 
 def write_csv(

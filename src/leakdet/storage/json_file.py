@@ -7,6 +7,8 @@ from typing import Any
 
 from leakdet.errors import InputError
 from leakdet.storage.atomic import whole_file
+from leakdet.storage.readable import understood
+from leakdet.storage.seal import KEY, UNSEALED, is_sealed, sealed
 
 
 def read_json(path: Path, what: str, remedy: str = "") -> dict[str, Any]:
@@ -15,18 +17,22 @@ def read_json(path: Path, what: str, remedy: str = "") -> dict[str, Any]:
     Raises:
         InputError: missing, unreadable or damaged; ends with the `remedy`.
     """
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"{path}: not {what} ({reason}). {remedy}".rstrip()) from error
+    with understood(path, what, remedy):
+        written = path.read_bytes()
+        is_sealed(path, written, remedy)
+        content = json.loads(written)
     if not isinstance(content, dict):
         raise InputError(f"{path}: not {what}. {remedy}".rstrip())
+    content.pop(KEY, None)
     return content
 
 
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write strict JSON atomically: what is undefined is null, never NaN."""
-    text = json.dumps(content, indent=2, allow_nan=False) + "\n"
+def write_json(path: Path, content: Mapping[str, Any], seal: bool = False) -> None:
+    """Write strict JSON atomically: what is undefined is null, never NaN.
+
+    `seal`: with a hash, for what nobody edits, so that `read_json` notices a changed digit.
+    """
+    more = {KEY: UNSEALED} if seal else {}
+    text = (json.dumps({**more, **content}, indent=2, allow_nan=False) + "\n").encode()
     with whole_file(path) as partial:
-        partial.write_text(text, encoding="utf-8")
+        partial.write_bytes(sealed(text) if seal else text)

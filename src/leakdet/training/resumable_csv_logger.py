@@ -58,12 +58,16 @@ class _AppendingWriter(ExperimentWriter):
 
 
 def rows_before(path: Path, step: int) -> list[dict[str, Any]]:
-    """The rows up to the last one of an earlier step, without one that was cut off.
+    """The rows up to the last one of an earlier step, without those that are cut off or damaged.
 
     A row is numbered by the steps done before its own, but one that a callback wrote between two
     steps by all that were done: it is kept only if a row of an earlier step follows.
     """
-    with path.open(newline="", encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if None not in row and None not in row.values()]
+    with path.open(newline="", encoding="utf-8", errors="replace") as file:
+        lines = (line.replace("\0", "") for line in file)
+        rows = [
+            row for row in csv.DictReader(lines) if None not in row and None not in row.values()
+        ]
+    rows = [row for row in rows if row.get("step", "").isdecimal()]
     earlier = [index for index, row in enumerate(rows) if int(row["step"]) < step]
     return rows[: earlier[-1] + 1] if earlier else []

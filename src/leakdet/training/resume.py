@@ -137,7 +137,7 @@ def _its_command(checkpoint: Path) -> str:
     overrides = checkpoint.parent.parent / ".hydra" / "overrides.yaml"
     if not overrides.is_file():
         return ""
-    lines = overrides.read_text(encoding="utf-8").splitlines()
+    lines = overrides.read_text("utf-8", "replace").splitlines()
     given = [line.removeprefix("- ") for line in lines]
     given = [line for line in given if line.strip("[] ") and not line.startswith("resume=")]
     return f" (then: {' '.join(given) or 'none'})"

@@ -19,7 +19,7 @@ from leakdet.cli.composition import (
     with_experiment_file,
 )
 from leakdet.config import BuildConfig, CrossvalConfig, TrainConfig, TuneConfig
-from leakdet.errors import InputError, SettingsError
+from leakdet.errors import InputError, LeakdetError, SettingsError
 
 
 def test_each_door_has_its_type() -> None:
@@ -159,3 +159,10 @@ def test_a_name_stays_a_name_and_a_missing_file_is_told(tmp_path: Path) -> None:
 def test_a_flag_that_only_some_trainers_set_is_known() -> None:
     assert compose("train", ["trainer=ddp", "trainer.num_nodes=4"]).trainer["num_nodes"] == 4
     assert compose("train", ["trainer.num_nodes=4"]).trainer["num_nodes"] == 4
+
+
+@pytest.mark.parametrize("content", [b"a: [", b"- 1\n", b"\xff\xfe: 1", b"7", b"a: ${"])
+def test_a_damaged_file_of_settings_is_named(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "x.yaml").write_bytes(content)
+    with pytest.raises(LeakdetError, match=r"x\.yaml: not a YAML file of settings \(.+\)"):
+        with_experiment_file([f"experiment={tmp_path / 'x.yaml'}"])

@@ -79,3 +79,10 @@ def test_what_cannot_be_continued_is_told(run_folder: Path) -> None:
     with pytest.raises(SettingsError, match="Repeat its command with resume=runs/train/1"):
         resumed(["resume=runs/train/1"])
     assert resumed(["resume=elsewhere"]) == ["resume=elsewhere"]
+
+
+@pytest.mark.parametrize("content", [b"- [", b"seed: 3\n", b"\xff", b"- seed=3\n\x00"])
+def test_damaged_notes_of_hydra_are_named(run_folder: Path, content: bytes) -> None:
+    (run_folder / ".hydra" / "overrides.yaml").write_bytes(content)
+    with pytest.raises(InputError, match=r"overrides\.yaml: not what Hydra noted .*settings anew"):
+        resumed([f"resume={run_folder}"])

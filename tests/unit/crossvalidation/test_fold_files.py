@@ -14,17 +14,26 @@ from leakdet.errors import InputError
 
 
 def test_a_fold_is_read_as_it_was_written_and_nothing_lies_beside_it(tmp_path: Path) -> None:
-    outcome = {"scores": {"a.wav": 0.1 + 0.2}, "fold": "pipe 1"}
+    outcome = {"scores": {"a.wav": 0.1 + 0.2}, "fold": "pipe 1", "seed": 0}
+    outcome |= {"windows": {"a.wav": [0.3]}, "decision_rule": {"threshold": 0.5}}
     write_fold(tmp_path / "folds" / "x.json", outcome)
     assert read_fold(tmp_path / "folds" / "x.json") == outcome
     assert [path.name for path in (tmp_path / "folds").iterdir()] == ["x.json"]
 
 
-@pytest.mark.parametrize("text", ["", '{"scores": ', "[]", '{"fold": "pipe 1"}'])
+@pytest.mark.parametrize("text", ["", '{"scores": ', "[]", '{"fold": "pipe 1", "seed": 0}'])
 def test_a_file_that_is_no_outcome_is_named_with_the_remedy(tmp_path: Path, text: str) -> None:
     path = tmp_path / "x.json"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match=r"x\.json: not the outcome of a fold.*Remove it"):
+        read_fold(path)
+
+
+def test_a_changed_digit_of_a_fold_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    write_fold(path, dict.fromkeys(("fold", "seed", "windows", "decision_rule", "scores"), 0.25))
+    path.write_text(path.read_text().replace("0.25", "0.75"))
+    with pytest.raises(InputError, match=r"x\.json: damaged: .*Remove it, and it is run again"):
         read_fold(path)
 
 

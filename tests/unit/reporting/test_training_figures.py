@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
+from leakdet.errors import InputError
 from leakdet.reporting.training_figures import (
     gradient_norms,
     learning_curve,
@@ -71,3 +72,10 @@ def test_titles_name_the_split_and_legends_cover_nothing() -> None:
         assert "train" in figure.get_suptitle()
         assert not any(axes.get_legend() for axes in figure.axes)
         assert len(figure.legends) == 1
+
+
+@pytest.mark.parametrize("rows", ["0,x\n", "0\n", "0,1,2\n"])
+def test_a_damaged_history_is_named(tmp_path: Path, rows: str) -> None:
+    (tmp_path / "history.csv").write_text(f"epoch,train/loss\n{rows}", encoding="utf-8")
+    with pytest.raises(InputError, match=r"history\.csv: not the history of a training \(.+\)"):
+        read_history(tmp_path / "history.csv")

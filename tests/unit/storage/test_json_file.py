@@ -38,3 +38,12 @@ def test_undefined_values_are_null_and_never_nan(tmp_path: Path):
     with pytest.raises(ValueError, match="not JSON compliant"):
         write_json(path, {"f1": float("nan")})
     assert read_json(path, "a result") == {"f1": None}
+
+
+def test_a_sealed_object_comes_back_and_a_changed_digit_is_noticed(tmp_path: Path):
+    path = tmp_path / "a.json"
+    write_json(path, {"f1": 0.25}, seal=True)
+    assert read_json(path, "a result") == {"f1": 0.25}
+    path.write_text(path.read_text().replace("0.25", "0.75"))
+    with pytest.raises(InputError, match=r"a\.json: damaged: its bytes are not .*Remove it\."):
+        read_json(path, "a result", "Remove it.")

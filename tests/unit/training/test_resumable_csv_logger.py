@@ -79,3 +79,9 @@ def test_a_checkpoint_writes_what_was_logged_before_it(tmp_path: Path) -> None:
     log.log_metrics({"loss": 1.0}, 0)
     log.after_save_checkpoint(ModelCheckpoint())
     assert len(rows(tmp_path)) == 1
+
+
+def test_damaged_rows_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.csv"
+    path.write_bytes(b"step,x\n0,a\n\xff\x00,b\n1,c,d\n-,e\n1,f\n")
+    assert [row["x"] for row in rows_before(path, 2)] == ["a", "f"]
