@@ -78,7 +78,7 @@ def test_a_search(tmp_path: Path) -> None:
     for told in ("3 complete, 1 pruned", "trial 2: loss 0.2500 on val", "lr=0.1", "not judged"):
         assert told in text
     (tmp_path / "result.json").write_text("[")
-    with pytest.raises(InputError, match="cannot be read as JSON"):
+    with pytest.raises(InputError, match="not the result of a search"):
         list(tune_lines(tmp_path))
 
 
