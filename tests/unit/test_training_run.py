@@ -27,7 +27,15 @@ from leakdet.training_run import FitResult, fit, train_in
 def config(example_files) -> TrainConfig:
     store = f"data.store={example_files.store}"
     return compose(
-        "train", [store, "network=linear", "trainer.max_epochs=2", "logger=none", "stop.name=val"]
+        "train",
+        [
+            store,
+            "network=linear",
+            "trainer.max_epochs=2",
+            "logger=none",
+            "stop.name=val",
+            "callbacks.loader_wait=false",  # on a busy machine it warns, rightly
+        ],
     )
 
 
