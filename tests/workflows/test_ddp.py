@@ -14,6 +14,7 @@ RUN = (
     "logger=none",
     "augment.eq_db=0",
     "network.dropout=0",
+    "labels=multiclass",  # adds metrics of all classes to those of leaks
     "trainer.max_epochs=2",
 )
 
