@@ -14,6 +14,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.image import imread, imsave
 
+from leakdet.storage.atomic import whole_file
+
 INK, LEAK, QUIET, GREY, GRID, PAGE = (
     "#1f2937", "#c2410c", "#1d6fa5", "#6b7280", "#e5e7eb", "#ffffff",
 )  # fmt: skip
@@ -92,7 +94,8 @@ def write_pngs(figures: Mapping[str, Figure], folder: Path) -> None:
             canvas = FigureCanvasAgg(figure)
             canvas.draw()  # type: ignore[no-untyped-call]
             pixels = np.asarray(canvas.buffer_rgba())  # type: ignore[no-untyped-call]
-            imsave(folder / f"{name}.png", pixels)
+            with whole_file(folder / f"{name}.png") as partial:
+                imsave(partial, pixels, format="png")
 
 
 def read_pngs(folder: Path) -> dict[str, Float[np.ndarray, "height width 3"]]:

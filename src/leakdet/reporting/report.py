@@ -26,7 +26,7 @@ from leakdet.reporting.wording import (
     percent_range,
     split_words,
 )
-from leakdet.storage.atomic import whole_file
+from leakdet.storage.atomic import write_whole
 from leakdet.storage.json_file import write_json
 
 # Entries of metrics.json with a section of their own.
@@ -40,10 +40,8 @@ def write_report(path: Path, material: ReportInput) -> Path:
     MB of sound in all, 300 points per curve, 50 values per group column. It has about 2 MB as a
     rule, 10 at most.
     """
-    html = render(material)
-    with whole_file(path) as partial:
-        # File names may hold bytes that are no UTF-8.
-        partial.write_text(html, encoding="utf-8", errors="backslashreplace")
+    # File names may hold bytes that are no UTF-8.
+    write_whole(path, render(material), errors="backslashreplace")
     return path
 
 

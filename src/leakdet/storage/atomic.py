@@ -37,6 +37,12 @@ def whole_file(path: Path) -> Iterator[Path]:
         partial.unlink(missing_ok=True)
 
 
+def write_whole(path: Path, text: str, errors: str = "strict") -> None:
+    """Write a text file that gets its name when it is whole."""
+    with whole_file(path) as partial:
+        partial.write_text(text, encoding="utf-8", errors=errors)
+
+
 def flush_to_disk(path: Path) -> None:
     """Wait until a file's bytes, or the names in a folder, are on the disk."""
     handle = os.open(path, os.O_RDONLY)

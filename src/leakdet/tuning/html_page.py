@@ -9,6 +9,7 @@ import optuna
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial
 
+from leakdet.storage.atomic import write_whole
 from leakdet.tuning.study_plots import INSTALL, drawn_plots, has_plotly
 from leakdet.tuning.trials import CHECKS, REASON, ranked
 
@@ -90,7 +91,7 @@ def write_page(study: optuna.Study, path: Path, result: Mapping[str, Any]) -> No
         *sections,
         f"{FIT}</html>",
     ]
-    path.write_text("\n".join(parts) + "\n", encoding="utf-8")
+    write_whole(path, "\n".join(parts) + "\n")
 
 
 def _facts(study: optuna.Study, result: Mapping[str, Any]) -> str:

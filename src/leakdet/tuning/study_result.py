@@ -1,6 +1,5 @@
 """The result of a study: its winner, trials.csv, best.yaml, result.json and the page."""
 
-import csv
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,8 @@ from leakdet._messages import LOG, log_result
 from leakdet.config import TrainConfig, TuneConfig
 from leakdet.detection.losses import balance_levers
 from leakdet.errors import InputError, LeakdetError
+from leakdet.storage.atomic import write_whole
+from leakdet.storage.csv_file import write_csv
 from leakdet.storage.json_file import read_json, write_json
 from leakdet.tuning.final_models import TrainWhole, final_models
 from leakdet.tuning.html_page import write_page
@@ -83,7 +84,7 @@ def _result(
         f"study {tune.study}, trial {best.number} of {len(study.trials)}: "
         f"{tune.objective} {best.value!r} on val"
     )
-    (Path(tune.folder) / "best.yaml").write_text(to_yaml(tuned, note), encoding="utf-8")
+    write_whole(Path(tune.folder) / "best.yaml", to_yaml(tuned, note))
     log_result(f"best     trial {best.number}: {tune.objective} {best.value:.4f} on val")
     if sentence := balance_sentence(best, tuned):
         LOG.info(sentence)
@@ -169,17 +170,16 @@ def write_trials(study: optuna.Study, path: Path) -> None:
     trials = study.get_trials(deepcopy=False)
     parameters = sorted({name for trial in trials for name in trial.params})
     attributes = (AUROC, LEAK_SHARE, CHECKS, "seconds", REASON)
-    with path.open("w", newline="", encoding="utf-8") as file:
-        rows = csv.writer(file)
-        shown = ("tp", "fp", "fn")
-        rows.writerow(["number", "state", "value", *shown, *attributes, *parameters])
-        for trial in trials:
-            value = "" if trial.value is None else trial.value
-            confusion = trial.user_attrs.get(CONFUSION) or {}
-            counted = [confusion.get(name, "") for name in shown]
-            of_trial = [trial.user_attrs.get(name, "") for name in attributes]
-            drawn = [trial.params.get(name, "") for name in parameters]
-            rows.writerow([trial.number, trial.state.name, value, *counted, *of_trial, *drawn])
+    shown = ("tp", "fp", "fn")
+    rows = []
+    for trial in trials:
+        confusion = trial.user_attrs.get(CONFUSION) or {}
+        rows.append(
+            {"number": trial.number, "state": trial.state.name, "value": trial.value}
+            | {name: confusion.get(name, "") for name in shown}
+            | {name: trial.user_attrs.get(name, "") for name in attributes}
+            | {name: trial.params.get(name, "") for name in parameters}
+        )
 
 
 def _earlier(path: Path) -> dict[str, Any]:

@@ -69,3 +69,20 @@ def test_pngs_are_whole_and_named(figure: Figure, tmp_path: Path) -> None:
     assert pixels.shape == (484, 704, 3)
     ink = np.array([int(INK[i : i + 2], 16) for i in (1, 3, 5)]) / 255
     assert (abs(pixels[:60] - ink).max(axis=2) < 0.1).any()  # the title
+
+
+def test_a_figure_that_could_not_be_written_leaves_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_pngs({"curve": Figure()}, tmp_path)
+    before = (tmp_path / "curve.png").read_bytes()
+
+    def full(path: Path, *_: object, **__: object) -> None:
+        path.write_bytes(before[:100])
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(figure_style, "imsave", full)
+    with pytest.raises(OSError, match="No space"):
+        write_pngs({"curve": Figure()}, tmp_path)
+    assert (tmp_path / "curve.png").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["curve.png"]
