@@ -5,6 +5,7 @@ Library code logs to `LOG`. A program sees the messages once it configures `logg
 """
 
 import logging
+import os
 import re
 import shutil
 import sys
@@ -32,12 +33,20 @@ class _Screen(logging.Handler):
 
 
 def print_fitted(text: str, to_stderr: bool = False) -> None:
-    """Print a text; on a terminal, long lines are broken between words."""
+    """Print a text; on a terminal, long lines are broken between words.
+
+    A reader that has gone, as `head` goes, ends no work: what is printed from then on is lost.
+    """
     stream = sys.stderr if to_stderr else sys.stdout
     if stream.isatty():
         width = shutil.get_terminal_size().columns
         text = "\n".join(_fitted(line, width) for line in text.split("\n"))
-    print(text, file=stream, flush=True)
+    try:
+        print(text, file=stream, flush=True)
+    except BrokenPipeError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
 
 
 def _fitted(line: str, width: int) -> str:

@@ -39,7 +39,9 @@ def show(report: "BuildReport") -> None:
         table.add_column(column, justify="left" if column in ("split", "label") else "right")
     for split, label, *counts in table_rows(report):
         table.add_row(split, label, *counts)
-    console.print(table)
+    with console.capture() as capture:
+        console.print(table)
+    log_result(capture.get().rstrip("\n"))
     for note in notes(report):
         log_result(note)
 

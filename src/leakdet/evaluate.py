@@ -9,6 +9,7 @@ from leakdet._exit_codes import DONE, EXPLAINED, guarded
 from leakdet._messages import LOG
 from leakdet.cli.arguments import add_labels, add_model_options, labels_of
 from leakdet.errors import InputError
+from leakdet.storage.disk_space import require_folder
 from leakdet.storage.model_card import require_model
 from leakdet.storage.store_folder import require_store
 
@@ -52,6 +53,8 @@ def evaluate(arguments: argparse.Namespace) -> int:
     for model in arguments.models:
         require_model(model)
     require_store(arguments.store)
+    if arguments.out is not None:
+        require_folder(arguments.out, f"--out {arguments.out}")
     LOG.info(f"store    {arguments.store}: loading torch")
     from leakdet.evaluation_run import compared, evaluated, write_evaluations
     from leakdet.scoring.audio_detector import load_detector

@@ -109,3 +109,23 @@ def test_a_terminal_gets_whole_words_below_each_other(monkeypatch: pytest.Monkey
         f"│ {'x' * 50} │",
         path,
     ]
+
+
+def test_a_reader_that_has_gone_ends_no_work() -> None:
+    code = (
+        "import sys; from leakdet._messages import print_fitted\n"
+        "sys.stdin.read()\n"
+        "for _ in range(3): print_fitted('a message')\n"
+        "print_fitted('done', to_stderr=True)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as work:  # fmt: skip
+        assert work.stdout
+        assert work.stdin
+        assert work.stderr
+        work.stdout.close()
+        work.stdin.close()
+        assert work.stderr.read() == b"done\n"
+    assert work.returncode == 0

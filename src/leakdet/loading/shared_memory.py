@@ -12,6 +12,8 @@ from leakdet.loading.samples import SplitSamples
 PLACE = Path("/dev/shm")
 AHEAD = 2  # batches that each worker has ready, as DataLoader asks for
 IN_HAND = 2  # the batch that trains, and the next one
+PAGE_BYTES = 4096  # each array takes whole pages
+OTHER_BYTES = 1 << 18  # locks of the queues, which take a page each
 
 
 def require_shared_memory(samples: SplitSamples, data: DataConfig) -> None:
@@ -30,7 +32,8 @@ def require_shared_memory(samples: SplitSamples, data: DataConfig) -> None:
     if not (PLACE.is_dir() and os.access(PLACE, os.W_OK)):
         raise SettingsError(f"{setting}, which is missing or may not be written. {remedy}.")
     batch = samples.batch_bytes(min(data.batch_size, len(samples)))
-    need, free = (AHEAD * data.workers + IN_HAND) * batch, shutil.disk_usage(PLACE).free
+    need = (AHEAD * data.workers + IN_HAND) * (batch + 4 * PAGE_BYTES) + OTHER_BYTES
+    free = shutil.disk_usage(PLACE).free
     if need > free:
         raise SettingsError(
             f"{setting}, which takes up to {need / 1e6:.1f} MB and has {free / 1e6:.1f} MB free. "

@@ -1,5 +1,6 @@
-"""The space that a work will take on its disk, compared with what is free before it begins."""
+"""Where a work will write: looked at before it begins, and its free space."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -15,13 +16,34 @@ def require_space(place: Path, need_bytes: int, what: str) -> str:
     Raises:
         InputError: there is less.
     """
-    while not place.exists():
-        place = place.parent
-    free = shutil.disk_usage(place).free
+    free = shutil.disk_usage(_existing(place)).free
     text = f"about {megabytes(need_bytes)} will be written, and its disk has {megabytes(free)} left"
     if need_bytes > free:
         raise InputError(f"{what}: {text}; free some space, or write elsewhere.")
     return text
+
+
+def require_folder(folder: Path, what: str) -> None:
+    """Check that results can be written into a folder, which need not exist yet.
+
+    Raises:
+        InputError: it is a file, may not be written, or is a store or the folder of a training.
+    """
+    place = _existing(folder)
+    if not place.is_dir():
+        raise InputError(f"{what}: {place} is a file; name a folder.")
+    if not os.access(place, os.W_OK):
+        raise InputError(f"{what}: {place} may not be written; choose another place.")
+    for name, kind in (("build.json", "a store"), ("model.safetensors", "a training")):
+        if (folder / name).exists():
+            raise InputError(f"{what}: this is the folder of {kind}; name one for the results.")
+
+
+def _existing(place: Path) -> Path:
+    """The place, or the nearest folder above it that exists."""
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    return place
 
 
 def megabytes(count: int) -> str:

@@ -10,7 +10,7 @@ from leakdet.config import DataConfig
 from leakdet.errors import SettingsError
 from leakdet.loading import shared_memory
 from leakdet.loading.samples import SplitSamples
-from leakdet.loading.shared_memory import require_shared_memory
+from leakdet.loading.shared_memory import OTHER_BYTES, PAGE_BYTES, require_shared_memory
 
 
 @pytest.fixture
@@ -29,7 +29,8 @@ def test_the_batches_that_are_under_way_must_fit(
 ) -> None:
     batch = samples.batch(0, 10)
     assert samples.batch_bytes(10) == sum(tensor.nbytes for tensor in batch)
-    need = 6 * samples.batch_bytes(10)  # two for each worker, and two
+    # two for each worker, and two
+    need = 6 * (samples.batch_bytes(10) + 4 * PAGE_BYTES) + OTHER_BYTES
     for free in (need, need - 1):
         monkeypatch.setattr(shutil, "disk_usage", lambda _, free=free: SimpleNamespace(free=free))
         data = DataConfig(batch_size=512, workers=2)

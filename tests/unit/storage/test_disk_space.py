@@ -1,3 +1,4 @@
+import os
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -5,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from leakdet.errors import InputError
-from leakdet.storage.disk_space import megabytes, require_space
+from leakdet.storage.disk_space import megabytes, require_folder, require_space
 
 
 def test_more_than_is_free_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -14,6 +15,24 @@ def test_more_than_is_free_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
     assert told == "about 1.5 MB will be written, and its disk has 3.0 GB left"
     with pytest.raises(InputError, match=r"^out=store: about 4\.0 GB .* 3\.0 GB left; free some"):
         require_space(tmp_path, 4_000_000_000, "out=store")
+
+
+def test_a_folder_of_results_is_made_and_replaces_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require_folder(tmp_path / "not" / "yet", "--out x")
+    require_folder(tmp_path, "--out x")
+    (tmp_path / "file").touch()
+    for name, kind in (("build.json", "store"), ("model.safetensors", "training")):
+        (tmp_path / kind).mkdir()
+        (tmp_path / kind / name).touch()
+        with pytest.raises(InputError, match=f"^--out x: this is the folder of a {kind}; name one"):
+            require_folder(tmp_path / kind, "--out x")
+    with pytest.raises(InputError, match="file is a file; name a folder"):
+        require_folder(tmp_path / "file" / "below", "--out x")
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(InputError, match="may not be written; choose another place"):
+        require_folder(tmp_path / "not" / "yet", "--out x")
 
 
 def test_sizes_are_in_megabytes_until_they_are_large() -> None:
