@@ -9,8 +9,6 @@ no process may be left, no traceback printed, and the command, repeated, must en
 """
 
 import argparse
-import csv
-import json
 import os
 import resource
 import runpy
@@ -26,6 +24,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from whole_results import whole_files, whole_folds, whole_rows, whole_run, whole_store, whole_study
 
 SIGNALS = ("KILL", "TERM", "HUP", "INT", "USR1")
 ENDS = (*SIGNALS, "full", "lost", "memory", "readonly", "closed")
@@ -77,8 +77,8 @@ def run_slowed(verb: str, words: list[str]) -> None:
 
     step = ProgressCounter.step
 
-    def counted(self: ProgressCounter, *count: int) -> None:
-        step(self, *count)
+    def counted(self: ProgressCounter, count: int = 1) -> None:
+        step(self, count)
         if self.title in ("building", "scoring"):
             meet()
 
@@ -88,9 +88,9 @@ def run_slowed(verb: str, words: list[str]) -> None:
 
         write = report.write_report
 
-        def after_meeting(*arguments: Any) -> Path:
+        def after_meeting(path: Path, material: Any) -> Path:
             meet()
-            return write(*arguments)
+            return write(path, material)
 
         report.write_report = after_meeting
     sys.argv = [f"leakdet {verb}", *words]
@@ -110,68 +110,6 @@ def __getattr__(name: str) -> Any:
     return Checks
 
 
-# ----------------------------------------------------------------- what must be whole
-
-
-def whole_store(out: Path) -> int:
-    from leakdet.storage.integrity import check_contents
-    from leakdet.storage.store import open_leakdet_split
-
-    if not (out / "store").exists():
-        return 0
-    splits = [open_leakdet_split(out / "store", name) for name in ("train", "val", "test")]
-    for split in splits:
-        check_contents(split)
-    assert sum(split.recordings for split in splits) == 24
-    return 1
-
-
-def whole_rows(out: Path) -> int:
-    if not (out / "v.csv").exists():
-        return 0
-    with (out / "v.csv").open(newline="") as file:
-        assert len(list(csv.DictReader(file))) == 24
-    return 1
-
-
-def whole_run(out: Path) -> int:
-    """Steps of the newest checkpoint; 1,000 more once there is a model."""
-    from leakdet.storage.model_file import load_mel_detector
-    from leakdet.training.checkpoint_io import read_checkpoint
-
-    whole_files(out)
-    kept = [read_checkpoint(path)["global_step"] for path in out.rglob("*.ckpt")]
-    models = [load_mel_detector(path) for path in out.rglob("model.safetensors")]
-    return max(kept, default=0) + 1000 * len(models)
-
-
-def whole_study(out: Path) -> int:
-    import optuna
-
-    whole_files(out)
-    path = out / "study" / "study.journal"
-    if not path.exists():
-        return 0
-    storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(path)))
-    trials = [t for s in storage.get_all_studies() for t in storage.get_all_trials(s._study_id)]
-    return sum(trial.state.name in ("COMPLETE", "PRUNED") for trial in trials)
-
-
-def whole_folds(out: Path) -> int:
-    whole_files(out)
-    return len(list(out.rglob("folds/*.json"))) + 100 * len(list(out.rglob("metrics.json")))
-
-
-def whole_files(out: Path) -> int:
-    for path in out.rglob("*.json"):
-        json.loads(path.read_text())
-    for path in out.rglob("*.html"):
-        assert path.read_text().rstrip().endswith("</html>"), path
-    for path in out.rglob("*.png"):
-        assert path.read_bytes().endswith(b"IEND\xaeB`\x82"), path
-    return len(list(out.rglob("report.html")))
-
-
 # ----------------------------------------------------------------- the ends
 
 
@@ -181,7 +119,12 @@ def verbs(base: Path) -> list[Verb]:
     data = f"data.store={store}"
     streamed = ("data.residency=stream", "data.workers=1")
     folds = ("crossval.group_by=recording", "crossval.folds=3")
-    study = ("search=small", "tune.n_trials=4", "tune.pruner=none", "tune.finish=false")
+    study: tuple[str, ...] = (
+        "search=small",
+        "tune.n_trials=4",
+        "tune.pruner=none",
+        "tune.finish=false",
+    )
     study += ("tune.study=study", "-m", "tune.workers=2")
     evaluated = [str(model), str(store), "--out"]
     return [
@@ -290,8 +233,9 @@ def try_one(verb: Verb, end: str, work: Path) -> list[str]:
         try:
             code = process.wait(timeout=LIMIT_S)
         except subprocess.TimeoutExpired:
+            faults.append("hangs")
             process.kill()
-            code, _ = process.wait(), faults.append("hangs")
+            code = process.wait()
         printed = (work / "printed.txt").read_text(errors="replace")
         if code not in expected(end):
             faults.append(f"code {code}, not {expected(end)}")

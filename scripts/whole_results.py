@@ -1,0 +1,71 @@
+"""Looks at the results of a command: how many parts are finished, and none that is half.
+
+Each function returns the number of finished parts under a folder, and raises where a file under a
+final name cannot be read whole.
+"""
+
+import csv
+import json
+from pathlib import Path
+
+RECORDINGS = 24  # of the demo that kills.py makes
+
+
+def whole_store(out: Path) -> int:
+    from leakdet.storage.integrity import check_contents
+    from leakdet.storage.store import open_leakdet_split
+
+    if not (out / "store").exists():
+        return 0
+    splits = [open_leakdet_split(out / "store", name) for name in ("train", "val", "test")]
+    for split in splits:
+        check_contents(split)
+    assert sum(split.recordings for split in splits) == RECORDINGS
+    return 1
+
+
+def whole_rows(out: Path) -> int:
+    if not (out / "v.csv").exists():
+        return 0
+    with (out / "v.csv").open(newline="") as file:
+        assert len(list(csv.DictReader(file))) == RECORDINGS
+    return 1
+
+
+def whole_run(out: Path) -> int:
+    """Steps of the newest checkpoint; 1,000 more once there is a model."""
+    from leakdet.storage.model_file import load_mel_detector
+    from leakdet.training.checkpoint_io import read_checkpoint
+
+    whole_files(out)
+    kept = [read_checkpoint(path)["global_step"] for path in out.rglob("*.ckpt")]
+    models = [load_mel_detector(path) for path in out.rglob("model.safetensors")]
+    return max(kept, default=0) + 1000 * len(models)
+
+
+def whole_study(out: Path) -> int:
+    import optuna
+    from optuna.storages.journal import JournalFileBackend
+
+    whole_files(out)
+    path = out / "study" / "study.journal"
+    if not path.exists():
+        return 0
+    storage = optuna.storages.JournalStorage(JournalFileBackend(str(path)))
+    trials = [t for s in storage.get_all_studies() for t in storage.get_all_trials(s._study_id)]
+    return sum(trial.state.name in ("COMPLETE", "PRUNED") for trial in trials)
+
+
+def whole_folds(out: Path) -> int:
+    whole_files(out)
+    return len(list(out.rglob("folds/*.json"))) + 100 * len(list(out.rglob("metrics.json")))
+
+
+def whole_files(out: Path) -> int:
+    for path in out.rglob("*.json"):
+        json.loads(path.read_text())
+    for path in out.rglob("*.html"):
+        assert path.read_text().rstrip().endswith("</html>"), path
+    for path in out.rglob("*.png"):
+        assert path.read_bytes().endswith(b"IEND\xaeB`\x82"), path
+    return len(list(out.rglob("report.html")))

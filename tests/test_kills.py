@@ -1,0 +1,21 @@
+"""A sample of scripts/kills.py, which ends every long command in ten ways."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.slow
+def test_what_was_finished_stays_and_the_same_command_ends_well(tmp_path: Path) -> None:
+    command = [sys.executable, "scripts/kills.py", "--folder", str(tmp_path)]
+    command += ["--verbs", "evaluate,predict", "--ends", "TERM,lost"]
+    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert answer.stdout.split() == [
+        *("evaluate", "TERM", "held", "evaluate", "lost", "held"),
+        *("predict", "TERM", "held", "predict", "lost", "held"),
+    ]
