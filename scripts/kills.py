@@ -38,7 +38,6 @@ LEFT_S = 40  # for the children of a killed process
 SMALL = ("experiment=smoke", "network=linear", "logger=none", "trainer.max_epochs=4")
 SLOWED = (*SMALL, "callbacks.extra=[kills:Checks]")
 DEMO = ("demo.sites=6", "demo.recordings_per_site=4", "demo.duration_s=1.5")
-CLOSE_STDOUT = partial(os.close, 1)
 
 
 @dataclass
@@ -147,11 +146,20 @@ def start(verb: Verb, words: list[str], work: Path, **more: Any) -> "subprocess.
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
     environment |= {"TMPDIR": str(work), **more.pop("env", {})}
     command = [sys.executable, str(here), "--child", verb.name, *words]
+    more["preexec_fn"] = partial(in_child, more.pop("closed", False))
     with (work / "printed.txt").open("wb") as printed:
         return subprocess.Popen(
             command, cwd=work, env=environment, stdout=printed, stderr=printed,
             start_new_session=True, **more,
         )  # fmt: skip
+
+
+def in_child(closed: bool) -> None:
+    """Before the command: no standard output if `closed`, and no signal that a caller ignores."""
+    for name in SIGNALS[1:]:
+        signal.signal(getattr(signal, f"SIG{name}"), signal.SIG_DFL)
+    if closed:
+        os.close(1)
 
 
 def prepare_end(end: str, process: "subprocess.Popen[bytes]", out: Path) -> None:
@@ -216,8 +224,7 @@ def try_one(verb: Verb, end: str, work: Path) -> list[str]:
     with place(end, work) as out:
         meeting = {AT: str(work / "at"), GO: str(work / "go"), "KILLS_STEP": str(verb.step)}
         meeting |= {NEEDS: str(16 * SPARE_BYTES)} if end == "memory" else {}
-        more: dict[str, Any] = {"preexec_fn": CLOSE_STDOUT} if end == "closed" else {}
-        process = start(verb, verb.words(out), work, env=meeting, **more)
+        process = start(verb, verb.words(out), work, env=meeting, closed=end == "closed")
         until = time.monotonic() + LIMIT_S
         while process.poll() is None and not (work / "at").exists():
             if time.monotonic() > until:

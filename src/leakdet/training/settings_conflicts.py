@@ -27,6 +27,7 @@ def check_settings(config: TrainConfig) -> None:
         from leakdet.training.callbacks.own_callbacks import own_classes  # imports Lightning
 
         own_classes(config.callbacks.extra)
+    check_precision(config.trainer)
     partial = partial_validation(config.trainer)
     if partial:
         raise SettingsError(
@@ -43,6 +44,16 @@ def check_accelerator(trainer: Mapping[str, Any]) -> None:
         raise SettingsError(
             f"trainer.accelerator={accelerator}: torch finds no GPU on this machine. "
             "Use trainer=cpu, or install a build of torch for your GPU and driver."
+        )
+
+
+def check_precision(trainer: Mapping[str, Any]) -> None:
+    """Raise `SettingsError` for weights in half precision: losses and scores are of float32."""
+    precision = str(trainer.get("precision", ""))
+    if precision in ("16-true", "bf16-true", "transformer-engine", "transformer-engine-float16"):
+        raise SettingsError(
+            f"trainer.precision={precision}: the weights stay in float32. Give 16-mixed or "
+            "bf16-mixed, which compute in half precision on a GPU; or leave it out."
         )
 
 

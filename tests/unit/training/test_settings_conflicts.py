@@ -69,6 +69,13 @@ def test_processes_are_counted_before_any_is_started(
     check_settings(configured("trainer.accelerator=cpu", "trainer.devices=2", "data.workers=8"))
 
 
+@pytest.mark.parametrize("precision", ["16-true", "bf16-true"])
+def test_weights_in_half_precision_are_refused(precision: str, configured: Configured) -> None:
+    with pytest.raises(SettingsError, match=rf"trainer\.precision={precision}: .*bf16-mixed"):
+        check_settings(configured(f"trainer.precision={precision}"))
+    check_settings(configured("trainer.precision=bf16-mixed"))
+
+
 def test_a_training_on_no_batch_is_refused(configured: Configured) -> None:
     with pytest.raises(SettingsError, match="limit_train_batches=0: nothing would be trained"):
         check_settings(configured("+trainer.limit_train_batches=0"))
