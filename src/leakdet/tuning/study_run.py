@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import dataclass
+from json import JSONDecodeError
 
 import optuna
 from optuna.exceptions import StorageInternalError
@@ -43,10 +44,14 @@ def run_study(
         end_workers(workers)
         print(f"{stop_name(stop)}: repeat the command to go on with the study", file=sys.stderr)
         return stop_code(stop)
-    except StorageInternalError as error:
+    except (StorageInternalError, JSONDecodeError) as error:  # a database; a journal
         end_workers(workers)
         raise LeakdetError(
-            f"The study's storage does not answer: {error}. Repeat the command to go on."
+            f"The study's storage does not answer, or was replaced: {error}. Repeat the command to "
+            "go on."
         ) from error
+    except BaseException:  # such as a full disk
+        end_workers(workers)
+        raise
     wait_for_workers(workers)
     return code

@@ -8,6 +8,7 @@ from unittest.mock import Mock
 import pytest
 
 from leakdet.config import TuneConfig
+from leakdet.errors import LeakdetError
 from leakdet.tuning import study_run
 from leakdet.tuning.study import open_study
 from leakdet.tuning.study_run import Training, run_study
@@ -51,3 +52,36 @@ def test_a_stop_ends_the_other_workers_and_has_its_exit_code(
     assert "interrupted (Ctrl-C): repeat the command to go on" in capsys.readouterr().err
     assert run_study(settings(n_trials=3, finish=False), open_study(config), training) == 0
     assert len(open_study(config).trials) == 4  # the interrupted one and three that count
+
+
+def test_a_storage_that_was_taken_away_is_a_sentence_and_ends_the_other_workers(
+    settings: Settings, training: Training, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[Any] = []
+    monkeypatch.setattr(study_run, "end_workers", ended.extend)
+    process = Mock(spec=subprocess.Popen)
+    config = settings(n_trials=3, workers=2, finish=False)
+    journal = Path(config.tune.folder) / "study.journal"
+
+    def replaced(*_: Any) -> None:
+        journal.write_text("another worker has begun a new one\n" * 1000)
+
+    study = open_study(config)
+    with pytest.raises(LeakdetError, match=r"storage does not answer, or was replaced.*Repeat"):
+        run_study(config, study, Training(replaced, training.whole, training.to_yaml), [process])
+    assert ended == [process]
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), MemoryError()])
+def test_a_failing_system_ends_the_other_workers(
+    error: Exception, settings: Settings, training: Training, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[Any] = []
+    monkeypatch.setattr(study_run, "end_workers", ended.extend)
+    process = Mock(spec=subprocess.Popen)
+    config = settings(n_trials=3, workers=2, finish=False)
+    study = open_study(config)
+    monkeypatch.setattr(study_run, "finish", Mock(side_effect=error))
+    with pytest.raises(type(error)):
+        run_study(config, study, training, [process])
+    assert ended == [process]
