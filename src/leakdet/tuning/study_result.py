@@ -180,6 +180,7 @@ def write_trials(study: optuna.Study, path: Path) -> None:
             | {name: trial.user_attrs.get(name, "") for name in attributes}
             | {name: trial.params.get(name, "") for name in parameters}
         )
+    write_csv(path, rows, ["number", "state", "value", *shown, *attributes, *parameters])
 
 
 def _earlier(path: Path) -> dict[str, Any]:
