@@ -26,6 +26,7 @@ from leakdet.crossvalidation.run_fold import (
     run_fold,
     without_group,
 )
+from leakdet.errors import InputError
 from leakdet.evaluation.metrics_json import metrics_content, split_metrics
 from leakdet.evaluation.split_scores import is_synthetic, split_group_by, to_scored_recordings
 from leakdet.evaluation.traits import traits_of
@@ -62,6 +63,11 @@ def cross_validate(config: CrossvalConfig, store: Path, folder: Path) -> None:
     LOG.info("\n".join(lines))
     _run_folds(config, store, tasks, folder)
     missing = [task for task in tasks if not _path(folder, task).exists()]
+    if missing and config.crossval.parts == 1:
+        raise InputError(
+            f"{folder}: {len(missing)} of {len(tasks)} folds are gone that were there; the folder "
+            "may have been moved or removed while it was used. Repeat the command to go on."
+        )
     if missing:
         LOG.info(
             f"{len(missing)} of {len(tasks)} folds are left to the other parts; "

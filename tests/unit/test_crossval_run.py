@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from leakdet import crossval_run
 from leakdet._messages import messages_on_screen
 from leakdet.config import (
     AugmentConfig,
@@ -260,3 +261,11 @@ def test_the_last_part_pools_the_folds(
     assert not (folder / "metrics.json").exists()
     metrics, rows, _ = held("parts", part=1, **settings)
     assert metrics["leave-out-sensor"]["recording"]["n"] == len(rows) == 24
+
+
+def test_folds_that_were_removed_meanwhile_are_missed(
+    site_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(crossval_run, "_run_folds", lambda *_: None)
+    with pytest.raises(InputError, match=r"folds are gone that were there.*Repeat the command"):
+        cross_validate(config(site_store, group_by="site"), site_store, tmp_path / "out")
