@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -11,6 +12,7 @@ import pytest
 import torch
 
 from leakdet import training_run
+from leakdet._messages import LOG
 from leakdet.cli.composition import compose
 from leakdet.config import TrainConfig
 from leakdet.detection.validation_scores import redecided
@@ -141,3 +143,18 @@ def test_the_result_is_that_of_the_best_check_not_of_the_last(
     assert done.returncode == 0, done.stderr
     again = json.loads((tmp_path / "again" / "metrics.json").read_text(encoding="utf-8"))
     assert again["val"]["recording"]["f1"] == metrics["val"]["recording"]["f1"]
+
+
+def test_a_profile_is_told_and_drawn(
+    config: TrainConfig,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(LOG, "disabled", False)  # Hydra disables it in a test before
+    caplog.set_level("INFO", LOG.name)
+    fit(replace(config, profile="phases"), tmp_path / "phases")
+    assert "Where the time went" in caplog.text
+    assert (tmp_path / "phases" / "figures" / "profile.png").exists()
+    fit(replace(config, profile="trace", profile_steps=1), tmp_path / "trace")
+    assert "nothing was recorded: the training ended within its first 10 steps" in caplog.text

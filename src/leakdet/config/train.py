@@ -153,6 +153,7 @@ class StopConfig:
         check_ranges(self, "stop.")
 
 
+PROFILES = ("off", "phases", "trace", "nvtx")
 INIT_PARTS = ("optimizer", "schedule", "best_score")
 
 
@@ -202,6 +203,14 @@ class TrainConfig:
     find_lr: bool = doc(False, "Run a range test first; its choice replaces optimizer.lr.")
     find_batch_size: bool = doc(False, "Grow data.batch_size first while it gets faster and fits.")
     compile: bool = doc(False, "Compile the network with torch.compile.")
+    profile: str = doc(
+        "off",
+        "Where the time goes: phases of a step, a trace of operators, nvtx ranges (for nsys).",
+        one_of=PROFILES,
+    )
+    profile_steps: int = doc(
+        50, "Training steps that a trace and nvtx record, after the first ten.", at_least=1
+    )
     threads: int = doc(
         0,
         "CPU threads of torch; 0: its own choice; another number changes the last digits of sums.",

@@ -150,6 +150,19 @@ def batch_size_finder(path: Path) -> Figure:
     return figure
 
 
+def profile_shares(path: Path) -> Figure:
+    """The share of each phase in the time of a training, from its profile.csv."""
+    rows = read_csv(path, "the phases of a training")[::-1]
+    figure = new_figure("Where the time of the training went")
+    axes = figure.subplots()
+    shares = [100 * float(row["share"]) for row in rows]
+    bars = axes.barh([row["phase"] for row in rows], shares, color=VAL)
+    axes.bar_label(bars, fmt="%.1f", padding=3)
+    axes.set(xlabel="share of the epochs [%]", xlim=(0, 1.12 * max(shares)))
+    axes.grid(visible=False, axis="y")
+    return figure
+
+
 def write_training_figures(
     history: Mapping[str, np.ndarray], best_epoch: int | None, folder: Path
 ) -> None:
@@ -161,7 +174,8 @@ def write_training_figures(
             figures["leak_prob_checks"] = probability_bins(history)
         if np.isfinite(history.get("gradient/norm_mean", np.array([np.nan]))).any():
             figures["gradient_norms"] = gradient_norms(history)
-        for name, draw in (("lr_finder", rate_finder), ("batch_size_finder", batch_size_finder)):
+        drawn = {"lr_finder": rate_finder, "batch_size_finder": batch_size_finder}
+        for name, draw in {**drawn, "profile": profile_shares}.items():
             if (folder.parent / f"{name}.csv").exists():
                 figures[name] = draw(folder.parent / f"{name}.csv")
     write_pngs(figures, folder)

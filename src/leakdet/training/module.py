@@ -118,12 +118,15 @@ class LeakModule(pl.LightningModule):
         seed_batch(place, self.device)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        augment = self.config.augment
-        mel, targets = augmented(batch.mel.float(), augment, self.interference), [batch]
-        if augment.mixup_alpha > 0:
-            mel, targets = mixup(mel, batch, augment.mixup_alpha)
+        trainer: Any = self.trainer
+        augment, profiled = self.config.augment, trainer.profiler.profile
+        with profiled("augmentation"):
+            mel, targets = augmented(batch.mel.float(), augment, self.interference), [batch]
+            if augment.mixup_alpha > 0:
+                mel, targets = mixup(mel, batch, augment.mixup_alpha)
+        with profiled("forward"):
+            output = self.network(with_negatives(mel, self.negatives, augment))
         count, weights = step_divisor(self.trainer, batch_idx), self._current_weights()
-        output = self.network(with_negatives(mel, self.negatives, augment))
         own, of_negatives = divided(output, len(mel))
         losses = (self.loss(own, target, weights, count) for target in targets)
         parts = reduce(lambda one, other: LossParts(*map(torch.add, one, other)), losses)

@@ -28,6 +28,11 @@ def check_settings(config: TrainConfig) -> None:
 
         own_classes(config.callbacks.extra)
     check_precision(config.trainer)
+    if config.trainer.get("profiler") is not None:
+        raise SettingsError(
+            f"trainer.profiler={config.trainer['profiler']}: Lightning's profilers print nothing "
+            "here. Use profile=phases, a table of where the time goes, profile=trace or nvtx."
+        )
     partial = partial_validation(config.trainer)
     if partial:
         raise SettingsError(

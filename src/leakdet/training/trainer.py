@@ -10,6 +10,7 @@ import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.accelerators import CPUAccelerator
 from lightning.pytorch.callbacks import Callback
+from lightning.pytorch.profilers import Profiler
 
 from leakdet.config import TrainConfig
 from leakdet.errors import SettingsError
@@ -17,6 +18,8 @@ from leakdet.training.callbacks.built_in import make_callbacks
 from leakdet.training.checkpoint_io import AtomicCheckpointIO
 from leakdet.training.loggers import make_loggers
 from leakdet.training.malloc import keep_freed_memory
+from leakdet.training.phase_profiler import PROFILE, PhaseProfiler
+from leakdet.training.step_recording import TRACE, NvtxRanges, OperatorTrace
 
 TRAINERS = ("cpu", "gpu", "ddp", "debug")  # files of conf/trainer
 
@@ -41,6 +44,7 @@ def make_trainer(
             plugins=[AtomicCheckpointIO()],
             # our loaders shard by rank themselves: exactly once, no padding
             use_distributed_sampler=False,
+            profiler=make_profiler(config, run_folder),
             **config.trainer,
         )
     except (TypeError, ValueError, MisconfigurationException) as error:
@@ -52,6 +56,27 @@ def make_trainer(
         ) from error
     suit_device(trainer)
     return trainer
+
+
+def make_profiler(config: TrainConfig, run_folder: Path) -> Profiler | None:
+    """The profiler that `profile` names; None where it is off.
+
+    Raises:
+        SettingsError: NVTX ranges without a CUDA device.
+    """
+    match config.profile:
+        case "phases":
+            return PhaseProfiler(run_folder / PROFILE)
+        case "trace":
+            return OperatorTrace(run_folder / TRACE, config.profile_steps)
+        case "nvtx":
+            if not torch.cuda.is_available():
+                raise SettingsError(
+                    "profile=nvtx marks ranges for Nsight Systems and needs a CUDA device, which "
+                    "torch does not find. profile=phases and profile=trace work on a CPU."
+                )
+            return NvtxRanges(config.profile_steps)
+    return None
 
 
 def suit_device(trainer: "pl.Trainer") -> None:

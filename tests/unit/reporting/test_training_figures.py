@@ -8,6 +8,7 @@ from leakdet.errors import InputError
 from leakdet.reporting.training_figures import (
     gradient_norms,
     learning_curve,
+    profile_shares,
     read_history,
     write_training_figures,
 )
@@ -79,3 +80,11 @@ def test_a_damaged_history_is_named(tmp_path: Path, rows: str) -> None:
     (tmp_path / "history.csv").write_text(f"epoch,train/loss\n{rows}", encoding="utf-8")
     with pytest.raises(InputError, match=r"history\.csv: not the history of a training \(.+\)"):
         read_history(tmp_path / "history.csv")
+
+
+def test_phases_of_a_profile_are_bars_with_their_share(tmp_path: Path) -> None:
+    path = tmp_path / "profile.csv"
+    path.write_text("phase,share\nwait,0.25\nforward,0.75\n", encoding="utf-8")
+    (axes,) = profile_shares(path).axes
+    assert [bar.get_width() for bar in axes.patches] == [75, 25]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["forward", "wait"]

@@ -61,3 +61,16 @@ def fitted(configured: Configured, demo_store: Path) -> Fitted:
         return fit(config, LeakDataModule(config, demo_store), folder)
 
     return run
+
+
+@pytest.fixture
+def profiled(configured: Configured, demo_store: Path, tmp_path: Path) -> Callable[..., Any]:
+    """`profiled("profile=phases", callback=…)`: the profiler of three epochs in `tmp_path / "run"`."""
+
+    def run(*overrides: str, callback: pl.Callback | None = None) -> Any:
+        config = configured("trainer.max_epochs=3", "patience=9", *overrides)
+        extra = [callback] if callback else []
+        trainer = fit(config, LeakDataModule(config, demo_store), tmp_path / "run", extra)
+        return trainer.profiler  # type: ignore[attr-defined]
+
+    return run

@@ -79,3 +79,8 @@ def test_weights_in_half_precision_are_refused(precision: str, configured: Confi
 def test_a_training_on_no_batch_is_refused(configured: Configured) -> None:
     with pytest.raises(SettingsError, match="limit_train_batches=0: nothing would be trained"):
         check_settings(configured("+trainer.limit_train_batches=0"))
+
+
+def test_lightnings_own_profilers_lead_to_ours(configured: Callable[..., TrainConfig]) -> None:
+    with pytest.raises(SettingsError, match=r"trainer\.profiler=simple.*profile=phases"):
+        check_settings(configured("+trainer.profiler=simple"))
