@@ -40,7 +40,7 @@ def crossval(config: CrossvalConfig, run: Run) -> int:
 
 
 def _stopped_text(code: int, folder: Path, arguments: Sequence[str]) -> str:
-    """What is kept of a stopped cross-validation, and the command that goes on with it."""
+    """A sentence on what a stopped cross-validation keeps, and the command that continues it."""
     shown = os.path.relpath(folder)
     done = len(list((folder / "folds").glob("*.json")))
     kept = f"{done} finished {'fold is' if done == 1 else 'folds are'} kept in {shown}"

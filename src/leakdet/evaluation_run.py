@@ -29,9 +29,9 @@ def evaluate_model(
     split: str = "test",
     *,
     leak: str | Sequence[str] | None = None,
-    ignore: Sequence[str] = (),
+    ignore: str | Sequence[str] = (),
     rename: Mapping[str, str] | None = None,
-    group_by: Sequence[str] | None = None,
+    group_by: str | Sequence[str] | None = None,
     device: str = "auto",
     trust_network: str | Sequence[str] | None = None,
 ) -> dict[str, Any]:
@@ -54,9 +54,14 @@ def evaluate_model(
 
     if not isinstance(model, Detector):
         model = load_detector(model, device, trust_network or ())
-    names = [leak] if isinstance(leak, str) else list(leak or ())
-    labels = LabelsConfig(leak=names, ignore=list(ignore), rename=dict(rename or {}))
-    return evaluated(model, Path(store), split, labels, group_by).metrics
+    columns = None if group_by is None else _names(group_by)
+    labels = LabelsConfig(leak=_names(leak), ignore=_names(ignore), rename=dict(rename or {}))
+    return evaluated(model, Path(store), split, labels, columns).metrics
+
+
+def _names(given: str | Sequence[str] | None) -> list[str]:
+    """The names in an argument that may be a single one."""
+    return [given] if isinstance(given, str) else list(given or ())
 
 
 def evaluated(

@@ -12,6 +12,7 @@ from leakdet.config import BuildConfig
 from leakdet.errors import InputError
 from leakdet.evaluation_run import compared, evaluate_model, evaluated, write_evaluations
 from leakdet.scoring.audio_detector import Detector, load_detector
+from leakdet.storage.store_arrays import open_store
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +79,15 @@ def test_groups_to_resample_by_are_the_stores(example_files, detector: Detector)
     assert metrics["test"]["recording"]["intervals"]["unit"] == "pipe"
     with pytest.raises(InputError, match=r"has no group site to resample by; it has \['pipe'\]"):
         evaluate_model(detector, example_files.store, group_by=["site"])
+
+
+def test_a_single_name_needs_no_list_and_an_open_store_no_path(
+    example_files, detector: Detector
+) -> None:
+    metrics = evaluate_model(detector, open_store(example_files.store), group_by="pipe")
+    assert metrics["group_by"] == ["pipe"]
+    with pytest.raises(InputError, match="hiss"):
+        evaluate_model(detector, example_files.store, ignore="hiss")
 
 
 def test_what_is_missing_is_named(example_files, detector: Detector, tmp_path: Path) -> None:

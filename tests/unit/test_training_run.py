@@ -95,6 +95,11 @@ def test_a_folder_with_a_run_and_a_missing_store_are_refused(
 ) -> None:
     with pytest.raises(SettingsError, match="holds a run already"):
         fit(config, result.folder)
+    (tmp_path / "file").touch()
+    with pytest.raises(
+        SettingsError, match="file: a run needs a folder, and a file is in its place"
+    ):
+        fit(config, tmp_path / "file")
     with pytest.raises(InputError, match="nowhere"):
         fit(compose("train", ["data.store=nowhere"]), tmp_path / "run")
 

@@ -1,5 +1,6 @@
 """A recording that lies in memory as an array, read like a sound file."""
 
+from math import nan
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ class ArrayRecording:
 
     subtype = "FLOAT"
 
-    def __init__(self, samples: np.ndarray, rate_hz: int | float) -> None:
+    def __init__(self, samples: np.ndarray, rate_hz: Any) -> None:
         if samples.dtype.name not in (*PCM, *FLOATS):
             raise InputError(
                 f"the array is of {samples.dtype}; allowed are {', '.join((*FLOATS, *PCM))}."
@@ -34,10 +35,11 @@ class ArrayRecording:
                 f"the array has shape {samples.shape}; "
                 "allowed are [samples] and [samples, channels]."
             )
-        if not float(rate_hz).is_integer() or rate_hz < 1:
+        rate = _number(rate_hz)
+        if not rate.is_integer() or rate < 1:
             raise InputError(f"the rate is {rate_hz} Hz; allowed are whole numbers from 1 on.")
         self._samples = samples[:, None] if samples.ndim == 1 else samples
-        self.samplerate = int(rate_hz)
+        self.samplerate = int(rate)
         self.frames, self.channels = self._samples.shape
         if not samples.size:
             raise InputError("the array is empty")
@@ -64,3 +66,11 @@ class ArrayRecording:
             return np.ascontiguousarray(block, np.float32)
         silence, full_scale = PCM[block.dtype.name]
         return (block.astype(np.float32) - np.float32(silence)) * np.float32(1 / full_scale)
+
+
+def _number(value: Any) -> float:
+    """The value as a float; NaN of what is no number."""
+    try:
+        return nan if isinstance(value, str | bool) else float(value)
+    except TypeError:
+        return nan

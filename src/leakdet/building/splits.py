@@ -219,7 +219,7 @@ def check_both_classes(
 def _way_out(
     leaks: Sequence[str], others: Sequence[str], settings: SplitConfig, splits: int
 ) -> str:
-    """Why the groups that have leaks, and those that have others, do not suffice; what to do."""
+    """A sentence on which groups lack leaks or others, and what to do."""
     by = settings.group_by
     for kind, groups in (("leaks", leaks), ("others", others)):
         if not groups:

@@ -54,7 +54,7 @@ def changed_of(path: Path) -> str:
 
 
 def intact_text(verified: bool, but: str = "") -> str:
-    """Whether a file holds what was written; one whose checksum is wrong is not shown at all.
+    """A note on the file's checksum; a file whose checksum is wrong is not shown at all.
 
     >>> intact_text(True), intact_text(False)
     ('yes, by its checksum', 'not verified: an older file, without a checksum')

@@ -83,7 +83,7 @@ SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
 def candidates(
     words: Sequence[str], verbs: Mapping[str, str], usage: Callable[[str], str]
 ) -> dict[str, str]:
-    """What may stand in place of the last word, with meanings; nothing where files may.
+    """Candidates for the last word, with meanings; none where files may stand.
 
     `words` follow `leakdet`; `usage` gives the usage of a verb that has options, no settings.
 

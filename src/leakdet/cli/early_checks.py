@@ -23,8 +23,8 @@ def check_inputs(config: TrainConfig, named: Sequence[str] = ()) -> None:
     """Look for everything that the settings name; `named` are words of the command line.
 
     Raises:
-        InputError: a path that does not exist, a folder that is no store, or a store of another
-            signal than the one that is asked for.
+        InputError: a path that does not exist, a folder that is no store or model, or a store of
+            another signal than the one that is asked for.
         SettingsError: an optional package that is not installed, or no GPU where one is asked for.
     """
     if config.data.store is not None:
@@ -38,6 +38,11 @@ def check_inputs(config: TrainConfig, named: Sequence[str] = ()) -> None:
     ):
         if path is not None and not Path(path).exists():
             raise InputError(f"{name}={path}: there is no such file or folder.")
+    if config.init_from is not None and Path(config.init_from).is_dir():
+        raise InputError(
+            f"init_from={config.init_from}: this is a folder. Name the model file or checkpoint in "
+            f"it: init_from={Path(config.init_from) / 'model.safetensors'}"
+        )
     for logger in config.logger:
         package = LOGGER_PACKAGES.get(logger)
         if package and find_spec(package) is None:

@@ -33,12 +33,17 @@ def claimed(folder: Path) -> Iterator[None]:
     """Keep `folder`, which is made, for this process and those it starts.
 
     Raises:
-        SettingsError: another run is writing to it.
+        SettingsError: another run is writing to it, or it is a file.
     """
     if is_further_process():
         yield
         return
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise SettingsError(
+            f"{folder}: a run needs a folder, and a file is in its place."
+        ) from error
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         _lock(descriptor, folder)

@@ -40,7 +40,7 @@ def text_for_hydra(value: str, several: bool) -> str:
 
 
 def _is_hydras(value: str) -> bool:
-    """Whether a value for a collection is no names, but what Hydra works out."""
+    """True for a value for a collection that Hydra evaluates, instead of names."""
     nested = value[:1] == "[" and any(bracket in value[1:-1] for bracket in "[{")
     return not value or value == "null" or "${" in value or bool(SWEEP(value)) or nested
 
@@ -84,7 +84,7 @@ def _is_written_out(value: str, openings: str) -> bool:
 
 
 def _is_no_text(value: str) -> bool:
-    """Whether Hydra would read nothing, a number or a truth value, and lose how it was written."""
+    """True for text that Hydra would read as null, number or truth value, losing its spelling."""
     try:
         float(value)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What becomes of the labels of a store or source: renamed, merged, left out, leak or no leak.
+"""Meaning of the labels of a store or source: renamed, merged, left out, leak or no leak.
 
 Names are compared in Unicode normal form and without regard to case. The order is: rename, merge
 spellings, leave out, name the leaks.
@@ -27,17 +27,17 @@ SPECIAL = re.compile(r"[,\[\]{}'\"]")  # what a list on the command line is made
 
 
 def label_key(name: str) -> str:
-    """What spellings of one label have in common: composed letters, without case."""
+    """Common form of all spellings of a label: composed letters, without case."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name.strip()).casefold())
 
 
 def same_label(one: str, other: str) -> bool:
-    """Whether two names are spellings of one label."""
+    """True for two spellings of one label."""
     return label_key(one) == label_key(other)
 
 
 def sounds_like_leak(name: str) -> bool:
-    """Whether people would take the label for a leak.
+    """True for a label that people would take for a leak.
 
     >>> [sounds_like_leak(name) for name in ("gasket-leak", "no_leak", "leak-free", "Leck (groß)")]
     [True, False, False, True]
@@ -70,7 +70,7 @@ class LabelView:
         return replace(self, left_out=dict(sorted(counts.items())))
 
     def sentence(self) -> str:
-        """What the labels mean, as every build and training says it once.
+        """Meaning of the labels, as every build and training says it once.
 
         >>> LabelView(("ok", "drip"), ("drip",), {"ok": "ok", "drip": "drip", "?": None}).sentence()
         'leak: drip; no leak: ok'
@@ -81,7 +81,7 @@ class LabelView:
         return f"{text}; left out: {', '.join(counted)}" if counted else text
 
     def notes(self) -> list[str]:
-        """What was renamed or merged, and labels whose name does not fit what they mean here."""
+        """Sentences on renamed and merged labels, and on names that do not fit their meaning."""
         kept = {label: name for label, name in self.name_of_label.items() if name is not None}
         notes = []
         for name in self.names:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def any_of(class_id: Int[Tensor, " B"], leaks: Sequence[int]) -> Bool[Tensor, " B"]:
-    """Whether each class is one of `leaks`."""
+    """True for each class that is one of `leaks`."""
     return reduce(torch.logical_or, (class_id == leak for leak in leaks))
 
 

@@ -57,7 +57,7 @@ class MetRecordings:
         return cls(hashes, roles, kept)
 
     def joined(self, other: "MetRecordings") -> "MetRecordings":
-        """What either has met, each content once; of group columns those that both know."""
+        """Union of both, each content once; of group columns those that both know."""
         hashes = np.concatenate([self.hashes, other.hashes])
         roles = np.concatenate([self.roles, other.roles])
         order = np.argsort(roles, kind="stable")  # train first, so that it wins over val

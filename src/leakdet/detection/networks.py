@@ -229,6 +229,11 @@ def network_class(config: NetworkConfig) -> Callable[..., Network]:
 def _check_outputs(
     network: Network, name: str, mel_shape: tuple[int, int, int], classes: int
 ) -> None:
+    if type(network).forward is Network.forward and not hasattr(network, "cls_head"):
+        raise SettingsError(
+            f"network.name={name}: its heads are missing; __init__ must call "
+            "self.add_heads(features, classes)."
+        )
     output = network.eval()(torch.zeros(2, *mel_shape))
     network.train()
     shapes = [tuple(logits.shape) for logits in output] if isinstance(output, Output) else output

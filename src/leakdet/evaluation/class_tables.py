@@ -1,4 +1,4 @@
-"""How well a multiclass model tells the classes apart: true by predicted class, with intervals."""
+"""Metrics of a multiclass model by class, with intervals: true by predicted class."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

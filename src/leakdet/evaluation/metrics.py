@@ -110,12 +110,12 @@ def _average_precision(s: ScoreSet) -> np.ndarray:
 
 
 def resolves_fpr(limit: float, negatives: int) -> bool:
-    """Whether so many negatives can have a false-positive rate above 0 and up to `limit`."""
+    """True if so many negatives can have a false-positive rate above 0 and up to `limit`."""
     return limit * negatives >= 1.0 - COUNT_SLACK
 
 
 def resolves_tpr(limit: float, positives: int) -> bool:
-    """Whether so many positives can have a true-positive rate of `limit` or more, below 1."""
+    """True if so many positives can have a true-positive rate of `limit` or more, below 1."""
     return (1.0 - limit) * positives >= 1.0 - COUNT_SLACK
 
 

@@ -1,4 +1,4 @@
-"""Which labels of a store mean a leak to the model that is evaluated on it."""
+"""Labels of a store that mean a leak to the model that is evaluated on it."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Recordings with a fate of their own: kept out of a report's numbers, or undecided by predict."""
+"""Recordings that a report lists apart: kept out of its numbers, or undecided by predict."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Where a work will write: looked at before it begins, and its free space."""
+"""Checks before work begins of the place where it will write, and of the free space there."""
 
 import os
 import shutil

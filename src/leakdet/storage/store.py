@@ -61,7 +61,7 @@ class StoreSplit:
 
     @property
     def is_leak(self) -> Bool[np.ndarray, " R"]:
-        """Whether the label of each recording means a leak."""
+        """True for each recording whose label means a leak."""
         leaks = [i for i, name in enumerate(self.label_names) if name in self.leak_labels]
         return np.isin(self.label_id, leaks)
 

@@ -76,6 +76,8 @@ class SplitArrays:
 
     def _row(self, recording: int | str) -> int:
         if not isinstance(recording, str):
+            if not -len(self) <= recording < len(self):
+                raise IndexError(f"{self.name} has {len(self)} recordings; no row is {recording}")
             return range(len(self))[recording]
         if recording not in self._rows:
             raise KeyError(f"{self.name} has no recording {recording!r}")
@@ -87,7 +89,7 @@ class SplitArrays:
 
 
 class Store(Mapping[str, SplitArrays]):
-    """The splits of a store by name: `store["test"]`, `list(store)`."""
+    """The splits of a store by name: `store["test"]`, `list(store)`; also a path, its folder's."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -95,6 +97,9 @@ class Store(Mapping[str, SplitArrays]):
 
     def __repr__(self) -> str:
         return f"Store({str(self.path)!r}, splits {', '.join(self)})"
+
+    def __fspath__(self) -> str:
+        return str(self.path)
 
     def __getitem__(self, name: str) -> SplitArrays:
         if name not in self._names:

@@ -18,7 +18,7 @@ from leakdet.training.sample_summary import sample_sums
 
 
 def right_samples(output: Output, targets: Sequence[Batch]) -> Tensor | float:
-    """How many samples the class head gets right; NaN of blended ones, which have two targets."""
+    """Number of samples the class head gets right; NaN of blended ones, which have two targets."""
     if len(targets) > 1:
         return float("nan")
     return (output.class_logits.detach().argmax(-1) == targets[0].class_id).sum()

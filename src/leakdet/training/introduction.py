@@ -102,7 +102,7 @@ def _remedy_of_imbalance(data: LeakDataModule) -> str:
 
 
 def _selects(config: TrainConfig, data: LeakDataModule) -> Iterator[str]:
-    """By what the best check is chosen, if not F1, and on what it is measured."""
+    """Criterion that chooses the best check, if not F1, and what it is measured on."""
     by, is_leak = Selection.of(config), data.val_is_leak
     if by.name == "f1":
         return
@@ -159,7 +159,7 @@ def _share(share: float) -> str:
 
 
 def _shared_groups(data: LeakDataModule) -> list[str]:
-    """What the splits of the store share, and so what the scores cannot tell."""
+    """A sentence on what the splits of the store share, and so what the scores cannot tell."""
     return shared_sentences(data.splits.all) if data.splits.of_whole_store else []
 
 

@@ -43,7 +43,7 @@ class Selection:
         return {"f1": "F1", "auroc": "AUROC", "loss": "loss"}[self.name]
 
     def rank(self, value: float | None, loss: float) -> float:
-        """What checks are compared by: the higher, the better. An undefined value is the worst."""
+        """Rank of a check: the higher, the better. An undefined value is the worst."""
         if self.name == "loss":
             return -loss
         if value is None:

@@ -1,4 +1,4 @@
-"""Where the time of a training goes: the phases of its steps and epochs."""
+"""Time of a training by phase of its steps and epochs."""
 
 import math
 import statistics

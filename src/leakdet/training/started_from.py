@@ -23,7 +23,7 @@ MODEL = "model.safetensors"  # of a run, beside its folder of checkpoints
 
 @dataclass(frozen=True)
 class StartedFrom:
-    """Where the first weights come from, and what trained them; None: that file does not say."""
+    """Source of the first weights, and what trained them; None: that file does not say."""
 
     source: str
     met: MetRecordings | None
@@ -121,7 +121,7 @@ def _ids(
 
 
 def started_from(config: TrainConfig) -> StartedFrom | None:
-    """What the model of `init_from` has met; of a checkpoint, what the model file of its run says.
+    """Recordings that the model of `init_from` has met; of a checkpoint, by its run's model file.
 
     Raises:
         InputError: it is no model.

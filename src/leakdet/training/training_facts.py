@@ -1,4 +1,4 @@
-"""What a model file keeps of its training: the data, the versions, and the recordings it met."""
+"""Facts of a training that its model file keeps: the data, the versions, the recordings met."""
 
 import platform
 from importlib.metadata import version

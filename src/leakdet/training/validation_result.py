@@ -58,7 +58,7 @@ class ValidationResult:
 
     @property
     def selected_rank(self) -> float:
-        """What checks are compared by, whatever `select` is."""
+        """Rank of the check under `select`: the higher, the better."""
         return self.selection.rank(self.selected, self.val_loss[0])
 
     @cached_property

@@ -17,7 +17,7 @@ Draw = Callable[[optuna.Study], Sequence[Any]]  # one or several plotly figures
 
 
 def has_plotly() -> bool:
-    """Whether plotly is installed, an extra that draws the plots."""
+    """True if plotly is installed, an extra that draws the plots."""
     return find_spec("plotly") is not None
 
 

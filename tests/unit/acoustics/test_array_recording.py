@@ -2,6 +2,7 @@
 
 import wave
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -79,8 +80,10 @@ def test_it_can_be_read_again() -> None:
         (np.zeros(0), 16000, "the array is empty"),
         (np.zeros(9), float("nan"), "the rate is nan Hz"),
         (np.zeros(9), float("inf"), "the rate is inf Hz"),
+        (np.zeros(9), "8000", "the rate is 8000 Hz; allowed are whole numbers"),
+        (np.zeros(9), None, "the rate is None Hz"),
     ],
 )
-def test_what_is_no_recording_is_refused(samples: np.ndarray, rate_hz: float, message: str) -> None:
+def test_what_is_no_recording_is_refused(samples: np.ndarray, rate_hz: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         ArrayRecording(samples, rate_hz)

@@ -1,6 +1,7 @@
 """What cannot be trained is refused before torch is imported, and leaves no folder."""
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import asdict, replace
@@ -24,6 +25,13 @@ def test_a_path_that_is_not_there_is_named(name: str) -> None:
     with pytest.raises(InputError, match=f"{name}=nowhere: there is no such file"):
         check_inputs(replace(TrainConfig(), **{name: "nowhere"}))
     check_inputs(replace(TrainConfig(), resume="auto"))
+
+
+def test_a_start_from_a_folder_names_the_model_in_it(tmp_path: Path) -> None:
+    config = replace(TrainConfig(), init_from=str(tmp_path))
+    model = re.escape(str(tmp_path / "model.safetensors"))
+    with pytest.raises(InputError, match=f"this is a folder.* init_from={model}"):
+        check_inputs(config)
 
 
 def test_a_missing_gpu_or_package_is_told_first(monkeypatch: pytest.MonkeyPatch) -> None:

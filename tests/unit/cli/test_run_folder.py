@@ -22,6 +22,11 @@ def test_the_second_run_in_a_folder_is_refused_while_the_first_is_at_it(tmp_path
             pass
     with claimed(folder):
         assert [path.name for path in folder.iterdir()] == ["model"]
+    model = folder / "model"
+    for taken in (model, model / "below"):
+        message = "a run needs a folder, and a file is in its place"
+        with pytest.raises(SettingsError, match=message), claimed(taken):
+            pass
 
 
 def test_a_folder_in_which_nothing_was_written_does_not_stay(tmp_path: Path) -> None:

@@ -137,11 +137,20 @@ class ExtraClass(Own):
         super().__init__(config, mels, columns, classes + 1)
 
 
+class NoHeads(Network):
+    def __init__(self, config: NetworkConfig, mels: int, columns: int, classes: int) -> None:
+        super().__init__(config, mels)
+
+    def features(self, x: torch.Tensor) -> torch.Tensor:
+        return x.flatten(1)
+
+
 @pytest.fixture
 def own_module(monkeypatch: pytest.MonkeyPatch) -> str:
     """A module of networks that is no part of leakdet."""
     module = types.ModuleType("a_persons_nets")
     module.Own, module.ExtraClass, module.function = Own, ExtraClass, functional.relu  # type: ignore[attr-defined]
+    module.NoHeads = NoHeads  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, module.__name__, module)
     return module.__name__
 
@@ -161,6 +170,7 @@ def test_a_users_network_takes_its_own_settings(own_module: str):
         ("Missing", {}, "has no Missing"),
         ("function", {}, "no subclass of leakdet.detection.networks.Network"),
         ("Own", {"widht": 5}, r"network.extra=\{'widht': 5\}: .* unexpected keyword argument"),
+        ("NoHeads", {}, r"its heads are missing; __init__ must call self.add_heads"),
         ("ExtraClass", {}, r"gives \[\(2, 4\), \(2,\)\]; it must give"),
     ],
 )

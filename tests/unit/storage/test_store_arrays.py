@@ -56,11 +56,17 @@ def test_nothing_can_be_written_into_the_store(store: Store, example_files) -> N
 
 
 def test_what_is_not_there_is_named(store: Store, tmp_path: Path) -> None:
-    with pytest.raises(IndexError):
+    with pytest.raises(IndexError, match="test has 4 recordings; no row is 4"):
         store["test"].mel(4)
+    with pytest.raises(IndexError):
+        store["test"].mel(-5)
     with pytest.raises(KeyError, match="test has no recording"):
         store["test"].mel("none.wav")
     with pytest.raises(InputError, match="there is no such store"):
         open_store(tmp_path / "nowhere")
     with pytest.raises(InputError, match="make a store of them: leakdet build"):
         open_store(tmp_path)
+
+
+def test_an_open_store_is_also_the_path_of_its_folder(store: Store, example_files) -> None:
+    assert Path(store) == example_files.store
