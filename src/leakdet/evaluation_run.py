@@ -134,12 +134,23 @@ def _group_columns(
 
 
 def compared(a: Evaluation, b: Evaluation) -> list[Evaluation]:
-    """Two models on the same recordings, with the comparison added to the metrics of both."""
+    """Two models on the same recordings, with the comparison added to the metrics of both.
+
+    Raises:
+        InputError: each is judged on other recordings, since it has met the rest in training, or
+            one has several thresholds.
+    """
     from leakdet.cli.screen_tables import comparison_text
+    from leakdet.evaluation.met_in_training import met_by_one
     from leakdet.evaluation.model_comparison import compare
 
     names = (a.metrics["model"], b.metrics["model"])
+    met = met_by_one(a.metrics["met_in_training"], b.metrics["met_in_training"])
+    if a.recordings.recording_id.tolist() != b.recordings.recording_id.tolist():
+        raise InputError(f"{met} Compare the two on recordings that neither has met.")
     comparison = compare(a.recordings, b.recordings, names, a.metrics["group_by"])
+    if met:
+        comparison["sentence"] = f"No conclusion: {met}"
     log_result(comparison_text(comparison))
     return [replace(one, metrics={**one.metrics, "comparison": comparison}) for one in (a, b)]
 

@@ -74,3 +74,21 @@ def met_sentences(account: Mapping[str, Any] | None) -> list[str]:
     return [
         f"{met} of {recordings} recordings were met in training and are left out of the results."
     ]
+
+
+def met_by_one(a: Mapping[str, Any] | None, b: Mapping[str, Any] | None) -> str:
+    """Why two models cannot be compared by these accounts; "" where they can.
+
+    >>> met_by_one({"recordings": 22, "met": 22}, {"recordings": 22, "met": 0})
+    'A has met 22 of 22 recordings in training, B 0 of 22: they say nothing about which is better.'
+    """
+    if a is None or b is None:
+        which = " and ".join(name for name, account in (("A", a), ("B", b)) if account is None)
+        return f"Whether {which} met these recordings in training is unknown."
+    if not (a["met"] or b["met"]):
+        return ""
+    told = [f"{account['met']} of {account['recordings']}" for account in (a, b)]
+    return (
+        f"A has met {told[0]} recordings in training, B {told[1]}: they say nothing about which "
+        "is better."
+    )

@@ -30,10 +30,10 @@ def judge(table: Mapping[str, Any], metrics: Mapping[str, Any]) -> Judgement:
     """Judge the recordings' metrics of one split; `metrics` is the content of metrics.json.
 
     Good: the 95 % interval of the AUROC lies above 0.75, that of the false alarm rate below 20 %
-    and that of the recall above 50 %. Weak: one of these does not, or a trivial trait does nearly
-    as well. Bad: the AUROC may be that of guessing. Unknown: a class is missing, the model has met
-    every recording, or its labels were shuffled. Where the recordings are synthetic, the first
-    sentence says so.
+    and that of the recall above 50 %. Weak: one of these does not, a trivial trait does nearly as
+    well, or whether the model has met the recordings is unknown. Bad: the AUROC may be that of
+    guessing. Unknown: a class is missing, the model has met every recording, or its labels were
+    shuffled. Where the recordings are synthetic, the first sentence says so.
     """
     judged = _judgement(table, metrics)
     if not metrics.get("synthetic"):
@@ -103,6 +103,13 @@ def _judgement(table: Mapping[str, Any], metrics: Mapping[str, Any]) -> Judgemen
             "In doubt",
             f"It may have learnt a shortcut instead of leaks. {facts}",
             "Do not plan digs by it before it is tested on recordings without the shortcut.",
+        )
+    if "met_in_training" in metrics and met is None:
+        return Judgement(
+            "weak",
+            "In doubt",
+            f"Whether the model has met these recordings in training is unknown. {facts}",
+            "Train or build the store anew: the files then keep what tells.",
         )
     label, doubt = _doubt(table)
     if doubt:

@@ -30,6 +30,7 @@ from leakdet.storage.atomic import whole_file
 from leakdet.storage.model_card import (
     CARD_KEY,
     FORMAT_VERSION,
+    MODEL_FILES,
     card_in,
     check_card,
     file_hash,
@@ -120,6 +121,7 @@ def load_mel_detector(
         # files of leakdet 0.1.0 have no `extra`
         config = from_dict(NetworkConfig, {"extra": {}} | card["network"], str(path))
         met = MetRecordings.from_file(weights, card.get(GROUPS_KEY, {}))
+        met = met or _met_by_its_run(path)
         validation = ValidationScores.from_file(weights)
         reference = SpectralReference.from_file(weights, card.get(REFERENCE_KEY))
     except LeakdetError:
@@ -163,6 +165,18 @@ def read_model(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
             card, weights = _read_safetensors(path)
     check_card(path, card)
     return card, weights
+
+
+def _met_by_its_run(path: Path) -> MetRecordings | None:
+    """What a checkpoint has met, as the model file of its run says; None where there is none."""
+    beside = path.absolute().parent.parent / MODEL_FILES[0]
+    if path.suffix != ".ckpt" or not beside.is_file():
+        return None
+    try:
+        card, tensors = _read_safetensors(beside)
+        return MetRecordings.from_file(tensors, card.get(GROUPS_KEY, {}))
+    except (LeakdetError, ValueError):  # no reason to refuse a checkpoint that is whole
+        return None
 
 
 def _check_trusted(path: Path, name: str, trust_network: str | Sequence[str]) -> None:

@@ -15,10 +15,7 @@ from leakdet.detection.met_recordings import ROLES, MetRecordings
 from leakdet.errors import InputError, first_few
 from leakdet.storage.model_file import load_mel_detector
 from leakdet.storage.store import StoreSplit
-from leakdet.training import log_names
 from leakdet.training.store_splits import Splits
-
-MODEL = "model.safetensors"  # of a run, beside its folder of checkpoints
 
 
 @dataclass(frozen=True)
@@ -128,12 +125,10 @@ def started_from(config: TrainConfig) -> StartedFrom | None:
     """
     if config.init_from is None:
         return None
-    source, trust = Path(config.init_from), config.network.name
-    met = load_mel_detector(source, trust_network=trust).met
-    beside = source.absolute().parent.parent / MODEL
-    if met is None and source.suffix == log_names.ENDING and beside.is_file():
-        met = load_mel_detector(beside, trust_network=trust).met
-    return StartedFrom(str(source), met)
+    source = Path(config.init_from)
+    return StartedFrom(
+        str(source), load_mel_detector(source, trust_network=config.network.name).met
+    )
 
 
 def require_unmet(config: TrainConfig, view: StoreSplit, setting: str) -> None:

@@ -1,13 +1,16 @@
 """Recordings that a model has met are counted, named and kept out of its results."""
 
+from dataclasses import replace
 from pathlib import Path
 from shutil import copyfile
 
 import h5py
 import pytest
 
-from leakdet.evaluation.met_in_training import judged_apart, met_sentences
-from leakdet.evaluation_run import evaluated
+from leakdet.detection.met_recordings import MetRecordings
+from leakdet.errors import InputError
+from leakdet.evaluation.met_in_training import judged_apart, met_by_one, met_sentences
+from leakdet.evaluation_run import compared, evaluated
 from leakdet.scoring.audio_detector import Detector, load_detector
 from leakdet.storage.hdf5 import seal_h5
 from leakdet.storage.opening import open_split
@@ -77,3 +80,27 @@ def test_what_is_not_known_is_said(trained, detector: Detector) -> None:
     assert judged is split
     assert account is None
     assert "unknown" in met_sentences(account)[0]
+
+
+def test_a_checkpoint_has_met_what_its_run_has_met(trained) -> None:
+    checkpoint = load_detector(trained.folder / "checkpoints" / "last.ckpt", device="cpu")
+    met = evaluated(checkpoint, trained.store, "train").metrics["met_in_training"]
+    assert met["met"] == met["recordings"]
+
+
+def test_models_are_not_compared_by_what_one_of_them_has_met(
+    trained, detector: Detector, mixed_store: Path
+) -> None:
+    new = Detector(replace(detector.mel_detector, met=MetRecordings.of({}, {})), detector.path)
+    pair = [evaluated(one, trained.store, "val") for one in (detector, new)]
+    n = len(pair[0].recordings)
+    for evaluation in compared(*pair):
+        assert evaluation.metrics["comparison"]["sentence"].startswith(
+            f"No conclusion: A has met {n} of {n} recordings in training, B 0 of {n}"
+        )
+    pair = [evaluated(one, mixed_store, "test") for one in (detector, new)]
+    with pytest.raises(InputError, match="Compare the two on recordings that neither has met"):
+        compared(*pair)
+    none = {"recordings": 9, "met": 0}
+    assert met_by_one(none, none) == ""
+    assert met_by_one(none, None) == "Whether B met these recordings in training is unknown."

@@ -172,3 +172,10 @@ def test_recordings_that_the_model_has_met_judge_nothing() -> None:
     judged = judge({"positives": 9, "negatives": 13}, {"met_in_training": met})
     assert (judged.grade, judged.label) == ("unknown", "Not judged")
     assert "all 22 recordings in training" in judged.sentence
+
+
+def test_what_may_have_been_met_is_no_good_verdict(table) -> None:
+    assert judge(table, {"met_in_training": {"recordings": 200, "met": 0}}).grade == "good"
+    judged = judge(table, {"met_in_training": None})
+    assert (judged.grade, judged.label) == ("weak", "In doubt")
+    assert judged.sentence.startswith("Whether the model has met these recordings in training is")
