@@ -64,6 +64,8 @@ def main() -> None:
         case ["help", verb] if verb in VERBS:
             sys.argv = [f"leakdet {verb}", "--help"]
             runpy.run_module(f"leakdet.{verb}", run_name="__main__", alter_sys=True)
+        case ["help", "completion"]:
+            complete([])
         case ["completion", *rest]:
             complete(rest)
         case ["--version" | "-V" | "version"]:
@@ -72,7 +74,9 @@ def main() -> None:
             print(usage())
         case _:
             word = arguments[-1] if arguments[0] == "help" else arguments[0]
-            close = get_close_matches(word, VERBS, 1)
+            close = get_close_matches(
+                word, [*VERBS, "completion", "help", "--help", "--version"], 1
+            )
             hint = f" Did you mean {close[0]}?" if close else ""
             print(f"error: there is no verb {word!r}.{hint}\n\n{usage()}", file=sys.stderr)
             sys.exit(2)

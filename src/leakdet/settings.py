@@ -3,8 +3,10 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 
 from leakdet._exit_codes import DONE, EXPLAINED, guarded
+from leakdet.errors import SettingsError
 
 VERBS = ("build", "train", "tune", "crossval")
 
@@ -15,7 +17,7 @@ def parser() -> argparse.ArgumentParser:
         description="List the settings of a verb with default, meaning and range.",
         epilog=EXPLAINED,
     )
-    command.add_argument("verb", choices=VERBS, help=" or ".join(VERBS), metavar="VERB")
+    command.add_argument("verb", help=" or ".join(VERBS), metavar="VERB")
     command.add_argument("word", nargs="?", metavar="WORD", help="only settings about this word")
     return command
 
@@ -25,6 +27,12 @@ def settings(arguments: argparse.Namespace) -> int:
     from leakdet.cli.door_settings import known_settings
     from leakdet.cli.help_pages import settings_text
 
+    if arguments.verb not in VERBS:
+        close = get_close_matches(arguments.verb, VERBS, 1)
+        hint = f" Did you mean {close[0]}?" if close else " --help of the others lists arguments."
+        raise SettingsError(
+            f"{arguments.verb}: settings are those of {', '.join(VERBS[:-1])} or {VERBS[-1]}.{hint}"
+        )
     known = known_settings(arguments.verb)
     values = default_values(arguments.verb)
     print(settings_text(known.settings.values(), values, arguments.word))

@@ -9,6 +9,7 @@ import pytest
 
 import leakdet
 from leakdet.__main__ import VERBS, main
+from leakdet.settings import main as settings_main
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
@@ -55,6 +56,28 @@ def test_an_unknown_verb_is_an_error_with_the_known_ones(
     message = capsys.readouterr().err
     assert "'predcit'" in message
     assert "predict" in message
+
+
+def test_help_may_be_misspelt_and_completion_has_some(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        run(monkeypatch, "hlep")
+    assert "Did you mean help?" in capsys.readouterr().err
+    run(monkeypatch, "help", "completion")
+    assert capsys.readouterr().out.startswith("usage: leakdet completion SHELL")
+
+
+@pytest.mark.parametrize(
+    ("verb", "remedy"), [("trian", "Did you mean train?"), ("predict", "lists arguments")]
+)
+def test_a_verb_without_settings_is_told_from_the_others(
+    verb: str, remedy: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert settings_main([verb]) == 2
+    message = capsys.readouterr().err
+    assert message.startswith(f"error: {verb}: settings are those of build, train, tune or")
+    assert remedy in message.replace("\n", " ")
 
 
 def test_it_runs_as_a_module() -> None:

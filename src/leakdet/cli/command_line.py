@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from leakdet.cli.setting_names import Setting, nearest
+from leakdet.cli.setting_names import LIGHTNING_ARGUMENTS, Setting, nearest
 from leakdet.cli.written_values import text_for_hydra, value_for_hydra
 from leakdet.errors import SettingsError
 
@@ -17,6 +17,7 @@ ALONE = {
     "--hydra-help", "--resolve", "--run", "-r", "--multirun", "-m",
     "--shell-completion", "-sc",
 }  # fmt: skip
+SHOWN = ("job", "hydra", "all")  # by --cfg
 
 
 @dataclass(frozen=True)
@@ -62,11 +63,21 @@ def checked(arguments: Sequence[str], known: Known) -> list[str]:
         if argument in ALONE or argument.partition("=")[0] in WITH_VALUE:
             if argument in WITH_VALUE and (value := next(rest, None)) is not None:
                 passed.append(value)
+            if argument.partition("=")[0] in ("--cfg", "-c"):
+                _check_shown(passed[-1].rpartition("=")[2])
             continue
         if argument.startswith("-"):
             raise SettingsError(_flag(argument, next(rest, ""), known))
         passed[-1] = _override(argument, known, several, own_folder)
     return passed
+
+
+def _check_shown(part: str) -> None:
+    if part not in SHOWN:
+        raise SettingsError(
+            f"--cfg {'' if part in ('--cfg', '-c') else part}: it shows one of {', '.join(SHOWN)}. "
+            "Write --cfg job for what would run"
+        )
 
 
 def _flag(argument: str, following: str, known: Known) -> str:
@@ -100,9 +111,22 @@ def _override(argument: str, known: Known, several: bool, own_folder: bool) -> s
         )
     setting = known.settings.get(bare)
     if setting is not None:
+        if mark == "~" and not (setting.open or bare.startswith("trainer.")):
+            raise SettingsError(
+                f"{argument}: a setting cannot be taken away. Give it a value: {bare}=VALUE"
+            )
         return f"{mark}{key}={value_for_hydra(value, setting, several)}" if equals else argument
     if mark.startswith("+") and bare.startswith("trainer."):
-        return argument  # Lightning knows more arguments than conf/trainer/ sets, and checks them
+        # Lightning knows more arguments than conf/trainer/ sets, and newer ones may know others
+        flag = bare.partition(".")[2].partition(".")[0]
+        if flag in LIGHTNING_ARGUMENTS or not nearest(flag, LIGHTNING_ARGUMENTS):
+            return argument
+        written = [f"trainer.{name}={value}" for name in nearest(flag, LIGHTNING_ARGUMENTS)]
+        marked = [w if w.partition("=")[0] in known.settings else f"+{w}" for w in written]
+        raise SettingsError(
+            f"{argument}: lightning.Trainer has no argument {flag}. "
+            f"Did you mean {' or '.join(marked)}?"
+        )
     if known.is_branch(bare):
         inside = [name for name in known.settings if name.startswith(f"{bare}.")]
         if value.startswith(("{", "$")) or mark == "~":
@@ -141,11 +165,12 @@ def _check_option(
 ) -> None:
     values = value.strip("[]").split(",") if several or value.startswith("[") else [value]
     for option in values:
-        known = (*options, "null")
-        if option in known or option.endswith((".yaml", ".yml")) or option[:1] in "'\"":
+        if option in options or option.endswith((".yaml", ".yml")) or option[:1] in "'\"":
             continue
         close = nearest(option, options, 1)
         hint = f" Did you mean {group}={close[0]}?" if close else ""
+        if set(option.split(",")) <= set(options):  # without -m
+            hint = f" One run for each of them: -m {group}={option}"
         raise SettingsError(
             f"{argument}: {group} has no option {option!r}; it has {', '.join(options)}.{hint}"
         )

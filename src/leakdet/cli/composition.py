@@ -15,7 +15,7 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.plugins import Plugins
 from hydra.core.singleton import Singleton
-from hydra.errors import HydraException
+from hydra.errors import HydraException, OverrideParseException
 from hydra.version import VersionBase
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.basecontainer import BaseContainer
@@ -94,6 +94,19 @@ def sentence_of(error: Exception) -> str:
     reasons = [error]
     while isinstance(cause := reasons[-1].__cause__, HydraException | OmegaConfBaseException):
         reasons.append(cause)
+    if ambiguous := re.match(r"Ambiguous value for argument '(.*)'$", str(reasons[-1]), re.M):
+        argument = ambiguous.group(1)
+        name, _, values = argument.partition("=")
+        return (
+            f"{argument}: several values are one run each: -m {argument}. "
+            f"A list is written {name}=[{values}]"
+        )
+    for each in reasons:
+        if isinstance(each, OverrideParseException):
+            return (
+                f"{each.override}: cannot be read; is a bracket or quote open? "
+                """Text with such signs is written NAME='"TEXT"'"""
+            )
     lines = [line.strip() for line in str(reasons[-1]).strip().splitlines()]
     key = next((line.partition(" ")[2] for line in lines if line.startswith("full_key: ")), "")
     internal = ("full_key:", "object_type=", "reference_type=")

@@ -37,6 +37,18 @@ TRAINER_FLAGS = {
     "check_val_every_n_epoch": "Epochs from one validation check to the next.",
     "precision": "Arithmetic: 32-true, bf16-mixed, 16-mixed.",
 }
+# of lightning.Trainer; this list is here because importing Lightning takes seconds
+LIGHTNING_ARGUMENTS = (
+    "accelerator", "accumulate_grad_batches", "barebones", "benchmark", "callbacks",
+    "check_val_every_n_epoch", "default_root_dir", "detect_anomaly", "deterministic", "devices",
+    "enable_autolog_hparams", "enable_checkpointing", "enable_model_summary",
+    "enable_progress_bar", "fast_dev_run", "gradient_clip_algorithm", "gradient_clip_val",
+    "inference_mode", "limit_predict_batches", "limit_test_batches", "limit_train_batches",
+    "limit_val_batches", "log_every_n_steps", "logger", "max_epochs", "max_steps", "max_time",
+    "min_epochs", "min_steps", "model_registry", "num_nodes", "num_sanity_val_steps",
+    "overfit_batches", "plugins", "precision", "profiler", "reload_dataloaders_every_n_epochs",
+    "strategy", "sync_batchnorm", "use_distributed_sampler", "val_check_interval",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -191,7 +191,9 @@ class TrainConfig:
         at_least=0,
     )
     resume: str | None = doc(
-        None, "Run folder or .ckpt to continue exactly, or auto, the latest run; null: a new run."
+        None,
+        "Run to continue exactly: its folder or .ckpt file, or latest, the newest run; auto: "
+        "the latest one with these settings, or a new run; null: a new run.",
     )
     init_from: str | None = doc(
         None,

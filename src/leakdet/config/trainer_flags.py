@@ -4,6 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from leakdet.config.range_checks import require
+
+ACCELERATORS = ("auto", "cpu", "gpu", "cuda", "mps", "tpu")
+NUMBERS = ("limit_train_batches", "limit_val_batches", "overfit_batches")
+WHOLE_NUMBERS = ("max_epochs", "max_steps", "num_nodes", "check_val_every_n_epoch")
+
 
 @dataclass(frozen=True)
 class TrainerFlags:
@@ -26,15 +32,33 @@ class TrainerFlags:
 
     @classmethod
     def of(cls, trainer: Mapping[str, Any]) -> "TrainerFlags":
-        """Read the flags from the settings under `trainer`."""
+        """Read the flags from the settings under `trainer`.
+
+        Raises:
+            SettingsError: what leakdet itself reckons with is of another type; the rest is checked
+                by Lightning, after its slow import.
+        """
         names = (field.name for field in fields(cls))
-        return cls(**{name: trainer[name] for name in names if trainer.get(name) is not None})
+        given = {name: trainer[name] for name in names if trainer.get(name) is not None}
+        _check_types(given)
+        return cls(**given)
 
     def span(self, checks: int) -> str:
         """A number of validation checks in words: as epochs, where the flags count in epochs."""
         if not isinstance(self.val_check_interval, float):
             return _counted(checks, "validation check")
         return _counted(checks * self.check_val_every_n_epoch * self.val_check_interval, "epoch")
+
+
+def _check_types(given: Mapping[str, Any]) -> None:
+    for name, value in given.items():
+        if name in WHOLE_NUMBERS:
+            require(isinstance(value, int), f"trainer.{name}", value, "a whole number")
+        elif name in NUMBERS:
+            require(isinstance(value, int | float), f"trainer.{name}", value, "a number")
+        elif name == "accelerator":
+            allowed = f"one of {', '.join(ACCELERATORS)}"
+            require(value in ACCELERATORS, f"trainer.{name}", value, allowed)
 
 
 def _counted(number: int | float, noun: str) -> str:

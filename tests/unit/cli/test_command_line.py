@@ -35,6 +35,14 @@ TRAIN = known_settings("train")
         (["-m", "network=paper,liner"], "no option 'liner'"),
         (["optimizer=3"], "give one of them, such as optimizer.lr=3"),
         (["-x"], "there is no such option"),
+        (["+trainer.max_epocs=3"], r"no argument max_epocs. Did you mean trainer.max_epochs=3"),
+        (["++trainer.profler=simple"], r"Did you mean \+trainer.profiler=simple\?$"),
+        (["~optimizer.lr"], "cannot be taken away. Give it a value: optimizer.lr=VALUE"),
+        (["network=null"], "network has no option 'null'; it has compact"),
+        (["network=paper,linear"], "One run for each of them: -m network=paper,linear"),
+        (["--cfg", "jobb"], "--cfg jobb: it shows one of job, hydra, all"),
+        (["--cfg=jobb"], "--cfg jobb: it shows one of job, hydra, all"),
+        (["--cfg"], "--cfg : it shows one of job, hydra, all"),
     ],
 )
 def test_a_misspelling_is_refused_with_what_was_meant(arguments: list[str], remedy: str) -> None:
@@ -49,7 +57,7 @@ def test_a_misspelling_is_refused_with_what_was_meant(arguments: list[str], reme
         ["-m", "seed=1,2", "network=paper,linear", "optimizer.lr=choice(1e-3,1e-2)"],
         ["--cfg", "job", "--resolve", "--config-dir", "mine", "network=mine"],
         ["hydra.run.dir=x", "hydra/launcher=joblib", "+trainer.profiler=simple"],
-        ["network.extra.width=3", "logger.wandb.project=x", "~logger.csv", "network=null"],
+        ["network.extra.width=3", "logger.wandb.project=x", "~logger.csv"],
         ["augment.interference_db=[-20,0]", "data.store=null", "data.store=${oc.env:HOME}"],
     ],
 )

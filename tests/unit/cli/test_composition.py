@@ -50,6 +50,9 @@ def test_overrides_are_those_of_the_shell(tmp_path: Path) -> None:
         (["network=transformer"], "(?s)transformer.*compact"),
         (["seed 1"], "seed 1"),
         (["-m"], "-m"),
+        (["seed=1,2"], r"seed=1,2: .* -m seed=1,2. A list is written seed=\[1,2\]$"),
+        (["data.cache='a"], r"data.cache='a: cannot be read; is a bracket or quote open\?"),
+        (["network={a"], r"network={a: cannot be read; is a bracket or quote open\?"),
     ],
 )
 def test_a_bad_override_is_a_settings_error(overrides: list[str], message: str) -> None:

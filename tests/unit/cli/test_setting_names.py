@@ -1,11 +1,19 @@
 """Every setting is listed once, with its meaning, and misspelt names find the meant one."""
 
+import inspect
 from dataclasses import asdict
 
+import lightning.pytorch as pl
 import pytest
 
 from leakdet.cli.door_settings import DOORS
-from leakdet.cli.setting_names import HABITS, catalogue, nearest, trainer_flag
+from leakdet.cli.setting_names import (
+    HABITS,
+    LIGHTNING_ARGUMENTS,
+    catalogue,
+    nearest,
+    trainer_flag,
+)
 from leakdet.config import BuildConfig, CrossvalConfig, TrainConfig, TuneConfig
 
 NAMES = [setting.name for setting in catalogue(TrainConfig)]
@@ -68,3 +76,7 @@ def test_habits_lead_to_settings_that_exist() -> None:
     flags = [trainer_flag(flag).name for flag in ("max_epochs", "devices", "accelerator")]
     known = {s.name for door in DOORS.values() for s in catalogue(door.schema)}
     assert set(HABITS.values()) <= known | {*flags, "trainer.precision", "network"}
+
+
+def test_every_argument_of_lightnings_trainer_is_listed() -> None:
+    assert set(inspect.signature(pl.Trainer).parameters) <= set(LIGHTNING_ARGUMENTS)

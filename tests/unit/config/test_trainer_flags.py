@@ -5,6 +5,7 @@ import lightning.pytorch as pl
 import pytest
 
 from leakdet.config import TrainerFlags
+from leakdet.errors import SettingsError
 
 
 def test_what_is_not_given_is_lightnings_default() -> None:
@@ -44,3 +45,17 @@ def test_checks_are_told_in_epochs_where_epochs_count(trainer: dict[str, Any], t
 
 def test_one_epoch_is_singular() -> None:
     assert TrainerFlags().span(1) == "1 epoch"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"max_epochs": "abc"}, "trainer.max_epochs='abc' is not allowed: .* a whole number"),
+        ({"num_nodes": 1.5}, "trainer.num_nodes=1.5 is not allowed"),
+        ({"limit_val_batches": "all"}, "trainer.limit_val_batches='all' .* a number"),
+        ({"accelerator": "gpuu"}, "trainer.accelerator='gpuu' .* one of auto, cpu, gpu"),
+    ],
+)
+def test_a_value_of_another_type_is_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        TrainerFlags.of(given)
