@@ -84,6 +84,8 @@ def _flag(argument: str, following: str, known: Known) -> str:
     """The message for `--epochs 5`: settings have no dashes."""
     name, _, value = argument.lstrip("-").partition("=")
     name = name.replace("-", "_")
+    if name == "quiet":  # an option of predict and evaluate
+        return f"{argument}: settings have no dashes and are name=value. Write log=quiet"
     value = value or ("" if "=" in following or following.startswith("-") else following)
     names = [name] if name in known.names else nearest(name, known.names)
     if not names:

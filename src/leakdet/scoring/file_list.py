@@ -8,6 +8,7 @@ from pathlib import Path
 
 from leakdet.acoustics.audio_listing import LeftUnlisted, audio_files
 from leakdet.errors import InputError, first_few
+from leakdet.storage.model_card import find_model
 
 MODEL_SUFFIXES = (".safetensors", ".ckpt", ".pth")
 
@@ -35,18 +36,24 @@ def list_files(names: Sequence[str]) -> FileList:
     """The audio of paths, folders and globs, each file once. A name that exists is never a glob.
 
     Raises:
-        InputError: no audio at all.
+        InputError: no audio at all, or a folder that holds a model and no audio.
     """
-    listed, seen = FileList(), set[str]()
+    listed, seen, models = FileList(), set[str](), list[str]()
     for name in names:
         repeated = len(listed.unlisted.repeated)
         new = [file for path in _expanded(name) for file in audio_files(path, listed.unlisted)]
         if not new and len(listed.unlisted.repeated) == repeated:
             listed.barren.append(name)
+            models += [str(path) for path in _expanded(name) if path.is_dir() and find_model(path)]
         for file in new:
             if str(file) not in seen:
                 seen.add(str(file))
                 listed.files.append(file)
+    if models:
+        raise InputError(
+            f"these hold models, not recordings: {first_few(models)}. One model is named, and "
+            "then recordings. The newest run is runs/train/latest."
+        )
     if not listed.files:
         why = "; ".join([f"no audio found in {first_few(names)}", *listed.unlisted.sentences()])
         raise InputError(f"{why}.")

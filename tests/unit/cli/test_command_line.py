@@ -42,6 +42,7 @@ TRAIN = known_settings("train")
         (["network=paper,linear"], "One run for each of them: -m network=paper,linear"),
         (["--cfg", "jobb"], "--cfg jobb: it shows one of job, hydra, all"),
         (["--cfg=jobb"], "--cfg jobb: it shows one of job, hydra, all"),
+        (["--quiet"], "Write log=quiet$"),
         (["--cfg"], "--cfg : it shows one of job, hydra, all"),
     ],
 )

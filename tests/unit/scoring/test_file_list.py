@@ -68,6 +68,14 @@ def test_a_second_model_is_no_recording() -> None:
         check_files([Path("b/model.safetensors"), Path("b.wav")], Path("a/model.safetensors"), None)
 
 
+def test_a_second_run_folder_is_no_folder_of_recordings(folder: Path) -> None:
+    (folder / "runs/second").mkdir(parents=True)
+    (folder / "runs/second/model.safetensors").touch()
+    for names in (["b.wav", "runs/second"], ["runs/second"], ["runs/*"]):
+        with pytest.raises(InputError, match=r"these hold models, not recordings: runs/second\."):
+            list_files(names)
+
+
 def test_an_output_is_never_an_input(folder: Path) -> None:
     MODEL.touch()
     (folder / "link.csv").symlink_to(folder / "b.wav")
