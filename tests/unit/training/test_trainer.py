@@ -28,7 +28,7 @@ CONF = Path(__file__).parents[3] / "conf"
         ),
         ("trainer.precision=x", "'x'"),
         ("+trainer.strategy=nonesuch", "nonesuch"),
-        ("+trainer.max_epoch=3", "max_epoch"),
+        ("+trainer.nonesuch=3", "nonesuch"),
     ],
 )
 def test_a_trainer_that_cannot_be_is_told_with_the_ones_that_can(
