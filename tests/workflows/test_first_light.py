@@ -11,6 +11,7 @@ import pytest
 import soundfile
 
 from leakdet.config import DecisionConfig
+from leakdet.evaluation.groups import sensor_rows
 from leakdet.evaluation.split_scores import score_split
 from leakdet.storage.model_file import load_mel_detector
 from leakdet.storage.opening import open_split
@@ -126,7 +127,9 @@ def test_the_model_file_holds_its_provenance(trained):
     assert card["training"]["recordings"]["train"] == open_split(trained.store, "train").recordings
     metrics = json.loads((trained.folder / "metrics.json").read_text())
     assert card["metrics"]["val"] == {
-        unit: metrics["val"][unit] for unit in ("recording", "window")
+        "recording": metrics["val"]["recording"],
+        "window": metrics["val"]["window"],
+        "sensors": sensor_rows(metrics["val"]["groups"]),
     }
 
 

@@ -7,7 +7,6 @@ from leakdet.evaluation.audit_findings import (
     alarms,
     auroc_with_interval,
     display_name,
-    null_run_findings,
     remarks,
     same_spectrum,
 )
@@ -58,18 +57,6 @@ def test_remarks_name_luck_and_the_simple_model() -> None:
     assert "adds nothing" in remarks(row(0.8), {"logistic_regression": row(0.81)})[0]
     assert remarks(row(0.8), {"logistic_regression": row(0.7)}) == []
     assert remarks(None, {"logistic_regression": row(0.7)}) == []
-
-
-def test_a_null_run_is_an_alarm_only_beyond_chance() -> None:
-    grave, mild = null_run_findings(row(0.8))
-    assert "leak into the training" in grave[0]
-    assert mild == []
-    grave, mild = null_run_findings(row(0.5, low=0.3))
-    assert grave == []
-    assert "as expected" in mild[0]
-    grave, mild = null_run_findings(row(0.2, low=0.1) | {"interval": [0.1, 0.3]})
-    assert grave == []
-    assert "below guessing" in mild[0]
 
 
 def test_ranking_says_none_without_both_classes() -> None:

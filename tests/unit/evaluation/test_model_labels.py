@@ -12,6 +12,7 @@ from leakdet.detection.label_view import label_view
 from leakdet.detection.labels import LabelMap
 from leakdet.errors import InputError
 from leakdet.evaluation.model_labels import labels_for
+from leakdet.storage.hdf5 import seal_h5
 from leakdet.storage.opening import open_split
 from leakdet.storage.store import StoreSplit
 
@@ -30,6 +31,7 @@ def split(write_store: Callable[..., Path], planted: Any) -> Callable[..., Store
             file.attrs["label_names"] = str(list(labels)).replace("'", '"')
             file.attrs["leak_labels"] = str(leaks).replace("'", '"')
             file["label_id"][:] = range(len(labels))
+        seal_h5(store / "test.h5")
         return open_split(store, "test")
 
     return make

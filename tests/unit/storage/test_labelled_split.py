@@ -10,6 +10,7 @@ import pytest
 
 from leakdet.config import LabelsConfig
 from leakdet.errors import InputError
+from leakdet.storage.hdf5 import seal_h5
 from leakdet.storage.labelled_split import labelled, view_of, view_of_all
 from leakdet.storage.opening import open_labelled, open_split, with_surrogates
 from leakdet.storage.views import pooled
@@ -31,6 +32,7 @@ def store(write_store: Callable[..., Path], planted: Any) -> Path:
             file.attrs["label_names"] = '["gasket-leak", "Orifice-Leak", "ok", "OK", "unclear"]'
             file.attrs["leak_labels"] = '["gasket-leak"]'
             file["label_id"][:] = np.arange(10) % 5
+        seal_h5(folder / f"{split}.h5")
     return folder
 
 
