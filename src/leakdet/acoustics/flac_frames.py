@@ -9,6 +9,7 @@ from leakdet.acoustics.byte_source import ByteSource, Layout, Piece
 STREAM = b"fLaC\x00\x00\x00\x22"  # with the head of its first block, which is of 34 bytes
 STREAM_END = b"fLaC\x80\x00\x00\x22"  # where there is no further block
 INFO_END = 42
+TAIL_BYTES = 1 << 16  # searched for frames behind the total
 LAST_FRAMES_BYTES = 1 << 20  # searched for the last frame; a frame is far smaller
 
 
@@ -30,9 +31,15 @@ def flac_layout(source: ByteSource) -> Layout:
     bounds = [*starts, source.size]
     for start, stop in pairwise(bounds):
         stream = ByteSource(source.descriptor, source.part(start, stop))
-        layout.parts.append(list(stream.pieces))
-        layout.frames = (layout.frames or 0) + _total(stream)
-    if len(starts) == 1:
+        pieces, total, held = list(stream.pieces), _total(stream), _held(stream)
+        if held > total:
+            layout.mended, total = True, held
+            # a stream without a total is decoded to its end
+            head = stream.at(0, 21) + bytes([stream.at(21, 1)[0] & 0xF0, 0, 0, 0, 0])
+            pieces = [head, *stream.part(len(head), stream.size)]
+        layout.parts.append(pieces)
+        layout.frames = (layout.frames or 0) + total
+    if len(starts) == 1 and not layout.mended:
         layout.parts = []
     return layout
 
@@ -52,6 +59,19 @@ def _total(stream: ByteSource) -> int:
         return total
     last = _last_frame(stream)
     return last.first + last.samples if last else 0
+
+
+def _held(stream: ByteSource) -> int:
+    """Sample points up to the last frame near the end that follows another, or is the first.
+
+    One header alone may be found by chance.
+    """
+    held, end, at = 0, 0, max(INFO_END, stream.size - TAIL_BYTES)
+    while (frame := next_frame(stream, at)) is not None:
+        if frame.first == end:
+            held = max(held, frame.first + frame.samples)
+        end, at = frame.first + frame.samples, frame.at + 4
+    return held
 
 
 def _last_frame(stream: ByteSource) -> FlacFrame | None:

@@ -1,5 +1,6 @@
 """Sources of `build` that are folders: label folders, or split folders with label folders."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -48,9 +49,13 @@ def from_folders(root: Path) -> Source:
 
 def _subfolders(folder: Path, unlisted: LeftUnlisted) -> list[Path]:
     try:
-        paths = sorted(path for path in folder.iterdir() if path.is_dir())
+        names = sorted(folder.iterdir())
+        paths = [path for path in names if os.path.isdir(path)]  # noqa: PTH112  Path's may raise
     except OSError as error:
         raise InputError(f"{folder}: the folder cannot be read ({error.strerror}).") from error
+    for path in names:
+        if path.is_symlink() and path not in paths and not is_hidden(path.name):
+            unlisted.add_odd(path)
     unlisted.hidden += sum(is_hidden(path.name) for path in paths)
     return [path for path in paths if not is_hidden(path.name)]
 
@@ -76,6 +81,8 @@ def _label_folder(
 def _left_out(root: Path, unlisted: LeftUnlisted) -> Iterator[LeftOut]:
     for folder, why in unlisted.unreadable:
         yield LeftOut(printable(folder), f"the folder cannot be read ({why})")
+    for path, what in unlisted.odd:
+        yield LeftOut(printable(path), what)
     for suffix, count in sorted(unlisted.kinds.items()):
         files = "1 file" if count == 1 else f"{count} files"
         yield LeftOut(

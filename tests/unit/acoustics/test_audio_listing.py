@@ -88,3 +88,18 @@ def test_names_of_audio_and_names_in_any_bytes(tmp_path: Path) -> None:
     name = os.fsdecode(b"caf\xe9.wav")
     touch(tmp_path, name)
     assert listed(tmp_path) == [name]
+
+
+def test_links_that_lead_nowhere_and_pipes_in_a_folder_are_named(tmp_path: Path) -> None:
+    touch(tmp_path, "a.wav")
+    (tmp_path / "station3").symlink_to("/nonexistent/disk")
+    (tmp_path / "gone.wav").symlink_to("/nonexistent/gone.wav")  # a row that says so
+    os.mkfifo(tmp_path / "p.wav")  # opening it would wait for a writer
+    unlisted = LeftUnlisted()
+    assert listed(tmp_path, unlisted) == ["a.wav", "gone.wav"]
+    assert sorted(unlisted.sentences()) == [
+        f"left out {tmp_path}/p.wav: it is a pipe, device or socket; name it to read it",
+        f"left out {tmp_path}/station3: the link cannot be followed (No such file or directory)",
+    ]
+    assert unlisted.lost
+    assert list(audio_files(tmp_path / "p.wav", LeftUnlisted())) == [tmp_path / "p.wav"]

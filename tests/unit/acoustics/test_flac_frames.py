@@ -8,6 +8,7 @@ import soundfile
 
 from leakdet.acoustics.byte_source import ByteSource
 from leakdet.acoustics.flac_frames import FlacFrame, flac_layout, next_frame, resumed
+from leakdet.acoustics.sound_file import SoundFile
 
 FRAMES = 50000
 
@@ -47,6 +48,19 @@ def test_a_total_that_is_missing_is_that_of_the_last_frame(tmp_path: Path) -> No
     assert (layout.frames, layout.parts) == (FRAMES, [])
     layout = flac_layout(source(bytes(content) * 2, tmp_path))
     assert (layout.frames, len(layout.parts)) == (2 * FRAMES, 2)
+
+
+@pytest.mark.parametrize("total", [1, FRAMES // 2, FRAMES - 1])
+def test_a_total_that_is_too_small_is_not_believed(total: int, tmp_path: Path) -> None:
+    content = bytearray(flac())
+    content[21] &= 0xF0
+    content[22:26] = total.to_bytes(4, "big")
+    layout = flac_layout(source(bytes(content), tmp_path))
+    assert (layout.frames, layout.mended) == (FRAMES, True)
+    with SoundFile(tmp_path / "x.flac") as file:
+        assert len(file.read(2 * FRAMES)) == FRAMES
+        assert not len(file.read(1))
+        assert file.flags() == ["header_mended"]
 
 
 def test_a_stream_is_resumed_behind_a_sample_point(tmp_path: Path) -> None:

@@ -91,6 +91,15 @@ def test_linked_folders_are_followed_and_circles_end(tmp_path: Path):
     ]
 
 
+def test_links_that_lead_nowhere_are_left_out_by_name(tmp_path: Path):
+    touch(tmp_path, "LEAK/a.wav", "NOLEAK/c.wav")
+    for name in ("DRIP", "LEAK/day2"):  # a label, and a part of one, on a disk that is away
+        (tmp_path / name).symlink_to("/nonexistent/disk")
+    left_out = from_folders(tmp_path).left_out
+    assert [item.path for item in left_out] == [f"{tmp_path}/DRIP", f"{tmp_path}/LEAK/day2"]
+    assert all("the link cannot be followed" in item.reason for item in left_out)
+
+
 def test_kinds_that_cannot_be_read_are_left_out_by_count(tmp_path: Path):
     touch(tmp_path, "LEAK/a.wav", "LEAK/b.m4a", "NOLEAK/c.m4a", "NOLEAK/notes.txt")
     (item,) = from_folders(tmp_path).left_out
