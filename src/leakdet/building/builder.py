@@ -1,5 +1,6 @@
 """Builds a store from audio: reads each recording once, writes its log-mel, verifies, publishes."""
 
+import os
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, replace
@@ -42,6 +43,8 @@ def build_store(config: BuildConfig) -> BuildReport:
         folder = stack.enter_context(staged_folder(out))
         report = BuildReport(out, config.signal)
         source, view = relabelled(_read_source(config, folder), config.labels, config.source)
+        if config.source != "demo" and out.exists():
+            _check_apart(out, Path(config.source), source)
         report.remarks += [f"Labels: {line}." for line in (view.sentence(), *view.notes())]
         report.remarks += source.remarks
         if config.source == "demo" and not config.split.group_by:
@@ -86,6 +89,21 @@ def build_store(config: BuildConfig) -> BuildReport:
         write_build_files(folder, asdict(config), report)
         publish(folder, out)
     return report
+
+
+def _check_apart(out: Path, source: Path, listed: Source) -> None:
+    """Refuse to replace a store that holds what is to be read: it would be deleted with it.
+
+    Raises:
+        InputError: the source, or a recording of it, lies in `out`.
+    """
+    place = os.path.realpath(out)
+    for path in (source, *(recording.path for recording in listed.recordings)):
+        if f"{os.path.realpath(path)}/".startswith(f"{place}/"):
+            raise InputError(
+                f"out={out}: {path} lies in it and would be deleted with the store that is "
+                "replaced. Give out= another name."
+            )
 
 
 def _channels_together(config: BuildConfig, scan: HeaderScan, report: BuildReport) -> BuildConfig:

@@ -38,6 +38,20 @@ def test_the_demo_is_split_by_site_and_the_callers_settings_stay(config):
     assert all(row["split"] == site_of[row["site"]] for row in report.rows)
 
 
+def test_a_store_that_holds_its_source_is_not_replaced(config, tmp_path: Path):
+    demo = DemoConfig(sites=6, recordings_per_site=2, duration_s=0.5)
+    out = build_store(config(source="demo", demo=demo, signal=SignalConfig(), verify="off")).out
+    held = sorted(out.rglob("*"))
+    rows = [
+        f"{path},{('leak', 'no')[number % 2]}\n" for number, path in enumerate(out.rglob("*.wav"))
+    ]
+    (tmp_path / "list.csv").write_text("".join(["path,label\n", *rows]))
+    for source in (out / "manifest.csv", tmp_path / "list.csv"):
+        with pytest.raises(InputError, match="would be deleted with the store"):
+            build_store(config(source=str(source), overwrite=True, verify="off"))
+    assert sorted(out.rglob("*")) == held
+
+
 def test_the_demo_is_not_built_in_shards(config):
     with pytest.raises(InputError, match=r"source=demo: .*without shard="):
         build_store(config(source="demo", shard="0/2"))
