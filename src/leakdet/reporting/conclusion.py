@@ -13,6 +13,7 @@ from leakdet.reporting.wording import counted, percent_range
 WEAK_AUROC = 0.75
 MANY_ALARMS = 0.2  # of the recordings without a leak
 FEW_FOUND = 0.5  # of the leaks
+DOUBTED = "In doubt"  # of a verdict: the numbers may not be about leaks at new places
 FEW = 30  # recordings of a class; below, one recording moves a rate by more than three points
 
 
@@ -100,14 +101,14 @@ def _judgement(table: Mapping[str, Any], metrics: Mapping[str, Any]) -> Judgemen
     if (metrics.get("audit") or {}).get("sentence"):
         return Judgement(
             "weak",
-            "In doubt",
+            DOUBTED,
             f"It may have learnt a shortcut instead of leaks. {facts}",
             "Do not plan digs by it before it is tested on recordings without the shortcut.",
         )
     if "met_in_training" in metrics and met is None:
         return Judgement(
             "weak",
-            "In doubt",
+            DOUBTED,
             f"Whether the model has met these recordings in training is unknown. {facts}",
             "Train or build the store anew: the files then keep what tells.",
         )

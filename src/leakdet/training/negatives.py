@@ -18,7 +18,8 @@ from leakdet.config import AugmentConfig, TrainConfig
 from leakdet.detection.label_view import same_label, sounds_like_leak
 from leakdet.detection.losses import loss_parts
 from leakdet.detection.networks import Output
-from leakdet.errors import SettingsError
+from leakdet.errors import SettingsError, first_few
+from leakdet.storage.opening import open_split, split_names
 
 if TYPE_CHECKING:
     from leakdet.training.datamodule import LeakDataModule
@@ -27,10 +28,11 @@ SAMPLES_PER_NEGATIVE = 4  # in a batch; more negatives would lower the noise, an
 
 
 def check_negatives(data: "LeakDataModule") -> None:
-    """Check that the folder of negatives belongs to one class, and to one without a leak.
+    """Check that the negatives belong to one class without a leak, and are not in the store.
 
     Raises:
-        SettingsError: several classes mean no leak, or a folder in it is called like a leak.
+        SettingsError: several classes mean no leak, a folder in it is called like a leak, or a
+            sound in it is a recording of the store.
     """
     folder, labels = data.config.data.negatives, data.labels
     if folder is None:
@@ -55,6 +57,27 @@ def check_negatives(data: "LeakDataModule") -> None:
             f"data.negatives={folder}: its folder {leaks[0]} is called like a leak, but all sounds "
             "in it would train as sounds without one. Move it elsewhere or give it another name."
         )
+    if twice := _in_store(data):
+        raise SettingsError(
+            f"data.negatives={folder}: {len(twice)} of its sounds are recordings of {data.store} "
+            f"({first_few(twice)}). What is judged must not train, and a leak must not train as no "
+            "leak: take them out of the folder."
+        )
+
+
+def _in_store(data: "LeakDataModule") -> list[str]:
+    """The recordings of the store, of any split, that are among the negatives."""
+    contents = set(data.negatives.contents) if data.negatives else set[str]()
+    splits = [open_split(data.store, name) for name in split_names(data.store)]
+    return [
+        str(name)
+        for split in splits
+        if split.has("content_sha256")
+        for name, content in zip(
+            split.recording_ids, split.texts("content_sha256").tolist(), strict=True
+        )
+        if content in contents
+    ]
 
 
 def with_negatives(

@@ -152,3 +152,12 @@ def test_groups_without_a_class_say_so(scored, report_input):
     assert "<td>no leaks</td>" in html
     assert "<td>only leaks</td>" in html
     assert "By site (2)" in html
+
+
+def test_what_is_not_judged_or_in_doubt_promises_nothing(scored, report_input):
+    met = {"recordings": 9, "met": 9, "train": 9, "val": 0, "ids": [], "recording": None}
+    for known in (met, None):
+        html = render(report_input(scored(200, gap=0.5), met_in_training=known))
+        assert "At places like these" not in html
+    new = met | {"met": 0, "train": 0}
+    assert "At places like these" in render(report_input(scored(200, gap=0.5), met_in_training=new))

@@ -17,11 +17,12 @@ from leakdet.detection.networks import Output
 from leakdet.errors import SettingsError
 from leakdet.reporting.training_figures import read_history
 from leakdet.storage.model_file import load_mel_detector
+from leakdet.storage.opening import open_split
 from leakdet.training import log_names
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.fit import make_module, result_checkpoint
 from leakdet.training.introduction import introduction
-from leakdet.training.negatives import divided, negatives_loss, with_negatives
+from leakdet.training.negatives import check_negatives, divided, negatives_loss, with_negatives
 from leakdet.training.sound_folder import read_sound_folder
 from leakdet.training_run import train_in
 
@@ -136,3 +137,16 @@ def test_a_folder_called_like_a_leak_is_refused(
     data.labels = replace(data.labels, leak_labels=("Burst",))
     with pytest.raises(SettingsError, match=f"its folder {name} is called like a leak"):
         make_module(config, data)
+
+
+def test_recordings_of_the_store_are_refused(
+    clips: Path, configured: Configured, opened: Opened
+) -> None:
+    config = configured(f"data.negatives={clips}")
+    data = opened(config)
+    heard, test = data.negatives, open_split(data.store, "test")
+    assert heard is not None
+    check_negatives(data)
+    heard.contents.append(test.texts("content_sha256").tolist()[0])
+    with pytest.raises(SettingsError, match=f"1 of its sounds .*{test.recording_ids[0]}"):
+        check_negatives(data)
