@@ -15,7 +15,6 @@ from leakdet.errors import LeakdetError
 from leakdet.training import log_names
 from leakdet.training.callbacks.interruption import Interrupted, Interruption
 from leakdet.training.checkpoint_io import read_checkpoint
-from leakdet.training.compilation import compile_network
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.distributed import lost_peer_explained
 from leakdet.training.lr_batch_finder import found_settings
@@ -76,7 +75,7 @@ def fit(
         callbacks: list[Callback] = trainer.callbacks  # type: ignore[attr-defined]
         inherit_best(callbacks, Path(str(config.init_from)), checkpoints)
     if config.compile:
-        compile_network(module.network)
+        module.network.compile()  # in place: checkpoint keys stay as they are
     explained = lost_peer_explained(trainer, interruption.checkpoint)
     with interruption.listening(), explained, named_to_children():
         trainer.fit(module, datamodule=data, ckpt_path=resumed, weights_only=True)

@@ -70,8 +70,6 @@ def _scores(checkpoint: dict[str, Any]) -> list[tuple[str, float]]:
 WITHOUT_A_COMPILER = """
 import sys
 from torch import nn
-from torch._inductor import cpp_builder
-cpp_builder.get_cpp_compiler = lambda: "unused"
 compiled = nn.Module.compile
 nn.Module.compile = lambda self: compiled(self, backend="aot_eager")
 from leakdet.train import main
