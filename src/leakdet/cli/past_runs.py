@@ -1,6 +1,7 @@
 """Runs of before: a link to the latest one, and its settings for a run that continues it."""
 
 import os
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -11,6 +12,9 @@ from leakdet.errors import InputError, SettingsError
 from leakdet.storage.readable import understood
 
 LATEST = "latest"
+TRUST = "trust_network"  # the setting that names code which a run's folder may name
+OWN_CODE = ("network.name", "loss.name", "callbacks.extra")  # settings that may name code
+OWN_NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 RUNS = Path("runs/train")  # where conf/train.yaml puts them
 
 
@@ -34,7 +38,8 @@ def resumed(arguments: Sequence[str]) -> list[str]:
 
     Raises:
         InputError: there is no latest run.
-        SettingsError: the run took its settings from a file that is not kept with it.
+        SettingsError: the run took its settings from a file that is not kept with it, or used
+            code of its own that the command does not name.
     """
     given = [argument for argument in arguments if argument.startswith("resume=")]
     place = given[-1].partition("=")[2].strip("'\"") if given else "auto"
@@ -56,7 +61,20 @@ def resumed(arguments: Sequence[str]) -> list[str]:
             f"{folder}: this run was started with a file of settings, which is not kept with it. "
             f"Repeat its command with resume={place}"
         )
+    _check_own_code(folder, kept, arguments)
     return [*kept, *(a for a in arguments if a not in given), f"resume={place}"]
+
+
+def _check_own_code(folder: Path, kept: Sequence[str], arguments: Sequence[str]) -> None:
+    """Refuse to import what a run's folder names and this command does not."""
+    named = {name for a in kept if _key(a) in OWN_CODE for name in OWN_NAME.findall(a)}
+    trusted = {name for a in arguments if _key(a) == TRUST for name in OWN_NAME.findall(a)}
+    if missing := sorted(named - trusted):
+        listed = missing[0] if len(missing) == 1 else f"[{','.join(missing)}]"
+        raise SettingsError(
+            f"{folder}: this run used code of its own, {' and '.join(missing)}, which is imported "
+            f"only where the command names it. If you trust it, add {TRUST}={listed}"
+        )
 
 
 def arguments_of(folder: Path) -> list[str] | None:

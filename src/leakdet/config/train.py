@@ -202,6 +202,11 @@ class TrainConfig:
     init_reset: list[str] = doc(
         list(INIT_PARTS), "What init_from does not take over: optimizer, schedule, best_score."
     )
+    trust_network: list[str] = doc(
+        [],
+        "Networks, losses and callbacks of one's own, package.module:Name, that the folder named "
+        "by resume may import.",
+    )
     find_lr: bool = doc(False, "Run a range test first; its choice replaces optimizer.lr.")
     find_batch_size: bool = doc(False, "Grow data.batch_size first while it gets faster and fits.")
     compile: bool = doc(False, "Compile the network with torch.compile.")

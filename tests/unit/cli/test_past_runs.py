@@ -86,3 +86,19 @@ def test_damaged_notes_of_hydra_are_named(run_folder: Path, content: bytes) -> N
     (run_folder / ".hydra" / "overrides.yaml").write_bytes(content)
     with pytest.raises(InputError, match=r"overrides\.yaml: not what Hydra noted .*settings anew"):
         resumed([f"resume={run_folder}"])
+
+
+@pytest.mark.parametrize(
+    "setting", ["network.name=nets:Mine", "loss.name='nets:Mine'", "callbacks.extra=[nets:Mine]"]
+)
+def test_code_that_a_run_names_is_imported_only_where_the_command_names_it(
+    setting: str, run_folder: Path
+) -> None:
+    (run_folder / ".hydra" / "overrides.yaml").write_text(f"- seed=3\n- {setting}\n")
+    resume = f"resume={run_folder}"
+    with pytest.raises(SettingsError, match=r"nets:Mine.* add trust_network=nets:Mine$"):
+        resumed([resume, "trust_network=nets:Other"])
+    trusted = resumed([resume, "trust_network=[nets:Mine]"])
+    assert setting in trusted
+    again = f"{setting.partition('=')[0]}=nets:Mine"
+    assert again in resumed([resume, again])  # the command names it itself
