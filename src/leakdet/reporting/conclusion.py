@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from leakdet.detection.met_recordings import group_sentences
@@ -78,39 +79,34 @@ def _judgement(table: Mapping[str, Any], metrics: Mapping[str, Any]) -> Judgemen
         f"raised {counted(table['fp'], 'false alarm')} on {counted(negatives, 'recording')} "
         "without a leak"
     )
+    unjudged = partial(Judgement, "unknown", "Cannot be judged")
+    doubted = partial(Judgement, "weak", DOUBTED)
     if positives == 0 or negatives == 0:
         missing, fact = ("a leak", alarms) if positives == 0 else ("no leak", leaks)
-        return Judgement(
-            "unknown",
-            "Cannot be judged",
-            f"No recording has {missing}; the detector {fact}.",
-            "Evaluate it on recordings with and without leaks.",
-        )
+        both = "Evaluate it on recordings with and without leaks."
+        return unjudged(f"No recording has {missing}; the detector {fact}.", both)
     facts = f"It {leaks} and {alarms}."
     interval = table["intervals"]["auroc"]
     if interval is None:
-        return Judgement(
-            "unknown",
-            "Cannot be judged",
-            f"Too few recordings for an interval. {facts}",
-            "Evaluate it on more recordings.",
-        )
+        few = f"Too few recordings for an interval. {facts}"
+        return unjudged(few, "Evaluate it on more recordings.")
     if interval[0] <= 0.5:
         (luck,) = luck_findings({"auroc": table["auroc"], "interval": interval})
         return Judgement("bad", "Do not rely on it", f"{luck} {facts}", "Do not plan digs by it.")
     if (metrics.get("audit") or {}).get("sentence"):
-        return Judgement(
-            "weak",
-            DOUBTED,
+        return doubted(
             f"It may have learnt a shortcut instead of leaks. {facts}",
             "Do not plan digs by it before it is tested on recordings without the shortcut.",
         )
     if "met_in_training" in metrics and met is None:
-        return Judgement(
-            "weak",
-            DOUBTED,
+        return doubted(
             f"Whether the model has met these recordings in training is unknown. {facts}",
             "Train or build the store anew: the files then keep what tells.",
+        )
+    if metrics.get("splits", [])[-1:] == ["val"] and _chosen_by_val(metrics):
+        return doubted(
+            f"The same recordings (val) chose the weights or the threshold. {facts}",
+            "Evaluate it on recordings that took no part in its training.",
         )
     label, doubt = _doubt(table)
     if doubt:
@@ -125,6 +121,11 @@ def _judgement(table: Mapping[str, Any], metrics: Mapping[str, Any]) -> Judgemen
 
 def _is_null_run(metrics: Mapping[str, Any]) -> bool:
     return bool(metrics.get("settings", {}).get("data", {}).get("shuffle_labels"))
+
+
+def _chosen_by_val(metrics: Mapping[str, Any]) -> bool:
+    fixed = metrics.get("settings", {}).get("stop", {}).get("name") == "fixed"
+    return not fixed or (metrics["decision_rule"] or {}).get("fitted_on") == "val"
 
 
 def _doubt(table: Mapping[str, Any]) -> tuple[str, str]:

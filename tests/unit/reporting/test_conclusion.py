@@ -23,6 +23,17 @@ def test_a_good_verdict_says_what_was_found(table):
     assert judge(table, {}).sentence.startswith(f"It found {table['tp']} of 100 leaks and {alarms}")
 
 
+@pytest.mark.parametrize(
+    ("stop", "fitted_on", "grade"),
+    [("val", "val", "weak"), ("val", "", "weak"), ("fixed", "val", "weak"), ("fixed", "", "good")],
+)
+def test_what_chose_the_model_does_not_judge_it(table, stop, fitted_on, grade):
+    settings = {"stop": {"name": stop}}
+    metrics = {"splits": ["val"], "settings": settings, "decision_rule": {"fitted_on": fitted_on}}
+    assert judge(table, metrics).grade == grade
+    assert judge(table, metrics | {"splits": ["val", "test"]}).grade == "good"
+
+
 def test_luck_is_named_with_the_interval(table):
     few = judge(with_auroc(table, 1.0, 0.44, 1.0), {})
     assert few.grade == "bad"
