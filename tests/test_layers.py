@@ -94,7 +94,7 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
     "cli.command_line": ({"cli.setting_names", "cli.written_values", "errors"}, set()),
     "cli.written_values": ({"cli.setting_names", "errors"}, set()),
     "cli.early_checks": ({"_processes", "config", "errors", "storage.store_folder"}, set()),
-    "cli.past_runs": ({"errors", "storage.readable"}, HYDRA),
+    "cli.past_runs": ({"config", "errors", "storage.readable"}, HYDRA),
     "cli.run_folder": ({"errors"}, set()),
     "cli.help_pages": ({"cli.setting_names", "_exit_codes"}, set()),
     "cli.config_groups": ({"config", "errors"}, HYDRA),

@@ -163,7 +163,7 @@ def _evaluate(
     val_scores = best.rule.score(val.window_prob, val.split.recording_offsets)
     best.validation = ValidationScores.of(val_scores, val.is_leak)
     scored = {"val": val}
-    best.met, start = met_by_training(data), dict[str, Any]()
+    best.met, start = met_by_training(data, train), dict[str, Any]()
     if data.start is not None:
         start["started_from"] = data.start.account(data.splits)
     if test := data.splits.test:

@@ -36,7 +36,7 @@ def tune(config: TuneConfig, run: Run) -> int:
         follow_parent()
     if local:
         check_count("tune.workers", config.tune.workers, per_core=2, always=4)
-    check_requirements(config, run.multirun)
+    parts = check_requirements(config, run.multirun)
     config = share_cores(config)
     from leakdet.tuning.study import introduction, open_study
     from leakdet.tuning.trial_folds import trial_parts
@@ -47,7 +47,8 @@ def tune(config: TuneConfig, run: Run) -> int:
         LOG.info(introduction(config, study))
     if config.tune.worker == 0 and config.data.store is None:
         LOG.info("No data.store was given: tuning on the demo, synthetic recordings")
-    parts = trial_parts(config, store_or_demo(config.data, config.demo, config.signal))
+    if parts is None:
+        parts = trial_parts(config, store_or_demo(config.data, config.demo, config.signal))
     workers = start_workers(config, run.arguments) if local else []
     # Slow, as it imports Lightning: the other workers load beside.
     from leakdet.tuning.study_run import Training, run_study

@@ -58,6 +58,10 @@ class ByteSource:
     def find(self, pattern: bytes, start: int, stop: int | None = None) -> int:
         """Offset of the next `pattern` from `start` to before `stop`; -1 if there is none."""
         stop, step = self.size if stop is None else min(stop, self.size), 1 << 20
+        begin = start - self._block_at
+        if 0 <= begin < len(self._block) and (index := self._block.find(pattern, begin)) >= 0:
+            at = self._block_at + index
+            return at if at < stop else -1
         while start < stop:
             index = self._read(start, step + len(pattern) - 1).find(pattern)
             if index >= 0:

@@ -51,7 +51,7 @@ class Extractor:
         mel = self._spool()
         sound = self._spool() if self.waveform != "none" else None
         name = recording.recording_id if recording.surrogate_of else None
-        stream = mel_stream(recording.path, self.log_mel, name, recording.channel)
+        stream = mel_stream(recording.path, self.log_mel, name, recording.channel, True)
         live, written_until = [], 0
         try:
             for block in stream:
@@ -107,13 +107,17 @@ class Extractor:
 
 
 def mel_stream(
-    path: Path, log_mel: LogMel, surrogate: str | None = None, channel: int = 0
+    path: Path,
+    log_mel: LogMel,
+    surrogate: str | None = None,
+    channel: int = 0,
+    with_hum: bool = False,
 ) -> MelStream:
-    """The log-mel of a recording, or of its surrogate of this name."""
+    """The log-mel of a recording, or of its surrogate of this name; `with_hum` measures hum."""
     transform = None
     if surrogate is not None:
         transform = SurrogateTransform(surrogate, log_mel.signal.sample_rate_hz)
-    return MelStream(path, log_mel, transform, channel, with_hum=True)
+    return MelStream(path, log_mel, transform, channel, with_hum)
 
 
 def _as_stored(sound: np.ndarray, dtype: str) -> bytes:

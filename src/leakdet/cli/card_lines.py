@@ -27,15 +27,6 @@ def line(name: str, text: str) -> list[str]:
     return [shown.replace(NBSP, " ") for shown in lines]
 
 
-def size_text(size: int) -> str:
-    """Bytes in the unit that people use.
-
-    >>> size_text(2114836), size_text(13 << 30), size_text(12)
-    ('2.1 MB', '14.0 GB', '0.0 MB')
-    """
-    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
-
-
 def moment_text(moment: str | None) -> str:
     """A time of a file, ISO 8601 with its zone, as `2026-03-01 14:05 UTC`.
 

@@ -1,6 +1,7 @@
 """The settings of each door: their type, and the names that its command line may use."""
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from leakdet.cli.command_line import Known
@@ -60,6 +61,7 @@ def known_settings(door: str) -> Known:
     return Known(settings, options, DOORS[door].free_keys, elsewhere)
 
 
+@cache
 def _trainer_flags(option: str) -> list[str]:
     """The arguments of `lightning.Trainer` that an option of the group `trainer` sets."""
     from omegaconf import OmegaConf

@@ -101,8 +101,7 @@ def _own_folder(door: str, prepared: Sequence[str]) -> Iterator[None]:
     The workers of tune and the parts of crossval share the folder that they are given.
     """
     several = bool(set(MULTIRUN) & set(prepared))
-    shows_only = any(a.startswith("-") and a not in MULTIRUN for a in prepared)
-    if door not in ("train", "crossval") or shows_only or is_further_process():
+    if door not in ("train", "crossval") or _shows_only(prepared) or is_further_process():
         yield
         return
     name = "hydra.sweep.dir" if several else "hydra.run.dir"
@@ -119,12 +118,16 @@ def _own_folder(door: str, prepared: Sequence[str]) -> Iterator[None]:
         yield
 
 
+def _shows_only(prepared: Sequence[str]) -> bool:
+    """True for flags such as --cfg: nothing is run."""
+    return any(a.startswith("-") and a not in MULTIRUN for a in prepared)
+
+
 def _announce(door: str, prepared: Sequence[str]) -> None:
     """Say that the command is at work before the slow imports; once, of several processes."""
     set_quiet("log=quiet" in prepared)
-    shows_only = any(a.startswith("-") and a not in MULTIRUN for a in prepared)
     further = is_child() or any(argument.startswith("tune.worker=") for argument in prepared)
-    if not (shows_only or further):
+    if not (_shows_only(prepared) or further):
         LOG.info(f"{door:<9}{LOADING.get(door, 'loading torch and Lightning')}")
 
 

@@ -11,9 +11,9 @@ from leakdet.cli.card_lines import (
     moment_text,
     rates_text,
     signal_text,
-    size_text,
 )
 from leakdet.cli.composition import default_values, flat
+from leakdet.storage.disk_space import megabytes
 from leakdet.storage.model_card import file_hash, has_checksums, read_card
 
 UNJUDGED = "not judged: the file does not say how good it was in its own evaluation"
@@ -29,7 +29,7 @@ def model_lines(path: Path) -> Iterator[str]:
     """
     card = _card(path)
     training = card.get("training", {})
-    yield from line("model", f"{path} ({size_text(path.stat().st_size)})")
+    yield from line("model", f"{path} ({megabytes(path.stat().st_size)})")
     yield from line("what", _what(card))
     yield from line("made", _made(card, training, path))
     yield from line("intact", intact_text(has_checksums(path)))

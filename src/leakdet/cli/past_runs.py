@@ -1,20 +1,19 @@
 """Runs of before: a link to the latest one, and its settings for a run that continues it."""
 
 import os
-import re
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from omegaconf import ListConfig, OmegaConf
 
+from leakdet.config.range_checks import OWN_NAME
 from leakdet.errors import InputError, SettingsError
 from leakdet.storage.readable import understood
 
 LATEST = "latest"
 TRUST = "trust_network"  # the setting that names code which a run's folder may name
 OWN_CODE = ("network.name", "loss.name", "callbacks.extra")  # settings that may name code
-OWN_NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 RUNS = Path("runs/train")  # where conf/train.yaml puts them
 
 
@@ -67,14 +66,23 @@ def resumed(arguments: Sequence[str]) -> list[str]:
 
 def _check_own_code(folder: Path, kept: Sequence[str], arguments: Sequence[str]) -> None:
     """Refuse to import what a run's folder names and this command does not."""
-    named = {name for a in kept if _key(a) in OWN_CODE for name in OWN_NAME.findall(a)}
-    trusted = {name for a in arguments if _key(a) == TRUST for name in OWN_NAME.findall(a)}
+    named = {name for a in kept if _may_name_code(_key(a)) for name in _own_names(a)}
+    trusted = {name for a in arguments if _key(a) == TRUST for name in _own_names(a)}
     if missing := sorted(named - trusted):
         listed = missing[0] if len(missing) == 1 else f"[{','.join(missing)}]"
         raise SettingsError(
             f"{folder}: this run used code of its own, {' and '.join(missing)}, which is imported "
             f"only where the command names it. If you trust it, add {TRUST}={listed}"
         )
+
+
+def _may_name_code(key: str) -> bool:
+    """True for a setting that may name code, and for a group that holds one."""
+    return any(f"{setting}.".startswith(f"{key}.") for setting in OWN_CODE)
+
+
+def _own_names(argument: str) -> list[str]:
+    return [match[0] for match in OWN_NAME.finditer(argument)]
 
 
 def arguments_of(folder: Path) -> list[str] | None:

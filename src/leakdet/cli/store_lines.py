@@ -14,11 +14,11 @@ from leakdet.cli.card_lines import (
     line,
     moment_text,
     signal_text,
-    size_text,
     tree_size,
 )
 from leakdet.errors import InputError
 from leakdet.storage.ailh_store import FILES, is_ailh
+from leakdet.storage.disk_space import megabytes
 from leakdet.storage.hdf5 import REBUILD
 from leakdet.storage.json_file import read_json
 from leakdet.storage.opening import open_split, split_names
@@ -38,7 +38,7 @@ def store_lines(store: Path) -> Iterator[str]:
     if not splits:
         raise InputError(f"{store}: holds HDF5 files, but none of them is a split of a store.")
     files = [path for split in splits for path in split.files]
-    yield from line("store", f"{store} ({size_text(tree_size(files))})")
+    yield from line("store", f"{store} ({megabytes(tree_size(files))})")
     made = _build(store)
     yield from _origin(made, store, splits)
     yield from _contents(splits)
@@ -57,7 +57,7 @@ def split_lines(path: Path) -> Iterator[str]:
     ailh = {file: name for name, file in FILES.items()}
     name = ailh.get(path.name) or path.stem.partition("-")[0]
     split = open_split(path.parent, name) if path.name in ailh else _one(path, name)
-    yield from line("split", f"{path} ({size_text(path.stat().st_size)})")
+    yield from line("split", f"{path} ({megabytes(path.stat().st_size)})")
     yield from line("made", changed_of(path))
     yield from _contents([split])
     yield from _intact([path])

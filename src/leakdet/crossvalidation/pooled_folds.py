@@ -38,21 +38,22 @@ class Outcome:
 
     def window_prob(self, view: SplitView) -> Float[np.ndarray, " W"]:
         """Leak probability of every window of the held-out recordings, ordered as `fold.test`."""
-        windows = self.result["windows"]
-        names = view.recording_ids[self.fold.test].tolist()
-        return np.concatenate([np.asarray(windows[name], np.float64) for name in names])
+        windows = self._held_out(view, "windows")
+        return np.concatenate([np.asarray(of_one, np.float64) for of_one in windows])
 
     def scores(self, view: SplitView) -> Float[np.ndarray, " C"]:
         """Scores of the held-out recordings, in the order of `fold.test`."""
-        names = view.recording_ids[self.fold.test].tolist()
-        return np.array([self.result["scores"][name] for name in names])
+        return np.array(self._held_out(view, "scores"))
 
     def class_prob(self, view: SplitView) -> Float[np.ndarray, "N C"] | None:
         """Class probabilities of the held-out recordings; None where only leaks are told."""
         if "class_prob" not in self.result:
             return None
-        names = view.recording_ids[self.fold.test].tolist()
-        return np.array([self.result["class_prob"][name] for name in names])
+        return np.array(self._held_out(view, "class_prob"))
+
+    def _held_out(self, view: SplitView, key: str) -> list[Any]:
+        """What the fold's result has under `key` of each held-out recording."""
+        return [self.result[key][name] for name in view.recording_ids[self.fold.test].tolist()]
 
     @property
     def threshold(self) -> float:

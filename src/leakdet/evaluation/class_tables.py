@@ -18,6 +18,7 @@ from leakdet.evaluation.intervals import (
     resampling_note,
     wilson,
 )
+from leakdet.evaluation.metrics import ratio
 
 OF_A_CLASS = ("recall", "precision", "f1")
 NO_CLASS = -1
@@ -71,8 +72,7 @@ def class_table(
     plan = resampling(len(cell), None if units is None else units[known])
     found = {key: values[0] for key, values in class_rates(confusion).items()}
     drawn = _replicates(cell, size, plan, replicates) if plan.units > 1 else {}
-    nothing = f"no interval can be drawn from {plan.units} {plan.name}"
-    note = resampling_note(plan, [], replicates) if drawn else nothing
+    note = resampling_note(plan, [], replicates) if drawn else plan.none_drawn
     counts = confusion[0]
     return {
         "n": len(cell),
@@ -96,15 +96,15 @@ def class_rates(confusion: Shaped[np.ndarray, "B C C"]) -> dict[str, np.ndarray]
     """
     true, predicted = confusion.sum(axis=2), confusion.sum(axis=1)
     hits = np.diagonal(confusion, axis1=1, axis2=2)
-    f1 = _ratio(2.0 * hits, true + predicted)
+    f1 = ratio(2.0 * hits, true + predicted)
     without = true == 0
     return {
-        "shares": _ratio(confusion, true[:, :, None]),
-        "recall": _ratio(hits, true),
-        "precision": np.where(without, np.nan, _ratio(hits, predicted)),
+        "shares": ratio(confusion, true[:, :, None]),
+        "recall": ratio(hits, true),
+        "precision": np.where(without, np.nan, ratio(hits, predicted)),
         "f1": np.where(without, np.nan, f1),
-        "accuracy": _ratio(hits.sum(axis=1), true.sum(axis=1)),
-        "macro_f1": _ratio(np.nan_to_num(f1).sum(axis=1), (true + predicted > 0).sum(axis=1)),
+        "accuracy": ratio(hits.sum(axis=1), true.sum(axis=1)),
+        "macro_f1": ratio(np.nan_to_num(f1).sum(axis=1), (true + predicted > 0).sum(axis=1)),
     }
 
 
@@ -218,8 +218,3 @@ def _interval(
 
 def _plain(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
-
-
-def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    undefined = np.full(np.broadcast_shapes(part.shape, whole.shape), np.nan)
-    return np.asarray(np.divide(part, whole, out=undefined, where=whole > 0))

@@ -34,15 +34,14 @@ def group_tables(
     columns: dict[str, list[dict[str, Any]]] = {}
     left_out: dict[str, str] = {}
     for column, values in groups.items():
-        names, group_of_row = np.unique(values.astype(str), return_inverse=True)
+        texts = values.astype(str)
+        names, group_of_row = np.unique(texts, return_inverse=True)
         reason = _reason_to_skip(len(names), len(values))
         if reason is None:
-            rows = _rows(names, group_of_row, is_leak, decision)
-            inside_of = {str(name): group_of_row == number for number, name in enumerate(names)}
-            columns[column] = [
-                _with_auroc(row, score[inside], is_leak[inside], replicates)
-                for row, inside in ((row, inside_of[row["value"]]) for row in rows)
-            ]
+            columns[column] = []
+            for row in _rows(names, group_of_row, is_leak, decision):
+                inside = texts == row["value"]
+                columns[column].append(_with_auroc(row, score[inside], is_leak[inside], replicates))
         else:
             left_out[column] = reason
     return {"columns": columns, "left_out": left_out, "worst": _worst(columns)}

@@ -65,6 +65,11 @@ class Resampling:
     units: int
     name: str
 
+    @property
+    def none_drawn(self) -> str:
+        """Why there is no interval."""
+        return f"no interval can be drawn from {self.units} {self.name}"
+
     def draws(self, rows: int, replicates: int, seed: int) -> Iterator[Int[np.ndarray, "B N"]]:
         """Weights of the rows in blocks of replicates; the block size does not affect the draws."""
         if replicates < 1:
@@ -119,7 +124,7 @@ def bootstrap_intervals(
     plan = resampling(len(scores), None if groups is None else groups[ranking.order])
     intervals: dict[str, Any] = dict.fromkeys(RATES)
     if plan.units < 2 or not keys:
-        return intervals | {"note": f"no interval can be drawn from {plan.units} {plan.name}"}
+        return intervals | {"note": plan.none_drawn}
     blocks = []
     for weights in plan.draws(len(scores), replicates, seed):
         # Without groups all rows are drawn alike, so the weights need no sorting.
@@ -191,8 +196,7 @@ def paired_difference(
         return result | {"note": f"{metric} is undefined for {'a' if a is None else 'b'}"}
     plan = resampling(len(is_leak), groups)
     if plan.units < 2:
-        note = f"no interval can be drawn from {plan.units} {plan.name}"
-        return result | {"difference": b - a, "note": note}
+        return result | {"difference": b - a, "note": plan.none_drawn}
     sides = [(rank(scores_a, is_leak), threshold_a), (rank(scores_b, is_leak), threshold_b)]
     blocks = []
     for weights in plan.draws(len(is_leak), replicates, seed=0):

@@ -4,13 +4,26 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from jaxtyping import Shaped
 
 from leakdet.detection.detector import MelDetector
-from leakdet.detection.met_recordings import ROLES
-from leakdet.evaluation.metrics_json import split_metrics
+from leakdet.detection.met_recordings import ROLES, MetRecordings
+from leakdet.evaluation.metrics_json import recording_table
 from leakdet.evaluation.split_scores import apply_rule, score_split
 from leakdet.storage.store import StoreSplit
 from leakdet.storage.views import pooled
+
+
+def met_roles(met: MetRecordings | None, split: StoreSplit) -> Shaped[np.ndarray, " R"] | None:
+    """The role in which each recording was met, blank for none; None where unknown."""
+    if met is None or not split.has("content_sha256"):
+        return None
+    return np.array(met.roles_of(split.texts("content_sha256").tolist()), dtype=str)
+
+
+def role_counts(roles: Shaped[np.ndarray, " R"]) -> dict[str, int]:
+    """Recordings by the role in which they were met."""
+    return {role: int((roles == role).sum()) for role in ROLES}
 
 
 def judged_apart(
@@ -22,14 +35,14 @@ def judged_apart(
     of them were `met`, how many in `train` and `val`, their `ids`, and the metrics of these alone.
     It is None where model or store do not tell. Where all were met, the whole split comes back.
     """
-    if detector.met is None or not split.has("content_sha256"):
+    roles = met_roles(detector.met, split)
+    if roles is None:
         return split, None
-    roles = np.array(detector.met.roles_of(split.texts("content_sha256").tolist()), dtype=str)
     met, new = np.flatnonzero(roles != ""), np.flatnonzero(roles == "")
     account: dict[str, Any] = {
         "recordings": split.recordings,
         "met": len(met),
-        **{role: int((roles == role).sum()) for role in ROLES},
+        **role_counts(roles),
         "ids": split.recording_ids[met].tolist(),
         "recording": None,
     }
@@ -37,7 +50,8 @@ def judged_apart(
         return split, account
     view = pooled([split])
     scored = apply_rule(score_split(detector, view.take(met, split.name)), detector.rule)
-    account["recording"] = split_metrics(scored, replicates=200)["recording"]
+    account["recording"] = recording_table(scored, None, replicates=200)
+    account["recording"]["intervals"]["unit"] = "recording"
     return (view.take(new, split.name) if len(new) else split), account
 
 

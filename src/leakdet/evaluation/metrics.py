@@ -57,14 +57,14 @@ def score_set(
     return ScoreSet(ranking, weights, cuts, cuts.tp[:, cut], cuts.fp[:, cut])
 
 
-def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+def ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
     """Divide, giving NaN where the denominator is 0."""
-    undefined = np.full(np.shape(part), np.nan)
+    undefined = np.full(np.broadcast_shapes(np.shape(part), np.shape(whole)), np.nan)
     return np.asarray(np.divide(part, whole, out=undefined, where=whole > 0))
 
 
 def _accuracy(s: ScoreSet) -> np.ndarray:
-    return _ratio(s.tp + s.negatives - s.fp, s.n)
+    return ratio(s.tp + s.negatives - s.fp, s.n)
 
 
 def _balanced_accuracy(s: ScoreSet) -> np.ndarray:
@@ -72,31 +72,31 @@ def _balanced_accuracy(s: ScoreSet) -> np.ndarray:
 
 
 def _precision(s: ScoreSet) -> np.ndarray:
-    return _ratio(s.tp, s.tp + s.fp)
+    return ratio(s.tp, s.tp + s.fp)
 
 
 def _recall(s: ScoreSet) -> np.ndarray:
-    return _ratio(s.tp, s.positives)
+    return ratio(s.tp, s.positives)
 
 
 def _specificity(s: ScoreSet) -> np.ndarray:
-    return _ratio(s.negatives - s.fp, s.negatives)
+    return ratio(s.negatives - s.fp, s.negatives)
 
 
 def _fpr(s: ScoreSet) -> np.ndarray:
-    return _ratio(s.fp, s.negatives)
+    return ratio(s.fp, s.negatives)
 
 
 def _f1(s: ScoreSet) -> np.ndarray:
     """2 TP / (2 TP + FP + FN): 0 where no leak is predicted, undefined without leaks."""
-    return np.where(s.positives > 0, _ratio(2.0 * s.tp, s.positives + s.tp + s.fp), np.nan)
+    return np.where(s.positives > 0, ratio(2.0 * s.tp, s.positives + s.tp + s.fp), np.nan)
 
 
 def _auroc(s: ScoreSet) -> np.ndarray:
     """Mann-Whitney: the share of pairs in which the leak scores higher, ties counting half."""
     higher = s.cuts.tp[:, :-1] + s.cuts.tp[:, 1:]
     pairs = 0.5 * np.einsum("bc,bc->b", np.diff(s.cuts.fp, axis=1), higher)
-    return _ratio(pairs, s.positives * s.negatives)
+    return ratio(pairs, s.positives * s.negatives)
 
 
 def _average_precision(s: ScoreSet) -> np.ndarray:
@@ -106,7 +106,7 @@ def _average_precision(s: ScoreSet) -> np.ndarray:
     precision = tp / np.maximum(tp + fp, 1)
     first = tp[:, :1] * precision[:, :1]
     steps = np.einsum("bc,bc->b", np.diff(tp, axis=1), precision[:, 1:])
-    return _ratio(steps + first.sum(axis=1), s.positives)
+    return ratio(steps + first.sum(axis=1), s.positives)
 
 
 def resolves_fpr(limit: float, negatives: int) -> bool:
@@ -126,7 +126,7 @@ def tpr_at_fpr(s: ScoreSet, limit: float) -> np.ndarray:
         np.searchsorted(row, most, side="right") - 1
         for row, most in zip(s.cuts.fp, allowed, strict=True)
     ]
-    rate = _ratio(s.cuts.tp[np.arange(len(cut)), cut], s.positives)
+    rate = ratio(s.cuts.tp[np.arange(len(cut)), cut], s.positives)
     return np.where(s.negatives > 0, rate, np.nan)
 
 
@@ -137,13 +137,13 @@ def fpr_at_tpr(s: ScoreSet, limit: float) -> np.ndarray:
         np.searchsorted(row, least, side="left")
         for row, least in zip(s.cuts.tp, required, strict=True)
     ]
-    rate = _ratio(s.cuts.fp[np.arange(len(cut)), cut], s.negatives)
+    rate = ratio(s.cuts.fp[np.arange(len(cut)), cut], s.negatives)
     return np.where(s.positives > 0, rate, np.nan)
 
 
 def _brier(s: ScoreSet) -> np.ndarray:
     """Mean squared difference of score and label."""
-    return _ratio(s.weights.astype(np.float64) @ np.square(s.ranking.error), s.n)
+    return ratio(s.weights.astype(np.float64) @ np.square(s.ranking.error), s.n)
 
 
 def _ece(s: ScoreSet) -> np.ndarray:
@@ -154,7 +154,7 @@ def _ece(s: ScoreSet) -> np.ndarray:
     starts = np.unique(len(rising) - np.searchsorted(rising, edges, side="left"))
     starts = np.append(0, starts[(starts > 0) & (starts < len(rising))])
     gaps = np.add.reduceat(s.weights * s.ranking.error, starts, axis=1)
-    return _ratio(np.abs(gaps).sum(axis=1), s.n)
+    return ratio(np.abs(gaps).sum(axis=1), s.n)
 
 
 RATES: dict[str, Metric] = {

@@ -40,8 +40,7 @@ def split_metrics(
     """
     units = scored.resampling_units(group_by)
     windows = np.diff(scored.recording_offsets)
-    recording = metric_table(scored.score, scored.is_leak, scored.threshold, units, replicates)
-    _widen_degenerate(recording)
+    recording = recording_table(scored, units, replicates)
     window = metric_table(
         scored.window_prob,
         np.repeat(scored.is_leak, windows),
@@ -62,6 +61,15 @@ def split_metrics(
         tables["classes"] = class_table(scored.classes, scored.label, units, replicates)
         tables["classes"]["intervals"]["unit"] = recording["intervals"]["unit"]
     return tables
+
+
+def recording_table(
+    scored: ScoredRecordings, units: Shaped[np.ndarray, " R"] | None, replicates: int
+) -> dict[str, Any]:
+    """`metric_table` of the recordings, with intervals that have a width."""
+    table = metric_table(scored.score, scored.is_leak, scored.threshold, units, replicates)
+    _widen_degenerate(table)
+    return table
 
 
 def metric_table(

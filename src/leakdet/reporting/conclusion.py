@@ -57,7 +57,8 @@ def _judgement(table: Mapping[str, Any], metrics: Mapping[str, Any]) -> Judgemen
             "Do not use this model; the audit says whether the null test was passed.",
         )
     start = metrics.get("started_from") or {}
-    if metrics.get("splits", [])[-1:] == ["val"] and (start.get("val") or {}).get("train"):
+    on_val = metrics.get("splits", [])[-1:] == ["val"]
+    if on_val and (start.get("val") or {}).get("train"):
         return Judgement(
             "unknown",
             "Not judged",
@@ -103,7 +104,7 @@ def _judgement(table: Mapping[str, Any], metrics: Mapping[str, Any]) -> Judgemen
             f"Whether the model has met these recordings in training is unknown. {facts}",
             "Train or build the store anew: the files then keep what tells.",
         )
-    if metrics.get("splits", [])[-1:] == ["val"] and _chosen_by_val(metrics):
+    if on_val and _chosen_by_val(metrics):
         return doubted(
             f"The same recordings (val) chose the weights or the threshold. {facts}",
             "Evaluate it on recordings that took no part in its training.",

@@ -174,8 +174,12 @@ def write_training_figures(
             figures["leak_prob_checks"] = probability_bins(history)
         if np.isfinite(history.get("gradient/norm_mean", np.array([np.nan]))).any():
             figures["gradient_norms"] = gradient_norms(history)
-        drawn = {"lr_finder": rate_finder, "batch_size_finder": batch_size_finder}
-        for name, draw in {**drawn, "profile": profile_shares}.items():
+        drawn = {
+            "lr_finder": rate_finder,
+            "batch_size_finder": batch_size_finder,
+            "profile": profile_shares,
+        }
+        for name, draw in drawn.items():
             if (folder.parent / f"{name}.csv").exists():
                 figures[name] = draw(folder.parent / f"{name}.csv")
     write_pngs(figures, folder)

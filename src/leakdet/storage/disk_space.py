@@ -47,5 +47,9 @@ def _existing(place: Path) -> Path:
 
 
 def megabytes(count: int) -> str:
-    """`1.0 MB`; large numbers in GB."""
+    """Bytes in the unit that people use.
+
+    >>> megabytes(2114836), megabytes(13 << 30), megabytes(12)
+    ('2.1 MB', '14.0 GB', '0.0 MB')
+    """
     return f"{count / 1e6:.1f} MB" if count < 1e9 else f"{count / 1e9:.1f} GB"

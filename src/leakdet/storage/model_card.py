@@ -10,8 +10,8 @@ from typing import Any
 
 from safetensors import safe_open
 
-from leakdet.errors import InputError, LeakdetError
-from leakdet.storage.readable import COPY_AGAIN, require_readable
+from leakdet.errors import InputError
+from leakdet.storage.readable import COPY_AGAIN, require_readable, understood
 from leakdet.storage.seal import is_sealed
 
 FORMAT_VERSION = 1
@@ -42,15 +42,10 @@ def open_safetensors(path: Path, framework: str) -> Iterator[Any]:
         InputError: missing, cut off, or not what was written.
     """
     require_readable(path, "model file")
-    try:
-        with safe_open(path, framework=framework) as file:
-            is_sealed(path, path.read_bytes(), COPY_AGAIN)
-            yield file
-    except LeakdetError:
-        raise
-    except Exception as error:  # SafetensorError, OSError, UnicodeDecodeError …
-        reason = f"not a whole .safetensors file ({error})"
-        raise InputError(f"{path}: {reason}. {COPY_AGAIN}") from error
+    whole = understood(path, "a whole .safetensors file", COPY_AGAIN)
+    with whole, safe_open(path, framework=framework) as file:
+        is_sealed(path, path.read_bytes(), COPY_AGAIN)
+        yield file
 
 
 def has_checksums(path: Path) -> bool:

@@ -7,8 +7,7 @@ from typing import Any
 
 import torch
 
-from leakdet.errors import InputError
-from leakdet.storage.readable import COPY_AGAIN
+from leakdet.storage.readable import COPY_AGAIN, understood
 
 
 def read_torch(path: Path, kind: str) -> Any:
@@ -19,13 +18,10 @@ def read_torch(path: Path, kind: str) -> Any:
     Raises:
         InputError: the file is cut off or damaged, or holds more than plain containers and tensors.
     """
-    try:
+    # torch raises many kinds for a cut-off file and for pickles that it refuses
+    with understood(path, f"a whole {kind}", COPY_AGAIN):
         _check_archive(path)
         return torch.load(path, map_location="cpu", weights_only=True)
-    # torch raises many kinds for a cut-off file and for pickles that it refuses
-    except Exception as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(f"{path}: not a whole {kind} ({reason}). {COPY_AGAIN}") from error
 
 
 def _check_archive(path: Path) -> None:

@@ -65,6 +65,7 @@ def fit(
         resume_logs(trainer.loggers, int(checkpoint["global_step"]))
     if config.threads:
         torch.set_num_threads(config.threads)
+    check_negatives(data)
     module = make_module(config, data)
     if resumed is None and (config.find_lr or config.find_batch_size):
         config = found_settings(config, module, data, run_folder, trainer)
@@ -90,11 +91,8 @@ def make_module(config: TrainConfig, data: LeakDataModule) -> LeakModule:
     """A module ready for its first step: input statistics or initial weights, sounds to mix in.
 
     Raises:
-        InputError: what `init_from`, `data.negatives` or `augment.interference` names cannot be
-            used.
-        SettingsError: negatives beside more than two classes.
+        InputError: what `init_from` or `augment.interference` names cannot be used.
     """
-    check_negatives(data)
     network = make_network(config.network, data.sample_shape, len(data.labels.names))
     inherited, interference = {}, None
     if config.init_from is not None:

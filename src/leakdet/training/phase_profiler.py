@@ -94,8 +94,9 @@ class PhaseProfiler(Profiler):
 
     @rank_zero_only
     def _tell(self) -> None:
-        write_csv(self.path, self.rows())
-        log_result(profile_text(self.rows()))
+        rows = self.rows()
+        write_csv(self.path, rows)
+        log_result(profile_text(rows))
 
     def _begin_epoch(self) -> None:
         """End the epoch before, with its checkpoints, and begin another."""
@@ -109,7 +110,7 @@ class PhaseProfiler(Profiler):
         self._mark("loop", step=False)
 
     def _phase(self, action: str) -> str:
-        around = self._under_way[-1][1] if self._under_way else "loop"
+        around = self._under_way[-1][1]
         if action.endswith("on_validation_start") and not self._validating:
             self._validating = True
             self._mark(around, step=False)

@@ -13,6 +13,7 @@ from leakdet._processes import is_child
 from leakdet.config import TrainConfig
 from leakdet.detection.met_recordings import ROLES, MetRecordings
 from leakdet.errors import InputError, first_few
+from leakdet.evaluation.met_in_training import met_roles, role_counts
 from leakdet.storage.model_file import load_mel_detector
 from leakdet.storage.store import StoreSplit
 from leakdet.training.store_splits import Splits
@@ -27,9 +28,7 @@ class StartedFrom:
 
     def roles(self, split: StoreSplit) -> Shaped[np.ndarray, " R"] | None:
         """The role in which it has met each recording, blank for none; None where unknown."""
-        if self.met is None or not split.has("content_sha256"):
-            return None
-        return np.array(self.met.roles_of(split.texts("content_sha256").tolist()), dtype=str)
+        return met_roles(self.met, split)
 
     def account(self, splits: Splits) -> dict[str, Any]:
         """The entry `started_from` of metrics.json: `model`, and by split what it had met."""
@@ -40,7 +39,7 @@ class StartedFrom:
         roles = self.roles(split)
         if roles is None:
             return None
-        return {"recordings": split.recordings, **{r: int((roles == r).sum()) for r in ROLES}}
+        return {"recordings": split.recordings, **role_counts(roles)}
 
     def sentence(self, splits: Splits) -> str:
         """What it has met of the recordings that validate and test the new training."""

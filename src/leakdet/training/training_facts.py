@@ -5,7 +5,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from leakdet.detection.met_recordings import MetRecordings
-from leakdet.storage.opening import open_labelled
+from leakdet.storage.store import StoreSplit
 
 if TYPE_CHECKING:
     from leakdet.training.datamodule import LeakDataModule
@@ -24,13 +24,12 @@ def training_facts(data: "LeakDataModule") -> dict[str, Any]:
     }
 
 
-def met_by_training(data: "LeakDataModule") -> MetRecordings | None:
+def met_by_training(data: "LeakDataModule", train: StoreSplit) -> MetRecordings | None:
     """Recordings and groups of train, with the negatives, and val, and of the start of training.
 
-    None where the store has no content hashes, or where it is unknown what the start has met.
+    `train` is without surrogates, which are no recordings. None where the store has no content
+    hashes, or where it is unknown what the start has met.
     """
-    # without surrogates, which are no recordings
-    train = open_labelled(data.store, "train", data.config.labels)
     splits = {"train": train, "val": data.splits.val}
     if not all(split.has("content_sha256") for split in splits.values()):
         return None

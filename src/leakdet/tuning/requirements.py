@@ -1,18 +1,23 @@
 """Checks before the first trial of what every trial needs: settings, packages, a device."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
 from leakdet.config import TrainerFlags, TuneConfig
 from leakdet.errors import SettingsError
+from leakdet.storage.store import StoreSplit
 from leakdet.tuning.space_check import check_space
 from leakdet.tuning.trial_folds import trial_parts
 
 
-def check_requirements(config: TuneConfig, multirun: bool) -> None:
-    """Raise `SettingsError` or `InputError` where every trial would fail."""
+def check_requirements(config: TuneConfig, multirun: bool) -> Sequence[Sequence[StoreSplit]] | None:
+    """The parts of trials on a store that is named, as `trial_parts` gives them.
+
+    Raises `SettingsError` or `InputError` where every trial would fail.
+    """
     tune, flags = config.tune, TrainerFlags.of(config.trainer)
     devices = len(flags.devices) if isinstance(flags.devices, list) else flags.devices
     one_device = devices in (1, "1", "auto") and flags.num_nodes == 1
@@ -34,8 +39,10 @@ def check_requirements(config: TuneConfig, multirun: bool) -> None:
     from leakdet.training.settings_conflicts import check_settings  # imports torch
 
     check_settings(config.training())
-    if config.data.store is not None:  # or the study would remember a store that cannot be used
-        trial_parts(config, Path(config.data.store))
+    if config.data.store is None:
+        return None
+    # before the study is made, which would remember a store that cannot be used
+    return trial_parts(config, Path(config.data.store))
 
 
 def share_cores(config: TuneConfig) -> TuneConfig:

@@ -133,8 +133,9 @@ def shown_address(url: str) -> str:
     return f"{address.scheme}://{address.hostname or ''}{address.path}" if address.scheme else url
 
 
-def first_line(error: BaseException | None) -> str:
-    return (str(error).splitlines() or [""])[0]
+def first_line(error: BaseException) -> str:
+    """First line of an error's text that is not blank; empty where there is none."""
+    return (str(error).strip().splitlines() or [""])[0]
 
 
 def fail_stale(study: optuna.Study) -> None:

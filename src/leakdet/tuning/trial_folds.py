@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from leakdet.config import LabelsConfig, TuneConfig
+from leakdet.config import TuneConfig
 from leakdet.crossvalidation.folds import RECORDING, group_keys, hold_out_groups
 from leakdet.errors import InputError
 from leakdet.evaluation.split_scores import split_group_by
@@ -25,7 +25,7 @@ def trial_parts(config: TuneConfig, store: Path) -> Sequence[Sequence[StoreSplit
         names = ("train", "val")
         both = pooled([open_labelled(store, name, config.labels) for name in names])
         require_unmet(config, both, f"tune.folds={config.tune.folds}")
-        return trial_folds(store, config.tune.folds, config.seed, config.labels)
+        return trial_folds(store, both, config.tune.folds, config.seed)
     splits = open_splits(store, config.labels)
     chooses = needs_val(config, splits.val.recordings)
     warn_of_start(started_from(config), store, splits, chooses)
@@ -33,9 +33,9 @@ def trial_parts(config: TuneConfig, store: Path) -> Sequence[Sequence[StoreSplit
 
 
 def trial_folds(
-    store: Path, folds: int, seed: int, labels: LabelsConfig | None = None
+    store: Path, view: SplitView, folds: int, seed: int
 ) -> list[tuple[SplitView, SplitView]]:
-    """Train and val part of each fold; every recording of train and val validates once.
+    """Train and val part of each fold; every recording of `view`, train and val, validates once.
 
     Groups by which the store was split stay whole. The folds depend on the seed only, so that
     trials are compared on the same folds.
@@ -43,7 +43,6 @@ def trial_folds(
     Raises:
         InputError: too few groups, or a fold without both classes in either part; with the counts.
     """
-    view = pooled([open_labelled(store, name, labels) for name in ("train", "val")])
     groups = group_keys(
         view.groups, split_group_by(store) or [RECORDING], view.recording_ids, "tune.folds"
     )

@@ -19,7 +19,7 @@ from leakdet.errors import LeakdetError
 from leakdet.training import log_names
 from leakdet.tuning.samplers_pruners import make_sampler
 from leakdet.tuning.stop_codes import stop_name
-from leakdet.tuning.storages import fail_stale, locked
+from leakdet.tuning.storages import fail_stale, first_line, locked
 from leakdet.tuning.trial_table import TrialTable
 from leakdet.tuning.trials import (
     OWNER,
@@ -141,7 +141,7 @@ class Worker:
 
 def reason_of(error: BaseException) -> str:
     """First line of an error, with its type where leakdet did not raise it."""
-    text = (str(error).strip().splitlines() or [""])[0]
+    text = first_line(error)
     out_of_memory = (
         isinstance(error, torch.OutOfMemoryError | MemoryError) or "out of memory" in text.lower()
     )

@@ -89,7 +89,13 @@ def test_damaged_notes_of_hydra_are_named(run_folder: Path, content: bytes) -> N
 
 
 @pytest.mark.parametrize(
-    "setting", ["network.name=nets:Mine", "loss.name='nets:Mine'", "callbacks.extra=[nets:Mine]"]
+    "setting",
+    [
+        "network.name=nets:Mine",
+        "loss.name='nets:Mine'",
+        "callbacks.extra=[nets:Mine]",
+        "network={name: nets:Mine}",
+    ],
 )
 def test_code_that_a_run_names_is_imported_only_where_the_command_names_it(
     setting: str, run_folder: Path
@@ -102,3 +108,9 @@ def test_code_that_a_run_names_is_imported_only_where_the_command_names_it(
     assert setting in trusted
     again = f"{setting.partition('=')[0]}=nets:Mine"
     assert again in resumed([resume, again])  # the command names it itself
+
+
+def test_a_name_of_code_may_have_any_letters(run_folder: Path) -> None:
+    (run_folder / ".hydra" / "overrides.yaml").write_text("- network.name=сети:Моя\n", "utf-8")
+    with pytest.raises(SettingsError, match=r"сети:Моя"):
+        resumed([f"resume={run_folder}"])

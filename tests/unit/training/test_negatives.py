@@ -20,7 +20,7 @@ from leakdet.storage.model_file import load_mel_detector
 from leakdet.storage.opening import open_split
 from leakdet.training import log_names
 from leakdet.training.datamodule import LeakDataModule
-from leakdet.training.fit import make_module, result_checkpoint
+from leakdet.training.fit import result_checkpoint
 from leakdet.training.introduction import introduction
 from leakdet.training.negatives import check_negatives, divided, negatives_loss, with_negatives
 from leakdet.training.sound_folder import read_sound_folder
@@ -123,7 +123,7 @@ def test_several_classes_leave_open_which_one_they_are(
     data = opened(config)
     data.labels = replace(data.labels, names=("PUMP", "LEAK", "RAIN"))
     with pytest.raises(SettingsError, match="unclear which of PUMP, RAIN they are"):
-        make_module(config, data)
+        check_negatives(data)
 
 
 @pytest.mark.parametrize("name", ["gasket-leak", "burst"])
@@ -136,7 +136,7 @@ def test_a_folder_called_like_a_leak_is_refused(
     data = opened(config)
     data.labels = replace(data.labels, leak_labels=("Burst",))
     with pytest.raises(SettingsError, match=f"its folder {name} is called like a leak"):
-        make_module(config, data)
+        check_negatives(data)
 
 
 def test_recordings_of_the_store_are_refused(
