@@ -41,19 +41,19 @@ def ailh_store(folder: Path, names: list[str], axes: int, config: bool = True) -
     ],
 )
 def test_an_ailh_data_set_trains_and_evaluates(
-    tmp_path: Path, process, names: list[str], axes: int, mode: str
+    tmp_path: Path, door, names: list[str], axes: int, mode: str
 ):
     store = ailh_store(tmp_path / "old", names, axes)
     arguments = ("experiment=ailh", f"labels={mode}", "logger=none", f"data.store={store}")
     arguments += ("trainer.max_epochs=8", "data.batch_size=64", "optimizer.lr=3e-3")
-    result = process("train", *arguments, "hydra.run.dir=run", cwd=tmp_path)
+    result = door("train", *arguments, "hydra.run.dir=run", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert "whether splits share them cannot be checked" in result.stdout
     metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
     # The leaks, wherever their label stands in the list.
     assert metrics["test"]["recording"]["positives"] == 20 // len(names)
     assert metrics["test"]["recording"]["auroc"] > 0.9
-    result = process("evaluate", "run/model.safetensors", store, "--out", "eval", cwd=tmp_path)
+    result = door("evaluate", "run/model.safetensors", store, "--out", "eval", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert json.loads((tmp_path / "eval" / "metrics.json").read_text())["test"] == metrics["test"]
 

@@ -135,7 +135,10 @@ def test_a_failed_job_in_a_launchers_process_is_an_error_to_hydra(
 ) -> None:
     numbers = itertools.count(1)
     monkeypatch.setattr(hydra_door.os, "getpid", lambda: next(numbers))
+    followed: list[int | None] = []  # following it in earnest would end the tests' own process
+    monkeypatch.setattr(hydra_door, "follow_parent", followed.append)
     assert open_train(lambda *_: PARTLY, "hydra.run.dir=.") == WRONG
+    assert len(followed) == 1
     assert "this job ended with exit code 1" in capsys.readouterr().err
 
 

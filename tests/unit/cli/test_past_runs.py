@@ -100,7 +100,7 @@ def test_damaged_notes_of_hydra_are_named(run_folder: Path, content: bytes) -> N
 def test_code_that_a_run_names_is_imported_only_where_the_command_names_it(
     setting: str, run_folder: Path
 ) -> None:
-    (run_folder / ".hydra" / "overrides.yaml").write_text(f"- seed=3\n- {setting}\n")
+    (run_folder / ".hydra" / "overrides.yaml").write_text(f'- seed=3\n- "{setting}"\n')
     resume = f"resume={run_folder}"
     with pytest.raises(SettingsError, match=r"nets:Mine.* add trust_network=nets:Mine$"):
         resumed([resume, "trust_network=nets:Other"])

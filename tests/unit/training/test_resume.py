@@ -153,7 +153,8 @@ class SignalIn(Callback):
     """Sends this process SIGTERM in a hook."""
 
     def __init__(self, hook: str) -> None:
-        setattr(self, hook, lambda *_, **__: os.kill(os.getpid(), signal.SIGTERM))
+        # to this thread: os.kill may reach another one, and this one a little later
+        setattr(self, hook, lambda *_, **__: signal.raise_signal(signal.SIGTERM))
 
 
 @pytest.mark.parametrize("hook", ["setup", "on_validation_batch_end", "on_train_start"])
