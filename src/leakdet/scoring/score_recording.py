@@ -67,9 +67,10 @@ def _scored(source: SoundSource, detector: MelDetector, log_mel: LogMel, channel
     scored = [_scored_windows(batch, detector) for batch in _batches(stream)]
     prob, class_prob, start, live, moments = map(np.concatenate, zip(*scored, strict=True))
     facts, rule = stream.facts, detector.rule
-    familiarity = None
-    if detector.reference is not None and live.any():
+    features = familiarity = None
+    if live.any():
         features = band_features(moments.sum(axis=0, keepdims=True) / live.sum())
+    if features is not None and detector.reference is not None:
         familiarity = detector.reference.familiarity(features)
     reason = _undecided(facts.flags, live)
     if not reason and familiarity is not None and rule.is_unfamiliar(familiarity)[0]:
@@ -99,6 +100,7 @@ def _scored(source: SoundSource, detector: MelDetector, log_mel: LogMel, channel
         channel=channel,
         class_name=None if decision == "undecided" else class_name,
         class_prob=classes,
+        features=None if features is None else features[0].astype(np.float32),
     )
 
 
@@ -120,9 +122,7 @@ def _scored_windows(batch: "_Batch", detector: MelDetector) -> tuple[np.ndarray,
     """Leak and class probability, start and liveness of windows; summed moments of live ones."""
     prob, classes = detector.window_scores(batch.mel)
     class_prob = np.zeros((len(prob), 0)) if classes is None else classes.numpy()
-    moments = np.zeros((1, 2, 0))
-    if detector.reference is not None:
-        moments = window_moments(batch.mel)[batch.live].sum(axis=0, keepdims=True)
+    moments = window_moments(batch.mel)[batch.live].sum(axis=0, keepdims=True)
     return prob.numpy(), class_prob, batch.window_start_s, batch.live, moments
 
 

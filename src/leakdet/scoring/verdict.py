@@ -3,6 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from leakdet.acoustics.flags import Flag
 
 Decision = Literal["leak", "no_leak", "undecided"]
@@ -45,6 +48,8 @@ class Verdict:
     # each class, of which those that mean a leak add up to `leak_prob`
     class_name: str | None = None
     class_prob: dict[str, float | None] = field(default_factory=dict)
+    # its sound whatever its level (`band_features`), float32; no part of the row
+    features: npt.NDArray[np.float32] | None = field(default=None, compare=False, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values: the row of `leakdet predict`, and `timeline` with the windows.
