@@ -11,7 +11,16 @@ from leakdet._messages import LOG, log_result
 from leakdet._progress import ProgressCounter
 from leakdet.cli.screen_tables import protocols_text, sensors_text
 from leakdet.config import CrossvalConfig
-from leakdet.crossvalidation.fold_files import read_fold, record_settings, write_fold, write_tables
+from leakdet.crossvalidation.fold_files import (
+    note_pooled,
+    pooled_folds,
+    pooling,
+    read_fold,
+    record_settings,
+    state_of_folds,
+    write_fold,
+    write_tables,
+)
 from leakdet.crossvalidation.folds import RECORDING
 from leakdet.crossvalidation.pooled_folds import (
     Outcome,
@@ -57,6 +66,7 @@ def cross_validate(config: CrossvalConfig, store: Path, folder: Path) -> None:
     require_unmet(config, view.take(tested, "test"), "the cross-validation")
     folder.mkdir(parents=True, exist_ok=True)
     record_settings(folder, _fingerprint(config, store, view))
+    pooled_before = pooled_folds(folder)
     labels = view_of_all([view])
     lines = [f"store    {store}: {view.recordings} recordings", f"labels   {labels.sentence()}"]
     lines += [*(f"note     {note}" for note in labels.notes()), *protocol_summaries(config, view)]
@@ -74,7 +84,13 @@ def cross_validate(config: CrossvalConfig, store: Path, folder: Path) -> None:
             "the last part pools them all."
         )
         return
-    _pool(config, store, view, tasks, folder)
+    with pooling(folder):
+        folds = state_of_folds(_path(folder, task) for task in tasks)
+        if pooled_folds(folder) == folds != pooled_before:  # while this job ended
+            LOG.info(f"Another part has pooled all {len(tasks)} folds, in {folder}")
+            return
+        _pool(config, store, view, tasks, folder)
+        note_pooled(folder, folds)
 
 
 def _with_groups(config: CrossvalConfig, store: Path) -> CrossvalConfig:

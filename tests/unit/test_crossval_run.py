@@ -20,6 +20,7 @@ from leakdet.config import (
     StopConfig,
 )
 from leakdet.crossval_run import cross_validate
+from leakdet.crossvalidation.fold_files import write_fold
 from leakdet.errors import InputError, SettingsError
 
 TRAINER = {"accelerator": "cpu", "devices": 1, "max_epochs": 8, "log_every_n_steps": 1}
@@ -261,6 +262,47 @@ def test_the_last_part_pools_the_folds(
     assert not (folder / "metrics.json").exists()
     metrics, rows, _ = held("parts", part=1, **settings)
     assert metrics["leave-out-sensor"]["recording"]["n"] == len(rows) == 24
+
+
+def test_of_parts_that_end_at_once_one_pools_and_prints(
+    site_store: Path, tmp_path: Path, monkeypatch: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A part also pools where another one stopped while it did."""
+    folder = tmp_path / "parts"
+    parts = [config(site_store, group_by="sensor", parts=2, part=part) for part in (0, 1)]
+    pages: list[Path] = []
+
+    def both_folds_are_there(path: Path, outcome: Any) -> None:
+        """Let the other part look while this one has written its fold and not looked yet."""
+        write_fold(path, outcome)
+        with monkeypatch.context() as plain:
+            plain.setattr(crossval_run, "write_fold", write_fold)
+            plain.setattr(crossval_run, "write_results", stops)
+            with pytest.raises(KeyboardInterrupt):
+                cross_validate(parts[0], site_store, folder)
+            plain.setattr(crossval_run, "write_results", writes)
+            cross_validate(parts[0], site_store, folder)
+
+    def stops(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    def writes(page: Path, _: Any) -> None:
+        pages.append(page)
+
+    monkeypatch.setattr(crossval_run, "write_results", writes)
+    with messages_on_screen():
+        cross_validate(parts[0], site_store, folder)
+        capsys.readouterr()
+        monkeypatch.setattr(crossval_run, "write_fold", both_folds_are_there)
+        cross_validate(parts[1], site_store, folder)
+    first_stopped, _, printed = capsys.readouterr().out.rpartition("metrics  ")
+    assert first_stopped.count("leave-out-sensor:\n") == 2  # of the stopped part, and of its heir
+    assert "leave-out-sensor:" not in printed
+    assert printed.endswith(f"Another part has pooled all 2 folds, in {folder}\n")
+    assert pages == [folder / "leave-out-sensor"]
+    with messages_on_screen():
+        cross_validate(parts[1], site_store, folder)
+    assert "leave-out-sensor:\n" in capsys.readouterr().out  # repeated, it shows the tables again
 
 
 def test_folds_that_were_removed_meanwhile_are_missed(

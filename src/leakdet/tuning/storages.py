@@ -1,9 +1,6 @@
 """Storage of a study: a journal file, a database, or a server in front of one of them."""
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
-from fcntl import LOCK_EX, LOCK_UN, flock
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
@@ -20,18 +17,6 @@ JOURNAL = "study.journal"
 HEARTBEAT_S = 30
 DATABASE_WAIT_S = 60
 SERVER_WAIT_S = 20
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock among processes; the system releases it when the holder dies."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as file:
-        flock(file, LOCK_EX)
-        try:
-            yield
-        finally:
-            flock(file, LOCK_UN)
 
 
 def open_storage(tune: TuneSettings) -> BaseStorage:

@@ -12,9 +12,10 @@ from optuna.exceptions import StorageInternalError
 from leakdet.config import TuneConfig
 from leakdet.config.differences import differences
 from leakdet.errors import SettingsError
+from leakdet.storage.file_lock import locked
 from leakdet.tuning.samplers_pruners import make_pruner, make_sampler
 from leakdet.tuning.space import grid, to_json
-from leakdet.tuning.storages import first_line, locked, open_storage, shown_address
+from leakdet.tuning.storages import first_line, open_storage, shown_address
 from leakdet.tuning.study_plots import INSTALL, has_plotly
 from leakdet.tuning.trials import finished
 

@@ -13,12 +13,12 @@ from leakdet.detection.losses import balance_levers
 from leakdet.errors import InputError, LeakdetError
 from leakdet.storage.atomic import write_whole
 from leakdet.storage.csv_file import write_csv
+from leakdet.storage.file_lock import locked
 from leakdet.storage.json_file import read_json, write_json
 from leakdet.tuning.final_models import TrainWhole, final_models
 from leakdet.tuning.html_page import write_page
 from leakdet.tuning.objective import ToYaml
 from leakdet.tuning.space import settings_of, with_settings
-from leakdet.tuning.storages import locked
 from leakdet.tuning.trial_table import checks_saved
 from leakdet.tuning.trials import (
     AUROC,

@@ -16,10 +16,11 @@ from optuna.trial import Trial, TrialState
 
 from leakdet.config import TuneConfig
 from leakdet.errors import LeakdetError
+from leakdet.storage.file_lock import locked
 from leakdet.training import log_names
 from leakdet.tuning.samplers_pruners import make_sampler
 from leakdet.tuning.stop_codes import stop_name
-from leakdet.tuning.storages import fail_stale, first_line, locked
+from leakdet.tuning.storages import fail_stale, first_line
 from leakdet.tuning.trial_table import TrialTable
 from leakdet.tuning.trials import (
     OWNER,

@@ -4,7 +4,6 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
 
 import optuna
@@ -15,20 +14,12 @@ from sqlalchemy import text
 from leakdet.config import TuneConfig
 from leakdet.errors import SettingsError
 from leakdet.tuning import storages
-from leakdet.tuning.storages import fail_stale, locked, open_storage
+from leakdet.tuning.storages import fail_stale, open_storage
 from leakdet.tuning.study import open_study
 from leakdet.tuning.trials import RETRY_OF
 
 Settings = Callable[..., TuneConfig]
 Tuned = Callable[..., optuna.Study]
-
-
-def test_a_lock_shuts_others_out_until_it_is_left(tmp_path: Path) -> None:
-    path = tmp_path / "folder" / "lock"
-    with locked(path), path.open("a") as other, pytest.raises(BlockingIOError):
-        flock(other, LOCK_EX | LOCK_NB)
-    with path.open("a") as other:
-        flock(other, LOCK_EX | LOCK_NB)
 
 
 def test_a_file_that_is_no_journal_is_refused(settings: Settings, tmp_path: Path) -> None:
