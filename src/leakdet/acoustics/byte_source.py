@@ -24,6 +24,7 @@ class Layout:
     truncated: bool = False  # ends before what it announces
     damaged: bool = False  # holds bytes that nothing explains
     mended: bool = False  # the sizes in its header are not those of its content
+    several: bool = False  # holds further sound that is not read
     unchecked: bool = False  # a container whose sizes are not compared
 
 
@@ -34,7 +35,7 @@ class ByteSource:
     """
 
     def __init__(self, descriptor: int, pieces: Sequence[Piece] | None = None) -> None:
-        self.descriptor = descriptor
+        self.descriptor, self.is_whole = descriptor, pieces is None
         if pieces is None:
             pieces = [(0, os.fstat(descriptor).st_size)]
         self.pieces = [piece for piece in pieces if _length(piece)]

@@ -1,9 +1,10 @@
 """Sizes in the headers of uncompressed sound files, compared with the bytes that are there."""
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from leakdet.acoustics.byte_source import ByteSource, Layout
+from leakdet.acoustics.tags import after_tags, before_tags
 
 # written by recorders and pipes that do not know the length, besides 0 and all ones
 UNKNOWN = (0x7FFFF000, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
@@ -17,6 +18,20 @@ CHUNK_NAMES = frozenset(
     "SyLp Fake Trkn tlst pad  guan GUAN ltxt dlsp GPS  WAMD wamd".split(" ")
 ) - {""}
 W64_HEAD = b"riff\x2e\x91\xcf\x11"
+# what uncompressed files begin with, and chunks of sound: behind the sound, they are more of it
+FILE_NAMES = (
+    b"RIFF",
+    b"RIFX",
+    b"RF64",
+    b"BW64",
+    b"FORM",
+    b"caff",
+    b"riff",
+    b".snd",
+    b"dns.",
+    b"NIST",
+)
+SOUND_NAMES = (*FILE_NAMES, b"data", b"SSND")
 
 
 @dataclass
@@ -29,6 +44,8 @@ class DataChunk:
     size_format: str  # of struct
     big_endian: bool = False
     besides: int = 0  # bytes that the size counts besides the sound
+    may_be_open: bool = False  # the container allows to leave the size open
+    reads_on: bool = False  # libsndfile takes what lies behind the sound for sound
 
 
 def header_layout(source: ByteSource, bytes_per_frame: int, is_plain: bool) -> Layout:
@@ -42,11 +59,13 @@ def header_layout(source: ByteSource, bytes_per_frame: int, is_plain: bool) -> L
     held = source.size - chunk.start
     layout = Layout()
     if chunk.size is None:
-        layout.mended = chunk.size_format not in ("none", ">q")  # AU and CAF allow it
+        layout.mended = not chunk.may_be_open
         size = held
     elif chunk.size > held:
         layout.truncated = chunk.size - held >= max(1, bytes_per_frame)
         size = held
+    elif _is_more_sound(source, chunk.start + chunk.size, chunk.big_endian):
+        layout.several, size = True, chunk.size
     else:
         size = _size_with_unexplained(source, chunk, layout)
     reads_itself = (chunk.size or 0) >= size or chunk.size_format == "none"
@@ -57,8 +76,7 @@ def header_layout(source: ByteSource, bytes_per_frame: int, is_plain: bool) -> L
         or (chunk.size is None and held > 1 << 31)
     ):
         _splice(source, chunk, size, layout, is_plain)
-    elif size < held and chunk.size_format in ("<Q", "none"):
-        # libsndfile reads what lies behind the sound of these as sound
+    elif size < held and (chunk.reads_on or layout.several):
         layout.parts = [source.part(0, chunk.start + size)]
     return layout
 
@@ -103,12 +121,26 @@ def _is_explained(source: ByteSource, at: int, big_endian: bool) -> bool:
     for start in (at, at + 1):
         if _are_chunks(source, start, ">" if big_endian else "<"):
             return True
-    return _is_blank(source, at)
+    return _is_blank(source, at, before_tags(source))
 
 
-def _is_blank(source: ByteSource, at: int) -> bool:
-    while at < source.size:
-        block = source.at(at, 1 << 16)
+def _is_more_sound(source: ByteSource, at: int, big_endian: bool) -> bool:
+    """True if a further file, or chunk of sound, lies behind the sound."""
+    order = ">" if big_endian else "<"
+    for start in (at, at + 1):
+        while len(head := source.at(start, 8)) == 8:
+            name, size = struct.unpack(f"{order}4sI", head)
+            if name in SOUND_NAMES:
+                return True
+            if not all(32 <= byte < 127 for byte in name):
+                break
+            start += 8 + size + size % 2
+    return False
+
+
+def _is_blank(source: ByteSource, at: int, stop: int) -> bool:
+    while at < stop:
+        block = source.at(at, min(1 << 16, stop - at))
         if block.strip(b"\0"):
             return False
         at += len(block)
@@ -118,7 +150,7 @@ def _is_blank(source: ByteSource, at: int) -> bool:
 def _are_chunks(source: ByteSource, at: int, order: str) -> bool:
     while source.size - at >= 8:
         name, size = struct.unpack(f"{order}4sI", source.at(at, 8))
-        if name[:3] in (b"TAG", b"ID3") or name.decode("latin-1") in CHUNK_NAMES:
+        if after_tags(source, at) > at or name.decode("latin-1") in CHUNK_NAMES:
             return True
         if not all(32 <= byte < 127 for byte in name):
             return False
@@ -135,9 +167,11 @@ def _data_chunk(source: ByteSource) -> DataChunk | None:
     if head[:4] == b"FORM" and head[8:12] in (b"AIFF", b"AIFC"):
         return _walk(source, 12, ">4sI", b"SSND", 8)
     if head[:4] == b"FORM" and head[8:12] in (b"8SVX", b"16SV"):
-        return _walk(source, 12, ">4sI", b"BODY", 0)
+        chunk = _walk(source, 12, ">4sI", b"BODY", 0)
+        return chunk and replace(chunk, reads_on=True)
     if head[:4] == b"caff":
-        return _walk(source, 8, ">4sq", b"data", 4)
+        chunk = _walk(source, 8, ">4sq", b"data", 4)
+        return chunk and replace(chunk, may_be_open=True)
     if head[:8] == W64_HEAD:
         return _in_w64(source)
     if head[:4] in (b".snd", b"dns."):
@@ -150,7 +184,7 @@ def _in_riff(source: ByteSource, name: bytes) -> DataChunk | None:
     chunk = _walk(source, 12, f"{order}4sI", b"data", 0)
     if chunk and name in (b"RF64", b"BW64") and source.at(12, 4) == b"ds64":
         chunk.size, chunk.size_at = struct.unpack("<Q", source.at(28, 8))[0], 28
-        chunk.size_format = "<Q"
+        chunk.size_format, chunk.reads_on = "<Q", True
         if chunk.size in (0, (1 << 64) - 1):
             chunk.size = None
     elif chunk and (not chunk.size or _means_unknown(chunk.size, source.size - chunk.start)):
@@ -187,7 +221,7 @@ def _in_w64(source: ByteSource) -> DataChunk | None:
         (size,) = struct.unpack("<Q", head[16:])
         if head[:4] == b"data":
             known = size - 24 if size >= 24 else None
-            return DataChunk(at + 24, known, at + 16, "<Q", besides=24)
+            return DataChunk(at + 24, known, at + 16, "<Q", besides=24, reads_on=True)
         if size < 24:
             return None
         at += size + -size % 8
@@ -197,7 +231,8 @@ def _in_w64(source: ByteSource) -> DataChunk | None:
 def _in_au(head: bytes) -> DataChunk:
     order = ">" if head[:4] == b".snd" else "<"
     start, size = struct.unpack(f"{order}II", head[4:12])
-    return DataChunk(start, None if size in (0, 0xFFFFFFFF) else size, 8, "none", order == ">")
+    known = None if size in (0, 0xFFFFFFFF) else size
+    return DataChunk(start, known, 8, f"{order}I", order == ">", may_be_open=True)
 
 
 def _in_nist(source: ByteSource) -> DataChunk | None:
@@ -211,4 +246,4 @@ def _in_nist(source: ByteSource) -> DataChunk | None:
         count, channels, width = map(int, values)
     except (KeyError, ValueError):
         return None
-    return DataChunk(int(lines[1]), count * channels * width, 0, "none")
+    return DataChunk(int(lines[1]), count * channels * width, 0, "none", reads_on=True)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from leakdet.acoustics.byte_source import ByteSource, Layout, Piece
+from leakdet.acoustics.tags import after_tags
 
 _KBPS = {  # by version 1 or not, and layer
     (True, 1): (0, 32, 64, 96, 128, 160, 192, 224, 256, 288, 320, 352, 384, 416, 448),
@@ -83,13 +84,13 @@ def parse_frame(head: bytes) -> Mp3Frame | None:
 def mp3_layout(source: ByteSource) -> Layout:
     """Layout of an MP3 file, without what is no frame, and with a right count of frames."""
     layout, streams = Layout(frames=0), list[_Stream]()
-    at = _after_tags(source, 0)
+    at = after_tags(source, 0)
     while at < source.size:
         frame = parse_frame(source.at(at, 4))
         expected = streams[-1].first if streams else None
         known = frame and expected and frame.is_like(expected)
         if frame is None or not (known or _confirmed(source, at, frame)):
-            tags_end = _after_tags(source, at)
+            tags_end = after_tags(source, at)
             if tags_end == at and not _is_padding(source, at):
                 layout.damaged = True
                 at = _next_frame(source, at + 1, expected)
@@ -102,7 +103,7 @@ def mp3_layout(source: ByteSource) -> Layout:
         _add_frame(source, streams, at, frame)
         at += frame.size
     if not streams:
-        return Layout()
+        return Layout(unchecked=True)
     for stream in streams:
         announced = stream.announced()
         lacks = announced is not None and stream.frames < announced
@@ -139,27 +140,6 @@ def _next_frame(source: ByteSource, at: int, like: Mp3Frame | None) -> int:
             return at
         at += 1
     return source.size
-
-
-def _after_tags(source: ByteSource, at: int) -> int:
-    """The end of the tags that begin here."""
-    while True:
-        head = source.at(at, 32)
-        if head[:3] == b"ID3" and len(head) >= 10:
-            size = 0
-            for byte in head[6:10]:
-                size = size << 7 | byte & 0x7F
-            at += 10 + size
-        elif head[:3] == b"TAG":
-            at += 128
-        elif head[:8] == b"APETAGEX":
-            is_head = head[20:24] and int.from_bytes(head[20:24], "little") >> 29 & 1
-            at += 32 + (int.from_bytes(head[12:16], "little") if is_head else 0)
-        elif head[:11] == b"LYRICSBEGIN":
-            end = source.find(b"LYRICS200", at)
-            at = end + 9 if end >= 0 else source.size
-        else:
-            return min(at, source.size)
 
 
 def _is_padding(source: ByteSource, at: int) -> bool:

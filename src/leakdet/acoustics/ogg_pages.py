@@ -9,6 +9,7 @@ from itertools import pairwise
 from leakdet.acoustics.byte_source import ByteSource, Layout, Piece
 
 CONTINUED, FIRST, LAST = 1, 2, 4  # bits of a page's type
+SOUND_HEADS = (b"\x01vorbis", b"OpusHead", b"\x7fFLAC", b"Speex   ")
 _MIRRORED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 
 
@@ -37,6 +38,9 @@ class _Link:
         begun = {page.serial for page in self.pages if page.kind & FIRST}
         return begun == {page.serial for page in self.pages if page.kind & LAST}
 
+    def of_one_stream(self, serial: int) -> "_Link":
+        return _Link([page for page in self.pages if page.serial == serial])
+
     def lacks_pages(self) -> bool:
         last: dict[int, int] = {}
         for page in self.pages:
@@ -49,7 +53,7 @@ class _Link:
 def ogg_layout(source: ByteSource) -> Layout:
     """Layout of an Ogg file; FLAC in Ogg is unwrapped, since libsndfile may not read it."""
     layout, links, end = Layout(), [_Link()], 0
-    for page in _pages(source):
+    for page in ogg_pages(source):
         layout.damaged |= page.start != end
         end = page.stop
         if page.kind & FIRST and links[-1].is_begun():
@@ -60,15 +64,22 @@ def ogg_layout(source: ByteSource) -> Layout:
     rest = source.at(end, min(source.size - end, 1 << 16))
     layout.damaged |= bool(rest.strip(b"\0")) and not layout.truncated
     layout.damaged |= any(link.lacks_pages() for link in links)
+    for number, link in enumerate(links):
+        sounds = _sounds(source, link)
+        if len(sounds) > 1:
+            layout.several, links[number] = True, link.of_one_stream(sounds[0])
     if links[0].pages and source.at(links[0].pages[0].body, 5) == b"\x7fFLAC":
         layout.parts = [_flac_pieces(source, link) for link in links]
+    elif layout.several:
+        layout.parts = [_pieces(source, link.pages) for link in links]
     elif len(links) > 1:
         bounds = [*(link.pages[0].start for link in links), source.size]
         layout.parts = [source.part(*limits) for limits in pairwise(bounds)]
     return layout
 
 
-def _pages(source: ByteSource) -> Iterator[Page]:
+def ogg_pages(source: ByteSource) -> Iterator[Page]:
+    """The pages whose checksums are right, in the order of the file."""
     at = source.find(b"OggS", 0)
     while at >= 0:
         page = _page(source, at)
@@ -97,6 +108,16 @@ def _crc32(data: bytes) -> int:
     """Ogg's CRC, which is zlib's with the bits in the other order, from 0 and not inverted."""
     mirrored = zlib.crc32(data.translate(_MIRRORED), 0xFFFFFFFF) ^ 0xFFFFFFFF
     return int(f"{mirrored:032b}"[::-1], 2)
+
+
+def _sounds(source: ByteSource, link: _Link) -> list[int]:
+    """The serial numbers of the streams of sound in a link; several lie side by side."""
+    first = [page for page in link.pages if page.kind & FIRST]
+    return [page.serial for page in first if source.at(page.body, 8).startswith(SOUND_HEADS)]
+
+
+def _pieces(source: ByteSource, pages: list[Page]) -> list[Piece]:
+    return [piece for page in pages for piece in source.part(page.start, page.stop)]
 
 
 def _flac_pieces(source: ByteSource, link: _Link) -> list[Piece]:

@@ -52,11 +52,12 @@ class SoundFile:
             raise
 
     def _start(self) -> None:
-        source = self._source
-        if not source.size:
+        if not self._source.size:
             raise InputError("the file is empty (0 bytes)")
-        self._layout, self._kind = stream_layout(source)
-        self._parts: list[list[Piece] | None] = [*self._layout.parts] or [None]
+        self._source, self._layout, self._kind = stream_layout(self._source)
+        self._parts: list[list[Piece] | None] = [*self._layout.parts]
+        if not self._parts:
+            self._parts = [None if self._source.is_whole else self._source.pieces]
         self._failed = False
         if self._kind == "other":
             self._start_plain()
@@ -72,7 +73,7 @@ class SoundFile:
 
     def _start_plain(self) -> None:
         try:
-            decoder = self._decoder_of(None)
+            decoder = self._decoder_of(self._parts[0])
         except InputError:
             self._layout = header_layout(self._source, 1, is_plain=False)
             if not self._layout.parts:
@@ -217,7 +218,7 @@ class SoundFile:
         return True
 
     def flags(self) -> list[Flag]:
-        """`truncated`, `damaged`, `header_mended` and `unchecked`, known when all has been read."""
+        """Those of the reading, such as `truncated`, known when all has been read."""
         layout = self._layout
         if layout.frames is not None:
             slack = TRIMMED_FRAMES * 1152 if self._kind == "mp3" else 0
@@ -231,6 +232,7 @@ class SoundFile:
             "truncated": layout.truncated,
             "damaged": layout.damaged,
             "header_mended": layout.mended,
+            "several_streams": layout.several,
             "unchecked": layout.unchecked,
         }
         return [name for name, is_met in names.items() if is_met]

@@ -79,6 +79,21 @@ def test_a_few_bytes_that_nothing_explains_are_no_sound(tmp_path: Path) -> None:
     assert (len(sound), flags) == (len(SOUND), ["damaged"])
 
 
+def test_of_two_chunks_of_sound_the_first_is_read_and_the_other_flagged(tmp_path: Path) -> None:
+    sound, flags = read(wav(chunk(b"data", BYTES), FOOTER, chunk(b"data", BYTES)), tmp_path)
+    assert flags == ["several_streams"]
+    np.testing.assert_array_equal(sound, SOUND)
+
+
+def test_sound_behind_the_size_of_an_au_is_read_on(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    soundfile.write(path, SOUND, 16000, format="AU", subtype="PCM_16")
+    content = path.read_bytes()
+    sound, flags = read(content[:8] + (9000).to_bytes(4, "big") + content[12:], tmp_path)
+    assert flags == ["header_mended"]
+    np.testing.assert_array_equal(sound, SOUND)
+
+
 @pytest.mark.slow
 def test_sizes_beyond_four_gigabytes_are_read_on(tmp_path: Path) -> None:
     path = tmp_path / "x.wav"

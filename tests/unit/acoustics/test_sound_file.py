@@ -74,6 +74,17 @@ def test_streams_in_a_row_are_read_on(kind: str, subtype: str, tmp_path: Path) -
     np.testing.assert_allclose(sound[-len(whole) :], whole, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("kind", "subtype"), [kind for kind in KINDS if kind[1] in ("PCM_16", "ALAC_16")][1:]
+)
+def test_of_uncompressed_files_in_a_row_the_first_is_read_and_the_rest_flagged(
+    kind: str, subtype: str, tmp_path: Path
+) -> None:
+    content = encoded(kind, subtype)
+    sound, flags = read(content * 2, tmp_path)
+    assert (len(sound), flags) == (len(SOUND), ["several_streams"])
+
+
 @pytest.mark.parametrize(("kind", "subtype"), STREAMS)
 def test_streams_of_other_rates_are_refused(kind: str, subtype: str, tmp_path: Path) -> None:
     content = encoded(kind, subtype) + encoded(kind, subtype, 8000)

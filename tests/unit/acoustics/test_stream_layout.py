@@ -22,7 +22,7 @@ def test_the_kind_is_seen_by_content(kind: str, name: str, tmp_path: Path) -> No
     file = io.BytesIO()
     soundfile.write(file, SOUND, 16000, format=kind)
     (tmp_path / "x").write_bytes(file.getvalue())
-    assert stream_layout(ByteSource(os.open(tmp_path / "x", os.O_RDONLY)))[1] == name
+    assert stream_layout(ByteSource(os.open(tmp_path / "x", os.O_RDONLY)))[2] == name
 
 
 @pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="needs ffmpeg")
