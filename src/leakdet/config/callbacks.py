@@ -22,7 +22,9 @@ class CallbacksConfig:
     rate_watch: bool = doc(True, "Warn if nothing is learnt: too low a rate, a flat loss.")
     collapse: bool = doc(True, "Warn of constant, inverted or single-class predictions.")
     overfit: bool = doc(True, "Warn if the training loss falls while fewer leaks are found.")
-    system_use: bool = doc(True, "Log how busy CPU, memory and GPU are; warn of an idle GPU.")
+    system_use: bool = doc(
+        True, "Log use of CPU, memory and GPU; warn of an idle GPU, full memory."
+    )
     extra: list[str] = doc(
         [], "package.module:Class of each of your own, made without arguments after the others."
     )

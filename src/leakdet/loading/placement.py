@@ -1,6 +1,6 @@
 """Placement of the windows during training: on the accelerator, in memory, or in the files."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ PLACES = {
     "ram": "kept in memory",
     "stream": "streamed from the files",
 }
+CGROUPS = Path("/sys/fs/cgroup")
 # limit, usage, statistics and the entry there that counts cached files, of cgroups v2 and v1
 CGROUP_FILES = (
     ("memory.max", "memory.current", "memory.stat", "inactive_file"),
@@ -80,16 +81,27 @@ def accelerator_free_bytes(trainer: Mapping[str, Any]) -> int | None:
     return min(torch.cuda.mem_get_info(number)[0] for number in devices)
 
 
-def host_free_bytes(cgroups: Path = Path("/sys/fs/cgroup")) -> int:
+def host_free_bytes(cgroups: Path = CGROUPS) -> int:
     """Free memory of the machine, or what the limit of a container leaves of it."""
     free = int(psutil.virtual_memory().available)
-    for limit, usage, statistics, cached in CGROUP_FILES:
+    return min([free, *(max(0, limit - used) for limit, used in _container_memory(cgroups))])
+
+
+def host_used_share(cgroups: Path = CGROUPS) -> float:
+    """Used share of the machine's memory, or of a container's limit where that is fuller."""
+    used = float(psutil.virtual_memory().percent) / 100
+    return max([used, *(used / max(1, limit) for limit, used in _container_memory(cgroups))])
+
+
+def _container_memory(cgroups: Path) -> Iterator[tuple[int, int]]:
+    """Limit and use of a container, each in bytes; nothing where there is no limit."""
+    for limit_name, usage, statistics, cached in CGROUP_FILES:
         try:
-            left = int((cgroups / limit).read_text()) - int((cgroups / usage).read_text())
+            limit = int((cgroups / limit_name).read_text())
+            taken = int((cgroups / usage).read_text())
         except (OSError, ValueError):  # no such control group, or its limit is the word "max"
             continue
-        free = min(free, max(0, left + _cached_bytes(cgroups / statistics, cached)))
-    return free
+        yield limit, taken - _cached_bytes(cgroups / statistics, cached)
 
 
 def _cached_bytes(statistics: Path, name: str) -> int:

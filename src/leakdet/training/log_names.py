@@ -68,7 +68,11 @@ WAIT_SHARE = "loader/wait_share"
 WORKER_START = "loader/worker_start_s"  # longest wait for a reading process to start
 CPU_USE = "system/cpu_share"
 RAM_USE = "system/ram_share"
-GPU_USE = "system/gpu_share"
+GPU_USE = "system/gpu_share"  # of the time, not of its units
+GPU_ALLOCATED = "system/gpu_allocated_gb"  # in tensors
+GPU_RESERVED = "system/gpu_reserved_gb"  # from the driver, for tensors to come
+GPU_PEAK = "system/gpu_peak_gb"  # most in tensors at once since the training began
+GPU_MEMORY = "system/gpu_memory_share"  # of the card at its fullest, with other programs
 FIGURES = "figures/"  # + the figure's name
 RESULTS = "results/"  # + the split and the score
 

@@ -6,7 +6,12 @@ from typing import Any
 import pytest
 import torch
 
-from leakdet.loading.placement import accelerator_free_bytes, choose_residency, host_free_bytes
+from leakdet.loading.placement import (
+    accelerator_free_bytes,
+    choose_residency,
+    host_free_bytes,
+    host_used_share,
+)
 
 
 def test_auto_takes_the_fastest_place_that_is_large_enough(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,3 +102,14 @@ def test_free_memory_heeds_a_containers_limit(tmp_path: Path) -> None:
     assert host_free_bytes(tmp_path) == 3000
     (tmp_path / "memory.max").write_text("max\n")
     assert host_free_bytes(tmp_path) > 3000
+
+
+def test_used_memory_is_that_of_a_containers_limit_where_that_is_fuller(tmp_path: Path) -> None:
+    machine = host_used_share(tmp_path)
+    assert 0 < machine <= 1
+    (tmp_path / "memory.max").write_text("1000\n")
+    (tmp_path / "memory.current").write_text("1400\n")
+    (tmp_path / "memory.stat").write_text("inactive_file 410\n")
+    assert host_used_share(tmp_path) == pytest.approx(max(0.99, machine), abs=0.01)
+    (tmp_path / "memory.current").write_text("410\n")
+    assert host_used_share(tmp_path) == pytest.approx(machine, abs=0.05)

@@ -1,24 +1,37 @@
-"""Logs how busy processor, memory and GPU are, and warns of an idle GPU."""
+"""Logs how busy and how full processor, memory and GPU are; warns of idle and of full ones."""
 
 import contextlib
 import statistics
 import threading
+from functools import cache
 
 import lightning.pytorch as pl
 import psutil
 import torch
 from lightning.pytorch.callbacks import Callback
 
+from leakdet._messages import LOG
+from leakdet.loading.placement import host_used_share
 from leakdet.training import log_names
 from leakdet.training.callbacks.findings import Finding, Findings, log_numbers
+from leakdet.training.gpu_readings import GpuMemory, read_gpu_memory, why_no_gpu_use
+from leakdet.training.module import LeakModule
 
 EVERY_S = 1.0
 IDLE_GPU = 0.30
 LEAST_READINGS = 5  # of the GPU, before it is called idle
+BUSY_CPU = 0.90
+FULL_GPU, FULL_RAM = 0.95, 0.90
+OTHERS = 0.10  # of the GPU's memory, above which other programs are named
+CACHED = 0.8  # most in tensors at once, of what was reserved: below, much of it was a cache
 
 
 class SystemUse(Callback):
-    """Takes readings in a thread of its own, and logs their means at the end of each epoch."""
+    """Takes readings in a thread of its own, and logs their means at each validation check.
+
+    Lightning's DeviceStatsMonitor reads in the training thread, twice in each step that is logged,
+    all counts of torch's allocator, but neither how busy a GPU is nor what other programs take.
+    """
 
     def __init__(self, findings: Findings) -> None:
         self.findings = findings
@@ -27,10 +40,18 @@ class SystemUse(Callback):
         self._thread: threading.Thread | None = None
 
     def on_train_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
+        device = pl_module.device
+        if device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(device)
+        untold = why_no_gpu_use(device)
+        if untold and trainer.is_global_zero:
+            _say_once(f"gpu use  {untold}")
         self._stopping.clear()
-        arguments = (pl_module.device,)
         self._thread = threading.Thread(
-            target=self._take_readings, args=arguments, name="system use", daemon=True
+            target=self._take_readings,
+            args=(torch.device("cpu") if untold else device,),
+            name="system use",
+            daemon=True,
         )
         self._thread.start()
 
@@ -39,16 +60,26 @@ class SystemUse(Callback):
         while not self._stopping.wait(EVERY_S):
             self._readings.append(measured(device))
 
-    def on_train_epoch_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
-        readings, self._readings = self._readings, []
+    def on_validation_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
+        if trainer.sanity_checking:
+            return
+        # one reading now, where the time since the last check was too short for any
+        readings, self._readings = self._readings or [measured(torch.device("cpu"))], []
         means = {
             name: statistics.fmean(row[name] for row in readings if name in row)
             for name in dict.fromkeys(name for row in readings for name in row)
         }
-        if means:
-            log_numbers(trainer, means)
+        memory, place = read_gpu_memory(pl_module.device), _place(pl_module)
+        log_numbers(trainer, means | (memory.numbers() if memory else {}))
+        fullest = max(row[log_names.RAM_USE] for row in readings)
+        if fullest > FULL_RAM:
+            self.findings.warn(trainer, full_memory(fullest, own_bytes(), place))
+        if memory is not None:
+            self.findings.warn(trainer, full_gpu(memory, place))
         if sum(log_names.GPU_USE in row for row in readings) >= LEAST_READINGS:
-            self.findings.warn(trainer, idle_gpu(means[log_names.GPU_USE]))
+            self.findings.warn(
+                trainer, idle_gpu(means[log_names.GPU_USE], means[log_names.CPU_USE])
+            )
 
     def teardown(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule", stage: str) -> None:
         self._stop()
@@ -69,21 +100,91 @@ def measured(device: torch.device) -> dict[str, float]:
     """Shares from 0 to 1; the GPU's is missing if there is none or its driver does not tell."""
     shares = {
         log_names.CPU_USE: psutil.cpu_percent() / 100,
-        log_names.RAM_USE: psutil.virtual_memory().percent / 100,
+        log_names.RAM_USE: host_used_share(),
     }
     if device.type == "cuda":
-        # The errors of drivers (pynvml's, on a part of a GPU as by MIG) have no other base class.
+        # the errors of drivers (pynvml's, on a part of a GPU as by MIG) have no other base class
         with contextlib.suppress(Exception):
             shares[log_names.GPU_USE] = torch.cuda.utilization(device) / 100
     return shares
 
 
-def idle_gpu(share: float) -> Finding | None:
-    """Judge the share of an epoch in which the GPU was busy."""
+def idle_gpu(share: float, cpu_share: float = 0.0) -> Finding | None:
+    """Judge the share of the time in which the GPU was busy, beside that of the processor."""
     if share >= IDLE_GPU:
         return None
+    cause = (
+        f"The processor was busy {cpu_share:.0%} of it: what it does for each step takes longer "
+        "than the GPU's part. End other programs, lower data.workers and threads, and "
+        if cpu_share > BUSY_CPU
+        else ""
+    )
+    batch = "raise data.batch_size (find_batch_size=true looks for one)"
     return Finding(
         "gpu",
-        f"the GPU was busy {share:.0%} of the epoch. Raise data.batch_size (find_batch_size=true "
-        "looks for one); if a warning names the loader too, begin there.",
+        f"the GPU was busy {share:.0%} of the time since the last check. "
+        f"{cause}{batch if cause else batch.capitalize()}; if a warning names the loader or "
+        "callbacks too, begin there.",
     )
+
+
+def full_gpu(memory: GpuMemory, place: str = "") -> Finding | None:
+    """Judge the memory of a GPU; the advice goes by who takes it, and where the windows are."""
+    if memory.share <= FULL_GPU:
+        return None
+    total, others, reserved, peak = (
+        f"{number / 1e9:.1f} GB"
+        for number in (memory.total, memory.others, memory.peak_reserved, memory.peak_allocated)
+    )
+    if memory.others > OTHERS * memory.total:
+        advice = f"Other programs take {others} of it: nvidia-smi names them."
+    elif memory.peak_allocated < CACHED * memory.peak_reserved:
+        advice = (
+            f"Of {reserved} reserved, {peak} were in use at once; the rest lies in pieces between. "
+            "PYTORCH_ALLOC_CONF=expandable_segments:True in the environment keeps them together."
+        )
+    else:
+        moved = " or leave the windows to the host (data.residency=ram)"
+        advice = (
+            f"This training takes {peak} at once: lower data.batch_size"
+            f"{moved if place == 'device' else ''}; find_batch_size=true looks for one that fits."
+        )
+    return Finding(
+        "gpu_memory",
+        f"{memory.share:.0%} of the GPU's {total} were taken: one larger batch, or another "
+        f"program, and the training ends for want of memory. {advice}",
+    )
+
+
+def full_memory(share: float, own_bytes: int, place: str = "") -> Finding:
+    """Tell of memory that is used by `share`, of which this training's processes take so much."""
+    advice = {
+        "ram": "data.residency=stream reads the windows as they are needed.",
+        "stream": "Each of data.workers reads blocks ahead: lower their number.",
+    }.get(place, "")
+    return Finding(
+        "memory",
+        f"{share:.0%} of this machine's memory was used (of the limit, in a container); above "
+        "100 % programs are ended. The processes of this training take "
+        f"{own_bytes / 1e9:.1f} GB, with files that they share. {advice} If other programs take "
+        "most of it, end some.".replace("  ", " "),
+    )
+
+
+def own_bytes() -> int:
+    """Memory of this process and those that it started."""
+    process, sizes = psutil.Process(), []
+    for one in (process, *process.children(recursive=True)):
+        with contextlib.suppress(psutil.Error):  # it has just ended
+            sizes.append(int(one.memory_info().rss))
+    return sum(sizes)
+
+
+def _place(module: "pl.LightningModule") -> str:
+    return module.data.residency.kind if isinstance(module, LeakModule) else ""
+
+
+@cache
+def _say_once(text: str) -> None:
+    """Say what is no fault of a training, once in a process that makes many."""
+    LOG.info(text)
