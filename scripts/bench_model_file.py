@@ -1,0 +1,155 @@
+"""What a model file of a million training recordings weighs, and what familiarity costs predict.
+
+`python scripts/bench_model_file.py [size] [familiarity]`; writes its sections of
+docs/benchmarks.md. Contents, scores and spectra are random, as many as such a training leaves; the
+rest is the default network, untrained.
+"""
+
+import hashlib
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import soundfile
+import torch
+
+from benchmarks import run_sections, write_section
+from leakdet.config import NetworkConfig, SignalConfig
+from leakdet.detection.decision import DecisionRule
+from leakdet.detection.labels import LabelMap
+from leakdet.detection.met_recordings import MetRecordings
+from leakdet.detection.networks import make_network
+from leakdet.detection.spectral_reference import SpectralReference
+from leakdet.detection.validation_scores import ValidationScores
+from leakdet.evaluation.training_reference import MAX_READ
+from leakdet.scoring.audio_detector import Detector, load_detector
+from leakdet.scoring.file_list import list_files
+from leakdet.scoring.prediction import write_verdicts
+from leakdet.storage.model_card import file_hash
+from leakdet.storage.model_file import load_mel_detector, make_card, save_model
+
+FEW, MANY, SITES = 1_000, 1_000_000, 10_000  # recordings; four fifths trained, one fifth validated
+FILES, SECONDS, ROUNDS = 20, 10, 24
+RUNS = 5
+SIGNAL = SignalConfig(fmax_hz=8000)
+SIZE_NOTE = (
+    f"A model file keeps 16 bytes of hash of every recording that it has met, up to {SITES:,} "
+    "values of each group column (here two), the scores of up to 100,000 validation recordings and "
+    "the spectra of training recordings that cover the rest. `load`: the whole file from the page "
+    f"cache, as predict does; `hash`: its SHA-256, which is part of that. Medians of {RUNS}."
+)
+COST_NOTE = (
+    "How much longer predict takes because it measures how familiar a recording is: processor time "
+    f"of one worker with it and without, in turn, on {FILES} files of {SECONDS} s, from files to "
+    f"rows; median of the paired ratios of {ROUNDS} rounds and their quartiles. The model was "
+    f"trained on {MANY:,} recordings, so that its reference is as large as it gets."
+)
+
+
+def write_model(path: Path, recordings: int) -> None:
+    """A model file as a training on so many recordings leaves it."""
+    rng, config = np.random.default_rng(0), NetworkConfig()
+    network = make_network(config, SIGNAL.mel_shape, 2)
+    card = make_card(
+        signal=SIGNAL,
+        labels=LabelMap("binary", ("NO_LEAK", "LEAK"), (1,)),
+        network=config,
+        mel_shape=SIGNAL.mel_shape,
+        unit="window",
+        blend=0.5,
+        rule=DecisionRule(threshold=0.5, policy="fixed"),
+        training={},
+    )
+    contents = [hashlib.sha256(str(row).encode()).hexdigest() for row in range(recordings)]
+    fifth = recordings // 5
+    groups = {
+        "site": np.array([f"site-{row % SITES:05}" for row in range(recordings)]),
+        "sensor": np.array([f"logger {row % SITES}" for row in range(recordings)]),
+    }
+    met = MetRecordings.of(
+        {"train": contents[fifth:], "val": contents[:fifth]},
+        {"train": {name: values[fifth:] for name, values in groups.items()}},
+    )
+    is_leak = rng.random(recordings) < 0.05
+    validation = ValidationScores.of(rng.random(fifth), is_leak[:fifth])
+    rows = min(MAX_READ, recordings - fifth)
+    spectra = rng.normal(0.0, 3.0, (rows, 2 * SIGNAL.n_mels))
+    reference = SpectralReference.of(spectra, is_leak[fifth : fifth + rows])
+    save_model(path, network.state_dict(), card, met, validation, reference)
+
+
+def median_s(work: Callable[[], object]) -> float:
+    times = []
+    for _ in range(RUNS):
+        started = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - started)
+    return statistics.median(times)
+
+
+def size() -> None:
+    """Size and loading time of the model files of a small and a large training."""
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as name:
+        for recordings in (FEW, MANY):
+            path = Path(name, f"{recordings}.safetensors")
+            write_model(path, recordings)
+            row = {"recordings met": recordings, "size [MB]": path.stat().st_size / 1e6}
+            row |= {"load [ms]": 1000 * median_s(partial(load_mel_detector, path))}
+            rows.append(row | {"hash [ms]": 1000 * median_s(partial(file_hash, path))})
+            print(rows[-1], flush=True)
+    write_section("model_file", "The model file of a large training", rows, SIZE_NOTE)
+
+
+def familiarity() -> None:
+    """Processor time of predict with familiarity against that without."""
+    torch.set_num_threads(1)
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name, "model.safetensors")
+        write_model(path, MANY)
+        detector = load_detector(path, "cpu")
+        for rate_hz, kind in ((16_000, "wav"), (48_000, "wav"), (48_000, "flac")):
+            rows.append(cost_row(detector, Path(name), rate_hz, kind))
+            print(rows[-1], flush=True)
+    title = "What familiarity takes of predict"
+    write_section("familiarity", title, rows, COST_NOTE)
+
+
+def cost_row(known: Detector, folder: Path, rate_hz: int, kind: str) -> dict[str, Any]:
+    """Median and quartiles of the share that familiarity adds, on files of this rate and kind."""
+    rng, sounds = np.random.default_rng(0), folder / f"{rate_hz}-{kind}"
+    sounds.mkdir()
+    for number in range(FILES):
+        sound = rng.normal(0.0, 0.1, SECONDS * rate_hz)
+        soundfile.write(sounds / f"{number}.{kind}", sound, rate_hz, subtype="PCM_16")
+    listed = list_files([str(sounds)])
+    plain = Detector(replace(known.mel_detector, reference=None), known.path)
+
+    def seconds(detector: Detector) -> float:
+        started = time.process_time()  # unmoved by what else the machine does
+        write_verdicts(detector, [str(sounds)], listed, folder / "rows.csv", workers=1)
+        return time.process_time() - started
+
+    seconds(known), seconds(plain)
+    pairs = []
+    for number in range(ROUNDS):
+        first, second = (known, plain) if number % 2 else (plain, known)
+        times = {first: seconds(first), second: seconds(second)}
+        pairs.append((times[known], times[plain]))
+    shares = [100 * (with_it / without - 1) for with_it, without in pairs]
+    low, middle, high = statistics.quantiles(shares, n=4)
+    without_ms = 1000 * statistics.median(without for _, without in pairs) / FILES
+    row = {"file": f"{SECONDS} s, {rate_hz // 1000} kHz {kind.upper()}"}
+    row |= {"without [ms]": without_ms, "familiarity adds [%]": round(middle, 1)}
+    return row | {"quartiles [%]": f"{low:.1f} to {high:.1f}"}
+
+
+if __name__ == "__main__":
+    run_sections({"size": size, "familiarity": familiarity})
