@@ -9,7 +9,7 @@ it; `familiarity` is the geometric mean of both ratios. Above 1 a recording is u
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -27,6 +27,15 @@ PERCENTILE, MARGIN = 95.0, 1.25  # a limit is MARGIN times that percentile of wh
 LIMITS = {"off": np.inf, "normal": 1.0, "strict": 1 / MARGIN}
 PREFIX = "reference."  # of the tensors in a model file
 MIN_LIMIT = 1e-3  # where all training recordings are alike
+
+
+class _Search(NamedTuple):
+    """A reference as its distances are computed; all but the centre are float32."""
+
+    centre: np.ndarray  # [F] of the kept recordings, from which all else is seen
+    matrix: np.ndarray  # [F, K + F]: the kept recordings, then the whitening
+    half_square: np.ndarray  # [K]: half of the square lengths of the kept recordings
+    white_means: np.ndarray  # [C, F]: the whitened means of the classes
 
 
 @dataclass(frozen=True)
@@ -78,29 +87,31 @@ class SpectralReference:
 
     def familiarity(self, features: Float[np.ndarray, "R F"]) -> Float[np.ndarray, " R"]:
         """Distance over limit; 0 is a training recording, above 1 is unfamiliar."""
-        nearest = self._nearest_db(features) / self.facts["nearest_db"]
-        spread = _mahalanobis(features, self.means, self.whitening) / self.facts["mahalanobis"]
-        return np.asarray(np.sqrt(nearest * spread))
+        parts = range(0, max(1, len(features)), SEARCHED)
+        return np.concatenate([self._familiarity(features[i : i + SEARCHED]) for i in parts])
 
-    def _nearest_db(self, features: Float[np.ndarray, "R F"]) -> Float[np.ndarray, " R"]:
-        """As `_nearest_db` to the kept recordings, in a third of the time: predict waits for it.
+    def _familiarity(self, features: Float[np.ndarray, "R F"]) -> Float[np.ndarray, " R"]:
+        """Both distances by one product of matrices, for which predict waits.
 
-        The nearest one is found in float32, its distance is measured in float64.
+        The nearest recording is found in float32, its distance is measured in float64.
         """
-        centre, kept, half_square = self._search
-        distances = []
-        for start in range(0, max(1, len(features)), SEARCHED):
-            block = features[start : start + SEARCHED]
-            near = (half_square - (block - centre).astype(np.float32) @ kept.T).argmin(1)
-            distances.append(np.sqrt(np.square(block - self.kept[near]).mean(1)))
-        return np.concatenate(distances)
+        search = self._search
+        products = (features - search.centre).astype(np.float32) @ search.matrix
+        near = (search.half_square - products[:, : len(self.kept)]).argmin(1)
+        apart = features - self.kept[near]
+        nearest = np.einsum("rf,rf->r", apart, apart) / features.shape[1]
+        white = products[:, None, len(self.kept) :] - search.white_means
+        spread = np.einsum("rcf,rcf->rc", white, white).min(1).astype(np.float64)
+        limits = self.facts["nearest_db"] * self.facts["mahalanobis"]
+        return np.asarray(np.sqrt(np.sqrt(nearest * spread) / limits))
 
     @cached_property
-    def _search(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The middle of the kept recordings, these from there, and half of their square lengths."""
+    def _search(self) -> "_Search":
         centre = self.kept.mean(0)
         kept = (self.kept - centre).astype(np.float32)
-        return centre, kept, np.square(kept).sum(1) / 2
+        white_means = ((self.means - centre) @ self.whitening).astype(np.float32)
+        matrix = np.concatenate([kept.T, self.whitening.astype(np.float32)], axis=1)
+        return _Search(centre, matrix, np.square(kept).sum(1) / 2, white_means)
 
     def tensors(self) -> dict[str, Tensor]:
         """The arrays as tensors of a model file, float32; `facts` are kept beside them."""

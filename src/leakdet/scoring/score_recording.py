@@ -122,7 +122,8 @@ def _scored_windows(batch: "_Batch", detector: MelDetector) -> tuple[np.ndarray,
     """Leak and class probability, start and liveness of windows; summed moments of live ones."""
     prob, classes = detector.window_scores(batch.mel)
     class_prob = np.zeros((len(prob), 0)) if classes is None else classes.numpy()
-    moments = window_moments(batch.mel)[batch.live].sum(axis=0, keepdims=True)
+    of_windows = window_moments(batch.mel)
+    moments = (batch.live @ of_windows.reshape(len(prob), -1)).reshape(1, 2, -1)
     return prob.numpy(), class_prob, batch.window_start_s, batch.live, moments
 
 
