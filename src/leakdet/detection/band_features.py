@@ -10,15 +10,14 @@ def window_moments(mel: Float[Tensor, "W S M T"]) -> Float[np.ndarray, "W 2 M"]:
     """Mean and mean square of each band in dB over the time of each window, float64."""
     # by NumPy and in place, since predict waits for it: torch takes half as long again
     windows, _, bands, _ = mel.shape
-    level = mel.to(torch.float32, copy=True).cpu().transpose(2, 3).reshape(windows, -1, bands)
-    level = level.numpy()
+    in_time = mel.to(torch.float32, copy=True).cpu().transpose(2, 3)
+    level: np.ndarray = in_time.reshape(windows, -1, bands).numpy()
     share = np.full(level.shape[1], 1.0 / level.shape[1], np.float32)
-    mean = share @ level
+    mean: np.ndarray = share @ level
     level -= mean[:, None]
-    moments = np.empty((windows, 2, bands))
-    moments[:, 0] = mean
-    np.multiply(mean, moments[:, 0], out=moments[:, 1])
-    moments[:, 1] += share @ np.square(level, out=level)
+    level *= level
+    moments = np.stack([mean, share @ level], axis=1).astype(np.float64)
+    moments[:, 1] += np.square(moments[:, 0])
     return moments
 
 
