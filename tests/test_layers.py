@@ -89,6 +89,7 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
         ARRAYS | FITTING,
     ),
     "crossval_run": (FOLDING | {"reporting", "cli.screen_tables"}, ARRAYS),
+    "suggestion_run": (EVALUATION | {"scoring", "reporting"}, ARRAYS),
     "cli": (set(), set()),
     "cli.setting_names": (set(), set()),
     "cli.command_line": ({"cli.setting_names", "cli.written_values", "errors"}, set()),
@@ -170,7 +171,7 @@ MAY |= dict.fromkeys(DOORS, (ROOMS - {"tuning"} | DOOR_TOOLS | RUNS, LIBRARIES))
 MAY["tune"] = (ROOMS | DOOR_TOOLS | RUNS, LIBRARIES | SEARCH)
 # Small deployments have neither Lightning nor matplotlib.
 LEAN_ROOMS = {"acoustics", "scoring"} | FOUNDATION | {"cli.arguments", "cli.screen_tables"}
-MAY["predict"] = (LEAN_ROOMS, LIBRARIES - FITTING)
+MAY["predict"] = (LEAN_ROOMS | {"suggestion_run"}, LIBRARIES - FITTING)
 
 
 def room_of(module: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from leakdet._exit_codes import DONE, EXPLAINED, PARTLY, guarded
 from leakdet._messages import LOG, log_results
-from leakdet.cli.arguments import add_decision, add_model_options, add_workers
+from leakdet.cli.arguments import add_decision, add_model_options, add_rows, add_workers
 from leakdet.errors import InputError
 
 
@@ -18,19 +18,7 @@ def parser() -> argparse.ArgumentParser:
     add("model", type=Path, help="a .safetensors file, a .ckpt file or the folder of a training")
     paths = "audio files, folders searched for audio, quoted globs; after -- any name is a path"
     add("paths", nargs="+", metavar="PATH", help=paths)
-    add(
-        "--out",
-        type=Path,
-        help="write to this file, and FILE.json with model, settings and counts "
-        "(default, and -: standard output)",
-    )
-    add("--format", choices=("csv", "jsonl"), help="of the rows (default: by the name of --out)")
-    add(
-        "--windows",
-        action="store_true",
-        help="also the leak_prob of every window: in jsonl as `timeline`, with --out NAME.csv in "
-        "NAME.windows.csv",
-    )
+    add_rows(command)
     add_workers(command, "files scored at a time")
     add_decision(command)
     add_model_options(command)
@@ -60,12 +48,20 @@ def predict(arguments: argparse.Namespace) -> int:
     from leakdet.scoring.prediction import write_verdicts
     from leakdet.scoring.summary import model_text
 
+    observers, suggestion = [], None
+    if arguments.suggest:
+        from leakdet.suggestion_run import SuggestionRun
+
+        suggestion = SuggestionRun(arguments.suggest, out)
+        observers.append(suggestion.add)
     rule = {"threshold": arguments.threshold, "policy": arguments.policy}
     rule["unfamiliar"] = arguments.unfamiliar
     detector = load_detector(arguments.model, arguments.device, arguments.trust_network, **rule)
     LOG.info(model_text(detector.mel_detector, detector.decided_anew))
     rows = (out, kind, arguments.windows)
-    counts = write_verdicts(detector, arguments.paths, listed, *rows, arguments.workers)
+    counts = write_verdicts(detector, arguments.paths, listed, *rows, arguments.workers, observers)
+    if suggestion:
+        suggestion.write(detector)
     LOG.info(str(counts))
     log_results(listed.sentences())
     return DONE if listed.complete and not counts.failed else PARTLY

@@ -1,10 +1,13 @@
 """Arguments that doors with plain arguments share."""
 
 import argparse
+from pathlib import Path
 
 from leakdet._processes import check_count
 from leakdet.config import LabelsConfig
 from leakdet.errors import SettingsError
+
+MAX_SUGGESTED = 200  # more make a page too long to work through
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
@@ -44,6 +47,32 @@ def add_decision(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_rows(parser: argparse.ArgumentParser) -> None:
+    """`--out`, `--format`, `--windows` and `--suggest`."""
+    add = parser.add_argument
+    add(
+        "--out",
+        type=Path,
+        help="write to this file, and FILE.json with model, settings and counts "
+        "(default, and -: standard output)",
+    )
+    add("--format", choices=("csv", "jsonl"), help="of the rows (default: by the name of --out)")
+    add(
+        "--windows",
+        action="store_true",
+        help="also the leak_prob of every window: in jsonl as `timeline`, with --out NAME.csv in "
+        "NAME.windows.csv",
+    )
+    add(
+        "--suggest",
+        type=_suggested,
+        default=0,
+        metavar="N",
+        help="also name the N recordings whose truth would teach the model most, 1 to 200: "
+        "NAME.confirm.csv, a table to fill in, and NAME.confirm.html, a page to hear and tick them",
+    )
+
+
 def add_workers(parser: argparse.ArgumentParser, what: str) -> None:
     parser.add_argument(
         "--workers", type=count, default=0, metavar="N", help=f"{what} (default: one per core)"
@@ -56,6 +85,13 @@ def count(text: str) -> int:
         check_count("--workers", number)
     except SettingsError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
+    return number
+
+
+def _suggested(text: str) -> int:
+    number = int(text) if text.isdecimal() else 0
+    if not 1 <= number <= MAX_SUGGESTED:
+        raise argparse.ArgumentTypeError(f"{text!r}; allowed are 1 to {MAX_SUGGESTED}")
     return number
 
 

@@ -67,7 +67,7 @@ class StoreMedia:
             return MelColumns(columns.reshape(-1, columns.shape[2]).T, None, None)
         starts_s = self._starts_s[first:stop]
         return MelColumns(
-            _without_overlaps(columns, starts_s, signal.window_s),
+            without_overlaps(columns, starts_s, signal.window_s),
             float(starts_s[-1]) + signal.window_s,
             band_centres_hz(signal),
         )
@@ -121,7 +121,7 @@ class StoreMedia:
         return places
 
 
-def _without_overlaps(
+def without_overlaps(
     columns: Float[np.ndarray, "W columns M"], starts_s: Float[np.ndarray, " W"], window_s: float
 ) -> Float[np.ndarray, "M total"]:
     """Join windows that may overlap to one picture of the recording."""

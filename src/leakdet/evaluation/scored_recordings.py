@@ -85,11 +85,7 @@ class ScoredRecordings:
 
     def timeline(self, row: int) -> Float[np.ndarray, " points"]:
         """Window probabilities in order; of more than 100, the highest of 100 stretches."""
-        prob = self.window_prob[self.windows_of(row)]
-        if len(prob) <= TIMELINE_POINTS:
-            return prob
-        starts = np.linspace(0, len(prob), TIMELINE_POINTS, endpoint=False).astype(np.int64)
-        return np.asarray(np.maximum.reduceat(prob, starts))
+        return timeline_points(self.window_prob[self.windows_of(row)])
 
     def resampling_units(self, columns: Sequence[str]) -> Shaped[np.ndarray, " R"] | None:
         """The group of each recording over several columns, for a bootstrap to draw whole groups.
@@ -102,6 +98,14 @@ class ScoredRecordings:
         rows = zip(*(self.groups[column] for column in columns), strict=True)
         units = np.array(["/".join(row) for row in rows])
         return units if len(np.unique(units)) > 1 else None
+
+
+def timeline_points(prob: Float[np.ndarray, " W"]) -> Float[np.ndarray, " points"]:
+    """Window probabilities in order; of more than 100, the highest of 100 stretches."""
+    if len(prob) <= TIMELINE_POINTS:
+        return prob
+    starts = np.linspace(0, len(prob), TIMELINE_POINTS, endpoint=False).astype(np.int64)
+    return np.asarray(np.maximum.reduceat(prob, starts))
 
 
 def decision_name(leak: bool) -> str:

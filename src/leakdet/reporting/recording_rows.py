@@ -1,20 +1,14 @@
 """The report's table of recordings: which are shown, in which order, with which media."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Int
 
-from leakdet.evaluation.scored_recordings import MelColumns, ScoredRecordings
-from leakdet.reporting.small_pictures import (
-    Tick,
-    data_uri,
-    frequency_ticks,
-    mel_png,
-    time_ticks,
-    timeline_paths,
-)
+from leakdet.evaluation.scored_recordings import ScoredRecordings
+from leakdet.reporting.row_media import RowMedia
+from leakdet.reporting.small_pictures import timeline_paths
 
 MAX_ROWS = 1000
 MAX_ROWS_WITH_MEDIA = 24
@@ -28,23 +22,6 @@ OUTCOMES = {
     "found": "Leak found",
     "quiet": "True negative",
 }
-
-
-@dataclass
-class RowMedia:
-    """A mel picture and a sound as data URIs, if any, what they show and why they are here.
-
-    `timeline` is false where the picture shows only the beginning of the recording.
-    """
-
-    why: str
-    mel: str | None = None
-    timeline: bool = True
-    hz_ticks: Sequence[Tick] = ()
-    s_ticks: Sequence[Tick] = ()
-    mel_note: str = ""
-    audio: str | None = None
-    audio_note: str = ""
 
 
 @dataclass
@@ -170,31 +147,14 @@ def _media(scored: ScoredRecordings, rows: Mapping[int, str]) -> Iterator[tuple[
         mel = scored.media.mel(row)
         if mel is not None:
             durations_s = scored.duration_s
-            _draw(media, mel, None if durations_s is None else float(durations_s[row]))
+            media.draw(mel, None if durations_s is None else float(durations_s[row]))
         start_s = _clip_start_s(scored, row)
         clip = scored.media.clip(row, start_s, CLIP_S) if bytes_left > 0 else None
         if clip is not None:
-            media.audio = data_uri(clip.content, clip.media_type)
+            media.add_sound(clip)
             bytes_left -= len(clip.content)
-            stop_s = clip.start_s + clip.duration_s
-            media.audio_note = (
-                f"seconds {clip.start_s:.1f} to {stop_s:.1f}, played at {clip.gain_db:+.0f} dB"
-            )
         if media.mel or media.audio:
             yield row, media
-
-
-def _draw(media: RowMedia, mel: MelColumns, duration_s: float | None) -> None:
-    """Add the picture with its axes, as far as its seconds and frequencies are known."""
-    media.mel = data_uri(mel_png(mel.level_db), "image/png")
-    media.mel_note = "bright is loud"
-    if mel.duration_s is None or mel.band_hz is None:
-        media.mel_note = f"window after window; low bands at the bottom, {media.mel_note}"
-        return
-    media.hz_ticks, media.s_ticks = frequency_ticks(mel.band_hz), time_ticks(mel.duration_s)
-    if duration_s is not None and mel.duration_s < duration_s / 2:
-        media.timeline = False
-        media.mel_note += f"; the first {mel.duration_s:.0f} of {duration_s:.0f} s"
 
 
 def _clip_start_s(scored: ScoredRecordings, row: int) -> float:

@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
 from leakdet._messages import log_result
 from leakdet.evaluation.groups import worst_sentence
 from leakdet.evaluation.scored_recordings import write_recordings
@@ -14,18 +12,11 @@ from leakdet.reporting.figure_style import write_pngs
 from leakdet.reporting.kept_apart import KEPT_APART, kept_apart
 from leakdet.reporting.number_tables import all_numbers, audit_rows, cards, digs, interval_sentence
 from leakdet.reporting.page_figures import page_figures
+from leakdet.reporting.page_template import filled
 from leakdet.reporting.recording_rows import DOUBT, OUTCOMES, report_rows
 from leakdet.reporting.report_input import ReportInput
 from leakdet.reporting.result_figures import result_figures
-from leakdet.reporting.wording import (
-    counted,
-    flattened,
-    number,
-    number_range,
-    percent,
-    percent_range,
-    split_words,
-)
+from leakdet.reporting.wording import flattened, split_words
 from leakdet.storage.atomic import write_whole
 from leakdet.storage.json_file import write_json
 
@@ -66,18 +57,7 @@ def write_results(folder: Path, material: ReportInput) -> None:
 
 def render(material: ReportInput) -> str:
     """The page as text; what users name (files, labels, groups) is escaped."""
-    page = Path(__file__).parent / "page"
-    environment = Environment(
-        loader=FileSystemLoader(page),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.globals["include_raw"] = lambda name: (page / name).read_text(encoding="utf-8")
-    texts = (counted, number, number_range, percent, percent_range)
-    environment.filters |= {function.__name__: function for function in texts}
-    return environment.get_template("report.html.j2").render(_context(material))
+    return filled("report.html.j2", _context(material))
 
 
 def _context(material: ReportInput) -> dict[str, Any]:

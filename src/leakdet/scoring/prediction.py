@@ -1,6 +1,6 @@
 """One run of predict: verdicts on all recordings, their rows, their counts, and the sidecar."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from leakdet._progress import ProgressCounter
@@ -10,6 +10,7 @@ from leakdet.scoring.output_file import is_regular
 from leakdet.scoring.row_writers import verdict_writer
 from leakdet.scoring.sidecar import now, write_sidecar
 from leakdet.scoring.summary import VerdictCounts
+from leakdet.scoring.verdict import Verdict
 
 
 def write_verdicts(
@@ -20,11 +21,12 @@ def write_verdicts(
     kind: str = "csv",
     windows: bool = False,
     workers: int = 0,
+    observers: Sequence[Callable[[Verdict], None]] = (),
 ) -> VerdictCounts:
     """Score the files that `paths` gave, write their rows, and count their verdicts.
 
-    `kind` and `windows` as for `verdict_writer`. Beside a whole file of rows a sidecar is
-    written.
+    `kind` and `windows` as for `verdict_writer`. Each of `observers` is called with every verdict.
+    Beside a whole file of rows a sidecar is written.
 
     Raises:
         InputError: as `verdict_writer`.
@@ -43,6 +45,8 @@ def write_verdicts(
             write(verdict)
             progress.step(int(verdict.channel <= 1))  # once a file
             counts.add(verdict)
+            for observe in observers:
+                observe(verdict)
     if out is not None and is_regular(out):
         write_sidecar(
             out,

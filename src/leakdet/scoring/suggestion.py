@@ -139,5 +139,5 @@ def _why(verdict: Verdict, distance_db: float) -> str:
         if holds
     ]
     if np.isfinite(distance_db):
-        reasons = [*reasons, f"{distance_db:.1f} dB from those above"]
+        reasons = [*reasons, f"unlike those above ({distance_db:.1f} dB)"]
     return "; ".join(reasons) or "the least certain"

@@ -76,8 +76,8 @@ def test_the_reason_names_what_speaks_for_a_recording() -> None:
         suggester.add(item)
     assert [item.why for item in suggester.choose()] == [
         "near the threshold",
-        "unlike the training recordings; 4.0 dB from those above",
-        "2.0 dB from those above",
+        "unlike the training recordings; unlike those above (4.0 dB)",
+        "unlike those above (2.0 dB)",
     ]
 
 

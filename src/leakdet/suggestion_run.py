@@ -1,0 +1,176 @@
+"""`predict --suggest`: a table of recordings to confirm next, and a page to hear and tick them."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from leakdet._messages import LOG, log_result, log_results
+from leakdet._progress import ProgressCounter
+from leakdet.acoustics.mel import LogMel, band_centres_hz
+from leakdet.errors import InputError
+from leakdet.evaluation.recording_media import without_overlaps
+from leakdet.evaluation.scored_recordings import MelColumns
+from leakdet.reporting.review_page import LABEL, ReviewPage, ReviewRow, write_review_page
+from leakdet.reporting.row_media import RowMedia
+from leakdet.scoring.audio_detector import Detector
+from leakdet.scoring.output_file import check_output, is_regular
+from leakdet.scoring.playback import Playback, playback
+from leakdet.scoring.suggestion import Suggester, Suggestion
+from leakdet.scoring.verdict import Verdict
+from leakdet.storage.csv_file import read_csv, write_csv
+
+WHY = "why_suggested"
+TOLD = "leak_prob threshold decision reason familiarity duration_s source_rate_hz flags model"
+MAX_AUDIO_BYTES = 6_000_000  # of all sounds of a page together
+CLIP_S = 10.0
+CLIP_SHARE_S = 240.0  # of all clips together: those of more than 24 recordings are shorter
+PAGE_BYTES = 12_000_000  # about as much at most, with pictures
+
+
+class SuggestionRun:
+    """Suggests recordings of one run of predict; `add` takes its verdicts, `write` ends it."""
+
+    def __init__(self, most: int, out: Path | None) -> None:
+        """Name the files beside `out` (None: in the current folder) and check that they are free.
+
+        Raises:
+            InputError: they cannot be written, or the table holds labels that were filled in.
+        """
+        beside = out if out and is_regular(out) else None
+        name = f"{beside.stem}.confirm" if beside else "confirm"
+        folder = beside.parent if beside else Path()
+        self.table, self.page = folder / f"{name}.csv", folder / f"{name}.html"
+        self._suggester = Suggester(most)
+        for path in (self.table, self.page):
+            check_output(path, PAGE_BYTES)
+        _check_unlabelled(self.table)
+
+    def add(self, verdict: Verdict) -> None:
+        """Take the next verdict."""
+        self._suggester.add(verdict)
+
+    def write(self, detector: Detector) -> None:
+        """Choose, read the chosen recordings again, and write the table and the page."""
+        chosen = self._suggester.choose()
+        if not chosen:
+            log_result(f"confirm  {self._suggester.sentence(0)}: nothing to suggest")
+            return
+        rows = [_values(suggestion) for suggestion in chosen]
+        columns = list(rows[0])
+        write_csv(self.table, rows, columns)
+        media = _Media(detector, CLIP_S if len(chosen) <= 24 else CLIP_SHARE_S / len(chosen))
+        with ProgressCounter("pictures and sounds", len(chosen), "recordings") as progress:
+            shown = []
+            for suggestion, values in zip(chosen, rows, strict=True):
+                shown.append(_row(suggestion, values, media))
+                progress.step()
+        sentences = [
+            f"{self._suggester.sentence(len(chosen))}. They are near the threshold, unlike the "
+            "training recordings, or unlike each other: the truth about them teaches most.",
+            "Tick only what was confirmed. A label that is not known stays empty.",
+        ]
+        if media.left_out:
+            sentences.append(
+                f"{media.left_out} of them have no sound here, since the page is full: their "
+                "files play in any player."
+            )
+        title = f"{len(chosen)} recordings to confirm"
+        kicker = f"model {detector.mel_detector.file_hash}"
+        write_review_page(
+            self.page, ReviewPage(title, kicker, sentences, self.table.name, columns, shown)
+        )
+        LOG.info(f"suggest  {self._suggester.sentence(len(chosen))}")
+        log_results(
+            (
+                f"page     {self.page}: hear them, tick what they were, save",
+                f"table    {self.table}: or fill in its column label",
+            )
+        )
+
+
+def _check_unlabelled(table: Path) -> None:
+    if not table.exists():
+        return
+    rows = read_csv(table, "a table of recordings to confirm", "Rename it, or give another --out.")
+    if rows and not {LABEL, WHY} <= rows[0].keys():
+        raise InputError(f"{table}: --suggest would replace it, and did not write it. Rename it.")
+    filled_in = sum(bool(row[LABEL]) for row in rows)
+    if filled_in:
+        raise InputError(
+            f"{table}: {filled_in} of its {len(rows)} labels are filled in, and --suggest would "
+            "replace them. Rename it, or give another --out."
+        )
+
+
+def _values(suggestion: Suggestion) -> dict[str, str]:
+    """The row of the table. The path is absolute: the table may be saved anywhere."""
+    row = suggestion.verdict.to_dict()
+    row["path"] = os.path.abspath(row["path"])  # noqa: PTH100  links stay as they are named
+    first: dict[str, Any] = {name: row[name] for name in ("path", "channel") if name in row}
+    told = {name: row[name] for name in TOLD.split()}
+    values = {**first, LABEL: "", WHY: suggestion.why, **told}
+    return {name: "" if value is None else str(value) for name, value in values.items()}
+
+
+def _row(suggestion: Suggestion, values: Mapping[str, str], media: "_Media") -> ReviewRow:
+    verdict, path = suggestion.verdict, Path(values["path"])
+    heard = media.playback(path, verdict.channel)
+    facts = {
+        "leak probability": values["leak_prob"][:5],
+        "decision": verdict.decision or "",
+        "reason": verdict.reason,
+        "familiarity": values["familiarity"],
+        "seconds": values["duration_s"],
+        "channel": values.get("channel", ""),
+        "flags": values["flags"].replace(",", ", "),
+        "folder": str(path.parent),
+    }
+    return ReviewRow(
+        path.name,
+        values,
+        suggestion.why,
+        facts,
+        verdict.threshold,
+        np.array([window.leak_prob for window in heard.verdict.windows] if heard else []),
+        media.of(heard),
+    )
+
+
+class _Media:
+    """Pictures of recordings, and their sounds up to a size in all."""
+
+    def __init__(self, detector: Detector, clip_s: float) -> None:
+        signal = detector.mel_detector.signal
+        assert signal is not None  # it has scored sound
+        self._detector, self._clip_s = detector.mel_detector, clip_s
+        self._log_mel = LogMel(signal)
+        self._bytes_left = MAX_AUDIO_BYTES
+        self.left_out = 0
+
+    def playback(self, path: Path, channel: int) -> Playback | None:
+        try:
+            return playback(path, channel, self._detector, self._log_mel, self._clip_s)
+        except InputError as error:  # it was there when it was scored
+            LOG.warning(f"{path}: no picture and no sound of it ({error})")
+            return None
+
+    def of(self, heard: Playback | None) -> RowMedia:
+        media = RowMedia("")
+        if heard is None:
+            return media
+        signal = self._log_mel.signal
+        mel: Any = heard.mel.astype(np.float32).transpose(0, 1, 3, 2)
+        columns = mel.reshape(len(mel), -1, mel.shape[3])
+        level_db = without_overlaps(columns, heard.window_start_s, signal.window_s)
+        until_s = float(heard.window_start_s[-1]) + signal.window_s
+        picture = MelColumns(level_db, until_s, band_centres_hz(signal))
+        media.draw(picture, heard.verdict.duration_s)
+        self._bytes_left -= len(heard.clip.content)
+        if self._bytes_left < 0:
+            self.left_out += 1
+        else:
+            media.add_sound(heard.clip)
+        return media
