@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Float32
 
 from leakdet.acoustics.flags import Flag
+from leakdet.acoustics.sound_file import RATES_HZ
 from leakdet.errors import InputError
 
 # integer PCM: the value of silence and that of full scale, as in libsndfile
@@ -20,7 +21,7 @@ class ArrayRecording:
     It is read like a `SoundFile`, and gives the same numbers as a WAV file of these samples.
 
     Raises:
-        InputError: another type or shape, no samples, or a rate that is no whole number from 1.
+        InputError: another type or shape, no samples, or a rate that is not one of `RATES_HZ`.
     """
 
     subtype = "FLOAT"
@@ -36,8 +37,11 @@ class ArrayRecording:
                 "allowed are [samples] and [samples, channels]."
             )
         rate = _number(rate_hz)
-        if not rate.is_integer() or rate < 1:
-            raise InputError(f"the rate is {rate_hz} Hz; allowed are whole numbers from 1 on.")
+        if rate not in RATES_HZ:
+            raise InputError(
+                f"the rate is {rate_hz} Hz; allowed are whole numbers from {RATES_HZ[0]} to "
+                f"{RATES_HZ[-1]}."
+            )
         self._samples = samples[:, None] if samples.ndim == 1 else samples
         self.samplerate = int(rate)
         self.frames, self.channels = self._samples.shape

@@ -21,6 +21,8 @@ from leakdet.errors import InputError
 
 SAMPLE_BYTES = {"PCM_S8": 1, "PCM_U8": 1, "PCM_16": 2, "PCM_24": 3, "PCM_32": 4}
 SAMPLE_BYTES |= {"FLOAT": 4, "DOUBLE": 8, "ULAW": 1, "ALAW": 1}
+RATES_HZ = range(100, 10_000_001)  # others in a header are damage
+BLOCK_POINTS = 1 << 24  # sample points of all channels that are decoded at a time
 RESCUE_FRAMES = 64  # read at a time up to a place that cannot be decoded
 
 
@@ -67,6 +69,12 @@ class SoundFile:
         self.subtype = self._decoder.subtype
         self._part = self._part_frames = self._frames = 0
         self._origin = 0  # of a resumed FLAC stream: its first sample point
+        if self.samplerate not in RATES_HZ:
+            self._decoder.close()
+            raise InputError(
+                f"its header says {self.samplerate} Hz, and rates from {RATES_HZ[0]} to "
+                f"{RATES_HZ[-1]} Hz can be read"
+            )
         if self._decoder.frames == 0:
             self._decoder.close()
             raise InputError("the file has a header but no sound")
@@ -122,7 +130,7 @@ class SoundFile:
         """Length by the header, or by the size of the file if 16-bit, where it cannot be so."""
         frames, size = int(self._decoder.frames), self._source.size
         by_size = size // (2 * self.channels)
-        return frames if 0 < frames < 1 << 40 and len(self._parts) == 1 else by_size
+        return frames if 0 < frames < 64 * size and len(self._parts) == 1 else by_size
 
     def __enter__(self) -> "SoundFile":
         return self
@@ -140,7 +148,8 @@ class SoundFile:
         self._start()
 
     def read(self, frames: int, dtype: str = "float32", always_2d: bool = True) -> np.ndarray:
-        """The next sample points [frames, channels], or fewer; none at the end."""
+        """The next sample points [N, channels], at most `frames` of them; none at the end."""
+        frames = min(frames, max(1, BLOCK_POINTS // self.channels))
         while True:
             block = self._next_block(frames, dtype)
             if len(block):

@@ -142,6 +142,34 @@ def test_bits_that_flip_in_an_mp3_put_nothing_on_the_screen(
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.parametrize("rate_hz", [1, 99, 2_000_000_000, 2**31 - 1])
+def test_a_rate_that_no_sensor_has_is_refused_before_anything_is_decoded(
+    rate_hz: int, tmp_path: Path
+) -> None:
+    content = bytearray(encoded("WAV", "PCM_16"))
+    content[24:28] = rate_hz.to_bytes(4, "little")
+    with pytest.raises(InputError, match=f"its header says {rate_hz} Hz, and rates from 100 to"):
+        read(bytes(content), tmp_path)
+
+
+def test_a_block_is_bounded_whatever_a_header_says(tmp_path: Path) -> None:
+    content = bytearray(encoded("WAV", "PCM_16"))
+    content[22:24] = (1024).to_bytes(2, "little")
+    content[24:28] = (10_000_000).to_bytes(4, "little")
+    (tmp_path / "x").write_bytes(content)
+    with SoundFile(tmp_path / "x") as file:
+        assert (file.channels, file.samplerate) == (1024, 10_000_000)
+        assert file.read(1 << 60).shape == (len(SOUND) // 1024, 1024)
+
+
+def test_a_total_that_the_file_cannot_hold_is_no_estimate(tmp_path: Path) -> None:
+    content = bytearray(encoded("FLAC", "PCM_16"))
+    content[21:26] = bytes([content[21] | 15, 255, 255, 255, 255])
+    (tmp_path / "x").write_bytes(content)
+    with SoundFile(tmp_path / "x") as file:
+        assert len(SOUND) // 2 < file.about_frames() < 2 * len(SOUND)
+
+
 def test_mutated_files_end_in_sound_or_a_sentence(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     for kind, subtype in KINDS:
