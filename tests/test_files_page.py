@@ -10,8 +10,8 @@ from typing import get_args
 import numpy as np
 import soundfile
 
-from leakdet.acoustics.audio_listing import AUDIO_SUFFIXES
 from leakdet.acoustics.chunk_headers import STRAY_BYTES
+from leakdet.acoustics.file_kinds import AUDIO_SUFFIXES, LOST
 from leakdet.acoustics.flags import FLAGS, Flag
 from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.windows import MelStream
@@ -84,6 +84,10 @@ def test_reasons_to_leave_out_are_those_of_the_code() -> None:
     given = {text for node in nodes("building", LISTERS) for text in texts(reasons(node))}
     assert len(given) > 15
     assert {reason for reason, _ in rows("reason | remedy")} == given
+
+
+def test_kinds_that_may_hold_sound_are_those_of_the_code() -> None:
+    assert rows("files … | remedy") == [[what, remedy] for what, remedy in LOST.values()]
 
 
 def test_suffixes_and_limits_are_those_of_the_code() -> None:

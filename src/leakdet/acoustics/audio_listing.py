@@ -7,17 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from leakdet.acoustics.file_kinds import LOST, Lost, is_audio_name, is_hidden, kind_of_other
 from leakdet.errors import first_few
 
-AUDIO_SUFFIXES = frozenset(
-    ".wav .wave .flac .ogg .oga .opus .mp3 .mp2 .mpga .aif .aiff .aifc .au .snd .caf .w64 .rf64 "
-    ".bwf .voc .sph .nist".split()
-)
-# Kinds of sound and film, as phones and recorders write them, that libsndfile cannot decode.
-UNREADABLE_SUFFIXES = frozenset(
-    ".m4a .aac .mp4 .m4b .3gp .3g2 .amr .awb .wma .wmv .mov .avi .mkv .webm .mka .mpg .mpeg "
-    ".ape .wv .tta .dsf .dff .ac3 .dts .ra .rm .spx .mpc .tak .dss .ds2 .raw .pcm .vox .gsm".split()
-)
+SHOWN = 8  # suffixes that are named
 
 
 @dataclass
@@ -25,7 +18,8 @@ class LeftUnlisted:
     """What a walk left out: hidden names, kinds that cannot be read, folders not entered, links."""
 
     hidden: int = 0
-    kinds: Counter[str] = field(default_factory=Counter)
+    kinds: Counter[tuple[Lost, str]] = field(default_factory=Counter)  # kind and suffix
+    others: Counter[str] = field(default_factory=Counter)  # suffixes of what holds no sound
     unreadable: list[tuple[str, str]] = field(default_factory=list)  # folder, why
     odd: list[tuple[str, str]] = field(default_factory=list)  # path, what it is instead of sound
     repeated: list[str] = field(default_factory=list)
@@ -41,16 +35,16 @@ class LeftUnlisted:
         lines = [f"left out {folder}: the folder cannot be read ({why})"
                  for folder, why in self.unreadable]  # fmt: skip
         lines += [f"left out {path}: {what}" for path, what in self.odd]
-        if self.kinds:
-            named = ", ".join(f"{count} {suffix}" for suffix, count in sorted(self.kinds.items()))
-            lines.append(
-                f"left out {self.kinds.total()} files of kinds that cannot be read ({named}): "
-                "convert them to WAV or FLAC"
+        for kind, (what, remedy) in LOST.items():
+            counts = Counter(
+                {suffix: n for (lost, suffix), n in self.kinds.items() if lost == kind}
             )
+            if counts:
+                lines.append(f"left out {_counted(counts)} {what} ({_named(counts)}): {remedy}")
         return lines + self.notes()
 
     def notes(self) -> list[str]:
-        """The lines on what loses no sound: repeated folders and hidden names."""
+        """The lines on what loses no sound: repeated folders, hidden names, other files."""
         lines = []
         if self.repeated:
             lines.append(
@@ -58,6 +52,8 @@ class LeftUnlisted:
             )
         if self.hidden:
             lines.append(f"hidden files and folders skipped: {self.hidden}")
+        if self.others:
+            lines.append(f"files without sound skipped: {_named(self.others)}")
         return lines
 
     def enter(self, folder: str) -> bool:
@@ -90,18 +86,16 @@ class LeftUnlisted:
             self.odd.append((str(path), what))
         return bool(what)
 
+    def add_other(self, path: Path) -> None:
+        """Add a file that has no name of sound."""
+        kind, suffix = kind_of_other(path)
+        if kind:
+            self.kinds[kind, suffix] += 1
+        else:
+            self.others[suffix] += 1
+
     def add_error(self, error: OSError) -> None:
         self.unreadable.append((str(error.filename), error.strerror or str(error)))
-
-
-def is_audio_name(path: Path) -> bool:
-    """True if the suffix is one that libsndfile reads."""
-    return path.suffix.lower() in AUDIO_SUFFIXES
-
-
-def is_hidden(name: str) -> bool:
-    """A hidden name, as waste baskets and the shadows of macOS have."""
-    return name.startswith(".") or name == "__MACOSX"
 
 
 def audio_files(path: Path, unlisted: LeftUnlisted) -> Iterator[Path]:
@@ -124,5 +118,16 @@ def audio_files(path: Path, unlisted: LeftUnlisted) -> Iterator[Path]:
                 continue
             if is_audio_name(file):
                 yield file
-            elif (suffix := file.suffix.lower()) in UNREADABLE_SUFFIXES:
-                unlisted.kinds[suffix] += 1
+            else:
+                unlisted.add_other(file)
+
+
+def _named(counts: Counter[str]) -> str:
+    most = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    named = [f"{count} {suffix}" for suffix, count in most]
+    more = sum(count for _, count in most[SHOWN:])
+    return ", ".join([*named[:SHOWN], *([f"{more} others"] if more else [])])
+
+
+def _counted(counts: Counter[str]) -> str:
+    return "1 file" if counts.total() == 1 else f"{counts.total()} files"

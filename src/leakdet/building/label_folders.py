@@ -4,7 +4,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from leakdet.acoustics.audio_listing import LeftUnlisted, audio_files, is_audio_name, is_hidden
+from leakdet.acoustics.audio_listing import LeftUnlisted, audio_files
+from leakdet.acoustics.file_kinds import LOST, is_audio_name, is_hidden
 from leakdet.building.sources import (
     SPLIT_NAMES,
     LeftOut,
@@ -35,8 +36,7 @@ def from_folders(root: Path) -> Source:
     strays = [
         LeftOut(printable(str(path)), "not in a label folder")
         for parent in dict.fromkeys([root, *split_of])
-        for path in sorted(parent.iterdir())
-        if path.is_file() and is_audio_name(path) and not is_hidden(path.name)
+        for path in _strays(parent, unlisted)
     ]
     recordings = [
         recording
@@ -58,6 +58,17 @@ def _subfolders(folder: Path, unlisted: LeftUnlisted) -> list[Path]:
             unlisted.add_odd(path)
     unlisted.hidden += sum(is_hidden(path.name) for path in paths)
     return [path for path in paths if not is_hidden(path.name)]
+
+
+def _strays(folder: Path, unlisted: LeftUnlisted) -> Iterator[Path]:
+    """The sound that lies in no label folder."""
+    for path in sorted(folder.iterdir()):
+        if not path.is_file() or is_hidden(path.name):
+            continue
+        if is_audio_name(path):
+            yield path
+        else:
+            unlisted.add_other(path)
 
 
 def _refuse_sound_beside_splits(folders: list[Path]) -> None:
@@ -83,9 +94,9 @@ def _left_out(root: Path, unlisted: LeftUnlisted) -> Iterator[LeftOut]:
         yield LeftOut(printable(folder), f"the folder cannot be read ({why})")
     for path, what in unlisted.odd:
         yield LeftOut(printable(path), what)
-    for suffix, count in sorted(unlisted.kinds.items()):
+    for (kind, suffix), count in sorted(unlisted.kinds.items()):
         files = "1 file" if count == 1 else f"{count} files"
-        yield LeftOut(
-            printable(f"{root}/**/*{suffix}"),
-            f"{files} of a kind that cannot be read; convert them to WAV or FLAC",
-        )
+        what, remedy = LOST[kind]
+        pattern = f"*{suffix}" if suffix.startswith(".") else f"* {suffix}"
+        told = f"{files} {what}; {remedy}"
+        yield LeftOut(printable(f"{root}/**/{pattern}"), told)

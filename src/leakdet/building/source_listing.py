@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from leakdet.acoustics.audio_listing import AUDIO_SUFFIXES
+from leakdet.acoustics.file_kinds import AUDIO_SUFFIXES
 from leakdet.building.label_folders import from_folders
 from leakdet.building.manifest import from_manifest
 from leakdet.building.sources import LeftOut, Source

@@ -42,7 +42,10 @@ def read_sound_folder(setting: str, folder: Path, train: StoreSplit, unit: str) 
             f"{train.files[0].parent}: does not say how its mel was computed, so {folder} "
             f"cannot be used; set {setting}=null."
         )
-    paths = sorted(audio_files(folder, LeftUnlisted()))
+    unlisted = LeftUnlisted()
+    paths = sorted(audio_files(folder, unlisted))
+    for sentence in unlisted.sentences():
+        LOG.info(f"note     {setting}: {sentence}")
     if not paths:
         raise InputError(f"{setting}: there are no audio files under {folder}.")
     log_mel, blocks, contents = LogMel(train.signal), list[Tensor](), list[str]()

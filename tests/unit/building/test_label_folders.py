@@ -104,7 +104,7 @@ def test_kinds_that_cannot_be_read_are_left_out_by_count(tmp_path: Path):
     touch(tmp_path, "LEAK/a.wav", "LEAK/b.m4a", "NOLEAK/c.m4a", "NOLEAK/notes.txt")
     (item,) = from_folders(tmp_path).left_out
     assert item.path == f"{tmp_path}/**/*.m4a"
-    assert item.reason.startswith("2 files of a kind that cannot be read")
+    assert item.reason.startswith("2 files of kinds that cannot be read; ")
 
 
 def test_names_that_are_not_text_are_kept(tmp_path: Path):

@@ -50,7 +50,7 @@ def test_names_that_give_nothing_are_told(folder: Path) -> None:
     ]
     assert not listed.complete
     (folder / "empty/call.m4a").touch()
-    with pytest.raises(InputError, match=r"no audio found in empty; left out 1 files.*\.m4a"):
+    with pytest.raises(InputError, match=r"no audio found in empty; left out 1 file .*\.m4a"):
         list_files(["empty"])
 
 
