@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from leakdet.config import DataConfig
 from leakdet.errors import SettingsError
 from leakdet.loading.epoch_order import batch_bounds, epoch_draws
 from leakdet.loading.samples import Batch, SplitSamples
+from leakdet.loading.waiting import Wait, timed
 
 # Raise it when (seed, epoch) gives another order: a checkpoint within an epoch is refused then.
 ORDER_VERSION = 2
@@ -37,6 +39,7 @@ class TrainLoader(ABC):
         self.epoch = self.position = 0
         self._resume_at = 0
         self.sampler = self
+        self.wait: Wait | None = None  # for the latest batch
 
     @abstractmethod
     def batches(self, epoch: int, start: int = 0) -> Iterator[Batch]:
@@ -55,8 +58,8 @@ class TrainLoader(ABC):
 
     def __iter__(self) -> Iterator[Batch]:
         start, self._resume_at = self._resume_at % len(self), 0
-        for number, batch in enumerate(self.batches(self.epoch, start), start):
-            self.position = number + 1
+        for batch, wait in timed(partial(self.batches, self.epoch, start), start):
+            self.wait, self.position = wait, wait.batch + 1
             yield batch
 
     def state_dict(self) -> dict[str, Any]:

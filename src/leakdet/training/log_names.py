@@ -66,6 +66,24 @@ WAIT_WORST = (
 )
 WAIT_SHARE = "loader/wait_share"
 WORKER_START = "loader/worker_start_s"  # longest wait for a reading process to start
+SPIKE = "loader/spike_s"  # a single long wait, at its step, with the state of the machine
+SPIKE_BATCH = "loader/spike_batch"  # from 1, in its epoch
+SPIKE_STATE = (
+    "loader/spike_load",
+    "loader/spike_ram_share",
+    "loader/spike_cpu_share",
+    "loader/spike_page_faults",
+    "loader/spike_read_mb",
+)
+SAMPLES_PER_S = "speed/samples_per_s"  # of all processes, without the checks
+BATCHES_PER_S = "speed/batches_per_s"
+BATCH_MEAN = "speed/batch_mean_s"  # from one batch's end to the next one's
+BATCH_STD = "speed/batch_std_s"
+BATCH_P95 = "speed/batch_p95_s"
+BATCH_MAX = "speed/batch_max_s"
+CALLBACKS_SHARE = "speed/callbacks_share"  # callbacks and loggers between the batches
+CHECK_TIME = "speed/check_s"
+CHECK_SHARE = "speed/check_share"  # of the time since the check before
 CPU_USE = "system/cpu_share"
 RAM_USE = "system/ram_share"
 GPU_USE = "system/gpu_share"  # of the time, not of its units
