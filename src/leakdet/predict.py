@@ -26,6 +26,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def predict(arguments: argparse.Namespace) -> int:
+    from leakdet.scoring.earlier_rows import check_replaceable
     from leakdet.scoring.file_list import check_files, list_files
     from leakdet.scoring.output_file import check_output, is_regular
     from leakdet.scoring.row_writers import ROW_BYTES, format_of
@@ -42,6 +43,7 @@ def predict(arguments: argparse.Namespace) -> int:
     check_files(listed.files, arguments.model, out)
     if out:
         check_output(out, ROW_BYTES * len(listed.files))
+        check_replaceable(out, arguments.windows and kind == "csv")
     require_model(arguments.model)
     LOG.info(f"files    {len(listed.files)}: loading torch")
     from leakdet.scoring.audio_detector import load_detector

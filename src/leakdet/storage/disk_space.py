@@ -1,10 +1,14 @@
 """Checks before work begins of the place where it will write, and of the free space there."""
 
+import json
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 from leakdet.errors import InputError
+
+RESULTS = ("metrics.json", "recordings.csv", "report.html")
 
 
 def require_space(place: Path, need_bytes: int, what: str) -> str:
@@ -27,7 +31,8 @@ def require_folder(folder: Path, what: str) -> None:
     """Check that results can be written into a folder, which need not exist yet.
 
     Raises:
-        InputError: it is a file, may not be written, or is a store or the folder of a training.
+        InputError: it is a file, may not be written, is the folder of a store or a training, or has
+            results that evaluate did not write.
     """
     place = _existing(folder)
     if not place.is_dir():
@@ -37,6 +42,23 @@ def require_folder(folder: Path, what: str) -> None:
     for name, kind in (("build.json", "a store"), ("model.safetensors", "a training")):
         if (folder / name).exists():
             raise InputError(f"{what}: this is the folder of {kind}; name one for the results.")
+    for folder_of_one in (folder, folder / "a", folder / "b"):
+        _check_replaceable(folder_of_one, what)
+
+
+def _check_replaceable(folder: Path, what: str) -> None:
+    there = [folder / name for name in RESULTS if (folder / name).exists()]
+    if not there:
+        return
+    content: object = None
+    with suppress(OSError, ValueError):
+        content = json.loads((folder / "metrics.json").read_bytes())
+    # a training's have its settings
+    if not isinstance(content, dict) or "model" not in content or "settings" in content:
+        raise InputError(
+            f"{what}: {there[0]} would be replaced, and evaluate did not write it; "
+            "name another folder."
+        )
 
 
 def _existing(place: Path) -> Path:

@@ -35,6 +35,22 @@ def test_a_folder_of_results_is_made_and_replaces_nothing(
         require_folder(tmp_path / "not" / "yet", "--out x")
 
 
+def test_results_replace_those_of_an_evaluation_only(tmp_path: Path) -> None:
+    (tmp_path / "metrics.json").write_text('{"model": "m.safetensors", "store": "s"}')
+    require_folder(tmp_path, "--out x")
+    for name, text in (
+        ("metrics.json", '{"model": "m.safetensors", "settings": {}}'),
+        ("metrics.json", "[]"),
+        ("recordings.csv", "path,label\n"),
+    ):
+        for folder in (tmp_path / text[:9], tmp_path / text[:9] / "b"):
+            folder.mkdir(exist_ok=True)
+            (folder / name).write_text(text)
+            with pytest.raises(InputError, match=rf"{name} would be replaced, and evaluate did"):
+                require_folder(tmp_path / text[:9], "--out x")
+            (folder / name).unlink()
+
+
 def test_sizes_are_in_megabytes_until_they_are_large() -> None:
     assert [megabytes(count) for count in (0, 123_456, 2_500_000_000)] == [
         "0.0 MB",
