@@ -154,6 +154,7 @@ class StopConfig:
 
 
 PROFILES = ("off", "phases", "trace", "nvtx")
+COMPILE_MODES = ("default", "reduce-overhead", "max-autotune")
 INIT_PARTS = ("optimizer", "schedule", "best_score")
 
 
@@ -209,7 +210,18 @@ class TrainConfig:
     )
     find_lr: bool = doc(False, "Run a range test first; its choice replaces optimizer.lr.")
     find_batch_size: bool = doc(False, "Grow data.batch_size first while it gets faster and fits.")
-    compile: bool = doc(False, "Compile the network with torch.compile.")
+    compile: bool = doc(
+        False, "Compile training steps of the network with torch.compile, where that works."
+    )
+    compile_mode: str = doc(
+        "default",
+        "What the compiler aims at: short compiling, less work of the CPU in each step (CUDA "
+        "graphs), or the fastest kernels, which it searches for minutes.",
+        one_of=COMPILE_MODES,
+    )
+    compile_fullgraph: bool = doc(
+        False, "Train without compiling unless the whole network makes one graph."
+    )
     profile: str = doc(
         "off",
         "Where the time goes: phases of a step, a trace of operators, nvtx ranges (for nsys).",

@@ -75,8 +75,6 @@ def fit(
     if "best_score" in module.inherited:
         callbacks: list[Callback] = trainer.callbacks  # type: ignore[attr-defined]
         inherit_best(callbacks, Path(str(config.init_from)), checkpoints)
-    if config.compile:
-        module.network.compile()  # in place: checkpoint keys stay as they are
     explained = lost_peer_explained(trainer, interruption.checkpoint)
     with interruption.listening(), explained, named_to_children():
         trainer.fit(module, datamodule=data, ckpt_path=resumed, weights_only=True)

@@ -23,6 +23,7 @@ from leakdet.storage.model_file import make_card
 from leakdet.training import log_names
 from leakdet.training.accumulators import LossSums, ValidationAccumulator, right_samples
 from leakdet.training.check_metrics import CheckMetrics, class_numbers
+from leakdet.training.compilation import compiled_for
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.distributed import sum_over_ranks
 from leakdet.training.mixup import mixup
@@ -61,6 +62,7 @@ class LeakModule(pl.LightningModule):
         super().__init__()
         self.save_hyperparameters(asdict(config))
         self.config, self.data, self.network = config, data, network
+        self.run_network = network.__call__  # of training steps; may become a compiled one
         self.interference, self.inherited = interference, inherited or {}
         self.negatives = data.negatives.mel if data.negatives else None
         # computed now: the store's files may be gone when a checkpoint is written
@@ -111,6 +113,8 @@ class LeakModule(pl.LightningModule):
             self.interference = self.interference.to(self.device).float()
         if self.negatives is not None:
             self.negatives = self.negatives.to(self.device).float()
+        if self.config.compile:
+            self.run_network = compiled_for(self.network, self.config, self.data, self.trainer)
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         """A resumed run draws the same random numbers as an uninterrupted one."""
@@ -125,7 +129,7 @@ class LeakModule(pl.LightningModule):
             if augment.mixup_alpha > 0:
                 mel, targets = mixup(mel, batch, augment.mixup_alpha)
         with profiled("forward"):
-            output = self.network(with_negatives(mel, self.negatives, augment))
+            output = self.run_network(with_negatives(mel, self.negatives, augment))
         count, weights = step_divisor(self.trainer, batch_idx), self._current_weights()
         own, of_negatives = divided(output, len(mel))
         losses = (self.loss(own, target, weights, count) for target in targets)

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 RESUME_KEY = "leakdet_resume"  # in a checkpoint: what resuming needs beyond Lightning's own state
 IGNORED = frozenset(
     """resume init_from init_reset find_lr find_batch_size patience loss_patience stop.passes
-    data.shuffle_repeats compile log profile profile_steps trust_network""".split()
+    data.shuffle_repeats compile compile_mode compile_fullgraph log profile profile_steps
+    trust_network""".split()
 ) | {f"callbacks.{field.name}" for field in fields(CallbacksConfig) if field.name != "extra"}
 IGNORED_PREFIXES = ("logger", "data.store", "data.cache", "demo")
 IGNORED_OF_TRAINER = frozenset(

@@ -12,8 +12,8 @@ from leakdet.tuning.space import Space, ordered, with_settings
 
 # Searching these would tune luck, the data, or the decision (which is fitted once, on val).
 NOT_SEARCHED = (
-    "seed", "decision", "labels", "signal", "demo", "threads", "compile", "logger", "log",
-    "profile", "profile_steps", "trust_network",
+    "seed", "decision", "labels", "signal", "demo", "threads", "logger", "log",
+    "compile", "compile_mode", "compile_fullgraph", "profile", "profile_steps", "trust_network",
 )  # fmt: skip
 NOT_SEARCHED_DATA = (
     "data.store", "data.cache", "data.shuffle_labels", "data.shuffle_repeats", "data.unit",
