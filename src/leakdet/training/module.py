@@ -109,10 +109,9 @@ class LeakModule(pl.LightningModule):
     # ------------------------------------------------------------------------ training
 
     def on_fit_start(self) -> None:
-        if self.interference is not None:
-            self.interference = self.interference.to(self.device).float()
-        if self.negatives is not None:
-            self.negatives = self.negatives.to(self.device).float()
+        for name in ("interference", "negatives"):
+            if (sounds := getattr(self, name)) is not None:
+                setattr(self, name, sounds.to(self.device).float())
         if self.config.compile:
             self.run_network = compiled_for(self.network, self.config, self.data, self.trainer)
 
