@@ -1,4 +1,4 @@
-"""What a model file of a million training recordings weighs, and what familiarity costs predict.
+"""Measure a model file of a million training recordings, and the cost of familiarity in predict.
 
 `python scripts/bench_model_file.py [size] [familiarity]`; writes its sections of
 docs/benchmarks.md. Contents, scores and spectra are random, as many as such a training leaves; the

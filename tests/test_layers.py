@@ -143,7 +143,7 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
     "cli.runs_table": ({"cli.help_pages"}, {"rich"}),
     "cli.model_lines": ({"cli.card_lines", "cli.composition", "storage"}, set()),
     "cli.store_lines": (
-        {"building", "cli.card_lines", "errors", "storage"},
+        {"cli.card_lines", "errors", "storage"},
         {"numpy"},
     ),
     "cli.run_lines": (

@@ -91,8 +91,8 @@ def evaluated(
     view = view_of(stored)
     lines = [f"labels   {view.sentence()}", *(f"note     {note}" for note in view.notes())]
     LOG.info("\n".join(lines))
+    check_contents(stored)
     judged, met = judged_apart(detector.mel_detector, stored)
-    check_contents(judged)
     recordings = apply_rule(score_split(detector.mel_detector, judged), rule)
     columns = _group_columns(store, recordings, group_by)
     beside = split != "train" and "train" in split_names(store)
@@ -134,23 +134,25 @@ def _group_columns(
 
 
 def compared(a: Evaluation, b: Evaluation) -> list[Evaluation]:
-    """Two models on the same recordings, with the comparison added to the metrics of both.
+    """Two models on the recordings that neither has met, the comparison in the metrics of both.
 
     Raises:
-        InputError: each is judged on other recordings, since it has met the rest in training, or
-            one has several thresholds.
+        InputError: together they have met all recordings, or one has several thresholds.
     """
     from leakdet.cli.screen_tables import comparison_text
-    from leakdet.evaluation.met_in_training import met_by_one
+    from leakdet.evaluation.met_in_training import new_to_both
     from leakdet.evaluation.model_comparison import compare
 
     names = (a.metrics["model"], b.metrics["model"])
-    met = met_by_one(a.metrics["met_in_training"], b.metrics["met_in_training"])
-    if a.recordings.recording_id.tolist() != b.recordings.recording_id.tolist():
-        raise InputError(f"{met} Compare the two on recordings that neither has met.")
-    comparison = compare(a.recordings, b.recordings, names, a.metrics["group_by"])
-    if met:
-        comparison["sentence"] = f"No conclusion: {met}"
+    accounts = (a.metrics["met_in_training"], b.metrics["met_in_training"])
+    of_a, of_b, unsure = new_to_both(a.recordings, b.recordings, *accounts)
+    comparison = compare(of_a, of_b, names, a.metrics["group_by"])
+    if unsure:
+        comparison["sentence"] = f"No conclusion: {unsure}"
+    elif any(account["met"] for account in accounts):
+        every = accounts[0]["recordings"]
+        left = f"{every - len(of_a)} of {every} recordings were met in training by A or B"
+        comparison["sentence"] += f" {left} and are left out."
     log_result(comparison_text(comparison))
     return [replace(one, metrics={**one.metrics, "comparison": comparison}) for one in (a, b)]
 

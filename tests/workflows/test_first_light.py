@@ -172,7 +172,7 @@ def test_shuffled_labels_end_at_chance(demo_store: Path, door, tmp_path: Path):
     assert np.std(null["permutations"]) > 0.05
     low, high = null["interval"]
     assert low <= 0.5 <= high
-    assert not list((tmp_path / "null-run").glob(".null-*"))
+    assert not list((tmp_path / "null-run").glob(".training-*"))
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ SHOWN = 8  # suffixes that are named
 
 @dataclass
 class LeftUnlisted:
-    """What a walk left out: hidden names, kinds that cannot be read, folders not entered, links."""
+    """Names that a walk left out: hidden, of unreadable kinds, folders not entered, links."""
 
     hidden: int = 0
     kinds: Counter[tuple[Lost, str]] = field(default_factory=Counter)  # kind and suffix

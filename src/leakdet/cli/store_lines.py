@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from leakdet.building.build_summary import group_sentence
 from leakdet.cli.card_lines import (
     changed_of,
     intact_text,
@@ -23,6 +22,7 @@ from leakdet.storage.hdf5 import REBUILD
 from leakdet.storage.json_file import read_json
 from leakdet.storage.opening import open_split, split_names
 from leakdet.storage.seal import store_is_sealed
+from leakdet.storage.shared_groups import group_values, values_sentence
 from leakdet.storage.store import StoreSplit, open_leakdet_split
 
 LEFT_OUT = 3  # recordings left out that are named
@@ -110,14 +110,9 @@ def _contents(splits: Sequence[StoreSplit]) -> Iterator[str]:
 
 def _groups(splits: Sequence[StoreSplit]) -> Iterator[str]:
     """The number of values of each group column, and the splits that share some."""
-    columns = dict.fromkeys(column for split in splits for column in split.groups)
-    for column in columns:
-        rows = [
-            {"split": split.name, column: value}
-            for split in splits
-            for value in split.groups.get(column, [])
-        ]
-        yield from line("group", group_sentence(column, rows))
+    columns = group_values(splits)
+    for column, values in columns.items():
+        yield from line("group", values_sentence(column, values))
     if not columns:
         yield from line("group", "none: no sites or sensors are named")
 

@@ -55,7 +55,7 @@ class SplitConfig:
 
 @dataclass
 class LabelsConfig:
-    """What the labels mean; names in any case. First renamed, then left out, then leak or not."""
+    """Meaning of the labels; names in any case. First renamed, then left out, then leak or not."""
 
     mode: str = doc(
         "binary",

@@ -52,7 +52,7 @@ class Outcome:
         return np.array(self._held_out(view, "class_prob"))
 
     def _held_out(self, view: SplitView, key: str) -> list[Any]:
-        """What the fold's result has under `key` of each held-out recording."""
+        """Values that the fold's result has under `key` of each held-out recording."""
         return [self.result[key][name] for name in view.recording_ids[self.fold.test].tolist()]
 
     @property

@@ -1,7 +1,6 @@
 """One fold of a cross-validation: train as `leakdet train` does, then score held-out groups."""
 
 import re
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -20,15 +19,12 @@ from leakdet.crossvalidation.folds import (
     make_folds,
     select_rows,
 )
-from leakdet.detection.decision import fit_rule
 from leakdet.errors import first_few
 from leakdet.evaluation.split_scores import score_split
-from leakdet.storage.model_file import load_mel_detector
 from leakdet.storage.views import SplitView
+from leakdet.training.bare_training import quiet, train_bare
 from leakdet.training.callbacks.progress import EpochReport
-from leakdet.training.datamodule import LeakDataModule
-from leakdet.training.fit import fit, result_checkpoint
-from leakdet.training.stopping import needs_val, resolved
+from leakdet.training.stopping import needs_val
 
 # folds=null leaves one group out up to so many groups, and makes so many folds beyond
 MAX_LEAVE_ONE_OUT, DEFAULT_FOLDS = 20, 10
@@ -125,20 +121,8 @@ def run_fold(
     train, val = task.view.take(fold.train, "train"), task.view.take(fold.val, "val")
     test = task.view.take(fold.test, "test")
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(
-        prefix=".training-", dir=folder, ignore_cleanup_errors=True
-    ) as work:
-        data = LeakDataModule(settings, store, train, val)
-        trainer = fit(settings, data, Path(work), [report] if report else [])
-        result = load_mel_detector(result_checkpoint(trainer), trust_network=settings.network.name)
-    rule = fit_rule(
-        score_split(result, val).window_prob,
-        val.recording_offsets,
-        data.val_is_leak,
-        resolved(settings, data).decision,
-        fitted_on="val",
-    )
-    held_out = score_split(result, test)
+    trained = train_bare(settings, store, folder, [report] if report else [], train, val)
+    rule, held_out = trained.rule, score_split(trained.detector, test)
     window_prob = held_out.window_prob
     scores = rule.score(window_prob, test.recording_offsets)
     classes = held_out.classes(scores)
@@ -155,8 +139,8 @@ def run_fold(
         },
         "validated_by": fold.val_by,
         "decision_rule": rule.to_json(),
-        "best_epoch": result.card["training"]["epoch"],
-        "steps": trainer.global_step,
+        "best_epoch": trained.detector.card["training"]["epoch"],
+        "steps": trained.steps,
         "seconds": round(time.monotonic() - started, 2),
         "scores": dict(zip(names, scores.tolist(), strict=True)),
         "windows": dict(zip(names, (part.tolist() for part in windows), strict=True)),
@@ -165,12 +149,9 @@ def run_fold(
 
 
 def _fold_settings(config: CrossvalConfig, seed: int) -> TrainConfig:
-    """A training without progress bar and logger; the view's labels are shuffled already."""
-    plain = config.training(seed)
-    trainer = {**plain.trainer, "enable_progress_bar": False, "num_sanity_val_steps": 0}
-    return replace(
-        plain, trainer=trainer, logger={}, data=replace(plain.data, shuffle_labels=False)
-    )
+    """A quiet training; the view's labels are shuffled already."""
+    plain = quiet(config.training(seed))
+    return replace(plain, data=replace(plain.data, shuffle_labels=False))
 
 
 def protocol_summaries(config: CrossvalConfig, view: SplitView) -> Iterator[str]:

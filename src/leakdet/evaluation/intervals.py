@@ -67,7 +67,7 @@ class Resampling:
 
     @property
     def none_drawn(self) -> str:
-        """Why there is no interval."""
+        """Reason for which there is no interval."""
         return f"no interval can be drawn from {self.units} {self.name}"
 
     def draws(self, rows: int, replicates: int, seed: int) -> Iterator[Int[np.ndarray, "B N"]]:

@@ -8,7 +8,9 @@ from jaxtyping import Shaped
 
 from leakdet.detection.detector import MelDetector
 from leakdet.detection.met_recordings import ROLES, MetRecordings
+from leakdet.errors import InputError, first_few
 from leakdet.evaluation.metrics_json import recording_table
+from leakdet.evaluation.scored_recordings import ScoredRecordings
 from leakdet.evaluation.split_scores import apply_rule, score_split
 from leakdet.storage.store import StoreSplit
 from leakdet.storage.views import pooled
@@ -90,19 +92,51 @@ def met_sentences(account: Mapping[str, Any] | None) -> list[str]:
     ]
 
 
-def met_by_one(a: Mapping[str, Any] | None, b: Mapping[str, Any] | None) -> str:
-    """Why two models cannot be compared by these accounts; "" where they can.
+def new_to_both(
+    a: ScoredRecordings,
+    b: ScoredRecordings,
+    account_a: Mapping[str, Any] | None,
+    account_b: Mapping[str, Any] | None,
+) -> tuple[ScoredRecordings, ScoredRecordings, str]:
+    """The verdicts of two models on recordings that neither has met, and what that leaves open.
 
-    >>> met_by_one({"recordings": 22, "met": 22}, {"recordings": 22, "met": 0})
-    'A has met 22 of 22 recordings in training, B 0 of 22: they say nothing about which is better.'
+    The accounts are those of `judged_apart`. Where one of them has met every recording that both
+    were scored on, all come back, with a sentence on why they say nothing; so do they where an
+    account is None. "": nothing is left open.
+
+    Raises:
+        InputError: together they have met all recordings, each other ones.
+    """
+    ids_a, ids_b = a.recording_id.tolist(), b.recording_id.tolist()
+    accounts = [account for account in (account_a, account_b) if account is not None]
+    met = {name for account in accounts for name in account["ids"]}
+    common = [name for name in ids_a if name in set(ids_b) - met]
+    told = _met_counts(account_a, account_b)
+    if not common and ids_a == ids_b:
+        return a, b, f"{told}: they say nothing about which is better."
+    if not common:
+        raise InputError(
+            f"{told}, and together they have met all of {a.name} ({first_few(sorted(met))}), so "
+            "that none can tell which is better. Compare them on recordings that neither has met: "
+            "another split (--split), or a store built of recordings made since. Given alone, "
+            "each is judged on what it has not met."
+        )
+    rows_a, rows_b = (
+        np.array([row_of[name] for name in common])
+        for row_of in ({name: row for row, name in enumerate(ids)} for ids in (ids_a, ids_b))
+    )
+    unknown = "" if len(accounts) == 2 else f"{told}."
+    return a.take(rows_a), b.take(rows_b), unknown
+
+
+def _met_counts(a: Mapping[str, Any] | None, b: Mapping[str, Any] | None) -> str:
+    """A clause on what two models have met, or on which of them that is not known.
+
+    >>> _met_counts({"recordings": 22, "met": 22}, {"recordings": 22, "met": 0})
+    'A has met 22 of 22 recordings in training, B 0 of 22'
     """
     if a is None or b is None:
         which = " and ".join(name for name, account in (("A", a), ("B", b)) if account is None)
-        return f"Whether {which} met these recordings in training is unknown."
-    if not (a["met"] or b["met"]):
-        return ""
+        return f"whether {which} met these recordings in training is unknown"
     told = [f"{account['met']} of {account['recordings']}" for account in (a, b)]
-    return (
-        f"A has met {told[0]} recordings in training, B {told[1]}: they say nothing about which "
-        "is better."
-    )
+    return f"A has met {told[0]} recordings in training, B {told[1]}"

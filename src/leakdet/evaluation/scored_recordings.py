@@ -1,7 +1,7 @@
 """Recordings with a verdict each: the content of recordings.csv and of the report."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -79,6 +79,26 @@ class ScoredRecordings:
 
     def __len__(self) -> int:
         return len(self.is_leak)
+
+    def take(self, rows: Int[np.ndarray, " N"]) -> "ScoredRecordings":
+        """The verdicts on recordings `rows`, in that order, without pictures, sounds, classes."""
+        names = (
+            "recording_id label is_leak score threshold probability duration_s flags familiarity"
+        )
+        of_rows: dict[str, Any] = {name: getattr(self, name) for name in names.split()}
+        picked = {name: None if of is None else of[rows] for name, of in of_rows.items()}
+        bounds = [self.windows_of(row) for row in rows.tolist()]
+        windows = np.concatenate([np.arange(of.start, of.stop) for of in bounds])
+        return replace(
+            self,
+            **picked,
+            window_prob=self.window_prob[windows],
+            window_start_s=None if self.window_start_s is None else self.window_start_s[windows],
+            recording_offsets=np.cumsum([0, *(of.stop - of.start for of in bounds)]),
+            groups={column: values[rows] for column, values in self.groups.items()},
+            media=None,
+            classes=None,
+        )
 
     def windows_of(self, row: int) -> slice:
         return slice(int(self.recording_offsets[row]), int(self.recording_offsets[row + 1]))

@@ -41,7 +41,7 @@ class SplitScores:
     true_class: Int[np.ndarray, " R"] | None = None
 
     def classes(self, score: Float[np.ndarray, " R"]) -> ClassScores | None:
-        """What a multiclass model tells of recordings of these scores."""
+        """Class probabilities and true classes of recordings of these scores; None if binary."""
         if self.labels is None or self.class_prob is None or self.true_class is None:
             return None
         offsets = self.split.recording_offsets

@@ -14,7 +14,6 @@ from leakdet.reporting.wording import counted, percent_range
 WEAK_AUROC = 0.75
 MANY_ALARMS = 0.2  # of the recordings without a leak
 FEW_FOUND = 0.5  # of the leaks
-DOUBTED = "In doubt"  # of a verdict: the numbers may not be about leaks at new places
 FEW = 30  # recordings of a class; below, one recording moves a rate by more than three points
 
 
@@ -26,6 +25,12 @@ class Judgement:
     label: str
     sentence: str
     advice: str
+    doubted: bool = False  # the numbers may not be about leaks at new places
+
+    @property
+    def promises(self) -> bool:
+        """True where such numbers may be expected at new places."""
+        return self.grade != "unknown" and not self.doubted
 
 
 def judge(table: Mapping[str, Any], metrics: Mapping[str, Any]) -> Judgement:
@@ -44,6 +49,7 @@ def judge(table: Mapping[str, Any], metrics: Mapping[str, Any]) -> Judgement:
         judged,
         sentence=f"These recordings are synthetic. {judged.sentence}",
         advice="This says nothing about real pipes: train on recordings of your own.",
+        doubted=True,
     )
 
 
@@ -81,7 +87,7 @@ def _judgement(table: Mapping[str, Any], metrics: Mapping[str, Any]) -> Judgemen
         "without a leak"
     )
     unjudged = partial(Judgement, "unknown", "Cannot be judged")
-    doubted = partial(Judgement, "weak", DOUBTED)
+    doubted = partial(Judgement, "weak", "In doubt", doubted=True)
     if positives == 0 or negatives == 0:
         missing, fact = ("a leak", alarms) if positives == 0 else ("no leak", leaks)
         both = "Evaluate it on recordings with and without leaks."

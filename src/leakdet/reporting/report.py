@@ -7,7 +7,7 @@ from leakdet._messages import log_result
 from leakdet.evaluation.groups import worst_sentence
 from leakdet.evaluation.scored_recordings import write_recordings
 from leakdet.reporting.class_page import class_page
-from leakdet.reporting.conclusion import DOUBTED, cautions, expectation, judge
+from leakdet.reporting.conclusion import cautions, expectation, judge
 from leakdet.reporting.figure_style import write_pngs
 from leakdet.reporting.kept_apart import KEPT_APART, kept_apart
 from leakdet.reporting.number_tables import all_numbers, audit_rows, cards, digs, interval_sentence
@@ -68,14 +68,12 @@ def _context(material: ReportInput) -> dict[str, Any]:
     audit = metrics.get("audit")
     hidden = {*metrics["splits"], *_NOT_PROVENANCE}
     verdict = judge(table, metrics)
-    promises = verdict.grade != "unknown" and verdict.label != DOUBTED
-    promises = promises and not metrics.get("synthetic")
     return {
         "title": material.title,
         "judged_on": split_words(split),
         "splits": list(material.recordings)[::-1],
         "verdict": verdict,
-        "expectation": expectation(table) if promises else None,
+        "expectation": expectation(table) if verdict.promises else None,
         "cautions": cautions(split, table, metrics),
         "table": table,
         "cards": cards(table),

@@ -26,6 +26,12 @@ def _own_text(detector: MelDetector) -> str:
             "note     the file does not say what its training recordings sound like: sounds unlike "
             "them (rain, taps, another sensor) are decided as any other"
         )
+    elif detector.rule.unfamiliar == "off":
+        lines.append(
+            "note     familiarity was not judged (unfamiliar is off): sounds unlike the training "
+            "recordings (rain, taps, another sensor) are decided as any other; the column "
+            "familiarity tells them"
+        )
     return "\n".join(lines)
 
 

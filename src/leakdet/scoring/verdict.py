@@ -80,7 +80,7 @@ class Verdict:
         }
 
     def _classes(self) -> dict[str, Any]:
-        """What a multiclass model adds to the row."""
+        """Columns that a multiclass model adds to the row."""
         if not self.class_prob:
             return {}
         return {"class": self.class_name} | {

@@ -168,7 +168,7 @@ def read_model(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
 
 def _met_by_its_run(path: Path) -> MetRecordings | None:
-    """What a checkpoint has met, as the model file of its run says; None where there is none."""
+    """Recordings that a checkpoint has met, as the model file of its run says, if there is one."""
     beside = path.absolute().parent.parent / MODEL_FILES[0]
     if path.suffix != ".ckpt" or not beside.is_file():
         return None

@@ -40,13 +40,17 @@ def shared_with(values: Mapping[str, set[str]]) -> list[str]:
     ]
 
 
+def group_values(splits: Sequence[StoreSplit]) -> dict[str, dict[str, set[str]]]:
+    """Values of each group column in each split of a store, blank ones left out."""
+    held = {split.name: split.groups for split in splits}
+    columns = dict.fromkeys(column for groups in held.values() for column in groups)
+    return {
+        column: {name: set(held.get(name, {}).get(column, ())) - {""} for name in SPLITS}
+        for column in columns
+    }
+
+
 def shared_sentences(splits: Sequence[StoreSplit]) -> list[str]:
     """A sentence for each group column of which train shares values with another of `splits`."""
-    sentences = []
-    for column in splits[0].groups:
-        values = {split: set[str]() for split in SPLITS}
-        for split in splits:
-            values[split.name] = set(split.groups.get(column, ())) - {""}
-        if shared_with(values):
-            sentences.append(values_sentence(column, values))
-    return sentences
+    values = group_values(splits)
+    return [values_sentence(column, of) for column, of in values.items() if shared_with(of)]

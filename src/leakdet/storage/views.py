@@ -75,14 +75,12 @@ class SplitView(StoreSplit):
         """Nothing to leave out: all windows of a view are live, as far as its store knows."""
 
     def take(self, recordings: Int[np.ndarray, " N"], name: str) -> "SplitView":
-        """Recordings `recordings` of this view, in that order, as a view called `name`."""
-        return replace(
-            _view(name, self.bases, self.picked[recordings]),
-            label_id=self.label_id[recordings],
-            label_names=self.label_names,
-            leak_labels=self.leak_labels,
-            label_view=self.label_view,
-        )
+        """Recordings `recordings` of this view, in that order, as a view called `name`.
+
+        `without_sound` stays: what was left out of this view is left out of that one too.
+        """
+        picked, label_id = self.picked[recordings], self.label_id[recordings]
+        return _view(name, self.bases, picked, label_id, self)
 
     def with_shuffled_labels(self, seed: int) -> "SplitView":
         """The same recordings with permuted labels: a null test."""
@@ -145,14 +143,10 @@ def pooled(splits: Sequence[StoreSplit]) -> SplitView:
             f"{first.files[0]}: no recording of it holds sound: all are silent, stuck or broken "
             "off throughout. See that the right files were built into the store."
         )
-    return replace(
-        _view("all", bases, picked[has_sound]),
-        label_id=label_id[has_sound],
-        without_sound=without,
-        label_names=first.label_names,
-        leak_labels=first.leak_labels,
-        label_view=joined([split.label_view for split in splits if split.label_view]),
-    )
+    view = _view("all", bases, picked[has_sound], label_id[has_sound], first)
+    view.without_sound = without
+    view.label_view = joined([split.label_view for split in splits if split.label_view])
+    return view
 
 
 def with_sound(split: StoreSplit) -> StoreSplit:
@@ -220,9 +214,15 @@ def _offsets(bases: Sequence[StoreSplit]) -> Int64[np.ndarray, " offsets"]:
     return offsets_of(np.concatenate([base.windows_per_recording for base in bases]))
 
 
-def _view(name: str, bases: list[StoreSplit], picked: np.ndarray) -> SplitView:
-    """The live windows of these recordings; each must have one."""
-    first, offsets = bases[0], _offsets(bases)
+def _view(
+    name: str,
+    bases: list[StoreSplit],
+    picked: np.ndarray,
+    label_id: np.ndarray,
+    vocabulary: StoreSplit,
+) -> SplitView:
+    """The live windows of these recordings, each of which has one, labelled as in `vocabulary`."""
+    offsets = _offsets(bases)
     counts = np.diff(offsets)[picked]
     row = np.repeat(np.arange(len(picked)), counts)
     # from the start of each recording on
@@ -236,11 +236,13 @@ def _view(name: str, bases: list[StoreSplit], picked: np.ndarray) -> SplitView:
         files=[file for base in bases for file in base.files],
         mel=PickedMel(MelArray([part for base in bases for part in base.mel.parts]), windows),
         recording_offsets=offsets_of(counts),
-        label_id=np.concatenate([base.label_id for base in bases])[picked],
-        label_names=first.label_names,
-        leak_labels=first.leak_labels,
-        signal=first.signal,
-        signal_unknown=first.signal_unknown,
+        label_id=label_id,
+        label_names=vocabulary.label_names,
+        leak_labels=vocabulary.leak_labels,
+        signal=vocabulary.signal,
+        signal_unknown=vocabulary.signal_unknown,
+        without_sound=vocabulary.without_sound,
+        label_view=vocabulary.label_view,
         bases=bases,
         picked=picked,
     )

@@ -42,7 +42,7 @@ class StartedFrom:
         return {"recordings": split.recordings, **role_counts(roles)}
 
     def sentence(self, splits: Splits) -> str:
-        """What it has met of the recordings that validate and test the new training."""
+        """Clause on what it has met of the recordings that validate and test the new training."""
         counts = {name: of for name, of in self.account(splits).items() if name != "model"}
         if None in counts.values():
             return (
@@ -58,7 +58,7 @@ class StartedFrom:
         return f"from {self.source}: {'; '.join(parts)}"
 
     def warnings(self, store: Path, splits: Splits, val_chooses: bool) -> list[str]:
-        """What makes the coming scores too good; `val_chooses` the checkpoint or threshold.
+        """Sentences on what makes scores too good; `val_chooses` the checkpoint or threshold.
 
         Raises:
             InputError: it was trained on every recording that is to choose the checkpoint or fit
@@ -93,7 +93,7 @@ class StartedFrom:
         return sentences
 
     def joined(self, own: MetRecordings) -> MetRecordings | None:
-        """What the new model has met, by itself or by its start; None where that is unknown."""
+        """Recordings that the new model has met, by itself or by its start; None: unknown."""
         return None if self.met is None else own.joined(self.met)
 
     def state(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pytest
 
 from leakdet.detection.met_recordings import MetRecordings
 from leakdet.errors import InputError
-from leakdet.evaluation.met_in_training import judged_apart, met_by_one, met_sentences
+from leakdet.evaluation.met_in_training import judged_apart, met_sentences
 from leakdet.evaluation_run import compared, evaluated
 from leakdet.scoring.audio_detector import Detector, load_detector
 from leakdet.storage.hdf5 import seal_h5
@@ -28,7 +28,7 @@ def mixed_store(trained, tmp_path_factory: pytest.TempPathFactory) -> Path:
     copyfile(trained.store / "train.h5", folder / "test.h5")
     with h5py.File(folder / "test.h5", "r+") as file:
         for row in (0, 1, 2):
-            file["content_sha256"][row] = f"{row:064x}"
+            file["content_sha256"][row] = f"{row + 1:032x}" * 2
     seal_h5(folder / "test.h5")
     return folder
 
@@ -98,9 +98,50 @@ def test_models_are_not_compared_by_what_one_of_them_has_met(
         assert evaluation.metrics["comparison"]["sentence"].startswith(
             f"No conclusion: A has met {n} of {n} recordings in training, B 0 of {n}"
         )
-    pair = [evaluated(one, mixed_store, "test") for one in (detector, new)]
-    with pytest.raises(InputError, match="Compare the two on recordings that neither has met"):
-        compared(*pair)
-    none = {"recordings": 9, "met": 0}
-    assert met_by_one(none, none) == ""
-    assert met_by_one(none, None) == "Whether B met these recordings in training is unknown."
+
+
+def test_models_are_compared_by_what_neither_has_met(detector: Detector, mixed_store: Path) -> None:
+    """The test split has three recordings that `detector` has not met; others have met some."""
+    everything = open_split(mixed_store, "test")
+
+    def having_met(*rows: int) -> Detector:
+        contents = everything.texts("content_sha256")[list(rows)]
+        met = MetRecordings.of({"train": contents.tolist()}, {})
+        return Detector(replace(detector.mel_detector, met=met), detector.path)
+
+    known = evaluated(detector, mixed_store, "test")
+    for others, n in (((), 3), ((0,), 2), ((0, 5), 2)):
+        for pair in (
+            (known, other := evaluated(having_met(*others), mixed_store, "test")),
+            (
+                other,
+                known,
+            ),
+        ):
+            comparison = compared(*pair)[0].metrics["comparison"]
+            left = everything.recordings - n
+            assert comparison["n"] == n
+            assert comparison["sentence"].endswith(
+                f" {left} of {everything.recordings} recordings were met in training by A or B "
+                "and are left out."
+            )
+    with pytest.raises(InputError, match=r"together they have met all of test .* a store built"):
+        compared(known, evaluated(having_met(0, 1, 2), mixed_store, "test"))
+    unknown = Detector(replace(detector.mel_detector, met=None), detector.path)
+    doubted = compared(known, evaluated(unknown, mixed_store, "test"))[0].metrics["comparison"]
+    assert doubted["n"] == 3
+    assert doubted["sentence"] == (
+        "No conclusion: whether B met these recordings in training is unknown."
+    )
+
+
+def test_damage_is_found_before_anything_is_scored(
+    mixed_store: Path, detector: Detector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copyfile(mixed_store / "test.h5", tmp_path / "test.h5")
+    with h5py.File(tmp_path / "test.h5", "r+") as file:
+        file["mel"][-1, 0, 0, 0] += 1.0  # of a recording that the model has met
+    seal_h5(tmp_path / "test.h5")
+    monkeypatch.setattr(type(detector.mel_detector), "window_scores", None)
+    with pytest.raises(InputError, match="its mel is not what was written"):
+        evaluated(detector, tmp_path, "test")

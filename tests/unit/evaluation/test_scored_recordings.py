@@ -30,6 +30,17 @@ def test_recordings_csv_says_what_was_decided_and_why(scored, tmp_path: Path):
         assert row["site"] == f"s{index % 6}"
 
 
+def test_recordings_are_picked_with_their_windows_and_groups(scored):
+    recordings = scored()
+    rows = np.array([7, 2])
+    picked = recordings.take(rows)
+    assert picked.recording_id.tolist() == recordings.recording_id[rows].tolist()
+    assert (picked.wrong == recordings.wrong[rows]).all()
+    assert picked.groups["site"].tolist() == ["s1", "s2"]
+    for new, old in enumerate(rows.tolist()):
+        assert (picked.timeline(new) == recordings.timeline(old)).all()
+
+
 def test_a_long_recording_has_the_highest_of_each_stretch(scored):
     recordings = scored(n=1, windows=1234)
     timeline = recordings.timeline(0)

@@ -31,7 +31,16 @@ def test_what_chose_the_model_does_not_judge_it(table, stop, fitted_on, grade):
     settings = {"stop": {"name": stop}}
     metrics = {"splits": ["val"], "settings": settings, "decision_rule": {"fitted_on": fitted_on}}
     assert judge(table, metrics).grade == grade
+    assert judge(table, metrics).promises == (grade == "good")
     assert judge(table, metrics | {"splits": ["val", "test"]}).grade == "good"
+
+
+def test_only_verdicts_on_real_recordings_that_are_judged_promise_something(table):
+    assert judge(table, {}).promises
+    assert judge(with_auroc(table, 0.7, 0.6, 0.8), {}).promises  # weak, and said with its numbers
+    assert not judge(table, {"synthetic": True}).promises
+    assert not judge(table, {"met_in_training": None}).promises
+    assert not judge(table, {"met_in_training": {"recordings": 9, "met": 9}}).promises
 
 
 def test_luck_is_named_with_the_interval(table):

@@ -21,6 +21,9 @@ def test_the_models_own_verdict_is_said_first(example_files) -> None:
     reference = SpectralReference.of(rng.normal(0, 1, (20, 4)), np.arange(20) < 10)
     good = replace(good, reference=reference)
     assert model_text(good) == text
+    off = replace(good, rule=replace(good.rule, unfamiliar="off"))
+    assert model_text(off).splitlines()[1].startswith("note     familiarity was not judged")
+    assert len(model_text(off).splitlines()) == 2
     bad = replace(good, card={"verdict": {**own, "grade": "bad"}})
     assert "before you dig" in model_text(bad)
     assert "does not say" in model_text(replace(good, card={}))

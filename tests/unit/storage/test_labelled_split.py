@@ -13,7 +13,7 @@ from leakdet.errors import InputError
 from leakdet.storage.hdf5 import seal_h5
 from leakdet.storage.labelled_split import labelled, view_of, view_of_all
 from leakdet.storage.opening import open_labelled, open_split, with_surrogates
-from leakdet.storage.views import pooled
+from leakdet.storage.views import no_sound_sentence, pooled
 
 NAMES = ["gasket-leak", "Orifice-Leak", "ok", "OK", "unclear"]
 
@@ -43,6 +43,25 @@ def test_several_leak_labels_merged_spellings_and_new_names(store: Path) -> None
     assert split.label_id.tolist() == [0, 1, 2, 2, 3] * 2
     assert split.is_leak.tolist() == [True, True, False, False, False] * 2
     assert split.mel.mapped is not None  # nothing is left out: still read in place
+
+
+def test_leaving_out_labels_does_not_hide_what_holds_no_sound(
+    write_store: Callable[..., Path], planted: Any
+) -> None:
+    labels_and_sound = (("leak", True), ("other", True), ("other", False))
+    folder = write_store(
+        train=[
+            planted(label, seed, windows=2, live=np.full(2, sound))
+            for seed, (label, sound) in enumerate(labels_and_sound)
+        ]
+    )
+    with h5py.File(folder / "train.h5", "r+") as file:
+        file.attrs["label_names"] = '["leak", "other", "unclear"]'
+        file["label_id"][:] = [0, 1, 1]
+    seal_h5(folder / "train.h5")
+    split = open_labelled(folder, "train", LabelsConfig(leak=["leak"], ignore=["other"], rename={}))
+    assert split.recording_ids.tolist() == ["0000.wav"]
+    assert no_sound_sentence(split).startswith("1 recording holds no sound (train)")
 
 
 def test_left_out_recordings_are_gone_with_their_windows(store: Path) -> None:

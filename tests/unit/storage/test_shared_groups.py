@@ -5,7 +5,12 @@ from typing import Any
 import pytest
 
 from leakdet.storage.opening import open_split
-from leakdet.storage.shared_groups import shared_sentences, shared_with, values_sentence
+from leakdet.storage.shared_groups import (
+    group_values,
+    shared_sentences,
+    shared_with,
+    values_sentence,
+)
 
 
 @pytest.mark.parametrize(
@@ -57,3 +62,6 @@ def test_a_training_is_told_of_shared_columns_only(write_store: Any, planted: An
     splits = [open_split(store, name) for name in ("train", "val")]
     (sentence,) = shared_sentences(splits)
     assert sentence.startswith("day: both values are in train and val; scores say nothing")
+    values = group_values(splits)
+    assert list(values) == ["day", "site"]
+    assert values["site"] == {"train": {"a", "b"}, "val": {"c", "d"}, "test": set()}

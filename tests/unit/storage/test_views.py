@@ -111,6 +111,7 @@ def test_dead_windows_are_left_out_and_recordings_of_nothing_else_named(
     assert both.recording_ids.tolist() == ["0003.wav", "0004.wav", "0000.wav", "0002.wav"]
     assert both.without_sound == ["0001.wav"]
     again = both.take(np.array([3, 2]), "fold")
+    assert again.without_sound == ["0001.wav"]
     assert (again.read(0, 4) == split.read(0, 4)[[2, 3, 0, 1]]).all()
     assert again.window_numbers.tolist() == [0, 1, 0, 2]
 

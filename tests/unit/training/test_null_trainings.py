@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from leakdet.config import TrainConfig
-from leakdet.training import null_trainings
+from leakdet.training import bare_training
 from leakdet.training.callbacks.interruption import Interrupted
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.null_trainings import further_aurocs
@@ -22,7 +22,7 @@ def test_each_training_has_labels_of_its_own_and_leaves_nothing(
     configured: Configured, demo_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     labels = []
-    real = null_trainings.fit
+    real = bare_training.fit
 
     def noting(config: TrainConfig, data: LeakDataModule, *rest: Any) -> Any:
         data.setup("fit")
@@ -32,7 +32,7 @@ def test_each_training_has_labels_of_its_own_and_leaves_nothing(
         assert config.callbacks.early_stopping
         return real(config, data, *rest)
 
-    monkeypatch.setattr(null_trainings, "fit", noting)
+    monkeypatch.setattr(bare_training, "fit", noting)
     config = configured(*NULL, "data.shuffle_repeats=3", "callbacks.loss_stop=false")
     aurocs = further_aurocs(config, demo_store, tmp_path)
     first = LeakDataModule(config, demo_store)
@@ -69,7 +69,7 @@ def test_an_interruption_names_the_first_training(
     def stopped(*_: Any) -> None:
         raise Interrupted(signal.SIGTERM, Path("gone"))
 
-    monkeypatch.setattr(null_trainings, "fit", stopped)
+    monkeypatch.setattr(bare_training, "fit", stopped)
     with pytest.raises(Interrupted) as stop:
         further_aurocs(configured(*NULL), demo_store, tmp_path)
     assert stop.value.checkpoint == tmp_path / "checkpoints" / "last.ckpt"
