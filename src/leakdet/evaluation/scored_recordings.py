@@ -86,7 +86,9 @@ class ScoredRecordings:
             "recording_id label is_leak score threshold probability duration_s flags familiarity"
         )
         of_rows: dict[str, Any] = {name: getattr(self, name) for name in names.split()}
-        picked = {name: None if of is None else of[rows] for name, of in of_rows.items()}
+        picked: dict[str, Any] = {
+            name: None if of is None else of[rows] for name, of in of_rows.items()
+        }
         bounds = [self.windows_of(row) for row in rows.tolist()]
         windows = np.concatenate([np.arange(of.start, of.stop) for of in bounds])
         return replace(

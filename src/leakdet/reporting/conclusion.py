@@ -54,10 +54,9 @@ def judge(table: Mapping[str, Any], metrics: Mapping[str, Any]) -> Judgement:
 
 
 def _judgement(table: Mapping[str, Any], metrics: Mapping[str, Any]) -> Judgement:
+    not_judged = partial(Judgement, "unknown", "Not judged")
     if _is_null_run(metrics):
-        return Judgement(
-            "unknown",
-            "Not judged",
+        return not_judged(
             "The labels were shuffled on purpose (a null test), so that there was nothing to "
             "learn.",
             "Do not use this model; the audit says whether the null test was passed.",
@@ -65,17 +64,11 @@ def _judgement(table: Mapping[str, Any], metrics: Mapping[str, Any]) -> Judgemen
     start = metrics.get("started_from") or {}
     on_val = metrics.get("splits", [])[-1:] == ["val"]
     if on_val and (start.get("val") or {}).get("train"):
-        return Judgement(
-            "unknown",
-            "Not judged",
-            start_sentences(start)[0],
-            "Evaluate it on recordings that neither model has met.",
-        )
+        advice = "Evaluate it on recordings that neither model has met."
+        return not_judged(start_sentences(start)[0], advice)
     met = metrics.get("met_in_training")
     if met and met["recordings"] and met["met"] == met["recordings"]:
-        return Judgement(
-            "unknown",
-            "Not judged",
+        return not_judged(
             f"The model has met all {met['recordings']} recordings in training: they say nothing "
             "about new ones.",
             "Evaluate it on recordings that it has never met.",
