@@ -32,7 +32,7 @@ FOUNDATION = {"config", "detection", "storage"} | TOOLS
 EVALUATION = FOUNDATION | {"acoustics", "evaluation"}
 TRAINING = EVALUATION | {"loading", "training"}
 FOLDING = TRAINING | {"building.splits", "crossvalidation"}
-ROOMS = FOLDING | BUILD | {"tuning", "scoring", "reporting"}
+ROOMS = FOLDING | BUILD | {"tuning", "scoring", "reporting", "exporting"}
 DOORS = {"build", "train", "tune", "crossval", "predict", "evaluate", "settings", "info"}
 DOOR_TOOLS = {
     "cli.hydra_door",
@@ -79,6 +79,10 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
     "loading": (FOUNDATION, ARRAYS | {"psutil"}),
     "evaluation": (FOUNDATION | {"acoustics"}, ARRAYS | {"scipy"}),
     "scoring": ({"acoustics"} | FOUNDATION, ARRAYS),
+    "exporting": (
+        {"acoustics", "scoring"} | FOUNDATION,
+        ARRAYS | {"onnx", "onnxruntime", "onnxscript", "scipy"},
+    ),
     "training": (EVALUATION | {"loading"}, ARRAYS | FITTING | {"psutil", "rich"}),
     "crossvalidation": (TRAINING | {"building.splits"}, ARRAYS),
     "tuning": (FOLDING, ARRAYS | FITTING | SEARCH | {"psutil"}),

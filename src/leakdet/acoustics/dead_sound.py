@@ -24,11 +24,16 @@ class WindowState(IntEnum):
     STUCK = 3  # as SILENT or DROPOUT, of another value than zero
 
 
+def shortest_run(rate_hz: int) -> int:
+    """Sample points of the shortest dead run."""
+    return max(16, int(RUN_S * rate_hz))
+
+
 class DeadRuns:
     """Runs of one value, at least `RUN_S` long, in a stream of sound that comes in blocks."""
 
     def __init__(self, rate_hz: int) -> None:
-        self._shortest = max(16, int(RUN_S * rate_hz))
+        self._shortest = shortest_run(rate_hz)
         self._runs: list[tuple[int, int, bool]] = []  # start, stop, whether the value is zero
         self._open: tuple[int, int, bool] | None = None  # of any length; may go on
         self._position = 0

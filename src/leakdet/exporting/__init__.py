@@ -1,0 +1,1 @@
+"""A model as one ONNX file, from sound to verdict."""

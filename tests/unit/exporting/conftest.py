@@ -1,0 +1,88 @@
+"""Detectors of small networks with random weights, for any signal and rule."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from leakdet.config import NetworkConfig, SignalConfig
+from leakdet.detection.band_features import band_features
+from leakdet.detection.decision import DecisionRule
+from leakdet.detection.detector import MelDetector, sample_shape
+from leakdet.detection.labels import BINARY_NAMES, LabelMap
+from leakdet.detection.networks import make_network
+from leakdet.detection.spectral_reference import SpectralReference
+from leakdet.scoring.audio_detector import Detector
+
+SMALL = SignalConfig(
+    sample_rate_hz=4000,
+    window_samples=1024,
+    window_hop_samples=512,
+    segment_samples=256,
+    segment_hop_samples=128,
+    n_mels=12,
+    fmin_hz=100.0,
+    fmax_hz=2000.0,
+)
+
+
+def make_detector(
+    signal: SignalConfig = SMALL,
+    network: NetworkConfig | None = None,
+    rule: DecisionRule | None = None,
+    unit: str = "window",
+    classes: tuple[str, ...] = (),
+    reference: bool = True,
+) -> Detector:
+    """A detector with random weights whose probabilities differ from window to window."""
+    torch.manual_seed(7)
+    labels = LabelMap("binary", BINARY_NAMES, (1,))
+    if classes:
+        labels = LabelMap("multiclass", classes, (1, 2))
+    network = network or NetworkConfig(conv_channels=4, dense=8, time_pool=2)
+    shape = sample_shape(signal.mel_shape, unit)
+    made = make_network(network, shape, len(labels.names)).eval()
+    made.input.band_deviation.fill_(3.0)
+    made.input.band_mean.fill_(-40.0 if network.input_norm == "none" else 0.0)
+    spoken = None
+    if reference:
+        rng = np.random.default_rng(1)
+        level = rng.normal(-50.0, 2.0, (12, 1, signal.n_mels))
+        moments = np.concatenate([level, level**2 + 4.0], axis=1)
+        spoken = SpectralReference.of(band_features(moments), np.arange(12) % 2 == 0)
+    detector = MelDetector(
+        made,
+        labels,
+        signal.mel_shape,
+        unit,
+        0.5,
+        rule or DecisionRule(unfamiliar="off"),
+        signal,
+        {},
+        reference=spoken,
+    )
+    return Detector(detector, Path("model.safetensors"))
+
+
+def with_rule(detector: Detector, **changes: object) -> Detector:
+    """The same detector with other parts of its rule."""
+    inner = detector.mel_detector
+    return Detector(replace(inner, rule=replace(inner.rule, **changes)), detector.path)
+
+
+@pytest.fixture
+def detector() -> Detector:
+    return make_detector()
+
+
+@pytest.fixture
+def made() -> Callable[..., Detector]:
+    return make_detector
+
+
+@pytest.fixture
+def ruled() -> Callable[..., Detector]:
+    return with_rule
