@@ -22,7 +22,8 @@ def live_windows(
     deviation = (windows - windows.mean(-1, keepdim=True)).square().mean(-1)
     before = functional.pad(in_dead_runs(sound, rate_hz).cumsum(0), (1, 0))
     dead = before[starts + length] - before[starts]
-    return (deviation >= SILENCE**2) & (dead <= DEAD_SHARE * length)
+    live: Tensor = (deviation >= SILENCE**2) & (dead <= DEAD_SHARE * length)
+    return live
 
 
 def in_dead_runs(sound: Float[Tensor, " L"], rate_hz: int) -> Float[Tensor, " L"]:

@@ -71,7 +71,8 @@ class FrontEnd(nn.Module):
         else:
             segments = sound.unfold(-1, signal.segment_samples, signal.segment_hop_samples)
             mel = self.log_mel(segments.flatten(0, 1)).unflatten(0, (-1, signal.segments))
-        return mel.half().float()
+        rounded: Tensor = mel.half().float()
+        return rounded
 
 
 class SoundOutputs(NamedTuple):
@@ -133,8 +134,18 @@ class SoundModel(nn.Module):
         prob = scored + nothing
         live = live & (nothing == 0.0)
         pooled = self.verdict(prob, live, mel, earlier_moments)
-        start_s = starts.float() / signal.sample_rate_hz
-        return SoundOutputs(prob, start_s, live, *pooled, classes + nothing[:, None], mel, scored)
+        return SoundOutputs(
+            prob,
+            starts.float() / signal.sample_rate_hz,
+            live,
+            pooled.leak_prob,
+            pooled.decision,
+            pooled.familiarity,
+            pooled.moments,
+            classes + nothing[:, None],
+            mel,
+            scored,
+        )
 
 
 def windows_of(
