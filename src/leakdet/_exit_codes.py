@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Callable
 
+from leakdet._memory_errors import memory_sentence
 from leakdet._messages import messages_on_screen, print_fitted
 from leakdet._signals import STOPPING, Stopped, signal_name, signals_raise
 from leakdet._streams import prepare_streams
@@ -40,8 +41,11 @@ def guarded(work: Callable[[], int], quiet: bool = False, all_to_stderr: bool = 
     except OSError as error:
         print(f"error: {system_sentence(error)}", file=sys.stderr)
         return WRONG
-    except MemoryError:
-        print(f"error: out of memory. {REMEDIES[errno.ENOMEM]}", file=sys.stderr)
+    except (MemoryError, RuntimeError) as error:
+        sentence = memory_sentence(error)
+        if sentence is None:
+            raise
+        print(f"error: {sentence}. {REMEDIES[errno.ENOMEM]}", file=sys.stderr)
         return WRONG
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)

@@ -45,6 +45,11 @@ def test_the_code_of_the_work_is_the_code_of_the_command() -> None:
         ),
         (OSError("odd"), WRONG, "error: odd.\n"),
         (
+            RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: no"),
+            WRONG,
+            "error: out of memory. Use fewer workers, a smaller batch, or data.residency=stream.\n",
+        ),
+        (
             MemoryError(),
             WRONG,
             "error: out of memory. Use fewer workers, a smaller batch, or data.residency=stream.\n",

@@ -18,6 +18,7 @@ from leakdet.training.checkpoint_io import read_checkpoint
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.distributed import lost_peer_explained
 from leakdet.training.lr_batch_finder import found_settings
+from leakdet.training.memory_remedies import full_memory_explained
 from leakdet.training.module import LeakModule
 from leakdet.training.negatives import check_negatives
 from leakdet.training.resumable_csv_logger import resume_logs
@@ -40,7 +41,7 @@ def fit(
     Raises:
         SettingsError: settings contradict each other, or name what does not exist.
         InputError: the store cannot be used, or what `resume` or `init_from` names.
-        LeakdetError: the loss became NaN or infinite.
+        LeakdetError: the loss became NaN or infinite, or memory is full.
         Interrupted: a signal asked it to stop; the checkpoint is written.
     """
     if is_child():
@@ -76,7 +77,9 @@ def fit(
         callbacks: list[Callback] = trainer.callbacks  # type: ignore[attr-defined]
         inherit_best(callbacks, Path(str(config.init_from)), checkpoints)
     explained = lost_peer_explained(trainer, interruption.checkpoint)
-    with interruption.listening(), explained, named_to_children():
+    on_gpu = trainer.strategy.root_device.type != "cpu"
+    fits = full_memory_explained(data.config.data, data.residency.kind, on_gpu)
+    with interruption.listening(), explained, fits, named_to_children():
         trainer.fit(module, datamodule=data, ckpt_path=resumed, weights_only=True)
     # interrupted during the last validation check: skip evaluation and reporting
     if interruption.received:

@@ -14,6 +14,7 @@ import torch
 from optuna.storages._heartbeat import get_heartbeat_thread
 from optuna.trial import Trial, TrialState
 
+from leakdet._memory_errors import memory_sentence
 from leakdet.config import TuneConfig
 from leakdet.errors import LeakdetError
 from leakdet.storage.file_lock import locked
@@ -142,12 +143,10 @@ class Worker:
 
 def reason_of(error: BaseException) -> str:
     """First line of an error, with its type where leakdet did not raise it."""
+    sentence = memory_sentence(error)
+    if sentence is not None:
+        return f"{sentence}; a smaller data.batch_size may fit"
     text = first_line(error)
-    out_of_memory = (
-        isinstance(error, torch.OutOfMemoryError | MemoryError) or "out of memory" in text.lower()
-    )
-    if out_of_memory:
-        return f"out of memory: {text or type(error).__name__}; a smaller data.batch_size may fit"
     return text if isinstance(error, LeakdetError) and text else f"{type(error).__name__}: {text}"
 
 
