@@ -17,6 +17,7 @@ class CallbacksConfig:
     loss_stop: bool = doc(True, "Stop after loss_patience checks with a risen loss.")
     learning_rate_monitor: bool = doc(True, "Log the learning rate.")
     loader_wait: bool = doc(True, "Log the time spent waiting for data; warn if it is long.")
+    step_times: bool = doc(True, "Log samples/s; warn of slow callbacks and slow checks.")
     first_batch: bool = doc(True, "Warn if the input is badly scaled.")
     gradient_monitor: bool = doc(True, "Log gradient norms; warn if they explode or vanish.")
     rate_watch: bool = doc(True, "Warn if nothing is learnt: too low a rate, a flat loss.")

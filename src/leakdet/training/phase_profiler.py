@@ -1,9 +1,10 @@
 """Time of a training by phase of its steps and epochs."""
 
 import math
+import re
 import statistics
 import time
-from collections import deque
+from collections import defaultdict, deque
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,8 @@ PHASE_OF = {
     "configure_gradient_clipping": "optimiser",
     "lr_scheduler_step": "optimiser",
 }
+NAMED = 0.01  # share of the time from which a callback is named
+CALLBACK = re.compile(r"\[Callback\]([^.{]+).*\.(\w+)$")  # action: class, other state, and hook
 EPOCH, SAVE = "run_training_epoch", "save_checkpoint"  # names of Lightning's actions
 
 
@@ -54,8 +57,9 @@ class PhaseProfiler(Profiler):
         self.epochs: list[dict[str, float]] = []  # seconds by phase
         self._steps: deque[tuple[int, dict[str, float]]] = deque(maxlen=KEPT)
         self._under_way: list[tuple[str, str]] = []  # action and phase, outermost first
-        # moment, phase before it, whether a step begins (True) or a step ends (False)
-        self._moments: list[tuple[Any, str, bool | None]] = []
+        # moment, action and phase before it, whether a step begins (True) or a step ends (False)
+        self._moments: list[tuple[Any, str, str, bool | None]] = []
+        self.callbacks: defaultdict[str, float] = defaultdict(float)  # seconds by class and hook
         self._step: dict[str, float] = {}
         self._validating = False
 
@@ -66,9 +70,9 @@ class PhaseProfiler(Profiler):
             return  # before the first epoch, such as the check of a few validation batches
         phase = self._phase(action_name)
         if action_name.endswith(NEXT_BATCH):
-            self._mark(self._under_way[-1][1], step=True)
+            self._mark(*self._under_way[-1], step=True)
         elif phase != self._under_way[-1][1]:
-            self._mark(self._under_way[-1][1])
+            self._mark(*self._under_way[-1])
         self._under_way.append((action_name, phase))
 
     def stop(self, action_name: str) -> None:
@@ -78,7 +82,7 @@ class PhaseProfiler(Profiler):
         while any(action == action_name for action, _ in self._under_way):
             action, phase = self._under_way.pop()
             if phase != self._under_way[-1][1]:
-                self._mark(phase)
+                self._mark(action, phase)
             if action == action_name:
                 break
         if len(self._moments) > PENDING:
@@ -87,7 +91,7 @@ class PhaseProfiler(Profiler):
     def describe(self) -> None:
         """End the last epoch: the training is over."""
         if self._under_way:
-            self._mark("loop")
+            self._mark("", "loop")
             self._resolve()
             self._under_way = []
             self._tell()
@@ -96,24 +100,31 @@ class PhaseProfiler(Profiler):
     def _tell(self) -> None:
         rows = self.rows()
         write_csv(self.path, rows)
-        log_result(profile_text(rows))
+        log_result("\n".join([profile_text(rows), *self._slowest_callbacks()]))
+
+    def _slowest_callbacks(self) -> list[str]:
+        """A line on the callbacks that took the most time, where they took some."""
+        total_s = sum(map(sum, (epoch.values() for epoch in self.epochs)))
+        most = sorted(self.callbacks.items(), key=lambda item: -item[1])[:3]
+        slowest = [f"{name} {seconds:.2f} s" for name, seconds in most if seconds > NAMED * total_s]
+        return [f"  slowest callbacks: {', '.join(slowest)}"] if slowest else []
 
     def _begin_epoch(self) -> None:
         """End the epoch before, with its checkpoints, and begin another."""
         if self._under_way:
-            self._mark("loop")
+            self._mark("", "loop")
             self._resolve()
         else:
-            self._mark("")
+            self._mark("", "")
             self._under_way = [("fit", "loop")]
         self.epochs.append(dict.fromkeys(PHASES, 0.0))
-        self._mark("loop", step=False)
+        self._mark("", "loop", step=False)
 
     def _phase(self, action: str) -> str:
         around = self._under_way[-1][1]
         if action.endswith("on_validation_start") and not self._validating:
             self._validating = True
-            self._mark(around, step=False)
+            self._mark(*self._under_way[-1], step=False)
         if around == "checkpoints" or action == SAVE:
             return "checkpoints"
         if action.startswith("[Callback]"):
@@ -122,20 +133,20 @@ class PhaseProfiler(Profiler):
             return "validation"
         return PHASE_OF.get(action.rpartition(".")[2], around)
 
-    def _mark(self, before: str, step: bool | None = None) -> None:
-        """Note that `before` ends now, and whether a step begins or ends with it."""
+    def _mark(self, action: str, phase: str, step: bool | None = None) -> None:
+        """Note that a phase of this action ends now, and whether a step begins or ends with it."""
         if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
             moment = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
             moment.record()
-            self._moments.append((moment, before, step))
+            self._moments.append((moment, action, phase, step))
         else:
-            self._moments.append((time.perf_counter(), before, step))
+            self._moments.append((time.perf_counter(), action, phase, step))
 
     def _resolve(self) -> None:
         """Turn the moments into seconds; the last one stays, since the next phase begins there."""
         if self._moments and not isinstance(self._moments[-1][0], float):
             self._moments[-1][0].synchronize()
-        for (start, _, step), (end, phase, _) in pairwise(self._moments):
+        for (start, *_, step), (end, action, phase, _) in pairwise(self._moments):
             if step is not None:
                 self._step = {}
             if step:
@@ -143,6 +154,8 @@ class PhaseProfiler(Profiler):
             seconds = _seconds(start, end)
             self.epochs[-1][phase] += seconds
             self._step[phase] = self._step.get(phase, 0.0) + seconds
+            if phase == "callbacks":
+                self.callbacks[CALLBACK.sub(r"\1.\2", action)] += seconds
         self._moments = self._moments[-1:]
 
     def rows(self) -> list[dict[str, Any]]:

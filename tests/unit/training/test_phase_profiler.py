@@ -69,6 +69,10 @@ def test_phases_add_up_to_the_epochs_and_name_what_is_slow(
     assert found["median_ms"] >= 1e3 * PAUSE_S
     assert found["p95_ms"] >= found["median_ms"]
     assert found["total_s"] == pytest.approx(sum(e[planted] for e in profiler.epochs[1:]))
+    if planted == "callbacks":
+        assert profiler._slowest_callbacks()[0].startswith(
+            "  slowest callbacks: Clock.on_train_batch_end "
+        )
 
 
 class Event:
@@ -117,6 +121,13 @@ def test_an_action_that_an_exception_ends_is_closed_with_what_surrounds_it(tmp_p
     profiler.stop("run_training_epoch")
     profiler.describe()
     assert {phase for phase, seconds in profiler.epochs[0].items() if seconds} == {"loop", "loss"}
+
+
+def test_callbacks_that_take_next_to_nothing_are_not_named(tmp_path: Path) -> None:
+    profiler = PhaseProfiler(tmp_path / PROFILE)
+    profiler.epochs = [{"forward": 99.0, "callbacks": 1.0}]
+    profiler.callbacks.update({"One.on_train_batch_end": 0.9})
+    assert profiler._slowest_callbacks() == []
 
 
 def test_phases_are_listed_from_the_longest() -> None:

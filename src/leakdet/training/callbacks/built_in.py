@@ -24,6 +24,7 @@ from leakdet.training.callbacks.overfit import Overfit
 from leakdet.training.callbacks.own_callbacks import own_callbacks
 from leakdet.training.callbacks.progress import EpochTable
 from leakdet.training.callbacks.rate_watch import RateWatch
+from leakdet.training.callbacks.step_times import StepTimes
 from leakdet.training.callbacks.system_use import SystemUse
 from leakdet.training.model_selection import Selection
 
@@ -34,14 +35,16 @@ def make_callbacks(config: TrainConfig, run_folder: Path) -> list[Callback]:
     Raises:
         SettingsError: one of `callbacks.extra` cannot be made.
     """
-    own = own_callbacks(config.callbacks.extra)
+    own, findings = own_callbacks(config.callbacks.extra), Findings(run_folder)
     # Lightning takes one progress bar: the user's replaces the table
     own_bar = any(isinstance(callback, ProgressBar) for callback in own)
     shows_table = TrainerFlags.of(config.trainer).enable_progress_bar and not own_bar
     return [
+        # first, so that what the others do between two batches is told
+        *([StepTimes(findings)] if config.callbacks.step_times else []),
         *_stops(config),
         *averaging(config),
-        *_monitors(config, run_folder),
+        *_monitors(config, findings),
         History(run_folder),
         *checkpoints(run_folder / log_names.CHECKPOINTS, config.select),
         *([EpochTable()] if shows_table else []),
@@ -60,9 +63,9 @@ def _stops(config: TrainConfig) -> list[Callback]:
     return [*no_better, *([LossStop(config.loss_patience, flags, by)] if rising else [])]
 
 
-def _monitors(config: TrainConfig, run_folder: Path) -> list[Callback]:
-    """The callbacks that log and warn; `LoaderWait` first, since work of the others is no wait."""
-    on, findings = config.callbacks, Findings(run_folder)
+def _monitors(config: TrainConfig, findings: Findings) -> list[Callback]:
+    """The callbacks that log and warn."""
+    on = config.callbacks
     monitors: list[tuple[bool, Callback]] = [
         (on.loader_wait, LoaderWait(findings)),
         (on.first_batch, FirstBatch(findings)),
