@@ -75,4 +75,4 @@ def window_mean(sample_prob: Float[Tensor, "B *C"], windows: int) -> Float[Tenso
     """Mean over the samples of each window; where a sample is a window, nothing changes."""
     if not windows:
         return sample_prob
-    return sample_prob.view(windows, -1, *sample_prob.shape[1:]).mean(1)
+    return torch.unflatten(sample_prob, 0, (windows, -1)).mean(1)  # also of no classes

@@ -32,6 +32,7 @@ def test_windows_become_samples_and_their_probabilities_a_mean(unit: str, sample
 
 def test_no_windows_have_no_probability():
     assert window_mean(torch.zeros(0), 0).shape == (0,)
+    assert window_mean(torch.zeros(6, 0), 3).shape == (3, 0)  # of a network without classes
 
 
 @pytest.mark.parametrize("unit", ["window", "segment"])
