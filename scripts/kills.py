@@ -215,7 +215,8 @@ def expected(end: str) -> tuple[int, ...]:
     if end in SIGNALS:
         number = getattr(signal, f"SIG{end}")
         return (-number if end == "KILL" else 128 + number,)
-    return {"closed": (0,), "memory": (0, 2)}.get(end, (2,))  # a study outlives a failed trial
+    # a study outlives a failed trial, and a training a folder that is removed
+    return {"closed": (0,), "memory": (0, 2), "lost": (0, 2)}.get(end, (2,))
 
 
 def try_one(verb: Verb, end: str, work: Path) -> list[str]:
@@ -275,7 +276,8 @@ def look(verb: Verb, out: Path, faults: list[str]) -> int:
 
 def repeated(verb: Verb, out: Path, work: Path, kept: int) -> list[str]:
     """The faults of the same command, once more; a training goes on from its checkpoint."""
-    resume = [f"resume={out}"] if verb.name == "train" and any(out.rglob("*.ckpt")) else []
+    resume = [f"resume={out}", "trust_network=kills:Checks"]
+    resume = resume if verb.name == "train" and any(out.rglob("*.ckpt")) else []
     overwrite = ["overwrite=true"] if verb.name == "build" and kept else []
     words = resume or [*verb.words(out), *overwrite]
     code = start(verb, words, work).wait(timeout=LIMIT_S)

@@ -15,13 +15,15 @@ if TYPE_CHECKING:
 def build(config: BuildConfig, run: Run) -> int:
     from leakdet.building.ailh_conversion import convert_store
     from leakdet.building.builder import build_store
+    from leakdet.building.interrupted_build import told_of_stop
     from leakdet.building.shard_merge import merge_shards
     from leakdet.storage.ailh_store import is_ailh
 
     if config.shard == "merge":
         report = merge_shards(config)
     else:
-        report = (convert_store if is_ailh(Path(config.source)) else build_store)(config)
+        with told_of_stop(config):
+            report = (convert_store if is_ailh(Path(config.source)) else build_store)(config)
     show(report)
     return PARTLY if report.left_out else DONE
 

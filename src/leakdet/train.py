@@ -1,7 +1,6 @@
 """`leakdet train`: trains a detector on a store, by default the demo, and writes its model file."""
 
 import os
-import shlex
 import sys
 from typing import Any
 
@@ -9,7 +8,7 @@ from leakdet._exit_codes import DONE
 from leakdet._messages import LOG
 from leakdet._processes import is_child
 from leakdet.cli.hydra_door import Run, open_door
-from leakdet.cli.past_runs import point_latest
+from leakdet.cli.past_runs import NOTED, command_to_continue, keep_note, point_latest
 from leakdet.config import TrainConfig
 
 
@@ -21,8 +20,13 @@ def train(config: TrainConfig, run: Run) -> int:
     from leakdet.training.callbacks.interruption import Interrupted
     from leakdet.training_run import train_in
 
+    noted = (run.folder / NOTED).read_bytes()
+
     def keep(*_: Any) -> None:
-        if not (is_child() or run.multirun):
+        if is_child():
+            return
+        keep_note(run.folder, noted)
+        if not run.multirun:
             point_latest(run.folder)
 
     try:
@@ -31,8 +35,8 @@ def train(config: TrainConfig, run: Run) -> int:
     except Interrupted as stop:
         print(stop, file=sys.stderr)
         if stop.saved:
-            folder = shlex.quote(os.path.relpath(run.folder))
-            print(f"to continue: leakdet train resume={folder}", file=sys.stderr)
+            command = command_to_continue(run.folder, run.arguments)
+            print(f"to continue: {command}", file=sys.stderr)
         return stop.exit_code
     return DONE
 

@@ -1,6 +1,7 @@
 """Runs of before: a link to the latest one, and its settings for a run that continues it."""
 
 import os
+import shlex
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +15,7 @@ from leakdet.storage.readable import understood
 LATEST = "latest"
 TRUST = "trust_network"  # the setting that names code which a run's folder may name
 OWN_CODE = ("network.name", "loss.name", "callbacks.extra")  # settings that may name code
+NOTED = Path(".hydra/overrides.yaml")  # Hydra's note of the settings that a run was given
 RUNS = Path("runs/train")  # where conf/train.yaml puts them
 
 
@@ -66,14 +68,36 @@ def resumed(arguments: Sequence[str]) -> list[str]:
 
 def _check_own_code(folder: Path, kept: Sequence[str], arguments: Sequence[str]) -> None:
     """Refuse to import what a run's folder names and this command does not."""
-    named = {name for a in kept if _may_name_code(_key(a)) for name in _own_names(a)}
     trusted = {name for a in arguments if _key(a) == TRUST for name in _own_names(a)}
-    if missing := sorted(named - trusted):
-        listed = missing[0] if len(missing) == 1 else f"[{','.join(missing)}]"
+    if missing := sorted(_named_code(kept) - trusted):
         raise SettingsError(
             f"{folder}: this run used code of its own, {' and '.join(missing)}, which is imported "
-            f"only where the command names it. If you trust it, add {TRUST}={listed}"
+            f"only where the command names it. If you trust it, add {_trusting(missing)}"
         )
+
+
+def command_to_continue(folder: Path, arguments: Sequence[str]) -> str:
+    """The command that goes on with a run which was started with these arguments."""
+    named = sorted(_named_code(arguments))
+    words = [f"resume={os.path.relpath(folder)}", *([_trusting(named)] if named else [])]
+    return f"leakdet train {shlex.join(words)}"
+
+
+def keep_note(folder: Path, noted: bytes) -> None:
+    """Note the settings of a run again if its folder was removed or emptied while it trained."""
+    if not (folder / NOTED).exists():
+        (folder / NOTED).parent.mkdir(parents=True, exist_ok=True)
+        (folder / NOTED).write_bytes(noted)
+
+
+def _named_code(arguments: Sequence[str]) -> set[str]:
+    """The code of their own that settings name."""
+    return {name for a in arguments if _may_name_code(_key(a)) for name in _own_names(a)}
+
+
+def _trusting(names: Sequence[str]) -> str:
+    listed = names[0] if len(names) == 1 else f"[{','.join(names)}]"
+    return f"{TRUST}={listed}"
 
 
 def _may_name_code(key: str) -> bool:
@@ -87,7 +111,7 @@ def _own_names(argument: str) -> list[str]:
 
 def arguments_of(folder: Path) -> list[str] | None:
     """The settings that a run was given on its command line; None where it kept none."""
-    noted = folder / ".hydra" / "overrides.yaml"
+    noted = folder / NOTED
     if not noted.is_file():
         return None
     with understood(noted, "what Hydra noted of a run", "Give the run's settings anew."):

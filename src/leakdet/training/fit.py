@@ -8,6 +8,7 @@ import lightning.pytorch as pl
 import torch
 from lightning.pytorch.callbacks import Callback, EarlyStopping, ModelCheckpoint
 
+from leakdet._messages import LOG
 from leakdet._processes import follow_parent, is_child, named_to_children
 from leakdet.config import TrainConfig
 from leakdet.detection.networks import make_network
@@ -137,9 +138,21 @@ def result_checkpoint(trainer: pl.Trainer) -> Path:
     wanted = log_names.LAST if fixed else best
     callbacks = (c for c in trainer.checkpoint_callbacks if isinstance(c, ModelCheckpoint))
     callback = next((c for c in callbacks if c.filename == wanted), None)
-    if callback is None or not callback.best_model_path:
+    known = bool(callback and callback.best_model_path)
+    if callback and known and Path(callback.best_model_path).exists():
+        return Path(callback.best_model_path)
+    checkpoints = Path(str(callback.dirpath)) if callback else Path()
+    last = checkpoints / f"{log_names.LAST}{log_names.ENDING}"
+    if not (known or (module.config.resume and last.exists())):
         raise LeakdetError(
             "No validation check was reached, so there is no best model; raise trainer.max_epochs "
             "or max_steps."
         )
-    return Path(callback.best_model_path)
+    if not last.exists():
+        raise LeakdetError(f"{checkpoints}: was removed while it trained, and nothing is left.")
+    LOG.warning(
+        "%s: the checkpoint of the best check is gone, as where a folder is removed while it "
+        "trains: the model is that of the last check, and curves may lack their beginning",
+        checkpoints.parent,
+    )
+    return last

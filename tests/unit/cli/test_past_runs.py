@@ -1,10 +1,11 @@
 """The latest run is linked, and a run is continued by its folder alone."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
-from leakdet.cli.past_runs import point_latest, resumed
+from leakdet.cli.past_runs import NOTED, command_to_continue, keep_note, point_latest, resumed
 from leakdet.errors import InputError, SettingsError
 
 
@@ -46,6 +47,27 @@ def test_the_folder_is_enough(run_folder: Path) -> None:
     assert resumed(["resume=latest"]) == [*kept, "resume=runs/train/1"]
     checkpoint = "resume=runs/train/1/checkpoints/last.ckpt"
     assert resumed([checkpoint]) == [*kept, checkpoint]
+
+
+def test_the_command_that_goes_on_names_code_of_its_own(run_folder: Path) -> None:
+    given = ["network.name=my.nets:Net", "callbacks.extra=[my.calls:Call]", "seed=1"]
+    assert command_to_continue(run_folder, given[2:]) == "leakdet train resume=runs/train/1"
+    trusted = "trust_network=[my.calls:Call,my.nets:Net]"
+    assert command_to_continue(run_folder, given) == (
+        f"leakdet train resume=runs/train/1 '{trusted}'"
+    )
+    (run_folder / NOTED).write_text("".join(f"- {word}\n" for word in given))
+    assert resumed(["resume=runs/train/1", trusted])[:3] == given
+
+
+def test_the_settings_of_a_run_are_noted_again_where_they_were_lost(run_folder: Path) -> None:
+    noted = (run_folder / NOTED).read_bytes()
+    before = resumed(["resume=runs/train/1"])
+    shutil.rmtree(run_folder)
+    keep_note(run_folder, noted)
+    assert resumed(["resume=runs/train/1"]) == before
+    keep_note(run_folder, b"others")
+    assert (run_folder / NOTED).read_bytes() == noted
 
 
 def test_where_the_run_began_is_past(run_folder: Path) -> None:

@@ -1,6 +1,7 @@
 """A run trains, or ends with the reason why it did not."""
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from leakdet.config import TrainConfig
 from leakdet.errors import LeakdetError
 from leakdet.training import log_names
 from leakdet.training.checkpoint_io import read_checkpoint
+from leakdet.training.fit import result_checkpoint
 
 Configured = Callable[..., TrainConfig]
 Fitted = Callable[..., pl.Trainer]
@@ -25,6 +27,19 @@ def test_a_run_without_one_step_is_no_success(fitted: Fitted, tmp_path: Path) ->
     for number, override in enumerate(("trainer.max_epochs=0", "+trainer.max_steps=0")):
         with pytest.raises(LeakdetError, match="without one optimiser step"):
             fitted(tmp_path / str(number), override)
+
+
+def test_where_the_best_checkpoint_was_removed_the_last_one_is_the_result(
+    fitted: Fitted, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    trainer = fitted(tmp_path, "trainer.max_epochs=1", "stop.name=val")
+    best = result_checkpoint(trainer)
+    best.unlink()
+    assert result_checkpoint(trainer) == best.with_name("last.ckpt")
+    assert "the checkpoint of the best check is gone" in caplog.text
+    shutil.rmtree(best.parent)
+    with pytest.raises(LeakdetError, match="nothing is left"):
+        result_checkpoint(trainer)
 
 
 def test_contradicting_settings_are_refused(fitted: Fitted, tmp_path: Path) -> None:
