@@ -240,9 +240,14 @@ class Planted:
 @pytest.fixture
 def write_store(tmp_path: Path) -> Callable[..., Path]:
     """Write a store, such as `write_store(train=[Planted(…)], val=[…])`, and return its folder."""
+    return store_writer(tmp_path)
+
+
+def store_writer(parent: Path) -> Callable[..., Path]:
+    """`write_store` for stores in `parent`."""
 
     def write(**splits: list[Planted]) -> Path:
-        folder = tmp_path / f"store{len(list(tmp_path.iterdir()))}"
+        folder = parent / f"store{len(list(parent.iterdir()))}"
         folder.mkdir()
         number = 0
         for split, recordings in splits.items():

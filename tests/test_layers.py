@@ -33,8 +33,8 @@ FOUNDATION = {"config", "detection", "storage"} | TOOLS
 EVALUATION = FOUNDATION | {"acoustics", "evaluation"}
 TRAINING = EVALUATION | {"loading", "training"}
 FOLDING = TRAINING | {"building.splits", "crossvalidation"}
-ROOMS = FOLDING | BUILD | {"tuning", "scoring", "reporting", "exporting"}
-DOORS = {"build", "train", "tune", "crossval", "predict", "evaluate", "settings", "info"}
+ROOMS = FOLDING | BUILD | {"tuning", "scoring", "reporting", "exporting", "learning"}
+DOORS = {"build", "train", "tune", "crossval", "learn", "predict", "evaluate", "settings", "info"}
 DOOR_TOOLS = {
     "cli.hydra_door",
     "cli.composition",
@@ -87,6 +87,7 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
     ),
     "training": (EVALUATION | {"loading"}, ARRAYS | FITTING | {"psutil", "rich"}),
     "crossvalidation": (TRAINING | {"building.splits"}, ARRAYS),
+    "learning": (FOLDING | BUILD, ARRAYS),
     "tuning": (FOLDING, ARRAYS | FITTING | SEARCH | {"psutil"}),
     "reporting": (FOUNDATION | {"evaluation"}, ARRAYS | FIGURES),
     "training_run": (
@@ -96,6 +97,7 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
     ),
     "crossval_run": (FOLDING | {"reporting", "cli.screen_tables"}, ARRAYS),
     "suggestion_run": (EVALUATION | {"scoring", "reporting"}, ARRAYS),
+    "learn_run": (FOLDING | BUILD | {"learning", "reporting"}, set()),
     "cli": (set(), set()),
     "cli.setting_names": (set(), set()),
     "cli.command_line": ({"cli.setting_names", "cli.written_values", "errors"}, set()),
@@ -172,7 +174,7 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
 }
 # A door may import what the rooms may, but neither Hydra nor a library for figures.
 LIBRARIES = {library for _, theirs in MAY.values() for library in theirs} - HYDRA - FIGURES - SEARCH
-RUNS = {"training_run", "crossval_run", "evaluation_run"}
+RUNS = {"training_run", "crossval_run", "evaluation_run", "learn_run"}
 MAY |= dict.fromkeys(DOORS, (ROOMS - {"tuning"} | DOOR_TOOLS | RUNS, LIBRARIES))
 MAY["tune"] = (ROOMS | DOOR_TOOLS | RUNS, LIBRARIES | SEARCH)
 # Small deployments have neither Lightning nor matplotlib.

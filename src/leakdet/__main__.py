@@ -14,10 +14,11 @@ VERBS = {
     "train": "train a detector on a store (by default on the demo) and write its model file",
     "tune": "search for the best training settings, and train with them",
     "crossval": "train and test in folds, to score a recipe on groups held out of training",
+    "learn": "make a better model from confirmed recordings, and compare both",
     "evaluate": "score a store's recordings with a model",
     "predict": "give each recording a verdict, leak or no leak",
     "info": "describe a model, a store or a run: what, when, from what, how good",
-    "settings": "list the settings of build, train, tune or crossval, with their ranges",
+    "settings": "list the settings of build, train, tune, crossval or learn, with their ranges",
 }
 
 

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from leakdet._exit_codes import DONE, EXPLAINED, guarded
 from leakdet.errors import SettingsError
 
-VERBS = ("build", "train", "tune", "crossval")
+VERBS = ("build", "train", "tune", "crossval", "learn")
 
 
 def parser() -> argparse.ArgumentParser:

@@ -1,8 +1,11 @@
 """Small stores in which every sample holds its own number."""
 
+import hashlib
 import json
+import shutil
 import zlib
-from dataclasses import asdict
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,12 +14,17 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+from tests.conftest import Planted, store_writer
 
-from leakdet.config import SignalConfig
+from leakdet.config import LearnConfig, SignalConfig
+from leakdet.learning.approach import JOINT
+from leakdet.learning.trainings import Material, train_on
 from leakdet.loading.samples import SplitSamples
 from leakdet.storage.ailh_store import FILES
-from leakdet.storage.opening import open_split
+from leakdet.storage.model_file import save_model
+from leakdet.storage.opening import open_labelled, open_split
 from leakdet.storage.store import StoreSplit, offsets_of
+from leakdet.storage.views import pooled
 
 SIGNAL = SignalConfig(
     sample_rate_hz=1000,
@@ -98,3 +106,64 @@ def stores() -> SimpleNamespace:
     return SimpleNamespace(
         write_split=write_split, samples_of=samples_of, ailh_splits=ailh_splits, signal=SIGNAL
     )
+
+
+FAST = ("learn.steps=40", "stop.name=fixed", "stop.passes=4", "callbacks=none")
+
+
+@dataclass
+class Learner:
+    """An old model of sensors A and B with its store, and what makes new recordings."""
+
+    model: Path
+    store: Path
+    compose: Callable[..., Any]
+    write_store: Callable[..., Path]
+
+    def config(self, new: Path | None, *words: str) -> LearnConfig:
+        given = [] if new is None else [f"learn.new={new}"]
+        store = f"data.store={self.store}"
+        found = self.compose("learn", f"model={self.model}", store, *given, *FAST, *words)
+        assert isinstance(found, LearnConfig)
+        return found
+
+    def new(self, count: int = 8, sensor: str = "C", first: int = 100) -> Path:
+        """A store of new recordings, half with a leak, which sensor C hears in other bands."""
+        numbers = range(first, first + count)
+        return self.write_store(train=[self.recording(number, sensor) for number in numbers])
+
+    @staticmethod
+    def recording(number: int, sensor: str, label: str | None = None) -> Planted:
+        """Recording `number`: even ones have a leak unless a label is given."""
+        label = label or ("leak", "other")[number % 2]
+        bump = 16.0 * (label == "leak") * (1 if sensor in "AB" else -1)
+        return Planted(
+            label,
+            number,
+            bump_db=bump,
+            groups={"sensor": sensor, "site": f"{sensor}{number // 4}"},
+            name=f"{number}.wav",
+            content=hashlib.sha256(str(number).encode()).hexdigest(),
+        )
+
+
+@pytest.fixture(scope="session")
+def old_learner(compose: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Learner:
+    """A model of recordings 0 to 11, chosen with 12 to 19; 20 to 23 test it."""
+    folder = tmp_path_factory.mktemp("learner")
+    write = store_writer(folder)
+    recordings = [Learner.recording(number, "AB"[number % 4 // 2]) for number in range(24)]
+    store = write(train=recordings[:12], val=recordings[12:20], test=recordings[20:])
+    made = Learner(folder / "old.safetensors", store, compose, write)
+    train, val = (open_labelled(store, name) for name in ("train", "val"))
+    material = Material(pooled([train]).take(np.arange(4), "train"), store, JOINT, train, val)
+    old = train_on(made.config(None), material, np.arange(4), folder / "old")
+    save_model(made.model, old.network.state_dict(), old.card, old.met)
+    return made
+
+
+@pytest.fixture
+def learner(old_learner: Learner, write_store: Callable[..., Path], tmp_path: Path) -> Learner:
+    model = tmp_path / "old.safetensors"
+    shutil.copyfile(old_learner.model, model)
+    return replace(old_learner, model=model, write_store=write_store)

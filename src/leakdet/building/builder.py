@@ -31,8 +31,10 @@ from leakdet.storage.store import SPLITS
 from leakdet.storage.writer import SplitWriter
 
 
-def build_store(config: BuildConfig) -> BuildReport:
+def build_store(config: BuildConfig, listed: Source | None = None) -> BuildReport:
     """Build `config.out` (or one shard of it) from `config.source`, atomically.
+
+    `listed` are its recordings where the caller has read them.
 
     Raises:
         InputError: see `read_source` and `assign_splits`; or `out` exists, or verification failed.
@@ -42,7 +44,9 @@ def build_store(config: BuildConfig) -> BuildReport:
     with ExitStack() as stack:
         folder = stack.enter_context(staged_folder(out))
         report = BuildReport(out, config.signal)
-        source, view = relabelled(_read_source(config, folder), config.labels, config.source)
+        source, view = relabelled(
+            listed or _read_source(config, folder), config.labels, config.source
+        )
         if config.source != "demo" and out.exists():
             _check_apart(out, Path(config.source), source)
         report.remarks += [f"Labels: {line}." for line in (view.sentence(), *view.notes())]

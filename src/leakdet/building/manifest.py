@@ -19,6 +19,7 @@ from leakdet.building.table_text import Table, read_table
 from leakdet.errors import InputError
 from leakdet.storage.store import SPLITS
 
+NO_LABEL = "it has no label"  # of a row that learn counts and build leaves out
 READ_COLUMNS = ("path", "label", "split", "weight")
 
 
@@ -78,7 +79,7 @@ def _recording(manifest: Path, row: dict[str, str], groups: list[str]) -> Source
     if not name:
         raise RowError("the path is empty")
     if not label:
-        raise RowError("it has no label")
+        raise RowError(NO_LABEL)
     file = _existing_file(manifest, name)
     split = _parse_split(row.get("split", ""))
     weight = _parse_weight(row.get("weight", ""))

@@ -24,7 +24,7 @@ from omegaconf.errors import OmegaConfBaseException
 from leakdet.cli.command_line import checked
 from leakdet.cli.config_groups import conf_folder, store_options
 from leakdet.cli.door_settings import DOORS, further_trainer_flags, known_settings
-from leakdet.config import BuildConfig, CrossvalConfig, TrainConfig, TuneConfig
+from leakdet.config import BuildConfig, CrossvalConfig, LearnConfig, TrainConfig, TuneConfig
 from leakdet.errors import InputError, LeakdetError, SettingsError
 from leakdet.storage.readable import understood
 
@@ -39,6 +39,8 @@ def compose(door: Literal["build"], overrides: Sequence[str] = ()) -> BuildConfi
 def compose(door: Literal["tune"], overrides: Sequence[str] = ()) -> TuneConfig: ...
 @overload
 def compose(door: Literal["crossval"], overrides: Sequence[str] = ()) -> CrossvalConfig: ...
+@overload
+def compose(door: Literal["learn"], overrides: Sequence[str] = ()) -> LearnConfig: ...
 
 
 def compose(door: str, overrides: Sequence[str] = ()) -> Any:
@@ -147,6 +149,7 @@ def as_hydra_reads(door: str, arguments: Sequence[str]) -> list[str]:
     """
     plain = checked(arguments, known_settings(door))
     free = (*DOORS[door].free_keys, *(f"trainer.{flag}" for flag in further_trainer_flags()))
+    plain = [re.sub(r"^learn\.from=", "learn.from_=", argument) for argument in plain]
     return with_experiment_file([added(argument, free) for argument in plain])
 
 
@@ -199,7 +202,8 @@ def added(argument: str, free_keys: Sequence[str]) -> str:
 
 def default_values(door: str) -> dict[str, Any]:
     """Every setting's value where the command line says nothing, by dotted name."""
-    return dict(flat(OmegaConf.to_container(composed(door, ()), resolve=True)))
+    values = flat(OmegaConf.to_container(composed(door, ()), resolve=True))
+    return {name.rstrip("_"): value for name, value in values}  # learn.from is a field from_
 
 
 def flat(values: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:

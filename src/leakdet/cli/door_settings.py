@@ -7,7 +7,7 @@ from typing import Any
 from leakdet.cli.command_line import Known
 from leakdet.cli.config_groups import conf_folder, option_names
 from leakdet.cli.setting_names import catalogue, trainer_flag
-from leakdet.config import BuildConfig, CrossvalConfig, TrainConfig, TuneConfig
+from leakdet.config import BuildConfig, CrossvalConfig, LearnConfig, TrainConfig, TuneConfig
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,7 @@ DOORS = {
         swept="crossval.part",
         advice="the jobs of one crossval share their folds. Run the command once for each value",
     ),
+    "learn": DoorSettings(LearnConfig, OWN_NETWORK),
 }
 
 

@@ -13,6 +13,7 @@ PURPOSE = {
     "train": "Train a detector on a store (by default on the demo) and write its model file.",
     "tune": "Search for the best training settings, and train with them.",
     "crossval": "Train and test in folds: how good a recipe is on groups held out of training.",
+    "learn": "Make a better model from confirmed recordings, and compare it with the old one.",
 }
 MOST_USED = {
     "build": (
@@ -32,6 +33,10 @@ MOST_USED = {
         "crossval.repeats", "crossval.out", "seed", "trainer.max_epochs", "optimizer.lr",
         "labels.leak",
     ),
+    "learn": (
+        "model", "data.store", "learn.new", "learn.from", "learn.hold_out", "learn.publish",
+        "learn.target_weight", "learn.min_per_class", "learn.folds", "seed",
+    ),
 }  # fmt: skip
 EXAMPLES = {
     "build": (
@@ -45,6 +50,10 @@ EXAMPLES = {
     ),
     "tune": ("leakdet tune -m data.store=store tune.workers=2 tune.n_trials=20",),
     "crossval": ("leakdet crossval data.store=store crossval.group_by=site",),
+    "learn": (
+        "leakdet learn model=model.safetensors data.store=store learn.new=confirmed.csv",
+        "leakdet learn model=old.safetensors learn.publish=current.safetensors",
+    ),
 }
 KINDS = {int: "whole number", float: "number", bool: "true or false", str: "text", list: "list"}
 

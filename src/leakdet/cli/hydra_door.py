@@ -101,7 +101,7 @@ def _own_folder(door: str, prepared: Sequence[str]) -> Iterator[None]:
     The workers of tune and the parts of crossval share the folder that they are given.
     """
     several = bool(set(MULTIRUN) & set(prepared))
-    if door not in ("train", "crossval") or _shows_only(prepared) or is_further_process():
+    if door not in ("train", "crossval", "learn") or _shows_only(prepared) or is_further_process():
         yield
         return
     name = "hydra.sweep.dir" if several else "hydra.run.dir"

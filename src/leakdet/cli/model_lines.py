@@ -34,6 +34,7 @@ def model_lines(path: Path) -> Iterator[str]:
     yield from line("made", _made(card, training, path))
     yield from line("intact", intact_text(has_checksums(path)))
     yield from line("from", _origin(training))
+    yield from _lineage(card)
     yield from line("signal", signal_text(card["signal"]))
     yield from line("decides", _rule(card["decision_rule"]))
     yield from _evaluation(card)
@@ -83,6 +84,18 @@ def _origin(training: Mapping[str, Any]) -> str:
     epoch = training.get("epoch")
     best = "" if epoch is None else f"; weights of epoch {epoch + 1}"
     return f"{store}{': ' if numbers else ''}{numbers}{more}{best}"
+
+
+def _lineage(card: Mapping[str, Any]) -> Iterator[str]:
+    """What the model has learnt since a first training, the latest step first."""
+    for number, step in reversed(list(enumerate(card.get("lineage", ()), 1))):
+        verdict = f"{step['verdict']}; " if step.get("verdict") else ""
+        yield from line(
+            "learnt" if number == len(card["lineage"]) else "",
+            f"{number}. {moment_text(step['at'])}: {step['leak']} with a leak and "
+            f"{step['no_leak']} without, of {step['new']} ({step['from']}); {verdict}"
+            f"parent {step['parent']} ({step['parent_path']})",
+        )
 
 
 def _asked_for(training: Mapping[str, Any]) -> str:

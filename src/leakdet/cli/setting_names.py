@@ -76,7 +76,8 @@ def catalogue(schema: type[Any], prefix: str = "") -> Iterator[Setting]:
     """Every setting of a settings dataclass, in the order of its fields."""
     types = get_type_hints(schema)
     for known in fields(schema):
-        name, kind = prefix + known.name, types[known.name]
+        # learn.from is the field from_: a word of Python's cannot name a field
+        name, kind = prefix + known.name.rstrip("_"), types[known.name]
         if is_dataclass(kind):
             assert isinstance(kind, type)
             yield from catalogue(kind, name + ".")

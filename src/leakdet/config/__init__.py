@@ -8,6 +8,7 @@ checked in `__post_init__`, when a composed configuration becomes an object, bef
 from leakdet.config.build import BuildConfig, DemoConfig, LabelsConfig, SplitConfig
 from leakdet.config.callbacks import CallbacksConfig
 from leakdet.config.crossval import CrossvalConfig, CrossvalSettings, ProtocolConfig
+from leakdet.config.learn import LearnConfig, LearnSettings
 from leakdet.config.model import DecisionConfig, LossConfig, NetworkConfig
 from leakdet.config.range_checks import MISSING, from_dict
 from leakdet.config.signal import SignalConfig
@@ -36,6 +37,8 @@ __all__ = [
     "DecisionConfig",
     "DemoConfig",
     "LabelsConfig",
+    "LearnConfig",
+    "LearnSettings",
     "LossConfig",
     "NetworkConfig",
     "OptimizerConfig",

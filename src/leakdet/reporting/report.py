@@ -21,7 +21,8 @@ from leakdet.storage.atomic import write_whole
 from leakdet.storage.json_file import write_json
 
 # Entries of metrics.json with a section of their own.
-_NOT_PROVENANCE = ("splits", "decision_rule", "settings", "audit", "comparison", *KEPT_APART)
+_OWN_SECTIONS = ("splits", "decision_rule", "settings", "audit", "comparison", "learn")
+_NOT_PROVENANCE = (*_OWN_SECTIONS, *KEPT_APART)
 
 
 def write_report(path: Path, material: ReportInput) -> Path:
@@ -88,6 +89,7 @@ def _context(material: ReportInput) -> dict[str, Any]:
         "audit": audit_rows(audit, table) if audit else None,
         "audit_findings": audit["findings"] if audit else [],
         "comparison": metrics.get("comparison"),
+        "learnt": metrics.get("learn"),
         "rows": rows,
         "rows_left_out": total - len(rows),
         "outcomes": OUTCOMES,

@@ -51,6 +51,7 @@ class SplitView(StoreSplit):
     mel: PickedMel
     bases: list[StoreSplit] = field(default_factory=list)
     picked: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+    factor: np.ndarray | None = None  # [R] by which training weights are multiplied; None: 1
 
     @cached_property
     def _base_offsets(self) -> Int64[np.ndarray, " offsets"]:
@@ -80,7 +81,8 @@ class SplitView(StoreSplit):
         `without_sound` stays: what was left out of this view is left out of that one too.
         """
         picked, label_id = self.picked[recordings], self.label_id[recordings]
-        return _view(name, self.bases, picked, label_id, self)
+        factor = None if self.factor is None else self.factor[recordings]
+        return replace(_view(name, self.bases, picked, label_id, self), factor=factor)
 
     def with_shuffled_labels(self, seed: int) -> "SplitView":
         """The same recordings with permuted labels: a null test."""
@@ -112,9 +114,9 @@ class SplitView(StoreSplit):
 
     def numbers(self, dataset: str, default: float) -> np.ndarray:
         """A numeric data set of the picked recordings; `default` where a split lacks it."""
-        return np.asarray(
-            np.concatenate([base.numbers(dataset, default) for base in self.bases])[self.picked]
-        )
+        values = np.concatenate([base.numbers(dataset, default) for base in self.bases])
+        factor = 1.0 if self.factor is None or dataset != "weight" else self.factor
+        return np.asarray(values[self.picked] * factor)
 
 
 def pooled(splits: Sequence[StoreSplit]) -> SplitView:

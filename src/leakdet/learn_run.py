@@ -1,0 +1,179 @@
+"""One learning: confirmed recordings to a new model beside the old one, compared and published."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from leakdet._messages import LOG, log_result
+from leakdet.building.sources import LeftOut
+from leakdet.config import LearnConfig
+from leakdet.detection.detector import MelDetector
+from leakdet.errors import SettingsError
+from leakdet.evaluation.metrics_json import for_model_file, metrics_content, split_metrics
+from leakdet.evaluation.split_scores import is_synthetic
+from leakdet.learning.added import contents
+from leakdet.learning.before_after import WORSE
+from leakdet.learning.guard import HELD_OUT, TEST, judge_group, judge_old_test, judge_out_of_fold
+from leakdet.learning.lineage import LINEAGE, check_link, extended, publish
+from leakdet.learning.outcome import Outcome
+from leakdet.learning.preparation import Prepared, prepare
+from leakdet.learning.trainings import train_in_passing, train_on
+from leakdet.reporting.conclusion import own_verdict
+from leakdet.reporting.report import write_results
+from leakdet.reporting.report_input import ReportInput
+from leakdet.storage.csv_file import write_csv
+from leakdet.storage.model_card import file_hash, model_in
+from leakdet.storage.model_file import load_mel_detector, save_model
+from leakdet.training import log_names
+
+MODEL, ROUNDS, FOLD = "model.safetensors", "rounds.csv", ".fold"
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """The result of a learning: its model file, the verdict, and what could not be used."""
+
+    model: Path
+    outcome: Outcome
+    left_out: Sequence[LeftOut]
+
+
+def publish_only(config: LearnConfig) -> None:
+    """Point `learn.publish` to a model that is there, such as the parent of a later one.
+
+    Raises:
+        InputError: there is no such model, or it cannot be read.
+        SettingsError: neither learn.new nor learn.publish is given, or no link can be put there.
+    """
+    if config.learn.publish is None:
+        raise SettingsError(
+            "learn.new must be given: the confirmed recordings, a CSV with path and label. "
+            "(learn.publish=LINK alone publishes the model as it is.)"
+        )
+    model, link = model_in(Path(config.model)), Path(config.learn.publish)
+    check_link(link)
+    load_mel_detector(model, trust_network=config.network.name)
+    _publish(model, link)
+
+
+def learn_in(folder: Path, config: LearnConfig) -> Learnt:
+    """Learn in `folder`; the new model lies there, and the old one stays where and as it is.
+
+    Raises:
+        InputError: a model, store, source or label cannot be used.
+        SettingsError: too few new recordings, or settings that contradict each other.
+        Interrupted: a signal asked it to stop.
+    """
+    if config.learn.publish is not None:
+        check_link(Path(config.learn.publish))
+    folder.mkdir(parents=True, exist_ok=True)
+    prepared = prepare(config, folder)
+    LOG.info(prepared.introduction())
+    for item in prepared.added.left_out:
+        log_result(f"left out {item.path}: {item.reason}")
+    new = train_on(config, prepared.material, prepared.rows, folder)
+    outcome = _outcome(config, prepared, new, folder)
+    model = _save(folder, config, prepared, new, outcome)
+    if config.learn.publish is not None:
+        _publish_unless_worse(Path(config.learn.publish), model, prepared.parent, outcome)
+    return Learnt(model, outcome, prepared.added.left_out)
+
+
+def _outcome(config: LearnConfig, prepared: Prepared, new: MelDetector, folder: Path) -> Outcome:
+    """Compare both models on new recordings that trained neither, and on the old test set."""
+    old, added = prepared.old, prepared.added.split
+    if prepared.held_out is not None:
+        judged = judge_group(old, new, added, prepared.held_out)
+    else:
+        again = partial(train_in_passing, config, prepared.material)
+        judged = judge_out_of_fold(
+            old,
+            lambda rows: again(rows, folder / FOLD),
+            added,
+            config.learn.folds,
+            config.seed,
+        )
+    test = prepared.splits.get("test")
+    on_test = judge_old_test(old, new, test, contents(added).tolist()) if test else None
+    return Outcome(prepared.approach.name, judged, on_test)
+
+
+def _save(
+    folder: Path, config: LearnConfig, prepared: Prepared, new: MelDetector, outcome: Outcome
+) -> Path:
+    """Write model file, metrics.json, rounds.csv and report; the model file last of its content."""
+    recordings = {HELD_OUT: outcome.judged.new}
+    if outcome.on_test is not None:
+        recordings = {TEST: outcome.on_test.new, **recordings}
+    tables = {name: split_metrics(scored) for name, scored in recordings.items()}
+    steps = extended(
+        prepared.old.card,
+        prepared.parent,
+        prepared.old.file_hash,
+        **_step(config, prepared, outcome),
+    )
+    learnt = outcome.content() | {"from": prepared.approach.name, "why": prepared.approach.reason}
+    more = {"settings": asdict(config), "synthetic": is_synthetic(prepared.material.store)}
+    more |= {"learn": learnt | {LINEAGE: steps}, "model": MODEL}
+    content = metrics_content(tables, new.rule, [], **more)
+    card = {**new.card, "decision_rule": new.rule.to_json(), LINEAGE: steps}
+    card |= {"metrics": for_model_file(tables), "verdict": own_verdict(content)}
+    model = folder / MODEL
+    kept = (new.met, new.validation, new.reference)
+    save_model(model, new.network.state_dict(), card, *kept)
+    write_csv(folder / ROUNDS, _rounds(steps))
+    log_result(f"model    {model}")
+    title = f"learning from {Path(str(config.learn.new)).name}"
+    write_results(folder, ReportInput(title, recordings, content, folder / log_names.HISTORY))
+    log_result(f"learnt   {outcome.sentence}")
+    return model
+
+
+def _step(config: LearnConfig, prepared: Prepared, outcome: Outcome) -> dict[str, Any]:
+    """What this learning adds to the lineage."""
+    ids = prepared.added.split.recording_ids[prepared.rows].tolist()
+    return {
+        "from": prepared.approach.name,
+        "new": str(Path(str(config.learn.new)).absolute()),
+        "store": str(Path(config.data.store).absolute()) if config.data.store else None,
+        **prepared.counts(),
+        "recordings": ids[:1000],
+        "verdict": outcome.verdict,
+        "sentence": outcome.sentence,
+        "differences": outcome.judged.differences,
+        "judged": len(outcome.judged.new),
+    }
+
+
+def _rounds(steps: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """A row per learning, the first one first: what was learnt, and before and after."""
+    rows = []
+    for number, step in enumerate(steps, 1):
+        row = {"round": number, "at": step["at"], "parent": step["parent"], "from": step["from"]}
+        row |= {"leak": step["leak"], "no_leak": step["no_leak"], "judged": step["judged"]}
+        for difference in step["differences"]:
+            name = difference["metric"]
+            row |= {f"{name}_before": difference["a"], f"{name}_after": difference["b"]}
+        rows.append(row | {"verdict": step["verdict"]})
+    return rows
+
+
+def _publish_unless_worse(link: Path, model: Path, parent: Path, outcome: Outcome) -> None:
+    if outcome.verdict == WORSE:
+        LOG.warning(
+            f"{link} was not moved, since the new model is worse. To publish it all the same: "
+            f"leakdet learn model={model} learn.publish={link}"
+        )
+        return
+    _publish(model, link)
+    back = parent.resolve()
+    back = back.relative_to(Path.cwd()) if back.is_relative_to(Path.cwd()) else back
+    log_result(f"go back  leakdet learn model={back} learn.publish={link}")
+
+
+def _publish(model: Path, link: Path) -> None:
+    before = publish(model, link)
+    was = f", before {before}" if before else ""
+    log_result(f"in use   {link} is now {model} ({file_hash(model)}){was}")

@@ -1,0 +1,1 @@
+"""Confirmed recordings → a better model beside the old one, with evidence that it is better."""

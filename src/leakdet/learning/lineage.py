@@ -1,0 +1,58 @@
+"""The chain of models: what each learnt and from which one, and the link to the one in use."""
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from leakdet.errors import SettingsError
+
+LINEAGE = "lineage"  # of the card: a step per learning, the first one first
+
+
+def lineage_of(card: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The steps by which a model was learnt; none for one of a plain training."""
+    return list(card.get(LINEAGE, ()))
+
+
+def extended(
+    card: Mapping[str, Any], parent: Path, parent_hash: str, **learnt: Any
+) -> list[dict[str, Any]]:
+    """The steps of a new model: those of its parent, and one on what it `learnt`."""
+    step = {
+        "parent": parent_hash,
+        "parent_path": str(parent.resolve()),
+        "parent_made": card.get("created_at"),
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    return [*lineage_of(card), {**step, **learnt}]
+
+
+def check_link(link: Path) -> None:
+    """Refuse a place where a link to a model cannot be put.
+
+    Raises:
+        SettingsError: something else than a link is there, or its folder is missing.
+    """
+    if link.exists() and not link.is_symlink():
+        raise SettingsError(
+            f"learn.publish={link}: there is a {'folder' if link.is_dir() else 'file'} of that "
+            "name, and only a link is ever replaced. Give the link another name, or move the file "
+            "away and publish it first: leakdet learn model=FILE learn.publish=LINK"
+        )
+    if not link.absolute().parent.is_dir():
+        raise SettingsError(f"learn.publish={link}: the folder {link.parent} does not exist.")
+
+
+def publish(model: Path, link: Path) -> Path | None:
+    """Point `link` to the model file in one atomic step; return what it pointed to before."""
+    check_link(link)
+    before = link.resolve() if link.is_symlink() else None
+    beside = link.with_name(f".{link.name}.{os.getpid()}")
+    with suppress(FileNotFoundError):
+        beside.unlink()
+    beside.symlink_to(model.resolve())
+    os.replace(beside, link)
+    return before

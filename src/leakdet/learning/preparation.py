@@ -1,0 +1,166 @@
+"""Everything that a learning starts from, checked before anything is trained."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Int
+
+from leakdet.config import LearnConfig
+from leakdet.detection.detector import MelDetector
+from leakdet.errors import InputError, SettingsError, first_few
+from leakdet.evaluation.met_in_training import met_roles
+from leakdet.evaluation.model_labels import labels_for
+from leakdet.evaluation.split_scores import check_same_signal, split_group_by
+from leakdet.learning.added import Added, add_recordings, contents, known_contents, without
+from leakdet.learning.approach import JOINT, Approach, chosen_approach
+from leakdet.learning.confirmed import existing_source, require_both_classes
+from leakdet.learning.held_out import HeldOut, held_out_group
+from leakdet.learning.trainings import Material
+from leakdet.learning.vocabulary import Vocabulary
+from leakdet.storage.labelled_split import view_of
+from leakdet.storage.model_card import model_in
+from leakdet.storage.model_file import load_mel_detector
+from leakdet.storage.opening import open_labelled, open_split, split_names
+from leakdet.storage.store import StoreSplit
+
+ADDED = "added"  # in the run's folder: the store of the new recordings
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The old model and its splits, the new recordings, and how they will be learnt.
+
+    `rows` of the new recordings train, those of `held_out` judge.
+    """
+
+    parent: Path
+    old: MelDetector
+    splits: dict[str, StoreSplit]
+    added: Added
+    material: Material
+    approach: Approach
+    held_out: HeldOut | None
+    rows: Int[np.ndarray, " N"]
+    notes: list[str]
+
+    def counts(self) -> dict[str, int]:
+        """New recordings that train, by class."""
+        leaks = int(self.added.split.is_leak[self.rows].sum())
+        return {"leak": leaks, "no_leak": len(self.rows) - leaks}
+
+    def introduction(self) -> str:
+        """What will be learnt from what, as lines for the screen."""
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        counts, held_out = self.counts(), self.held_out
+        yield f"from     {self.approach.name}: {self.approach.reason}"
+        yield f"new      {counts['leak']} with a leak and {counts['no_leak']} without to learn from"
+        if self.added.unconfirmed:
+            yield f"         rows without a label, which are not learnt: {self.added.unconfirmed}"
+        if held_out:
+            yield f"judges   {held_out.column} {held_out.value}: {len(held_out.rows)} held out"
+        yield from (f"note     {note}" for note in self.notes)
+
+
+def prepare(config: LearnConfig, folder: Path) -> Prepared:
+    """Open, read and check; the new recordings are extracted into a store in `folder`.
+
+    Raises:
+        InputError: a model, store, source or label cannot be used.
+        SettingsError: too few new recordings, or settings that contradict each other.
+    """
+    parent = model_in(Path(config.model))
+    source = existing_source(Path(str(config.learn.new)))
+    old = load_mel_detector(parent, trust_network=config.network.name)
+    if old.signal is None:
+        raise InputError(f"{parent}: it does not say its signal, so no sound can be read for it.")
+    splits = _old_splits(config, old)
+    known = Vocabulary.of_view(view_of(splits["train"])) if splits else None
+    vocabulary = known or Vocabulary.of_model(old.labels)
+    fewest = config.learn.min_per_class
+    added = add_recordings(source, folder / ADDED, old.signal, vocabulary, fewest)
+    check_same_signal(old, added.split)
+    split_by = split_group_by(Path(config.data.store)) if config.data.store else []
+    approach = chosen_approach(
+        config.learn.from_, added.split.groups, old.met, split_by, bool(splits)
+    )
+    if approach.name == JOINT and not splits:
+        raise SettingsError(
+            "learn.from=joint: data.store must be given, the store that trained the old model."
+        )
+    notes = _met_notes(old, added)
+    if approach.name == JOINT:
+        added, splits, more = _apart(added, splits, vocabulary, fewest, str(source))
+        notes += more
+    split = added.split
+    held_out = held_out_group(config.learn.hold_out, split.groups, split.is_leak, fewest, split_by)
+    taken = held_out.rows if held_out else np.empty(0, np.int64)
+    rows = np.setdiff1d(np.arange(split.recordings), taken)
+    joint = approach.name == JOINT
+    material = Material(
+        split,
+        Path(str(config.data.store)) if joint else added.store,
+        approach.name,
+        splits["train"] if joint else None,
+        splits.get("val") if joint else None,
+    )
+    return Prepared(parent, old, splits, added, material, approach, held_out, rows, notes)
+
+
+def _old_splits(config: LearnConfig, old: MelDetector) -> dict[str, StoreSplit]:
+    """The splits of the store that trained the old model; none where none is given."""
+    if config.data.store is None:
+        return {}
+    store = Path(config.data.store)
+    labels = labels_for(old.labels, open_split(store, "train"), config.labels)
+    splits = {name: open_labelled(store, name, labels) for name in split_names(store)}
+    for split in splits.values():
+        check_same_signal(old, split)
+    return splits
+
+
+def _met_notes(old: MelDetector, added: Added) -> list[str]:
+    roles = met_roles(old.met, added.split)
+    if roles is None:
+        return ["whether the old model has met the new recordings is unknown: it does not say"]
+    met = added.split.recording_ids[roles != ""].tolist()
+    if not met:
+        return []
+    return [
+        f"the old model has met {len(met)} of the new recordings in training ({first_few(met)}): "
+        "they are no evidence of which model is better"
+    ]
+
+
+def _apart(
+    added: Added,
+    splits: dict[str, StoreSplit],
+    vocabulary: Vocabulary,
+    fewest: int,
+    where: str,
+) -> tuple[Added, dict[str, StoreSplit], list[str]]:
+    """New and old recordings without those that are in both, so that none counts twice.
+
+    What the store has alike is not new; what it has with another meaning is corrected.
+    """
+    split, notes = added.split, []
+    alike, corrected = known_contents(split, list(splits.values()))
+    if alike.any():
+        names = first_few(split.recording_ids[alike].tolist())
+        notes.append(f"{alike.sum()} of the new recordings are in the store already: {names}")
+    if corrected.any():
+        names = first_few(split.recording_ids[corrected].tolist())
+        notes.append(
+            f"{corrected.sum()} of the new recordings are in the store with the opposite label, "
+            f"and the new one counts: {names}"
+        )
+        unwanted = contents(split)[corrected].tolist()
+        splits = {name: without(old, unwanted) for name, old in splits.items()}
+    kept = np.flatnonzero(~alike)
+    labels = [split.label_names[label] for label in split.label_id[kept]]
+    what = f"{where}, of what the store does not have" if alike.any() else where
+    require_both_classes(labels, vocabulary, fewest, what)
+    return replace(added, split=split.take(kept, split.name)), splits, notes

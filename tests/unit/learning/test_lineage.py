@@ -1,0 +1,62 @@
+"""The chain of models and the link to the one in use."""
+
+from pathlib import Path
+
+import pytest
+
+from leakdet.errors import SettingsError
+from leakdet.learning.lineage import check_link, extended, lineage_of, publish
+
+
+def test_a_chain_grows_by_a_step_that_names_the_parent(tmp_path: Path) -> None:
+    first = extended({"created_at": "then"}, tmp_path / "a", "aaa", leak=2)
+    second = extended({"lineage": first}, tmp_path / "b", "bbb", leak=3)
+    assert [(step["parent"], step["leak"]) for step in second] == [("aaa", 2), ("bbb", 3)]
+    assert second[0]["parent_made"] == "then"
+    assert lineage_of({}) == []
+
+
+def test_publishing_moves_the_link_and_going_back_moves_it_again(tmp_path: Path) -> None:
+    old, new, link = tmp_path / "old", tmp_path / "new", tmp_path / "current"
+    old.write_text("old")
+    new.write_text("new")
+    assert publish(old, link) is None
+    assert publish(new, link) == old
+    assert link.read_text() == "new"
+    assert publish(old, link) == new
+    assert (link.read_text(), new.read_text()) == ("old", "new")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["current", "new", "old"]
+
+
+def test_publishing_a_link_onto_itself_keeps_the_file(tmp_path: Path) -> None:
+    model, link = tmp_path / "model", tmp_path / "current"
+    model.write_text("model")
+    publish(model, link)
+    publish(link, link)
+    assert link.resolve() == model
+
+
+def test_a_failed_move_leaves_the_link_as_it_was(tmp_path, monkeypatch) -> None:
+    old, new, link = tmp_path / "old", tmp_path / "new", tmp_path / "current"
+    old.touch()
+    publish(old, link)
+
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("os.replace", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        publish(new, link)
+    assert link.resolve() == old
+
+
+def test_a_file_is_never_replaced(tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    model.touch()
+    with pytest.raises(SettingsError, match="only a link is ever replaced"):
+        check_link(model)
+    with pytest.raises(SettingsError, match="does not exist"):
+        check_link(tmp_path / "none" / "link")
+    dangling = tmp_path / "dangling"
+    dangling.symlink_to(tmp_path / "gone")
+    check_link(dangling)
