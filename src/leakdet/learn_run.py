@@ -115,7 +115,10 @@ def _save(
         **_step(config, prepared, outcome),
     )
     learnt = outcome.content() | {"from": prepared.approach.name, "why": prepared.approach.reason}
-    more = {"settings": asdict(config), "synthetic": is_synthetic(prepared.material.store)}
+    more: dict[str, Any] = {
+        "settings": asdict(config),
+        "synthetic": is_synthetic(prepared.material.store),
+    }
     more |= {"learn": learnt | {LINEAGE: steps}, "model": MODEL}
     content = metrics_content(tables, new.rule, [], **more)
     card = {**new.card, "decision_rule": new.rule.to_json(), LINEAGE: steps}

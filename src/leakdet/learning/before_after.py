@@ -17,15 +17,13 @@ BY_SCORE, BY_DECISION = ("auroc",), ("balanced_accuracy", "recall", "fpr")
 
 def differences(old: ScoredRecordings, new: ScoredRecordings) -> list[dict[str, Any]]:
     """Paired differences, new minus old, of ranking and of decisions; see `paired_difference`."""
-    half = {"threshold_a": 0.5, "threshold_b": 0.5}
-    by_score = [
-        paired_difference(old.score, new.score, old.is_leak, metric, **half) for metric in BY_SCORE
-    ]
     decided = old.decision.astype(np.float64), new.decision.astype(np.float64)
-    by_decision = [
-        paired_difference(*decided, old.is_leak, metric, **half) for metric in BY_DECISION
+    compared = [(old.score, new.score, metric) for metric in BY_SCORE]
+    compared += [(*decided, metric) for metric in BY_DECISION]
+    return [
+        paired_difference(a, b, old.is_leak, metric, threshold_a=0.5, threshold_b=0.5)
+        for a, b, metric in compared
     ]
-    return by_score + by_decision
 
 
 def judged(rows: Sequence[Mapping[str, Any]], recordings: int) -> str:
