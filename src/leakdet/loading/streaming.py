@@ -144,6 +144,7 @@ class StreamLoader(TrainLoader):
         )
         self.reader = StreamReader(self)
         self._workers = self._start_workers() if data.workers else None
+        self._readers, self._starting = max(1, data.workers), data.workers > 0
 
     def batches(self, epoch: int, start: int = 0) -> Iterator[Batch]:
         self.reader.start_at(epoch, start)

@@ -40,6 +40,7 @@ class TrainLoader(ABC):
         self._resume_at = 0
         self.sampler = self
         self.wait: Wait | None = None  # for the latest batch
+        self._readers, self._starting = 1, False  # processes that make batches in turn
 
     @abstractmethod
     def batches(self, epoch: int, start: int = 0) -> Iterator[Batch]:
@@ -58,7 +59,9 @@ class TrainLoader(ABC):
 
     def __iter__(self) -> Iterator[Batch]:
         start, self._resume_at = self._resume_at % len(self), 0
-        for batch, wait in timed(partial(self.batches, self.epoch, start), start):
+        starting, self._starting = self._starting, False
+        batches = partial(self.batches, self.epoch, start)
+        for batch, wait in timed(batches, start, self._readers, starting):
             self.wait, self.position = wait, wait.batch + 1
             yield batch
 

@@ -14,7 +14,8 @@ class Wait(NamedTuple):
     """The wait for a batch: when and how long, and the counts of this process and its threads."""
 
     batch: int  # number in its epoch
-    nth: int  # from 0, since the epoch began or a resumed run went on within it
+    opening: bool  # the first batch of its reader since the epoch began or was resumed
+    starting: bool  # the reader is a process that had to start
     asked_s: float  # on the clock of time.monotonic
     seconds: float
     cpu_s: float  # processor time of all threads
@@ -22,16 +23,20 @@ class Wait(NamedTuple):
     read_bytes: int  # from a disk; what was cached counts nothing
 
 
-def timed(batches: Callable[[], Iterator[T]], first: int) -> Iterator[tuple[T, Wait]]:
-    """Batches, the first of which has this number in its epoch, each with its wait.
+def timed(
+    batches: Callable[[], Iterator[T]], first: int, readers: int = 1, starting: bool = False
+) -> Iterator[tuple[T, Wait]]:
+    """Batches, the first of which has the number `first` in its epoch, each with its wait.
 
-    Two readings cost some five microseconds a batch.
+    So many readers make them in turn; `starting`: they are processes that start. Two readings cost
+    some five microseconds a batch.
     """
     began = _reading()
     for number, batch in enumerate(batches(), first):
         seconds, cpu_s, faults, blocks = map(operator.sub, _reading(), began)
+        opening = number - first < readers
         counts = (cpu_s, int(faults), int(blocks) * BLOCK)
-        yield batch, Wait(number, number - first, began[0], seconds, *counts)
+        yield batch, Wait(number, opening, opening and starting, began[0], seconds, *counts)
         began = _reading()
 
 

@@ -60,7 +60,13 @@ def test_persistent_workers_change_the_order_each_epoch_and_cover_everything(
     orders = []
     for epoch in (0, 1):
         loader.set_epoch(epoch)
-        orders.append(numbers(list(loader)))
+        batches, waits = zip(*((batch, loader.wait) for batch in loader), strict=True)
+        orders.append(numbers(list(batches)))
+        of_processes = [True, True] + [False] * (len(waits) - 2)
+        assert [wait and wait.opening for wait in waits] == of_processes
+        assert [wait and wait.starting for wait in waits] == [
+            opens and epoch == 0 for opens in of_processes
+        ]
     assert sorted(orders[0]) == sorted(orders[1]) == [2 * number for number in range(len(samples))]
     assert orders[0] != orders[1]
 

@@ -16,7 +16,9 @@ def test_each_batch_has_its_number_and_its_wait() -> None:
     (first, slow), (second, _) = list(timed(batches, 7))
     assert (first, second) == ("a", "b")
     assert slow.seconds >= 0.03
-    assert (slow.batch, slow.nth) == (7, 0)
+    assert slow.batch == 7
+    assert slow.opening
+    assert not slow.starting
     assert slow.cpu_s < slow.seconds  # it slept
 
 
@@ -25,7 +27,7 @@ def test_what_is_done_with_a_batch_is_no_wait() -> None:
     for _, wait in timed(lambda: iter(range(3)), 0):
         waits.append(wait)
         time.sleep(0.05)
-    assert [wait.nth for wait in waits] == [0, 1, 2]
+    assert [wait.opening for wait in waits] == [True, False, False]
     assert waits[1].asked_s - waits[0].asked_s >= 0.05
     assert sum(wait.seconds for wait in waits) < 0.05
 
@@ -42,3 +44,10 @@ def test_readings_grow() -> None:
     before = waiting._reading()
     sum(range(10_000))
     assert all(now >= then for now, then in zip(waiting._reading(), before, strict=True))
+
+
+def test_the_first_batch_of_each_reader_is_told_apart() -> None:
+    waits = [wait for _, wait in timed(lambda: iter(range(3)), 4, readers=2, starting=True)]
+    assert [wait.batch for wait in waits] == [4, 5, 6]
+    assert [wait.opening for wait in waits] == [wait.starting for wait in waits]
+    assert [wait.starting for wait in waits] == [True, True, False]

@@ -66,7 +66,7 @@ def test_the_cause_of_a_spike(state: MachineState, cause: str) -> None:
 
 
 def test_the_state_of_this_machine() -> None:
-    state = MachineState.now(Wait(0, 0, 0.0, 2 * SPIKE_S, SPIKE_S, 3, 4_000_000))
+    state = MachineState.now(Wait(0, False, False, 0.0, 2 * SPIKE_S, SPIKE_S, 3, 4_000_000))
     assert (state.cpu, state.page_faults, state.read_mb) == (0.5, 3, 4)
     assert 0 < state.ram <= 1
     assert state.load >= 0

@@ -55,14 +55,10 @@ class LoaderWait(Callback):
         self.findings = findings
         self.waits = WaitTimes()
         self._period_start_s = 0.0  # of the period that `waits` belong to
-        self._workers = 0
-        self._starting = 0  # first batches of reading processes that are still to come
-        self._started_s = 0.0  # longest wait for one of them
+        self._started_s: float | None = None  # longest wait for a process to start, until logged
         self._said = 0
 
     def on_train_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
-        if isinstance(pl_module, LeakModule) and pl_module.data.streams:
-            self._starting = self._workers = pl_module.config.data.workers
         self._start_period()  # a run that is resumed within an epoch does not start it
 
     def on_train_epoch_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
@@ -76,15 +72,15 @@ class LoaderWait(Callback):
         if not isinstance(loader, TrainLoader) or loader.wait is None:
             return
         wait = loader.wait
-        if self._starting:
-            self._starting -= 1
-            self._started_s = max(self._started_s, wait.seconds)
+        if wait.starting:
+            self._started_s = max(self._started_s or 0.0, wait.seconds)
             self._start_period()
-            if self._starting == 0:
-                log_numbers(trainer, {log_names.WORKER_START: self._started_s})
             return
+        if self._started_s is not None:
+            log_numbers(trainer, {log_names.WORKER_START: self._started_s})
+            self._started_s = None
         self.waits.add(wait.seconds)
-        if wait.seconds > SPIKE_S and wait.nth >= max(1, self._workers):
+        if wait.seconds > SPIKE_S and not wait.opening:
             state = MachineState.now(wait)
             self.waits.add_spike(state)
             self._tell(trainer, wait, state)

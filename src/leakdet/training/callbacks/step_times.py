@@ -112,9 +112,12 @@ class StepTimes(Callback):
         self, trainer: "pl.Trainer", pl_module: "pl.LightningModule", batch: Any, batch_idx: int
     ) -> None:
         asked_s, loader = time.monotonic(), trainer.train_dataloader
-        if isinstance(loader, TrainLoader) and loader.wait is not None:
-            asked_s = loader.wait.asked_s
-            self._since_check.waited_s += loader.wait.seconds
+        wait = loader.wait if isinstance(loader, TrainLoader) else None
+        if wait is not None and wait.starting:  # a process that reads: once in a training
+            self._since_check, self._began_s, self._ended_s = Stretch(), None, None
+        elif wait is not None:
+            asked_s = wait.asked_s
+            self._since_check.waited_s += wait.seconds
         if self._began_s is None:
             self._began_s = asked_s
         if self._ended_s is None:

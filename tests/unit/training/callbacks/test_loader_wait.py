@@ -18,7 +18,6 @@ from leakdet.training import log_names
 from leakdet.training.callbacks import loader_wait
 from leakdet.training.callbacks.findings import Findings
 from leakdet.training.callbacks.loader_wait import LoaderWait, long_waits
-from leakdet.training.module import LeakModule
 from leakdet.training.wait_times import SPIKE_S, MachineState, WaitTimes
 
 Fitted = Callable[..., pl.Trainer]
@@ -108,15 +107,12 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def waited(trainer: Any, seconds: float, nth: int) -> None:
-    trainer.train_dataloader = Mock(spec=TrainLoader, wait=Wait(nth, nth, 0.0, seconds, 0.0, 0, 0))
-
-
-def streamed(workers: int) -> LeakModule:
-    module = Mock(spec=LeakModule)
-    module.data = Mock(streams=True, residency=Mock(kind="stream"))
-    module.config = Mock(data=Mock(workers=workers))
-    return module
+def waited(
+    trainer: Any, seconds: float, batch: int, readers: int = 1, starting: bool = False
+) -> None:
+    opening = batch < readers
+    wait = Wait(batch, opening, opening and starting, 0.0, seconds, 0.0, 0, 0)
+    trainer.train_dataloader = Mock(spec=TrainLoader, wait=wait)
 
 
 def test_the_start_of_reading_processes_is_told_apart(
@@ -124,12 +120,12 @@ def test_the_start_of_reading_processes_is_told_apart(
 ) -> None:
     """Two processes take 5 s and 4 s to start; later batches wait 0.25 s."""
     watch, (trainer, rows) = LoaderWait(Findings(tmp_path)), trainer_and_rows
-    both = (trainer, streamed(2))
+    both = (trainer, Mock(spec=pl.LightningModule))
     watch.on_train_start(*both)
     watch.on_train_epoch_start(*both)
     for batch, wait_s in enumerate((5.0, 4.0, 0.25, 0.25)):
         clock[0] += wait_s
-        waited(trainer, wait_s, batch)
+        waited(trainer, wait_s, batch, readers=2, starting=True)
         watch.on_train_batch_start(*both, None, batch)
         clock[0] += 1.0
     watch.on_validation_start(*both)
@@ -145,11 +141,10 @@ def test_the_first_batches_of_an_epoch_are_waits_but_no_spikes(
 ) -> None:
     """The second epoch of two reading processes, which begin to read anew."""
     watch, (trainer, rows) = LoaderWait(Findings(tmp_path)), trainer_and_rows
-    both = (trainer, streamed(2))
+    both = (trainer, Mock(spec=pl.LightningModule))
     watch.on_train_start(*both)
-    watch._starting = 0
     for batch, wait_s in enumerate((3.0, 2.0, 0.01, 0.3)):
-        waited(trainer, wait_s, batch)
+        waited(trainer, wait_s, batch, readers=2)
         watch.on_train_batch_start(*both, None, batch)
     clock[0] += 10.0
     watch.on_validation_start(*both)

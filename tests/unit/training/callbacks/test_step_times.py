@@ -41,7 +41,7 @@ def trained(
     for _ in range(2):
         watch.on_train_epoch_start(*both)
         for number, step_s in enumerate((1.0, 3.0)):
-            wait = Wait(number, number, clock[0], 0.25, 0.0, 0, 0)
+            wait = Wait(number, number == 0, False, clock[0], 0.25, 0.0, 0, 0)
             trainer.train_dataloader = Mock(spec=TrainLoader, wait=wait)
             clock[0] += 0.25
             watch.on_train_batch_start(*both, batch, number)
@@ -89,6 +89,22 @@ def test_rates_are_of_the_training_without_its_checks(
     (line,) = [message for message in caplog.messages if message.startswith("speed    ")]
     assert "6 samples/s, 0.364 batches/s (a batch 2,500.0 ± 1,250.0 ms)" in line
     assert "waiting for data 9%, callbacks and loggers 9%; besides, checks took 65%" in line
+
+
+def test_the_start_of_reading_processes_is_left_out(
+    alone: Alone, clock: list[float], tmp_path: Path
+) -> None:
+    trainer: Any = alone[0]
+    watch, both = StepTimes(Findings(tmp_path)), (trainer, Mock(spec=pl.LightningModule))
+    for number, (wait_s, starting) in enumerate([(9.0, True), (7.0, True), (0.5, False)]):
+        wait = Wait(number, starting, starting, clock[0], wait_s, 0.0, 0, 0)
+        trainer.train_dataloader = Mock(spec=TrainLoader, wait=wait)
+        clock[0] += wait_s
+        watch.on_train_batch_start(*both, None, number)
+        clock[0] += 1.0
+        watch.on_train_batch_end(*both, None, None, number)
+    assert watch._since_check.waited_s == 0.5
+    assert list(watch._since_check.latest_s) == [1.0, 1.5]
 
 
 def test_the_variance_of_the_batches() -> None:
