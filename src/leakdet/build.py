@@ -13,13 +13,18 @@ if TYPE_CHECKING:
 
 
 def build(config: BuildConfig, run: Run) -> int:
+    from leakdet.building.addition import add_to_store
     from leakdet.building.ailh_conversion import convert_store
     from leakdet.building.builder import build_store
     from leakdet.building.interrupted_build import told_of_stop
     from leakdet.building.shard_merge import merge_shards
+    from leakdet.building.signal_like import with_like
     from leakdet.storage.ailh_store import is_ailh
 
-    if config.shard == "merge":
+    config = with_like(config)
+    if config.add_to:
+        report = add_to_store(config)
+    elif config.shard == "merge":
         report = merge_shards(config)
     else:
         with told_of_stop(config):

@@ -12,7 +12,7 @@ from leakdet._progress import ProgressCounter
 from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.synth import write_demo
 from leakdet.building.build_report import BuildReport, write_build_files, write_splits
-from leakdet.building.duplicates import DuplicateFilter
+from leakdet.building.duplicates import DuplicateFilter, StoredRecording
 from leakdet.building.extraction import Extractor
 from leakdet.building.header_scan import HeaderScan, scan_headers
 from leakdet.building.mel_verification import verify_mel
@@ -63,7 +63,7 @@ def build_store(config: BuildConfig, listed: Source | None = None) -> BuildRepor
         splits = assign_splits(scan.readable, config.split, report.leak_labels)
         assigned = list(zip(scan.readable, splits, strict=True))
         check_division(assigned, config.split, report.leak_labels)  # before any sound is decoded
-        writers = _open_writers(stack, folder, config, report, scan.readable, splits)
+        writers = open_writers(stack, folder, config, report, scan.readable, splits)
         if config.shard_part:  # splits, labels and fmax are those of the whole source
             number, count = config.shard_part
             assigned = assigned[number::count]
@@ -72,7 +72,7 @@ def build_store(config: BuildConfig, listed: Source | None = None) -> BuildRepor
         extract = Extractor(
             LogMel(scan.signal), config.waveform, folder, Path(config.out).absolute()
         )
-        _extract_all(assigned, writers, extract, config.workers, report)
+        extract_all(assigned, writers, extract, config.workers, report)
         if not config.shard_part:
             kept = {row.recording_id for writer in writers.values() for row in writer.rows}
             left = [
@@ -149,7 +149,7 @@ def _synthesise(demo: DemoConfig, folder: Path) -> Path:
         return write_demo(folder, demo, lambda done, total: progress.step(done - progress.done))
 
 
-def _open_writers(
+def open_writers(
     stack: ExitStack,
     folder: Path,
     config: BuildConfig,
@@ -175,16 +175,17 @@ def _open_writers(
     return writers
 
 
-def _extract_all(
+def extract_all(
     assigned: Sequence[tuple[SourceRecording, str]],
     writers: dict[str, SplitWriter],
     extract: Extractor,
     workers: int,
     report: BuildReport,
+    stored: Sequence[StoredRecording] = (),
 ) -> None:
-    """Fill the writers in the order of the source."""
+    """Fill the writers in the order of the source, without what is `stored` already."""
     recordings = [recording for recording, _ in assigned]
-    duplicates = DuplicateFilter(writers, report)
+    duplicates = DuplicateFilter(writers, report, stored)
     with ProgressCounter("building", len(recordings), "recordings") as progress:
         results = in_order(extract, recordings, workers)
         for (recording, split), (_, extracted) in zip(assigned, results, strict=True):

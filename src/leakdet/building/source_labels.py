@@ -1,6 +1,7 @@
 """The labels of a source under the label settings, before its recordings are read."""
 
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,15 +10,20 @@ from leakdet.config import LabelsConfig
 from leakdet.detection.label_view import LabelView, label_view
 
 
-def relabelled(source: Source, labels: LabelsConfig, where: str) -> tuple[Source, LabelView]:
+def relabelled(
+    source: Source, labels: LabelsConfig, where: str, known: Sequence[str] = ()
+) -> tuple[Source, LabelView]:
     """The recordings under their new labels, without those that are left out, and the view.
 
-    Of several spellings of a label the most frequent one is kept. Raises `InputError` as
+    Of several spellings of a label that in `known`, the labels of a store that there is, or else
+    the most frequent one is kept. Raises `InputError` as
     `label_view` does.
     """
     found = [recording.label for recording in source.recordings]
     by_frequency = sorted(Counter(found).items(), key=lambda item: (-item[1], item[0]))
-    view = label_view([label for label, _ in by_frequency], labels, where).counting(found)
+    view = label_view([*known, *(label for label, _ in by_frequency)], labels, where).counting(
+        found
+    )
     view = replace(view, names=tuple(sorted(view.names)), leaks=tuple(sorted(view.leaks)))
     recordings = [
         replace(recording, label=name)

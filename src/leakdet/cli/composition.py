@@ -222,6 +222,8 @@ def typed(config: DictConfig, schema: type[ConfigT]) -> ConfigT:
     config = config.copy()
     OmegaConf.set_struct(config, False)
     config.pop("hydra", None)
+    if config.get("add_to") and OmegaConf.is_missing(config, "out"):
+        config["out"] = ""  # build adds to a store and makes none
     if missing := sorted(OmegaConf.missing_keys(config)):
         examples = " ".join(f"{name}=..." for name in missing)
         raise SettingsError(f"{' and '.join(missing)} must be given: {examples}")

@@ -8,6 +8,7 @@ from typing import Any
 
 from leakdet.config.range_checks import MISSING, check_ranges, doc, require
 from leakdet.config.signal import SignalConfig
+from leakdet.errors import SettingsError
 
 
 @dataclass
@@ -140,6 +141,10 @@ class BuildConfig:
     )
     workers: int = doc(0, "Threads that read recordings; 0: one per core.", at_least=0)
     shard: str = doc("", "i/n builds part i of n, from 0 to n-1; merge joins the parts.")
+    add_to: str = doc(
+        "", "Store to which the recordings are added, to train or, by a column split, to val."
+    )
+    like: str = doc("", "Model or store whose signal the recordings get.")
     log: str = doc(
         "normal", "What is printed; quiet leaves results, warnings, errors.", one_of=LOGS
     )
@@ -150,6 +155,11 @@ class BuildConfig:
         part = self.shard_part
         ok = self.shard in ("", "merge") or (part is not None and 0 <= part[0] < part[1] <= 99_999)
         require(ok, "shard", self.shard, "i/n with i from 0 to n-1, or merge")
+
+        if self.add_to and self.out not in ("", MISSING):
+            raise SettingsError(
+                f"out={self.out} makes a store, add_to={self.add_to} adds to one: give one of them"
+            )
 
     @property
     def shard_part(self) -> tuple[int, int] | None:

@@ -4,6 +4,7 @@ A store is built in a staging folder `.NAME.building-HOST-…` beside its place.
 while its process lives; what a killed process left is cleared up by the next build on its machine.
 """
 
+import ctypes
 import os
 import shutil
 import socket
@@ -17,6 +18,7 @@ from leakdet.errors import InputError
 
 # names in a staging folder
 LOCK = "lock"
+AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of Linux
 REPLACED = "replaced"  # the old store, while the new one takes its name
 
 
@@ -88,11 +90,24 @@ def staged_folder(out: Path) -> Iterator[Path]:
 def publish(folder: Path, out: Path, used: Sequence[Path] = ()) -> None:
     """Rename the staged `folder` to `out`, replacing the store there; remove `used` folders."""
     if _is_taken(out):
-        out.rename(folder.parent / REPLACED)
-        folder.rename(out)
+        if not _exchanged(folder, out):
+            out.rename(folder.parent / REPLACED)
+            folder.rename(out)
     else:
         folder.replace(out)
     remove_with(folder, used)
+
+
+def _exchanged(folder: Path, out: Path) -> bool:
+    """Exchange two folders in one step, so that `out` is there all the time.
+
+    False, and nothing is done, where the system or its file system cannot.
+    """
+    renameat2 = getattr(ctypes.CDLL(None), "renameat2", None)
+    if renameat2 is None or out.is_symlink():
+        return False
+    paths = AT_FDCWD, os.fsencode(folder), AT_FDCWD, os.fsencode(out)
+    return int(renameat2(*paths, RENAME_EXCHANGE)) == 0
 
 
 def remove_with(folder: Path, used: Sequence[Path]) -> None:

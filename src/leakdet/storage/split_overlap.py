@@ -29,7 +29,7 @@ def check_no_overlap(splits: Sequence[StoreSplit]) -> None:
     """
     if not all(split.has("recording_id") for split in splits):
         return
-    group_by = list(dict.fromkeys(column for split in splits for column in _group_by(split)))
+    group_by = split_columns(splits)
     for what, columns in (
         ("the recording", ["recording_id"]),
         ("the sound of", ["content_sha256"] if sounds_are_hashed(splits) else []),
@@ -61,6 +61,11 @@ def check_no_copies(read: Sequence[tuple[StoreSplit, UInt32[np.ndarray, " _"]]])
         ]
         if copies:
             raise InputError(_copies_message(split, other, copies))
+
+
+def split_columns(splits: Sequence[StoreSplit]) -> list[str]:
+    """Group columns that the build kept within one split each."""
+    return list(dict.fromkeys(column for split in splits for column in _group_by(split)))
 
 
 def _group_by(split: StoreSplit) -> list[str]:

@@ -13,6 +13,7 @@ from leakdet.storage.atomic import check_free, publish, remove_with, staged_fold
 BUILD = """
 import os, socket, sys
 from pathlib import Path
+from leakdet.storage import atomic
 from leakdet.storage.atomic import check_free, publish, staged_folder
 
 out, host, how = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
@@ -26,6 +27,8 @@ def rename(path, target):
     return renamed(path, target)
 
 Path.rename = rename
+if how == "killed between the renames":
+    atomic._exchanged = lambda *_: False  # as on a system that cannot
 check_free(out, overwrite=True)
 with staged_folder(out) as folder:
     (folder / "build.json").write_text("new")
@@ -102,6 +105,7 @@ def test_the_old_store_comes_back_where_the_new_cannot_take_its_name(
         return renamed(path, target)
 
     monkeypatch.setattr(Path, "rename", rename)
+    monkeypatch.setattr(atomic, "_exchanged", lambda *_: False)
     with pytest.raises(OSError, match="no"), staged_folder(store) as folder:
         publish(folder, store)
     assert (store / "build.json").read_text() == "old"
@@ -179,3 +183,32 @@ def test_the_bytes_are_on_the_disk_before_the_name(tmp_path: Path, monkeypatch: 
     with whole_file(tmp_path / "a") as partial:
         partial.touch()
     assert events == ["fsync", "rename", "fsync"]
+
+
+def test_a_store_that_is_replaced_is_there_all_the_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = old_store(tmp_path)
+    with staged_folder(store) as folder:
+        (folder / "build.json").write_text("new")
+        if not atomic._exchanged(folder, store):
+            pytest.skip("this file system cannot exchange two folders")
+        assert (folder / "build.json").read_text() == "old"
+        (folder / "build.json").write_text("newest")
+        monkeypatch.setattr(Path, "rename", None)  # one step alone
+        publish(folder, store)
+        monkeypatch.undo()
+        assert (store / "build.json").read_text() == "newest"
+    assert names(tmp_path) == ["store"]
+
+
+def test_where_folders_cannot_be_exchanged_they_are_renamed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(atomic, "_exchanged", lambda *_: False)
+    store = old_store(tmp_path)
+    with staged_folder(store) as folder:
+        (folder / "build.json").write_text("new")
+        publish(folder, store)
+    assert (store / "build.json").read_text() == "new"
+    assert names(tmp_path) == ["store"]
