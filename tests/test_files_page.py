@@ -15,6 +15,7 @@ from leakdet.acoustics.file_kinds import AUDIO_SUFFIXES, LOST
 from leakdet.acoustics.flags import FLAGS, Flag
 from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.windows import MelStream
+from leakdet.building import manifest
 from leakdet.config import SignalConfig
 
 ROOT = Path(__file__).parents[1]
@@ -34,7 +35,9 @@ def rows(heading: str) -> list[list[str]]:
 
 def texts(nodes: list[ast.expr]) -> Iterator[str]:
     for node in nodes:
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        if isinstance(node, ast.Name) and node.id.isupper():
+            yield str(getattr(manifest, node.id))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.value
         elif isinstance(node, ast.JoinedStr):
             yield "".join(
