@@ -98,6 +98,7 @@ def train_in(
     data = LeakDataModule(config, store, *parts)
     data.setup("fit")
     config, data.start = resolved(config, data), started_from(config)
+    data.set_batch_size(config.data.batch_size)
     if not is_child():
         LOG.info(f"{introduction(config, data)}\n{space_line(config, data, folder)}")
     chooses = needs_val(config, data.splits.val.recordings)

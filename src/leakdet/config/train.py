@@ -26,7 +26,11 @@ class DataConfig:
     curriculum_epochs: int = doc(
         10, "Epochs from balanced to natural under curriculum.", at_least=1
     )
-    batch_size: int = doc(512, "Samples in a batch, of all processes together.", at_least=1)
+    batch_size: int = doc(
+        512,
+        "Samples in a batch, of all processes together; 0: as many as suit the GPU's memory.",
+        at_least=0,
+    )
     residency: str = doc(
         "auto",
         "Where windows are kept during training: device memory, main memory, or the disk.",

@@ -71,14 +71,24 @@ def uses_cuda(trainer: Mapping[str, Any]) -> bool:
 
 def accelerator_free_bytes(trainer: Mapping[str, Any]) -> int | None:
     """Free memory of the fullest CUDA device that training will use; None if it uses none."""
+    return min((free for free, _ in _device_bytes(trainer)), default=None)
+
+
+def accelerator_total_bytes(trainer: Mapping[str, Any]) -> int | None:
+    """Memory of the smallest CUDA device that training will use; None if it uses none."""
+    return min((total for _, total in _device_bytes(trainer)), default=None)
+
+
+def _device_bytes(trainer: Mapping[str, Any]) -> list[tuple[int, int]]:
+    """Free and whole memory of each CUDA device that training will use."""
     if not uses_cuda(trainer):
-        return None
+        return []
     devices, wanted = list(range(torch.cuda.device_count())), TrainerFlags.of(trainer).devices
     if isinstance(wanted, list):
         devices = [int(number) for number in wanted]
     elif isinstance(wanted, int) and wanted > 0:
         devices = devices[:wanted]
-    return min(torch.cuda.mem_get_info(number)[0] for number in devices)
+    return [torch.cuda.mem_get_info(number) for number in devices]
 
 
 def host_free_bytes(cgroups: Path = CGROUPS) -> int:

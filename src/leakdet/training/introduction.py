@@ -16,6 +16,7 @@ from leakdet.storage.store import StoreSplit
 from leakdet.storage.views import no_sound_sentence
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.model_selection import Selection
+from leakdet.training.step_size import few_steps_notes, steps_line, unused_gpu_notes
 from leakdet.training.stopping import FEW_RECORDINGS
 
 SAME = 0.005  # shares that differ by less are printed alike
@@ -35,6 +36,7 @@ def introduction(config: TrainConfig, data: LeakDataModule) -> str:
         f"val      {val.recordings} recordings, {val.windows} windows",
         f"labels   {view.sentence()}",
         f"batches  {_batches(config, data)} (data.sampling={config.data.sampling})",
+        f"steps    {steps_line(config, data)} (data.batch_size={config.data.batch_size})",
         *(f"loss     {balance} (loss.name={config.loss.name})" for balance in _loss(config, data)),
         *_negatives(config, data),
         f"data     {data.residency.reason}",
@@ -190,6 +192,7 @@ def _notes(config: TrainConfig, data: LeakDataModule) -> list[str]:
         notes.append(
             f"{train.signal_unknown}: the model will score stores like this one, but no audio"
         )
+    notes += [*few_steps_notes(config, data), *unused_gpu_notes(config)]
     notes += _fixed_notes(config, data) if config.stop.name == "fixed" else []
     notes += [slow for split in (train, val) if (slow := split.mel.slow_chunks)]
     notes += [line for split in data.splits.all if (line := no_sound_sentence(split))]

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from leakdet.config import DecisionConfig, StopConfig, TrainConfig, TrainerFlags
+from leakdet.training.step_size import with_batch_size
 
 if TYPE_CHECKING:
     from leakdet.training.datamodule import LeakDataModule
@@ -33,8 +34,9 @@ def resolved(config: TrainConfig, data: "LeakDataModule") -> TrainConfig:
     """The settings as they apply to these recordings: no `auto` in stop.name and decision.policy.
 
     Under `fixed` they also have the number of epochs, and batches small enough for stop.batches.
-    Applied twice, it changes nothing more.
+    The batch size is never 0. Applied twice, it changes nothing more.
     """
+    config = with_batch_size(config)
     stop = replace(config.stop, name=stop_name(config.stop, data.splits.val.recordings))
     decision = _decision(config.decision, stop.name)
     if stop.name == "val":

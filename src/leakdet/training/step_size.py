@@ -1,0 +1,82 @@
+"""Samples in an optimiser step: the batch size that suits a GPU, and the steps of an epoch."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from leakdet.config import TrainConfig, TrainerFlags
+from leakdet.loading.epoch_order import batch_bounds, epoch_draws
+from leakdet.loading.placement import accelerator_total_bytes
+
+if TYPE_CHECKING:
+    from leakdet.training.datamodule import LeakDataModule
+
+WITHOUT_GPU = 512
+# Batch size by a GPU's memory in GB (10**9 bytes), the first that it has at least. A step of
+# dual_head, the largest network, keeps 0.2 to 1.8 MB of activations for each sample, by the signal,
+# and takes twice as much at its peak: half of that in bf16. So at most half of the memory is for
+# the batch, and the rest for the windows of the store. Past 8192 a step is long enough to keep a
+# GPU busy, and a larger one only leaves fewer steps in an epoch: 16384 is for the largest GPUs.
+BY_MEMORY = ((128, 16384), (30, 8192), (15, 4096), (7.5, 2048), (0, 1024))
+FEW_STEPS, ENOUGH_STEPS = 5, 10  # in an epoch
+
+
+def batch_size_for(trainer: Mapping[str, Any]) -> int:
+    """The batch size that suits the GPU with the least memory; 512 without a CUDA device."""
+    total = accelerator_total_bytes(trainer)
+    if total is None:
+        return WITHOUT_GPU
+    return next(size for least, size in BY_MEMORY if total >= least * 1e9)
+
+
+def with_batch_size(config: TrainConfig) -> TrainConfig:
+    """The settings with a batch size, chosen for the GPU where it is 0."""
+    if config.data.batch_size:
+        return config
+    size = batch_size_for(config.trainer)
+    return replace(config, data=replace(config.data, batch_size=size))
+
+
+def steps_line(config: TrainConfig, data: "LeakDataModule") -> str:
+    """Optimiser steps of an epoch and the samples in each: the effective batch size."""
+    steps, samples = _steps(config, data)
+    together = _accumulated(config)
+    of = f", {together} batches together" if together > 1 else ""
+    at_most = "at most " * (steps > 1)
+    return f"{steps} an epoch, each of {at_most}{samples} {config.data.unit}s{of}"
+
+
+def few_steps_notes(config: TrainConfig, data: "LeakDataModule") -> Iterator[str]:
+    """A note where an epoch is a handful of steps, and val chooses among its ends."""
+    steps, _ = _steps(config, data)
+    size = len(data.train_samples) // (ENOUGH_STEPS * _accumulated(config))
+    if steps < FEW_STEPS and config.stop.name == "val" and size:
+        yield (
+            f"an epoch is {steps} optimiser step{'s' if steps > 1 else ''}, so the weights hardly "
+            f"move between two validation checks; data.batch_size={size} makes it {ENOUGH_STEPS}"
+        )
+
+
+def unused_gpu_notes(config: TrainConfig) -> Iterator[str]:
+    """A note where this machine has a GPU that the training does not use."""
+    if TrainerFlags.of(config.trainer).accelerator == "cpu" and torch.cuda.is_available():
+        yield "this machine has a GPU, which this training does not use: trainer=gpu does"
+
+
+def _accumulated(config: TrainConfig) -> int:
+    return max(1, int(config.trainer.get("accumulate_grad_batches") or 1))
+
+
+def _steps(config: TrainConfig, data: "LeakDataModule") -> tuple[int, int]:
+    """Steps of an epoch, and the most samples in one."""
+    draws = int(epoch_draws(data.train_samples.class_counts(), config.data).sum())
+    bounds = batch_bounds(draws, config.data.batch_size)
+    batches, together = len(bounds) - 1, _accumulated(config)
+    limit = TrainerFlags.of(config.trainer).limit_train_batches
+    batches = min(batches, limit) if isinstance(limit, int) else int(batches * limit)
+    largest = int(np.diff(bounds).max())
+    return max(1, math.ceil(batches / together)), largest * min(together, max(1, batches))
