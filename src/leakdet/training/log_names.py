@@ -74,6 +74,7 @@ SPIKE_STATE = (
     "loader/spike_cpu_share",
     "loader/spike_page_faults",
     "loader/spike_read_mb",
+    "loader/spike_disk_stall",
 )
 SAMPLES_PER_S = "speed/samples_per_s"  # of all processes, without the checks
 BATCHES_PER_S = "speed/batches_per_s"

@@ -1,9 +1,11 @@
 """The waits for batches in a period of a training, in bounded memory."""
 
 import os
+import re
 import statistics
 from collections import deque
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple
 
 from leakdet.loading.placement import host_used_share
@@ -14,6 +16,7 @@ SPIKE_S = 0.05
 KEPT = 10_000  # latest waits, for median and p95
 WORST = 5
 READS_MB, PAGE_FAULTS = 1.0, 10  # in a spike, from which a disk is its cause
+STALLED = 0.2  # of the time
 OWN_WORK = 0.8  # processor seconds per second waited
 OVERLOAD = 1.5  # processes that run or want to, per core: a training alone fills the cores
 
@@ -26,26 +29,30 @@ class MachineState(NamedTuple):
     cpu: float  # processor seconds of this process per second waited
     page_faults: float
     read_mb: float
+    disk_stall: float  # share of the last ten seconds in which some process waited for a disk
 
     @classmethod
     def now(cls, wait: Wait) -> "MachineState":
         """The state at the end of this wait."""
         cpu = wait.cpu_s / max(1e-9, wait.seconds)
         of_process = (cpu, float(wait.page_faults), wait.read_bytes / 1e6)
-        return cls(os.getloadavg()[0], host_used_share(), *of_process)
+        return cls(os.getloadavg()[0], host_used_share(), *of_process, disk_stall())
 
     def words(self) -> str:
         return (
             f"load {self.load:.1f} on {cores()} cores, memory {self.ram:.0%} used, "
-            f"{self.page_faults:.0f} page faults and {self.read_mb:.1f} MB from the disk"
+            f"{self.page_faults:.0f} page faults, {self.read_mb:.1f} MB read, disk waits "
+            f"{self.disk_stall:.0%}"
         )
 
-    def cause(self, cores: int) -> str:
+    def cause(self, cores: int, streams: bool) -> str:
         """What made the wait long: "disk", "work" of this process, "busy" cores, or "" if unknown.
 
-        Reading processes (`data.workers`) are not seen.
+        `streams`: windows are read from files, maybe by other processes, whose reads only the
+        machine's disk waits show.
         """
-        if self.read_mb >= READS_MB or self.page_faults >= PAGE_FAULTS:
+        stalled = streams and self.disk_stall >= STALLED
+        if stalled or self.read_mb >= READS_MB or self.page_faults >= PAGE_FAULTS:
             return "disk"
         if self.cpu >= OWN_WORK:
             return "work"
@@ -55,6 +62,15 @@ class MachineState(NamedTuple):
 def cores() -> int:
     """The cores that this process may use."""
     return len(os.sched_getaffinity(0))
+
+
+def disk_stall(path: Path = Path("/proc/pressure/io")) -> float:
+    """Share of the last ten seconds in which some process waited for a disk; 0 if untold."""
+    try:
+        found = re.search(r"some avg10=([\d.]+)", path.read_text())
+    except OSError:  # a kernel that does not count it
+        return 0.0
+    return float(found[1]) / 100 if found else 0.0
 
 
 @dataclass

@@ -1,12 +1,22 @@
 """Waits in bounded memory, and what the machine did in the long ones."""
 
+from pathlib import Path
+
 import pytest
 
 from leakdet.loading.waiting import Wait
 from leakdet.training import log_names
-from leakdet.training.wait_times import KEPT, SPIKE_S, MachineState, WaitTimes, cores, quantile
+from leakdet.training.wait_times import (
+    KEPT,
+    SPIKE_S,
+    MachineState,
+    WaitTimes,
+    cores,
+    disk_stall,
+    quantile,
+)
 
-IDLE = MachineState(0.5, 0.3, 0.1, 0, 0)
+IDLE = MachineState(0.5, 0.3, 0.1, 0, 0, 0.0)
 
 
 def test_the_numbers_of_the_waits() -> None:
@@ -54,6 +64,7 @@ def test_the_state_is_the_mean_over_the_spikes() -> None:
     ("state", "cause"),
     [
         (IDLE, ""),
+        (IDLE._replace(disk_stall=0.5), ""),  # of some other program
         (IDLE._replace(read_mb=5), "disk"),
         (IDLE._replace(page_faults=40, cpu=1.0), "disk"),
         (IDLE._replace(cpu=0.9, load=9), "work"),
@@ -62,7 +73,17 @@ def test_the_state_is_the_mean_over_the_spikes() -> None:
     ],
 )
 def test_the_cause_of_a_spike(state: MachineState, cause: str) -> None:
-    assert state.cause(2) == cause
+    assert state.cause(2, streams=False) == cause
+
+
+def test_the_reads_of_other_processes_show_in_the_disk_waits_of_the_machine(tmp_path: Path) -> None:
+    pressure = tmp_path / "io"
+    pressure.write_text("some avg10=34.50 avg60=9.00 avg300=1.00 total=1\nfull avg10=1.00\n")
+    stall = disk_stall(pressure)
+    assert stall == pytest.approx(0.345)
+    assert disk_stall(tmp_path / "none") == 0
+    state = IDLE._replace(disk_stall=stall)
+    assert (state.cause(2, streams=True), state.cause(2, streams=False)) == ("disk", "")
 
 
 def test_the_state_of_this_machine() -> None:

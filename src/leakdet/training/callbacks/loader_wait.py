@@ -133,7 +133,7 @@ def long_waits(waits: WaitTimes, period_s: float, place: str = "") -> Finding | 
     spacing = "" if apart is None else f", typically {apart:g} batches apart"
     worst = ", ".join(f"{wait * 1e3:.0f}" for wait in waits.worst_s)
     meanwhile = f" (in them on average {waits.state.words()})" if waits.spikes else ""
-    cause = waits.state.cause(cores()) if waits.spikes else ""
+    cause = waits.state.cause(cores(), place == "stream") if waits.spikes else ""
     advice = ADVICE.get((place, cause)) or ADVICE.get((place, ""), f"{OTHERS}.")
     return Finding(
         "loader",

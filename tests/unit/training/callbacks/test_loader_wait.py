@@ -23,7 +23,7 @@ from leakdet.training.wait_times import SPIKE_S, MachineState, WaitTimes
 Fitted = Callable[..., pl.Trainer]
 Warned = Callable[[Path], list[str]]
 Rows = list[dict[str, float]]
-IDLE = MachineState(0.0, 0.3, 0.1, 0, 0)
+IDLE = MachineState(0.0, 0.3, 0.1, 0, 0, 0.0)
 
 
 def waits_of(seconds: Iterable[float], state: MachineState = IDLE) -> WaitTimes:
@@ -78,6 +78,8 @@ def test_waits_are_counted_with_their_spacing() -> None:
     [
         ("stream", IDLE, "put the store on a local disk, raise data.workers", "no disk"),
         ("stream", IDLE._replace(read_mb=9), "local disk", "data.workers"),
+        ("stream", IDLE._replace(disk_stall=0.5), "The disk was read", "data.workers"),
+        ("ram", IDLE._replace(disk_stall=0.5), "so no disk is the cause", "The disk was read"),
         ("stream", IDLE._replace(cpu=1), "raise data.workers", "local disk"),
         ("stream", IDLE._replace(load=1e3), "lower threads and data.workers", "local disk"),
         ("ram", IDLE, "in memory, so no disk is the cause", "local disk"),
