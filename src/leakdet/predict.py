@@ -8,7 +8,6 @@ from pathlib import Path
 from leakdet._exit_codes import DONE, EXPLAINED, PARTLY, guarded
 from leakdet._messages import LOG, log_results
 from leakdet.cli.arguments import add_decision, add_model_options, add_rows, add_workers
-from leakdet.errors import InputError
 
 
 def parser() -> argparse.ArgumentParser:
@@ -28,17 +27,15 @@ def parser() -> argparse.ArgumentParser:
 def predict(arguments: argparse.Namespace) -> int:
     from leakdet.scoring.earlier_rows import check_replaceable
     from leakdet.scoring.file_list import check_files, list_files
-    from leakdet.scoring.output_file import check_output, is_regular
-    from leakdet.scoring.row_writers import ROW_BYTES, format_of
+    from leakdet.scoring.output_file import check_output
+    from leakdet.scoring.row_writers import ROW_BYTES, check_windows, format_of
+    from leakdet.scoring.site_table import read_site_table
     from leakdet.storage.model_card import require_model
 
     out = None if arguments.out == Path("-") else arguments.out
     kind = format_of(out, arguments.format)
-    if arguments.windows and kind == "csv" and not (out and is_regular(out)):
-        raise InputError(
-            "--windows with csv needs --out FILE, since it writes a second file beside it; "
-            "--format jsonl has the windows in its rows."
-        )
+    check_windows(out, kind, arguments.windows)
+    places = read_site_table(arguments.sites) if arguments.sites else None
     listed = list_files(arguments.paths)
     check_files(listed.files, arguments.model, out)
     if out:
@@ -48,6 +45,7 @@ def predict(arguments: argparse.Namespace) -> int:
     LOG.info(f"files    {len(listed.files)}: loading torch")
     from leakdet.scoring.audio_detector import load_detector
     from leakdet.scoring.prediction import write_verdicts
+    from leakdet.scoring.site_drift import SiteDrift
     from leakdet.scoring.summary import model_text
 
     observers, suggestion = [], None
@@ -60,11 +58,14 @@ def predict(arguments: argparse.Namespace) -> int:
     rule["unfamiliar"] = arguments.unfamiliar
     detector = load_detector(arguments.model, arguments.device, arguments.trust_network, **rule)
     LOG.info(model_text(detector.mel_detector, detector.decided_anew))
+    drift = SiteDrift(detector.mel_detector, places)
+    observers.append(drift.add)
     rows = (out, kind, arguments.windows)
     counts = write_verdicts(detector, arguments.paths, listed, *rows, arguments.workers, observers)
     if suggestion:
         suggestion.write(detector)
     LOG.info(str(counts))
+    drift.log()
     log_results(listed.sentences())
     return DONE if listed.complete and not counts.failed else PARTLY
 

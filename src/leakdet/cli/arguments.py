@@ -48,7 +48,7 @@ def add_decision(parser: argparse.ArgumentParser) -> None:
 
 
 def add_rows(parser: argparse.ArgumentParser) -> None:
-    """`--out`, `--format`, `--windows` and `--suggest`."""
+    """`--out`, `--format`, `--windows`, `--suggest` and `--sites`."""
     add = parser.add_argument
     add(
         "--out",
@@ -71,6 +71,9 @@ def add_rows(parser: argparse.ArgumentParser) -> None:
         help="also name the N recordings whose truth would teach the model most, 1 to 200: "
         "NAME.confirm.csv, a table to fill in, and NAME.confirm.html, a page to hear and tick them",
     )
+    sites = "a table with the columns path, site and recorded_at: say which sites sound otherwise "
+    sites += "than before or in training, and since when (default: a site is a folder)"
+    add("--sites", type=Path, metavar="CSV", help=sites)
 
 
 def add_workers(parser: argparse.ArgumentParser, what: str) -> None:

@@ -27,6 +27,7 @@ PERCENTILE, MARGIN = 95.0, 1.25  # a limit is MARGIN times that percentile of wh
 LIMITS = {"off": np.inf, "normal": 1.0, "strict": 1 / MARGIN}
 PREFIX = "reference."  # of the tensors in a model file
 MIN_LIMIT = 1e-3  # where all training recordings are alike
+QUANTILES = 101  # of each feature, which a file keeps where it does not keep all recordings
 
 
 class _Search(NamedTuple):
@@ -52,6 +53,7 @@ class SpectralReference:
     means: Float[np.ndarray, "C F"]
     whitening: Float[np.ndarray, "F F"]
     facts: dict[str, Any]
+    quantiles: Float[np.ndarray, "Q F"] | None = None  # of each feature, where not all are kept
 
     @classmethod
     def of(
@@ -83,7 +85,19 @@ class SpectralReference:
             "nearest_db": nearest,
             "mahalanobis": mahalanobis,
         }
-        return cls(features[kept], *_classes(features, is_leak), facts)
+        thinned = len(kept) < recordings
+        shares = np.linspace(0.0, 1.0, QUANTILES)
+        quantiles = np.quantile(features, shares, axis=0) if thinned else None
+        return cls(features[kept], *_classes(features, is_leak), facts, quantiles)
+
+    @property
+    def distribution(self) -> Float[np.ndarray, "K F"] | None:
+        """Features distributed as those of training; None where a file of old does not tell.
+
+        The recordings that cover the rest are no sample of them: far ones are too many.
+        """
+        whole = len(self.kept) == self.facts["recordings"]
+        return self.kept if whole else self.quantiles
 
     def familiarity(self, features: Float[np.ndarray, "R F"]) -> Float[np.ndarray, " R"]:
         """Distance over limit; 0 is a training recording, above 1 is unfamiliar."""
@@ -116,6 +130,7 @@ class SpectralReference:
     def tensors(self) -> dict[str, Tensor]:
         """The arrays as tensors of a model file, float32; `facts` are kept beside them."""
         arrays = {"kept": self.kept, "means": self.means, "whitening": self.whitening}
+        arrays |= {} if self.quantiles is None else {"quantiles": self.quantiles}
         return {f"{PREFIX}{name}": torch.tensor(value).float() for name, value in arrays.items()}
 
     @classmethod
@@ -140,7 +155,12 @@ class SpectralReference:
         ok = ok and all(a.ndim == 2 and a.shape[1] == size and len(a) for a in (kept, means))
         if not ok:
             raise ValueError("the parts of the spectral reference do not fit together")
-        return cls(kept, means, whitening, dict(facts))
+        quantiles = tensors.get(f"{PREFIX}quantiles")
+        if quantiles is None:
+            return cls(kept, means, whitening, dict(facts))
+        if quantiles.shape[1:] != (size,):
+            raise ValueError("the quantiles of the spectral reference do not fit its features")
+        return cls(kept, means, whitening, dict(facts), quantiles.double().numpy())
 
 
 def covering(features: Float[np.ndarray, "R F"], most: int) -> Int[np.ndarray, " K"]:

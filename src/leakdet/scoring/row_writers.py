@@ -19,6 +19,19 @@ WINDOW_COLUMNS = ("path", "window_start_s", "window_end_s", "leak_prob")
 Write = Callable[[Verdict], None]
 
 
+def check_windows(out: Path | None, kind: str, windows: bool) -> None:
+    """Refuse to write windows where there is no file that they could be beside.
+
+    Raises:
+        InputError: CSV without a regular file, or on standard output.
+    """
+    if windows and kind == "csv" and not (out and is_regular(out)):
+        raise InputError(
+            "--windows with csv needs --out FILE, since it writes a second file beside it; "
+            "--format jsonl has the windows in its rows."
+        )
+
+
 def columns(by_channel: bool = False, classes: Sequence[str] = ()) -> list[str]:
     """The columns of a CSV of rows, with the channel and the classes where these are told."""
     told = Verdict(

@@ -7,6 +7,7 @@ from scipy.spatial.distance import cdist
 from leakdet.detection.spectral_reference import (
     FEWEST,
     MARGIN,
+    MAX_KEPT,
     MIN_GROUPS,
     SpectralReference,
     covering,
@@ -85,6 +86,31 @@ def test_a_model_file_gives_it_back() -> None:
             tensors = {k: v for k, v in reference.tensors().items() if k != name} | wrong
             with pytest.raises(ValueError, match="spectral reference"):
                 SpectralReference.from_file(tensors, reference.facts)
+
+
+def test_of_more_recordings_than_are_kept_the_distribution_is_kept_too() -> None:
+    rng = np.random.default_rng(0)
+    features = rng.normal(0, 1, (MAX_KEPT + 500, 4))
+    features[:20] *= 50  # far away: all of them are kept
+    is_leak = rng.random(len(features)) < 0.5
+    whole = SpectralReference.of(features[:300], is_leak[:300])
+    thinned = SpectralReference.of(features, is_leak)
+    assert whole is not None
+    assert thinned is not None
+    assert whole.distribution is whole.kept
+    assert "reference.quantiles" not in whole.tensors()
+    again = SpectralReference.from_file(thinned.tensors(), thinned.facts)
+    assert again is not None
+    assert again.distribution is not None
+    expected = np.quantile(features, [0.05, 0.5, 0.95], axis=0)
+    np.testing.assert_allclose(again.distribution[[5, 50, 95]], expected, rtol=1e-4, atol=1e-4)
+    old = {name: of for name, of in thinned.tensors().items() if "quantiles" not in name}
+    unknown = SpectralReference.from_file(old, thinned.facts)
+    assert unknown is not None
+    assert unknown.distribution is None
+    wrong = {**thinned.tensors(), "reference.quantiles": thinned.tensors()["reference.kept"][:, :2]}
+    with pytest.raises(ValueError, match="quantiles"):
+        SpectralReference.from_file(wrong, thinned.facts)
 
 
 def test_what_is_kept_covers_the_rest() -> None:
