@@ -77,11 +77,19 @@ def group_keys(
     Channels of one file count as one recording.
     """
     if list(group_by) == [RECORDING]:
-        return columns.get(SOURCE_FILE, recording_ids)
+        return source_files(columns, recording_ids)
     if RECORDING in group_by or not group_by:
         raise InputError(f"{setting}={list(group_by)}: give `recording` alone, or group columns.")
     parts = [_column(columns, column, setting) for column in group_by]
     return np.array([" / ".join(key) if all(key) else "" for key in zip(*parts, strict=True)])
+
+
+def source_files(
+    columns: dict[str, np.ndarray], recording_ids: Shaped[np.ndarray, " R"]
+) -> Shaped[np.ndarray, " R"]:
+    """The file of each recording, whose channels were recorded together; mostly itself."""
+    files = columns.get(SOURCE_FILE, recording_ids)
+    return np.where(files == "", recording_ids, files)
 
 
 def _column(columns: dict[str, np.ndarray], column: str, setting: str) -> np.ndarray:
@@ -99,29 +107,37 @@ def make_folds(
     folds: int,
     val_fraction: float,
     seed: int,
+    files: Shaped[np.ndarray, " R"] | None = None,
 ) -> list[Fold]:
     """Folds over recordings with a known group: every such recording is tested once.
 
     `folds` 0 leaves out one group at a time; otherwise whole groups are distributed over so many
     folds, stratified by label. Of the rest, about `val_fraction` validates: whole groups where
-    these come near it, single recordings otherwise.
+    these come near it, single recordings otherwise. Recordings of one of `files` stay together.
 
     Raises:
-        InputError: fewer groups than folds or than two, or a fold whose training part lacks a
-            class; with the counts.
+        InputError: a file with channels in two groups, fewer groups than folds or than two, or a
+            fold whose training part lacks a class; with the counts.
     """
     result = []
-    for name, rest, held_out in hold_out_groups(groups, is_leak, folds, seed):
-        in_val, val_by = _validation_part(groups[rest], is_leak[rest], val_fraction, seed, name)
+    files = np.arange(len(groups)) if files is None else files
+    for name, rest, held_out in hold_out_groups(groups, is_leak, folds, seed, files):
+        keys = (groups[rest], files[rest])
+        in_val, val_by = _validation_part(*keys, is_leak[rest], val_fraction, seed, name)
         result.append(Fold(name, rest[~in_val], rest[in_val], held_out, val_by))
     return result
 
 
 def hold_out_groups(
-    groups: Shaped[np.ndarray, " R"], is_leak: Bool[np.ndarray, " R"], folds: int, seed: int
+    groups: Shaped[np.ndarray, " R"],
+    is_leak: Bool[np.ndarray, " R"],
+    folds: int,
+    seed: int,
+    files: Shaped[np.ndarray, " R"],
 ) -> Iterator[tuple[str, Int[np.ndarray, " A"], Int[np.ndarray, " C"]]]:
     """Name, remaining and held-out rows of each fold; none may be empty."""
     known = np.flatnonzero(groups != "")
+    _refuse_torn_files(groups[known], files[known])
     names, group_of_row = np.unique(groups[known], return_inverse=True)
     if len(names) < max(2, folds):
         raise InputError(
@@ -143,6 +159,20 @@ def hold_out_groups(
         yield f"fold {fold + 1}" if folds else str(names[fold]), known[~held_out], known[held_out]
 
 
+def _refuse_torn_files(groups: Shaped[np.ndarray, " R"], files: Shaped[np.ndarray, " R"]) -> None:
+    groups_of: dict[str, set[str]] = {}
+    for file, group in zip(files.tolist(), groups.tolist(), strict=True):
+        groups_of.setdefault(str(file), set()).add(str(group))
+    torn = [file for file, found in groups_of.items() if len(found) > 1]
+    if torn:
+        raise InputError(
+            f"{len(torn)} of {len(groups_of)} files have channels in more than one group: "
+            f"{first_few(torn)}. They were recorded together, so one of them in training would "
+            "give away the other. Group by a column that is the same for all channels of a file, "
+            "or choose one channel of each with crossval.where."
+        )
+
+
 def _class_counts(
     group_of_row: Int[np.ndarray, " R"], is_leak: Bool[np.ndarray, " R"], groups: int
 ) -> Float[np.ndarray, "groups 2"]:
@@ -154,13 +184,14 @@ def _class_counts(
 
 def _validation_part(
     groups: Shaped[np.ndarray, " R"],
+    files: Shaped[np.ndarray, " R"],
     is_leak: Bool[np.ndarray, " R"],
     val_fraction: float,
     seed: int,
     name: str,
 ) -> tuple[Bool[np.ndarray, " R"], str]:
     """Mask of the rows that validate, and what they do not share: a group or a recording."""
-    for keys, val_by in ((groups, "group"), (np.arange(len(groups)), "recording")):
+    for keys, val_by in ((groups, "group"), (files, "recording")):
         _, key_of_row = np.unique(keys, return_inverse=True)
         counts = _class_counts(key_of_row, is_leak, int(key_of_row.max()) + 1)
         part_of_key = balance(counts, np.array([1 - val_fraction, val_fraction]), seed)

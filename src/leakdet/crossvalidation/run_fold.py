@@ -18,6 +18,7 @@ from leakdet.crossvalidation.folds import (
     group_keys,
     make_folds,
     select_rows,
+    source_files,
 )
 from leakdet.errors import first_few
 from leakdet.evaluation.split_scores import score_split
@@ -64,7 +65,8 @@ def all_tasks(config: CrossvalConfig, view: SplitView) -> list[Task]:
             labelled = view.with_shuffled_labels(seed) if config.data.shuffle_labels else view
             is_leak = labelled.is_leak
             count = _fold_count(protocol, groups)
-            folds = make_folds(groups, is_leak, count, config.crossval.val_fraction, seed)
+            files = source_files(view.groups, view.recording_ids)
+            folds = make_folds(groups, is_leak, count, config.crossval.val_fraction, seed, files)
             tasks += [
                 Task(name, seed, number, _suited(fold, config), groups, labelled, is_leak)
                 for number, fold in enumerate(folds)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from leakdet.config import TuneConfig
-from leakdet.crossvalidation.folds import RECORDING, group_keys, hold_out_groups
+from leakdet.crossvalidation.folds import RECORDING, group_keys, hold_out_groups, source_files
 from leakdet.errors import InputError
 from leakdet.evaluation.split_scores import split_group_by
 from leakdet.storage.opening import open_labelled
@@ -46,9 +46,9 @@ def trial_folds(
     groups = group_keys(
         view.groups, split_group_by(store) or [RECORDING], view.recording_ids, "tune.folds"
     )
-    is_leak = view.is_leak
+    is_leak, files = view.is_leak, source_files(view.groups, view.recording_ids)
     parts = []
-    for _, rest, held_out in hold_out_groups(groups, is_leak, folds, seed):
+    for _, rest, held_out in hold_out_groups(groups, is_leak, folds, seed, files):
         if all(0 < is_leak[part].sum() < len(part) for part in (rest, held_out)):
             parts.append((view.take(rest, "train"), view.take(held_out, "val")))
     if len(parts) < folds:  # parts may also be left empty, where groups are few

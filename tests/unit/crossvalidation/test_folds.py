@@ -57,6 +57,29 @@ def test_validation_takes_recordings_where_groups_are_too_few() -> None:
     assert all(2 <= len(fold.val) <= 4 for fold in folds)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_channels_of_a_file_are_never_in_training_and_validation(seed: int) -> None:
+    """Whole groups are too few here, so that validation takes single recordings."""
+    groups = np.repeat(["pipe1", "pipe3"], 24)
+    files = np.array([f"f{number // 3}" for number in range(48)])
+    is_leak = np.tile(np.repeat([True, False], 3), 8)
+    folds = make_folds(groups, is_leak, 0, 0.25, seed, files)
+    assert {fold.val_by for fold in folds} == {"recording"}
+    for fold in folds:
+        assert not set(files[fold.train]) & set(files[fold.val])
+
+
+def test_channels_of_a_file_in_two_groups_are_refused() -> None:
+    sensors = np.tile(["left", "right"], 12)
+    files = np.array([f"f{number // 2}" for number in range(24)])
+    is_leak = np.tile([True, True, False, False], 6)
+    with pytest.raises(InputError, match="12 of 12 files have channels in more than one group: f0"):
+        make_folds(sensors, is_leak, 0, 0.25, 0, files)
+    one_each = np.where(sensors == "left", sensors, "")  # as crossval.where leaves them
+    one_each[::4] = "other"
+    assert len(make_folds(one_each, np.repeat([True, False], 12), 0, 0.25, 0, files)) == 2
+
+
 def test_folds_are_stratified_and_follow_the_seed() -> None:
     groups = np.array([f"r{number}" for number in range(60)])
     is_leak = np.arange(60) < 20
@@ -112,6 +135,8 @@ def test_groups_of_one_or_more_columns_are_blank_where_a_column_is() -> None:
     assert group_keys(COLUMNS, ["recording"], IDS, "x").tolist() == IDS.tolist()
     files = {**COLUMNS, "source_file": np.array(["a", "a", "b", "c"])}
     assert group_keys(files, ["recording"], IDS, "x").tolist() == ["a", "a", "b", "c"]
+    files["source_file"][3] = ""  # a recording of another source
+    assert group_keys(files, ["recording"], IDS, "x").tolist() == ["a", "a", "b", str(IDS[3])]
 
 
 def test_rows_are_chosen_by_the_values_of_columns() -> None:
