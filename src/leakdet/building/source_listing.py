@@ -21,6 +21,11 @@ def read_source(path: Path, by_channel: bool = False) -> Source:
         source = from_folders(path)
     elif path.is_file():
         source = from_manifest(path, by_channel)
+    elif path.exists():
+        raise InputError(
+            f"{path}: this is a pipe, device or socket, and a table is read more than once. Write "
+            "it to a file, and name that file."
+        )
     else:
         raise InputError(
             f"{path}: no such file or folder. source= takes a folder of label folders, "
@@ -37,6 +42,11 @@ def _nothing(path: Path, left_out: list[LeftOut]) -> str:
         return (
             f"{path}: no recordings found; {len(left_out)} left out, the first: "
             f"{first.path}: {first.reason}."
+        )
+    if path.is_file():
+        return (
+            f"{path}: no recordings found: it has a heading and no rows. Add a row for each "
+            "recording, with its path and label."
         )
     return (
         f"{path}: no recordings found. Expected audio ({' '.join(sorted(AUDIO_SUFFIXES))}) "

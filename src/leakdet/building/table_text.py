@@ -14,10 +14,18 @@ WORKBOOKS = {
     b"PK\x03\x04": "an Excel workbook (.xlsx)",
     b"\xd0\xcf\x11\xe0": "an Excel file (.xls)",
 }
-BYTE_ORDER_MARKS = {
+BYTE_ORDER_MARKS = {  # those of UTF-32 begin as those of UTF-16 do
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
+}
+UNMARKED = {  # where the first four bytes of Latin text are zeros
+    bytes([1, 0, 0, 0]): "utf-32-le",
+    bytes([0, 0, 0, 1]): "utf-32-be",
+    bytes([1, 0]): "utf-16-le",
+    bytes([0, 1]): "utf-16-be",
 }
 
 
@@ -35,7 +43,7 @@ class Table:
 
 
 def read_table(path: Path) -> Table:
-    """Read a CSV file of UTF-8, UTF-16 or Windows-1252, delimited by commas, semicolons or tabs.
+    """Read a CSV file of UTF-8, -16, -32 or Windows-1252, delimited by commas, semicolons or tabs.
 
     A first line `sep=;` names the delimiter; blank lines are skipped.
 
@@ -69,8 +77,11 @@ def _text_of(path: Path, table: Table) -> str:
     for mark, encoding in BYTE_ORDER_MARKS.items():
         if content.startswith(mark):
             return _decoded(path, content, encoding)
-    if content[1:2] == b"\0" or content[:1] == b"\0":
-        return _decoded(path, content, "utf-16-le" if content[1:2] == b"\0" else "utf-16-be")
+    for start, encoding in UNMARKED.items():
+        if bytes(map(bool, content[:4])).startswith(start):
+            return _decoded(path, content, encoding)
+    if content.count(0) * 10 > len(content):
+        raise InputError(f"{path}: this is no text. Save the table as CSV UTF-8.")
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError:

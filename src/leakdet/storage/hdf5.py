@@ -10,6 +10,7 @@ import h5py
 
 from leakdet.errors import InputError, LeakdetError
 from leakdet.storage.seal import USER_BLOCK_BYTES, seal_store, store_is_sealed
+from leakdet.storage.unsealed_hdf5 import check_ends
 
 REBUILD = "Build the store again, or copy it again from an undamaged one."
 UNSEALED_DATA = ("mel", "waveform")  # large, and not read to open a split
@@ -27,7 +28,7 @@ def open_h5(path: Path) -> Iterator[h5py.File]:
     """
     try:
         if path.is_file():  # else h5py says what is wrong
-            store_is_sealed(path, REBUILD)
+            store_is_sealed(path, REBUILD) or check_ends(path, REBUILD)
         with _opened(path) as file:
             yield file
     except LeakdetError:

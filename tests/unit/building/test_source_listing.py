@@ -1,5 +1,6 @@
 """What a source of `build` lists."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,12 @@ def test_a_folder_or_a_manifest(tmp_path: Path):
         assert found == [("LEAK/a.wav", "LEAK"), ("NOLEAK/a.wav", "NOLEAK")]
 
 
+def test_a_pipe_is_no_source(tmp_path: Path):
+    os.mkfifo(tmp_path / "pipe")  # opening it would wait for a writer
+    with pytest.raises(InputError, match=r"this is a pipe, device or socket.*name that file"):
+        read_source(tmp_path / "pipe")
+
+
 def test_nothing_there(tmp_path: Path):
     with pytest.raises(InputError, match="no such file or folder"):
         read_source(tmp_path / "absent")
@@ -26,7 +33,7 @@ def test_nothing_there(tmp_path: Path):
         read_source(tmp_path)
     table = tmp_path / "list.csv"
     table.write_text("path,label\n")
-    with pytest.raises(InputError, match="no recordings found"):
+    with pytest.raises(InputError, match=r"a heading and no rows\. Add a row for each recording"):
         read_source(table)
     table.write_text("path,label\nnone.wav,LEAK\n")
     with pytest.raises(InputError, match=r"1 left out, the first: .*line 2 \(none.wav\): no such"):

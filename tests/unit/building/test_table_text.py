@@ -49,6 +49,9 @@ def test_the_first_line_of_excel_names_the_delimiter(table, delimiter: str):
         ("utf-16", 0),
         ("utf-16-be", 0),
         ("utf-16-le", 0),
+        ("utf-32", 0),
+        ("utf-32-be", 0),
+        ("utf-32-le", 0),
         ("cp1252", 1),
     ],
 )
@@ -79,6 +82,7 @@ def test_quotes(table):
         (b"PK\x03\x04....", r"an Excel workbook \(.xlsx\). Save its sheet as CSV UTF-8"),
         (b"\xd0\xcf\x11\xe0....", "an Excel file"),
         (b"\xff\xfea", "not text in utf-16"),
+        (b"ELF" + bytes(9), "this is no text. Save the table as CSV UTF-8"),
     ],
 )
 def test_what_is_no_text_is_refused(table, content: bytes, message: str):
