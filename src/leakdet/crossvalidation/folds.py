@@ -4,7 +4,7 @@ Nothing of a held-out group reaches training, early stopping or the threshold. V
 training share a group only where there are too few groups to avoid it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -85,7 +85,7 @@ def group_keys(
 
 
 def source_files(
-    columns: dict[str, np.ndarray], recording_ids: Shaped[np.ndarray, " R"]
+    columns: Mapping[str, np.ndarray], recording_ids: Shaped[np.ndarray, " R"]
 ) -> Shaped[np.ndarray, " R"]:
     """The file of each recording, whose channels were recorded together; mostly itself."""
     files = columns.get(SOURCE_FILE, recording_ids)
@@ -120,9 +120,9 @@ def make_folds(
             fold whose training part lacks a class; with the counts.
     """
     result = []
-    files = np.arange(len(groups)) if files is None else files
+    key_of_file = np.arange(len(groups)) if files is None else files
     for name, rest, held_out in hold_out_groups(groups, is_leak, folds, seed, files):
-        keys = (groups[rest], files[rest])
+        keys = (groups[rest], key_of_file[rest])
         in_val, val_by = _validation_part(*keys, is_leak[rest], val_fraction, seed, name)
         result.append(Fold(name, rest[~in_val], rest[in_val], held_out, val_by))
     return result
@@ -133,11 +133,12 @@ def hold_out_groups(
     is_leak: Bool[np.ndarray, " R"],
     folds: int,
     seed: int,
-    files: Shaped[np.ndarray, " R"],
+    files: Shaped[np.ndarray, " R"] | None = None,
 ) -> Iterator[tuple[str, Int[np.ndarray, " A"], Int[np.ndarray, " C"]]]:
     """Name, remaining and held-out rows of each fold; none may be empty."""
     known = np.flatnonzero(groups != "")
-    _refuse_torn_files(groups[known], files[known])
+    if files is not None:
+        _refuse_torn_files(groups[known], files[known])
     names, group_of_row = np.unique(groups[known], return_inverse=True)
     if len(names) < max(2, folds):
         raise InputError(

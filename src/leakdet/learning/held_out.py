@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Int, Shaped
 
-from leakdet.crossvalidation.folds import hold_out_groups
+from leakdet.crossvalidation.folds import hold_out_groups, source_files
 from leakdet.errors import SettingsError, first_few
 from leakdet.learning.approach import PLACES, SENSORS
 
@@ -99,7 +99,7 @@ def fold_keys(
         with_leak, without = set(values[is_leak].tolist()), set(values[~is_leak].tolist())
         if min(len(with_leak), len(without)) >= 2:
             return values, column
-    return ids, "recording"
+    return source_files(groups, ids), "recording"
 
 
 def parts(

@@ -27,8 +27,9 @@ def open_h5(path: Path) -> Iterator[h5py.File]:
         InputError: says why the file cannot be opened or read, and what to do.
     """
     try:
-        if path.is_file():  # else h5py says what is wrong
-            store_is_sealed(path, REBUILD) or check_ends(path, REBUILD)
+        # of what is no file, h5py says what is wrong
+        if path.is_file() and not store_is_sealed(path, REBUILD):
+            check_ends(path, REBUILD)
         with _opened(path) as file:
             yield file
     except LeakdetError:
