@@ -7,10 +7,10 @@ from pathlib import Path
 
 from leakdet._exit_codes import DONE, EXPLAINED, guarded
 from leakdet._messages import LOG
-from leakdet.cli.arguments import add_labels, add_model_options, labels_of
+from leakdet.cli.arguments import Parser, add_labels, add_model_options, labels_of
 from leakdet.errors import InputError
 from leakdet.storage.disk_space import require_folder
-from leakdet.storage.model_card import require_model
+from leakdet.storage.model_place import require_model
 from leakdet.storage.store_folder import require_store
 
 
@@ -19,7 +19,7 @@ def parser() -> argparse.ArgumentParser:
         "Score a store's recordings with a model; with two models, compare them on the same "
         "recordings. A model's decision rule is applied as it is, never fitted again."
     )
-    command = argparse.ArgumentParser("leakdet evaluate", description=about, epilog=EXPLAINED)
+    command = Parser("leakdet evaluate", description=about, epilog=EXPLAINED)
     add = command.add_argument
     add(
         "models",

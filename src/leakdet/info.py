@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from leakdet._exit_codes import DONE, EXPLAINED, guarded
+from leakdet.cli.arguments import Parser
 
 
 def parser() -> argparse.ArgumentParser:
-    command = argparse.ArgumentParser(
+    command = Parser(
         prog="leakdet info",
         description="Describe a model, a store or a run: what it is, when and from what it was "
         "made, how good it was in its own evaluation, and its settings. Nothing is changed.",

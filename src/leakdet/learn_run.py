@@ -24,8 +24,9 @@ from leakdet.reporting.conclusion import own_verdict
 from leakdet.reporting.report import write_results
 from leakdet.reporting.report_input import ReportInput
 from leakdet.storage.csv_file import write_csv
-from leakdet.storage.model_card import file_hash, model_in
+from leakdet.storage.model_card import file_hash
 from leakdet.storage.model_file import load_mel_detector, save_model
+from leakdet.storage.model_place import model_in
 from leakdet.training import log_names
 
 MODEL, ROUNDS, FOLD = "model.safetensors", "rounds.csv", ".fold"

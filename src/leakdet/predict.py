@@ -7,12 +7,12 @@ from pathlib import Path
 
 from leakdet._exit_codes import DONE, EXPLAINED, PARTLY, guarded
 from leakdet._messages import LOG, log_results
-from leakdet.cli.arguments import add_decision, add_model_options, add_rows, add_workers
+from leakdet.cli.arguments import Parser, add_decision, add_model_options, add_rows, add_workers
 
 
 def parser() -> argparse.ArgumentParser:
     about = "Give every recording a verdict, leak or no_leak, with its evidence."
-    command = argparse.ArgumentParser("leakdet predict", description=about, epilog=EXPLAINED)
+    command = Parser("leakdet predict", description=about, epilog=EXPLAINED)
     add = command.add_argument
     add("model", type=Path, help="a .safetensors file, a .ckpt file or the folder of a training")
     paths = "audio files, folders searched for audio, quoted globs; after -- any name is a path"
@@ -30,7 +30,7 @@ def predict(arguments: argparse.Namespace) -> int:
     from leakdet.scoring.output_file import check_output
     from leakdet.scoring.row_writers import ROW_BYTES, check_windows, format_of
     from leakdet.scoring.site_table import read_site_table
-    from leakdet.storage.model_card import require_model
+    from leakdet.storage.model_place import require_model
 
     out = None if arguments.out == Path("-") else arguments.out
     kind = format_of(out, arguments.format)

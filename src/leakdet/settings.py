@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 
 from leakdet._exit_codes import DONE, EXPLAINED, guarded
+from leakdet.cli.arguments import Parser
 from leakdet.errors import SettingsError
 
 VERBS = ("build", "train", "tune", "crossval", "learn")
 
 
 def parser() -> argparse.ArgumentParser:
-    command = argparse.ArgumentParser(
+    command = Parser(
         prog="leakdet settings",
         description="List the settings of a verb with default, meaning and range.",
         epilog=EXPLAINED,

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from leakdet.config import BuildConfig, SignalConfig
 from leakdet.errors import InputError, SettingsError
-from leakdet.storage.model_card import model_in, read_card
+from leakdet.storage.model_card import read_card
+from leakdet.storage.model_place import model_in
 from leakdet.storage.opening import open_split, split_names
 
 

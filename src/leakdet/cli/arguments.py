@@ -1,13 +1,32 @@
 """Arguments that doors with plain arguments share."""
 
 import argparse
+import sys
+from difflib import get_close_matches
+from itertools import takewhile
 from pathlib import Path
+from typing import Any
 
 from leakdet._processes import check_count
 from leakdet.config import LabelsConfig
 from leakdet.errors import SettingsError
 
 MAX_SUGGESTED = 200  # more make a page too long to work through
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that names a misspelt option before it misses other arguments."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        options = [name for name in self._option_string_actions if name.startswith("--")]
+        for word in takewhile(lambda word: word != "--", sys.argv[1:] if args is None else args):
+            name = word.partition("=")[0]
+            known = any(option.startswith(name) for option in options)
+            if name.startswith("--") and not known:
+                close = get_close_matches(name, options, 1)
+                hint = f" Did you mean {close[0]}?" if close else " --help lists them all."
+                self.error(f"there is no option {name}.{hint}")
+        return super().parse_known_args(args, namespace)
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from leakdet.cli.setting_names import LIGHTNING_ARGUMENTS, Setting, nearest
 from leakdet.cli.written_values import text_for_hydra, value_for_hydra
+from leakdet.config.train import LOGGERS
 from leakdet.errors import SettingsError
 
 # Hydra's own options that take a value, and those that take none.
@@ -96,21 +97,17 @@ def _flag(argument: str, following: str, known: Known) -> str:
 
 def _override(argument: str, known: Known, several: bool, own_folder: bool) -> str:
     mark, key, equals, value = _parts(argument)
-    if not equals and mark != "~":
-        names = nearest(argument, known.names)
-        hint = f" Did you mean {names[0]}=…?" if names else " --help lists the settings."
-        raise SettingsError(f"{argument}: settings are name=value.{hint}")
     bare = key.partition("@")[0]
+    _check_form(argument, bare, known)
+    if mark.startswith("+") and (bare in known.groups or bare in known.settings):
+        mark, argument = "", argument.lstrip("+")  # it is there already
     if bare in known.groups and not value.startswith("{"):
         if not (own_folder or "$" in value):
             _check_option(argument, bare, value, known.groups[bare], several)
         return argument
     if known.is_free(bare):
-        invented = any(bare.startswith(name) for name in known.free_keys)
-        is_folder = bare == "hydra.run.dir"
-        return (
-            f"{mark}{key}={text_for_hydra(value, several)}" if invented or is_folder else argument
-        )
+        is_text = any(bare.startswith(name) for name in (*known.free_keys, "hydra.run.dir"))
+        return f"{mark}{key}={text_for_hydra(value, several)}" if equals and is_text else argument
     setting = known.settings.get(bare)
     if setting is not None:
         if mark == "~" and not (setting.open or bare.startswith("trainer.")):
@@ -140,6 +137,30 @@ def _override(argument: str, known: Known, several: bool, own_folder: bool) -> s
     raise SettingsError(_unknown(argument, bare, value, known))
 
 
+def _check_form(argument: str, key: str, known: Known) -> None:
+    """Refuse what is no name=value, a group that is taken away, and a logger that is none."""
+    mark, _, equals, value = _parts(argument)
+    if not equals and mark != "~":
+        names = nearest(argument, known.names)
+        hint = f" Did you mean {names[0]}=…?" if names else " --help lists the settings."
+        raise SettingsError(f"{argument}: settings are name=value.{hint}")
+    if not key:
+        raise SettingsError(f"{argument}: the name of the setting is missing: NAME{equals}{value}")
+    if key in known.groups and mark == "~":
+        options = ", ".join(known.groups[key])
+        raise SettingsError(
+            f"{argument}: a group cannot be taken away; {key} is one of {options}: {key}=…"
+        )
+    group, _, inner = key.partition(".")
+    name = inner.partition(".")[0]
+    if group == "logger" and inner and name not in LOGGERS:
+        close = nearest(name, LOGGERS, 1)
+        hint = f" Did you mean {argument.replace(name, close[0], 1)}?" if close else ""
+        raise SettingsError(
+            f"{argument}: there is no logger {name}; there are {', '.join(LOGGERS)}.{hint}"
+        )
+
+
 def _parts(argument: str) -> tuple[str, str, str, str]:
     mark = re.match(r"(\+\+|\+|~)?", argument)
     sign = mark.group(0) if mark else ""
@@ -154,6 +175,10 @@ def _unknown(argument: str, key: str, value: str, known: Known) -> str:
     if whole in known.settings and known.settings[whole].names:
         return f"{argument}: write it as {whole}={{{inner}: {value}}}"
     names = nearest(key, known.names)
+    inside = [name for name in known.settings if whole and name.startswith(f"{whole}.")]
+    if not names and inside:
+        listed = ", ".join(name.removeprefix(f"{whole}.") for name in inside)
+        return f"{argument}: there is no setting {key}; {whole} has {listed}."
     if not names:
         return f"{argument}: there is no setting {key}. --help says how to list them all."
     written = [f"{name}={value}" if value else name for name in names]

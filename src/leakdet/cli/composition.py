@@ -15,7 +15,7 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.plugins import Plugins
 from hydra.core.singleton import Singleton
-from hydra.errors import HydraException, OverrideParseException
+from hydra.errors import HydraException
 from hydra.version import VersionBase
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.basecontainer import BaseContainer
@@ -24,6 +24,7 @@ from omegaconf.errors import OmegaConfBaseException
 from leakdet.cli.command_line import checked
 from leakdet.cli.config_groups import conf_folder, store_options
 from leakdet.cli.door_settings import DOORS, further_trainer_flags, known_settings
+from leakdet.cli.hydra_errors import sentence_of
 from leakdet.config import BuildConfig, CrossvalConfig, LearnConfig, TrainConfig, TuneConfig
 from leakdet.errors import InputError, LeakdetError, SettingsError
 from leakdet.storage.readable import understood
@@ -89,31 +90,6 @@ def _composing(door: str) -> Iterator[None]:
                 yield
         except (HydraException, OmegaConfBaseException) as error:
             raise SettingsError(sentence_of(error)) from error
-
-
-def sentence_of(error: Exception) -> str:
-    """The innermost reason that Hydra or OmegaConf gives, with the setting that it is about."""
-    reasons = [error]
-    while isinstance(cause := reasons[-1].__cause__, HydraException | OmegaConfBaseException):
-        reasons.append(cause)
-    if ambiguous := re.match(r"Ambiguous value for argument '(.*)'$", str(reasons[-1]), re.M):
-        argument = ambiguous.group(1)
-        name, _, values = argument.partition("=")
-        return (
-            f"{argument}: several values are one run each: -m {argument}. "
-            f"A list is written {name}=[{values}]"
-        )
-    for each in reasons:
-        if isinstance(each, OverrideParseException):
-            return (
-                f"{each.override}: cannot be read; is a bracket or quote open? "
-                """Text with such signs is written NAME='"TEXT"'"""
-            )
-    lines = [line.strip() for line in str(reasons[-1]).strip().splitlines()]
-    key = next((line.partition(" ")[2] for line in lines if line.startswith("full_key: ")), "")
-    internal = ("full_key:", "object_type=", "reference_type=")
-    reason = " ".join(line for line in lines if line and not line.startswith(internal))
-    return f"{key}: {reason}" if key else reason
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from leakdet.config import CallbacksConfig
+from leakdet.config.train import LOGGERS
 from leakdet.errors import InputError
 
 CALLBACKS = [field.name for field in fields(CallbacksConfig) if field.name != "extra"]
@@ -17,7 +18,7 @@ OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
         # No numbers of single steps; report and figures draw from history.csv, which is always
         # written.
         "none": {},
-        **{name: {name: {}} for name in ("csv", "tensorboard", "wandb", "mlflow")},
+        **{name: {name: {}} for name in LOGGERS},
     },
     "loss": {name: {"name": name} for name in ("ce", "weighted_ce", "focal")},
     "network": {name: {"name": name} for name in ("paper", "dual_head", "linear", "compact")},

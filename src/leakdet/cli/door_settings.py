@@ -8,6 +8,7 @@ from leakdet.cli.command_line import Known
 from leakdet.cli.config_groups import conf_folder, option_names
 from leakdet.cli.setting_names import catalogue, trainer_flag
 from leakdet.config import BuildConfig, CrossvalConfig, LearnConfig, TrainConfig, TuneConfig
+from leakdet.config.train import LOGGERS
 
 
 @dataclass(frozen=True)
@@ -24,24 +25,24 @@ class DoorSettings:
     advice: str = ""
 
 
-OWN_NETWORK = ("network.extra", "loss.extra")
+OWN_KEYS = ("network.extra", "loss.extra", *(f"logger.{name}" for name in LOGGERS))
 DOORS = {
     "build": DoorSettings(BuildConfig),
-    "train": DoorSettings(TrainConfig, OWN_NETWORK),
+    "train": DoorSettings(TrainConfig, OWN_KEYS),
     "tune": DoorSettings(
         TuneConfig,
-        OWN_NETWORK,
+        OWN_KEYS,
         swept="tune.worker",
         advice="tune works at one study. Search this setting (docs/tuning.md), or run the command "
         "once for each value, each with its own tune.study",
     ),
     "crossval": DoorSettings(
         CrossvalConfig,
-        ("crossval.where", "crossval.protocols", *OWN_NETWORK),
+        ("crossval.where", "crossval.protocols", *OWN_KEYS),
         swept="crossval.part",
         advice="the jobs of one crossval share their folds. Run the command once for each value",
     ),
-    "learn": DoorSettings(LearnConfig, OWN_NETWORK),
+    "learn": DoorSettings(LearnConfig, OWN_KEYS),
 }
 
 

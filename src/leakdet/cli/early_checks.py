@@ -12,11 +12,22 @@ from pathlib import Path
 from typing import Any
 
 from leakdet._processes import is_child
-from leakdet.config import SignalConfig, TrainConfig, TrainerFlags
+from leakdet.config import (
+    CrossvalConfig,
+    CrossvalSettings,
+    SignalConfig,
+    TrainConfig,
+    TrainerFlags,
+    TuneConfig,
+)
 from leakdet.errors import InputError, SettingsError
-from leakdet.storage.store_folder import build_facts, require_store
+from leakdet.storage.model_place import model_in, refuse_several
+from leakdet.storage.store_folder import build_facts, group_columns, require_store, unknown_column
+from leakdet.training.trainer_conflicts import check_trainer
 
-LOGGER_PACKAGES = {"wandb": "wandb", "mlflow": "mlflow"}
+# packages that only some settings need, by the setting
+LOGGER_PACKAGES = {name: name for name in ("wandb", "mlflow")}
+SAMPLER_PACKAGES = {"cmaes": "cmaes"}
 
 
 def check_inputs(config: TrainConfig, named: Sequence[str] = ()) -> None:
@@ -30,6 +41,10 @@ def check_inputs(config: TrainConfig, named: Sequence[str] = ()) -> None:
     if config.data.store is not None:
         require_store(Path(config.data.store))
         refuse_other_signal(config, named)
+        if isinstance(config, CrossvalConfig):
+            _check_columns(config.crossval, Path(config.data.store))
+    if config.init_from is not None:
+        model_in(Path(config.init_from), "init_from=")
     for name, path in (
         ("resume", None if config.resume == "auto" else config.resume),
         ("init_from", config.init_from),
@@ -38,21 +53,41 @@ def check_inputs(config: TrainConfig, named: Sequence[str] = ()) -> None:
     ):
         if path is not None and not Path(path).exists():
             raise InputError(f"{name}={path}: there is no such file or folder.")
-    if config.init_from is not None and Path(config.init_from).is_dir():
-        raise InputError(
-            f"init_from={config.init_from}: this is a folder. Name the model file or checkpoint in "
-            f"it: init_from={Path(config.init_from) / 'model.safetensors'}"
-        )
-    for logger in config.logger:
-        package = LOGGER_PACKAGES.get(logger)
+    if config.resume not in (None, "auto"):
+        _check_resumable(Path(str(config.resume)))
+    needed = {f"logger={name}": LOGGER_PACKAGES.get(name) for name in config.logger}
+    if isinstance(config, TuneConfig):
+        sampler = config.tune.sampler
+        needed[f"tune.sampler={sampler}"] = SAMPLER_PACKAGES.get(sampler)
+    for setting, package in needed.items():
         if package and find_spec(package) is None:
             raise SettingsError(
-                f"logger={logger} needs a package that is not installed: pip install {package}"
+                f"{setting} needs a package that is not installed: pip install {package}"
             )
+    check_trainer(config)
     if TrainerFlags.of(config.trainer).accelerator in ("gpu", "cuda") and not has_gpu():
         raise SettingsError(
             "trainer=gpu: this machine has no GPU, or no driver for it. Train with trainer=cpu."
         )
+
+
+def _check_columns(crossval: CrossvalSettings, store: Path) -> None:
+    """Raise `InputError` where a cross-validation names columns that a store does not have."""
+    columns = group_columns(store)
+    for name, protocol in crossval.by_name().items() if columns else ():
+        place = f"crossval.protocols.{name}" if crossval.protocols else "crossval"
+        for setting, more in (("group_by", "recording"), ("where", "label")):
+            for column in getattr(protocol, setting):
+                if column not in (*columns, more):
+                    raise unknown_column(column, columns, f"{place}.{setting}")
+
+
+def _check_resumable(place: Path) -> None:
+    """Raise `InputError` where a folder is none of a run that can be resumed."""
+    kept = (*place.glob("*.ckpt"), *place.glob("checkpoints/*.ckpt"))
+    if place.is_dir() and not kept:
+        refuse_several(place, "resume=")
+        raise InputError(f"resume={place}: this folder holds no checkpoint of a run.")
 
 
 def refuse_other_signal(config: TrainConfig, named: Sequence[str] = ()) -> None:

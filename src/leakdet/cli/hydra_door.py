@@ -25,7 +25,6 @@ from leakdet.cli.composition import (
     composed,
     default_values,
     run_folder,
-    sentence_of,
     store_schema,
     typed,
 )
@@ -33,6 +32,7 @@ from leakdet.cli.config_groups import conf_folder
 from leakdet.cli.door_settings import DOORS, known_settings
 from leakdet.cli.early_checks import check_inputs, refuse_used_folder, remove_unused
 from leakdet.cli.help_pages import help_text
+from leakdet.cli.hydra_errors import sentence_of
 from leakdet.cli.past_runs import resumed
 from leakdet.cli.run_folder import claimed, fresh_folder, is_further_process
 from leakdet.cli.sweeps import (

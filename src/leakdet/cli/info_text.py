@@ -13,7 +13,7 @@ from leakdet.cli.run_lines import (
 )
 from leakdet.cli.store_lines import split_lines, store_lines
 from leakdet.errors import InputError, first_few
-from leakdet.storage.model_card import MODEL_FILES
+from leakdet.storage.model_place import MODEL_FILES
 
 MODELS = (".safetensors", ".ckpt", ".pth", ".pt")
 STORES = (".h5", ".hdf5")

@@ -10,13 +10,12 @@ from omegaconf import ListConfig, OmegaConf
 
 from leakdet.config.range_checks import OWN_NAME
 from leakdet.errors import InputError, SettingsError
+from leakdet.storage.model_place import LATEST, RUNS
 from leakdet.storage.readable import understood
 
-LATEST = "latest"
 TRUST = "trust_network"  # the setting that names code which a run's folder may name
 OWN_CODE = ("network.name", "loss.name", "callbacks.extra")  # settings that may name code
 NOTED = Path(".hydra/overrides.yaml")  # Hydra's note of the settings that a run was given
-RUNS = Path("runs/train")  # where conf/train.yaml puts them
 
 
 def point_latest(folder: Path) -> None:

@@ -10,7 +10,8 @@ from leakdet.cli.past_runs import arguments_of
 from leakdet.cli.runs_table import runs_text
 from leakdet.storage.csv_file import read_csv
 from leakdet.storage.json_file import read_json
-from leakdet.storage.model_card import MODEL_FILES, find_model, read_card
+from leakdet.storage.model_card import read_card
+from leakdet.storage.model_place import MODEL_FILES, find_model
 from leakdet.storage.readable import understood
 
 WARNINGS = 5  # that are shown

@@ -65,6 +65,7 @@ class Setting:
     allowed: str
     names: bool = False
     choices: Sequence[str] = ()  # the values, where they are listed
+    optional: bool = True  # null is a value too
 
     @property
     def open(self) -> bool:
@@ -88,8 +89,12 @@ def catalogue(schema: type[Any], prefix: str = "") -> Iterator[Setting]:
         meaning = known.metadata.get("meaning", "")
         names = known.metadata.get("names")
         choices = allowed.one_of if allowed else ()
+        optional = kind is Any or NoneType in get_args(kind)
         kind = names or _plain(kind)
-        yield Setting(name, kind, default, meaning, str(allowed or ""), bool(names), choices)
+        given_names = bool(names)
+        yield Setting(
+            name, kind, default, meaning, str(allowed or ""), given_names, choices, optional
+        )
 
 
 def trainer_flag(flag: str) -> Setting:
@@ -126,5 +131,10 @@ def nearest(name: str, known: Iterable[str], most: int = 3) -> list[str]:
         full for similar in get_close_matches(end, by_end, most, 0.75) for full in by_end[similar]
     ]
     if habit or same_end:  # a like-sounding name is no better than the very word
+        close_end = []
+    branch = name.rpartition(".")[0] + "."
+    inside = [n.removeprefix(branch) for n in names if n.startswith(branch)]
+    if len(branch) > 1 and inside:  # what only sounds alike and lies elsewhere is not meant
+        close = [branch + similar for similar in get_close_matches(end, inside, most, 0.6)]
         close_end = []
     return list(dict.fromkeys([*habit, *same_end, *close, *close_end]))[:most]

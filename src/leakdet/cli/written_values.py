@@ -2,10 +2,11 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from leakdet.cli.setting_names import Setting
+from leakdet.config.range_checks import require
 from leakdet.errors import SettingsError
 
 PLAIN = re.compile(r"[A-Za-z0-9_./:%+-]*")  # what Hydra reads as a text without quotes
@@ -19,8 +20,10 @@ def value_for_hydra(value: str, setting: Setting, several: bool) -> str:
     """A value of a known setting; `several`: commas may separate values of a sweep.
 
     Raises:
-        SettingsError: a mapping of names that is none.
+        SettingsError: a mapping of names that is none, an open bracket, no number where one is
+            meant, or null for a setting that needs a value.
     """
+    _check_kind(value, setting)
     if setting.names and setting.kind is dict and not _is_hydras(value):
         return _quoted(json.dumps(dict(_pairs(value, setting.name)), ensure_ascii=False))
     if setting.kind is list and not _is_hydras(value):
@@ -31,6 +34,36 @@ def value_for_hydra(value: str, setting: Setting, several: bool) -> str:
         values = value.split(",") if sweep else [value]
         return ",".join(_quoted(one, always=_is_no_text(one)) for one in values)
     return text_for_hydra(value, several) if setting.kind is object else value
+
+
+def _check_kind(value: str, setting: Setting) -> None:
+    """Raise `SettingsError` for a value that is not of the kind of the setting."""
+    words, fits = KINDS.get(setting.kind, ("a value", bool))
+    words = setting.allowed.replace("a number", words) if setting.allowed else words
+    if value == "null":
+        require(setting.optional, setting.name, value, words)
+    elif setting.kind in KINDS and not _is_written_out(value, "'\""):
+        for each in [value] if setting.kind is list else value.split(","):
+            require(bool(fits(each.strip())), setting.name, each, words)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+KINDS: dict[type, tuple[str, Callable[[str], object]]] = {
+    int: ("a whole number", re.compile(r"[+-]?\d[\d_]*").fullmatch),
+    float: ("a number", _is_number),
+    bool: ("true or false", re.compile(r"(?i)true|false|yes|no|on|off|y|n|[01]").fullmatch),
+    list: (
+        "a list such as [a,b]",
+        lambda text: (text[:1] == "[") == (text[-1:] == "]") or text.count("[") == text.count("]"),
+    ),
+}
 
 
 def text_for_hydra(value: str, several: bool) -> str:
@@ -85,11 +118,7 @@ def _is_written_out(value: str, openings: str) -> bool:
 
 def _is_no_text(value: str) -> bool:
     """True for text that Hydra would read as null, number or truth value, losing its spelling."""
-    try:
-        float(value)
-    except ValueError:
-        return value.casefold() in ("true", "false", "null")
-    return True
+    return _is_number(value) or value.casefold() in ("true", "false", "null")
 
 
 def _quoted(value: str, always: bool = False) -> str:

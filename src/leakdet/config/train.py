@@ -157,6 +157,7 @@ class StopConfig:
         check_ranges(self, "stop.")
 
 
+LOGGERS = ("csv", "tensorboard", "wandb", "mlflow")
 PROFILES = ("off", "phases", "trace", "nvtx")
 COMPILE_MODES = ("default", "reduce-overhead", "max-autotune")
 INIT_PARTS = ("optimizer", "schedule", "best_score")
@@ -202,7 +203,8 @@ class TrainConfig:
     )
     init_from: str | None = doc(
         None,
-        "Model file or checkpoint whose weights a new training starts from; null: random ones.",
+        "Model file, checkpoint or run's folder whose weights a new training starts from; null: "
+        "random ones.",
     )
     init_reset: list[str] = doc(
         list(INIT_PARTS), "What init_from does not take over: optimizer, schedule, best_score."

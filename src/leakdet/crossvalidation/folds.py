@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from leakdet.building.splits import balance, give_both_classes
 from leakdet.errors import InputError, first_few
 from leakdet.storage.layout import SOURCE_FILE
+from leakdet.storage.store_folder import unknown_column
 
 RECORDING = "recording"  # in place of a column: every recording is a group of its own
 LABEL = "label"
@@ -94,10 +95,7 @@ def source_files(
 
 def _column(columns: dict[str, np.ndarray], column: str, setting: str) -> np.ndarray:
     if column not in columns:
-        raise InputError(
-            f"{setting}: {column!r} is no group column of this store; it has "
-            f"{first_few(sorted(columns)) or 'none'}."
-        )
+        raise unknown_column(column, list(columns), setting)
     return columns[column]
 
 

@@ -20,8 +20,8 @@ from leakdet.learning.held_out import HeldOut, held_out_group
 from leakdet.learning.trainings import Material
 from leakdet.learning.vocabulary import Vocabulary
 from leakdet.storage.labelled_split import view_of
-from leakdet.storage.model_card import model_in
 from leakdet.storage.model_file import load_mel_detector
+from leakdet.storage.model_place import model_in
 from leakdet.storage.opening import open_labelled, open_split, split_names
 from leakdet.storage.store import StoreSplit
 

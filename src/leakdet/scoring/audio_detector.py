@@ -22,8 +22,8 @@ from leakdet.detection.validation_scores import checked_policy, redecided
 from leakdet.errors import InputError
 from leakdet.scoring.score_recording import embed_source, score_source
 from leakdet.scoring.verdict import Verdict
-from leakdet.storage.model_card import model_in
 from leakdet.storage.model_file import load_mel_detector
+from leakdet.storage.model_place import model_in
 
 PathLike = str | os.PathLike[str]
 Sound = tuple[npt.NDArray[Any], int]  # samples and their rate in Hz

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from leakdet.acoustics.audio_listing import LeftUnlisted, audio_files
 from leakdet.errors import InputError, first_few
-from leakdet.storage.model_card import find_model
+from leakdet.storage.model_place import find_model, runs_in
 
 MODEL_SUFFIXES = (".safetensors", ".ckpt", ".pth")
 
@@ -42,9 +42,10 @@ def list_files(names: Sequence[str]) -> FileList:
     for name in names:
         repeated = len(listed.unlisted.repeated)
         new = [file for path in _expanded(name) for file in audio_files(path, listed.unlisted)]
-        if not new and len(listed.unlisted.repeated) == repeated:
-            listed.barren.append(name)
-            models += [str(path) for path in _expanded(name) if path.is_dir() and find_model(path)]
+        if not new:
+            if len(listed.unlisted.repeated) == repeated:
+                listed.barren.append(name)
+            models += [str(path) for path in _expanded(name) if find_model(path) or runs_in(path)]
         for file in new:
             if str(file) not in seen:
                 seen.add(str(file))

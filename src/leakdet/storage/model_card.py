@@ -16,9 +16,6 @@ from leakdet.storage.seal import is_sealed
 
 FORMAT_VERSION = 1
 CARD_KEY = "leakdet"  # of the safetensors metadata, and of the checkpoint
-# of a run folder, the best one first
-# best_selected: of a run whose `select` is not F1
-MODEL_FILES = ("model.safetensors", "checkpoints/best_selected.ckpt", "checkpoints/best_f1.ckpt")
 _NEEDED = ("signal", "labels", "network", "mel_shape", "unit", "blend", "decision_rule")
 
 
@@ -89,34 +86,3 @@ def file_hash(path: Path) -> str:
     """The first 12 digits of a file's SHA-256, by which rows and cards name a model."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:12]
-
-
-def find_model(folder: Path) -> Path | None:
-    """The best model file in the folder of a run, if any."""
-    return next((folder / name for name in MODEL_FILES if (folder / name).is_file()), None)
-
-
-def require_model(path: Path) -> Path:
-    """The model file that a path names, its own or that of a run's folder, without reading it.
-
-    Raises:
-        InputError: there is none.
-    """
-    model = model_in(path)
-    require_readable(model, "model file")
-    return model
-
-
-def model_in(path: Path) -> Path:
-    """The model file in the folder of a run; any other path as it is.
-
-    Raises:
-        InputError: the folder has none.
-    """
-    if not path.is_dir():
-        return path
-    model = find_model(path)
-    if model is None:
-        names = " or ".join(MODEL_FILES)
-        raise InputError(f"{path}: there is no model in this folder; a training run has {names}.")
-    return model

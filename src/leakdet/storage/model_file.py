@@ -30,13 +30,13 @@ from leakdet.storage.atomic import whole_file
 from leakdet.storage.model_card import (
     CARD_KEY,
     FORMAT_VERSION,
-    MODEL_FILES,
     card_in,
     check_card,
     file_hash,
     open_safetensors,
     parse_card,
 )
+from leakdet.storage.model_place import MODEL_FILES
 from leakdet.storage.readable import require_readable
 from leakdet.storage.seal import KEY as SEAL_KEY
 from leakdet.storage.seal import UNSEALED, sealed

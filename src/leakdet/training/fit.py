@@ -13,6 +13,7 @@ from leakdet._processes import follow_parent, is_child, named_to_children
 from leakdet.config import TrainConfig
 from leakdet.detection.networks import make_network
 from leakdet.errors import LeakdetError
+from leakdet.storage.model_place import model_in
 from leakdet.training import log_names
 from leakdet.training.callbacks.interruption import Interrupted, Interruption
 from leakdet.training.checkpoint_io import read_checkpoint
@@ -76,7 +77,7 @@ def fit(
         module = make_module(config, data)
     if "best_score" in module.inherited:
         callbacks: list[Callback] = trainer.callbacks  # type: ignore[attr-defined]
-        inherit_best(callbacks, Path(str(config.init_from)), checkpoints)
+        inherit_best(callbacks, model_in(Path(str(config.init_from))), checkpoints)
     explained = lost_peer_explained(trainer, interruption.checkpoint)
     on_gpu = trainer.strategy.root_device.type != "cpu"
     fits = full_memory_explained(data.config.data, data.residency.kind, on_gpu)
@@ -98,7 +99,7 @@ def make_module(config: TrainConfig, data: LeakDataModule) -> LeakModule:
     network = make_network(config.network, data.sample_shape, len(data.labels.names))
     inherited, interference = {}, None
     if config.init_from is not None:
-        inherited = initialise(network, data, Path(config.init_from), config)
+        inherited = initialise(network, data, model_in(Path(config.init_from)), config)
     elif config.network.standardise:
         network.input.fit(data.standardisation_batches())
     if config.augment.interference is not None:

@@ -6,12 +6,12 @@ from typing import Any
 
 from lightning.pytorch.loggers import Logger, TensorBoardLogger
 
+from leakdet.config.train import LOGGERS
 from leakdet.errors import SettingsError
 from leakdet.training import log_names
 from leakdet.training.resumable_csv_logger import ResumableCSVLogger
 
 SCORES = ("auroc", "f1", "recall", "fpr")  # of recordings, under HPARAMS
-LOGGERS = ("csv", "tensorboard", "wandb", "mlflow")
 
 
 def make_loggers(settings: Mapping[str, Any], run_folder: Path) -> list[Logger]:

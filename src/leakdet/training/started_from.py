@@ -15,6 +15,7 @@ from leakdet.detection.met_recordings import ROLES, MetRecordings
 from leakdet.errors import InputError, first_few
 from leakdet.evaluation.met_in_training import met_roles, role_counts
 from leakdet.storage.model_file import load_mel_detector
+from leakdet.storage.model_place import model_in
 from leakdet.storage.store import StoreSplit
 from leakdet.training.store_splits import Splits
 
@@ -124,7 +125,7 @@ def started_from(config: TrainConfig) -> StartedFrom | None:
     """
     if config.init_from is None:
         return None
-    source = Path(config.init_from)
+    source = model_in(Path(config.init_from))
     return StartedFrom(
         str(source), load_mel_detector(source, trust_network=config.network.name).met
     )

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 
 from leakdet.config import TrainerFlags, TuneConfig
@@ -30,10 +29,6 @@ def check_requirements(config: TuneConfig, multirun: bool) -> Sequence[Sequence[
     if tune.workers > 1 and not multirun and tune.worker == 0:
         raise SettingsError(
             f"tune.workers={tune.workers} needs -m: leakdet tune -m tune.workers={tune.workers}"
-        )
-    if tune.sampler == "cmaes" and find_spec("cmaes") is None:
-        raise SettingsError(
-            "tune.sampler=cmaes needs a package that is not installed: pip install cmaes"
         )
     check_space(config.search, config.training())
     from leakdet.training.settings_conflicts import check_settings  # imports torch

@@ -4,7 +4,7 @@ import argparse
 
 import pytest
 
-from leakdet.cli.arguments import add_decision, add_model_options, add_workers
+from leakdet.cli.arguments import Parser, add_decision, add_model_options, add_workers
 
 
 @pytest.fixture
@@ -19,6 +19,27 @@ def test_by_default_the_device_is_found_and_no_code_is_trusted(
 ) -> None:
     defaults = {"device": "auto", "trust_network": [], "quiet": False}
     assert vars(parser.parse_args([])) == defaults
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--hlep"], "there is no option --hlep. Did you mean --help?"),
+        (["--deivce=cpu", "x"], "there is no option --deivce. Did you mean --device?"),
+        (["--zzz"], "there is no option --zzz. --help lists them all."),
+    ],
+)
+def test_a_misspelt_option_is_named_before_what_is_missing(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parser = Parser()
+    add_model_options(parser)
+    parser.add_argument("path", nargs="+")
+    with pytest.raises(SystemExit) as ended:
+        parser.parse_args(words)
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
+    assert parser.parse_args(["--dev", "cpu", "--", "--zzz"]).path == ["--zzz"]
 
 
 def test_each_trusted_network_is_named_by_itself(parser: argparse.ArgumentParser) -> None:

@@ -43,6 +43,19 @@ TRAIN = known_settings("train")
         (["--cfg", "jobb"], "--cfg jobb: it shows one of job, hydra, all"),
         (["--cfg=jobb"], "--cfg jobb: it shows one of job, hydra, all"),
         (["--quiet"], "Write log=quiet$"),
+        (["callbacks.foo=1"], "no setting callbacks.foo; callbacks has early_stopping, loss_stop"),
+        (["callbacks.lr=1"], "Did you mean optimizer.lr=1[?]$"),
+        (["optimizer.lrr=1"], "Did you mean optimizer.lr=1[?]$"),
+        (["~network"], "a group cannot be taken away; network is one of compact, dual_head"),
+        (["labels.leak=[a,b"], "labels.leak=.* must be a list such as"),
+        (["init_reset=a]"], "init_reset=.* must be a list such as"),
+        (["logger.csvv.x=1"], "no logger csvv; there are csv, .* mean logger.csv.x=1[?]"),
+        (["=5"], "the name of the setting is missing: NAME=5"),
+        (["optimizer.lr=abc"], "optimizer.lr='abc' .* must be a number of at least 0"),
+        (["-m", "optimizer.lr=1e-3,abc"], "optimizer.lr='abc' .* must be a number of at least 0"),
+        (["patience=1.5"], "patience='1.5' .* must be a whole number of at least 1"),
+        (["patience=null"], "patience='null' .* must be a whole number"),
+        (["find_lr=maybe"], "find_lr='maybe' .* must be true or false"),
         (["--cfg"], "--cfg : it shows one of job, hydra, all"),
     ],
 )
@@ -64,6 +77,16 @@ def test_a_misspelling_is_refused_with_what_was_meant(arguments: list[str], reme
 )
 def test_what_hydra_reads_passes_unchanged(arguments: list[str]) -> None:
     assert checked(arguments, TRAIN) == arguments
+
+
+@pytest.mark.parametrize("argument", ["+patience=3", "++patience=3", "+network=linear"])
+def test_a_plus_before_what_is_there_already_is_no_fault(argument: str) -> None:
+    assert checked([argument], TRAIN) == [argument.lstrip("+")]
+
+
+def test_the_arguments_of_a_logger_need_no_plus_sign() -> None:
+    words = ["logger=csv", "logger.csv.flush_logs_every_n_steps=7"]
+    assert compose("train", words).logger == {"csv": {"flush_logs_every_n_steps": 7}}
 
 
 ODD = ["漏水", "Leck (groß)", "a=b", "it's", "C:\\x\\", "~leak", "no leak", "01", "true", "NAN"]

@@ -1,11 +1,11 @@
 """What cannot be trained is refused before torch is imported, and leaves no folder."""
 
 import json
-import re
 import subprocess
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +16,15 @@ from leakdet.cli.early_checks import (
     refuse_used_folder,
     remove_unused,
 )
-from leakdet.config import DataConfig, SignalConfig, TrainConfig
+from leakdet.config import (
+    CrossvalConfig,
+    CrossvalSettings,
+    DataConfig,
+    SignalConfig,
+    TrainConfig,
+    TuneConfig,
+    TuneSettings,
+)
 from leakdet.errors import InputError, SettingsError
 
 
@@ -27,11 +35,29 @@ def test_a_path_that_is_not_there_is_named(name: str) -> None:
     check_inputs(replace(TrainConfig(), resume="auto"))
 
 
-def test_a_start_from_a_folder_names_the_model_in_it(tmp_path: Path) -> None:
-    config = replace(TrainConfig(), init_from=str(tmp_path))
-    model = re.escape(str(tmp_path / "model.safetensors"))
-    with pytest.raises(InputError, match=f"this is a folder.* init_from={model}"):
-        check_inputs(config)
+def test_a_start_may_be_the_folder_of_a_run_and_a_folder_of_runs_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "model.safetensors").touch()
+    check_inputs(TrainConfig(init_from=str(tmp_path / "a")))
+    for name in ("init_from", "resume"):
+        said = f"{name}={tmp_path}: a folder of runs, .* named: {tmp_path / 'a'}"
+        with pytest.raises(InputError, match=said):
+            check_inputs(TrainConfig(**{name: str(tmp_path)}))
+
+
+def test_a_folder_without_a_checkpoint_is_not_resumed(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="this folder holds no checkpoint of a run"):
+        check_inputs(TrainConfig(resume=str(tmp_path)))
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / "last.ckpt").touch()
+    check_inputs(TrainConfig(resume=str(tmp_path)))
+
+
+def test_what_the_trainer_cannot_do_is_told_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    flags = {"accelerator": "cpu", "devices": 99}
+    with pytest.raises(SettingsError, match=r"trainer\.devices=99: allowed are at most 2"):
+        check_inputs(TrainConfig(trainer=flags))
 
 
 def test_a_missing_gpu_or_package_is_told_first(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,6 +70,28 @@ def test_a_missing_gpu_or_package_is_told_first(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(early_checks, "find_spec", lambda name: None)
     with pytest.raises(SettingsError, match="pip install wandb"):
         check_inputs(TrainConfig(logger={"wandb": {}}))
+    with pytest.raises(SettingsError, match=r"tune\.sampler=cmaes .* pip install cmaes"):
+        check_inputs(TuneConfig(tune=TuneSettings(sampler="cmaes")))
+    check_inputs(TuneConfig())
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"group_by": "sit"}, r"crossval\.group_by: 'sit' .* it has .*site.* Did you mean site\?"),
+        ({"where": {"sites": "s0"}}, r"crossval\.where: 'sites' .* Did you mean site\?"),
+        ({"protocols": {"a": {"group_by": "zzz"}}}, r"crossval\.protocols\.a\.group_by: 'zzz'"),
+    ],
+)
+def test_columns_are_compared_with_those_of_the_store(
+    settings: dict[str, Any], said: str, demo_store: Path
+) -> None:
+    data = DataConfig(store=str(demo_store))
+    with pytest.raises(InputError, match=said):
+        check_inputs(CrossvalConfig(data=data, crossval=CrossvalSettings(**settings)))
+    for known in ({"group_by": ["site", "sensor"]}, {"group_by": "recording"}, {}):
+        known["where"] = {"label": ["LEAK", "NOLEAK"]}
+        check_inputs(CrossvalConfig(data=data, crossval=CrossvalSettings(**known)))
 
 
 def test_another_runs_folder_is_left_alone(tmp_path: Path) -> None:

@@ -1,10 +1,14 @@
 import inspect
+import typing
 from typing import Any
 
 import lightning.pytorch as pl
 import pytest
+from lightning.fabric.plugins.precision import precision
 
+from leakdet.cli.composition import compose
 from leakdet.config import TrainerFlags
+from leakdet.config.trainer_flags import PRECISIONS
 from leakdet.errors import SettingsError
 
 
@@ -43,6 +47,22 @@ def test_checks_are_told_in_epochs_where_epochs_count(trainer: dict[str, Any], t
     assert TrainerFlags.of(trainer).span(3) == told
 
 
+@pytest.mark.parametrize("name", ["cpu", "gpu", "ddp", "debug"])
+def test_all_that_ships_is_allowed(name: str) -> None:
+    given = compose("train", [f"trainer={name}"]).trainer
+    assert TrainerFlags.of(given).devices == (2 if name == "ddp" else 1)
+
+
+@pytest.mark.parametrize("devices", ["auto", "-1", -1, 1, "2", [0], [0, 3], "0,", "1,2"])
+def test_devices_are_a_number_a_list_or_auto(devices: Any) -> None:
+    assert TrainerFlags.of({"devices": devices}).devices == devices
+
+
+def test_precisions_are_those_of_lightning() -> None:
+    kinds = (precision._PRECISION_INPUT_STR, precision._PRECISION_INPUT_STR_ALIAS)
+    assert set(PRECISIONS) == {name for kind in kinds for name in typing.get_args(kind)}
+
+
 def test_one_epoch_is_singular() -> None:
     assert TrainerFlags().span(1) == "1 epoch"
 
@@ -52,7 +72,18 @@ def test_one_epoch_is_singular() -> None:
     [
         ({"max_epochs": "abc"}, "trainer.max_epochs='abc' is not allowed: .* a whole number"),
         ({"num_nodes": 1.5}, "trainer.num_nodes=1.5 is not allowed"),
-        ({"limit_val_batches": "all"}, "trainer.limit_val_batches='all' .* a number"),
+        ({"limit_val_batches": "all"}, "trainer.limit_val_batches='all' .* a number of batches"),
+        ({"limit_train_batches": 1.5}, "trainer.limit_train_batches=1.5 .* a share from 0.0 to 1"),
+        ({"max_epochs": -3}, "trainer.max_epochs=-3 is not allowed: .* or -1 for no limit"),
+        ({"max_steps": 0}, "trainer.max_steps=0 is not allowed"),
+        ({"precision": "foo"}, "trainer.precision='foo' .* one of 32-true, bf16-mixed"),
+        ({"devices": 0}, "trainer.devices=0 is not allowed: .* a list of device numbers"),
+        ({"devices": []}, "trainer.devices=.. is not allowed"),
+        ({"devices": "two"}, "trainer.devices='two' is not allowed"),
+        ({"gradient_clip_val": -1.0}, "trainer.gradient_clip_val=-1.0 .* at least 0"),
+        ({"accumulate_grad_batches": 0}, "trainer.accumulate_grad_batches=0 .* at least 1"),
+        ({"benchmark": 2}, "trainer.benchmark=2 .* true or false"),
+        ({"check_val_every_n_epoch": True}, "trainer.check_val_every_n_epoch=True is not allowed"),
         ({"accelerator": "gpuu"}, "trainer.accelerator='gpuu' .* one of auto, cpu, gpu"),
     ],
 )

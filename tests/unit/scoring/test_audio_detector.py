@@ -11,7 +11,7 @@ import torch
 
 from leakdet.detection.spectral_reference import SpectralReference
 from leakdet.errors import InputError, SettingsError
-from leakdet.scoring.audio_detector import Detector, chosen_device, load_detector, model_in
+from leakdet.scoring.audio_detector import Detector, chosen_device, load_detector
 from leakdet.scoring.verdict import Verdict
 from leakdet.storage.model_file import save_model
 
@@ -150,19 +150,6 @@ def test_the_callers_threads_stay(detector: Detector, folder: Path) -> None:
     for _ in detector.predict_each([folder, folder], workers=2):
         break
     assert torch.get_num_threads() == threads
-
-
-def test_a_run_folder_gives_its_model_file_or_else_its_best_checkpoint(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no model in this folder; a training run has"):
-        model_in(tmp_path)
-    best = tmp_path / "checkpoints" / "best_f1.ckpt"
-    best.parent.mkdir()
-    best.touch()
-    assert model_in(tmp_path) == best
-    model = tmp_path / "model.safetensors"
-    model.touch()
-    assert model_in(tmp_path) == model
-    assert model_in(tmp_path / "other.ckpt") == tmp_path / "other.ckpt"
 
 
 def test_a_model_of_unknown_signal_loads_but_cannot_score_sound(

@@ -71,8 +71,8 @@ def test_a_second_model_is_no_recording() -> None:
 def test_a_second_run_folder_is_no_folder_of_recordings(folder: Path) -> None:
     (folder / "runs/second").mkdir(parents=True)
     (folder / "runs/second/model.safetensors").touch()
-    for names in (["b.wav", "runs/second"], ["runs/second"], ["runs/*"]):
-        with pytest.raises(InputError, match=r"these hold models, not recordings: runs/second\."):
+    for names in (["b.wav", "runs/second"], ["runs/second"], ["runs/*"], ["runs"]):
+        with pytest.raises(InputError, match=r"these hold models, not recordings: runs[/.]"):
             list_files(names)
 
 

@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 
 from leakdet.errors import InputError
-from leakdet.storage.store_folder import build_facts, require_store
+from leakdet.storage.opening import open_split
+from leakdet.storage.store_folder import build_facts, group_columns, require_store
 
 
 def test_a_store_is_a_folder_of_hdf5_files(tmp_path: Path) -> None:
@@ -11,10 +12,21 @@ def test_a_store_is_a_folder_of_hdf5_files(tmp_path: Path) -> None:
         require_store(tmp_path / "typo")
     with pytest.raises(InputError, match=f"leakdet build source={tmp_path} out=store"):
         require_store(tmp_path)
+    (tmp_path / "inside").mkdir()
+    (tmp_path / "inside" / "train.h5").touch()
+    with pytest.raises(InputError, match=rf"there are stores in it.*: {tmp_path}/inside\.$"):
+        require_store(tmp_path)
     (tmp_path / "TRAINING_DATASET.H5").touch()
     with pytest.raises(InputError, match="this is a file"):
         require_store(tmp_path / "TRAINING_DATASET.H5")
     require_store(tmp_path)
+
+
+def test_its_group_columns_are_those_of_its_recordings(demo_store: Path, tmp_path: Path) -> None:
+    assert sorted(group_columns(demo_store)) == sorted(open_split(demo_store, "train").groups)
+    assert group_columns(tmp_path) == []
+    (tmp_path / "recordings.csv").write_text("site,pipe\n")
+    assert group_columns(tmp_path) == []
 
 
 def test_what_made_a_store_is_known_or_nothing_is(tmp_path: Path) -> None:

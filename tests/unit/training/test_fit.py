@@ -24,7 +24,7 @@ CONF = Path(__file__).parents[3] / "conf"
 
 
 def test_a_run_without_one_step_is_no_success(fitted: Fitted, tmp_path: Path) -> None:
-    for number, override in enumerate(("trainer.max_epochs=0", "+trainer.max_steps=0")):
+    for number, override in enumerate(("+trainer.max_time={seconds:0}",)):
         with pytest.raises(LeakdetError, match="without one optimiser step"):
             fitted(tmp_path / str(number), override)
 

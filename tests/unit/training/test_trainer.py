@@ -26,7 +26,6 @@ CONF = Path(__file__).parents[3] / "conf"
             "gpu",
             marks=pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here"),
         ),
-        ("trainer.precision=x", "'x'"),
         ("+trainer.strategy=nonesuch", "nonesuch"),
         ("+trainer.nonesuch=3", "nonesuch"),
     ],

@@ -1,0 +1,69 @@
+"""Where a model lies: its own file, or the folder of the run that made it."""
+
+from pathlib import Path
+
+from leakdet.errors import InputError, first_few
+from leakdet.storage.readable import require_readable
+
+# of a run folder, the best one first
+# best_selected: of a run whose `select` is not F1
+MODEL_FILES = ("model.safetensors", "checkpoints/best_selected.ckpt", "checkpoints/best_f1.ckpt")
+RUNS = Path("runs/train")  # where conf/train.yaml puts them
+LATEST = "latest"  # link there to the newest of them
+
+
+def find_model(folder: Path) -> Path | None:
+    """The best model file in the folder of a run, if any."""
+    return next((folder / name for name in MODEL_FILES if (folder / name).is_file()), None)
+
+
+def require_model(path: Path) -> Path:
+    """The model file that a path names, its own or that of a run's folder, without reading it.
+
+    Raises:
+        InputError: there is none.
+    """
+    model = model_in(path)
+    require_readable(model, "model file")
+    return model
+
+
+def model_in(path: Path, word: str = "") -> Path:
+    """The model file in the folder of a run; any other path as it is.
+
+    `word` is what stands before the path on the command line, such as `init_from=`.
+
+    Raises:
+        InputError: the folder has none, or it has several runs.
+    """
+    if not path.is_dir():
+        if not path.exists() and (known := RUNS / path).exists():
+            raise InputError(f"{word}{path}: there is no such model file. Did you mean {known}?")
+        return path
+    model = find_model(path)
+    if model is None:
+        refuse_several(path, word)
+        names = " or ".join(MODEL_FILES)
+        raise InputError(
+            f"{word}{path}: there is no model in this folder; a training run has {names}."
+        )
+    return model
+
+
+def refuse_several(folder: Path, word: str = "") -> None:
+    """Raise `InputError` where a folder holds runs, one of which may be meant.
+
+    `word` is what stands before the folder on the command line, such as `resume=`.
+    """
+    if runs := runs_in(folder):
+        runs.sort(key=lambda run: run.name != LATEST)
+        named = [f"{run} (the newest)" if run.name == LATEST else str(run) for run in runs]
+        raise InputError(
+            f"{word}{folder}: a folder of runs, of which one is to be named: {first_few(named, 5)}."
+        )
+
+
+def runs_in(folder: Path) -> list[Path]:
+    """The folders of runs in a folder, or in the folders there."""
+    inside = {path for depth in ("*", "*/*") for path in folder.glob(depth) if path.is_dir()}
+    return sorted(path for path in inside if find_model(path))
