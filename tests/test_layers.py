@@ -162,9 +162,9 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
         HYDRA,
     ),
     "cli.arguments": ({"_processes", "config", "errors"}, set()),
-    "cli.card_lines": ({"cli.help_pages"}, set()),
+    "cli.card_lines": ({"cli.help_pages", "errors"}, set()),
     "cli.runs_table": ({"cli.help_pages"}, {"rich"}),
-    "cli.model_lines": ({"cli.card_lines", "cli.composition", "storage"}, set()),
+    "cli.model_lines": ({"cli.card_lines", "cli.composition", "errors", "storage"}, set()),
     "cli.store_lines": (
         {"cli.card_lines", "errors", "storage"},
         {"numpy"},

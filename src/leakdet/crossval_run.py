@@ -35,7 +35,7 @@ from leakdet.crossvalidation.run_fold import (
     run_fold,
     without_group,
 )
-from leakdet.errors import InputError
+from leakdet.errors import InputError, counted
 from leakdet.evaluation.metrics_json import metrics_content, split_metrics
 from leakdet.evaluation.split_scores import is_synthetic, split_group_by, to_scored_recordings
 from leakdet.evaluation.traits import traits_of
@@ -68,7 +68,10 @@ def cross_validate(config: CrossvalConfig, store: Path, folder: Path) -> None:
     record_settings(folder, _fingerprint(config, store, view))
     pooled_before = pooled_folds(folder)
     labels = view_of_all([view])
-    lines = [f"store    {store}: {view.recordings} recordings", f"labels   {labels.sentence()}"]
+    lines = [
+        f"store    {store}: {counted(view.recordings, 'recording')}",
+        f"labels   {labels.sentence()}",
+    ]
     lines += [*(f"note     {note}" for note in labels.notes()), *protocol_summaries(config, view)]
     LOG.info("\n".join(lines))
     _run_folds(config, store, tasks, folder)
@@ -158,8 +161,9 @@ def _run_folds(config: CrossvalConfig, store: Path, tasks: Sequence[Task], folde
 def _fold_text(task: Task, result: dict[str, Any]) -> str:
     counts = ", ".join(f"{count} {name}" for name, count in result["recordings"].items())
     return (
-        f"{task.protocol}, seed {task.seed}, {task.fold.name}: {counts}; {result['steps']} steps, "
-        f"weights of epoch {result['best_epoch'] + 1}, {result['seconds']:.0f} s"
+        f"{task.protocol}, seed {task.seed}, {task.fold.name}: {counts}; "
+        f"{counted(result['steps'], 'step')}, weights of epoch {result['best_epoch'] + 1}, "
+        f"{result['seconds']:.0f} s"
     )
 
 

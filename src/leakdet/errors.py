@@ -15,6 +15,15 @@ class InputError(LeakdetError):
     """A file, a folder or its contents cannot be used."""
 
 
+def counted(n: int, noun: str) -> str:
+    """A number of things in words.
+
+    >>> counted(1, "file"), counted(2, "file"), counted(0, "recording")
+    ('1 file', '2 files', '0 recordings')
+    """
+    return f"{n} {noun}{'' if n == 1 else 's'}"
+
+
 def first_few(names: Sequence[str], most: int = 10) -> str:
     """The first names of a long list and how many more there are, for a message."""
     more = f" and {len(names) - most} more" if len(names) > most else ""

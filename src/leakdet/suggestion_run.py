@@ -10,7 +10,7 @@ import numpy as np
 from leakdet._messages import LOG, log_result, log_results
 from leakdet._progress import ProgressCounter
 from leakdet.acoustics.mel import LogMel, band_centres_hz
-from leakdet.errors import InputError
+from leakdet.errors import InputError, counted
 from leakdet.evaluation.recording_media import without_overlaps
 from leakdet.evaluation.scored_recordings import MelColumns
 from leakdet.reporting.review_page import LABEL, ReviewPage, ReviewRow, write_review_page
@@ -77,7 +77,7 @@ class SuggestionRun:
                 f"{media.left_out} of them have no sound here, since the page is full: their "
                 "files play in any player."
             )
-        title = f"{len(chosen)} recordings to confirm"
+        title = f"{counted(len(chosen), 'recording')} to confirm"
         kicker = f"model {detector.mel_detector.file_hash}"
         write_review_page(
             self.page, ReviewPage(title, kicker, sentences, self.table.name, columns, shown)

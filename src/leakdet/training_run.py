@@ -51,6 +51,8 @@ def fit(config: TrainConfig, folder: "str | os.PathLike[str]") -> FitResult:
     from leakdet.training import log_names
     from leakdet.training.callbacks.interruption import Interrupted
 
+    if not isinstance(config, TrainConfig):
+        raise TypeError(f'fit({config!r}, …): give settings, leakdet.compose("train", {config!r})')
     folder = Path(folder)
     try:
         with claimed(folder):

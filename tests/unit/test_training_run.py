@@ -1,6 +1,8 @@
 """A training run from store to model file, metrics and report."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -53,6 +55,16 @@ def test_the_result_is_what_lies_in_the_folder(result: FitResult, schema_errors:
     assert result.warnings == []
     names = {path.name for path in result.folder.iterdir()}
     assert {"report.html", "recordings.csv", "history.csv", "checkpoints", "figures"} <= names
+
+
+def test_words_in_place_of_settings_are_answered_with_how_to_make_them(tmp_path: Path) -> None:
+    """In a process whose arguments no test checks."""
+    code = "import leakdet; leakdet.fit(['seed=1'], 'run')"
+    run = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert """give settings, leakdet.compose("train", ['seed=1'])""" in run.stderr
+    assert not (tmp_path / "run").exists()
 
 
 def test_the_model_file_has_the_best_weights_the_fitted_rule_and_where_it_comes_from(

@@ -18,7 +18,7 @@ from leakdet.acoustics.flags import Flag
 from leakdet.acoustics.hum import MAINS_HZ, PIECE_S, MainsHum
 from leakdet.acoustics.sound_file import SoundFile
 from leakdet.config import SignalConfig
-from leakdet.errors import InputError
+from leakdet.errors import InputError, counted
 
 BLOCK_S = PIECE_S  # decoded at a time; bounds the memory of a recording of any length
 FULL_SCALE = 0.999  # sample points at least this large count as clipped
@@ -162,8 +162,8 @@ class SoundStream:
         """Index of the channel that is used; None: the mean of all."""
         if self.channel > file.channels or (self.signal.channels == "each" and not self.channel):
             raise InputError(
-                f"it has {file.channels} channels, and channel {self.channel} of them is asked for "
-                f"(signal.channels={self.signal.channels})"
+                f"it has {counted(file.channels, 'channel')}, and channel {self.channel} is asked "
+                f"for (signal.channels={self.signal.channels})"
             )
         if self.channel:
             return self.channel - 1

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from leakdet.acoustics.file_kinds import LOST, Lost, is_audio_name, is_hidden, kind_of_other
-from leakdet.errors import first_few
+from leakdet.errors import counted, first_few
 
 SHOWN = 8  # suffixes that are named
 
@@ -130,4 +130,4 @@ def _named(counts: Counter[str]) -> str:
 
 
 def _counted(counts: Counter[str]) -> str:
-    return "1 file" if counts.total() == 1 else f"{counts.total()} files"
+    return counted(counts.total(), "file")

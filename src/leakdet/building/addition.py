@@ -28,7 +28,7 @@ from leakdet.building.sources import LeftOut, Source, SourceRecording
 from leakdet.building.store_size import build_bytes
 from leakdet.building.stored_build import StoredBuild, link, link_files, report_of
 from leakdet.config import BuildConfig, SignalConfig
-from leakdet.errors import InputError, SettingsError, first_few
+from leakdet.errors import InputError, SettingsError, counted, first_few
 from leakdet.storage.ailh_store import is_ailh
 from leakdet.storage.atomic import publish, staged_folder
 from leakdet.storage.disk_space import require_space
@@ -140,7 +140,9 @@ def _build_part(
     if config.verify != "off":
         verify_mel(part, part, log_mel, config.verify == "full", config.workers)
     counts = ", ".join(f"{len(writer.rows)} to {name}" for name, writer in writers.items())
-    report.remarks.append(f"Added to the {len(before.rows)} recordings of the store: {counts}.")
+    report.remarks.append(
+        f"Added to the {counted(len(before.rows), 'recording')} of the store: {counts}."
+    )
     return report
 
 
@@ -160,8 +162,8 @@ def _labelled(config: BuildConfig, before: StoredBuild) -> Source:
     if unknown:
         label, count = next(iter(unknown.items()))
         raise InputError(
-            f"{config.source}: {count} recordings are labelled {label}, which is no label of "
-            f"{before.folder} ({', '.join(names)}). Give them one of these, as in "
+            f"{config.source}: {counted(count, 'recording')} with the label {label}, which is "
+            f"none of {before.folder} ({', '.join(names)}). Give them one of these, as in "
             f"'labels.rename={{{label}: {names[0]}}}', or leave them out: labels.ignore={label}"
         )
     if set(view.leaks) != set(leaks):

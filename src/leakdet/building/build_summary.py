@@ -6,6 +6,7 @@ from typing import Any
 
 from leakdet.building.build_report import BuildReport
 from leakdet.building.sources import RESERVED_COLUMNS
+from leakdet.errors import counted
 from leakdet.storage.shared_groups import values_sentence
 from leakdet.storage.store import SPLITS
 
@@ -43,7 +44,7 @@ def notes(report: BuildReport) -> Iterator[str]:
         )
     if report.dead_windows:
         yield (
-            f"{report.dead_windows} windows hold no sound (silent, stuck or dropouts): they are "
+            f"{counted(report.dead_windows, 'window')} without sound (silent, stuck or dropouts), "
             "neither trained on nor scored"
         )
     if report.surrogates:

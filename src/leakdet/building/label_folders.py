@@ -14,7 +14,7 @@ from leakdet.building.sources import (
     groups_of_name,
     printable,
 )
-from leakdet.errors import InputError
+from leakdet.errors import InputError, counted
 
 
 def from_folders(root: Path) -> Source:
@@ -95,7 +95,7 @@ def _left_out(root: Path, unlisted: LeftUnlisted) -> Iterator[LeftOut]:
     for path, what in unlisted.odd:
         yield LeftOut(printable(path), what)
     for (kind, suffix), count in sorted(unlisted.kinds.items()):
-        files = "1 file" if count == 1 else f"{count} files"
+        files = counted(count, "file")
         what, remedy = LOST[kind]
         pattern = f"*{suffix}" if suffix.startswith(".") else f"* {suffix}"
         told = f"{files} {what}; {remedy}"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from leakdet.cli.help_pages import WIDTH, plain
+from leakdet.errors import counted
 
 NBSP = "\u00a0"  # keeps what belongs together on one line
 INDENT = 9  # names of lines have up to eight letters
@@ -69,7 +70,7 @@ def signal_text(signal: Mapping[str, Any] | None) -> str:
 
 def rates_text(table: Mapping[str, Any]) -> str:
     """The recordings of a split and the metrics on them, each with its 95 % interval."""
-    counts = f"{table['n']} recordings, {table['positives']} with a leak"
+    counts = f"{counted(table['n'], 'recording')}, {table['positives']} with a leak"
     found = [_rate(table, key) for key in RATES if table.get(key) is not None]
     return f"{counts}: {', '.join(found)}" if found else f"{counts}; no rate is defined"
 

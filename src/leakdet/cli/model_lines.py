@@ -13,6 +13,7 @@ from leakdet.cli.card_lines import (
     signal_text,
 )
 from leakdet.cli.composition import default_values, flat
+from leakdet.errors import counted
 from leakdet.storage.disk_space import megabytes
 from leakdet.storage.model_card import file_hash, has_checksums, read_card
 
@@ -78,9 +79,11 @@ def _origin(training: Mapping[str, Any]) -> str:
         return f"{training['converted_from']}, weights of AILH"
     store = training.get("store") or _asked_for(training)
     counts = training.get("recordings", {})
-    numbers = ", ".join(f"{count} recordings in {split}" for split, count in counts.items())
+    numbers = ", ".join(
+        f"{counted(count, 'recording')} in {split}" for split, count in counts.items()
+    )
     surrogates = training.get("surrogates")
-    more = f" and {surrogates} surrogates" if surrogates else ""
+    more = f" and {counted(surrogates, 'surrogate')}" if surrogates else ""
     epoch = training.get("epoch")
     best = "" if epoch is None else f"; weights of epoch {epoch + 1}"
     return f"{store}{': ' if numbers else ''}{numbers}{more}{best}"

@@ -8,6 +8,7 @@ from leakdet.cli.card_lines import changed_of, line, moment_text, rates_text
 from leakdet.cli.model_lines import model_lines
 from leakdet.cli.past_runs import arguments_of
 from leakdet.cli.runs_table import runs_text
+from leakdet.errors import counted
 from leakdet.storage.csv_file import read_csv
 from leakdet.storage.json_file import read_json
 from leakdet.storage.model_card import read_card
@@ -52,7 +53,8 @@ def _state(folder: Path) -> str:
     if not any((folder / "checkpoints").glob("*.ckpt")):
         return "not finished, without a checkpoint: it runs still, or ended before it wrote one"
     again = f"leakdet train resume={shlex.quote(str(folder))}"
-    return f"not finished: {epochs} epochs are checked. If it runs no more, continue it: {again}"
+    checked = counted(epochs, "epoch")
+    return f"not finished, {checked} checked. If it runs no more, continue it: {again}"
 
 
 def runs_lines(folder: Path, runs: Sequence[Path]) -> Iterator[str]:
@@ -84,7 +86,8 @@ def tune_lines(folder: Path) -> Iterator[str]:
     if not path.exists():
         trials = len(list((folder / "trials").glob("*")))
         yield from line(
-            "state", f"not finished: {trials} trials were begun. The same leakdet tune goes on"
+            "state",
+            f"not finished, {counted(trials, 'trial')} begun. The same leakdet tune goes on",
         )
         return
     result = read_json(path, "the result of a search")
@@ -112,12 +115,14 @@ def crossval_lines(folder: Path) -> Iterator[str]:
     path = folder / "metrics.json"
     if not path.exists():
         again = f"leakdet crossval … crossval.out={shlex.quote(str(folder))}"
-        yield from line("state", f"not finished: {done} folds are done; to continue: {again}")
+        yield from line(
+            "state", f"not finished, {counted(done, 'fold')} done; to continue: {again}"
+        )
         return
     metrics = read_json(path, "the metrics of a cross-validation")
     yield from line("made", f"{moment_text(metrics['created_at'])} by {metrics['created_by']}")
     for name, protocol in metrics["crossval"].items():
-        yield from line("protocol", f"{name}, {len(protocol['folds'])} folds")
+        yield from line("protocol", f"{name}, {counted(len(protocol['folds']), 'fold')}")
         yield from line("", rates_text(protocol["recording"]))
         for finding in protocol["audit"]["findings"]:
             yield from line("audit", finding)

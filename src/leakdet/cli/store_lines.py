@@ -15,7 +15,7 @@ from leakdet.cli.card_lines import (
     signal_text,
     tree_size,
 )
-from leakdet.errors import InputError
+from leakdet.errors import InputError, counted
 from leakdet.storage.ailh_store import FILES, is_ailh
 from leakdet.storage.disk_space import megabytes
 from leakdet.storage.hdf5 import REBUILD
@@ -104,8 +104,8 @@ def _contents(splits: Sequence[StoreSplit]) -> Iterator[str]:
         labels = ", ".join(f"{count} {label}" for label, count in sorted(counts.items()))
         hours = split.numbers("duration_s", np.nan).sum() / 3600
         long = "" if np.isnan(hours) else f", {hours:.2f} h"
-        recordings = f"{split.recordings} recordings ({labels})"
-        yield from line(split.name, f"{recordings}, {split.windows} windows{long}")
+        recordings = f"{counted(split.recordings, 'recording')} ({labels})"
+        yield from line(split.name, f"{recordings}, {counted(split.windows, 'window')}{long}")
 
 
 def _groups(splits: Sequence[StoreSplit]) -> Iterator[str]:
@@ -130,11 +130,11 @@ def _signal(split: StoreSplit) -> str:
 
 def _remarks(made: dict[str, Any]) -> Iterator[str]:
     if made.get("surrogates"):
-        yield from line("with", f"{made['surrogates']} surrogates of leaks in train")
+        yield from line("with", f"{counted(made['surrogates'], 'surrogate')} of leaks in train")
     for remark in made.get("remarks", []):
         yield from line("note", remark)
     left_out = made.get("left_out", [])
     if left_out:
-        yield from line("left out", f"{len(left_out)} recordings (build.json lists all of them)")
+        yield from line("left out", f"{counted(len(left_out), 'recording')} (build.json lists all)")
         for item in left_out[:LEFT_OUT]:
             yield from line("", f"{item['path']}: {item['reason']}")

@@ -10,8 +10,9 @@ from torch import Tensor
 from leakdet.config import SignalConfig
 from leakdet.detection.decision import DecisionRule
 from leakdet.detection.labels import LabelMap
+from leakdet.detection.leak_classes import leak_probability
 from leakdet.detection.met_recordings import MetRecordings
-from leakdet.detection.networks import Network, leak_probability
+from leakdet.detection.networks import Network
 from leakdet.detection.spectral_reference import SpectralReference
 from leakdet.detection.validation_scores import ValidationScores
 

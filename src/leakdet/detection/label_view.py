@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from leakdet.config import LabelsConfig
-from leakdet.errors import InputError
+from leakdet.errors import InputError, counted
 
 # leak in the languages of those who send recordings, unless a negation stands before or after it
 LEAK_WORD = re.compile(r"leak|(?<!f)leck|fuite|fuga|lekk|\blek\b|漏")
@@ -77,8 +77,8 @@ class LabelView:
         """
         rest = [name for name in self.names if name not in self.leaks]
         text = f"leak: {', '.join(self.leaks)}; no leak: {', '.join(rest)}"
-        counted = [f"{label} ({_recordings(count)})" for label, count in self.left_out.items()]
-        return f"{text}; left out: {', '.join(counted)}" if counted else text
+        out = [f"{label} ({counted(n, 'recording')})" for label, n in self.left_out.items()]
+        return f"{text}; left out: {', '.join(out)}" if out else text
 
     def notes(self) -> list[str]:
         """Sentences on renamed and merged labels, and on names that do not fit their meaning."""
@@ -218,7 +218,3 @@ def _is(names: Sequence[str]) -> str:
 
 def _sounds(names: Sequence[str]) -> str:
     return "sounds" if len(names) == 1 else "sound"
-
-
-def _recordings(count: int) -> str:
-    return f"{count} recording" if count == 1 else f"{count} recordings"

@@ -11,6 +11,8 @@ import torch
 from jaxtyping import Shaped, UInt8
 from torch import Tensor
 
+from leakdet.errors import counted
+
 HASH_BYTES = 16
 ROLES = ("train", "val")  # val: chose the checkpoint and fitted the threshold
 HASHES, ROLE = "met.hashes", "met.roles"  # tensors of the model file
@@ -158,7 +160,7 @@ def group_sentences(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
             )
         elif met:
             number = count["recordings"]
-            recordings = "1 recording" if number == 1 else f"{number} recordings"
+            recordings = counted(number, "recording")
             sentences.append(
                 f"{column}: {met} of {values} values {'was' if met == 1 else 'were'} in training "
                 f"({recordings})."

@@ -3,7 +3,7 @@
 All of them keep the position along frequency, because a leak shows in where its noise lies.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from inspect import signature
 from typing import NamedTuple, TypeVar
 
@@ -12,12 +12,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from leakdet._imports import import_named
+from leakdet._imports import import_named, own_code
 from leakdet.config import NetworkConfig
 from leakdet.config.range_checks import is_own
 from leakdet.detection.dropout import Dropout
 from leakdet.detection.input_layer import InputLayer
-from leakdet.detection.leak_classes import leak_share
 from leakdet.errors import SettingsError
 
 Result = TypeVar("Result")
@@ -188,8 +187,11 @@ def make_network(config: NetworkConfig, mel_shape: tuple[int, int, int], classes
     """
     segments, mels, frames = mel_shape
     columns = -(-segments * frames // config.time_pool)
-    network = network_class(config)(config, mels, columns, classes, **config.extra)
-    if is_own(config.name):
+    make = network_class(config)
+    if not is_own(config.name):
+        return make(config, mels, columns, classes, **config.extra)
+    with own_code("network.name", config.name):
+        network = make(config, mels, columns, classes, **config.extra)
         _check_outputs(network, config.name, mel_shape, classes)
     return network
 
@@ -234,7 +236,16 @@ def _check_outputs(
             f"network.name={name}: its heads are missing; __init__ must call "
             "self.add_heads(features, classes)."
         )
-    output = network.eval()(torch.zeros(2, *mel_shape))
+    network.eval()
+    sample, heads = torch.zeros(2, *mel_shape), getattr(network, "cls_head", None)
+    if type(network).forward is Network.forward and isinstance(heads, nn.Linear):
+        shape = tuple(network.features(network.input(sample)).shape)
+        if shape != (2, heads.in_features):
+            raise SettingsError(
+                f"network.name={name}: for 2 samples its features have the shape {shape}, and "
+                f"self.add_heads({heads.in_features}, classes) says {(2, heads.in_features)}."
+            )
+    output = network(sample)
     network.train()
     shapes = [tuple(logits.shape) for logits in output] if isinstance(output, Output) else output
     if shapes != [(2, classes), (2,)]:
@@ -242,15 +253,3 @@ def _check_outputs(
             f"network.name={name}: for 2 samples and {classes} classes it gives {shapes}; it must "
             f"give Output(class_logits, leak_logit) of shapes [(2, {classes}), (2,)]."
         )
-
-
-def leak_probability(output: Output, leaks: Sequence[int], blend: float) -> Float[Tensor, " B"]:
-    """blend * sum of softmax(class_logits) over `leaks` + (1 - blend) * sigmoid(leak_logit).
-
-    `blend` is 1 when the auxiliary head was not trained: its weights are random then and must not
-    count.
-    """
-    prob = leak_share(output.class_logits.float().softmax(-1), leaks)
-    return (
-        prob if blend == 1.0 else blend * prob + (1.0 - blend) * output.leak_logit.float().sigmoid()
-    )

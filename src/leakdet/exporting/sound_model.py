@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from leakdet.acoustics.mel import detrended
 from leakdet.config import SignalConfig
 from leakdet.detection.detector import MelDetector, as_samples, window_mean
-from leakdet.detection.networks import Output, leak_probability
+from leakdet.detection.leak_classes import leak_probability
+from leakdet.detection.networks import Output
 from leakdet.exporting.high_pass_fir import HighPass
 from leakdet.exporting.live_windows import live_windows
 from leakdet.exporting.pooled_verdict import PooledVerdict

@@ -1,6 +1,7 @@
 """A trained detector for recordings: files, folders or arrays of sound to verdicts."""
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -212,6 +213,8 @@ def chosen_device(name: str) -> str:
     """
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
+    if not re.fullmatch(r"(cpu|cuda|mps|xpu)(:\d+)?", name):
+        raise InputError(f"device {name}: it must be auto, cpu, cuda, cuda:N or mps.")
     try:
         torch.zeros(1, device=name)
     except (RuntimeError, AssertionError) as error:

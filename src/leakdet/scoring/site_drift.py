@@ -10,6 +10,7 @@ from leakdet._messages import LOG, log_results
 from leakdet.acoustics.mel import band_centres_hz
 from leakdet.detection.detector import MelDetector
 from leakdet.detection.drift import FEWEST, Drift, Move, find_drift
+from leakdet.errors import counted
 from leakdet.scoring.site_table import SitePlace
 from leakdet.scoring.verdict import Verdict
 
@@ -121,7 +122,7 @@ def _shifted(shift_db: float) -> str:
 def _summary(drift: Drift, noun: str) -> str:
     if not drift.judged:
         return f"{noun}s were not compared: none has {FEWEST} recordings with sound"
-    sites = f"1 {noun}" if drift.judged == 1 else f"{drift.judged} {noun}s"
+    sites = counted(drift.judged, noun)
     parts = [f"{sites} compared with training, {len(drift.moves) or 'none'} moved"]
     if drift.undated and noun == "site":
         parts.append(f"{drift.undated} of them without enough times to tell since when")

@@ -4,6 +4,7 @@ from collections import Counter
 from typing import Any
 
 from leakdet.detection.detector import MelDetector
+from leakdet.errors import counted
 from leakdet.scoring.verdict import Verdict
 
 
@@ -64,10 +65,11 @@ class VerdictCounts:
 
     def __str__(self) -> str:
         why = ", ".join(f"{count} {reason}" for reason, count in self._reasons.items() if reason)
-        counted = {name: f"{count} {name}" for name, count in self._decisions.items()}
-        counted["undecided"] += f" ({why})" if why else ""
-        what = f"channels of {self._files} files" if self._channels else "files"
-        text = f"{self.total} {what}: {', '.join(counted.values())}"
+        decisions = {name: f"{count} {name}" for name, count in self._decisions.items()}
+        decisions["undecided"] += f" ({why})" if why else ""
+        what = counted(self.total, "channel" if self._channels else "file")
+        what += f" of {counted(self._files, 'file')}" if self._channels else ""
+        text = f"{what}: {', '.join(decisions.values())}"
         for kind, counts in (("classes", self._classes), ("flags", self._flags)):
             if counts:
                 listed = (f"{count} {name}" for name, count in counts.most_common())

@@ -7,7 +7,7 @@ import torch
 
 from leakdet.config import TrainConfig, TrainerFlags
 from leakdet.detection.losses import class_weights, effective_balance
-from leakdet.errors import first_few
+from leakdet.errors import counted, first_few
 from leakdet.evaluation.metrics import resolves_fpr
 from leakdet.evaluation.recording_media import texts_or_none
 from leakdet.storage.labelled_split import view_of_all
@@ -26,14 +26,14 @@ UNEVEN = 0.1  # so far from half a share of leaks is no balance
 def introduction(config: TrainConfig, data: LeakDataModule) -> str:
     """Data, class balance, network and end of a run: the first lines to read when it goes wrong."""
     train, val, surrogates = data.splits.train, data.splits.val, data.splits.surrogates
-    and_surrogates = f" and {surrogates} surrogates" if surrogates else ""
+    and_surrogates = f" and {counted(surrogates, 'surrogate')}" if surrogates else ""
     view = view_of_all(data.splits.all)
     shape = " x ".join(map(str, data.sample_shape))
     lines = [
         f"store    {data.store}",
-        f"train    {train.recordings - surrogates} recordings{and_surrogates}, "
-        f"{train.windows} windows",
-        f"val      {val.recordings} recordings, {val.windows} windows",
+        f"train    {counted(train.recordings - surrogates, 'recording')}{and_surrogates}, "
+        f"{counted(train.windows, 'window')}",
+        f"val      {counted(val.recordings, 'recording')}, {counted(val.windows, 'window')}",
         f"labels   {view.sentence()}",
         f"batches  {_batches(config, data)} (data.sampling={config.data.sampling})",
         f"steps    {steps_line(config, data)} (data.batch_size={config.data.batch_size})",
@@ -74,7 +74,8 @@ def _negatives(config: TrainConfig, data: LeakDataModule) -> Iterator[str]:
     if data.negatives is not None:
         files, samples = len(data.negatives.contents), len(data.negatives.mel)
         yield (
-            f"beside   {files} sounds without a leak, {samples} {config.data.unit}s, with weight "
+            f"beside   {counted(files, 'sound')} without a leak, "
+            f"{counted(samples, config.data.unit)}, with weight "
             f"{config.data.negatives_weight:g} (data.negatives)"
         )
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from leakdet._messages import LOG, log_result
 from leakdet.config import LabelsConfig, TrainConfig, TuneConfig
+from leakdet.errors import counted
 from leakdet.evaluation.intervals import FEW_GROUPS
 from leakdet.evaluation.model_comparison import compare
 from leakdet.evaluation.split_scores import apply_rule, score_split, split_group_by
@@ -97,7 +98,7 @@ def tuning_sentence(comparison: Mapping[str, Any]) -> str:
     """A sentence on whether tuning helped, which claims no more than the interval shows."""
     name = "test" if "test" in comparison else "val"
     table = comparison[name]
-    f1, recordings = table["f1"], f"{table['recordings']} {name} recordings"
+    f1, recordings = table["f1"], counted(table["recordings"], f"{name} recording")
     if f1["difference"] is None:
         return f"Whether tuning helped is unknown: {f1['note']} on the {recordings}."
     before, after = f1["a"], f1["b"]
@@ -106,7 +107,7 @@ def tuning_sentence(comparison: Mapping[str, Any]) -> str:
         numbers = f"F1 {before:.2f} before and after"
     if f1["interval"] is None or table["units"] < FEW_GROUPS:
         if table["unit"] != "recording":
-            recordings += f" from {table['units']} groups ({table['unit']})"
+            recordings += f" from {counted(table['units'], 'group')} ({table['unit']})"
         return (
             f"Tuning made no measurable difference ({numbers}); {recordings} are too few to tell."
         )

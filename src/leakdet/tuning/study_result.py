@@ -10,7 +10,7 @@ from leakdet._exit_codes import DONE, PARTLY
 from leakdet._messages import LOG, log_result
 from leakdet.config import TrainConfig, TuneConfig
 from leakdet.detection.losses import balance_levers
-from leakdet.errors import InputError, LeakdetError
+from leakdet.errors import InputError, LeakdetError, counted
 from leakdet.storage.atomic import write_whole
 from leakdet.storage.csv_file import write_csv
 from leakdet.storage.file_lock import locked
@@ -45,8 +45,8 @@ def finish(config: TuneConfig, study: optuna.Study, train: TrainWhole, to_yaml: 
         elsewhere = running(study.get_trials(deepcopy=False))
         if elsewhere:
             LOG.info(
-                f"{len(elsewhere)} trials still run on other hosts; "
-                "repeat the command when they have ended: it writes the result"
+                f"{counted(len(elsewhere), 'trial')} still running on other hosts; "
+                "repeat the command when all have ended: it writes the result"
             )
             return PARTLY
         best = winner(study, config.tune.maximises)

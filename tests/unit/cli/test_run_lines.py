@@ -39,7 +39,7 @@ def test_a_finished_run_has_its_command_and_its_model(trained) -> None:
 def test_a_stopped_run_says_how_to_go_on(stopped: Path) -> None:
     text = " ".join(part.strip() for part in run_lines(stopped))
     assert (
-        f"not finished: 3 epochs are checked. If it runs no more, continue it: "
+        f"not finished, 3 epochs checked. If it runs no more, continue it: "
         f"leakdet train resume='{stopped}'" in text
     )
     shutil.rmtree(stopped / "checkpoints")
@@ -67,7 +67,7 @@ def test_runs_are_compared(trained, stopped: Path) -> None:
 
 def test_a_search(tmp_path: Path) -> None:
     (tmp_path / "trials" / "0000").mkdir(parents=True)
-    assert "not finished: 1 trials were begun" in " ".join(tune_lines(tmp_path))
+    assert "not finished, 1 trial begun" in " ".join(tune_lines(tmp_path))
     result = {
         "objective": "loss",
         "trials": {"complete": 3, "pruned": 1, "fail": 0},
@@ -87,7 +87,7 @@ def test_a_cross_validation(tmp_path: Path) -> None:
     (tmp_path / "folds" / "a.json").touch()
     (tmp_path / "crossval.json").write_text(json.dumps({"settings": {"data": {"store": "s"}}}))
     text = " ".join(part.strip() for part in crossval_lines(tmp_path))
-    assert "not finished: 1 folds are done" in text
+    assert "not finished, 1 fold done" in text
     assert f"crossval.out={tmp_path}" in text
     protocol = {"folds": [{}, {}], "recording": TABLE, "audit": {"findings": ["odd"]}}
     metrics = {

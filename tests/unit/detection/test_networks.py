@@ -8,7 +8,7 @@ from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
 from leakdet.config import NetworkConfig
-from leakdet.detection.networks import Network, Output, leak_probability, make_network
+from leakdet.detection.networks import Network, make_network
 from leakdet.errors import SettingsError
 
 NAMES = ("paper", "dual_head", "linear", "compact")
@@ -99,17 +99,6 @@ def test_level_free_means_that_gain_changes_nothing(name: str):
     torch.testing.assert_close(network(mel), network(mel + 17.0), atol=1e-4, rtol=1e-4)
 
 
-def test_leak_probability_blends_both_heads_or_ignores_the_untrained_one():
-    output = Output(torch.tensor([[0.0, 2.0], [3.0, 0.0]]), torch.tensor([-1.0, 4.0]))
-    softmax, sigmoid = output.class_logits.softmax(1), output.leak_logit.sigmoid()
-    torch.testing.assert_close(
-        leak_probability(output, (1,), 0.5), 0.5 * softmax[:, 1] + 0.5 * sigmoid
-    )
-    torch.testing.assert_close(leak_probability(output, (0,), 1.0), softmax[:, 0])
-    random = output._replace(leak_logit=torch.full((2,), float("nan")))
-    torch.testing.assert_close(leak_probability(random, (1,), 1.0), softmax[:, 1])
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_the_heads_on_embed_give_what_infer_gives(name: str):
     network = make_network(NetworkConfig(name), (30, 64, 1), 3).eval()
@@ -145,12 +134,28 @@ class NoHeads(Network):
         return x.flatten(1)
 
 
+class WrongWidth(Network):
+    def __init__(self, config: NetworkConfig, mels: int, columns: int, classes: int) -> None:
+        super().__init__(config, mels)
+        self.add_heads(7, classes)
+
+    def features(self, x: torch.Tensor) -> torch.Tensor:
+        return x.flatten(1)
+
+
+class Fails(Network):
+    def __init__(self, config: NetworkConfig, mels: int, columns: int, classes: int) -> None:
+        super().__init__(config, mels)
+        self.dense = nn.Linear(mels // 0, classes)
+
+
 @pytest.fixture
 def own_module(monkeypatch: pytest.MonkeyPatch) -> str:
     """A module of networks that is no part of leakdet."""
     module = types.ModuleType("a_persons_nets")
     module.Own, module.ExtraClass, module.function = Own, ExtraClass, functional.relu  # type: ignore[attr-defined]
     module.NoHeads = NoHeads  # type: ignore[attr-defined]
+    module.WrongWidth, module.Fails = WrongWidth, Fails  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, module.__name__, module)
     return module.__name__
 
@@ -171,6 +176,16 @@ def test_a_users_network_takes_its_own_settings(own_module: str):
         ("function", {}, "no subclass of leakdet.detection.networks.Network"),
         ("Own", {"widht": 5}, r"network.extra=\{'widht': 5\}: .* unexpected keyword argument"),
         ("NoHeads", {}, r"its heads are missing; __init__ must call self.add_heads"),
+        (
+            "WrongWidth",
+            {},
+            r"features have the shape \(2, 512\).*add_heads\(7, classes\) says \(2, 7\)",
+        ),
+        (
+            "Fails",
+            {},
+            r"a_persons_nets:Fails: its code fails with ZeroDivisionError: .*test_networks",
+        ),
         ("ExtraClass", {}, r"gives \[\(2, 4\), \(2,\)\]; it must give"),
     ],
 )

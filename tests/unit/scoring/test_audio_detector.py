@@ -165,8 +165,10 @@ def test_a_model_of_unknown_signal_loads_but_cannot_score_sound(
 def test_auto_is_a_device_of_this_machine_and_others_are_refused() -> None:
     assert chosen_device("auto") in ("cpu", "cuda")
     assert chosen_device("cpu") == "cpu"
-    for name in ("cuda:99", "gpu"):
-        with pytest.raises(InputError, match=f"device {name}: not available here"):
+    with pytest.raises(InputError, match="device cuda:99: not available here"):
+        chosen_device("cuda:99")
+    for name in ("gpu", "cuda:", "0", ""):
+        with pytest.raises(InputError, match=rf"device {name}: it must be auto, cpu, cuda, cuda:N"):
             chosen_device(name)
 
 

@@ -6,8 +6,9 @@ import torch
 
 from leakdet.config import DecisionConfig
 from leakdet.detection.detector import window_mean
+from leakdet.detection.leak_classes import leak_probability
 from leakdet.detection.losses import LossParts
-from leakdet.detection.networks import Output, leak_probability
+from leakdet.detection.networks import Output
 from leakdet.detection.pooling import pool, pool_classes
 from leakdet.loading.samples import Batch
 from leakdet.training.accumulators import LossSums, ValidationAccumulator, right_samples
