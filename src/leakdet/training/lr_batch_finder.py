@@ -1,39 +1,38 @@
-"""Finds a learning rate and a batch size before a run, on copies of its network."""
+"""Finds a learning rate before a run, on a copy of its network, and applies what was found."""
 
-import copy
 import math
 import statistics
-import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import lightning.pytorch as pl
 import torch
 
 from leakdet._messages import LOG
-from leakdet.acoustics.augment import augmented
-from leakdet.config import TrainConfig, TrainerFlags
+from leakdet.config import TrainConfig
 from leakdet.errors import LeakdetError, SettingsError
-from leakdet.loading.samples import Batch
 from leakdet.storage.csv_file import write_csv
+from leakdet.training.batch_size_finder import find_batch_size
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.module import LeakModule
-from leakdet.training.optimizer import make_optimizer
+from leakdet.training.trial_step import Precision, TrialStep
 
 LOW, HIGH, STEPS = 1e-6, 1.0, 100
 # losses in the centred moving mean: an odd number, or the choice would lag behind
 WINDOW = 9
 STRIDE = 5
 BLOWN_UP = 4.0  # times the lowest mean of the latest losses, at which the test ends
-BATCH_SIZES = tuple(2**power for power in range(5, 16))
-EPOCH_STEPS = 4  # at least so many in an epoch of the largest batch
-TIMED_STEPS, TIMED_S = 3, 0.3  # whichever is longer
-FASTER = 1.1  # a larger batch must give so many times the samples per second
 
 
 def find_rate(
-    module: LeakModule, data: LeakDataModule, folder: Path, device: torch.device
+    module: LeakModule,
+    data: LeakDataModule,
+    folder: Path,
+    device: torch.device,
+    precision: Precision = nullcontext,
 ) -> float:
     """Range test (Smith 2017): the rate rises from LOW to HIGH in equal factors.
 
@@ -44,7 +43,7 @@ def find_rate(
         LeakdetError: the loss never fell.
     """
     path = folder / "lr_finder.csv"
-    rates, losses = range_test(_stepper(module, data, device))
+    rates, losses = range_test(_stepper(module, data, device, precision))
     smooth = smoothed(losses)
     chosen = steepest(smooth)
     columns = ("lr", "loss", "smoothed", "chosen")
@@ -104,13 +103,10 @@ def steepest(smooth: Sequence[float]) -> int | None:
 
 
 def _stepper(
-    module: LeakModule, data: LeakDataModule, device: torch.device
+    module: LeakModule, data: LeakDataModule, device: torch.device, precision: Precision
 ) -> Callable[[float], float]:
     """A step that trains a copy of the module's network, on `device`, by one batch at a rate."""
-    config = module.config
-    network, weights = copy.deepcopy(module.network).to(device), module.weights.to(device)
-    optimizer = make_optimizer(network, config.optimizer)
-    loader = data.train_dataloader()
+    trial, loader = TrialStep(module, device, precision), data.train_dataloader()
     batches = iter(loader)
 
     def step(rate: float) -> float:
@@ -120,92 +116,9 @@ def _stepper(
             loader.set_epoch(loader.epoch + 1)
             batches = iter(loader)
             batch = next(batches)
-        batch = Batch(*(part.to(device) for part in batch))
-        for group in optimizer.param_groups:
-            group["lr"] = rate
-        output = network(augmented(batch.mel.float(), config.augment))
-        loss = module.loss(output, batch, weights).total
-        optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(
-            network.parameters(), TrainerFlags.of(config.trainer).gradient_clip_val or math.inf
-        )
-        optimizer.step()
-        return float(loss.detach())
+        return float(trial.train(trial.on_device(batch), rate))
 
-    network.train()
     return step
-
-
-def find_batch_size(
-    module: LeakModule, data: LeakDataModule, folder: Path, device: torch.device
-) -> int:
-    """Double the batch size while that pays off.
-
-    Each doubling must give 10 % more samples per second, fit into memory and leave EPOCH_STEPS in
-    an epoch. Writes batch_size_finder.csv into `folder`: size, samples per second, whether chosen.
-    """
-    most = max(1, len(data.train_samples) // EPOCH_STEPS)
-    sizes = [size for size in BATCH_SIZES if size <= most] or [most]
-    rows = growing(timed_speed(module, data, device), sizes)
-    chosen = rows[-1][0] if len(rows) == 1 or rows[-1][1] >= FASTER * rows[-2][1] else rows[-2][0]
-    path = folder / "batch_size_finder.csv"
-    columns = ("batch_size", "samples_per_s", "chosen")
-    lines = [(size, round(speed, 1), int(size == chosen)) for size, speed in rows]
-    write_csv(path, (dict(zip(columns, line, strict=True)) for line in lines), columns)
-    LOG.info(f"find_bs  data.batch_size={chosen} ({path})")
-    return chosen
-
-
-def growing(speed_of: Callable[[int], float | None], sizes: list[int]) -> list[tuple[int, float]]:
-    """(size, samples per second) up to the first size that is not FASTER or does not fit (None).
-
-    Raises:
-        LeakdetError: not even the smallest fits.
-    """
-    rows: list[tuple[int, float]] = []
-    for size in sizes:
-        speed = speed_of(size)
-        if speed is None:
-            break
-        rows.append((size, speed))
-        if len(rows) > 1 and speed < FASTER * rows[-2][1]:
-            break
-    if not rows:
-        raise LeakdetError(
-            f"find_batch_size: not even {sizes[0]} samples fit into memory; take a smaller network."
-        )
-    return rows
-
-
-def timed_speed(
-    module: LeakModule, data: LeakDataModule, device: torch.device
-) -> Callable[[int], float | None]:
-    """Samples per second of training steps by batch size; None where memory does not suffice."""
-
-    def speed(size: int) -> float | None:
-        steps = -1  # the first one warms up
-        began = 0.0
-        try:
-            network = copy.deepcopy(module.network).to(device).train()
-            mel = data.train_samples.read(0, size).to(device).float()
-            while steps < TIMED_STEPS or _now(device) - began < TIMED_S:
-                if steps == 0:
-                    began = _now(device)
-                output = network(mel)
-                (output.class_logits.sum() + output.leak_logit.sum()).backward()
-                steps += 1
-        except (torch.OutOfMemoryError, MemoryError):
-            return None
-        return steps * size / (_now(device) - began)
-
-    return speed
-
-
-def _now(device: torch.device) -> float:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    return time.perf_counter()
 
 
 def found_settings(
@@ -228,13 +141,14 @@ def found_settings(
             f"run has {trainer.world_size}. Find it with one first (trainer.devices=1 "
             f"trainer.num_nodes=1), then give {' and '.join(sought[name] for name in on)} here."
         )
-    device = trainer.strategy.root_device
+    device, plugin = trainer.strategy.root_device, trainer.precision_plugin
+    where: Any = {"device": device, "precision": plugin.forward_context}
     if config.find_batch_size:
-        size = find_batch_size(module, data, folder, device)
+        size = find_batch_size(module, data, folder, **where)
         config = replace(config, data=replace(config.data, batch_size=size))
         data.set_batch_size(size)
     if config.find_lr:
         config = replace(
-            config, optimizer=replace(config.optimizer, lr=find_rate(module, data, folder, device))
+            config, optimizer=replace(config.optimizer, lr=find_rate(module, data, folder, **where))
         )
     return config

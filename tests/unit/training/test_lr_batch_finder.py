@@ -5,21 +5,18 @@ import numpy as np
 import pytest
 import torch
 
-from leakdet.errors import LeakdetError, SettingsError
+from leakdet.errors import SettingsError
 from leakdet.reporting.training_figures import batch_size_finder, rate_finder
+from leakdet.training.batch_size_finder import EPOCH_STEPS, find_batch_size, timed_speed
 from leakdet.training.fit import make_module
 from leakdet.training.lr_batch_finder import (
-    EPOCH_STEPS,
     HIGH,
     LOW,
     STEPS,
-    find_batch_size,
     find_rate,
-    growing,
     range_test,
     smoothed,
     steepest,
-    timed_speed,
 )
 
 CPU = torch.device("cpu")
@@ -67,19 +64,6 @@ def test_noise_at_the_ends_is_no_fall():
 @pytest.mark.parametrize("losses", [[], [1.0], [float(number) for number in range(30)]])
 def test_a_loss_that_never_falls_proposes_nothing(losses: list[float]):
     assert steepest(smoothed(losses)) is None
-
-
-def test_sizes_grow_while_it_pays():
-    speeds = {32: 100.0, 64: 190.0, 128: 350.0, 256: 360.0, 512: 1000.0}
-    assert growing(speeds.get, list(speeds)) == [
-        (32, 100.0),
-        (64, 190.0),
-        (128, 350.0),
-        (256, 360.0),
-    ]
-    assert growing({32: 100.0}.get, [32, 64]) == [(32, 100.0)]  # 64 does not fit
-    with pytest.raises(LeakdetError, match="not even 32"):
-        growing({}.get, [32, 64])
 
 
 def test_both_finders_write_what_they_saw_and_chose(configured, opened, tmp_path):
@@ -134,10 +118,12 @@ def test_both_try_on_the_device_of_the_training_and_a_network_without_room_there
 def test_the_finders_are_handed_the_trainers_device(fitted, tmp_path, monkeypatch):
     asked: list[torch.device] = []
     monkeypatch.setattr(
-        "leakdet.training.lr_batch_finder.find_batch_size", lambda *a: asked.append(a[-1]) or 16
+        "leakdet.training.lr_batch_finder.find_batch_size",
+        lambda *_, device, precision: asked.append(device) or 16,
     )
     monkeypatch.setattr(
-        "leakdet.training.lr_batch_finder.find_rate", lambda *a: asked.append(a[-1]) or 1e-3
+        "leakdet.training.lr_batch_finder.find_rate",
+        lambda *_, device, precision: asked.append(device) or 1e-3,
     )
     fitted(tmp_path, "find_lr=true", "find_batch_size=true", "trainer.max_epochs=1")
     assert asked == [CPU, CPU]
