@@ -3,6 +3,7 @@
 import contextlib
 import statistics
 import threading
+from collections import deque
 from functools import cache
 
 import lightning.pytorch as pl
@@ -19,6 +20,7 @@ from leakdet.training.module import LeakModule
 
 EVERY_S = 1.0
 IDLE_GPU = 0.30
+KEPT = 10_000  # latest readings between two checks
 LEAST_READINGS = 5  # of the GPU, before it is called idle
 BUSY_CPU = 0.90
 FULL_GPU, FULL_RAM = 0.95, 0.90
@@ -35,7 +37,8 @@ class SystemUse(Callback):
 
     def __init__(self, findings: Findings) -> None:
         self.findings = findings
-        self._readings: list[dict[str, float]] = []
+        self._readings: deque[dict[str, float]] = deque(maxlen=KEPT)
+        self._unjudged: list[dict[str, float]] = []  # of a GPU
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -64,22 +67,25 @@ class SystemUse(Callback):
         if trainer.sanity_checking:
             return
         # one reading now, where the time since the last check was too short for any
-        readings, self._readings = self._readings or [measured(torch.device("cpu"))], []
-        means = {
-            name: statistics.fmean(row[name] for row in readings if name in row)
-            for name in dict.fromkeys(name for row in readings for name in row)
-        }
+        taken, self._readings = self._readings, deque(maxlen=KEPT)
+        readings = list(taken) or [measured(torch.device("cpu"))]
         memory, place = read_gpu_memory(pl_module.device), _place(pl_module)
-        log_numbers(trainer, means | (memory.numbers() if memory else {}))
+        log_numbers(trainer, _means(readings) | (memory.numbers() if memory else {}))
         fullest = max(row[log_names.RAM_USE] for row in readings)
         if fullest > FULL_RAM:
             self.findings.warn(trainer, full_memory(fullest, own_bytes(), place))
         if memory is not None:
             self.findings.warn(trainer, full_gpu(memory, place))
-        if sum(log_names.GPU_USE in row for row in readings) >= LEAST_READINGS:
-            self.findings.warn(
-                trainer, idle_gpu(means[log_names.GPU_USE], means[log_names.CPU_USE])
-            )
+        self._judge_gpu_use(trainer, [row for row in readings if log_names.GPU_USE in row])
+
+    def _judge_gpu_use(self, trainer: "pl.Trainer", readings: list[dict[str, float]]) -> None:
+        """Judge once there are enough readings, which short epochs give together."""
+        self._unjudged += readings
+        if len(self._unjudged) >= LEAST_READINGS:
+            means = _means(self._unjudged)
+            self._unjudged = []
+            finding = idle_gpu(means[log_names.GPU_USE], means[log_names.CPU_USE])
+            self.findings.warn(trainer, finding)
 
     def teardown(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule", stage: str) -> None:
         self._stop()
@@ -94,6 +100,14 @@ class SystemUse(Callback):
         if self._thread is not None:
             self._thread.join()
             self._thread = None
+
+
+def _means(readings: list[dict[str, float]]) -> dict[str, float]:
+    """The mean of each number over the readings that have it."""
+    return {
+        name: statistics.fmean(row[name] for row in readings if name in row)
+        for name in dict.fromkeys(name for row in readings for name in row)
+    }
 
 
 def measured(device: torch.device) -> dict[str, float]:
@@ -122,7 +136,7 @@ def idle_gpu(share: float, cpu_share: float = 0.0) -> Finding | None:
     batch = "raise data.batch_size (find_batch_size=true looks for one)"
     return Finding(
         "gpu",
-        f"the GPU was busy {share:.0%} of the time since the last check. "
+        f"the GPU was busy {share:.0%} of the time. "
         f"{cause}{batch if cause else batch.capitalize()}; if a warning names the loader or "
         "callbacks too, begin there.",
     )

@@ -60,10 +60,8 @@ def test_where_the_driver_gives_no_number_the_others_are_logged(
     monkeypatch.setattr(torch.cuda, "utilization", utilization)
     assert set(measured(torch.device("cuda"))) == {log_names.CPU_USE, log_names.RAM_USE}
     use, (trainer, rows) = SystemUse(Findings(tmp_path)), trainer_and_rows
-    use._readings = [
-        {log_names.CPU_USE: 0.5, log_names.RAM_USE: 0.2, log_names.GPU_USE: 0.8},
-        {log_names.CPU_USE: 0.7, log_names.RAM_USE: 0.4},
-    ]
+    use._readings.append({log_names.CPU_USE: 0.5, log_names.RAM_USE: 0.2, log_names.GPU_USE: 0.8})
+    use._readings.append({log_names.CPU_USE: 0.7, log_names.RAM_USE: 0.4})
     use.on_validation_start(trainer, Mock(spec=pl.LightningModule, device=torch.device("cpu")))
     assert rows == [
         {
@@ -117,12 +115,26 @@ def test_each_fault_has_its_own_sentence_and_a_healthy_machine_none(
         trainer_and_rows,
         gpu(memory, percent),
     )
-    use._readings = [measured(torch.device("cuda")) for _ in range(system_use.LEAST_READINGS)]
+    use._readings.extend(measured(torch.device("cuda")) for _ in range(system_use.LEAST_READINGS))
     use.on_validation_start(trainer, module)
     assert warned(tmp_path) == kinds
     assert rows[0][log_names.GPU_USE] == percent / 100
     assert rows[0][log_names.RAM_USE] == ram
     assert rows[0][log_names.GPU_PEAK] == memory.peak_allocated / 1e9
+
+
+def test_short_epochs_are_judged_together(
+    gpu: Callable[[GpuMemory, int], pl.LightningModule],
+    trainer_and_rows: Alone,
+    warned: Warned,
+    tmp_path: Path,
+) -> None:
+    use, trainer, module = SystemUse(Findings(tmp_path)), trainer_and_rows[0], gpu(HEALTHY, 20)
+    for _ in range(system_use.LEAST_READINGS):
+        assert warned(tmp_path) == []
+        use._readings.append(measured(torch.device("cuda")))
+        use.on_validation_start(trainer, module)
+    assert warned(tmp_path) == ["gpu"]
 
 
 def test_the_missing_reader_is_said_once_and_only_on_a_gpu(
