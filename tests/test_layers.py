@@ -34,7 +34,18 @@ EVALUATION = FOUNDATION | {"acoustics", "evaluation"}
 TRAINING = EVALUATION | {"loading", "training"}
 FOLDING = TRAINING | {"building.splits", "crossvalidation"}
 ROOMS = FOLDING | BUILD | {"tuning", "scoring", "reporting", "exporting", "learning"}
-DOORS = {"build", "train", "tune", "crossval", "learn", "predict", "evaluate", "settings", "info"}
+DOORS = {
+    "build",
+    "train",
+    "tune",
+    "crossval",
+    "learn",
+    "predict",
+    "export",
+    "evaluate",
+    "settings",
+    "info",
+}
 DOOR_TOOLS = {
     "cli.hydra_door",
     "cli.composition",
@@ -81,10 +92,16 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
     "building.splits": (FOUNDATION | {"building"}, ARRAYS),
     "loading": (FOUNDATION, ARRAYS | {"psutil"}),
     "evaluation": (FOUNDATION | {"acoustics"}, ARRAYS | {"scipy"}),
-    "scoring": ({"acoustics"} | FOUNDATION, ARRAYS),
+    "scoring": ({"acoustics", "exporting.onnx_detector"} | FOUNDATION, ARRAYS),
+    "exporting.onnx_file": ({"errors", "storage"}, {"onnx"}),
+    "exporting.onnx_detector": (
+        FOUNDATION | {"exporting.onnx_file", "exporting.pooled_verdict"},
+        ARRAYS | {"onnx", "onnxruntime", "safetensors"},
+    ),
+    "exporting.pooled_verdict": ({"detection"}, ARRAYS),
     "exporting": (
         {"acoustics", "scoring"} | FOUNDATION,
-        ARRAYS | {"onnx", "onnxruntime", "onnxscript", "scipy"},
+        ARRAYS | {"onnx", "safetensors", "scipy"},
     ),
     "training": (EVALUATION | {"loading"}, ARRAYS | FITTING | {"psutil", "rich"}),
     "crossvalidation": (TRAINING | {"building.splits"}, ARRAYS),
@@ -164,7 +181,10 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
     "cli.arguments": ({"_processes", "config", "errors"}, set()),
     "cli.card_lines": ({"cli.help_pages", "errors"}, set()),
     "cli.runs_table": ({"cli.help_pages"}, {"rich"}),
-    "cli.model_lines": ({"cli.card_lines", "cli.composition", "errors", "storage"}, set()),
+    "cli.model_lines": (
+        {"cli.card_lines", "cli.composition", "errors", "exporting.onnx_file", "storage"},
+        set(),
+    ),
     "cli.store_lines": (
         {"cli.card_lines", "errors", "storage"},
         {"numpy"},

@@ -21,8 +21,9 @@ def parser() -> argparse.ArgumentParser:
         type=Path,
         nargs="+",
         metavar="PATH",
-        help="a model file, a checkpoint, a store (its folder or an .h5 file), or the folder of a "
-        "training, of several trainings, of a search, a cross-validation or an evaluation",
+        help="a model file, an .onnx file, a checkpoint, a store (its folder or an .h5 file), or "
+        "the folder of a training, of several trainings, of a search, a cross-validation or an "
+        "evaluation",
     )
     return command
 

@@ -113,13 +113,16 @@ class MelStream:
         for chunk in split_into_chunks(blocks, signal):
             self._short = len(chunk.sound) < signal.window_samples
             starts = chunk.start_sample + np.arange(chunk.windows) * signal.window_hop_samples
-            with torch.inference_mode():
-                mel = chunk_mel(chunk, self._log_mel).half().contiguous()
+            mel = self._mel(chunk)
             start_s = (starts / signal.sample_rate_hz).astype(np.float32)
             yield WindowBlock(mel, start_s, self._live(chunk), chunk)
         self.facts.flags[:0] = dead_flags(self._states)
         if self._short:
             self.facts.flags.insert(0, "short")
+
+    def _mel(self, chunk: Chunk) -> Float16[Tensor, "W S M T"]:
+        with torch.inference_mode():
+            return chunk_mel(chunk, self._log_mel).half().contiguous()
 
     def _live(self, chunk: Chunk) -> Bool[np.ndarray, " W"]:
         signal, states = self._log_mel.signal, list[WindowState]()

@@ -15,11 +15,11 @@ from leakdet.cli.store_lines import split_lines, store_lines
 from leakdet.errors import InputError, first_few
 from leakdet.storage.model_place import MODEL_FILES
 
-MODELS = (".safetensors", ".ckpt", ".pth", ".pt")
+MODELS = (".safetensors", ".ckpt", ".pth", ".pt", ".onnx")
 STORES = (".h5", ".hdf5")
 KNOWN = (
-    "a model file (.safetensors), a checkpoint (.ckpt), a store (its folder or an .h5 file), or "
-    "the folder of a training, search, cross-validation or evaluation"
+    "a model file (.safetensors, .onnx), a checkpoint (.ckpt), a store (its folder or an .h5 "
+    "file), or the folder of a training, search, cross-validation or evaluation"
 )
 
 

@@ -32,6 +32,7 @@ def model_lines(path: Path) -> Iterator[str]:
     training = card.get("training", {})
     yield from line("model", f"{path} ({megabytes(path.stat().st_size)})")
     yield from line("what", _what(card))
+    yield from _exported(card)
     yield from line("made", _made(card, training, path))
     yield from line("intact", intact_text(has_checksums(path)))
     yield from line("from", _origin(training))
@@ -45,6 +46,10 @@ def model_lines(path: Path) -> Iterator[str]:
 def _card(path: Path) -> dict[str, Any]:
     if path.suffix == ".safetensors":
         return read_card(path)
+    if path.suffix == ".onnx":
+        from leakdet.exporting.onnx_file import read_onnx
+
+        return read_onnx(path).card
     from leakdet.storage.model_file import read_model  # imports torch
 
     return read_model(path)[0]
@@ -55,6 +60,15 @@ def _what(card: Mapping[str, Any]) -> str:
     shape = " x ".join(map(str, card["mel_shape"]))
     unit = card["unit"]
     return f"network {network} on {unit}s (a window is {shape}: segments, mels, frames); {classes}"
+
+
+def _exported(card: Mapping[str, Any]) -> Iterator[str]:
+    """What an .onnx file was made from."""
+    if "exported" in card:
+        source, by = card["exported"]["from"], card["exported"]["by"]
+        yield from line(
+            "onnx", f"from sound to verdict, {card['precision']}; from model {source} by {by}"
+        )
 
 
 def _classes(labels: Mapping[str, Any]) -> str:

@@ -41,6 +41,11 @@ class MelDetector:
     validation: ValidationScores | None = None  # None: the file keeps none
     reference: SpectralReference | None = None  # None: nor what its training sounded like
 
+    @property
+    def device(self) -> str:
+        """Where it computes, such as `cpu` or `cuda:0`."""
+        return str(next(self.network.parameters()).device)
+
     def window_prob(self, mel: Float[Tensor, "W S M T"]) -> Float[Tensor, " W"]:
         """Leak probability of each window, float32."""
         return self.window_scores(mel).leak_prob

@@ -40,6 +40,10 @@ class HighPass(nn.Module):
         response = impulse_response(signal)[::-1].copy()
         self.register_buffer("kernel", torch.from_numpy(response).float()[None, None], False)
 
+    @property
+    def taps(self) -> int:
+        return self.kernel.shape[-1]
+
     def forward(self, sound: Float[Tensor, "1 N"]) -> Float[Tensor, "1 N"]:
-        level = functional.pad(sound - sound[:, :1], (self.kernel.shape[-1] - 1, 0))
+        level = functional.pad(sound - sound[:, :1], (self.taps - 1, 0))
         return functional.conv1d(level[None], self.kernel)[0]

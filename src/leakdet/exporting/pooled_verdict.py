@@ -47,10 +47,10 @@ class PooledVerdict(nn.Module):
         earlier_moments: Float[Tensor, "3 M"],
     ) -> Pooled:
         leak_prob = self.pooled(prob, live)
-        familiarity, moments = torch.full((), torch.nan), earlier_moments
+        familiarity = torch.full((), torch.nan)
         unfamiliar = torch.zeros((), dtype=torch.bool)
+        moments = earlier_moments + window_moments(mel, live)
         if self.reference is not None:
-            moments = earlier_moments + window_moments(mel, live)
             familiarity = self.reference(moments)
             unfamiliar = familiarity > self.limit
         undecided = leak_prob.isnan() | unfamiliar

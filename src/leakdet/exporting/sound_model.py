@@ -3,8 +3,9 @@
 What `leakdet predict` does: high-pass, windows, log-mel, network, pooling and rule.
 """
 
+from copy import deepcopy
 from math import gcd
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 
 from leakdet.acoustics.mel import detrended
 from leakdet.config import SignalConfig
-from leakdet.detection.detector import MelDetector, as_samples, window_mean
+from leakdet.detection.detector import MelDetector, as_samples
 from leakdet.detection.leak_classes import leak_probability
 from leakdet.detection.networks import Output
 from leakdet.exporting.high_pass_fir import HighPass
@@ -37,17 +38,19 @@ class MelModel(nn.Module):
 
     def __init__(self, detector: MelDetector, dtype: torch.dtype = torch.float32) -> None:
         super().__init__()
-        self.network = detector.network.eval().to(dtype)
+        self.network = deepcopy(detector.network).eval().to(dtype)
         self.dtype, self.unit, self.blend = dtype, detector.unit, detector.blend
         self.leaks = tuple(detector.labels.leaks)
         self.tells_classes = detector.labels.tells_classes
 
     def forward(self, mel: Float[Tensor, "W S M T"]) -> Scores:
-        windows = mel.shape[0]
         output = self.network(as_samples(mel, self.unit).to(self.dtype))
         output = Output(output.class_logits.float(), output.leak_logit.float())
-        leak = window_mean(leak_probability(output, self.leaks, self.blend), windows)
-        classes = window_mean(output.class_logits.softmax(-1), windows)
+        leak = leak_probability(output, self.leaks, self.blend)
+        classes = output.class_logits.softmax(-1)
+        if self.unit == "segment":  # as `window_mean`
+            leak = torch.unflatten(leak, 0, mel.shape[:2]).mean(1)
+            classes = torch.unflatten(classes, 0, mel.shape[:2]).mean(1)
         return Scores(leak, classes if self.tells_classes else classes[:, :0])
 
 
@@ -89,16 +92,18 @@ class SoundOutputs(NamedTuple):
     class_prob: Float[Tensor, "W C"]
     mel: Float[Tensor, "W S M T"]
     scored_prob: Float[Tensor, " W"]
+    scored_classes: Float[Tensor, "W C"]
 
 
 class SoundModel(nn.Module):
     """Sound at the model's rate to probabilities and verdict.
 
-    A sound without a whole window gives NaN, and the decision -1. `earlier_moments` are the moments
-    that the sound before it gave, where a long recording comes in pieces; else zeros.
+    A sound without a whole window gives NaN, and the decision -1. A long recording may come in
+    pieces: `earlier_moments` are those that the piece before gave, and the first `lead_windows`
+    were scored with that piece, so that they count no more; else both are zero.
 
     Shape:
-        sound [1, N], earlier_moments [3, M] -> `SoundOutputs`
+        sound [1, N], earlier_moments [3, M], lead_windows [1] -> `SoundOutputs`
     """
 
     def __init__(self, detector: MelDetector, dtype: torch.dtype = torch.float32) -> None:
@@ -111,8 +116,16 @@ class SoundModel(nn.Module):
         self.mel_model = MelModel(detector, dtype)
         self.verdict = PooledVerdict(detector)
 
+    @property
+    def settling_samples(self) -> int:
+        """Sample points before a sound's windows on which they depend."""
+        return self.high_pass.taps if isinstance(self.high_pass, HighPass) else 0
+
     def forward(
-        self, sound: Float[Tensor, "1 N"], earlier_moments: Float[Tensor, "3 M"]
+        self,
+        sound: Float[Tensor, "1 N"],
+        earlier_moments: Float[Tensor, "3 M"],
+        lead_windows: Int[Tensor, "1"],
     ) -> SoundOutputs:
         signal, length = self.signal, sound.shape[-1]
         window, hop = signal.window_samples, signal.window_hop_samples
@@ -133,7 +146,7 @@ class SoundModel(nn.Module):
         scored, classes = self.mel_model(mel)
         nothing = torch.where(torch.full((1,), whole) == 0, torch.nan, 0.0)
         prob = scored + nothing
-        live = live & (nothing == 0.0)
+        live = live & (nothing == 0.0) & (numbers >= lead_windows)
         pooled = self.verdict(prob, live, mel, earlier_moments)
         return SoundOutputs(
             prob,
@@ -146,11 +159,15 @@ class SoundModel(nn.Module):
             classes + nothing[:, None],
             mel,
             scored,
+            classes,
         )
 
 
 def windows_of(
-    sound: Float[Tensor, " L"], numbers: Int[Tensor, " W"], last: int, signal: SignalConfig
+    sound: Float[Tensor, " L"],
+    numbers: Int[Tensor, " W"],
+    last: int | torch.SymInt,
+    signal: SignalConfig,
 ) -> Float[Tensor, "W N"]:
     """Windows at every hop, and where the last one is aligned to the end, at `last`.
 
@@ -160,6 +177,7 @@ def windows_of(
     piece = gcd(window, hop)
     pieces = sound[: sound.shape[0] // piece * piece].view(-1, piece)
     tail = sound[last : last + window].view(-1, piece)
-    first = torch.where(numbers * hop <= last, numbers * (hop // piece), pieces.shape[0])
+    at_hop = cast(Tensor, numbers * hop <= last)
+    first = torch.where(at_hop, numbers * (hop // piece), pieces.shape[0])
     places = first[:, None] + torch.arange(window // piece)
     return torch.cat([pieces, tail]).index_select(0, places.flatten()).view(-1, window)

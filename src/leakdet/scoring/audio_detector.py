@@ -21,6 +21,7 @@ from leakdet.acoustics.mel import LogMel
 from leakdet.detection.detector import MelDetector
 from leakdet.detection.validation_scores import checked_policy, redecided
 from leakdet.errors import InputError
+from leakdet.exporting.onnx_detector import load_onnx_detector
 from leakdet.scoring.score_recording import embed_source, score_source
 from leakdet.scoring.verdict import Verdict
 from leakdet.storage.model_file import load_mel_detector
@@ -175,11 +176,12 @@ def load_detector(
     policy: str | None = None,
     unfamiliar: str | None = None,
 ) -> Detector:
-    """The detector of a model file, a training checkpoint, or the folder of a training run.
+    """The detector of a model file, a checkpoint, an `.onnx` file, or the folder of a training run.
 
-    Of a folder, `model.safetensors` is taken, else the best checkpoint. `device` is auto (a
-    GPU where there is one), cpu, cuda, cuda:N or mps. A network that is no part of leakdet is
-    imported only where `trust_network` gives its name, `package.module:Class`.
+    An `.onnx` file runs on the CPU, by onnxruntime (`pip install 'leakdet[export]'`). Of a folder,
+    `model.safetensors` is taken, else the best checkpoint. `device` is auto (a GPU where there is
+    one), cpu, cuda, cuda:N or mps. A network that is no part of leakdet is imported only where
+    `trust_network` gives its name, `package.module:Class`.
 
     `threshold` or `policy` (`max_fpr=0.01`, `min_tpr=0.95`, `min_cost=10`, `max_f1`) replaces the
     model's own threshold; a policy is fitted on the validation scores that the model file keeps.
@@ -198,11 +200,17 @@ def load_detector(
     if threshold is not None or policy is not None:
         checked_policy(threshold, policy)
     model = model_in(Path(path))
-    loaded = load_mel_detector(model, chosen_device(device), trust_network or ())
+    loaded = _loaded(model, device, trust_network or ())
     rule, decided_anew = redecided(loaded.rule, loaded.validation, threshold, policy)
     if unfamiliar is not None:
         rule = replace(rule, unfamiliar=unfamiliar)
     return Detector(replace(loaded, rule=rule), model, decided_anew)
+
+
+def _loaded(model: Path, device: str, trust_network: str | Sequence[str]) -> MelDetector:
+    if model.suffix.lower() == ".onnx":
+        return load_onnx_detector(model, device)
+    return load_mel_detector(model, chosen_device(device), trust_network)
 
 
 def chosen_device(name: str) -> str:

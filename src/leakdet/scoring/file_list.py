@@ -10,7 +10,7 @@ from leakdet.acoustics.audio_listing import LeftUnlisted, audio_files
 from leakdet.errors import InputError, first_few
 from leakdet.storage.model_place import find_model, runs_in
 
-MODEL_SUFFIXES = (".safetensors", ".ckpt", ".pth")
+MODEL_SUFFIXES = (".safetensors", ".ckpt", ".pth", ".onnx")
 
 
 @dataclass

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Float16, Float32
 from torch import Tensor
 
 from leakdet.acoustics.array_recording import ArrayRecording
-from leakdet.acoustics.audio import SoundSource, recordings_in
+from leakdet.acoustics.audio import SoundSource, WaveformFacts, recordings_in
 from leakdet.acoustics.flags import Flag
 from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.windows import MelStream, WindowBlock
@@ -18,6 +18,8 @@ from leakdet.detection.band_features import band_features, window_moments
 from leakdet.detection.detector import MelDetector
 from leakdet.detection.pooling import pool_classes
 from leakdet.errors import InputError
+from leakdet.exporting.onnx_detector import OnnxDetector
+from leakdet.scoring.sound_scores import WindowsScored, sound_scores
 from leakdet.scoring.verdict import Decision, Reason, Verdict, Window
 
 # flags of recordings without sound
@@ -63,10 +65,9 @@ def _failed(
 
 
 def _scored(source: SoundSource, detector: MelDetector, log_mel: LogMel, channel: int) -> Verdict:
-    stream = MelStream(source, log_mel, channel=channel)
-    scored = [_scored_windows(batch, detector) for batch in _batches(stream)]
-    prob, class_prob, start, live, moments = map(np.concatenate, zip(*scored, strict=True))
-    facts, rule = stream.facts, detector.rule
+    facts, scored = _windows(source, detector, log_mel, channel)
+    prob, class_prob, start, live, moments = scored
+    rule = detector.rule
     features = familiarity = None
     if live.any():
         features = band_features(moments.sum(axis=0, keepdims=True) / live.sum())
@@ -118,8 +119,19 @@ def _classes(
     return names[int(prob.argmax())], dict(zip(names, prob.round(6).tolist(), strict=True))
 
 
+def _windows(
+    source: SoundSource, detector: MelDetector, log_mel: LogMel, channel: int
+) -> tuple[WaveformFacts, WindowsScored]:
+    """Facts of a recording and its windows, scored by their log-mel or, by an `.onnx`, as sound."""
+    if isinstance(detector, OnnxDetector):
+        return sound_scores(source, detector, log_mel, channel)
+    stream = MelStream(source, log_mel, channel=channel)
+    scored = [_scored_windows(batch, detector) for batch in _batches(stream)]
+    return stream.facts, WindowsScored(*map(np.concatenate, zip(*scored, strict=True)))
+
+
 def _scored_windows(batch: "_Batch", detector: MelDetector) -> tuple[np.ndarray, ...]:
-    """Leak and class probability, start and liveness of windows; summed moments of live ones."""
+    """What `WindowsScored` holds, of some windows."""
     prob, classes = detector.window_scores(batch.mel)
     class_prob = np.zeros((len(prob), 0)) if classes is None else classes.numpy()
     of_windows = window_moments(batch.mel)

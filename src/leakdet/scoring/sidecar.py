@@ -52,7 +52,7 @@ def write_sidecar(
         "decision_rule": model.rule.to_json(),
         "decided_anew": detector.decided_anew or None,
         "signal": asdict(model.signal) if model.signal else None,
-        "settings": {**settings, "device": str(next(model.network.parameters()).device)},
+        "settings": {**settings, "device": model.device},
         "inputs": list(inputs),
         "left_out": list(left_out),
         **counts.to_json(),

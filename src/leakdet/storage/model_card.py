@@ -47,7 +47,7 @@ def open_safetensors(path: Path, framework: str) -> Iterator[Any]:
 
 def has_checksums(path: Path) -> bool:
     """True if what a model file or a checkpoint holds can be compared with what was written."""
-    if path.suffix == ".safetensors":
+    if path.suffix in (".safetensors", ".onnx"):
         return is_sealed(path, path.read_bytes(), COPY_AGAIN)
     return zipfile.is_zipfile(path)  # of which `read_torch` compares them
 

@@ -1,4 +1,6 @@
-"""Detectors of small networks with random weights, for any signal and rule."""
+"""Detectors of small networks with random weights, for any signal and rule; one as a file."""
+
+# ruff: noqa: E402
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,14 +10,20 @@ import numpy as np
 import pytest
 import torch
 
+for package in ("onnx", "onnxscript", "onnxruntime"):
+    pytest.importorskip(package, reason="the extra `export` is not installed")
+
 from leakdet.config import NetworkConfig, SignalConfig
 from leakdet.detection.band_features import band_features
 from leakdet.detection.decision import DecisionRule
 from leakdet.detection.detector import MelDetector, sample_shape
 from leakdet.detection.labels import BINARY_NAMES, LabelMap
+from leakdet.detection.met_recordings import MetRecordings
 from leakdet.detection.networks import make_network
 from leakdet.detection.spectral_reference import SpectralReference
+from leakdet.exporting.export_run import export_model
 from leakdet.scoring.audio_detector import Detector
+from leakdet.storage.model_file import make_card
 
 SMALL = SignalConfig(
     sample_rate_hz=4000,
@@ -86,3 +94,31 @@ def made() -> Callable[..., Detector]:
 @pytest.fixture
 def ruled() -> Callable[..., Detector]:
     return with_rule
+
+
+@pytest.fixture(scope="session")
+def classes_detector() -> Detector:
+    """Of three classes, with a high-pass and a rule that knows what is unfamiliar."""
+    signal = replace(SMALL, highpass_hz=150.0)
+    detector = make_detector(signal, classes=("NORMAL", "LEAK", "CRACK"))
+    inner = detector.mel_detector
+    card = make_card(
+        signal=signal,
+        labels=inner.labels,
+        network=NetworkConfig(conv_channels=4, dense=8, time_pool=2),
+        mel_shape=inner.mel_shape,
+        unit=inner.unit,
+        blend=inner.blend,
+        rule=inner.rule,
+        training={},
+    )
+    met = MetRecordings.of({"train": ["ab" * 32]}, {})
+    return Detector(replace(inner, card=card, met=met, file_hash="0123456789ab"), detector.path)
+
+
+@pytest.fixture(scope="session")
+def exported(classes_detector: Detector, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The `.onnx` file of `classes_detector`, which takes seconds to make."""
+    path = tmp_path_factory.mktemp("exported") / "model.onnx"
+    export_model(classes_detector, path, licence="for tests")
+    return path

@@ -23,6 +23,7 @@ SIGNALS = {
     "frames": {"n_fft": 100, "frame_hop_samples": 50, "n_mels": 8},
     "odd": {"window_samples": 1001, "segment_samples": 251, "segment_hop_samples": 130},
 }
+NO_LEAD = torch.zeros(1, dtype=torch.int64)
 LENGTHS = (1.0, 1.3, 1.6, 2.0, 3.71, 20.0)
 
 
@@ -40,7 +41,7 @@ def check(detector) -> None:
     for sound in sounds(inner.signal.window_samples):
         verdict = detector.predict((sound, inner.signal.sample_rate_hz))
         with torch.inference_mode():
-            outputs = model(torch.from_numpy(sound)[None], moments)
+            outputs = model(torch.from_numpy(sound)[None], moments, NO_LEAD)
         told = np.array([(window.start_s, window.leak_prob) for window in verdict.windows])
         np.testing.assert_allclose(outputs.window_start_s.numpy(), told[:, 0], atol=6e-4)
         np.testing.assert_allclose(outputs.window_prob.numpy(), told[:, 1], atol=1e-4)
@@ -71,7 +72,7 @@ def test_the_classes_of_windows_add_up_to_one(made) -> None:
     detector = made(classes=("NORMAL", "LEAK", "CRACK"))
     sound = torch.from_numpy(sounds(1024)[-2])[None]
     with torch.inference_mode():
-        outputs = SoundModel(detector.mel_detector)(sound, torch.zeros(3, 12))
+        outputs = SoundModel(detector.mel_detector)(sound, torch.zeros(3, 12), NO_LEAD)
     assert outputs.class_prob.shape == (len(outputs.window_prob), 3)
     torch.testing.assert_close(outputs.class_prob.sum(1), torch.ones(len(outputs.window_prob)))
 
@@ -79,7 +80,8 @@ def test_the_classes_of_windows_add_up_to_one(made) -> None:
 @pytest.mark.parametrize("length", [1, 100, 1023])
 def test_a_sound_without_a_whole_window_gives_nan(made, length: int) -> None:
     with torch.inference_mode():
-        outputs = SoundModel(made().mel_detector)(torch.randn(1, length), torch.zeros(3, 12))
+        model = SoundModel(made().mel_detector)
+        outputs = model(torch.randn(1, length), torch.zeros(3, 12), NO_LEAD)
     assert outputs.window_prob.isnan().all()
     assert outputs.leak_prob.isnan()
     assert outputs.familiarity.isnan()

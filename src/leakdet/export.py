@@ -1,0 +1,78 @@
+"""`leakdet export MODEL`: writes a model as one ONNX file, from sound to verdict."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from leakdet._exit_codes import DONE, EXPLAINED, guarded
+from leakdet._messages import LOG, log_result
+from leakdet.cli.arguments import add_decision
+
+
+def parser() -> argparse.ArgumentParser:
+    about = (
+        "Write a model as one .onnx file that takes sound and gives a verdict, without torch or "
+        "leakdet. It is compared with predict before it gets its name."
+    )
+    command = argparse.ArgumentParser("leakdet export", description=about, epilog=EXPLAINED)
+    add = command.add_argument
+    add("model", type=Path, help="a .safetensors file, a .ckpt file or the folder of a training")
+    add("--out", type=Path, help="the file (default: the model's name with .onnx, beside it)")
+    add(
+        "--precision",
+        choices=("float32", "float16"),
+        default="float32",
+        help="of the network; the front end is always float32 (default: float32)",
+    )
+    files = "recordings on which the file is compared with predict too: files, folders, globs"
+    add("--check", nargs="+", default=[], metavar="AUDIO", help=files)
+    golden = "write ten sounds with log-mel, probabilities and verdict into this new folder"
+    add("--golden", type=Path, metavar="DIR", help=golden)
+    add("--licence", metavar="TEXT", help="the model's licence, for the file's metadata")
+    add_decision(command)
+    trusted = "a network of your own that the model may load, by the name it was trained with"
+    add(
+        "--trust-network", action="append", default=[], metavar="PACKAGE.MODULE:CLASS", help=trusted
+    )
+    add("--quiet", action="store_true", help="print only results, warnings and errors")
+    return command
+
+
+def export(arguments: argparse.Namespace) -> int:
+    from leakdet.exporting.onnx_file import check_places, require_packages
+    from leakdet.scoring.file_list import list_files
+    from leakdet.storage.disk_space import megabytes
+    from leakdet.storage.model_card import require_model
+
+    require_packages()
+    model = require_model(arguments.model)
+    out = arguments.out or model.with_suffix(".onnx")
+    check_places(model, out, arguments.golden)
+    files = list_files(arguments.check).files if arguments.check else []
+    LOG.info(f"model    {model}: loading torch")
+    from leakdet.exporting.export_run import export_model
+    from leakdet.exporting.golden_vectors import write_golden
+    from leakdet.scoring.audio_detector import load_detector
+
+    rule = {name: getattr(arguments, name) for name in ("threshold", "policy", "unfamiliar")}
+    detector = load_detector(model, "cpu", arguments.trust_network, **rule)
+    if detector.decided_anew:
+        LOG.info(f"note     {detector.decided_anew}")
+    LOG.info("graph    torch writes it, which takes some seconds")
+    written = export_model(detector, out, arguments.precision, files, arguments.licence)
+    LOG.info(f"compared {written.equality.sentence()}")
+    if arguments.golden:
+        write_golden(detector.mel_detector, arguments.golden)
+        log_result(f"golden   {arguments.golden}")
+    log_result(f"written  {out} ({megabytes(written.size_bytes)}, {arguments.precision})")
+    return DONE
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    arguments = parser().parse_args(argv)
+    return guarded(lambda: export(arguments), arguments.quiet)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

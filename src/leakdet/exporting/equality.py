@@ -1,0 +1,119 @@
+"""Whether an `.onnx` file gives what predict gives with the model that it was made from."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from leakdet.errors import InputError
+from leakdet.exporting.golden_vectors import golden_sounds
+from leakdet.exporting.onnx_detector import OnnxDetector
+from leakdet.scoring.audio_detector import Detector
+from leakdet.scoring.verdict import Verdict
+
+# Largest difference of a probability: of the numbers of float32 alone, and of fewer digits.
+LIMITS = {"float32": 1e-4, "float16": 0.01, "int8-network": 0.1}
+FAMILIARITY_LIMIT = 0.005
+CODES = {"leak": 1, "no_leak": 0, "undecided": -1, None: -1}
+
+
+@dataclass
+class Equality:
+    """The largest difference in probability so far, and where; verdicts that differ."""
+
+    limit: float
+    recordings: int = 0
+    largest: float = 0.0
+    where: str = ""
+    flipped: int = 0  # of verdicts that no difference within the limit explains
+    near: int = 0  # of verdicts whose score is within the limit of the threshold
+
+    def add(self, name: str, difference: float) -> None:
+        difference = float("inf") if np.isnan(difference) else difference
+        if difference > self.largest:
+            self.largest, self.where = difference, name
+
+    def compare(self, name: str, own: Verdict, exported: Verdict) -> None:
+        """Compare the rows of one recording."""
+        self.recordings += 1
+        pairs = zip(own.windows, exported.windows, strict=False)
+        # what a dead window has is pooled by nobody
+        scores = [(own.leak_prob, exported.leak_prob)]
+        if own.leak_windows is not None and not _has_dead_windows(own):
+            scores += [(a.leak_prob, b.leak_prob) for a, b in pairs]
+        for a, b in scores:
+            self.add(name, abs((0.0 if a is None else a) - (0.0 if b is None else b)))
+        same = len(own.windows) == len(exported.windows) and own.reason == exported.reason
+        if same and own.flags == exported.flags and own.error == exported.error:
+            self._verdicts(own.decision == exported.decision, own)
+        else:
+            self.flipped += 1
+
+    def _verdicts(self, equal: bool, own: Verdict) -> None:
+        if equal:
+            return
+        near = own.leak_prob is not None and abs(own.leak_prob - own.threshold) <= self.limit
+        self.near += near
+        self.flipped += not near
+
+    def graph(self, name: str, own: Verdict, outputs: dict[str, np.ndarray]) -> None:
+        """Compare the outputs of the graph itself with a row."""
+        undecidable = own.reason not in ("", "unfamiliar")
+        if not undecidable and own.leak_prob is not None:
+            self.add(name, abs(own.leak_prob - float(outputs["leak_prob"])))
+        nan = bool(np.isnan(outputs["leak_prob"]))
+        equal = int(outputs["decision"]) == CODES[own.decision] and nan == undecidable
+        self._verdicts(equal, own)
+        if own.familiarity is not None and "familiarity" in outputs and not undecidable:
+            apart = abs(own.familiarity - float(outputs["familiarity"]))
+            self.flipped += apart > FAMILIARITY_LIMIT * max(1.0, own.familiarity)
+
+    @property
+    def holds(self) -> bool:
+        return self.largest <= self.limit and not self.flipped
+
+    def sentence(self) -> str:
+        near = f", {self.near} of them within the limit of the threshold" if self.near else ""
+        return (
+            f"{self.recordings} recordings: largest difference in probability {self.largest:.1e} "
+            f"(limit {self.limit:g}), {self.flipped + self.near} verdicts changed{near}"
+        )
+
+
+def _has_dead_windows(verdict: Verdict) -> bool:
+    return bool({"silent", "dropouts", "stuck"} & set(verdict.flags))
+
+
+def compare(
+    own: Detector, exported: Detector, precision: str, files: Sequence[Path] = ()
+) -> Equality:
+    """Compare on generated sounds, one of them longer than a piece, and on files.
+
+    Raises:
+        InputError: a file cannot be read.
+    """
+    equality = Equality(LIMITS[precision])
+    graph = exported.mel_detector
+    assert isinstance(graph, OnnxDetector)
+    rate_hz = graph.facts["sample_rate_hz"]
+    for name, sound in _sounds(graph):
+        verdict = own.predict((sound, rate_hz))
+        equality.compare(name, verdict, exported.predict((sound, rate_hz)))
+        equality.graph(name, verdict, graph.sound_scores(sound))
+    for one, other in zip(own.predict_each(files), exported.predict_each(files), strict=True):
+        if one.error:
+            raise InputError(f"--check {one.path}: {one.error}")
+        equality.compare(str(one.path), one, other)
+    return equality
+
+
+def _sounds(detector: OnnxDetector) -> Iterator[tuple[str, np.ndarray]]:
+    signal = detector.signal
+    assert signal is not None
+    sounds = golden_sounds(signal)
+    yield from sounds.items()
+    for windows in (1.6, 2.0, 3.17):
+        yield f"{windows} windows", sounds["dead_parts"][: int(windows * signal.window_samples)]
+    longer = (detector.piece_windows + 2) * signal.window_hop_samples + 2 * signal.window_samples
+    yield "more than a piece", np.resize(sounds["several"], longer)

@@ -1,0 +1,65 @@
+"""One export: the graph, its description, the comparison with predict, and the file."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from leakdet.errors import InputError
+from leakdet.exporting.equality import Equality, compare
+from leakdet.exporting.golden_vectors import golden_rows
+from leakdet.exporting.onnx_detector import OnnxDetector, load_onnx_detector
+from leakdet.exporting.onnx_writer import onnx_content, onnx_graph
+from leakdet.scoring.audio_detector import Detector
+from leakdet.storage.atomic import whole_file
+
+
+@dataclass(frozen=True)
+class Export:
+    """What was written: bytes of the file, and how it compares with predict."""
+
+    size_bytes: int
+    equality: Equality
+
+
+def export_model(
+    detector: Detector,
+    out: Path,
+    precision: str = "float32",
+    check: Sequence[Path] = (),
+    licence: str | None = None,
+) -> Export:
+    """Write `out`, an `.onnx` file, if it gives what predict gives.
+
+    `check` are recordings on which both are compared, besides generated sounds.
+
+    Raises:
+        InputError: the model cannot be exported, a recording cannot be read, or the file gives
+            something else; then nothing is written.
+    """
+    inner = detector.mel_detector
+    if isinstance(inner, OnnxDetector):
+        raise InputError(f"{detector.path}: this is an .onnx file already.")
+    if inner.signal is None:
+        raise InputError(
+            f"{detector.path}: it was trained on a store that does not say how its mel was made; "
+            "it cannot take sound."
+        )
+    graph = onnx_graph(inner, precision)
+    rows = golden_rows(inner)
+    content = onnx_content(graph, inner, precision, vectors=rows, licence=licence)
+    with whole_file(out) as partial:
+        partial.write_bytes(content)
+        exported = Detector(load_onnx_detector(partial), partial)
+        equality = compare(detector, exported, precision, check)
+        if not equality.holds:
+            raise InputError(
+                f"The file would not give what predict gives ({equality.sentence()}; most in "
+                f"{equality.where}); nothing was written. {_remedy(precision)}"
+            )
+    return Export(len(content), equality)
+
+
+def _remedy(precision: str) -> str:
+    if precision == "float32":
+        return "Please report this with the model's settings (leakdet info)."
+    return "Use --precision float32, which has all digits."

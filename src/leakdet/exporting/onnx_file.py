@@ -1,0 +1,150 @@
+"""An `.onnx` file of leakdet: read and checked before anything in it is believed or run."""
+
+import base64
+import importlib.util
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from leakdet.errors import InputError
+from leakdet.storage.model_card import CARD_KEY, check_card, parse_card
+from leakdet.storage.readable import COPY_AGAIN, require_readable, understood
+from leakdet.storage.seal import is_sealed
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+ONNX_FORMAT = 1  # of the graph's inputs, outputs and facts
+FACTS_KEY, TENSORS_KEY = "leakdet_host", "leakdet_tensors"
+LICENCE_KEY, VECTORS_KEY = "licence", "test_vectors"
+PACKAGES = ("onnx", "onnxscript", "onnxruntime")
+INSTALL = "pip install 'leakdet[export]'"
+EXPORT_AGAIN = "Export it again from the model file: leakdet export MODEL"
+
+
+@dataclass(frozen=True)
+class OnnxFile:
+    """A file whose seal, card and operators have been checked.
+
+    `facts` is what a host needs, in plain values: rate, windows, rule, length of pieces.
+    """
+
+    content: bytes
+    model: "ModelProto"
+    card: dict[str, Any]
+    metadata: dict[str, str]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return dict(json.loads(self.metadata[FACTS_KEY]))
+
+    @property
+    def tensors(self) -> bytes:
+        """A safetensors of what the model has met and was validated on."""
+        return base64.b64decode(self.metadata[TENSORS_KEY])
+
+
+def require_packages(packages: Iterable[str] = PACKAGES) -> None:
+    """Raise `InputError` with the command that installs what is missing of the extra `export`."""
+    missing = [name for name in packages if importlib.util.find_spec(name) is None]
+    if missing:
+        raise InputError(
+            f".onnx files need {', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} "
+            f"not installed: {INSTALL}"
+        )
+
+
+def check_places(model: Path, out: Path, golden: Path | None) -> None:
+    """Check before any work where an export and its golden vectors will be written.
+
+    Raises:
+        InputError: says why not.
+    """
+    if out.suffix != ".onnx" or out.is_dir():
+        raise InputError(f"--out {out}: name a file that ends in .onnx.")
+    if model.suffix == ".onnx":
+        raise InputError(f"{model}: this is an .onnx file already.")
+    for option, place in (("--out", out), ("--golden", golden)):
+        folder = None if place is None else Path(os.path.abspath(place)).parent  # noqa: PTH100  no link is followed
+        if folder is not None and not (folder.is_dir() and os.access(folder, os.W_OK)):
+            raise InputError(
+                f"{option} {place}: {folder} is no folder that may be written; make it first."
+            )
+    if (
+        golden is not None
+        and golden.exists()
+        and not (golden.is_dir() and not any(golden.iterdir()))
+    ):
+        raise InputError(f"--golden {golden}: exists already; name a new folder.")
+
+
+def read_onnx(path: Path) -> OnnxFile:
+    """Read an `.onnx` file that `leakdet export` wrote. Nothing in it is run.
+
+    Raises:
+        InputError: a package or the file is missing; it is damaged, changed, foreign, of a newer
+            format, or needs another file or an operator of its own.
+    """
+    require_readable(path, "model file")
+    require_packages(("onnx",))
+    import onnx
+
+    content = path.read_bytes()
+    has_seal = is_sealed(path, content, COPY_AGAIN)
+    with understood(path, "a whole .onnx file", COPY_AGAIN):
+        model = onnx.load_model_from_string(content)
+        onnx.checker.check_model(model)
+    metadata = {entry.key: entry.value for entry in model.metadata_props}
+    if CARD_KEY not in metadata:
+        raise InputError(
+            f"{path}: an .onnx file, but not a model of leakdet, which writes them by leakdet "
+            "export."
+        )
+    card = parse_card(path, metadata[CARD_KEY])
+    _check_format(path, card)
+    check_card(path, card)
+    if not has_seal:
+        raise InputError(f"{path}: it has no seal: it was changed. {EXPORT_AGAIN}")
+    check_self_contained(path, model)
+    with understood(path, "an .onnx file of leakdet export", EXPORT_AGAIN):
+        file = OnnxFile(content, model, card, metadata)
+        _ = file.facts["lead_windows"], file.tensors
+    return file
+
+
+def _check_format(path: Path, card: Mapping[str, Any]) -> None:
+    version = card.get("onnx_format")
+    if not isinstance(version, int) or version < 1:
+        raise InputError(f"{path}: its description lacks the format of the graph. {EXPORT_AGAIN}")
+    if version > ONNX_FORMAT:
+        raise InputError(
+            f"{path}: its graph has format {version}, this leakdet reads up to {ONNX_FORMAT}. "
+            "Install a newer leakdet."
+        )
+
+
+def check_self_contained(path: Path, model: "ModelProto") -> None:
+    """Raise `InputError` for custom operators, functions, subgraphs and data in other files."""
+    standard = ("", "ai.onnx")
+    custom = {node.domain for node in model.graph.node} | {o.domain for o in model.opset_import}
+    if foreign := sorted(custom - set(standard)):
+        raise InputError(f"{path}: it needs operators of {foreign}, which no plain runtime has.")
+    inner = [a.name for node in model.graph.node for a in node.attribute if a.HasField("g")]
+    if model.functions or inner:
+        raise InputError(f"{path}: its graph holds other graphs, which leakdet never writes.")
+    outside = [
+        tensor.name for tensor in _tensors(model) if tensor.data_location or tensor.external_data
+    ]
+    if outside:
+        raise InputError(
+            f"{path}: its weights {outside[0]} lie in another file, which is never opened."
+        )
+
+
+def _tensors(model: "ModelProto") -> Iterator[Any]:
+    yield from model.graph.initializer
+    for node in model.graph.node:
+        yield from (attribute.t for attribute in node.attribute if attribute.HasField("t"))

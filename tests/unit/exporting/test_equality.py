@@ -1,0 +1,62 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from leakdet.exporting.equality import Equality, compare
+from leakdet.exporting.onnx_detector import load_onnx_detector
+from leakdet.scoring.audio_detector import Detector
+from leakdet.scoring.verdict import Verdict, Window
+
+OWN = Verdict("a.wav", "leak", 0.7, 0.5, [Window(0.0, 1.0, 0.8), Window(0.5, 1.5, 0.6)], 2)
+
+
+def test_differences_and_verdicts_are_counted() -> None:
+    equality = Equality(limit=1e-4)
+    equality.compare("a", OWN, OWN)
+    assert equality.holds
+    moved = [OWN.windows[0], OWN.windows[1]._replace(leak_prob=0.60005)]
+    equality.compare("b", OWN, replace(OWN, windows=moved))
+    assert equality.holds
+    assert equality.largest == pytest.approx(5e-5)
+    assert equality.where == "b"
+    equality.compare("c", OWN, replace(OWN, leak_prob=0.7002))
+    assert not equality.holds
+    assert "3 recordings: largest difference in probability 2.0e-04" in equality.sentence()
+
+
+def test_a_verdict_changes_only_beside_the_threshold() -> None:
+    near = replace(OWN, threshold=0.70005)
+    equality = Equality(limit=1e-4)
+    equality.compare("near", near, replace(near, decision="no_leak"))
+    assert (equality.flipped, equality.near, equality.holds) == (0, 1, True)
+    equality.compare("far", OWN, replace(OWN, decision="no_leak"))
+    assert (equality.flipped, equality.holds) == (1, False)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"reason": "short"}, {"flags": ["clipped"]}, {"windows": OWN.windows[:1]}]
+)
+def test_other_reasons_flags_or_windows_are_no_equality(changes) -> None:
+    equality = Equality(limit=1e-4)
+    equality.compare("a", OWN, replace(OWN, **changes))
+    assert not equality.holds
+
+
+def test_a_nan_is_no_equality() -> None:
+    equality = Equality(limit=1e-4)
+    outputs = {"leak_prob": np.array(np.nan), "decision": np.array(1)}
+    equality.graph("a", OWN, outputs)
+    equality.compare("b", OWN, OWN)
+    assert equality.largest == np.inf
+    assert not equality.holds
+
+
+def test_a_file_of_another_model_is_found_out(exported, classes_detector) -> None:
+    other = Detector(load_onnx_detector(exported), exported)
+    assert compare(classes_detector, other, "float32").holds
+    inner = classes_detector.mel_detector
+    blended = Detector(replace(inner, blend=0.2), classes_detector.path)
+    equality = compare(blended, other, "float32")
+    assert equality.largest > 1e-4
+    assert not equality.holds
