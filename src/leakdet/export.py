@@ -43,7 +43,7 @@ def export(arguments: argparse.Namespace) -> int:
     from leakdet.exporting.onnx_file import check_places, require_packages
     from leakdet.scoring.file_list import list_files
     from leakdet.storage.disk_space import megabytes
-    from leakdet.storage.model_card import require_model
+    from leakdet.storage.model_place import require_model
 
     require_packages()
     model = require_model(arguments.model)
