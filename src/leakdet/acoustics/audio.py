@@ -182,7 +182,7 @@ class SoundStream:
             if not len(block):
                 return
             if is_int16:
-                block = block.astype(np.float32) * np.float32(2.0**-15)
+                block = np.multiply(block, np.float32(2.0**-15), dtype=np.float32)
             yield block
 
     def _measure(self, block: np.ndarray) -> None:

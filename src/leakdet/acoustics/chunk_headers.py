@@ -64,6 +64,8 @@ def header_layout(source: ByteSource, bytes_per_frame: int, is_plain: bool) -> L
     elif chunk.size > held:
         layout.truncated = chunk.size - held >= max(1, bytes_per_frame)
         size = held
+    elif chunk.size == held:
+        size = held
     elif _is_more_sound(source, chunk.start + chunk.size, chunk.big_endian):
         layout.several, size = True, chunk.size
     else:
@@ -232,7 +234,7 @@ def _in_au(head: bytes) -> DataChunk:
     order = ">" if head[:4] == b".snd" else "<"
     start, size = struct.unpack(f"{order}II", head[4:12])
     known = None if size in (0, 0xFFFFFFFF) else size
-    return DataChunk(start, known, 8, f"{order}I", order == ">", may_be_open=True)
+    return DataChunk(start, known, 8, f"{order}I", order == ">", may_be_open=True, reads_on=True)
 
 
 def _in_nist(source: ByteSource) -> DataChunk | None:

@@ -1,6 +1,6 @@
 """Dead sound: digital silence, dropouts and stuck values, of each window and of a recording."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from enum import IntEnum
 
 import numpy as np
@@ -41,25 +41,32 @@ class DeadRuns:
 
     def add(self, sound: Float32[np.ndarray, " N"]) -> None:
         """Take the next sample points."""
-        joined = np.concatenate([self._last, sound])
-        origin = self._position - len(self._last)
+        origin, held = self._position - len(self._last), len(self._last) + len(sound)
         self._position += len(sound)
-        self._last = joined[-1:]
-        repeats = np.flatnonzero(np.abs(np.diff(joined)) < STEP) + 1
-        if not repeats.size:
+        for offset, piece in self._pieces(sound):
+            for start, stop in _runs(piece):
+                begin, end = origin + offset + start, origin + offset + stop
+                is_whole = offset + start > 0 and offset + stop < held
+                if stop - start < self._shortest and is_whole:
+                    continue
+                if self._open and self._open[1] == begin + 1:
+                    begin = self._open[0]
+                else:
+                    self._close()
+                self._open = (begin, end, bool(abs(piece[stop - 1]) < SILENCE))
+        if self._open and self._open[1] < self._position:
+            self._close()
+        if len(sound):
+            self._last = sound[-1:].copy()
+
+    def _pieces(self, sound: Float32[np.ndarray, " N"]) -> Iterator[tuple[int, np.ndarray]]:
+        """Where runs are looked for, with their offset: the ends alone, where no run is long."""
+        if len(sound) < 4 * self._shortest or _may_hold_run(sound, self._shortest):
+            yield 0, np.concatenate([self._last, sound])
             return
-        breaks = np.flatnonzero(np.diff(repeats) > 1)
-        starts = repeats[np.append(0, breaks + 1)] - 1
-        stops = repeats[np.append(breaks, -1)] + 1
-        for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
-            begin, end = origin + start, origin + stop
-            if stop - start < self._shortest and start > 0 and end < self._position:
-                continue  # too short, and whole
-            if self._open and self._open[1] == begin + 1:
-                begin = self._open[0]
-            else:
-                self._close()
-            self._open = (begin, end, bool(abs(joined[stop - 1]) < SILENCE))
+        yield 0, np.concatenate([self._last, sound[: self._shortest]])
+        skipped = len(sound) - self._shortest
+        yield skipped + len(self._last), sound[skipped:]
 
     def _close(self) -> None:
         if self._open and self._open[1] - self._open[0] >= self._shortest:
@@ -83,6 +90,25 @@ class DeadRuns:
                 overlap = min(stop, run_stop) - max(start, run_start)
                 count[0 if is_zero else 1] += max(0, overlap)
         return count[0], count[1]
+
+
+def _may_hold_run(sound: Float32[np.ndarray, " N"], shortest: int) -> bool:
+    """False if points an eighth of a run apart show that there is none, as in nearly all sound."""
+    apart = (shortest - 1) // 8
+    near = np.abs(np.diff(sound[::apart])) < apart * STEP
+    # a run holds eight such points, and so seven in a row that are near the next
+    two = near[1:] & near[:-1]
+    four = two[2:] & two[:-2]
+    return bool((four[3:] & four[:-3]).any())
+
+
+def _runs(sound: Float32[np.ndarray, " N"]) -> Iterator[tuple[int, int]]:
+    repeats = np.flatnonzero(np.abs(np.diff(sound)) < STEP) + 1
+    if repeats.size:
+        breaks = np.flatnonzero(np.diff(repeats) > 1)
+        starts = repeats[np.append(0, breaks + 1)] - 1
+        stops = repeats[np.append(breaks, -1)] + 1
+        yield from zip(starts.tolist(), stops.tolist(), strict=True)
 
 
 def are_loud(pieces: Float32[np.ndarray, "W N"], window_samples: int) -> bool:

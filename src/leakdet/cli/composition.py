@@ -90,6 +90,13 @@ def _composing(door: str) -> Iterator[None]:
                 yield
         except (HydraException, OmegaConfBaseException) as error:
             raise SettingsError(sentence_of(error)) from error
+        except ValueError as error:
+            if "header format" not in str(error):
+                raise
+            raise SettingsError(
+                f"a file of settings begins with a line that is cut off ({error}). It should be "
+                "# @package _global_"
+            ) from error
 
 
 @contextmanager

@@ -85,6 +85,15 @@ def test_of_two_chunks_of_sound_the_first_is_read_and_the_other_flagged(tmp_path
     np.testing.assert_array_equal(sound, SOUND)
 
 
+def test_zeros_behind_an_au_are_no_sound(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    soundfile.write(path, SOUND, 16000, format="AU", subtype="G721_32")
+    content = path.read_bytes()
+    sound, flags = read(content, tmp_path)
+    again, flags_again = read(content + bytes(3000), tmp_path)
+    assert (len(again), flags_again) == (len(sound), flags)
+
+
 def test_sound_behind_the_size_of_an_au_is_read_on(tmp_path: Path) -> None:
     path = tmp_path / "x"
     soundfile.write(path, SOUND, 16000, format="AU", subtype="PCM_16")

@@ -169,3 +169,9 @@ def test_a_damaged_file_of_settings_is_named(tmp_path: Path, content: bytes) -> 
     (tmp_path / "x.yaml").write_bytes(content)
     with pytest.raises(LeakdetError, match=r"x\.yaml: not a YAML file of settings \(.+\)"):
         with_experiment_file([f"experiment={tmp_path / 'x.yaml'}"])
+
+
+def test_a_heading_that_is_cut_off_is_told(tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").write_text("# @pack\nseed: 1\n")
+    with pytest.raises(SettingsError, match=r"begins with a line that is cut off .* @package"):
+        compose("train", [f"experiment={tmp_path / 'x.yaml'}"])
