@@ -118,3 +118,19 @@ def test_sentences_are_logged(detector: MelDetector, messages) -> None:
     drift.log()
     assert messages.messages[0].startswith("drift    mill sounds otherwise since 2026-05-06")
     assert messages.messages[1] == "drift    1 site compared with training, 1 moved"
+
+
+def test_predict_compares_the_sites_of_a_table(door, trained, tmp_path: Path) -> None:
+    sounds = sorted((trained.store / "audio").glob("*/*.wav"))[:24]
+    rows = [f"{sound},north,2026-05-{1 + number // 3:02}" for number, sound in enumerate(sounds)]
+    (tmp_path / "sites.csv").write_text("\n".join(["path,site,recorded_at", *rows]))
+    given = (trained.folder, *sounds, "--sites", "sites.csv")
+    result = door("predict", *given, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "drift    1 site compared with training, none moved" in result.stderr
+    assert result.stdout.count("\n") == 25  # rows alone
+    (tmp_path / "sites.csv").write_text("path,place\n")
+    result = door("predict", *given, cwd=tmp_path)
+    assert result.returncode == 2
+    assert "needs the columns path and site" in result.stderr
+    assert "loading torch" not in result.stderr
