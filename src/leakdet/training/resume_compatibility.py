@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from leakdet.config import CallbacksConfig, TrainConfig
+from leakdet.config import CallbacksConfig, TrainConfig, TrainerFlags
 from leakdet.config.differences import differences
 from leakdet.training.stopping import resolved
 
@@ -59,6 +59,9 @@ def run_differences(
         for difference in differences(stored, asdict(resolved(config, data)))
         if difference.name not in chosen and not _is_ignored(difference.name)
     ]
+    epoch, most = int(checkpoint.get("epoch", 0)), TrainerFlags.of(config.trainer).max_epochs
+    if 0 <= most < epoch:
+        differing.append(f"trainer.max_epochs: epoch {epoch + 1} was reached / {most}")
     store, stored_store = store_fingerprint(data), checkpoint.get(RESUME_KEY, {}).get("store")
     if store != stored_store:
         differing.append(f"the data's fingerprint: {stored_store} / {store}")

@@ -65,6 +65,17 @@ def test_what_changes_them_is_named_with_both_values(
     assert run_differences(checkpoint(configured(), data), configured(override), data) == [named]
 
 
+def test_a_run_cannot_end_before_what_it_has_reached(
+    configured: Configured, opened: Opened
+) -> None:
+    data = opened(configured())
+    kept = {**checkpoint(configured(), data), "epoch": 4}
+    assert run_differences(kept, configured("trainer.max_epochs=4"), data) == []
+    assert run_differences(kept, configured("trainer.max_epochs=3"), data) == [
+        "trainer.max_epochs: epoch 5 was reached / 3"
+    ]
+
+
 def test_other_data_is_a_difference(configured: Configured, opened: Opened) -> None:
     data = opened(configured())
     kept = checkpoint(configured(), data)
