@@ -1,7 +1,7 @@
-"""Measures training on a GPU with each residency: the section `gpu` of docs/benchmarks.md.
+"""Measures training and predict on a GPU within five minutes: the sections `gpu…` of the page.
 
-`python scripts/bench_gpu.py` on a machine with a CUDA device; `--cpu` tries the script anywhere, on
-less data, and writes nothing.
+`python scripts/bench_gpu.py` on a machine with a CUDA device. `--device cpu --small` goes through the
+same lines anywhere, on little data, and keeps the page that it writes out of docs/.
 """
 
 import argparse
@@ -9,34 +9,70 @@ import statistics
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
+import numpy as np
+import soundfile
 import torch
 
-from benchmarks import write_section
-from leakdet.config import DataConfig, TrainConfig
+import benchmarks
+import leakdet
+from leakdet.config import TrainConfig
 from leakdet.training.callbacks.system_use import measured
 from leakdet.training.datamodule import LeakDataModule
-from leakdet.training.fit import fit
+from leakdet.training.fit import fit, result_checkpoint
 from leakdet.training.log_names import GPU_USE
 from stores import write_store
 
-EPOCHS = 5  # the first compiles and is left out
+EPOCHS = 6  # the first warms up and is left out
 EVERY_S = 0.05
-NOTE = """Training of the default network with the settings of `trainer=gpu`: optimiser, augmentation
-and every callback. Medians over the epochs but the first. `waiting`: share of an epoch's training
-part between the end of a step and the start of the next, in which the batch is fetched; `GPU use`:
-what the driver reports (needs nvidia-ml-py), 20 times a second."""
+LIMIT_S = 210.0  # no training begins later: one may compile for a minute
+RATE_HZ = 16000
+NOTE = """Training with the settings of `trainer=gpu` on segments: optimiser, augmentation and every
+callback. Medians over the epochs but the first. `found`: the batch size that find_batch_size chose.
+`waiting`: share of an epoch's training part between the end of a step and the start of the next, in
+which the batch is fetched; `worst ms`: the longest such wait; `peak GB`: most in tensors at once;
+`GPU use`: what the driver reports (needs nvidia-ml-py), 20 times a second. TF32:
+trainer.precision=32-true, whose products are of TF32."""
+PREDICT_NOTE = """Seconds of sound for a second of time, files of 16 kHz in the page cache, best of two:
+decoding, log-mel and the network, with the detector of a training above."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A training to measure."""
+
+    network: str
+    residency: str = "device"
+    found: bool = False  # with the batch size that is looked for, in place of 8,192
+    precision: str = "bf16-mixed"
+    compiled: bool = True
+
+
+PRECISIONS = {"bf16-mixed": "bf16", "32-true": "TF32"}
+NETWORKS = ("dual_head", "compact")
+# what matters most comes first: the limit of time may leave out the last
+CASES = (
+    *(Case(network) for network in NETWORKS),
+    *(Case(network, found=True) for network in NETWORKS),
+    *(Case(network, place) for network in NETWORKS for place in ("ram", "stream")),
+    *(Case(network, compiled=False) for network in NETWORKS),
+    *(Case(network, precision="32-true") for network in NETWORKS),
+    *(Case(network, precision="32-true", compiled=False) for network in NETWORKS),
+)
 
 
 class Meter(pl.Callback):
-    """Measures each epoch's training part: seconds, share of waiting, use of the GPU."""
+    """Measures each epoch's training part: seconds, waits, use of the GPU."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
         self.waiting: list[float] = []
+        self.worst: list[float] = []
         self.gpu_use: list[float] = []
         self._over = threading.Event()
 
@@ -46,10 +82,10 @@ class Meter(pl.Callback):
 
     def on_train_epoch_start(self, *_: Any) -> None:
         self._began = self._ended = self._now()
-        self._waited = 0.0
+        self._waits: list[float] = []
 
     def on_train_batch_start(self, *_: Any) -> None:
-        self._waited += time.perf_counter() - self._ended
+        self._waits.append(time.perf_counter() - self._ended)
 
     def on_train_batch_end(self, *_: Any) -> None:
         self._ended = time.perf_counter()
@@ -57,7 +93,8 @@ class Meter(pl.Callback):
     def on_validation_start(self, trainer: "pl.Trainer", *_: Any) -> None:
         if not trainer.sanity_checking:
             self.seconds.append(self._now() - self._began)
-            self.waiting.append(self._waited / self.seconds[-1])
+            self.waiting.append(sum(self._waits) / self.seconds[-1])
+            self.worst.append(max(self._waits))
 
     def on_fit_end(self, *_: Any) -> None:
         self._over.set()
@@ -74,72 +111,116 @@ class Meter(pl.Callback):
                 self.gpu_use.append(use)
 
 
-def settings(store: Path, unit: str, residency: str, cpu: bool) -> TrainConfig:
-    """The settings of conf/trainer/gpu.yaml; on a CPU smaller ones."""
-    kind: dict[str, Any] = (
-        {"accelerator": "cpu"}
-        if cpu
-        else {"accelerator": "gpu", "precision": "bf16-mixed", "benchmark": True}
+def settings(case: Case, store: Path, small: bool, device: str) -> TrainConfig:
+    """The settings of `trainer=gpu`; for a small trial few samples, nothing compiled."""
+    config: TrainConfig = leakdet.compose(
+        "train",
+        [
+            f"trainer={'gpu' if device == 'cuda' else 'cpu'}",
+            f"data.store={store}",
+            "data.unit=segment",
+            f"data.residency={case.residency}",
+            f"data.batch_size={64 if small else 8192}",
+            f"find_batch_size={str(case.found).lower()}",
+            f"network={case.network}",
+            f"trainer.precision={case.precision if device == 'cuda' else '32-true'}",
+            f"compile={str(case.compiled and not small).lower()}",
+            f"trainer.max_epochs={2 if small else EPOCHS}",
+            f"patience={EPOCHS}",
+            "trainer.enable_progress_bar=false",
+            "logger=none",
+        ],
     )
-    return TrainConfig(
-        data=DataConfig(
-            store=str(store), unit=unit, residency=residency, batch_size=64 if cpu else 8192
-        ),
-        trainer={
-            "max_epochs": EPOCHS,
-            "devices": 1,
-            "log_every_n_steps": 50,
-            "enable_model_summary": False,
-            "enable_progress_bar": False,
-            "gradient_clip_val": 1.0,
-            **kind,
-        },
-        compile=not cpu,
-        patience=EPOCHS,
-    )
+    return config
 
 
-def row_of(store: Path, unit: str, residency: str, cpu: bool) -> dict[str, Any]:
-    config = settings(store, unit, residency, cpu)
+def row_of(case: Case, store: Path, folder: Path, small: bool, device: str) -> dict[str, Any]:
+    config = settings(case, store, small, device)
     data, meter = LeakDataModule(config, store), Meter()
-    with tempfile.TemporaryDirectory() as folder:
-        fit(config, data, Path(folder), [meter])
+    if device == "cuda":
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+    trainer = fit(config, data, folder, [meter])
+    result_checkpoint(trainer).rename(folder / "model.ckpt")
     row: dict[str, Any] = {
-        "samples": unit,
-        "batch": config.data.batch_size,
-        "residency": residency,
+        "network": case.network,
+        "residency": case.residency,
+        "batch": data.config.data.batch_size,
+        "found": "yes" if case.found else "",
+        "precision": PRECISIONS[config.trainer["precision"]] if device == "cuda" else "float32",
+        "compiled": "yes" if config.compile else "",
         "samples/s": len(data.train_samples) / statistics.median(meter.seconds[1:]),
         "waiting": statistics.median(meter.waiting[1:]),
+        "worst ms": 1e3 * max(meter.worst[1:]),
     }
+    if device == "cuda":
+        row["peak GB"] = torch.cuda.max_memory_allocated() / 1e9
     return row | ({"GPU use": statistics.mean(meter.gpu_use)} if meter.gpu_use else {})
+
+
+def train_rows(store: Path, root: Path, small: bool, device: str) -> Iterator[dict[str, Any]]:
+    began = time.monotonic()
+    for number, case in enumerate(CASES):
+        if time.monotonic() - began > LIMIT_S:
+            print(
+                f"{len(CASES) - number} of {len(CASES)} cases were left out: five minutes are over"
+            )
+            return
+        row = row_of(case, store, root / str(number), small, device)
+        print(row, flush=True)
+        yield row
+
+
+def predict_rows(root: Path, small: bool, device: str) -> Iterator[dict[str, Any]]:
+    """How many times as fast as real time recordings are scored, by the trained networks."""
+    files, seconds = (2, 10) if small else (64, 60)
+    sound = np.random.default_rng(0).normal(0, 0.05, seconds * RATE_HZ).astype(np.float32)
+    paths = [root / f"{number}.wav" for number in range(files)]
+    for path in paths:
+        soundfile.write(path, np.roll(sound, hash(path.name) % 1000), RATE_HZ)
+    for number, network in enumerate(NETWORKS):
+        detector = leakdet.load_detector(root / str(number) / "model.ckpt", device)
+        times = []
+        for _ in range(2):
+            began = time.perf_counter()
+            detector.predict(paths)
+            times.append(time.perf_counter() - began)
+        speed = files * seconds / min(times)
+        row = {"network": network, "files": files, "seconds each": seconds, "x real time": speed}
+        print(row, flush=True)
+        yield row
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--cpu", action="store_true", help="try it without a GPU, small; writes nothing"
-    )
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument("--small", action="store_true", help="little data; docs/ stay as they are")
     arguments = parser.parse_args()
-    if not arguments.cpu and not torch.cuda.is_available():
-        print(
-            "bench_gpu measures a CUDA device, and torch finds none: nothing was measured. --cpu "
-            "tries the script."
+    small, device = arguments.small, arguments.device
+    if device == "cpu" and not small:
+        parser.error("--device cpu is a trial of this script, and needs --small")
+    if device == "cuda" and not torch.cuda.is_available():
+        raise SystemExit(
+            "bench_gpu measures a CUDA device, and torch finds none: nothing was measured. "
+            "--device cpu --small tries the script."
         )
-        return
-    recordings, windows = (12, 2) if arguments.cpu else (2000, 80)
-    rows = []
+    recordings, windows = (24, 2) if small else (2000, 80)
     with tempfile.TemporaryDirectory() as name:
-        store = Path(name)
+        root = Path(name)
+        store = root / "store"
+        store.mkdir()
         write_store(store, recordings, windows)
-        write_store(store, max(10, recordings // 20), windows, "val")
-        for unit in ("segment", "window"):
-            for residency in ("device", "ram", "stream"):
-                rows.append(row_of(store, unit, residency, arguments.cpu))
-                print(rows[-1], flush=True)
-    if not arguments.cpu:
-        device = torch.cuda.get_device_name(0)
-        title = f"Training on {device}: {recordings:,} recordings of {windows} windows"
-        write_section("gpu", title, rows, " ".join(NOTE.split("\n")))
+        write_store(store, max(20, recordings // 20), windows, "val")
+        rows = list(train_rows(store, root, small, device))
+        spoken = list(predict_rows(root, small, device))
+        if small:
+            benchmarks.DOCS = root
+        gpu = torch.cuda.get_device_name(0) if device == "cuda" else "a CPU, a trial"
+        size = f"{recordings:,} recordings of {windows} windows"
+        benchmarks.write_section("gpu", f"Training on {gpu}: {size}", rows, " ".join(NOTE.split()))
+        note = " ".join(PREDICT_NOTE.split())
+        benchmarks.write_section("gpu_predict", f"predict on {gpu}", spoken, note)
+        print((benchmarks.DOCS / "benchmarks.md").read_text() if small else "docs/benchmarks.md")
 
 
 if __name__ == "__main__":
