@@ -175,7 +175,15 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
         HYDRA,
     ),
     "cli.sweeps": (
-        {"cli.door_settings", "cli.early_checks", "cli.run_lines", "cli.runs_table", "errors"},
+        {
+            "cli.door_settings",
+            "cli.early_checks",
+            "cli.past_runs",
+            "cli.run_lines",
+            "cli.runs_table",
+            "_exit_codes",
+            "errors",
+        },
         HYDRA,
     ),
     "cli.arguments": ({"_processes", "config", "errors"}, set()),

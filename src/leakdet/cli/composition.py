@@ -74,11 +74,11 @@ def composed(door: str, prepared: Sequence[str]) -> DictConfig:
         return hydra.compose(door, list(prepared))
 
 
-def run_folder(door: str, prepared: Sequence[str], several: bool) -> str:
-    """The folder that Hydra gives a run, or `several` jobs, with these overrides."""
+def composed_with_folders(door: str, prepared: Sequence[str]) -> tuple[DictConfig, str, str]:
+    """As `composed`, with the folders that Hydra gives a run and the jobs of a sweep."""
     with _composing(door):
         config = hydra.compose(door, list(prepared), return_hydra_config=True)
-        return str(config.hydra.sweep.dir if several else config.hydra.run.dir)
+        return config, str(config.hydra.run.dir), str(config.hydra.sweep.dir)
 
 
 @contextmanager

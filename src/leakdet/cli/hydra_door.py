@@ -23,8 +23,8 @@ from leakdet._processes import follow_parent, is_child
 from leakdet.cli.composition import (
     as_hydra_reads,
     composed,
+    composed_with_folders,
     default_values,
-    run_folder,
     store_schema,
     typed,
 )
@@ -39,6 +39,7 @@ from leakdet.cli.sweeps import (
     MULTIRUN,
     Job,
     check_sweep,
+    ended_elsewhere,
     jobs_to_check,
     remove_empty_sweep,
     sweep_text,
@@ -83,39 +84,42 @@ def _open(door: str, task: Callable[[Any, Run], int]) -> int:
     sys.argv[1:] = prepared = as_hydra_reads(door, ordered)
     check_sweep(door, prepared)
     flags = {argument for argument in prepared if argument.startswith("-")}
+    folder = Path()
     if not flags:
-        _check_before_hydra(door, prepared, "hydra.run.dir")
+        config, run_folder, _ = composed_with_folders(door, prepared)
+        folder = Path(run_folder)
+        _check_before_hydra(door, config, prepared, "hydra.run.dir")
     elif flags <= set(MULTIRUN):
+        hydras = [argument for argument in prepared if argument.startswith("hydra.")]
+        folder = Path(composed_with_folders(door, hydras)[2])
         for job in islice(jobs_to_check(prepared), MOST_CHECKED):
-            _check_before_hydra(door, job, "hydra.sweep.dir")
+            _check_before_hydra(door, composed(door, job), job, "hydra.sweep.dir")
     store_schema(door)
     _announce(door, prepared)
-    with _own_folder(door, prepared):
-        return _run_jobs(door, task, arguments)
+    with _own_folder(door, prepared, folder) as own:
+        return _run_jobs(door, task, arguments, own)
 
 
 @contextmanager
-def _own_folder(door: str, prepared: Sequence[str]) -> Iterator[None]:
+def _own_folder(door: str, prepared: Sequence[str], folder: Path) -> Iterator[Path]:
     """Keep the folder of a run for it alone; a name made of the time is made unique.
 
     The workers of tune and the parts of crossval share the folder that they are given.
     """
     several = bool(set(MULTIRUN) & set(prepared))
     if door not in ("train", "crossval", "learn") or _shows_only(prepared) or is_further_process():
-        yield
+        yield folder
         return
     name = "hydra.sweep.dir" if several else "hydra.run.dir"
     given = any(argument.startswith(f"{name}=") for argument in prepared)
-    words = [a for a in prepared if a not in MULTIRUN and (a.startswith("hydra.") or not several)]
-    folder = Path(run_folder(door, words, several))
     if not given:
         folder = fresh_folder(folder)
         sys.argv.append(f"{name}='{folder}'")
     if given and door == "crossval":
-        yield
+        yield folder
         return
     with claimed(folder):
-        yield
+        yield folder
 
 
 def _shows_only(prepared: Sequence[str]) -> bool:
@@ -131,7 +135,9 @@ def _announce(door: str, prepared: Sequence[str]) -> None:
         LOG.info(f"{door:<9}{LOADING.get(door, 'loading torch and Lightning')}")
 
 
-def _run_jobs(door: str, task: Callable[[Any, Run], int], arguments: Sequence[str]) -> int:
+def _run_jobs(
+    door: str, task: Callable[[Any, Run], int], arguments: Sequence[str], folder: Path
+) -> int:
     ended: list[Job] = []
 
     def job(config: DictConfig) -> None:
@@ -158,15 +164,17 @@ def _run_jobs(door: str, task: Callable[[Any, Run], int], arguments: Sequence[st
     finally:
         if set(MULTIRUN) & set(arguments) and ended:
             remove_empty_sweep(ended)
-    if door == "train" and len(ended) > 1:
+    several = bool(set(MULTIRUN) & set(arguments))
+    jobs = ended or (ended_elsewhere(folder) if several and door == "train" else [])
+    if door == "train" and len(jobs) > 1:
         with messages_on_screen():  # Hydra has disabled them again
-            log_result(sweep_text(ended))
+            log_result(sweep_text(jobs))
     return max((job.code for job in ended), default=DONE)
 
 
-def _check_before_hydra(door: str, prepared: Sequence[str], place: str) -> None:
+def _check_before_hydra(door: str, config: DictConfig, prepared: Sequence[str], place: str) -> None:
     """Refuse bad settings before Hydra makes a folder; `place` is the setting that names it."""
-    settings = _settings(door, composed(door, prepared), prepared)
+    settings = _settings(door, config, prepared)
     given = [a.partition("=")[2].strip("'") for a in prepared if a.startswith(f"{place}=")]
     if given and isinstance(settings, TrainConfig) and settings.resume is None:
         folder = Path(given[-1])

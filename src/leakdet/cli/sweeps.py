@@ -9,8 +9,10 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 
+from leakdet._exit_codes import DONE
 from leakdet.cli.door_settings import DOORS
 from leakdet.cli.early_checks import remove_empty, remove_unused
+from leakdet.cli.past_runs import arguments_of
 from leakdet.cli.run_lines import run_row
 from leakdet.cli.runs_table import runs_text
 from leakdet.errors import SettingsError
@@ -87,6 +89,15 @@ def remove_empty_sweep(jobs: Sequence[Job]) -> None:
     if folder.is_dir() and {path.name for path in folder.iterdir()} <= {NOTES, ".hydra"}:
         (folder / NOTES).unlink(missing_ok=True)
         remove_unused(folder)
+
+
+def ended_elsewhere(sweep: Path) -> list[Job]:
+    """The jobs of a sweep that a launcher ran in processes of its own, in their order."""
+    folders = [folder for folder in sweep.glob("*") if folder.name.isdecimal()]
+    return [
+        Job(folder, sweep, arguments_of(folder) or [], DONE)
+        for folder in sorted(folders, key=lambda folder: int(folder.name))
+    ]
 
 
 def sweep_text(jobs: Sequence[Job]) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
+import hydra
 import pytest
 from hydra.core.global_hydra import GlobalHydra
 
@@ -54,6 +55,15 @@ def test_the_task_gets_typed_settings_and_the_folder_of_the_run(
     assert run.folder.resolve() == tmp_path / "my run"
     assert (run.multirun, run.launcher) == (False, "basic")
     assert run.folder.is_dir()
+
+
+def test_the_settings_of_a_run_are_composed_once_before_hydra_does(
+    open_train: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    composed = Mock(side_effect=hydra.compose)
+    monkeypatch.setattr("hydra.compose", composed)
+    assert open_train(lambda *_: DONE, "seed=7") == DONE
+    assert composed.call_count == 1
 
 
 @pytest.mark.parametrize("words", [(), ("-m", "seed=1,2")])

@@ -7,6 +7,7 @@ import pytest
 from leakdet.cli.sweeps import (
     Job,
     check_sweep,
+    ended_elsewhere,
     jobs_to_check,
     remove_empty_sweep,
     sweep_text,
@@ -98,3 +99,17 @@ def test_a_job_without_a_folder_is_told_as_failed(tmp_path: Path) -> None:
         "All of them: seed=1 x=y",
         f"leakdet info {tmp_path} shows this table again",
     ]
+
+
+def test_jobs_of_other_processes_are_found_by_their_folders(tmp_path: Path) -> None:
+    for number in (10, 2):
+        notes = tmp_path / str(number) / ".hydra" / "overrides.yaml"
+        notes.parent.mkdir(parents=True)
+        notes.write_text(f"- seed={number}\n")
+    (tmp_path / ".submitit").mkdir()
+    jobs = ended_elsewhere(tmp_path)
+    assert [(job.folder.name, job.given) for job in jobs] == [
+        ("2", ["seed=2"]),
+        ("10", ["seed=10"]),
+    ]
+    assert "seed=10" in sweep_text(jobs)
