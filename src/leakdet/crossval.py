@@ -26,7 +26,7 @@ def crossval(config: CrossvalConfig, run: Run) -> int:
     from leakdet.training.settings_conflicts import check_settings
 
     check_settings(config)  # before the demo is made
-    if config.data.store is None:
+    if config.data.is_demo:
         LOG.info("No data.store was given: cross-validating on the demo, synthetic recordings")
     store = store_or_demo(config.data, config.demo, config.signal)
     folder = Path(config.crossval.out) if config.crossval.out else run.folder

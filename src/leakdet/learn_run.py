@@ -1,12 +1,13 @@
 """One learning: confirmed recordings to a new model beside the old one, compared and published."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from leakdet._messages import LOG, log_result
+from leakdet.building.demo_store import store_or_demo
 from leakdet.building.sources import LeftOut
 from leakdet.config import LearnConfig
 from leakdet.detection.detector import MelDetector
@@ -70,6 +71,7 @@ def learn_in(folder: Path, config: LearnConfig) -> Learnt:
     if config.learn.publish is not None:
         check_link(Path(config.learn.publish))
     folder.mkdir(parents=True, exist_ok=True)
+    config = _one_store(config)
     prepared = prepare(config, folder)
     LOG.info(prepared.introduction())
     for item in prepared.added.left_out:
@@ -80,6 +82,14 @@ def learn_in(folder: Path, config: LearnConfig) -> Learnt:
     if config.learn.publish is not None:
         _publish_unless_worse(Path(config.learn.publish), model, prepared.parent, outcome)
     return Learnt(model, outcome, prepared.added.left_out)
+
+
+def _one_store(config: LearnConfig) -> LearnConfig:
+    """The settings with the store that joins all of `data.stores`, where these are given."""
+    if not config.data.stores:
+        return config
+    store = store_or_demo(config.data, config.demo, config.signal)
+    return replace(config, data=replace(config.data, store=str(store), stores=[]))
 
 
 def _outcome(config: LearnConfig, prepared: Prepared, new: MelDetector, folder: Path) -> Outcome:

@@ -124,7 +124,7 @@ def _store(config: TrainConfig) -> Path:
     from leakdet.building.demo_store import store_or_demo
 
     store = store_or_demo(config.data, config.demo, config.signal)
-    if config.data.store is None and not is_child():
+    if config.data.is_demo and not is_child():
         LOG.info(f"No data.store was given: training on the demo, synthetic recordings in {store}")
     return store
 

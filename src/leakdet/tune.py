@@ -45,7 +45,7 @@ def tune(config: TuneConfig, run: Run) -> int:
     study = open_study(config)
     if config.tune.worker == 0:
         LOG.info(introduction(config, study))
-    if config.tune.worker == 0 and config.data.store is None:
+    if config.tune.worker == 0 and config.data.is_demo:
         LOG.info("No data.store was given: tuning on the demo, synthetic recordings")
     if parts is None:
         parts = trial_parts(config, store_or_demo(config.data, config.demo, config.signal))

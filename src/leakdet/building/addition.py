@@ -24,7 +24,7 @@ from leakdet.building.mel_verification import verify_mel
 from leakdet.building.signal_like import signal_of_store
 from leakdet.building.source_labels import relabelled
 from leakdet.building.source_listing import read_source
-from leakdet.building.sources import LeftOut, Source, SourceRecording
+from leakdet.building.sources import LeftOut, Source, SourceRecording, printable
 from leakdet.building.store_size import build_bytes
 from leakdet.building.stored_build import StoredBuild, link, link_files, report_of
 from leakdet.config import BuildConfig, SignalConfig
@@ -189,8 +189,10 @@ class _Places:
         self._check_columns(recordings)
         for row in self.before.rows:
             self._split_of[self._key(row)] = row["split"]
+        taken = {row["recording_id"] for row in self.before.rows}
         assigned = []
-        for recording in recordings:
+        for listed in recordings:
+            recording = _named_apart(listed, taken)
             split, key = recording.split or "train", self._key(recording.groups)
             lies_in = self._split_of.setdefault(key, split) if any(key) else split
             if split == "test":
@@ -215,6 +217,14 @@ class _Places:
                 f"{self.before.folder}: its splits share no {' or '.join(lacking)}, and the source "
                 f"does not say it of the new recordings. Add {first_few(lacking)} as a column."
             )
+
+
+def _named_apart(recording: SourceRecording, taken: set[str]) -> SourceRecording:
+    """The recording under its whole path, where the store has one of its name already."""
+    if recording.recording_id not in taken:
+        return recording
+    channel = f"#channel{recording.channel}" if recording.channel else ""
+    return replace(recording, recording_id=printable(f"{recording.path.absolute()}{channel}"))
 
 
 def _nothing(store: Path, report: BuildReport) -> InputError:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import leakdet
 from leakdet.building.builder import build_store
+from leakdet.building.joined_stores import joined_stores
 from leakdet.config import BuildConfig, DataConfig, DemoConfig, SignalConfig, SplitConfig
 from leakdet.errors import InputError
 
@@ -37,10 +38,15 @@ def demo_store(demo: DemoConfig, signal: SignalConfig, cache: Path | None = None
 
 
 def store_or_demo(data: DataConfig, demo: DemoConfig, signal: SignalConfig) -> Path:
-    """The store that `data.store` names, or the demo's."""
+    """The store that `data.store` names, that of all `data.stores`, or the demo's."""
     if data.store is not None:
         return Path(data.store)
-    return demo_store(demo, signal, Path(data.cache) if data.cache else None)
+    cache = Path(data.cache) if data.cache else None
+    if data.stores:
+        cache = cache or default_cache()
+        _require_writable(cache)
+        return joined_stores([Path(store) for store in data.stores], cache)
+    return demo_store(demo, signal, cache)
 
 
 def default_cache() -> Path:

@@ -40,9 +40,11 @@ def check_inputs(config: TrainConfig, named: Sequence[str] = ()) -> None:
     """
     if config.data.store is not None:
         require_store(Path(config.data.store))
-        refuse_other_signal(config, named)
         if isinstance(config, CrossvalConfig):
             _check_columns(config.crossval, Path(config.data.store))
+    for store in config.data.stores:
+        require_store(Path(store))
+    refuse_other_signal(config, named)
     if config.init_from is not None:
         model_in(Path(config.init_from), "init_from=")
     for name, path in (
@@ -99,9 +101,9 @@ def refuse_other_signal(config: TrainConfig, named: Sequence[str] = ()) -> None:
     words = [word for word in named if word.startswith(("signal=", "signal.", "experiment="))]
     explicit = [word for word in words if word.startswith("signal")]
     asked_for = explicit or _differs(config.signal, asdict(SignalConfig()))
-    if config.data.store is None or config.resume or not asked_for:
+    if config.data.is_demo or config.resume or not asked_for:
         return
-    store = Path(config.data.store)
+    store = Path(config.data.store or config.data.stores[0])  # several have one signal
     try:
         build = build_facts(store)
         stored, how = dict(build["signal"]), dict(build["settings"])

@@ -8,6 +8,7 @@ checked in `__post_init__`, when a composed configuration becomes an object, bef
 from leakdet.config.build import BuildConfig, DemoConfig, LabelsConfig, SplitConfig
 from leakdet.config.callbacks import CallbacksConfig
 from leakdet.config.crossval import CrossvalConfig, CrossvalSettings, ProtocolConfig
+from leakdet.config.data import DataConfig
 from leakdet.config.learn import LearnConfig, LearnSettings
 from leakdet.config.model import DecisionConfig, LossConfig, NetworkConfig
 from leakdet.config.range_checks import MISSING, from_dict
@@ -16,7 +17,6 @@ from leakdet.config.train import (
     INIT_PARTS,
     AugmentConfig,
     AveragingConfig,
-    DataConfig,
     OptimizerConfig,
     StopConfig,
     TrainConfig,

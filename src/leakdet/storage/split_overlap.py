@@ -70,8 +70,11 @@ def split_columns(splits: Sequence[StoreSplit]) -> list[str]:
 
 def _group_by(split: StoreSplit) -> list[str]:
     """Group columns that the build kept within one split."""
-    with open_h5(split.files[0]) as file:
-        return [str(column) for column in json.loads(file.attrs.get("group_by", "[]"))]
+    columns: list[str] = []
+    for path in split.files:  # of several stores, each may have its own
+        with open_h5(path) as file:
+            columns += [str(column) for column in json.loads(file.attrs.get("group_by", "[]"))]
+    return columns
 
 
 def _check_columns(splits: Sequence[StoreSplit], what: str, columns: Sequence[str]) -> None:

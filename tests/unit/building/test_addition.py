@@ -198,6 +198,26 @@ def test_another_sound_under_a_name_of_the_store_is_left_out(
     ]
 
 
+def test_folders_with_the_same_names_inside_are_told_apart(tmp_path: Path) -> None:
+    for folder, seeds in (("old", range(20)), ("new", range(50, 54))):
+        for number, seed in enumerate(seeds):
+            path = tmp_path / folder / ("leak", "quiet")[number % 2] / f"{number}.wav"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            noise = np.random.default_rng(seed).standard_normal(24_000)
+            soundfile.write(path, 0.1 * noise, 16_000)
+    store = tmp_path / "store"
+    build_store(BuildConfig(str(tmp_path / "old"), str(store), SIGNAL, verify="off"))
+    config = BuildConfig(str(tmp_path / "new"), "", add_to=str(store), verify="off")
+    report = add_to_store(config)
+    assert report.left_out == []
+    assert [row["recording_id"] for row in report.rows[-4:]] == [
+        str(tmp_path / "new" / name)
+        for name in ("leak/0.wav", "leak/2.wav", "quiet/1.wav", "quiet/3.wav")
+    ]
+    with pytest.raises(InputError, match="nothing to add"):
+        add_to_store(config)  # a second time: they are there
+
+
 def test_a_linked_store_is_added_to_where_it_lies(
     tmp_path: Path, first: list[Row], second: list[Row]
 ) -> None:

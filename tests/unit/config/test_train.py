@@ -14,7 +14,7 @@ from leakdet.errors import SettingsError
 @pytest.mark.parametrize(
     ("kind", "changes", "message"),
     [
-        (DataConfig, {"batch_size": 0}, r"data\.batch_size=0"),
+        (DataConfig, {"batch_size": -1}, r"data\.batch_size=-1"),
         (DataConfig, {"residency": "gpu"}, "one of auto, device, ram, stream"),
         (OptimizerConfig, {"lr": float("inf")}, r"optimizer\.lr=inf"),
         (AugmentConfig, {"mask_mels": -1}, r"augment\.mask_mels=-1"),

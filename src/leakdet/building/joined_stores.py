@@ -1,0 +1,105 @@
+"""Several stores as one: a folder of links to their files, made once and cached."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from leakdet.building.build_report import write_build_files
+from leakdet.building.shard_merge import check_sounds
+from leakdet.building.stored_build import StoredBuild, link_files, report_of
+from leakdet.detection.label_view import label_key
+from leakdet.errors import InputError
+from leakdet.storage.ailh_store import is_ailh
+from leakdet.storage.atomic import publish, staged_folder
+from leakdet.storage.opening import open_split, split_names
+from leakdet.storage.split_overlap import check_no_overlap, split_columns
+from leakdet.storage.store_folder import require_store
+from leakdet.storage.store_identity import StoreIdentity
+
+
+def joined_stores(stores: Sequence[Path], cache: Path) -> Path:
+    """A folder in `cache` that opens as a store of all recordings of `stores`, split by split.
+
+    It holds links, so that the stores must stay where they are; one that is built anew or added to
+    gives another folder.
+
+    Raises:
+        InputError: a store is missing or named twice, they differ in signal or labels, or share a
+            recording, a sound or, across splits, a group.
+    """
+    for store in stores:
+        require_store(store)
+        if is_ailh(store):
+            raise InputError(
+                f"{store}: an AILH store does not name its recordings and cannot be joined. "
+                f"Convert it: leakdet build source={store} out={store}-converted"
+            )
+    places = [store.resolve() for store in stores]
+    twice = [str(store) for number, store in enumerate(places) if store in places[:number]]
+    if twice:
+        raise InputError(f"data.stores: {twice[0]} is named twice; name every store once.")
+    folder = cache / f"joined-{_key(places)}"
+    if (folder / "build.json").exists():
+        return folder
+    parts = [StoredBuild.read(store) for store in places]
+    _check_alike(parts)
+    report = report_of(folder, parts)
+    check_sounds(report.rows, folder, "data.stores: leave one of the stores out.")
+    report.remarks = [f"Joined from {', '.join(map(str, places))}."]
+    with staged_folder(folder) as staged:
+        link_files(places, staged, symbolic=True)
+        splits = [open_split(staged, name) for name in split_names(staged)]
+        _check_overlap(splits, parts)
+        write_build_files(staged, _settings(parts, split_columns(splits)), report)
+        if not (folder / "build.json").exists():  # another process may have been faster
+            publish(staged, folder)
+    return folder
+
+
+def _key(stores: Sequence[Path]) -> str:
+    """Twelve digits that change with the files of the stores."""
+    facts = [(str(store), sorted(StoreIdentity.of(store).files.items())) for store in stores]
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:12]
+
+
+def _check_alike(parts: Sequence[StoredBuild]) -> None:
+    first = parts[0]
+    for part in parts[1:]:
+        differing = first.signal.differences(part.signal)
+        if differing:
+            raise InputError(
+                f"{part.folder}: it was built with another signal than {first.folder} (here / "
+                f"there): {'; '.join(part.signal.differences(first.signal))}. Build it again: "
+                f"leakdet build source=… out=… like={first.folder}"
+            )
+        for what in ("label_names", "leak_labels"):
+            mine, others = (sorted(map(label_key, p.build[what])) for p in (part, first))
+            if mine != others or part.build[what] != first.build[what]:
+                raise InputError(
+                    f"{part.folder}: its {what.replace('_', ' ')} are "
+                    f"{', '.join(part.build[what])}, those of {first.folder} "
+                    f"{', '.join(first.build[what])}. Build it again with the same labels "
+                    "(labels.rename=, labels.leak=)."
+                )
+
+
+def _check_overlap(splits: Sequence[Any], parts: Sequence[StoredBuild]) -> None:
+    try:
+        check_no_overlap(splits)
+    except InputError as error:
+        names = ", ".join(str(part.folder) for part in parts)
+        raise InputError(
+            f"data.stores: {names} cannot be trained on together. {str(error).split(': ', 1)[-1]} "
+            "Recordings of two stores are told apart by their names, as in recordings.csv."
+        ) from error
+
+
+def _settings(parts: Sequence[StoredBuild], group_by: list[str]) -> dict[str, Any]:
+    """The settings of the first store, its source only where all have the same."""
+    settings = dict(parts[0].build["settings"])
+    sources = {part.build["settings"].get("source") for part in parts}
+    settings["source"] = sources.pop() if len(sources) == 1 else None
+    settings["split"] = {**settings.get("split", {}), "group_by": group_by}
+    return settings
