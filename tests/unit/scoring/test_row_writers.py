@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from leakdet.errors import InputError
-from leakdet.scoring.row_writers import columns, format_of, verdict_writer
+from leakdet.scoring.row_writers import check_windows, columns, format_of, verdict_writer
 from leakdet.scoring.verdict import Verdict, Window
 
 WINDOWS = [Window(0.0, 1.0, 0.9), Window(0.5, 1.5, 0.6)]
@@ -16,6 +16,15 @@ VERDICTS = [
     Verdict("a,b\n.wav", "leak", 0.75, 0.5, WINDOWS, 2, 1.5, 16000, ["short", "clipped"]),
     Verdict("empty.wav", None, None, 0.5, error="the file is empty (0 bytes)"),
 ]
+
+
+def test_windows_need_a_file_that_they_can_be_beside(tmp_path: Path) -> None:
+    check_windows(tmp_path / "rows.csv", "csv", windows=True)
+    check_windows(None, "jsonl", windows=True)
+    check_windows(None, "csv", windows=False)
+    for out in (None, Path("/dev/null")):
+        with pytest.raises(InputError, match="--windows with csv needs --out FILE"):
+            check_windows(out, "csv", windows=True)
 
 
 def written(out: Path | None, kind: str, windows: bool) -> None:
