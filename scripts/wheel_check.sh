@@ -39,4 +39,19 @@ assert importlib.util.find_spec("plotly") is None  # of an extra
 '
 echo "wheel-check: running the commands and the Python of README, without extras"
 "$place/venv/bin/python" "$checkout/scripts/readme_commands.py" "$checkout/README.md" "$place/elsewhere"
+echo "wheel-check: a model as ONNX, in an environment without leakdet and torch"
+export PYTHONPATH="$checkout/src"
+quietly "$python" -m leakdet.train experiment=smoke logger=csv hydra.run.dir=run
+quietly "$python" -m leakdet.export run --out model.onnx --golden golden
+quietly "$python" -m venv "$place/host"
+quietly "$place/host/bin/python" -m pip install -qq --disable-pip-version-check \
+    -c "$checkout/constraints.txt" numpy onnxruntime soundfile soxr
+quietly "$place/host/bin/python" -c '
+import numpy, pathlib, soundfile
+for path in pathlib.Path("golden").glob("*.sound.npy"):
+    soundfile.write(path.with_suffix(".wav"), numpy.load(path), 16000, subtype="FLOAT")
+'
+env -u PYTHONPATH "$place/host/bin/python" "$checkout/docs/onnx_predict.py" model.onnx golden/*.wav | cut -d, -f1,3 >host.csv
+"$python" -m leakdet.predict run golden --quiet | cut -d, -f1,2 >own.csv
+quietly diff own.csv host.csv
 echo "wheel-check: the installed commands run"

@@ -15,14 +15,22 @@ def test_differences_and_verdicts_are_counted() -> None:
     equality = Equality(limit=1e-4)
     equality.compare("a", OWN, OWN)
     assert equality.holds
-    moved = [OWN.windows[0], OWN.windows[1]._replace(leak_prob=0.60005)]
-    equality.compare("b", OWN, replace(OWN, windows=moved))
+    moved = [OWN.windows[0], OWN.windows[1]._replace(leak_prob=0.6005)]
+    equality.compare("b", OWN, replace(OWN, windows=moved, leak_prob=0.70005))
     assert equality.holds
     assert equality.largest == pytest.approx(5e-5)
+    assert equality.largest_window == pytest.approx(5e-4)
     assert equality.where == "b"
     equality.compare("c", OWN, replace(OWN, leak_prob=0.7002))
     assert not equality.holds
     assert "3 recordings: largest difference in probability 2.0e-04" in equality.sentence()
+
+
+def test_windows_are_held_to_ten_times_the_limit() -> None:
+    equality = Equality(limit=1e-4)
+    moved = [OWN.windows[0], OWN.windows[1]._replace(leak_prob=0.602)]
+    equality.compare("a", OWN, replace(OWN, windows=moved))
+    assert not equality.holds
 
 
 def test_a_verdict_changes_only_beside_the_threshold() -> None:

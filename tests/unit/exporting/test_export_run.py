@@ -1,6 +1,12 @@
+import csv
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
+import soundfile
 
 from leakdet.errors import InputError
 from leakdet.exporting import export_run
@@ -10,7 +16,7 @@ from leakdet.scoring.audio_detector import Detector, load_detector
 
 
 def test_a_file_that_differs_is_not_written(classes_detector, tmp_path, monkeypatch) -> None:
-    differing = lambda *args: Equality(1e-4, 3, 0.2, "tone", 1)  # noqa: E731
+    differing = lambda *args: Equality(1e-4, 3, 0.2, "tone")  # noqa: E731
     monkeypatch.setattr(export_run, "compare", differing)
     loaded = classes_detector.mel_detector
     monkeypatch.setattr(export_run, "onnx_graph", lambda *args: None)
@@ -31,3 +37,39 @@ def test_models_that_take_no_sound_and_onnx_files_are_refused(
         export_model(Detector(silent, classes_detector.path), tmp_path / "a.onnx")
     with pytest.raises(InputError, match=r"an .onnx file already"):
         export_model(load_detector(exported), tmp_path / "a.onnx")
+
+
+SCRIPT = Path(__file__).parents[3] / "docs" / "onnx_predict.py"
+WITHOUT = """
+import runpy, sys
+for name in ("leakdet", "torch", "onnx", "scipy"):
+    sys.modules[name] = None
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+def test_the_script_of_the_docs_needs_neither_leakdet_nor_torch(
+    classes_detector, exported, tmp_path
+) -> None:
+    """Short, dead, of several pieces, and stereo at another rate."""
+    rng, paths = np.random.default_rng(0), []
+    for name, seconds, rate_hz, channels in (
+        ("short", 0.1, 4000, 1), ("one", 3.0, 4000, 1), ("long", 40.3, 4000, 1),
+        ("stereo", 2.0, 11025, 2), ("silent", 1.0, 4000, 1),
+    ):  # fmt: skip
+        sound = 0.1 * rng.standard_normal((int(seconds * rate_hz), channels))
+        sound[rate_hz // 2 : rate_hz] = 0.0
+        paths.append(tmp_path / f"{name}.wav")
+        soundfile.write(paths[-1], sound * (name != "silent"), rate_hz)
+    command = [sys.executable, "-c", WITHOUT, str(SCRIPT), str(exported), *map(str, paths)]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    rows = list(csv.DictReader(run.stdout.splitlines()))
+    assert [row["path"] for row in rows] == [str(path) for path in paths]
+    for row, verdict in zip(rows, classes_detector.predict(paths), strict=True):
+        assert row["decision"] == verdict.decision
+        if verdict.reason:
+            assert row["leak_prob"] == "nan"
+        else:
+            assert float(row["leak_prob"]) == pytest.approx(verdict.leak_prob, abs=1e-4)
+    assert len(SCRIPT.read_text().splitlines()) < 100
