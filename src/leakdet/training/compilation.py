@@ -60,7 +60,7 @@ def compiled(
 
     dynamo.recompile_limit = max(GRAPHS, dynamo.recompile_limit)
     run: Run = torch.compile(
-        network.forward, mode=config.compile_mode, fullgraph=config.compile_fullgraph
+        network.forward, mode=torch_mode(config), fullgraph=config.compile_fullgraph
     )
     try:
         for shape in shapes:
@@ -72,6 +72,16 @@ def compiled(
             _warn(_reason(error), _remedy())
         return network.__call__
     return run
+
+
+def torch_mode(config: TrainConfig) -> str:
+    """torch's name of the mode; without CUDA graphs where gradients are added up over batches.
+
+    A graph overwrites the gradients of the batch before (pytorch/pytorch, issue 169545).
+    """
+    adds_up = (config.trainer.get("accumulate_grad_batches") or 1) != 1
+    graphs_in_autotune = config.compile_mode == "max-autotune" and adds_up
+    return "max-autotune-no-cudagraphs" if graphs_in_autotune else config.compile_mode
 
 
 def step_sizes(data: LeakDataModule, rank: int, world: int) -> list[int]:

@@ -15,6 +15,7 @@ def check_trainer(config: TrainConfig) -> None:
     if not flags.limit_train_batches:
         raise SettingsError("trainer.limit_train_batches=0: nothing would be trained. Remove it.")
     check_precision(config.trainer)
+    check_cuda_graphs(config)
     if config.trainer.get("profiler") is not None:
         raise SettingsError(
             f"trainer.profiler={config.trainer['profiler']}: Lightning's profilers print nothing "
@@ -35,6 +36,16 @@ def check_precision(trainer: Mapping[str, Any]) -> None:
         raise SettingsError(
             f"trainer.precision={precision}: the weights stay in float32. Give 16-mixed or "
             "bf16-mixed, which compute in half precision on a GPU; or leave it out."
+        )
+
+
+def check_cuda_graphs(config: TrainConfig) -> None:
+    """Raise `SettingsError` where gradients that CUDA graphs overwrite would be added up."""
+    together = config.trainer.get("accumulate_grad_batches") or 1
+    if config.compile and config.compile_mode == "reduce-overhead" and together != 1:
+        raise SettingsError(
+            "compile_mode=reduce-overhead: its CUDA graphs overwrite the gradients that "
+            f"trainer.accumulate_grad_batches={together} adds up. Use compile_mode=default."
         )
 
 

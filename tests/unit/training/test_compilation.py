@@ -9,10 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from leakdet.config import TrainConfig
+from leakdet.config.train import COMPILE_MODES
 from leakdet.detection.networks import Output
+from leakdet.errors import SettingsError
 from leakdet.training import compilation
-from leakdet.training.compilation import compiled, rehearse, step_sizes
+from leakdet.training.compilation import compiled, rehearse, step_sizes, torch_mode
 from leakdet.training.datamodule import LeakDataModule
+from leakdet.training.settings_conflicts import check_settings
 
 Configured = Callable[..., TrainConfig]
 Opened = Callable[[TrainConfig], LeakDataModule]
@@ -135,3 +138,17 @@ def test_sizes_are_those_that_an_epoch_has(configured: Configured, opened: Opene
     assert {size for of_rank in of_ranks for size in of_rank} <= {size // 2 for size in sizes} | {
         -(-size // 2) for size in sizes
     }
+
+
+def test_no_cuda_graph_overwrites_gradients_that_are_added_up(configured: Configured) -> None:
+    one, two = ("trainer.accumulate_grad_batches=1", "trainer.accumulate_grad_batches=2")
+    autotune = "compile_mode=max-autotune"
+    assert torch_mode(configured(autotune, one)) == "max-autotune"
+    assert torch_mode(configured(autotune, two)) == "max-autotune-no-cudagraphs"
+    assert torch_mode(configured(two)) == "default"
+    graphs = ("compile=true", "compile_mode=reduce-overhead")
+    check_settings(configured(*graphs, one))
+    with pytest.raises(SettingsError, match="compile_mode=reduce-overhead: its CUDA graphs"):
+        check_settings(configured(*graphs, two))
+    for mode in COMPILE_MODES:
+        torch._inductor.list_mode_options(torch_mode(configured(f"compile_mode={mode}", two)))
