@@ -1,0 +1,156 @@
+"""Learning from a handful of confirmed recordings on a pipe rig: its part of docs/results.md.
+
+Both directions from one sensor to the other, and a new pipe of a known sensor. No cell of pipe,
+position and pressure is both learnt and scored. The recordings are not part of this repository:
+they are expected in ../shared/data/rig, or where RIG points.
+
+    python scripts/learn_curves.py --work runs/learn_curves --draws 10
+"""
+
+import argparse
+import json
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from leakdet.cli.composition import compose
+from leakdet.detection.detector import MelDetector
+from leakdet.evaluation.metrics import auroc, binary_metrics
+from leakdet.evaluation.split_scores import apply_rule, score_split
+from leakdet.learning.approach import JOINT, TARGET
+from leakdet.learning.trainings import Material, train_on
+from leakdet.storage.opening import open_labelled, split_names
+from leakdet.storage.views import pooled
+from learn_curves_page import page
+from results import RIG, leakdet
+from results_page import write_part
+
+SENSORS = ("recorder_48k", "analog_40k")
+PIPES = ("1", "3")
+SIZES = (1, 2, 4, 8)  # leaks, and as many recordings without one
+KNOWN_SENSOR_SIZE = 2  # of one pipe of the recorder more would fill every cell
+FEWEST_SCORED = 2  # of each class, in other cells
+Row = dict[str, Any]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--work", type=Path, default=Path("runs/learn_curves"))
+    parser.add_argument("--draws", type=int, default=10)
+    parser.add_argument("--print", action="store_true", help="print the page, write nothing")
+    options = parser.parse_args()
+    store = options.work / "store"
+    if not store.exists():
+        leakdet("build", f"source={RIG / 'recordings.csv'}", f"out={store}")
+    path = options.work / "rows.jsonl"
+    rows = finished(path)
+    works = dict(experiments(Rig(store), options.draws))
+    for key, work in works.items():
+        if key not in rows:
+            rows[key] = work()
+            with path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps([key, rows[key]]) + "\n")
+            print(key, rows[key], flush=True)
+    text = page([rows[key] for key in works], options.draws)
+    print(text if options.print else write_part("learning", text))
+
+
+def finished(path: Path) -> dict[str, Row]:
+    if not path.exists():
+        return {}
+    return dict(json.loads(line) for line in path.read_text(encoding="utf-8").splitlines())
+
+
+def experiments(rig: "Rig", draws: int) -> Iterator[tuple[str, Callable[[], Row]]]:
+    """Name and work of every draw; what is finished is not run again."""
+    for source, target in (SENSORS, SENSORS[::-1]):
+        yield f"old {target}", partial(rig.from_other_sensor, source, target)
+        for size in SIZES:
+            for draw in range(draws):
+                yield f"target {target} {size} {draw}", partial(rig.target, target, size, draw)
+    for sensor in SENSORS:
+        for old, new in (PIPES, PIPES[::-1]):
+            for draw in range(draws):
+                yield f"joint {sensor} {new} {draw}", partial(rig.joint, sensor, old, new, draw)
+
+
+class Rig:
+    """Leaks and quiet recordings of pipes 1 and 3, and trainings on parts of them."""
+
+    def __init__(self, store: Path) -> None:
+        config = compose("learn", ["model=none", "labels.ignore=[ambient,interference]"])
+        view = pooled([open_labelled(store, name, config.labels) for name in split_names(store)])
+        self.store = store
+        self.view = view.take(np.flatnonzero(np.isin(view.groups["pipe"], PIPES)), "all")
+        names = ("sensor", "pipe", "position", "pressure")
+        columns = [self.view.groups[name].tolist() for name in names]
+        self.cell = np.array(["/".join(key) for key in zip(*columns, strict=True)])
+
+    def rows(self, **groups: str) -> np.ndarray:
+        masks = [self.view.groups[name] == value for name, value in groups.items()]
+        return np.flatnonzero(np.logical_and.reduce(masks))
+
+    def drawn(self, rows: np.ndarray, size: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """`size` leaks and as many others, and the recordings of other cells, to score."""
+        rng = np.random.default_rng([seed, size])
+        is_leak = self.view.is_leak[rows]
+        for _ in range(10_000):
+            learnt = np.concatenate(
+                [rng.choice(rows[is_leak == kind], size, replace=False) for kind in (True, False)]
+            )
+            scored = rows[~np.isin(self.cell[rows], self.cell[learnt])]
+            left = self.view.is_leak[scored]
+            if min(left.sum(), (~left).sum()) >= FEWEST_SCORED:
+                return learnt, scored
+        raise SystemExit(f"no draw of {size} + {size} leaves cells to score")
+
+    def model(self, seed: int, material: Material, rows: np.ndarray) -> MelDetector:
+        config = compose("learn", ["model=none", f"seed={seed}", "callbacks=none"])
+        with tempfile.TemporaryDirectory() as folder:
+            return train_on(config, material, rows, Path(folder))
+
+    def metrics(self, model: MelDetector, scored: np.ndarray, prefix: str = "") -> Row:
+        found = apply_rule(score_split(model, self.view.take(scored, "test")), model.rule)
+        decided = binary_metrics(found.decision.astype(np.float64), found.is_leak, 0.5)
+        return {
+            f"{prefix}auroc": auroc(found.score, found.is_leak),
+            f"{prefix}balanced_accuracy": decided["balanced_accuracy"],
+        }
+
+    def from_other_sensor(self, source: str, target: str) -> Row:
+        """A model of one sensor on the other one: what 0 labels give."""
+        material = Material(self.view, self.store, TARGET)
+        model = self.model(0, material, self.rows(sensor=source))
+        scored = self.rows(sensor=target)
+        return {"kind": "old", "sensor": target, "size": 0, "n": len(scored)} | self.metrics(
+            model, scored
+        )
+
+    def target(self, sensor: str, size: int, draw: int) -> Row:
+        """A model of a handful of recordings of a sensor alone."""
+        learnt, scored = self.drawn(self.rows(sensor=sensor), size, draw)
+        model = self.model(draw, Material(self.view, self.store, TARGET), learnt)
+        facts = {"kind": "target", "sensor": sensor, "size": size, "n": len(scored)}
+        return facts | self.metrics(model, scored)
+
+    def joint(self, sensor: str, old: str, new: str, draw: int) -> Row:
+        """A model of one pipe, and one that learnt recordings of the other pipe as well."""
+        first = self.rows(sensor=sensor, pipe=old)
+        rows = self.rows(sensor=sensor, pipe=new)
+        learnt, scored = self.drawn(rows, KNOWN_SENSOR_SIZE, draw)
+        alone = Material(self.view, self.store, TARGET)
+        beside = Material(self.view, self.store, JOINT, self.view.take(first, "train"))
+        facts = {"kind": "joint", "sensor": sensor, "pipe": new, "n": len(scored)}
+        facts |= self.metrics(self.model(draw, alone, first), scored, "old_")
+        facts |= self.metrics(self.model(draw, alone, learnt), scored, "target_")
+        return facts | self.metrics(self.model(draw, beside, learnt), scored)
+
+
+if __name__ == "__main__":
+    main()
