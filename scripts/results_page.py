@@ -6,7 +6,13 @@ from pathlib import Path
 from typing import Any
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "results.md"
-PARTS = ("results", "foreign_sound", "paper", "learning")  # in their order, each of scripts/PART.py
+PARTS = (
+    "results",
+    "foreign_sound",
+    "paper",
+    "learning",
+    "incremental",
+)  # in their order, each of scripts/PART.py
 
 
 def write_part(name: str, text: str) -> Path:

@@ -1,10 +1,13 @@
 """One learning: confirmed recordings to a new model beside the old one, compared and published."""
 
-from collections.abc import Mapping, Sequence
+import shutil
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from jaxtyping import Int
 
 from leakdet._messages import LOG, log_result
 from leakdet.building.demo_store import store_or_demo
@@ -17,10 +20,11 @@ from leakdet.evaluation.split_scores import is_synthetic
 from leakdet.learning.added import contents
 from leakdet.learning.before_after import WORSE
 from leakdet.learning.guard import HELD_OUT, TEST, judge_group, judge_old_test, judge_out_of_fold
-from leakdet.learning.lineage import LINEAGE, check_link, extended, publish
+from leakdet.learning.lineage import LINEAGE, check_link, extended, publish, round_rows
 from leakdet.learning.outcome import Outcome
 from leakdet.learning.preparation import Prepared, prepare
-from leakdet.learning.trainings import train_in_passing, train_on
+from leakdet.learning.rounds import Rounds, learn_in_rounds
+from leakdet.learning.trainings import train_on
 from leakdet.reporting.conclusion import own_verdict
 from leakdet.reporting.report import write_results
 from leakdet.reporting.report_input import ReportInput
@@ -76,9 +80,9 @@ def learn_in(folder: Path, config: LearnConfig) -> Learnt:
     LOG.info(prepared.introduction())
     for item in prepared.added.left_out:
         log_result(f"left out {item.path}: {item.reason}")
-    new = train_on(config, prepared.material, prepared.rows, folder)
+    new, rounds = _trained(config, prepared, prepared.rows, folder)
     outcome = _outcome(config, prepared, new, folder)
-    model = _save(folder, config, prepared, new, outcome)
+    model = _save(folder, config, prepared, new, outcome, rounds)
     if config.learn.publish is not None:
         _publish_unless_worse(Path(config.learn.publish), model, prepared.parent, outcome)
     return Learnt(model, outcome, prepared.added.left_out)
@@ -92,16 +96,36 @@ def _one_store(config: LearnConfig) -> LearnConfig:
     return replace(config, data=replace(config.data, store=str(store), stores=[]))
 
 
+def _trained(
+    config: LearnConfig, prepared: Prepared, rows: Int[np.ndarray, " N"], folder: Path
+) -> tuple[MelDetector, Rounds]:
+    """The new model, and an account of its rounds where unverified recordings are learnt."""
+    if not config.learn.unverified:
+        return train_on(config, prepared.material, rows, folder), []
+    return learn_in_rounds(
+        config, prepared.old, prepared.material, rows, prepared.unverified, folder
+    )
+
+
+def _trained_in_passing(
+    config: LearnConfig, prepared: Prepared, rows: Int[np.ndarray, " N"], folder: Path
+) -> MelDetector:
+    """As `_trained`, in a folder that is removed afterwards."""
+    try:
+        return _trained(config, prepared, rows, folder)[0]
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def _outcome(config: LearnConfig, prepared: Prepared, new: MelDetector, folder: Path) -> Outcome:
     """Compare both models on new recordings that trained neither, and on the old test set."""
     old, added = prepared.old, prepared.added.split
     if prepared.held_out is not None:
         judged = judge_group(old, new, added, prepared.held_out)
     else:
-        again = partial(train_in_passing, config, prepared.material)
         judged = judge_out_of_fold(
             old,
-            lambda rows: again(rows, folder / FOLD),
+            lambda rows: _trained_in_passing(config, prepared, rows, folder / FOLD),
             added,
             config.learn.folds,
             config.seed,
@@ -112,7 +136,12 @@ def _outcome(config: LearnConfig, prepared: Prepared, new: MelDetector, folder: 
 
 
 def _save(
-    folder: Path, config: LearnConfig, prepared: Prepared, new: MelDetector, outcome: Outcome
+    folder: Path,
+    config: LearnConfig,
+    prepared: Prepared,
+    new: MelDetector,
+    outcome: Outcome,
+    rounds: Rounds,
 ) -> Path:
     """Write model file, metrics.json, rounds.csv and report; the model file last of its content."""
     recordings = {HELD_OUT: outcome.judged.new}
@@ -124,6 +153,7 @@ def _save(
         prepared.parent,
         prepared.old.file_hash,
         **_step(config, prepared, outcome),
+        rounds=rounds,
     )
     learnt = outcome.content() | {"from": prepared.approach.name, "why": prepared.approach.reason}
     more: dict[str, Any] = {
@@ -137,7 +167,7 @@ def _save(
     model = folder / MODEL
     kept = (new.met, new.validation, new.reference)
     save_model(model, new.network.state_dict(), card, *kept)
-    write_csv(folder / ROUNDS, _rounds(steps))
+    write_csv(folder / ROUNDS, round_rows(steps))
     log_result(f"model    {model}")
     title = f"learning from {Path(str(config.learn.new)).name}"
     write_results(folder, ReportInput(title, recordings, content, folder / log_names.HISTORY))
@@ -159,19 +189,6 @@ def _step(config: LearnConfig, prepared: Prepared, outcome: Outcome) -> dict[str
         "differences": outcome.judged.differences,
         "judged": len(outcome.judged.new),
     }
-
-
-def _rounds(steps: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """A row per learning, the first one first: what was learnt, and before and after."""
-    rows = []
-    for number, step in enumerate(steps, 1):
-        row = {"round": number, "at": step["at"], "parent": step["parent"], "from": step["from"]}
-        row |= {"leak": step["leak"], "no_leak": step["no_leak"], "judged": step["judged"]}
-        for difference in step["differences"]:
-            name = difference["metric"]
-            row |= {f"{name}_before": difference["a"], f"{name}_after": difference["b"]}
-        rows.append(row | {"verdict": step["verdict"]})
-    return rows
 
 
 def _publish_unless_worse(link: Path, model: Path, parent: Path, outcome: Outcome) -> None:

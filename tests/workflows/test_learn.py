@@ -32,6 +32,7 @@ def test_a_crew_confirms_and_the_next_predict_uses_the_new_model(
         table.writerows(rows)
 
     settings = ("learn.new=confirmed.csv", "learn.steps=20", "learn.folds=2", "log=quiet")
+    settings += ("learn.unverified=true", "learn.rounds=1")
     link = "learn.publish=current.safetensors"
     told = (f"model={trained.model}", f"data.store={trained.store}", link)
     before = trained.model.read_bytes()
@@ -42,6 +43,10 @@ def test_a_crew_confirms_and_the_next_predict_uses_the_new_model(
     assert trained.model.read_bytes() == before
     names = {path.name for path in (tmp_path / "learnt").iterdir()}
     assert {"model.safetensors", "rounds.csv", "metrics.json", "report.html", "added"} <= names
+    with (tmp_path / "learnt" / "rounds.csv").open(newline="", encoding="utf-8") as file:
+        (row,) = csv.DictReader(file)
+    assert int(row["unverified, predicted leak"]) + int(row["unverified, predicted normal"]) == 1
+    assert (tmp_path / "learnt" / "added" / "unverified.h5").exists()
     result = door("predict", "current.safetensors", "night/audio", cwd=tmp_path)
     assert result.returncode == 1
     shown = door("info", "current.safetensors", cwd=tmp_path).stdout

@@ -27,10 +27,11 @@ class RowError(Exception):
     """The reason why a row gives no recording."""
 
 
-def from_manifest(path: Path, by_channel: bool = False) -> Source:
+def from_manifest(path: Path, by_channel: bool = False, unlabelled: str = "") -> Source:
     """List the recordings of a table; rows that give none are left out with their line.
 
     With `by_channel`, a column `channel` may name the one channel of a file that a row is about.
+    Rows without a label get the label `unlabelled`.
 
     Raises:
         InputError: the table cannot be read, or lacks the columns path and label.
@@ -42,6 +43,7 @@ def from_manifest(path: Path, by_channel: bool = False) -> Source:
     for number, row in table.rows:
         try:
             channel = _parse_channel(row.get("channel", "")) if by_channel else 0
+            row["label"] = row["label"] or unlabelled
             recordings.append(replace(_recording(path, row, groups), channel=channel))
         except RowError as error:
             named = f" ({printable(row['path'])})" if row["path"] else ""

@@ -39,6 +39,22 @@ class LearnSettings:
         "New recordings that judge and do not train: those of COLUMN:VALUE, or none; auto: the "
         "newest group of eight or more with both classes, where others remain.",
     )
+    unverified: bool = doc(
+        False,
+        "Learn rows without a label too, as the model calls them, by the rule of Ma et al. (2025) "
+        "in rounds; on real pipes it cost accuracy.",
+    )
+    keep: float = doc(
+        0.5,
+        "Share of a recording's windows that train under unverified, those most like its label.",
+        above=0,
+        at_most=1,
+    )
+    rounds: int = doc(
+        3,
+        "Parts in the order of recorded_at, learnt one after the other, under unverified.",
+        at_least=1,
+    )
     publish: str | None = doc(
         None, "Link that is moved to the new model unless it is worse; null: none."
     )

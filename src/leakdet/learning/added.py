@@ -13,6 +13,7 @@ from leakdet.config import BuildConfig, LabelsConfig, SignalConfig, SplitConfig
 from leakdet.detection.label_view import LabelView
 from leakdet.errors import InputError, SettingsError
 from leakdet.learning.confirmed import Confirmed, read_confirmed, require_both_classes
+from leakdet.learning.unverified import extract_unverified
 from leakdet.learning.vocabulary import Vocabulary
 from leakdet.storage.opening import open_split, split_names
 from leakdet.storage.store import StoreSplit
@@ -28,12 +29,20 @@ class Added:
     left_out: list[LeftOut] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     unconfirmed: int = 0
+    unverified: SplitView | None = None
 
 
 def add_recordings(
-    source: Path, out: Path, signal: SignalConfig, vocabulary: Vocabulary, fewest: int
+    source: Path,
+    out: Path,
+    signal: SignalConfig,
+    vocabulary: Vocabulary,
+    fewest: int,
+    with_unverified: bool = False,
 ) -> Added:
     """Extract the confirmed recordings of `source` into a store `out`; a store is used as it is.
+
+    `with_unverified`: those without a label too, into a file of their own.
 
     Raises:
         InputError: the source or a label cannot be used.
@@ -44,7 +53,7 @@ def add_recordings(
         split = renamed_split(pooled(splits), vocabulary, str(source))
         require_both_classes(_labels(split), vocabulary, fewest, str(source))
         return Added(split, source)
-    confirmed = read_confirmed(source, vocabulary, signal.channels == "each")
+    confirmed = read_confirmed(source, vocabulary, signal.channels == "each", with_unverified)
     listed = [recording.label for recording in confirmed.source.recordings]
     require_both_classes(listed, vocabulary, fewest, _where(source, confirmed))
     config = BuildConfig(
@@ -57,7 +66,11 @@ def add_recordings(
     report = build_store(config, confirmed.source)
     split = renamed_split(pooled([open_split(out, "train")]), vocabulary, str(out))
     require_both_classes(_labels(split), vocabulary, fewest, f"{source}, of what can be read")
-    return Added(split, out, report.left_out, report.remarks, confirmed.unconfirmed)
+    unverified, left_out = extract_unverified(
+        confirmed.unverified, out, signal, vocabulary, contents(split).tolist()
+    )
+    left_out = report.left_out + left_out
+    return Added(split, out, left_out, report.remarks, confirmed.unconfirmed, unverified)
 
 
 def _where(source: Path, confirmed: Confirmed) -> str:

@@ -1,7 +1,7 @@
 """The confirmed recordings that are to be learnt, from a table, a folder by label, or a store."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from leakdet.building.label_folders import from_folders
@@ -13,32 +13,45 @@ from leakdet.learning.vocabulary import Vocabulary
 
 @dataclass(frozen=True)
 class Confirmed:
-    """The recordings with a label, in the store's words, and how many rows have none."""
+    """The recordings with a label, in the store's words, and those without one.
+
+    `unconfirmed` counts the latter; `unverified` lists them where they are wanted.
+    """
 
     source: Source
     unconfirmed: int = 0
+    unverified: list[SourceRecording] = field(default_factory=list)
 
 
-def read_confirmed(path: Path, vocabulary: Vocabulary, by_channel: bool = False) -> Confirmed:
+def read_confirmed(
+    path: Path, vocabulary: Vocabulary, by_channel: bool = False, with_unverified: bool = False
+) -> Confirmed:
     """List the confirmed recordings of a table or a folder by label, without opening them.
 
-    Rows without a label are counted and nothing else; rows of predict are welcome.
+    Rows without a label are counted, and listed if asked for; rows of predict are welcome.
 
     Raises:
         InputError: the source cannot be read, or a label means nothing here.
     """
-    listed = from_folders(path) if path.is_dir() else from_manifest(path, by_channel)
+    if path.is_dir():
+        listed = from_folders(path)
+    else:
+        listed = from_manifest(path, by_channel, NO_LABEL if with_unverified else "")
     left_out = [row for row in listed.left_out if row.reason != NO_LABEL]
     kept: list[SourceRecording] = []
+    unverified: list[SourceRecording] = []
     for recording in listed.recordings:
+        if recording.label == NO_LABEL:
+            unverified.append(recording)
+            continue
         name = vocabulary.name_of(recording.label, f"{path}, {recording.recording_id}")
         if name is None:
             reason = f"recordings labelled {recording.label} are left out of training"
             left_out.append(LeftOut(recording.recording_id, reason))
             continue
         kept.append(replace(recording, label=name, split="train"))
-    unconfirmed = len(listed.left_out) - sum(row.reason != NO_LABEL for row in listed.left_out)
-    return Confirmed(Source(kept, left_out, listed.remarks), unconfirmed)
+    unconfirmed = len(unverified) + sum(row.reason == NO_LABEL for row in listed.left_out)
+    return Confirmed(Source(kept, left_out, listed.remarks), unconfirmed, unverified)
 
 
 def require_both_classes(

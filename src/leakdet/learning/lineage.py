@@ -1,7 +1,7 @@
 """The chain of models: what each learnt and from which one, and the link to the one in use."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,6 +28,25 @@ def extended(
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     return [*lineage_of(card), {**step, **learnt}]
+
+
+def round_rows(steps: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of rounds.csv, the first learning first: what was learnt, and before and after.
+
+    A learning of unverified recordings has a row for each of its rounds, with the six cases; the
+    last one has before and after.
+    """
+    rows = []
+    for number, step in enumerate(steps, 1):
+        row = {"learning": number, "at": step["at"], "parent": step["parent"], "from": step["from"]}
+        *first, last = step.get("rounds") or [{"round": 1}]
+        rows += [row | account for account in first]
+        row |= last | {"leak": step["leak"], "no_leak": step["no_leak"], "judged": step["judged"]}
+        for difference in step["differences"]:
+            name = difference["metric"]
+            row |= {f"{name}_before": difference["a"], f"{name}_after": difference["b"]}
+        rows.append(row | {"verdict": step["verdict"]})
+    return rows
 
 
 def check_link(link: Path) -> None:

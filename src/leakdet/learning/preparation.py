@@ -24,6 +24,7 @@ from leakdet.storage.model_file import load_mel_detector
 from leakdet.storage.model_place import model_in
 from leakdet.storage.opening import open_labelled, open_split, split_names
 from leakdet.storage.store import StoreSplit
+from leakdet.storage.views import SplitView
 
 ADDED = "added"  # in the run's folder: the store of the new recordings
 
@@ -45,6 +46,15 @@ class Prepared:
     rows: Int[np.ndarray, " N"]
     notes: list[str]
 
+    @property
+    def unverified(self) -> SplitView | None:
+        """New recordings without a label that train, none of the group that judges."""
+        split, held_out = self.added.unverified, self.held_out
+        if split is None or held_out is None or held_out.column not in split.groups:
+            return split
+        rows = np.flatnonzero(split.groups[held_out.column] != held_out.value)
+        return split.take(rows, split.name) if len(rows) else None
+
     def counts(self) -> dict[str, int]:
         """New recordings that train, by class."""
         leaks = int(self.added.split.is_leak[self.rows].sum())
@@ -58,7 +68,9 @@ class Prepared:
         counts, held_out = self.counts(), self.held_out
         yield f"from     {self.approach.name}: {self.approach.reason}"
         yield f"new      {counts['leak']} with a leak and {counts['no_leak']} without to learn from"
-        if self.added.unconfirmed:
+        if self.unverified is not None:
+            yield f"         {self.unverified.recordings} unverified, as a model will call them"
+        elif self.added.unconfirmed:
             yield f"         rows without a label, which are not learnt: {self.added.unconfirmed}"
         if held_out:
             yield f"judges   {held_out.column} {held_out.value}: {len(held_out.rows)} held out"
@@ -81,7 +93,9 @@ def prepare(config: LearnConfig, folder: Path) -> Prepared:
     known = Vocabulary.of_view(view_of(splits["train"])) if splits else None
     vocabulary = known or Vocabulary.of_model(old.labels)
     fewest = config.learn.min_per_class
-    added = add_recordings(source, folder / ADDED, old.signal, vocabulary, fewest)
+    added = add_recordings(
+        source, folder / ADDED, old.signal, vocabulary, fewest, config.learn.unverified
+    )
     check_same_signal(old, added.split)
     split_by = split_group_by(Path(config.data.store)) if config.data.store else []
     approach = chosen_approach(
@@ -159,8 +173,14 @@ def _apart(
         )
         unwanted = contents(split)[corrected].tolist()
         splits = {name: without(old, unwanted) for name, old in splits.items()}
+    unverified = added.unverified
+    if unverified is not None:
+        stored = np.concatenate([contents(old) for old in splits.values()])
+        fresh = np.flatnonzero(~np.isin(contents(unverified), stored))
+        unverified = unverified.take(fresh, unverified.name) if len(fresh) else None
     kept = np.flatnonzero(~alike)
     labels = [split.label_names[label] for label in split.label_id[kept]]
     what = f"{where}, of what the store does not have" if alike.any() else where
     require_both_classes(labels, vocabulary, fewest, what)
-    return replace(added, split=split.take(kept, split.name)), splits, notes
+    taken = replace(added, split=split.take(kept, split.name), unverified=unverified)
+    return taken, splits, notes
