@@ -62,4 +62,4 @@ def rounds_of(times: Shaped[np.ndarray, " R"], rounds: int) -> Int[np.ndarray, "
     _, rank, counts = np.unique(times, return_inverse=True, return_counts=True)
     before = np.cumsum(counts) - counts
     number = before * rounds // max(1, len(times))
-    return np.unique(number[rank], return_inverse=True)[1]
+    return np.asarray(np.unique(number[rank], return_inverse=True)[1])
