@@ -116,7 +116,7 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
     ),
     "crossval_run": (FOLDING | {"reporting", "cli.screen_tables"}, ARRAYS),
     "suggestion_run": (EVALUATION | {"scoring", "reporting"}, ARRAYS),
-    "learn_run": (FOLDING | BUILD | {"learning", "reporting"}, set()),
+    "learn_run": (FOLDING | BUILD | {"learning", "reporting"}, ARRAYS),
     "cli": (set(), set()),
     "cli.setting_names": (set(), set()),
     "cli.command_line": ({"cli.setting_names", "cli.written_values", "config", "errors"}, set()),
