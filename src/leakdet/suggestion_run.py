@@ -70,7 +70,9 @@ class SuggestionRun:
         sentences = [
             f"{self._suggester.sentence(len(chosen))}. They are near the threshold, unlike the "
             "training recordings, or unlike each other: the truth about them teaches most.",
-            "Tick only what was confirmed. A label that is not known stays empty.",
+            "Tick only what was confirmed. A label that is not known stays empty. What was ticked "
+            f"is learnt by: leakdet learn model={detector.path} data.store=STORE learn.new="
+            f"{self.table.name}",
         ]
         if media.left_out:
             sentences.append(

@@ -61,6 +61,7 @@ def test_the_page_saves_the_rows_of_the_table(detector, sounds, tmp_path: Path) 
     rows = list(csv.reader(run.table.read_text(encoding="utf-8").splitlines()))
     assert [table["columns"], *table["rows"]] == rows
     assert table["file"] == "rows.confirm.csv"
+    assert f"learn model={detector.path} data.store=STORE learn.new=rows.confirm.csv" in html
     assert html.count("<audio") == html.count("<img") == html.count("<fieldset") == 4
 
 
