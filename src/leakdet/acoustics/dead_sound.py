@@ -41,6 +41,8 @@ class DeadRuns:
 
     def add(self, sound: Float32[np.ndarray, " N"]) -> None:
         """Take the next sample points."""
+        if not len(sound):
+            return
         origin, held = self._position - len(self._last), len(self._last) + len(sound)
         self._position += len(sound)
         for offset, piece in self._pieces(sound):
@@ -56,17 +58,19 @@ class DeadRuns:
                 self._open = (begin, end, bool(abs(piece[stop - 1]) < SILENCE))
         if self._open and self._open[1] < self._position:
             self._close()
-        if len(sound):
-            self._last = sound[-1:].copy()
+        self._last = sound[-1:].copy()
 
     def _pieces(self, sound: Float32[np.ndarray, " N"]) -> Iterator[tuple[int, np.ndarray]]:
         """Where runs are looked for, with their offset: the ends alone, where no run is long."""
         if len(sound) < 4 * self._shortest or _may_hold_run(sound, self._shortest):
             yield 0, np.concatenate([self._last, sound])
             return
-        yield 0, np.concatenate([self._last, sound[: self._shortest]])
-        skipped = len(sound) - self._shortest
-        yield skipped + len(self._last), sound[skipped:]
+        head = np.concatenate([self._last, sound[: self._shortest]])
+        if abs(head[1] - head[0]) < STEP:
+            yield 0, head
+        if abs(sound[-1] - sound[-2]) < STEP:
+            skipped = len(sound) - self._shortest
+            yield skipped + len(self._last), sound[skipped:]
 
     def _close(self) -> None:
         if self._open and self._open[1] - self._open[0] >= self._shortest:
