@@ -101,7 +101,7 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
     "exporting.pooled_verdict": ({"detection"}, ARRAYS),
     "exporting": (
         {"acoustics", "scoring"} | FOUNDATION,
-        ARRAYS | {"onnx", "safetensors", "scipy"},
+        ARRAYS | {"onnx", "onnxruntime", "safetensors", "scipy"},
     ),
     "training": (EVALUATION | {"loading"}, ARRAYS | FITTING | {"psutil", "rich"}),
     "crossvalidation": (TRAINING | {"building.splits"}, ARRAYS),

@@ -21,26 +21,26 @@ def parser() -> argparse.ArgumentParser:
     add("--out", type=Path, help="the file (default: the model's name with .onnx, beside it)")
     add(
         "--precision",
-        choices=("float32", "float16"),
+        choices=("float32", "float16", "int8-network"),
         default="float32",
         help="of the network; the front end is always float32 (default: float32)",
     )
+    store = "the store that trained the model, for the ranges of int8-network"
+    add("--calibrate", type=Path, metavar="STORE", help=store)
     files = "recordings on which the file is compared with predict too: files, folders, globs"
     add("--check", nargs="+", default=[], metavar="AUDIO", help=files)
     golden = "write ten sounds with log-mel, probabilities and verdict into this new folder"
     add("--golden", type=Path, metavar="DIR", help=golden)
     add("--licence", metavar="TEXT", help="the model's licence, for the file's metadata")
     add_decision(command)
-    trusted = "a network of your own that the model may load, by the name it was trained with"
-    add(
-        "--trust-network", action="append", default=[], metavar="PACKAGE.MODULE:CLASS", help=trusted
-    )
+    trusted, name = "a network of your own that it may load", "PACKAGE.MODULE:CLASS"
+    add("--trust-network", action="append", default=[], metavar=name, help=trusted)
     add("--quiet", action="store_true", help="print only results, warnings and errors")
     return command
 
 
 def export(arguments: argparse.Namespace) -> int:
-    from leakdet.exporting.onnx_file import check_places, require_packages
+    from leakdet.exporting.onnx_file import check_calibration, check_places, require_packages
     from leakdet.scoring.file_list import list_files
     from leakdet.storage.disk_space import megabytes
     from leakdet.storage.model_place import require_model
@@ -49,6 +49,7 @@ def export(arguments: argparse.Namespace) -> int:
     model = require_model(arguments.model)
     out = arguments.out or model.with_suffix(".onnx")
     check_places(model, out, arguments.golden)
+    check_calibration(arguments.precision, arguments.calibrate)
     files = list_files(arguments.check).files if arguments.check else []
     LOG.info(f"model    {model}: loading torch")
     from leakdet.exporting.export_run import export_model
@@ -59,8 +60,8 @@ def export(arguments: argparse.Namespace) -> int:
     detector = load_detector(model, "cpu", arguments.trust_network, **rule)
     if detector.decided_anew:
         LOG.info(f"note     {detector.decided_anew}")
-    LOG.info("graph    torch writes it, which takes some seconds")
-    written = export_model(detector, out, arguments.precision, files, arguments.licence)
+    more = (files, arguments.licence, arguments.calibrate)
+    written = export_model(detector, out, arguments.precision, *more)
     LOG.info(f"compared {written.equality.sentence()}")
     if arguments.golden:
         write_golden(detector.mel_detector, arguments.golden)

@@ -4,9 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from leakdet._messages import LOG
 from leakdet.errors import InputError
 from leakdet.exporting.equality import Equality, compare
 from leakdet.exporting.golden_vectors import golden_rows
+from leakdet.exporting.int8_network import calibration_mel, int8_network
+from leakdet.exporting.network_cost import network_cost
 from leakdet.exporting.onnx_detector import OnnxDetector, load_onnx_detector
 from leakdet.exporting.onnx_writer import onnx_content, onnx_graph
 from leakdet.scoring.audio_detector import Detector
@@ -27,10 +30,12 @@ def export_model(
     precision: str = "float32",
     check: Sequence[Path] = (),
     licence: str | None = None,
+    calibrate: Path | None = None,
 ) -> Export:
     """Write `out`, an `.onnx` file, if it gives what predict gives.
 
-    `check` are recordings on which both are compared, besides generated sounds.
+    `check` are recordings on which both are compared, besides generated sounds. `calibrate` is the
+    store whose training split gives the ranges of int8-network.
 
     Raises:
         InputError: the model cannot be exported, a recording cannot be read, or the file gives
@@ -44,7 +49,12 @@ def export_model(
             f"{detector.path}: it was trained on a store that does not say how its mel was made; "
             "it cannot take sound."
         )
+    LOG.info(f"network  {network_cost(inner).sentence()}")
+    LOG.info("graph    torch writes it, which takes some seconds")
+    mel = None if calibrate is None else calibration_mel(calibrate, inner.signal)
     graph = onnx_graph(inner, precision)
+    if mel is not None:
+        graph = int8_network(graph, mel)
     rows = golden_rows(inner)
     content = onnx_content(graph, inner, precision, vectors=rows, licence=licence)
     with whole_file(out) as partial:

@@ -13,6 +13,7 @@ from leakdet.errors import InputError
 from leakdet.storage.model_card import CARD_KEY, check_card, parse_card
 from leakdet.storage.readable import COPY_AGAIN, require_readable, understood
 from leakdet.storage.seal import is_sealed
+from leakdet.storage.store_folder import require_store
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -79,6 +80,23 @@ def check_places(model: Path, out: Path, golden: Path | None) -> None:
         and not (golden.is_dir() and not any(golden.iterdir()))
     ):
         raise InputError(f"--golden {golden}: exists already; name a new folder.")
+
+
+def check_calibration(precision: str, store: Path | None) -> None:
+    """Check that int8-network, and it alone, has a store to take its ranges from.
+
+    Raises:
+        InputError: says what is wrong.
+    """
+    if precision == "int8-network" and store is None:
+        raise InputError(
+            "--precision int8-network: name the store that trained the model, whose windows give "
+            "the ranges of the integers: --calibrate STORE"
+        )
+    if store is not None and precision != "int8-network":
+        raise InputError(f"--calibrate {store}: only --precision int8-network takes it.")
+    if store is not None:
+        require_store(store)
 
 
 def read_onnx(path: Path) -> OnnxFile:

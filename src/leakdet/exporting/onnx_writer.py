@@ -37,7 +37,7 @@ from leakdet.storage.seal import UNSEALED, sealed
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-DTYPES = {"float32": torch.float32, "float16": torch.float16}
+DTYPES = {"float16": torch.float16}  # of a network; else float32
 OPSET = 20
 PIECE_S = 8.0  # of a long recording, scored at a time: half as fast where it is a minute
 INNER = ("mel", "scored_prob", "scored_classes")  # values with a name, but no outputs
@@ -75,7 +75,7 @@ def onnx_graph(detector: MelDetector, precision: str = "float32") -> "ModelProto
     """
     signal, names = detector.signal, output_names(detector)
     assert signal is not None  # `export` refuses a model without one
-    model = _Selected(SoundModel(detector, DTYPES[precision]).eval(), names)
+    model = _Selected(SoundModel(detector, DTYPES.get(precision, torch.float32)).eval(), names)
     length = signal.window_samples + 2 * signal.window_hop_samples + 5
     state = (torch.zeros(3, signal.n_mels), torch.zeros(1, dtype=torch.int64))
     example = (0.1 * torch.randn(1, length), *state)

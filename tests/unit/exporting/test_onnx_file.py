@@ -11,7 +11,12 @@ from leakdet.cli.info_text import info_text
 from leakdet.errors import InputError
 from leakdet.exporting import onnx_file
 from leakdet.exporting.onnx_detector import load_onnx_detector
-from leakdet.exporting.onnx_file import check_places, check_self_contained, read_onnx
+from leakdet.exporting.onnx_file import (
+    check_calibration,
+    check_places,
+    check_self_contained,
+    read_onnx,
+)
 from leakdet.storage.model_card import CARD_KEY
 from leakdet.storage.seal import KEY, UNSEALED, sealed
 
@@ -146,3 +151,14 @@ def test_places_are_checked_before_any_work(tmp_path, exported) -> None:
     with pytest.raises(InputError, match=r"an .onnx file already"):
         check_places(exported, tmp_path / "a.onnx", None)
     check_places(tmp_path / "model.safetensors", tmp_path / "a.onnx", tmp_path / "new")
+
+
+def test_integers_need_a_store_and_nothing_else_takes_one(tmp_path) -> None:
+    check_calibration("float32", None)
+    for precision, store, sentence in (
+        ("int8-network", None, "--calibrate STORE"),
+        ("float16", tmp_path, "only --precision int8-network takes it"),
+        ("int8-network", tmp_path / "none", "none"),
+    ):
+        with pytest.raises(InputError, match=sentence):
+            check_calibration(precision, store)

@@ -5,8 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from leakdet.config import NetworkConfig
+from leakdet.config import NetworkConfig, SignalConfig
 from leakdet.exporting.sound_model import SoundModel
 
 NETWORKS = {
@@ -34,11 +36,11 @@ def sounds(window: int) -> list[np.ndarray]:
     return made
 
 
-def check(detector) -> None:
+def check(detector, recordings: list[np.ndarray] | None = None) -> None:
     inner = detector.mel_detector
     model = SoundModel(inner).eval()
     moments = torch.zeros(3, inner.signal.n_mels)
-    for sound in sounds(inner.signal.window_samples):
+    for sound in recordings or sounds(inner.signal.window_samples):
         verdict = detector.predict((sound, inner.signal.sample_rate_hz))
         with torch.inference_mode():
             outputs = model(torch.from_numpy(sound)[None], moments, NO_LEAD)
@@ -88,3 +90,37 @@ def test_a_sound_without_a_whole_window_gives_nan(made, length: int) -> None:
     assert int(outputs.decision) == -1
     assert not outputs.window_live.any()
     assert outputs.scored_prob.isfinite().all()
+
+
+SIGNAL = st.builds(
+    lambda rate, segment, hops, window_hop, **more: SignalConfig(
+        rate, 4 * segment + 7, window_hop, segment, segment // hops, **more
+    ),
+    rate=st.sampled_from([4000, 8000, 16000]),
+    segment=st.sampled_from([128, 200, 251, 256]),
+    hops=st.integers(1, 4),
+    window_hop=st.integers(60, 512),
+    n_mels=st.integers(4, 9),
+    fmin_hz=st.just(300.0),
+    detrend=st.sampled_from(["none", "mean", "linear"]),
+    highpass_hz=st.sampled_from([0.0, 120.0, 400.0]),
+)
+RULE = {"pooling": ["mean", "vote", "logit_mean"], "unfamiliar": ["off", "normal", "strict"]}
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    signal=SIGNAL,
+    network=st.sampled_from(list(NETWORKS.values())),
+    unit=st.sampled_from(["window", "segment"]),
+    rule=st.fixed_dictionaries({name: st.sampled_from(kinds) for name, kinds in RULE.items()}),
+    fraction=st.floats(0.05, 1.0),
+    length=st.floats(1.0, 9.0),
+    seed=st.integers(0, 99),
+)
+def test_any_model_gives_what_predict_gives(
+    made, ruled, signal, network, unit, rule, fraction, length, seed
+) -> None:
+    rng = np.random.default_rng(seed)
+    sound = (0.1 * rng.standard_normal(int(length * signal.window_samples) + 1)).astype(np.float32)
+    check(ruled(made(signal, network, unit=unit), vote_fraction=fraction, **rule), [sound])
