@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from leakdet.building.build_report import write_build_files
-from leakdet.building.shard_merge import check_sounds
 from leakdet.building.stored_build import StoredBuild, link_files, report_of
 from leakdet.detection.label_view import label_key
-from leakdet.errors import InputError
+from leakdet.errors import InputError, first_few
 from leakdet.storage.ailh_store import is_ailh
 from leakdet.storage.atomic import publish, staged_folder
 from leakdet.storage.opening import open_split, split_names
@@ -46,7 +45,7 @@ def joined_stores(stores: Sequence[Path], cache: Path) -> Path:
     parts = [StoredBuild.read(store) for store in places]
     _check_alike(parts)
     report = report_of(folder, parts)
-    check_sounds(report.rows, folder, "data.stores: leave one of the stores out.")
+    _check_sounds(parts)
     report.remarks = [f"Joined from {', '.join(map(str, places))}."]
     with staged_folder(folder) as staged:
         link_files(places, staged, symbolic=True)
@@ -83,6 +82,21 @@ def _check_alike(parts: Sequence[StoredBuild]) -> None:
                     f"{', '.join(first.build[what])}. Build it again with the same labels "
                     "(labels.rename=, labels.leak=)."
                 )
+
+
+def _check_sounds(parts: Sequence[StoredBuild]) -> None:
+    """Refuse a sound in two stores, under whatever name; within each, the build left copies out."""
+    seen: dict[str, Path] = {}
+    for part in parts:
+        shared = [row for row in part.rows if row["content_sha256"] in seen]
+        if shared:
+            names = first_few([row["recording_id"] for row in shared], 3)
+            raise InputError(
+                f"data.stores: {len(shared)} recordings of {part.folder} are the same sound as one "
+                f"of {seen[shared[0]['content_sha256']]}: {names}. They would count twice or judge "
+                "what they trained: leave one of the stores out."
+            )
+        seen |= dict.fromkeys((row["content_sha256"] for row in part.rows), part.folder)
 
 
 def _check_overlap(splits: Sequence[Any], parts: Sequence[StoredBuild]) -> None:

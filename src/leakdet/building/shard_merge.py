@@ -37,11 +37,7 @@ def merge_shards(config: BuildConfig) -> BuildReport:
     _check_alike(shards)
     report = report_of(out, shards)
     report.remarks.append(f"Merged from {len(shards)} shards.")
-    remedy = (
-        "Take the copies out of the source and build the shards again, or build without shard=, "
-        "which leaves them out itself."
-    )
-    check_sounds(report.rows, out, remedy)
+    _check_sounds(report.rows, out)
     settings = shards[0].build["settings"]
     with staged_folder(out) as folder:
         for shard in shards:
@@ -112,8 +108,8 @@ def _check_alike(shards: Sequence[StoredBuild]) -> None:
             )
 
 
-def check_sounds(rows: Sequence[dict[str, Any]], out: Path, remedy: str) -> None:
-    """Refuse equal sounds in two parts; within each, the build has left copies out."""
+def _check_sounds(rows: Sequence[dict[str, Any]], out: Path) -> None:
+    """Refuse equal sounds in two shards; within a shard the build has left copies out."""
     seen: dict[str, str] = {}
     copies = [
         f"{row['recording_id']} (as {seen[row['content_sha256']]})"
@@ -122,6 +118,7 @@ def check_sounds(rows: Sequence[dict[str, Any]], out: Path, remedy: str) -> None
     ]
     if copies:
         raise InputError(
-            f"{out}: {len(copies)} recordings of different parts are the same sound: "
-            f"{first_few(copies)}. {remedy}"
+            f"{out}: {len(copies)} recordings of different shards are the same sound: "
+            f"{first_few(copies)}. Take the copies out of the source and build the shards again, "
+            "or build without shard=, which leaves them out itself."
         )

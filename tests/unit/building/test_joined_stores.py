@@ -74,8 +74,12 @@ def test_it_is_made_once_and_anew_when_a_store_changes(store: Store, tmp_path: P
 
 def test_shared_sounds_names_and_groups_are_refused(store: Store, tmp_path: Path) -> None:
     cache, a = tmp_path / "cache", store("a", range(8))
-    with pytest.raises(InputError, match=r"1 recordings .* are the same sound.*leave one"):
-        joined_stores([a, store("b", range(7, 15), sounds="other")], cache)
+    with pytest.raises(
+        InputError, match=r"1 recordings .* are the same sound as one of .*leave one"
+    ):
+        joined_stores([a, store("z", range(7, 15), sounds="other")], cache)
+    with pytest.raises(InputError, match=r"8 recordings of .*/b are the same sound as one of .*/a"):
+        joined_stores([a, store("b", range(8))], cache)  # under the same names
     c = store("c", range(20, 28), site="")  # with sounds of its own, and no groups
     assert joined_stores([a, c], cache).exists()
     torn = store("d", range(30, 38), site="t")
