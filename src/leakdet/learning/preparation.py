@@ -17,6 +17,7 @@ from leakdet.learning.added import Added, add_recordings, contents, known_conten
 from leakdet.learning.approach import JOINT, Approach, chosen_approach
 from leakdet.learning.confirmed import existing_source, require_both_classes
 from leakdet.learning.held_out import HeldOut, held_out_group
+from leakdet.learning.moved_sites import moved_sites
 from leakdet.learning.trainings import Material
 from leakdet.learning.vocabulary import Vocabulary
 from leakdet.storage.labelled_split import view_of
@@ -105,7 +106,7 @@ def prepare(config: LearnConfig, folder: Path) -> Prepared:
         raise SettingsError(
             "learn.from=joint: data.store must be given, the store that trained the old model."
         )
-    notes = _met_notes(old, added)
+    notes = _met_notes(old, added) + moved_sites(old, added.split)
     if approach.name == JOINT:
         added, splits, more = _apart(added, splits, vocabulary, fewest, str(source))
         notes += more
