@@ -59,6 +59,7 @@ def add_recordings(
     config = BuildConfig(
         source=str(source),
         out=str(out),
+        overwrite=True,  # of a run that was stopped
         signal=signal,
         split=SplitConfig(ratios=[1.0, 0.0, 0.0]),
         labels=LabelsConfig(leak=sorted(set(listed) & set(vocabulary.leaks))),

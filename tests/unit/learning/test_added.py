@@ -41,6 +41,8 @@ def test_sound_is_extracted_and_what_cannot_be_used_is_told(digs: Path, tmp_path
     assert reasons["0.wav"] == "listed twice"
     assert "broken.wav" in reasons
     assert added.unconfirmed == 1
+    again = add_recordings(digs, tmp_path / "added", signal, WORDS, 2)
+    assert again.split.recordings == 4
 
 
 def test_too_few_that_can_be_read_are_refused(digs: Path, tmp_path: Path) -> None:
