@@ -1,5 +1,6 @@
 """Picture and sound of a store's recordings: the log-mel in time order, and a clip."""
 
+import zlib
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float, Shaped
 
+from leakdet._messages import LOG
 from leakdet.acoustics.clip import Clip, make_clip, read_sound
 from leakdet.acoustics.mel import band_centres_hz
 from leakdet.acoustics.windows import window_starts
@@ -100,23 +102,32 @@ class StoreMedia:
     def _stored_sound(self, recording_id: str) -> Float[np.ndarray, " N"] | None:
         if recording_id not in self._sound_places:
             return None
-        path, start, stop = self._sound_places[recording_id]
+        path, start, stop, crc32 = self._sound_places[recording_id]
         with open_h5(path) as file:
             sound = file["waveform"][start:stop]
+        if crc32 is not None and zlib.crc32(np.ascontiguousarray(sound).data) != crc32:
+            LOG.warning(f"{path}: the sound that it keeps of {recording_id} is damaged: not played")
+            return None
         return np.asarray(sound / 32768.0 if sound.dtype == np.int16 else sound, np.float32)
 
     @cached_property
-    def _sound_places(self) -> dict[str, tuple[Path, int, int]]:
-        """File, start and stop of each recording's sound, for the files that keep sound."""
-        places: dict[str, tuple[Path, int, int]] = {}
+    def _sound_places(self) -> dict[str, tuple[Path, int, int, int | None]]:
+        """File, start, stop and CRC-32 of each recording's sound, for the files that keep sound.
+
+        Older files have no CRC-32 of it.
+        """
+        places: dict[str, tuple[Path, int, int, int | None]] = {}
         for path in self._split.files:
             with open_h5(path) as file:
                 if "waveform" in file:
                     bounds = pairwise(file["waveform_offsets"][...].tolist())
                     names = file["recording_id"].asstr()[...].tolist()
+                    sums: list[int | None] = [None] * len(names)
+                    if "waveform_crc32" in file:
+                        sums = file["waveform_crc32"][...].tolist()
                     places |= {
-                        name: (path, start, stop)
-                        for name, (start, stop) in zip(names, bounds, strict=True)
+                        name: (path, start, stop, crc32)
+                        for name, (start, stop), crc32 in zip(names, bounds, sums, strict=True)
                     }
         return places
 

@@ -98,12 +98,13 @@ class SplitWriter:
         self._mel = _Spool(mel_file, self.signal.mel_shape, np.dtype(np.float16))
         sound_type = np.dtype(np.int16 if self.waveform == "none" else self.waveform)
         self._sound = _Spool(sound_file, (), sound_type)
+        self._sound_crc32: list[int] = []  # for each of its pieces
 
     def add(self, row: RecordingRow, mel: BinaryFile, sound: BinaryFile | None) -> None:
         """Append a recording; `mel` and `sound` are files of raw little-endian values."""
         row.mel_crc32 = self._mel.append(mel)
         if sound is not None:
-            self._sound.append(sound)
+            self._sound_crc32.append(self._sound.append(sound))
         self.rows.append(row)
 
     def remove(self, recording_id: str) -> None:
@@ -111,7 +112,7 @@ class SplitWriter:
         index = [row.recording_id for row in self.rows].index(recording_id)
         del self.rows[index], self._mel.pieces[index]
         if self.waveform != "none":
-            del self._sound.pieces[index]
+            del self._sound.pieces[index], self._sound_crc32[index]
 
     def write(
         self,
@@ -133,6 +134,7 @@ class SplitWriter:
             if self.waveform != "none":
                 sizes = [count for _, count in self._sound.pieces]
                 file.create_dataset("waveform_offsets", data=offsets_of(sizes))
+                file.create_dataset("waveform_crc32", data=np.array(self._sound_crc32, np.uint32))
                 self._sound.write_to(file, "waveform")
         seal_h5(path)
         self.discard()

@@ -1,6 +1,7 @@
 import io
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 import soundfile
@@ -89,3 +90,8 @@ def test_sound_kept_in_the_store_is_played_without_the_file(tmp_path: Path, writ
     kept = len(sound)  # up to the end of the last window
     assert sound == pytest.approx(original[:kept] * 10 ** (clip.gain_db / 20), abs=2e-3)
     assert len(window_starts(len(original), split.signal)) == split.windows_per_recording[2]
+    with h5py.File(split.files[0], "r+") as file:  # as a disk that fails
+        file["waveform"][file["waveform_offsets"][2] + 5] += 1
+    damaged = evidence_of(split)
+    assert damaged.clip(2, 0.0, 10.0) is None
+    assert damaged.clip(1, 0.0, 10.0) is not None
