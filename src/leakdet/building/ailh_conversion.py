@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 
 from leakdet._progress import ProgressCounter
-from leakdet.acoustics.flags import Flag
 from leakdet.building.build_report import BuildReport, write_build_files, write_splits
 from leakdet.building.duplicates import DuplicateFilter
 from leakdet.building.sources import LeftOut, SourceRecording
@@ -22,8 +21,6 @@ from leakdet.storage.labelled_split import labelled, view_of_all
 from leakdet.storage.opening import open_split, split_names
 from leakdet.storage.store import StoreSplit
 from leakdet.storage.writer import RecordingRow, SplitWriter
-
-FLAGS: list[Flag] = ["converted"]
 
 
 def convert_store(config: BuildConfig) -> BuildReport:
@@ -155,7 +152,7 @@ def _row(
         rms_dbfs=math.nan,
         dc_offset=math.nan,
         clipped_fraction=math.nan,
-        flags=FLAGS,
+        flags=["converted"],
         windows=windows,
         mel_crc32=0,
     )

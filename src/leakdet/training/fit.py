@@ -75,14 +75,20 @@ def fit(
         # re-seed: the finders consumed random numbers
         pl.seed_everything(config.seed, workers=True, verbose=False)
         module = make_module(config, data)
+    inherited: list[Path] = []
     if "best_score" in module.inherited:
         callbacks: list[Callback] = trainer.callbacks  # type: ignore[attr-defined]
-        inherit_best(callbacks, model_in(Path(str(config.init_from))), checkpoints)
+        inherited = inherit_best(callbacks, model_in(Path(str(config.init_from))), checkpoints)
     explained = lost_peer_explained(trainer, interruption.checkpoint)
     on_gpu = trainer.strategy.root_device.type != "cpu"
     fits = full_memory_explained(data.config.data, data.residency.kind, on_gpu)
-    with interruption.listening(), explained, fits, named_to_children():
-        trainer.fit(module, datamodule=data, ckpt_path=resumed, weights_only=True)
+    try:
+        with interruption.listening(), explained, fits, named_to_children():
+            trainer.fit(module, datamodule=data, ckpt_path=resumed, weights_only=True)
+    finally:
+        if not trainer.global_step:  # without a step, the folder has no run yet
+            for path in inherited:
+                path.unlink(missing_ok=True)
     # interrupted during the last validation check: skip evaluation and reporting
     if interruption.received:
         raise Interrupted(interruption.received, interruption.checkpoint)

@@ -123,12 +123,15 @@ def inherit_schedule(optimizer: Optimizer, scheduler: LambdaLR, state: dict[str,
         group["lr"] = peak * share(scheduler.last_epoch)
 
 
-def inherit_best(callbacks: Iterable[Any], source: Path, folder: Path) -> None:
+def inherit_best(callbacks: Iterable[Any], source: Path, folder: Path) -> list[Path]:
     """Copy the best checkpoints beside `source` into `folder`; only better ones replace them.
+
+    Returns the copies, which are all that the folder has until a step is made.
 
     Raises:
         InputError: one of them is missing or damaged.
     """
+    copies = []
     for callback in callbacks:
         name = callback.filename if isinstance(callback, ModelCheckpoint) else None
         if name not in BETTER:
@@ -140,4 +143,6 @@ def inherit_best(callbacks: Iterable[Any], source: Path, folder: Path) -> None:
                 f"{source}: the best checkpoint {best.name} is not beside it, so its score cannot "
                 "be kept."
             )
-        callback.load_state_dict(best_state(copy_to(folder.resolve() / best.name, best), score))
+        copies.append(copy_to(folder.resolve() / best.name, best))
+        callback.load_state_dict(best_state(copies[-1], score))
+    return [copy for copy in copies if copy.parent != source.parent.resolve()]

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leakdet.evaluation.audit import audit
+from leakdet.evaluation.audit import audit, duplicates
+from leakdet.evaluation.traits import Traits
 from leakdet.storage.opening import open_split
 
 
@@ -156,3 +157,27 @@ def test_a_store_with_one_split_is_audited_within_itself(write_store: Any, plant
     result = audit(None, split)
     assert by_key(result)["loudness"]["auroc"] > 0.8
     assert "loudness" in result["sentence"]
+
+
+class Hash(str):
+    """A content hash that counts how often one is compared with another."""
+
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        Hash.compared += 1
+        return super().__eq__(other)
+
+    __hash__ = str.__hash__
+
+
+@pytest.mark.parametrize("count", [100, 400])
+def test_the_work_of_finding_copies_grows_with_the_recordings_not_their_pairs(count: int) -> None:
+    bands = np.random.default_rng(0).normal(size=(2 * count, 4))
+    names = [f"sound-{number}" for number in range(2 * count - 1)]
+    content = np.array([Hash(name) for name in [*names, names[0]]], object)
+    traits = Traits(bands, np.arange(2 * count), content=content)
+    Hash.compared = 0
+    copies = duplicates(traits, np.arange(count), np.arange(count, 2 * count))
+    assert copies.nonzero()[0].tolist() == [count - 1]
+    assert Hash.compared <= 4 * count

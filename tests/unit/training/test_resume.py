@@ -179,6 +179,24 @@ def test_before_the_first_step_there_is_nothing_to_save(
     assert read_checkpoint(stop.value.checkpoint)["epoch"] == 0
 
 
+def test_a_best_score_taken_over_is_no_run_before_the_first_step(
+    fitted: Fitted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fitted(tmp_path / "old", "trainer.max_epochs=1")
+    source = tmp_path / "old" / "checkpoints" / "last.ckpt"
+    start = (f"init_from={source}", "init_reset=[optimizer,schedule]", "trainer.max_epochs=1")
+    kept = sorted(source.parent.iterdir())
+    with monkeypatch.context() as patched:
+        plain, at = trainer_module.make_callbacks, SignalIn("on_train_start")
+        patched.setattr(trainer_module, "make_callbacks", lambda *a: [*plain(*a), at])
+        with pytest.raises(Interrupted, match=r"before the first step$"):
+            fitted(tmp_path / "new", *start)
+    refuse_used_folder(tmp_path / "new")
+    assert sorted(source.parent.iterdir()) == kept
+    fitted(tmp_path / "new", *start)
+    assert (tmp_path / "new" / "checkpoints" / "best_f1.ckpt").exists()
+
+
 def test_the_best_moves_along_and_is_kept_when_later_epochs_are_worse(
     fitted: Fitted, tmp_path: Path
 ) -> None:
