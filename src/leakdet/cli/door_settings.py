@@ -9,6 +9,7 @@ from leakdet.cli.config_groups import conf_folder, option_names
 from leakdet.cli.setting_names import catalogue, trainer_flag
 from leakdet.config import BuildConfig, CrossvalConfig, LearnConfig, TrainConfig, TuneConfig
 from leakdet.config.train import LOGGERS
+from leakdet.config.trainer_flags import ALLOWED
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,9 @@ def known_settings(door: str) -> Known:
     settings = {setting.name: setting for setting in catalogue(DOORS[door].schema)}
     if "trainer" in groups:
         flags = [*_trainer_flags("cpu"), *further_trainer_flags()]
-        settings |= {f"trainer.{flag}": trainer_flag(flag) for flag in flags}
+        settings |= {
+            f"trainer.{flag}": trainer_flag(flag, ALLOWED.get(flag, ("",))[0]) for flag in flags
+        }
     elsewhere = {
         setting.name: other for other in DOORS for setting in catalogue(DOORS[other].schema)
     }

@@ -97,10 +97,10 @@ def catalogue(schema: type[Any], prefix: str = "") -> Iterator[Setting]:
         )
 
 
-def trainer_flag(flag: str) -> Setting:
+def trainer_flag(flag: str, allowed: str = "") -> Setting:
     """An argument of `lightning.Trainer` that conf/trainer/ sets."""
     meaning = TRAINER_FLAGS.get(flag, "Argument of lightning.Trainer.")
-    return Setting(f"trainer.{flag}", object, None, meaning, "")
+    return Setting(f"trainer.{flag}", object, None, meaning, allowed)
 
 
 def _plain(kind: Any) -> type:

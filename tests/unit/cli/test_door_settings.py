@@ -21,6 +21,7 @@ def test_other_doors_settings_are_known_as_such() -> None:
     assert known.elsewhere["tune.n_trials"] == "tune"
     assert known.settings["data.unit"].choices == ("window", "segment")
     assert known.settings["trainer.max_epochs"].kind is object
+    assert "-1 for no limit" in known.settings["trainer.max_epochs"].allowed
 
 
 def test_names_are_known_without_hydra_and_torch() -> None:
