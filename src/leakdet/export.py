@@ -48,9 +48,9 @@ def export(arguments: argparse.Namespace) -> int:
     require_packages()
     model = require_model(arguments.model)
     out = arguments.out or model.with_suffix(".onnx")
-    check_places(model, out, arguments.golden)
-    check_calibration(arguments.precision, arguments.calibrate)
     files = list_files(arguments.check).files if arguments.check else []
+    check_places(model, out, arguments.golden, files)
+    check_calibration(arguments.precision, arguments.calibrate)
     LOG.info(f"model    {model}: loading torch")
     from leakdet.exporting.export_run import export_model
     from leakdet.exporting.golden_vectors import write_golden

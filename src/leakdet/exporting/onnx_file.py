@@ -58,8 +58,10 @@ def require_packages(packages: Iterable[str] = PACKAGES) -> None:
         )
 
 
-def check_places(model: Path, out: Path, golden: Path | None) -> None:
-    """Check before any work where an export and its golden vectors will be written.
+def check_places(
+    model: Path, out: Path, golden: Path | None, recordings: Iterable[Path] = ()
+) -> None:
+    """Check before any work where an export will write, and that it can read the recordings.
 
     Raises:
         InputError: says why not.
@@ -80,6 +82,8 @@ def check_places(model: Path, out: Path, golden: Path | None) -> None:
         and not (golden.is_dir() and not any(golden.iterdir()))
     ):
         raise InputError(f"--golden {golden}: exists already; name a new folder.")
+    for recording in recordings:
+        require_readable(recording, "recording for --check")
 
 
 def check_calibration(precision: str, store: Path | None) -> None:

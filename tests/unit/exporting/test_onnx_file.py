@@ -150,7 +150,10 @@ def test_places_are_checked_before_any_work(tmp_path, exported) -> None:
             check_places(tmp_path / "model.safetensors", out, golden)
     with pytest.raises(InputError, match=r"an .onnx file already"):
         check_places(exported, tmp_path / "a.onnx", None)
-    check_places(tmp_path / "model.safetensors", tmp_path / "a.onnx", tmp_path / "new")
+    places = (tmp_path / "model.safetensors", tmp_path / "a.onnx", tmp_path / "new")
+    check_places(*places, [exported])
+    with pytest.raises(InputError, match="there is no such recording for --check"):
+        check_places(*places, [tmp_path / "none.wav"])
 
 
 def test_integers_need_a_store_and_nothing_else_takes_one(tmp_path) -> None:
