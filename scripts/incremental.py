@@ -45,13 +45,15 @@ TEXT = """\
 By `scripts/incremental.py`: of each sensor the first {first:.0%} of the recordings in time order train a
 model; the others come in {rounds} rounds, a quarter of each verified, {seeds} draws of which. Every recording is
 scored before it is learnt, so the scores are those of rounds 2 and {rounds} by what was learnt from those
-before them.
+before them: few ({scored}), so read no digits.
 
 | learnt in each round | sensor | AUROC, mean (sd over draws) | balanced accuracy | AUROC against nothing |
 |---|---|---|---|---|
 {rows}
 
-{finding} The recorder's recordings lie in time order by class, so its numbers may be drift.
+{finding}
+The recorder's recordings lie in time order by class, so its numbers may be drift. When the analog
+ones were made is not known: they are in the order of pipe and pressure.
 """
 
 
@@ -148,7 +150,9 @@ def page(rows: Sequence[Mapping[str, Any]], seeds: int) -> str:
             rise = (area - values(rows, sensor, "nothing")[0]).mean()
             cells = (f"{area.mean():.2f} ({area.std():.2f})", f"{accuracy.mean():.2f}")
             lines.append(table_row(meaning, sensor, *cells, f"{rise:+.2f}"))
-    facts = {"first": FIRST, "rounds": ROUNDS, "seeds": seeds}
+    counts = {row["sensor"]: row["n"] for row in rows}
+    scored = ", ".join(f"{count} of {sensor}" for sensor, count in counts.items())
+    facts = {"scored": scored, "first": FIRST, "rounds": ROUNDS, "seeds": seeds}
     return TEXT.format(**facts, rows="\n".join(lines), finding=finding(rows))
 
 
