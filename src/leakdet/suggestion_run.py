@@ -9,10 +9,9 @@ import numpy as np
 
 from leakdet._messages import LOG, log_result, log_results
 from leakdet._progress import ProgressCounter
-from leakdet.acoustics.mel import LogMel, band_centres_hz
+from leakdet.acoustics.mel import LogMel
 from leakdet.errors import InputError, counted
-from leakdet.evaluation.recording_media import without_overlaps
-from leakdet.evaluation.scored_recordings import MelColumns
+from leakdet.evaluation.recording_media import mel_columns
 from leakdet.reporting.review_page import LABEL, ReviewPage, ReviewRow, write_review_page
 from leakdet.reporting.row_media import RowMedia
 from leakdet.scoring.audio_detector import Detector
@@ -164,11 +163,7 @@ class _Media:
         if heard is None:
             return media
         signal = self._log_mel.signal
-        mel: Any = heard.mel.astype(np.float32).transpose(0, 1, 3, 2)
-        columns = mel.reshape(len(mel), -1, mel.shape[3])
-        level_db = without_overlaps(columns, heard.window_start_s, signal.window_s)
-        until_s = float(heard.window_start_s[-1]) + signal.window_s
-        picture = MelColumns(level_db, until_s, band_centres_hz(signal))
+        picture = mel_columns(heard.mel.astype(np.float32), heard.window_start_s, signal)
         media.draw(picture, heard.verdict.duration_s)
         self._bytes_left -= len(heard.clip.content)
         if self._bytes_left < 0:

@@ -61,10 +61,8 @@ def header_layout(source: ByteSource, bytes_per_frame: int, is_plain: bool) -> L
     if chunk.size is None:
         layout.mended = not chunk.may_be_open
         size = held
-    elif chunk.size > held:
+    elif chunk.size >= held:
         layout.truncated = chunk.size - held >= max(1, bytes_per_frame)
-        size = held
-    elif chunk.size == held:
         size = held
     elif _is_more_sound(source, chunk.start + chunk.size, chunk.big_endian):
         layout.several, size = True, chunk.size

@@ -122,8 +122,7 @@ def _pieces(source: ByteSource, pages: list[Page]) -> list[Piece]:
 
 def _flac_pieces(source: ByteSource, link: _Link) -> list[Piece]:
     """The FLAC stream in the pages of a link: without Ogg, and the 9 bytes of its mapping."""
-    serial = link.pages[0].serial
-    pages = [page for page in link.pages if page.serial == serial]
+    pages = link.of_one_stream(link.pages[0].serial).pages
     starts = [pages[0].body + 9, *(page.body for page in pages[1:])]
     pieces: list[Piece] = []
     for start, page in zip(starts, pages, strict=True):

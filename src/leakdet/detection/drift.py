@@ -12,7 +12,7 @@ drawn alike.
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from jaxtyping import Bool, Float, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 from scipy.special import kolmogorov, ndtri, stdtr
 
 ALPHA = 0.05  # of a false alarm, over all sites and both comparisons
@@ -56,7 +56,7 @@ def find_drift(
     bands: Float[np.ndarray, "N B"],
     scores: Float[np.ndarray, " N"],
     sites: Shaped[np.ndarray, " N"],
-    recorded_at: Shaped[np.ndarray, " N"] | None,
+    recorded_at: Shaped[np.ndarray, " N"],
     training_bands: Float[np.ndarray, "K B"],
     training_scores: Float[np.ndarray, " V"] | None = None,
 ) -> Drift:
@@ -66,9 +66,12 @@ def find_drift(
     takes no part. Scores are compared over time only, where `training_scores` say how widely they
     spread: the scores of one site are alike, and depend on how many leaks there are.
     """
-    times = np.full(len(bands), np.datetime64("NaT")) if recorded_at is None else recorded_at
-    days, result = times.astype("datetime64[D]"), Drift()
-    names, counts = np.unique(sites[sites != ""], return_counts=True)
+    days, result = recorded_at.astype("datetime64[D]"), Drift()
+    known = np.flatnonzero(sites != "")
+    if not len(known):
+        return result
+    names, of, counts = np.unique(sites[known], return_inverse=True, return_counts=True)
+    rows_of = np.split(known[np.argsort(of, kind="stable")], counts.cumsum()[:-1])
     result.judged, result.too_few = int((counts >= FEWEST).sum()), int((counts < FEWEST).sum())
     spread = training_bands.std(axis=0)
     if training_scores is not None:
@@ -76,10 +79,11 @@ def find_drift(
         spread = np.append(spread, training_scores.std())
     else:
         bands_and_scores = bands
-    for site in names[counts >= FEWEST]:
-        rows = np.flatnonzero(sites == site)
+    for site, rows in zip(names, rows_of, strict=True):
+        if len(rows) < FEWEST:
+            continue
         dated = rows[~np.isnat(days[rows])]
-        dated = dated[np.argsort(times[dated], kind="stable")]
+        dated = dated[np.argsort(recorded_at[dated], kind="stable")]
         result.undated += len(dated) < FEWEST
         move = None
         if len(dated) >= FEWEST:
@@ -98,22 +102,22 @@ def _within(
     sites: int,
 ) -> Move | None:
     """The day from which on the recordings, in time order, differ most from those before."""
-    tried = _first_rows(days)
+    starts = np.flatnonzero(np.append(True, days[1:] != days[:-1]))
+    tried = _tried_days(starts, len(days))
+    tests = columns.shape[1] * len(tried) * sites
     least, best, found = LEAST_SHIFT * np.maximum(spread, 1e-9), 0.0, None
     order = columns.argsort(axis=0, kind="stable")
     is_last = _is_last(np.take_along_axis(columns, order, axis=0))
-    starts = np.flatnonzero(np.append(True, days[1:] != days[:-1]))
     medians = np.stack([np.median(part, axis=0) for part in np.split(columns, starts[1:])])
-    for first in tried:
-        first_day = int(np.searchsorted(starts, first))
-        distance = _distances(order >= first, is_last)
+    for day in tried:
+        first = int(starts[day])
         before = np.median(columns[:first], axis=0)
         shift = np.median(columns[first:], axis=0) - before
         size = first * (len(columns) - first) / len(columns)
-        tests = columns.shape[1] * len(tried) * sites
-        moved = kolmogorov(np.sqrt(size) * distance) * tests < ALPHA / 2
-        moved &= (np.abs(shift) >= least) & (_by_day(medians, first_day) * tests < ALPHA / 2)
-        strength = np.sqrt(size) * distance * moved
+        distance = np.sqrt(size) * _distances(order >= first, is_last)
+        moved = kolmogorov(distance) * tests < ALPHA / 2
+        moved &= (np.abs(shift) >= least) & (_by_day(medians, day) * tests < ALPHA / 2)
+        strength = distance * moved
         if strength.max() > best:
             best, column = strength.max(), int((strength + np.abs(shift) / least * moved).argmax())
             after = len(columns) - first
@@ -123,13 +127,12 @@ def _within(
     return found
 
 
-def _first_rows(days: Shaped[np.ndarray, " N"]) -> list[int]:
-    """First row of each day that has enough recordings before it and from it on."""
-    first = np.flatnonzero(days[1:] != days[:-1]) + 1
-    first = first[(first >= FEWEST_EACH) & (first <= len(days) - FEWEST_EACH)]
-    if len(first) > MOST_DAYS:
-        first = first[np.linspace(0, len(first) - 1, MOST_DAYS).round().astype(int)]
-    return [int(row) for row in first]
+def _tried_days(starts: Int[np.ndarray, " D"], recordings: int) -> list[int]:
+    """Numbers of the days that have enough recordings before them and from them on."""
+    tried = np.flatnonzero((starts >= FEWEST_EACH) & (starts <= recordings - FEWEST_EACH))
+    if len(tried) > MOST_DAYS:
+        tried = tried[np.linspace(0, len(tried) - 1, MOST_DAYS).round().astype(int)]
+    return [int(day) for day in tried]
 
 
 def _by_day(medians: Float[np.ndarray, "D C"], first: int) -> Float[np.ndarray, " C"]:

@@ -110,7 +110,8 @@ def new_to_both(
     ids_a, ids_b = a.recording_id.tolist(), b.recording_id.tolist()
     accounts = [account for account in (account_a, account_b) if account is not None]
     met = {name for account in accounts for name in account["ids"]}
-    common = [name for name in ids_a if name in set(ids_b) - met]
+    new = set(ids_b) - met
+    common = [name for name in ids_a if name in new]
     told = _met_counts(account_a, account_b)
     if not common and ids_a == ids_b:
         return a, b, f"{told}: they say nothing about which is better."

@@ -6,7 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float, Shaped
+from jaxtyping import Float, Float32, Shaped
 
 from leakdet._messages import LOG
 from leakdet.acoustics.clip import Clip, make_clip, read_sound
@@ -64,15 +64,10 @@ class StoreMedia:
         first = int(split.recording_offsets[row])
         stop = min(int(split.recording_offsets[row + 1]), first + PICTURE_WINDOWS)
         windows = split.read(first, stop).astype(np.float32)  # [W, S, M, T]
-        columns = windows.transpose(0, 1, 3, 2).reshape(len(windows), -1, windows.shape[2])
         if signal is None or self._starts_s is None:
+            columns = _columns(windows)
             return MelColumns(columns.reshape(-1, columns.shape[2]).T, None, None)
-        starts_s = self._starts_s[first:stop]
-        return MelColumns(
-            without_overlaps(columns, starts_s, signal.window_s),
-            float(starts_s[-1]) + signal.window_s,
-            band_centres_hz(signal),
-        )
+        return mel_columns(windows, self._starts_s[first:stop], signal)
 
     def clip(self, row: int, start_s: float, max_s: float) -> Clip | None:
         """Sound kept in the store, or its source file if that still has the same content."""
@@ -132,7 +127,25 @@ class StoreMedia:
         return places
 
 
-def without_overlaps(
+def mel_columns(
+    windows: Float32[np.ndarray, "W S M T"],
+    starts_s: Float[np.ndarray, " W"],
+    signal: SignalConfig,
+) -> MelColumns:
+    """The picture of windows in time order, overlaps drawn once."""
+    return MelColumns(
+        _without_overlaps(_columns(windows), starts_s, signal.window_s),
+        float(starts_s[-1]) + signal.window_s,
+        band_centres_hz(signal),
+    )
+
+
+def _columns(windows: Float32[np.ndarray, "W S M T"]) -> Float32[np.ndarray, "W columns M"]:
+    """The segments of each window one after another."""
+    return windows.transpose(0, 1, 3, 2).reshape(len(windows), -1, windows.shape[2])
+
+
+def _without_overlaps(
     columns: Float[np.ndarray, "W columns M"], starts_s: Float[np.ndarray, " W"], window_s: float
 ) -> Float[np.ndarray, "M total"]:
     """Join windows that may overlap to one picture of the recording."""

@@ -14,12 +14,12 @@ from leakdet.acoustics.audio import SoundSource, WaveformFacts, recordings_in
 from leakdet.acoustics.flags import Flag
 from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.windows import MelStream, WindowBlock
-from leakdet.detection.band_features import band_features, window_moments
+from leakdet.detection.band_features import band_features
 from leakdet.detection.detector import MelDetector
 from leakdet.detection.pooling import pool_classes
 from leakdet.errors import InputError
 from leakdet.exporting.onnx_detector import OnnxDetector
-from leakdet.scoring.sound_scores import WindowsScored, sound_scores
+from leakdet.scoring.sound_scores import WindowsScored, scored_windows, sound_scores
 from leakdet.scoring.verdict import Decision, Reason, Verdict, Window
 
 # flags of recordings without sound
@@ -126,17 +126,8 @@ def _windows(
     if isinstance(detector, OnnxDetector):
         return sound_scores(source, detector, log_mel, channel)
     stream = MelStream(source, log_mel, channel=channel)
-    scored = [_scored_windows(batch, detector) for batch in _batches(stream)]
+    scored = [scored_windows(*batch, detector) for batch in _batches(stream)]
     return stream.facts, WindowsScored(*map(np.concatenate, zip(*scored, strict=True)))
-
-
-def _scored_windows(batch: "_Batch", detector: MelDetector) -> tuple[np.ndarray, ...]:
-    """What `WindowsScored` holds, of some windows."""
-    prob, classes = detector.window_scores(batch.mel)
-    class_prob = np.zeros((len(prob), 0)) if classes is None else classes.numpy()
-    of_windows = window_moments(batch.mel)
-    moments = (batch.live @ of_windows.reshape(len(prob), -1)).reshape(1, 2, -1)
-    return prob.numpy(), class_prob, batch.window_start_s, batch.live, moments
 
 
 def _undecided(flags: Sequence[Flag], live: Bool[np.ndarray, " W"]) -> Reason:

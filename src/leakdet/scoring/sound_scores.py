@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Float32
+from jaxtyping import Bool, Float, Float16, Float32
 from torch import Tensor
 
 from leakdet.acoustics.audio import SoundSource, SoundStream, WaveformFacts
@@ -13,6 +13,7 @@ from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.windows import Chunk, MelStream
 from leakdet.config import SignalConfig
 from leakdet.detection.band_features import window_moments
+from leakdet.detection.detector import MelDetector
 from leakdet.exporting.onnx_detector import OnnxDetector, moments_of
 
 
@@ -24,6 +25,19 @@ class WindowsScored(NamedTuple):
     start_s: Float32[np.ndarray, " W"]
     live: Bool[np.ndarray, " W"]
     moments: Float[np.ndarray, "1 2 M"]
+
+
+def scored_windows(
+    mel: Float16[Tensor, "W S M T"],
+    start_s: Float32[np.ndarray, " W"],
+    live: Bool[np.ndarray, " W"],
+    detector: MelDetector,
+) -> WindowsScored:
+    """Windows scored by their log-mel."""
+    prob, classes = detector.window_scores(mel)
+    class_prob = np.zeros((len(prob), 0), np.float32) if classes is None else classes.numpy()
+    moments = (live @ window_moments(mel).reshape(len(prob), -1)).reshape(1, 2, -1)
+    return WindowsScored(prob.numpy(), class_prob, start_s, live, moments)
 
 
 class Pieces:
@@ -98,13 +112,7 @@ def sound_scores(
     outputs += [_outputs(detector, *piece) for piece in pieces.add(stream.taken())]
     start_s, is_live = np.concatenate(starts), np.concatenate(live)
     if "short" in stream.facts.flags:
-        mel = torch.cat(mels)
-        scored = detector.window_scores(mel)
-        moments = window_moments(mel)[is_live].sum(axis=0, keepdims=True)
-        told = _classes_of(scored.class_prob, len(mel))
-        return stream.facts, WindowsScored(
-            scored.leak_prob.numpy(), told, start_s, is_live, moments
-        )
+        return stream.facts, scored_windows(torch.cat(mels), start_s, is_live, detector)
     outputs.append(_outputs(detector, *pieces.last()))
     prob, classes, moments = map(np.concatenate, zip(*outputs, strict=True))
     moments = moments.sum(axis=0, keepdims=True)
@@ -119,7 +127,3 @@ def _outputs(
     prob = outputs["window_prob"][skip:]
     classes = outputs.get("class_prob", np.zeros((len(prob) + skip, 0), np.float32))[skip:]
     return prob, classes, moments_of(outputs["moments"])
-
-
-def _classes_of(class_prob: Tensor | None, windows: int) -> Float32[np.ndarray, "W C"]:
-    return np.zeros((windows, 0), np.float32) if class_prob is None else class_prob.numpy()

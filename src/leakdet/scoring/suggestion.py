@@ -38,8 +38,6 @@ class Suggester:
         self.most = most
         self.passed_over: Counter[str] = Counter()  # why recordings are none to suggest
         self._verdicts: list[Verdict] = []
-        self._features: list[Float[np.ndarray, " F"]] = []
-        self._weights: list[float] = []
 
     def add(self, verdict: Verdict) -> None:
         """Take the next recording of those to choose from."""
@@ -47,26 +45,26 @@ class Suggester:
         if why_not or verdict.features is None:
             self.passed_over[why_not or "without sound"] += 1
             return
-        self._verdicts.append(replace(verdict, windows=[], features=None))
-        self._features.append(verdict.features)
-        self._weights.append(weight(verdict))
+        self._verdicts.append(replace(verdict, windows=[]))
         if len(self._verdicts) >= 2 * MAX_KEPT:
             self._thin()
 
     def _thin(self) -> None:
-        heaviest = np.sort(np.argsort(-np.array(self._weights), kind="stable")[:MAX_KEPT]).tolist()
+        heaviest = np.sort(np.argsort(-self._weights(), kind="stable")[:MAX_KEPT]).tolist()
         self.passed_over["more certain than all that were compared"] += (
             len(self._verdicts) - MAX_KEPT
         )
         self._verdicts = [self._verdicts[row] for row in heaviest]
-        self._features = [self._features[row] for row in heaviest]
-        self._weights = [self._weights[row] for row in heaviest]
+
+    def _weights(self) -> Float[np.ndarray, " R"]:
+        return np.array([weight(verdict) for verdict in self._verdicts])
 
     def choose(self) -> list[Suggestion]:
         """The recordings to confirm, the most telling first."""
         if not self._verdicts:
             return []
-        chosen = spread_choice(np.stack(self._features), np.array(self._weights), self.most)
+        features = np.array([verdict.features for verdict in self._verdicts], np.float32)
+        chosen = spread_choice(features, self._weights(), self.most)
         return [
             Suggestion(verdict := self._verdicts[row], _why(verdict, distance_db))
             for row, distance_db in chosen

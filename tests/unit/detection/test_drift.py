@@ -24,6 +24,10 @@ class History(NamedTuple):
         return (self.sites == site) & (self.recorded_at >= FIRST_DAY + from_day)
 
 
+def undated(made: History) -> History:
+    return made._replace(recorded_at=np.full_like(made.recorded_at, "NaT"))
+
+
 def history(seed: int, day_db: float = 0.0) -> History:
     """Sites that differ by 3 dB, recordings by 2 dB and days by `day_db`, as in training."""
     rng = np.random.default_rng(seed)
@@ -51,7 +55,7 @@ def test_where_nothing_moved_at_least_95_of_100_calls_are_silent(
     alarms = 0
     for seed in range(100):
         made = history(seed, day_db)
-        found = find_drift(*made if dated else made._replace(recorded_at=None))
+        found = find_drift(*made if dated else undated(made))
         assert (found.judged, found.undated) == (SITES, 0 if dated else SITES)
         alarms += bool(found.moves)
     assert alarms <= 5
@@ -84,8 +88,8 @@ def test_scores_that_jump_are_told_as_scores() -> None:
 def test_a_site_that_always_sounded_otherwise_is_compared_with_training() -> None:
     made = history(0)
     made.bands[made.sites == "s3", 2:5] += 30.0
-    for recorded_at in (made.recorded_at, None):
-        (move,) = find_drift(*made._replace(recorded_at=recorded_at)).moves
+    for told in (made, undated(made)):
+        (move,) = find_drift(*told).moves
         assert (move.site, move.since, move.more) == ("s3", None, 2)
         assert move.band in (2, 3, 4)
         assert 20 < move.shift < 40
@@ -97,6 +101,8 @@ def test_few_recordings_and_blank_sites_tell_nothing() -> None:
     made.sites[few] = ""
     found = find_drift(*made)
     assert found == Drift([], judged=SITES - 1, too_few=1)
+    made.sites[:] = ""
+    assert find_drift(*made) == Drift()
 
 
 @pytest.mark.parametrize("days", [1, 2, 3])
