@@ -19,7 +19,8 @@ from leakdet.scoring.output_file import check_output, is_regular
 from leakdet.scoring.playback import Playback, playback
 from leakdet.scoring.suggestion import Suggester, Suggestion
 from leakdet.scoring.verdict import Verdict
-from leakdet.storage.csv_file import read_csv, write_csv
+from leakdet.storage.csv_file import write_csv
+from leakdet.storage.table_text import read_table
 
 WHY = "why_suggested"
 TOLD = "leak_prob threshold decision reason familiarity duration_s source_rate_hz flags model"
@@ -95,14 +96,14 @@ class SuggestionRun:
 def _check_unlabelled(table: Path) -> None:
     if not table.exists():
         return
-    rows = read_csv(table, "a table of recordings to confirm", "Rename it, or give another --out.")
-    if rows and not {LABEL, WHY} <= rows[0].keys():
+    found = read_table(table)
+    if found.faults or (found.columns and not {LABEL, WHY} <= set(found.columns)):
         raise InputError(f"{table}: --suggest would replace it, and did not write it. Rename it.")
-    filled_in = sum(bool(row[LABEL]) for row in rows)
+    filled_in = sum(bool(row[LABEL]) for _, row in found.rows)
     if filled_in:
         raise InputError(
-            f"{table}: {filled_in} of its {len(rows)} labels are filled in, and --suggest would "
-            "replace them. Rename it, or give another --out."
+            f"{table}: {filled_in} of its {len(found.rows)} labels are filled in, and --suggest "
+            "would replace them. Rename it, or give another --out."
         )
 
 

@@ -104,6 +104,10 @@ def test_labels_that_were_filled_in_are_never_replaced(detector, sounds, tmp_pat
     run.table.write_text(text.replace("wav,,", "wav,leak,", 1), encoding="utf-8")
     with pytest.raises(InputError, match="1 of its 2 labels are filled in"):
         SuggestionRun(3, tmp_path / "rows.csv")
+    by_excel = run.table.read_text(encoding="utf-8").replace(",", ";")
+    run.table.write_text(by_excel, encoding="utf-8-sig")
+    with pytest.raises(InputError, match="1 of its 2 labels are filled in"):
+        SuggestionRun(3, tmp_path / "rows.csv")
     run.table.write_text("path,label\na.wav,leak\n")
     with pytest.raises(InputError, match="did not write it"):
         SuggestionRun(3, tmp_path / "rows.csv")

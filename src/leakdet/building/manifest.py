@@ -15,9 +15,9 @@ from leakdet.building.sources import (
     groups_of_name,
     printable,
 )
-from leakdet.building.table_text import Table, read_table
 from leakdet.errors import InputError
 from leakdet.storage.store import SPLITS
+from leakdet.storage.table_text import Table, read_table
 
 NO_LABEL = "it has no label"  # of a row that learn counts and build leaves out
 READ_COLUMNS = ("path", "label", "split", "weight")

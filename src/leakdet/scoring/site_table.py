@@ -7,10 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
+from leakdet._messages import LOG
 from leakdet.errors import InputError
-from leakdet.storage.csv_file import read_csv
-
-REMEDY = "Save it as CSV in UTF-8, its columns separated by commas."
+from leakdet.storage.table_text import read_table
 
 
 @dataclass(frozen=True)
@@ -30,17 +29,22 @@ def read_site_table(path: Path) -> dict[str, SitePlace]:
     Raises:
         InputError: the table cannot be read, lacks a column, or holds a time that is none.
     """
-    rows = read_csv(path, "a table of sites", REMEDY)
-    columns = list(rows[0]) if rows else []
-    if missing := sorted({"path", "site"} - set(columns)):
+    table = read_table(path)
+    if missing := sorted({"path", "site"} - set(table.columns)):
         raise InputError(
             f"{path}: a table of sites needs the columns path and site, and recorded_at where it "
-            f"is known; {' and '.join(missing)} missing in {columns}. {REMEDY}"
+            f"is known; {' and '.join(missing)} missing in {table.columns}."
         )
+    for line, fault in table.faults:
+        raise InputError(f"{path}, line {line}: {fault}; mend that line.")
+    if not table.rows:
+        raise InputError(f"{path}: a table of sites without a row; list recordings in it.")
+    for remark in table.remarks:
+        LOG.warning(remark)
     places = {}
-    for line, row in enumerate(rows, 2):
-        when = _moment(path, line, row.get("recorded_at", "").strip())
-        places[_file(path, row["path"])] = SitePlace(row["site"].strip(), when)
+    for line, row in table.rows:
+        when = _moment(path, line, row.get("recorded_at", ""))
+        places[_file(path, row["path"])] = SitePlace(row["site"], when)
     return places
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leakdet.building.table_text import read_table
 from leakdet.errors import InputError
+from leakdet.storage.table_text import read_table
 
 
 @pytest.fixture
