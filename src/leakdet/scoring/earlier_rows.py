@@ -35,6 +35,8 @@ def check_replaceable(out: Path, windows: bool) -> None:
 
 def _are_rows(path: Path) -> bool:
     columns = {*_json(path, first_line=True)} or {*_header(path)}
+    if len(columns) < 2 and not any(mark in name for name in columns for mark in "\0{["):
+        return True  # no table, no JSON, no binary file: as with a shell's own output
     return {"path", "decision"} <= columns and TYPED_IN not in columns
 
 

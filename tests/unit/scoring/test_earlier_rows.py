@@ -27,8 +27,9 @@ def test_rows_of_an_earlier_run_are_replaced(kind: str, tmp_path: Path) -> None:
         write(VERDICT)
     (tmp_path / f"v.{kind}.json").write_text(json.dumps({"rows": out.name}))
     check_replaceable(out, windows=kind == "csv")
-    out.write_text("")  # as mktemp makes it
-    check_replaceable(out, windows=False)
+    for text in ("", "old\n"):  # as mktemp makes it; no table
+        out.write_text(text)
+        check_replaceable(out, windows=False)
 
 
 def test_what_predict_did_not_write_is_kept(tmp_path: Path) -> None:
@@ -40,8 +41,9 @@ def test_what_predict_did_not_write_is_kept(tmp_path: Path) -> None:
     (tmp_path / "v.windows.csv").write_text("notes\n")
     check_replaceable(tmp_path / "v.csv", windows=False)
     assert "v.windows.csv would" in refused(tmp_path / "v.csv", windows=True)
-    (tmp_path / "settings.jsonl").write_bytes(b"\xff\xfe[1]")
-    refused(tmp_path / "settings.jsonl")
+    for content in (b"\xff\xfe[1]", b"RIFF\0\0\0", b'{\n "a": 1\n}\n'):
+        (tmp_path / "other.jsonl").write_bytes(content)
+        refused(tmp_path / "other.jsonl")
 
 
 def test_rows_with_labels_filled_in_are_kept(tmp_path: Path) -> None:
