@@ -100,4 +100,7 @@ class LearnConfig(TrainConfig):
             stop=replace(plain.stop, name="fixed", passes=TARGET_PASSES, batches=1),
             decision=replace(plain.decision, policy="fixed", threshold=0.5),
             trainer=trainer,
+            # for so small a batch a second thread waits more than it works: 14 s became 72 s where
+            # other processes used the cores
+            threads=plain.threads or 1,
         )

@@ -18,6 +18,8 @@ def test_a_target_training_has_its_steps_and_chooses_nothing(compose) -> None:
         0.5,
     )
     assert config.augment.eq_db > 0
+    assert config.threads == 1
+    assert compose("learn", "model=m", "threads=2").target().threads == 2
 
 
 def test_learn_from_is_given_by_its_name(compose) -> None:
