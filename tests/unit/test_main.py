@@ -76,7 +76,9 @@ def test_a_verb_without_settings_is_told_from_the_others(
 ) -> None:
     assert settings_main([verb]) == 2
     message = capsys.readouterr().err
-    assert message.startswith(f"error: {verb}: settings are those of build, train, tune or")
+    assert message.startswith(
+        f"error: {verb}: settings are those of build, train, tune, crossval or"
+    )
     assert remedy in message.replace("\n", " ")
 
 
