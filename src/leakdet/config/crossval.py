@@ -112,5 +112,4 @@ class CrossvalConfig(TrainConfig):
 
     def training(self, seed: int) -> TrainConfig:
         """The settings of one fold's training."""
-        own = {f.name: getattr(self, f.name) for f in fields(TrainConfig)}
-        return TrainConfig(**{**own, "seed": seed})
+        return replace(self.plain(), seed=seed)

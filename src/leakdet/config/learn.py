@@ -1,6 +1,6 @@
 """Settings of `learn`."""
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 
 from leakdet.config.range_checks import MISSING, check_ranges, doc, require
 from leakdet.config.train import TrainConfig
@@ -83,7 +83,7 @@ class LearnConfig(TrainConfig):
 
     def joint(self) -> TrainConfig:
         """The settings of a training on the store's recordings and the new ones."""
-        return TrainConfig(**{f.name: getattr(self, f.name) for f in fields(TrainConfig)})
+        return self.plain()
 
     def target(self) -> TrainConfig:
         """The settings of a training on a handful of recordings, with nothing chosen by them."""

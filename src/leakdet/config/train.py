@@ -1,6 +1,6 @@
 """Settings of `train`."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from leakdet.config.build import LOGS, DemoConfig, LabelsConfig
@@ -201,3 +201,7 @@ class TrainConfig:
             require(part in INIT_PARTS, "init_reset", part, f"one of {', '.join(INIT_PARTS)}")
         allowed = "null together with resume: resume continues a run, init_from begins a new one"
         require(not (self.resume and self.init_from), "init_from", self.init_from, allowed)
+
+    def plain(self) -> "TrainConfig":
+        """These settings without what a subclass adds."""
+        return TrainConfig(**{f.name: getattr(self, f.name) for f in fields(TrainConfig)})

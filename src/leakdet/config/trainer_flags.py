@@ -83,6 +83,7 @@ class TrainerFlags:
     limit_val_batches: float | int = 1.0  # float: share of the batches; int: batches
     overfit_batches: float | int = 0.0
     fast_dev_run: bool | int = False
+    accumulate_grad_batches: int = 1
     gradient_clip_val: float | None = None
     enable_progress_bar: bool = True
 

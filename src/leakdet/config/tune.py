@@ -1,6 +1,6 @@
 """Settings of `tune`: the study and its search space."""
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 from leakdet.config.range_checks import check_ranges, doc, require
@@ -152,4 +152,4 @@ class TuneConfig(TrainConfig):
 
     def training(self) -> TrainConfig:
         """The configuration of one training, without the study."""
-        return TrainConfig(**{f.name: getattr(self, f.name) for f in fields(TrainConfig)})
+        return self.plain()

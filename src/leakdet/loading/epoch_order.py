@@ -73,6 +73,13 @@ def batch_bounds(samples: int, batch_size: int, world: int = 1) -> Int[np.ndarra
     return np.arange(batches + 1, dtype=np.int64) * samples // max(1, batches)
 
 
+def epoch_bounds(
+    counts: Int[np.ndarray, " C"], data: DataConfig, world: int = 1
+) -> Int[np.ndarray, " bounds"]:
+    """Bounds of the batches of an epoch, the same in all, where the split has `counts`."""
+    return batch_bounds(int(epoch_draws(counts, data).sum()), data.batch_size, world)
+
+
 def share_sizes(
     bounds: Int[np.ndarray, " bounds"], rank: int, world: int
 ) -> Int[np.ndarray, " batches"]:

@@ -10,7 +10,7 @@ from jaxtyping import Int
 
 from leakdet.config import DataConfig
 from leakdet.errors import SettingsError
-from leakdet.loading.epoch_order import batch_bounds, epoch_draws
+from leakdet.loading.epoch_order import epoch_bounds
 from leakdet.loading.samples import Batch, SplitSamples
 from leakdet.loading.waiting import Wait, timed
 
@@ -34,8 +34,7 @@ class TrainLoader(ABC):
     ) -> None:
         self.samples, self.data, self.seed = samples, data, seed
         self.rank, self.world = rank, world
-        draws = int(epoch_draws(samples.class_counts(), data).sum())
-        self.bounds = batch_bounds(draws, data.batch_size, world)
+        self.bounds = epoch_bounds(samples.class_counts(), data, world)
         self.epoch = self.position = 0
         self._resume_at = 0
         self.sampler = self

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 
 from leakdet._messages import LOG
 from leakdet._processes import is_child
-from leakdet.config import TrainConfig
+from leakdet.config import TrainConfig, TrainerFlags
 from leakdet.detection.networks import Output
-from leakdet.loading.epoch_order import batch_bounds, epoch_draws, share_sizes
+from leakdet.loading.epoch_order import epoch_bounds, share_sizes
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.negatives import SAMPLES_PER_NEGATIVE
 
@@ -79,7 +79,7 @@ def torch_mode(config: TrainConfig) -> str:
 
     A graph overwrites the gradients of the batch before (pytorch/pytorch, issue 169545).
     """
-    adds_up = (config.trainer.get("accumulate_grad_batches") or 1) != 1
+    adds_up = TrainerFlags.of(config.trainer).accumulate_grad_batches != 1
     graphs_in_autotune = config.compile_mode == "max-autotune" and adds_up
     return "max-autotune-no-cudagraphs" if graphs_in_autotune else config.compile_mode
 
@@ -87,8 +87,8 @@ def torch_mode(config: TrainConfig) -> str:
 def step_sizes(data: LeakDataModule, rank: int, world: int) -> list[int]:
     """The different numbers of samples that steps of an epoch give to the network."""
     samples, settings = data.train_samples, data.config.data
-    draws = int(epoch_draws(samples.class_counts(), settings).sum())
-    sizes = np.unique(share_sizes(batch_bounds(draws, settings.batch_size, world), rank, world))
+    bounds = epoch_bounds(samples.class_counts(), settings, world)
+    sizes = np.unique(share_sizes(bounds, rank, world))
     if data.negatives is not None:
         sizes = sizes + -(-sizes // SAMPLES_PER_NEGATIVE)
     return [int(size) for size in sizes]

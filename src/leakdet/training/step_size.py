@@ -9,7 +9,8 @@ import numpy as np
 import torch
 
 from leakdet.config import TrainConfig, TrainerFlags
-from leakdet.loading.epoch_order import batch_bounds, epoch_draws
+from leakdet.errors import counted
+from leakdet.loading.epoch_order import epoch_bounds
 from leakdet.loading.placement import accelerator_total_bytes
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def with_batch_size(config: TrainConfig) -> TrainConfig:
 def steps_line(config: TrainConfig, data: "LeakDataModule") -> str:
     """Optimiser steps of an epoch and the samples in each: the effective batch size."""
     steps, samples = _steps(config, data)
-    together = _accumulated(config)
+    together = TrainerFlags.of(config.trainer).accumulate_grad_batches
     of = f", {together} batches together" if together > 1 else ""
     at_most = "at most " * (steps > 1)
     return f"{steps} an epoch, each of {at_most}{samples} {config.data.unit}s{of}"
@@ -53,10 +54,11 @@ def steps_line(config: TrainConfig, data: "LeakDataModule") -> str:
 def few_steps_notes(config: TrainConfig, data: "LeakDataModule") -> Iterator[str]:
     """A note where an epoch is a handful of steps, and val chooses among its ends."""
     steps, _ = _steps(config, data)
-    size = len(data.train_samples) // (ENOUGH_STEPS * _accumulated(config))
+    together = TrainerFlags.of(config.trainer).accumulate_grad_batches
+    size = len(data.train_samples) // (ENOUGH_STEPS * together)
     if steps < FEW_STEPS and config.stop.name == "val" and size:
         yield (
-            f"an epoch is {steps} optimiser step{'s' if steps > 1 else ''}, so the weights hardly "
+            f"an epoch is {counted(steps, 'optimiser step')}, so the weights hardly "
             f"move between two validation checks; data.batch_size={size} makes it {ENOUGH_STEPS}"
         )
 
@@ -67,16 +69,12 @@ def unused_gpu_notes(config: TrainConfig) -> Iterator[str]:
         yield "this machine has a GPU, which this training does not use: trainer=gpu does"
 
 
-def _accumulated(config: TrainConfig) -> int:
-    return max(1, int(config.trainer.get("accumulate_grad_batches") or 1))
-
-
 def _steps(config: TrainConfig, data: "LeakDataModule") -> tuple[int, int]:
     """Steps of an epoch, and the most samples in one."""
-    draws = int(epoch_draws(data.train_samples.class_counts(), config.data).sum())
-    bounds = batch_bounds(draws, config.data.batch_size)
-    batches, together = len(bounds) - 1, _accumulated(config)
-    limit = TrainerFlags.of(config.trainer).limit_train_batches
+    bounds = epoch_bounds(data.train_samples.class_counts(), config.data)
+    flags = TrainerFlags.of(config.trainer)
+    batches, together = len(bounds) - 1, flags.accumulate_grad_batches
+    limit = flags.limit_train_batches
     batches = min(batches, limit) if isinstance(limit, int) else int(batches * limit)
     largest = int(np.diff(bounds).max())
     return max(1, math.ceil(batches / together)), largest * min(together, max(1, batches))

@@ -41,7 +41,7 @@ def check_precision(trainer: Mapping[str, Any]) -> None:
 
 def check_cuda_graphs(config: TrainConfig) -> None:
     """Raise `SettingsError` where gradients that CUDA graphs overwrite would be added up."""
-    together = config.trainer.get("accumulate_grad_batches") or 1
+    together = TrainerFlags.of(config.trainer).accumulate_grad_batches
     if config.compile and config.compile_mode == "reduce-overhead" and together != 1:
         raise SettingsError(
             "compile_mode=reduce-overhead: its CUDA graphs overwrite the gradients that "

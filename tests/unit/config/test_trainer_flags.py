@@ -21,6 +21,7 @@ def test_what_is_not_given_is_lightnings_default() -> None:
     assert flags.check_val_every_n_epoch == trainer.check_val_every_n_epoch
     assert flags.val_check_interval == trainer.val_check_interval
     assert flags.limit_val_batches == trainer.limit_val_batches
+    assert flags.accumulate_grad_batches == trainer.accumulate_grad_batches
     assert flags.gradient_clip_val == trainer.gradient_clip_val
     assert flags.enable_progress_bar == (trainer.progress_bar_callback is not None)
     defaults = inspect.signature(pl.Trainer).parameters
