@@ -20,6 +20,7 @@ from leakdet.learning.approach import TARGET
 from leakdet.storage.model_file import load_mel_detector
 from leakdet.storage.store import StoreSplit
 from leakdet.storage.views import SplitView, pooled
+from leakdet.training.bare_training import quiet
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.fit import fit, result_checkpoint
 from leakdet.training.stopping import needs_val, resolved
@@ -70,13 +71,13 @@ def _prepared(
         windows = config.learn.steps // TARGET_PASSES * TARGET_BATCH
         repeats = -(-windows // new.windows)  # of few recordings a pass has each several times
         tiled = new.take(np.tile(np.arange(new.recordings), repeats), "train")
-        return _quiet(config.target()), tiled, new.take(np.arange(new.recordings), "val")
+        return quiet(config.target()), tiled, new.take(np.arange(new.recordings), "val")
     joint = weighted_together(material.train, new, config.learn.target_weight)
     if material.val is not None:
-        return _quiet(config.joint()), joint, material.val
+        return quiet(config.joint()), joint, material.val
     plain = config.joint()
     fixed = replace(plain, stop=replace(plain.stop, name="fixed"))
-    return _quiet(fixed), joint, joint.take(np.arange(joint.recordings), "val")
+    return quiet(fixed), joint, joint.take(np.arange(joint.recordings), "val")
 
 
 def weighted_together(old: StoreSplit, new: StoreSplit, weight: float) -> SplitView:
@@ -84,12 +85,6 @@ def weighted_together(old: StoreSplit, new: StoreSplit, weight: float) -> SplitV
     both = pooled([old, new])
     factor = np.where(np.arange(both.recordings) < both.recordings - new.recordings, 1.0, weight)
     return replace(both, name="train", factor=factor)
-
-
-def _quiet(config: TrainConfig) -> TrainConfig:
-    """Settings of a training that is one of several: it prints no table of its own."""
-    trainer = {**config.trainer, "enable_progress_bar": False, "num_sanity_val_steps": 0}
-    return replace(config, trainer=trainer, logger={})
 
 
 def _trained_on(material: Material, rows: Int[np.ndarray, " N"]) -> list[SplitView]:

@@ -13,10 +13,11 @@ from leakdet.errors import LeakdetError
 from leakdet.loading.eval_loader import WINDOWS
 from leakdet.loading.placement import host_used_share
 from leakdet.storage.csv_file import write_csv
+from leakdet.training.compilation import Precision
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.gpu_readings import read_gpu_memory
 from leakdet.training.module import LeakModule
-from leakdet.training.trial_step import Precision, TrialStep
+from leakdet.training.trial_step import TrialStep
 
 BATCH_SIZES = tuple(2**power for power in range(5, 16))
 EPOCH_STEPS = 4  # at least so many in an epoch of the largest batch
@@ -121,8 +122,7 @@ def _place_of_windows(data: LeakDataModule, device: torch.device) -> torch.Tenso
     """As much of the GPU's memory as the windows will take there."""
     if data.residency.kind != "device":
         return None
-    size = data.splits.train.mel.nbytes + data.splits.val.mel.nbytes
-    return torch.empty(size, dtype=torch.uint8, device=device)
+    return torch.empty(data.mel_bytes, dtype=torch.uint8, device=device)
 
 
 def used_share(device: torch.device) -> float:

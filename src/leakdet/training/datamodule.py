@@ -86,8 +86,7 @@ class LeakDataModule(pl.LightningDataModule):
         self.sample_shape = sample_shape(self.mel_shape, config.data.unit)
         self.train_samples = self._samples(train)
         self.val_samples = self._samples(self.splits.val)
-        size = train.mel.nbytes + self.splits.val.mel.nbytes
-        self.residency = choose_residency(config.data.residency, size, config.trainer)
+        self.residency = choose_residency(config.data.residency, self.mel_bytes, config.trainer)
         self._is_set_up = True
 
     def read_windows(self, test: bool = False) -> None:
@@ -170,6 +169,11 @@ class LeakDataModule(pl.LightningDataModule):
         return self.residency.kind == "stream"
 
     @property
+    def mel_bytes(self) -> int:
+        """Memory that the windows of both splits take."""
+        return self.splits.train.mel.nbytes + self.splits.val.mel.nbytes
+
+    @property
     def val_is_leak(self) -> np.ndarray:
         """Truth of the validation recordings in this run, bool [R]; shuffled in a null test."""
         return np.isin(self.val_samples.class_of_recording, self.labels.leaks)
@@ -202,8 +206,7 @@ class LeakDataModule(pl.LightningDataModule):
     def standardisation_batches(self, most: int = 20_000) -> Iterator[Tensor]:
         """Training samples spread evenly over the split, to fit the input layer on."""
         count = len(self.train_samples)
-        starts = np.arange(0, count, RUN)
-        for start in starts[:: max(1, count // most)].tolist():
+        for start in range(0, count, RUN * max(1, count // most)):
             stop = min(start + RUN, count)
             memory = self._memory.get("train")
             yield memory.mel[start:stop] if memory else self.train_samples.read(start, stop)

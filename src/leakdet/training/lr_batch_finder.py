@@ -16,9 +16,10 @@ from leakdet.config import TrainConfig
 from leakdet.errors import LeakdetError, SettingsError
 from leakdet.storage.csv_file import write_csv
 from leakdet.training.batch_size_finder import find_batch_size
+from leakdet.training.compilation import Precision
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.module import LeakModule
-from leakdet.training.trial_step import Precision, TrialStep
+from leakdet.training.trial_step import TrialStep
 
 LOW, HIGH, STEPS = 1e-6, 1.0, 100
 # losses in the centred moving mean: an odd number, or the choice would lag behind

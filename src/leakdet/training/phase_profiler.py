@@ -16,6 +16,7 @@ from lightning.pytorch.utilities import rank_zero_only
 from leakdet._messages import log_result
 from leakdet.storage.csv_file import write_csv
 from leakdet.training.step_recording import NEXT_BATCH
+from leakdet.training.wait_times import quantile
 
 KEPT = 10_000  # steps whose times are kept for the median and p95
 PENDING = 2_000  # moments that are kept before they are turned into times
@@ -171,12 +172,12 @@ class PhaseProfiler(Profiler):
         for phase in PHASES:
             steps = [step.get(phase, 0.0) for epoch, step in self._steps if epoch >= first]
             times = [epoch[phase] for epoch in epochs] if phase in OF_AN_EPOCH else steps
-            times = sorted(times) or [math.nan]
+            times = times or [math.nan]
             rows.append(
                 {
                     "phase": phase,
                     "median_ms": 1e3 * statistics.median(times),
-                    "p95_ms": 1e3 * times[min(len(times) - 1, int(0.95 * len(times)))],
+                    "p95_ms": 1e3 * quantile(times, 0.95),
                     "total_s": total[phase],
                     "share": total[phase] / (sum(total.values()) or math.nan),
                 }

@@ -2,19 +2,16 @@
 
 import copy
 import math
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from contextlib import nullcontext
 
 import torch
 
 from leakdet.acoustics.augment import augmented
 from leakdet.config import TrainerFlags
 from leakdet.loading.samples import Batch
+from leakdet.training.compilation import Precision
 from leakdet.training.module import LeakModule
 from leakdet.training.optimizer import make_optimizer
-
-Precision = Callable[[], AbstractContextManager[Any]]
 
 
 class TrialStep:

@@ -9,6 +9,7 @@ from lightning.pytorch.callbacks import Callback
 
 from leakdet._messages import LOG
 from leakdet.training import log_names
+from leakdet.training.module import LeakModule
 
 
 class Finding(NamedTuple):
@@ -52,3 +53,8 @@ def log_numbers(trainer: "pl.Trainer", numbers: dict[str, float]) -> None:
     """
     for logger in trainer.loggers:
         logger.log_metrics(numbers, trainer.global_step)
+
+
+def place_of_windows(module: "pl.LightningModule") -> str:
+    """Where the windows are kept, as in `Residency.kind`; "" for a module of another kind."""
+    return module.data.residency.kind if isinstance(module, LeakModule) else ""

@@ -10,8 +10,7 @@ from leakdet._messages import LOG
 from leakdet.loading.train_loader import TrainLoader
 from leakdet.loading.waiting import Wait
 from leakdet.training import log_names
-from leakdet.training.callbacks.findings import Finding, Findings, log_numbers
-from leakdet.training.module import LeakModule
+from leakdet.training.callbacks.findings import Finding, Findings, log_numbers, place_of_windows
 from leakdet.training.wait_times import SPIKE_S, MachineState, WaitTimes, cores
 
 SPIKES_SHARE = 0.05
@@ -102,7 +101,7 @@ class LoaderWait(Callback):
     def on_validation_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
         if self.waits.count and not trainer.sanity_checking:
             period_s = time.monotonic() - self._period_start_s
-            place = pl_module.data.residency.kind if isinstance(pl_module, LeakModule) else ""
+            place = place_of_windows(pl_module)
             self.findings.warn(trainer, long_waits(self.waits, period_s, place))
             log_numbers(trainer, self.waits.numbers(period_s))
         self.waits = WaitTimes()

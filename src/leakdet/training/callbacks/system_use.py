@@ -14,9 +14,8 @@ from lightning.pytorch.callbacks import Callback
 from leakdet._messages import LOG
 from leakdet.loading.placement import host_used_share
 from leakdet.training import log_names
-from leakdet.training.callbacks.findings import Finding, Findings, log_numbers
+from leakdet.training.callbacks.findings import Finding, Findings, log_numbers, place_of_windows
 from leakdet.training.gpu_readings import GpuMemory, read_gpu_memory, why_no_gpu_use
-from leakdet.training.module import LeakModule
 
 EVERY_S = 1.0
 IDLE_GPU = 0.30
@@ -69,7 +68,7 @@ class SystemUse(Callback):
         # one reading now, where the time since the last check was too short for any
         taken, self._readings = self._readings, deque(maxlen=KEPT)
         readings = list(taken) or [measured(torch.device("cpu"))]
-        memory, place = read_gpu_memory(pl_module.device), _place(pl_module)
+        memory, place = read_gpu_memory(pl_module.device), place_of_windows(pl_module)
         log_numbers(trainer, _means(readings) | (memory.numbers() if memory else {}))
         fullest = max(row[log_names.RAM_USE] for row in readings)
         if fullest > FULL_RAM:
@@ -192,10 +191,6 @@ def own_bytes() -> int:
         with contextlib.suppress(psutil.Error):  # it has just ended
             sizes.append(int(one.memory_info().rss))
     return sum(sizes)
-
-
-def _place(module: "pl.LightningModule") -> str:
-    return module.data.residency.kind if isinstance(module, LeakModule) else ""
 
 
 @cache
