@@ -75,9 +75,12 @@ def add_recordings(
 
 
 def _where(source: Path, confirmed: Confirmed) -> str:
-    rows = confirmed.unconfirmed
-    what = "row" if rows == 1 else "rows"
-    return f"{source} ({rows} {what} without a label)" if rows else str(source)
+    rows, unusable = confirmed.unconfirmed, confirmed.source.left_out
+    remarks = [f"{rows} {'row' if rows == 1 else 'rows'} without a label"] if rows else []
+    if unusable:
+        first = f"{unusable[0].path}: {unusable[0].reason}"
+        remarks.append(f"{len(unusable)} that cannot be used, such as {first}")
+    return f"{source} ({'; '.join(remarks)})" if remarks else str(source)
 
 
 def _labels(split: StoreSplit) -> list[str]:

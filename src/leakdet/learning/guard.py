@@ -49,7 +49,7 @@ class Judged:
 
     def sentence(self) -> str:
         if not self.differences:
-            return f"On {self.how} there is nothing to compare the old model by."
+            return f"There is nothing to compare the old model by, on {self.how}."
         return f"On {self.how}: {comparison_sentence(self.differences)}."
 
 
@@ -82,7 +82,10 @@ def judge_out_of_fold(
     what = f"new recordings, each scored by a model of other {unit}s"
     leaks = new.is_leak[unmet]
     if not 0 < leaks.sum() < len(unmet):
-        return Judged(new, f"{len(new)} {what}: the old model has met them", TOO_FEW)
+        how = (
+            f"{len(new)} {what}, of which the old model has met {len(new) - len(unmet)} in training"
+        )
+        return Judged(new, how, TOO_FEW)
     rows = np.array(order)[unmet]
     before = _scored(old, added.take(rows, HELD_OUT))
     after = joined(scored, added.take(np.array(order), HELD_OUT), unmet)

@@ -9,8 +9,8 @@ from jaxtyping import Bool, Int, Shaped
 from leakdet.crossvalidation.folds import hold_out_groups, source_files
 from leakdet.errors import SettingsError, first_few
 from leakdet.learning.approach import PLACES, SENSORS
+from leakdet.learning.recorded_times import recorded_times
 
-TIMES = ("recorded_at", "timestamp", "time", "date")  # columns by which groups are put in order
 FEWEST_TO_DECIDE = 8  # labels; fewer are wrong about which model is better too often
 
 
@@ -40,14 +40,16 @@ def held_out_group(
     if wanted != "auto":
         column, _, value = wanted.partition(":")
         return _asked_for(column, value, groups, is_leak, fewest)
-    times = next((groups[name] for name in TIMES if name in groups), None)
-    if times is None:
+    times = recorded_times(groups, len(is_leak))
+    dated = np.flatnonzero(~np.isnat(times))
+    if not len(dated):
         return None
+    last = dated[np.argsort(times[dated], kind="stable")[-1]]
     for column in dict.fromkeys([*split_by, *PLACES, *SENSORS]):
         values = groups.get(column)
         if values is None:
             continue
-        newest = str(values[np.argsort(times, kind="stable")[-1]])
+        newest = str(values[last])
         mask = values == newest
         enough = mask.sum() >= FEWEST_TO_DECIDE and _both(is_leak[mask], 1)
         if newest and enough and _both(is_leak[~mask], fewest):

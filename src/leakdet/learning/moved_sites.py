@@ -1,14 +1,13 @@
 """Sites of the new recordings whose sound has moved from that of training, and since when."""
 
 import numpy as np
-from jaxtyping import Shaped
 
 from leakdet.acoustics.mel import band_centres_hz
 from leakdet.detection.detector import MelDetector
 from leakdet.detection.drift import Move, find_drift
 from leakdet.evaluation.training_reference import features_of
 from leakdet.learning.approach import PLACES
-from leakdet.learning.held_out import TIMES
+from leakdet.learning.recorded_times import recorded_times
 from leakdet.storage.views import SplitView
 
 
@@ -23,26 +22,11 @@ def moved_sites(old: MelDetector, split: SplitView) -> list[str]:
         features[:, :half],
         np.zeros(split.recordings),
         split.groups[column].astype(str),
-        _times(split),
+        recorded_times(split.groups, split.recordings),
         training[:, :half],
     )
     centres_hz = band_centres_hz(old.signal)
     return [_sentence(move, float(centres_hz[move.band or 0])) for move in drift.moves]
-
-
-def _times(split: SplitView) -> Shaped[np.ndarray, " R"]:
-    known = next((split.groups[name] for name in TIMES if name in split.groups), None)
-    if known is None:
-        return np.full(split.recordings, np.datetime64("NaT", "s"))
-    return np.array([_time(text) for text in known.tolist()], "datetime64[s]")
-
-
-def _time(text: str) -> np.datetime64:
-    """The time that a text names; unknown where it is none."""
-    try:
-        return np.datetime64(text, "s")
-    except ValueError:
-        return np.datetime64("NaT", "s")
 
 
 def _sentence(move: Move, centre_hz: float) -> str:

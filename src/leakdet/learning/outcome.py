@@ -33,6 +33,8 @@ class Outcome:
             return "The new model is better."
         if self.verdict == WORSE:
             return "The new model is worse."
+        if not self.judged.differences:
+            return "Too few to tell."
         count = len(self.judged.new)
         if count < FEWEST_TO_DECIDE:
             return (

@@ -18,6 +18,7 @@ from leakdet.learning.approach import JOINT, Approach, chosen_approach
 from leakdet.learning.confirmed import existing_source, require_both_classes
 from leakdet.learning.held_out import HeldOut, held_out_group
 from leakdet.learning.moved_sites import moved_sites
+from leakdet.learning.recorded_times import time_notes
 from leakdet.learning.trainings import Material
 from leakdet.learning.vocabulary import Vocabulary
 from leakdet.storage.labelled_split import view_of
@@ -85,12 +86,16 @@ def prepare(config: LearnConfig, folder: Path) -> Prepared:
         InputError: a model, store, source or label cannot be used.
         SettingsError: too few new recordings, or settings that contradict each other.
     """
-    parent = model_in(Path(config.model))
+    parent = model_in(Path(config.model)).resolve()  # a link may be moved later
     source = existing_source(Path(str(config.learn.new)))
     old = load_mel_detector(parent, trust_network=config.network.name)
     if old.signal is None:
         raise InputError(f"{parent}: it does not say its signal, so no sound can be read for it.")
     splits = _old_splits(config, old)
+    if config.learn.from_ == JOINT and not splits:
+        raise SettingsError(
+            "learn.from=joint: data.store must be given, the store that trained the old model."
+        )
     known = Vocabulary.of_view(view_of(splits["train"])) if splits else None
     vocabulary = known or Vocabulary.of_model(old.labels)
     fewest = config.learn.min_per_class
@@ -102,11 +107,8 @@ def prepare(config: LearnConfig, folder: Path) -> Prepared:
     approach = chosen_approach(
         config.learn.from_, added.split.groups, old.met, split_by, bool(splits)
     )
-    if approach.name == JOINT and not splits:
-        raise SettingsError(
-            "learn.from=joint: data.store must be given, the store that trained the old model."
-        )
     notes = _met_notes(old, added) + moved_sites(old, added.split)
+    notes += time_notes(added.split.groups)
     if approach.name == JOINT:
         added, splits, more = _apart(added, splits, vocabulary, fewest, str(source))
         notes += more

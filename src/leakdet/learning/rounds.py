@@ -11,7 +11,7 @@ from jaxtyping import Bool, Int, Shaped
 from leakdet.config import LearnConfig
 from leakdet.detection.detector import MelDetector
 from leakdet.evaluation.split_scores import score_split
-from leakdet.learning.held_out import TIMES
+from leakdet.learning.recorded_times import recorded_times
 from leakdet.learning.six_cases import CASES, case_of, kept_windows, rounds_of, trains_as_leak
 from leakdet.learning.trainings import Material, train_in_passing, train_on
 from leakdet.storage.kept_windows import keeping
@@ -38,7 +38,7 @@ def learn_in_rounds(
     parts = [verified] if unverified is None else [verified, unverified]
     both = replace(pooled(parts), name="train")
     is_verified = np.arange(both.recordings) < verified.recordings
-    round_of = rounds_of(_times(both), config.learn.rounds)
+    round_of = rounds_of(_times(both).astype(np.int64), config.learn.rounds)
     last = int(round_of.max())
     model, accounts = old, Rounds()
     kept: list[SplitView] = []
@@ -57,8 +57,7 @@ def learn_in_rounds(
 
 
 def _times(split: SplitView) -> Shaped[np.ndarray, " R"]:
-    known = next((split.groups[name] for name in TIMES if name in split.groups), None)
-    return np.full(split.recordings, "") if known is None else known.astype(str)
+    return recorded_times(split.groups, split.recordings)
 
 
 def _round(
@@ -83,10 +82,11 @@ def _round(
     label_id = np.where(is_verified, part.label_id, told)
     mask = kept_windows(prob, part.recording_offsets, as_leak, config.learn.keep)
     counts = Counter(case_of(*pair) for pair in pairs)
-    times = sorted(set(_times(part).tolist()) - {""})
+    times = _times(part)
+    told = times[~np.isnat(times)].astype(str).tolist()
     account = {
-        "from_time": times[0] if times else "",
-        "to_time": times[-1] if times else "",
+        "from_time": min(told, default=""),
+        "to_time": max(told, default=""),
         **{case: counts[case] for case in CASES},
         "windows_kept": int(mask.sum()),
         "windows": part.windows,

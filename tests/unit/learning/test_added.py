@@ -52,6 +52,13 @@ def test_too_few_that_can_be_read_are_refused(digs: Path, tmp_path: Path) -> Non
         add_recordings(digs, tmp_path / "added", signal, WORDS, 2)
 
 
+def test_where_no_file_is_found_the_error_says_so(tmp_path: Path) -> None:
+    table = tmp_path / "c.csv"
+    table.write_text("path,label\n" + "".join(f"{n}.wav,leak\n" for n in range(4)))
+    with pytest.raises(SettingsError, match=r"4 that cannot be used, such as .*no such file"):
+        add_recordings(table, tmp_path / "added", SignalConfig(), WORDS, 2)
+
+
 def test_a_sound_with_two_labels_counts_for_neither(tmp_path: Path, write_sound) -> None:
     for number in range(4):
         write_sound(f"{number}.wav", 2.0, seed=number)

@@ -17,10 +17,19 @@ def test_the_newest_group_that_may_decide_is_held_out() -> None:
     assert (found.column, found.value, found.rows.tolist()) == ("site", "b", list(range(4, 12)))
 
 
+def test_days_of_a_spreadsheet_are_in_the_order_of_time() -> None:
+    days = np.array(["28.11.2026"] * 8 + ["02.12.2026"] * 8)
+    groups = {"site": np.array(["b"] * 8 + ["a"] * 8), "recorded_at": days}
+    found = held_out_group("auto", groups, np.array([1, 0] * 8, bool), 2, [])
+    assert found is not None
+    assert found.value == "a"
+
+
 @pytest.mark.parametrize(
     "groups",
     [
         {"site": SITE},  # nothing says which is the newest
+        {"site": SITE, "recorded_at": np.array(["11/20/2026"] * 12)},  # it may be any order
         {"site": SITE[::-1].copy(), "recorded_at": TIME},  # the newest has four recordings
         {"weather": SITE, "recorded_at": TIME},  # no place
         {"site": np.array(["b"] * 12), "recorded_at": TIME},  # nothing would be left

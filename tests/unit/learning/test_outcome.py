@@ -1,5 +1,6 @@
 """The outcome in a sentence."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,12 @@ def judged(verdict: str, count: int = 12, how: str = "12 new ones") -> Judged:
 )
 def test_the_verdict_comes_first(found: Judged, start: str) -> None:
     assert Outcome("target", found, None).sentence.startswith(start)
+
+
+def test_where_the_old_model_has_met_all_nothing_is_compared() -> None:
+    found = replace(judged("too few to tell"), differences=[])
+    start = "Too few to tell. There is nothing to compare the old model by, on 12 new ones."
+    assert Outcome("joint", found, None).sentence == start
 
 
 def test_a_regression_on_the_old_test_set_is_named() -> None:

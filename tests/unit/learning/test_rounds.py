@@ -46,7 +46,7 @@ def test_the_next_round_is_called_by_the_model_of_the_one_before(
     monkeypatch.setattr(rounds, "score_split", spy)
     new = pooled([open_labelled(learner.new(8), "train")])
     dated = new.take(np.arange(8), "train")
-    days = np.array(["d1"] * 4 + ["d2"] * 4)
+    days = np.array(["2026-11-20"] * 4 + ["2026-12-02"] * 4, "datetime64[s]")
     monkeypatch.setattr(rounds, "_times", lambda split: days[: split.recordings])
     old = load_mel_detector(learner.model)
     material = Material(dated, learner.store, TARGET)
