@@ -6,7 +6,7 @@ from pathlib import Path
 from leakdet.config import BuildConfig, SignalConfig
 from leakdet.errors import InputError, SettingsError
 from leakdet.storage.model_card import read_card
-from leakdet.storage.model_place import model_in
+from leakdet.storage.model_place import model_in, model_kind
 from leakdet.storage.opening import open_split, split_names
 
 
@@ -37,7 +37,7 @@ def signal_like(path: Path) -> SignalConfig:
     if path.is_dir() and any(path.glob("*.[hH]5")):
         return signal_of_store(path)
     model = model_in(path)
-    if model.suffix != ".safetensors":
+    if model_kind(model) != ".safetensors":
         if model.exists():
             raise InputError(
                 f"{model}: like= takes a .safetensors file, a run's folder or a store."

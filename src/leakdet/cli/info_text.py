@@ -13,7 +13,7 @@ from leakdet.cli.run_lines import (
 )
 from leakdet.cli.store_lines import split_lines, store_lines
 from leakdet.errors import InputError, first_few
-from leakdet.storage.model_place import MODEL_FILES
+from leakdet.storage.model_place import MODEL_FILES, model_kind
 
 MODELS = (".safetensors", ".ckpt", ".pth", ".pt", ".onnx")
 STORES = (".h5", ".hdf5")
@@ -39,7 +39,7 @@ def info_text(path: Path) -> str:
 
 
 def _of_file(path: Path) -> Iterator[str]:
-    if path.suffix.lower() in MODELS:
+    if model_kind(path) in MODELS:
         return model_lines(path)
     if path.suffix.lower() in STORES:
         return split_lines(path)

@@ -16,6 +16,7 @@ from leakdet.cli.composition import default_values, flat
 from leakdet.errors import counted
 from leakdet.storage.disk_space import megabytes
 from leakdet.storage.model_card import file_hash, has_checksums, read_card
+from leakdet.storage.model_place import model_kind
 
 UNJUDGED = "not judged: the file does not say how good it was in its own evaluation"
 # said elsewhere in the card, or of no use to who reads it
@@ -44,9 +45,9 @@ def model_lines(path: Path) -> Iterator[str]:
 
 
 def _card(path: Path) -> dict[str, Any]:
-    if path.suffix == ".safetensors":
+    if model_kind(path) == ".safetensors":
         return read_card(path)
-    if path.suffix == ".onnx":
+    if model_kind(path) == ".onnx":
         from leakdet.exporting.onnx_file import read_onnx
 
         return read_onnx(path).card

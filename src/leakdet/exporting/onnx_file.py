@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from leakdet.errors import InputError
 from leakdet.storage.model_card import CARD_KEY, check_card, parse_card
+from leakdet.storage.model_place import model_kind
 from leakdet.storage.readable import COPY_AGAIN, require_readable, understood
 from leakdet.storage.seal import is_sealed
 from leakdet.storage.store_folder import require_store
@@ -66,9 +67,9 @@ def check_places(
     Raises:
         InputError: says why not.
     """
-    if out.suffix != ".onnx" or out.is_dir():
+    if model_kind(out) != ".onnx" or out.is_dir():
         raise InputError(f"--out {out}: name a file that ends in .onnx.")
-    if model.suffix == ".onnx":
+    if model_kind(model) == ".onnx":
         raise InputError(f"{model}: this is an .onnx file already.")
     for option, place in (("--out", out), ("--golden", golden)):
         folder = None if place is None else Path(os.path.abspath(place)).parent  # noqa: PTH100  no link is followed

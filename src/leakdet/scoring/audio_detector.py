@@ -25,7 +25,7 @@ from leakdet.exporting.onnx_detector import load_onnx_detector
 from leakdet.scoring.score_recording import embed_source, score_source
 from leakdet.scoring.verdict import Verdict
 from leakdet.storage.model_file import load_mel_detector
-from leakdet.storage.model_place import model_in
+from leakdet.storage.model_place import model_in, model_kind
 
 PathLike = str | os.PathLike[str]
 Sound = tuple[npt.NDArray[Any], int]  # samples and their rate in Hz
@@ -208,7 +208,7 @@ def load_detector(
 
 
 def _loaded(model: Path, device: str, trust_network: str | Sequence[str]) -> MelDetector:
-    if model.suffix.lower() == ".onnx":
+    if model_kind(model) == ".onnx":
         return load_onnx_detector(model, device)
     return load_mel_detector(model, chosen_device(device), trust_network)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from leakdet.acoustics.audio_listing import LeftUnlisted, audio_files
 from leakdet.errors import InputError, first_few
-from leakdet.storage.model_place import find_model, runs_in
+from leakdet.storage.model_place import find_model, model_kind, runs_in
 
 MODEL_SUFFIXES = (".safetensors", ".ckpt", ".pth", ".onnx")
 
@@ -67,7 +67,7 @@ def check_files(files: Sequence[Path], model: Path, out: Path | None) -> None:
     Raises:
         InputError: says which.
     """
-    models = [str(file) for file in files if file.name.endswith(MODEL_SUFFIXES)]
+    models = [str(file) for file in files if model_kind(file) in MODEL_SUFFIXES]
     if models:
         raise InputError(
             "predict takes one model, and these are models too: "

@@ -11,6 +11,7 @@ from typing import Any
 from safetensors import safe_open
 
 from leakdet.errors import InputError
+from leakdet.storage.model_place import model_kind
 from leakdet.storage.readable import COPY_AGAIN, require_readable, understood
 from leakdet.storage.seal import is_sealed
 
@@ -47,7 +48,7 @@ def open_safetensors(path: Path, framework: str) -> Iterator[Any]:
 
 def has_checksums(path: Path) -> bool:
     """True if what a model file or a checkpoint holds can be compared with what was written."""
-    if path.suffix in (".safetensors", ".onnx"):
+    if model_kind(path) in (".safetensors", ".onnx"):
         return is_sealed(path, path.read_bytes(), COPY_AGAIN)
     return zipfile.is_zipfile(path)  # of which `read_torch` compares them
 

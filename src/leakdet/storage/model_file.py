@@ -36,7 +36,7 @@ from leakdet.storage.model_card import (
     open_safetensors,
     parse_card,
 )
-from leakdet.storage.model_place import MODEL_FILES
+from leakdet.storage.model_place import MODEL_FILES, model_kind
 from leakdet.storage.readable import require_readable
 from leakdet.storage.seal import KEY as SEAL_KEY
 from leakdet.storage.seal import UNSEALED, sealed
@@ -156,7 +156,7 @@ def read_model(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         InputError: missing, cut off, no model of leakdet, or of a newer format.
     """
     require_readable(path, "model file")
-    match path.suffix:
+    match model_kind(path):
         case ".ckpt":
             card, weights = _read_checkpoint(path)
         case ".pth" | ".pt":
@@ -170,7 +170,7 @@ def read_model(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
 def _met_by_its_run(path: Path) -> MetRecordings | None:
     """Recordings that a checkpoint has met, as the model file of its run says, if there is one."""
     beside = path.absolute().parent.parent / MODEL_FILES[0]
-    if path.suffix != ".ckpt" or not beside.is_file():
+    if model_kind(path) != ".ckpt" or not beside.is_file():
         return None
     try:
         card, tensors = _read_safetensors(beside)

@@ -12,6 +12,15 @@ RUNS = Path("runs/train")  # where conf/train.yaml puts them
 LATEST = "latest"  # link there to the newest of them
 
 
+def model_kind(path: Path) -> str:
+    """The suffix that tells the kind of a model, such as `.onnx`; capitals mean the same.
+
+    >>> model_kind(Path("PUMPS.ONNX"))
+    '.onnx'
+    """
+    return path.suffix.lower()
+
+
 def find_model(folder: Path) -> Path | None:
     """The best model file in the folder of a run, if any."""
     return next((folder / name for name in MODEL_FILES if (folder / name).is_file()), None)

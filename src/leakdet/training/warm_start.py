@@ -12,6 +12,7 @@ from leakdet.config import INIT_PARTS, NetworkConfig, TrainConfig
 from leakdet.detection.networks import Network
 from leakdet.errors import InputError, SettingsError
 from leakdet.storage.model_file import load_mel_detector
+from leakdet.storage.model_place import model_kind
 from leakdet.training import log_names
 from leakdet.training.checkpoint_io import read_checkpoint
 from leakdet.training.checkpoint_transfer import BETTER, best_state, copy_to, stored_score
@@ -84,7 +85,7 @@ def _input_norm(network: Network) -> str:
 
 def _state(source: Path, kept: list[str], config: TrainConfig) -> dict[str, Any]:
     """The parts of a checkpoint's state that the new training inherits."""
-    if source.suffix != log_names.ENDING:
+    if model_kind(source) != log_names.ENDING:
         raise SettingsError(
             f"{source}: a model file holds weights only; to keep {', '.join(kept)} give a "
             f"checkpoint (.ckpt) to init_from, or name all of {', '.join(INIT_PARTS)} in "

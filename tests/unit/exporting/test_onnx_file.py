@@ -17,7 +17,7 @@ from leakdet.exporting.onnx_file import (
     check_self_contained,
     read_onnx,
 )
-from leakdet.storage.model_card import CARD_KEY
+from leakdet.storage.model_card import CARD_KEY, has_checksums
 from leakdet.storage.seal import KEY, UNSEALED, sealed
 
 
@@ -54,6 +54,14 @@ def test_card_licence_and_vectors_are_in_the_file(exported, classes_detector) ->
     text = info_text(exported)
     assert "from sound to verdict, float32; from model 0123456789ab" in text
     assert "yes, by its checksum" in text
+
+
+def test_a_name_in_capitals_is_read_as_any_other(exported, tmp_path) -> None:
+    named = tmp_path / "M.ONNX"
+    named.write_bytes(exported.read_bytes())
+    of_both = [info_text(path).split("what ", 1)[1] for path in (exported, named)]
+    assert of_both[0] == of_both[1]
+    assert has_checksums(named)
 
 
 def test_the_file_needs_nothing_but_itself(exported) -> None:
@@ -148,8 +156,9 @@ def test_places_are_checked_before_any_work(tmp_path, exported) -> None:
     ):
         with pytest.raises(InputError, match=sentence):
             check_places(tmp_path / "model.safetensors", out, golden)
-    with pytest.raises(InputError, match=r"an .onnx file already"):
-        check_places(exported, tmp_path / "a.onnx", None)
+    for model in (exported, tmp_path / "M.ONNX"):
+        with pytest.raises(InputError, match=r"an .onnx file already"):
+            check_places(model, tmp_path / "A.ONNX", None)
     places = (tmp_path / "model.safetensors", tmp_path / "a.onnx", tmp_path / "new")
     check_places(*places, [exported])
     with pytest.raises(InputError, match="there is no such recording for --check"):

@@ -5,7 +5,14 @@ from pathlib import Path
 import pytest
 
 from leakdet.errors import InputError
-from leakdet.storage.model_place import LATEST, find_model, model_in, require_model, runs_in
+from leakdet.storage.model_place import (
+    LATEST,
+    find_model,
+    model_in,
+    model_kind,
+    require_model,
+    runs_in,
+)
 
 
 @pytest.fixture
@@ -51,3 +58,8 @@ def test_a_name_within_runs_is_recognised(runs: Path, monkeypatch: pytest.Monkey
         require_model(Path("latest"))
     with pytest.raises(InputError, match="there is no such model file"):
         require_model(Path("newest"))
+
+
+@pytest.mark.parametrize("name", ["a.onnx", "A.ONNX", "a.b.Onnx"])
+def test_capitals_do_not_change_the_kind_of_a_model(name: str) -> None:
+    assert model_kind(Path("runs.ckpt") / name) == ".onnx"
