@@ -140,20 +140,21 @@ def _signal_words(signal: SignalConfig) -> list[str]:
     return [f"signal.{name}={asked[name]}" for name in asked if asked[name] != default[name]]
 
 
-def refuse_used_folder(folder: Path, place: str = "hydra.run.dir") -> None:
+def refuse_used_folder(folder: Path, place: str = "hydra.run.dir", resumes: bool = True) -> None:
     """Raise `SettingsError` where a new run would overwrite another run's checkpoints.
 
-    `place` is the setting that names the folder.
+    `place` is the setting that names the folder; `resumes`: the command can continue a run.
     """
     # the checkpoint there may be one that this run's first process has just copied
     if is_child():
         return
     kept = sorted((folder / "checkpoints").glob("*.ckpt"))
     if kept:
-        raise SettingsError(
-            f"{folder}: holds a run already ({kept[0].name}). Continue it with resume={folder}, or "
-            f"name another folder ({place}=)."
-        )
+        another = f"name another folder ({place}=)"
+        way_out = f"Continue it with resume={folder}, or {another}"
+        if not resumes:
+            way_out = f"This command begins anew: {another}, or remove this one"
+        raise SettingsError(f"{folder}: holds a run already ({kept[0].name}). {way_out}.")
 
 
 def remove_unused(folder: Path) -> None:

@@ -180,7 +180,7 @@ def _check_before_hydra(door: str, config: DictConfig, prepared: Sequence[str], 
         folder = Path(given[-1])
         jobs = sorted(folder.glob("[0-9]*/")) if place == "hydra.sweep.dir" else []
         for used in (folder, *jobs):
-            refuse_used_folder(used, place)
+            refuse_used_folder(used, place, resumes=door != "learn")
 
 
 def _settings(door: str, config: DictConfig, named: Sequence[str]) -> Any:

@@ -19,7 +19,7 @@ WARNINGS = 5  # that are shown
 
 
 def run_lines(folder: Path) -> Iterator[str]:
-    """The lines of a training's folder, and those of its model.
+    """The lines of the folder of a training or a learning, and those of its model.
 
     Raises:
         InputError: its model is damaged.
@@ -27,8 +27,9 @@ def run_lines(folder: Path) -> Iterator[str]:
     yield from line("run", str(folder))
     given = arguments_of(folder)
     if given is not None:
-        yield from line("command", f"leakdet train {shlex.join(given)}".rstrip())
-    yield from line("state", _state(folder))
+        door = "learn" if _learns(given) else "train"
+        yield from line("command", f"leakdet {door} {shlex.join(given)}".rstrip())
+    yield from line("state", _state(folder, given or []))
     if (folder / "report.html").exists():
         yield from line("report", str(folder / "report.html"))
     warned = folder / "warnings.txt"
@@ -42,7 +43,11 @@ def run_lines(folder: Path) -> Iterator[str]:
         yield from model_lines(model)
 
 
-def _state(folder: Path) -> str:
+def _learns(given: Sequence[str]) -> bool:
+    return any(argument.startswith("learn.new=") for argument in given)
+
+
+def _state(folder: Path, given: Sequence[str]) -> str:
     if (folder / MODEL_FILES[0]).exists():
         return "finished"
     history, what, epochs = folder / "history.csv", "the history of a training", 0
@@ -52,6 +57,8 @@ def _state(folder: Path) -> str:
             epochs = max((int(float(row["epoch"])) + 1 for row in rows), default=0)
     if not any((folder / "checkpoints").glob("*.ckpt")):
         return "not finished, without a checkpoint: it runs still, or ended before it wrote one"
+    if _learns(given):
+        return "not finished: if it runs no more, repeat the command in another folder"
     again = f"leakdet train resume={shlex.quote(str(folder))}"
     checked = counted(epochs, "epoch")
     return f"not finished, {checked} checked. If it runs no more, continue it: {again}"
@@ -66,10 +73,11 @@ def runs_lines(folder: Path, runs: Sequence[Path]) -> Iterator[str]:
 
 def run_row(folder: Path) -> tuple[str, str, str, str]:
     """Name, arguments, F1 with interval on the judged split, and verdict of a training."""
-    given = " ".join(arguments_of(folder) or [])
-    model = folder / MODEL_FILES[0]
+    arguments = arguments_of(folder) or []
+    given, model = " ".join(arguments), folder / MODEL_FILES[0]
     if not model.is_file():
-        return folder.name, given, "", _state(folder).partition(":")[0].partition(",")[0]
+        state = _state(folder, arguments).partition(":")[0].partition(",")[0]
+        return folder.name, given, "", state
     card = read_card(model)
     split, tables = list((card.get("metrics") or {"": {}}).items())[-1]
     table = tables.get("recording", {})

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
+from leakdet.config.data import DataConfig
 from leakdet.config.range_checks import MISSING, check_ranges, doc, require
 from leakdet.config.train import TrainConfig
 
@@ -68,10 +69,22 @@ class LearnSettings:
 
 
 @dataclass
+class OldData(DataConfig):
+    """The data that trained the old model; without a store, the new recordings alone are learnt."""
+
+    store: str | None = doc(
+        None, "Store that trained the old model; null: none, the new recordings alone are learnt."
+    )
+    stores: list[str] = doc([], "Several stores that trained it, in place of data.store.")
+    cache: str | None = doc(None, "Folder of joined stores; null: the user's cache folder.")
+
+
+@dataclass
 class LearnConfig(TrainConfig):
     """`leakdet learn`: a model, the store that trained it, and confirmed recordings to learn."""
 
     model: str = doc(MISSING, "Model file to start from, its run's folder, or a published link.")
+    data: OldData = field(default_factory=OldData)
     learn: LearnSettings = field(default_factory=LearnSettings)
 
     def __post_init__(self) -> None:

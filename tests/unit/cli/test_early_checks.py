@@ -99,8 +99,11 @@ def test_another_runs_folder_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "checkpoints").mkdir()
     refuse_used_folder(tmp_path)
     (tmp_path / "checkpoints" / "last.ckpt").touch()
-    with pytest.raises(SettingsError, match=r"holds a run already \(last.ckpt\)"):
+    with pytest.raises(SettingsError, match=r"holds a run already \(last.ckpt\).*resume="):
         refuse_used_folder(tmp_path)
+    with pytest.raises(SettingsError, match=r"begins anew: name another folder") as refused:
+        refuse_used_folder(tmp_path, resumes=False)
+    assert "resume=" not in str(refused.value)
 
 
 def test_only_a_folder_without_results_is_removed(tmp_path: Path) -> None:

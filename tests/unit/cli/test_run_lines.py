@@ -46,6 +46,15 @@ def test_a_stopped_run_says_how_to_go_on(stopped: Path) -> None:
     assert "without a checkpoint" in " ".join(run_lines(stopped))
 
 
+def test_a_learning_is_no_training_and_is_not_resumed(stopped: Path) -> None:
+    given = stopped / ".hydra" / "overrides.yaml"
+    given.write_text("- model=old.safetensors\n- learn.new=confirmed.csv\n")
+    text = " ".join(part.strip() for part in run_lines(stopped))
+    assert "leakdet learn model=old.safetensors learn.new=confirmed.csv" in text
+    assert "repeat the command" in text
+    assert "resume=" not in text
+
+
 def test_few_warnings_are_shown(stopped: Path) -> None:
     (stopped / "warnings.txt").write_text("".join(f"odd {n}\n" for n in range(7)))
     text = "\n".join(run_lines(stopped))

@@ -2,7 +2,8 @@
 
 import pytest
 
-from leakdet.config import TrainerFlags
+from leakdet.cli.setting_names import catalogue
+from leakdet.config import LearnConfig, TrainerFlags
 from leakdet.errors import SettingsError
 
 
@@ -20,6 +21,14 @@ def test_a_target_training_has_its_steps_and_chooses_nothing(compose) -> None:
     assert config.augment.eq_db > 0
     assert config.threads == 1
     assert compose("learn", "model=m", "threads=2").target().threads == 2
+
+
+def test_without_a_store_there_is_no_demo(compose) -> None:
+    meaning = {setting.name: setting.meaning for setting in catalogue(LearnConfig)}
+    assert not [name for name in meaning if name.startswith("data.") and "demo" in meaning[name]]
+    assert "the new recordings alone are learnt" in meaning["data.store"]
+    config = compose("learn", "model=m", "data.batch_size=7")
+    assert (config.data.store, config.joint().data.batch_size) == (None, 7)
 
 
 def test_learn_from_is_given_by_its_name(compose) -> None:
