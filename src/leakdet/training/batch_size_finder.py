@@ -36,10 +36,12 @@ def find_batch_size(
     """Double the batch size while that pays off.
 
     Each doubling must give 10 % more samples per second, leave 10 % of the memory and EPOCH_STEPS
-    in an epoch. Writes batch_size_finder.csv into `folder`: size, samples per second, whether
-    chosen.
+    in an epoch (stop.batches under stop.name=fixed). Writes batch_size_finder.csv into `folder`:
+    size, samples per second, whether chosen.
     """
-    most = max(1, len(data.train_samples) // EPOCH_STEPS)
+    stop = module.config.stop
+    least_steps = stop.batches if stop.name == "fixed" else EPOCH_STEPS
+    most = max(1, len(data.train_samples) // least_steps)
     sizes = [size for size in BATCH_SIZES if size <= most] or [most]
     rows = growing(timed_speed(module, data, device, precision), sizes)
     chosen = rows[-1][0] if len(rows) == 1 or rows[-1][1] >= FASTER * rows[-2][1] else rows[-2][0]

@@ -23,6 +23,10 @@ from leakdet.training.negatives import SAMPLES_PER_NEGATIVE
 # Graphs that torch keeps for one function: a sweep meets more shapes and networks than its 8.
 GRAPHS = 64
 COMPILERS = ("g++", "clang++", "c++", "gcc", "clang", "cc")
+NO_COMPILER = (
+    "InvalidCxxCompiler",
+    "find C compiler",
+)  # torch's error and triton's: none of theirs
 ABOUT = {"max-autotune": "several minutes"}  # the first step takes, in this mode
 
 Run = Callable[[Tensor], Output]
@@ -51,11 +55,7 @@ def compiled(
     the model file will. Nothing is kept in the network, so checkpoints are the same.
     """
     if not is_child():
-        about = ABOUT.get(config.compile_mode, "about a minute")
-        LOG.info(
-            f"compile  compiling: the first step takes {about}; later runs on this machine start "
-            "sooner"
-        )
+        _announce(config.compile_mode, str(network), tuple(shapes))
     from torch._dynamo import config as dynamo  # a slow import
 
     dynamo.recompile_limit = max(GRAPHS, dynamo.recompile_limit)
@@ -69,7 +69,8 @@ def compiled(
         raise
     except Exception as error:  # whatever it is: what fails in the plain network fails again
         if not is_child():
-            _warn(_reason(error), _remedy())
+            reason = _reason(error)
+            _warn(reason, _remedy(reason))
         return network.__call__
     return run
 
@@ -123,11 +124,20 @@ def _reason(error: Exception) -> str:
     return f"{type(inner).__name__}: {next(iter(str(inner).splitlines()), '')}"[:200].rstrip(". :")
 
 
-def _remedy() -> str:
+def _remedy(reason: str) -> str:
     names = (*COMPILERS, *filter(None, map(os.environ.get, ("CC", "CXX"))))
-    if any(shutil.which(name.split()[0]) for name in names):
+    found = any(shutil.which(name.split()[0]) for name in names)
+    if found and not any(text in reason for text in NO_COMPILER):
         return "compile=false says the same without trying"
     return "This machine has no C++ compiler, which that takes: install g++, or give compile=false"
+
+
+@cache  # the folds and trials that follow with the same network and shapes do not wait
+def _announce(mode: str, network: str, shapes: tuple[tuple[int, ...], ...]) -> None:
+    LOG.info(
+        f"compile  compiling: the first step takes {ABOUT.get(mode, 'about a minute')}; later runs "
+        "on this machine start sooner"
+    )
 
 
 @cache  # once, however many trainings a process runs

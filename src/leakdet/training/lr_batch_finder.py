@@ -19,6 +19,7 @@ from leakdet.training.batch_size_finder import find_batch_size
 from leakdet.training.compilation import Precision
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.module import LeakModule
+from leakdet.training.step_size import steps_line
 from leakdet.training.trial_step import TrialStep
 
 LOW, HIGH, STEPS = 1e-6, 1.0, 100
@@ -148,6 +149,7 @@ def found_settings(
         size = find_batch_size(module, data, folder, **where)
         config = replace(config, data=replace(config.data, batch_size=size))
         data.set_batch_size(size)
+        LOG.info(f"steps    {steps_line(config, data)}")
     if config.find_lr:
         config = replace(
             config, optimizer=replace(config.optimizer, lr=find_rate(module, data, folder, **where))

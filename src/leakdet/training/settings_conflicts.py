@@ -17,6 +17,7 @@ def check_settings(config: TrainConfig) -> None:
     """Raise `SettingsError` where settings contradict each other or name what does not exist."""
     check_accelerator(config.trainer)
     check_trainer(config)
+    check_ranges_of_gpu(config)
     network_class(config.network)
     if is_own(config.loss.name):
         own_loss(config.loss)
@@ -35,6 +36,15 @@ def check_accelerator(trainer: Mapping[str, Any]) -> None:
         raise SettingsError(
             f"trainer.accelerator={accelerator}: torch finds no GPU on this machine. "
             "Use trainer=cpu, or install a build of torch for your GPU and driver."
+        )
+
+
+def check_ranges_of_gpu(config: TrainConfig) -> None:
+    """Raise `SettingsError` for NVTX ranges without a CUDA device."""
+    if config.profile == "nvtx" and not torch.cuda.is_available():
+        raise SettingsError(
+            "profile=nvtx marks ranges for Nsight Systems and needs a CUDA device, which torch "
+            "does not find. profile=phases and profile=trace work on a CPU."
         )
 
 

@@ -52,7 +52,12 @@ def steps_line(config: TrainConfig, data: "LeakDataModule") -> str:
 
 
 def few_steps_notes(config: TrainConfig, data: "LeakDataModule") -> Iterator[str]:
-    """A note where an epoch is a handful of steps, and val chooses among its ends."""
+    """A note where an epoch is a handful of steps, and val chooses among its ends.
+
+    None where the batch size is yet to be found.
+    """
+    if config.find_batch_size:
+        return
     steps, _ = _steps(config, data)
     together = TrainerFlags.of(config.trainer).accumulate_grad_batches
     size = len(data.train_samples) // (ENOUGH_STEPS * together)

@@ -1,6 +1,7 @@
 """The batch size before a run: the fastest that fits and leaves memory."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
@@ -8,7 +9,7 @@ import torch
 from leakdet.config import TrainConfig
 from leakdet.errors import LeakdetError
 from leakdet.training import batch_size_finder
-from leakdet.training.batch_size_finder import growing, timed_speed
+from leakdet.training.batch_size_finder import find_batch_size, growing, timed_speed
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.fit import make_module
 
@@ -28,6 +29,23 @@ def test_sizes_grow_while_it_pays() -> None:
     assert growing({32: 100.0}.get, [32, 64]) == [(32, 100.0)]  # 64 does not fit
     with pytest.raises(LeakdetError, match="not even 32"):
         growing({}.get, [32, 64])
+
+
+def test_the_batches_of_a_fixed_training_are_kept(
+    configured: Configured, opened: Opened, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    tried: list[int] = []
+
+    def speed(size: int) -> float:
+        tried.append(size)
+        return float(size)
+
+    monkeypatch.setattr(batch_size_finder, "timed_speed", lambda *_: speed)
+    for name, steps in (("val", 4), ("fixed", 10)):
+        config = configured("network=linear", f"stop.name={name}")
+        data = opened(config)
+        size = find_batch_size(make_module(config, data), data, tmp_path, CPU)
+        assert size == tried[-1] == len(data.train_samples) // steps
 
 
 def test_a_size_must_leave_a_tenth_of_the_memory(

@@ -38,6 +38,7 @@ class Net(nn.Module):
 @pytest.fixture
 def settings() -> TrainConfig:
     compilation._warn.cache_clear()
+    compilation._announce.cache_clear()
     return TrainConfig(compile=True)
 
 
@@ -103,14 +104,16 @@ def test_the_remedy_is_a_compiler_only_where_there_is_none(
     for name in ("CC", "CXX"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert "install g++" in compilation._remedy()
+    assert "install g++" in compilation._remedy("")
     gcc = tmp_path / "gcc"
     gcc.touch(0o755)
-    assert "install" not in compilation._remedy()
+    assert "install" not in compilation._remedy("RuntimeError: no such operator")
+    # a C compiler alone does not do
+    assert "install g++" in compilation._remedy("InvalidCxxCompiler: No working C++ compiler")
 
 
 def test_trainings_of_one_shape_and_network_compile_once(
-    settings: TrainConfig, monkeypatch: pytest.MonkeyPatch
+    settings: TrainConfig, monkeypatch: pytest.MonkeyPatch, messages: pytest.LogCaptureFixture
 ) -> None:
     """As the trials of a sweep do; each batch size is one graph, or one graph is for all."""
     graphs = []
@@ -128,6 +131,7 @@ def test_trainings_of_one_shape_and_network_compile_once(
     assert first(torch.zeros(5, 1, 3, 2)).leak_logit.shape == (5,)
     assert second(torch.zeros(4, 1, 3, 2)).leak_logit.shape == (4,)
     assert len(graphs) == met
+    assert [text.split(":")[0] for text in messages.messages] == ["compile  compiling"]
 
 
 def test_sizes_are_those_that_an_epoch_has(configured: Configured, opened: Opened) -> None:

@@ -115,7 +115,7 @@ def test_both_try_on_the_device_of_the_training_and_a_network_without_room_there
     assert Elsewhere.went == [gpu, gpu]
 
 
-def test_the_finders_are_handed_the_trainers_device(fitted, tmp_path, monkeypatch):
+def test_the_finders_are_handed_the_trainers_device(fitted, tmp_path, monkeypatch, messages):
     asked: list[torch.device] = []
     monkeypatch.setattr(
         "leakdet.training.lr_batch_finder.find_batch_size",
@@ -127,6 +127,8 @@ def test_the_finders_are_handed_the_trainers_device(fitted, tmp_path, monkeypatc
     )
     fitted(tmp_path, "find_lr=true", "find_batch_size=true", "trainer.max_epochs=1")
     assert asked == [CPU, CPU]
+    (steps,) = (text for text in messages.messages if text.startswith("steps "))
+    assert "each of at most" in steps  # 16 samples, as found
 
 
 def test_several_processes_are_told_to_find_on_one_first(fitted, tmp_path):

@@ -24,6 +24,16 @@ def test_a_gpu_that_torch_does_not_find_is_refused(
     check_settings(config)
 
 
+def test_ranges_for_nsight_without_a_gpu_are_refused(
+    configured: Configured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(SettingsError, match=r"profile=nvtx .*CUDA.* profile=phases"):
+        check_settings(configured("profile=nvtx"))
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    check_settings(configured("profile=nvtx"))
+
+
 def test_several_balances_at_once_are_refused_unless_asked_for(configured: Configured) -> None:
     both = ("loss=focal", "data.sampling=balanced")
     with pytest.raises(SettingsError, match=r"each shift the class balance.*Keep one of them"):

@@ -70,6 +70,8 @@ def test_an_epoch_of_a_handful_of_steps_is_named(configured: Configured, opened:
     assert f"data.batch_size={samples // 10}" in note
     assert not list(few_steps_notes(configured("stop.name=val", "data.batch_size=2"), data))
     assert not list(few_steps_notes(configured("stop.name=fixed", "data.batch_size=99999"), data))
+    sought = configured("stop.name=val", "data.batch_size=99999", "find_batch_size=true")
+    assert not list(few_steps_notes(sought, data))
 
 
 def test_the_effective_batch_is_that_of_a_step(configured: Configured, opened: Opened) -> None:

@@ -58,9 +58,3 @@ def test_tf32_on_an_accelerator_only(
 ) -> None:
     suit_device(Mock(spec=pl.Trainer, accelerator=kind()))
     assert precision() == expected
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
-def test_ranges_without_a_gpu_are_refused(configured: Configured, tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"profile=nvtx .*CUDA.* profile=phases"):
-        make_trainer(configured("profile=nvtx"), tmp_path)
