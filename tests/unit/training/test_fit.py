@@ -29,13 +29,13 @@ def test_a_run_without_one_step_is_no_success(fitted: Fitted, tmp_path: Path) ->
 
 
 def test_where_the_best_checkpoint_was_removed_the_last_one_is_the_result(
-    fitted: Fitted, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    fitted: Fitted, tmp_path: Path, messages: pytest.LogCaptureFixture
 ) -> None:
     trainer = fitted(tmp_path, "trainer.max_epochs=1", "stop.name=val")
     best = result_checkpoint(trainer)
     best.unlink()
     assert result_checkpoint(trainer) == best.with_name("last.ckpt")
-    assert "the checkpoint of the best check is gone" in caplog.text
+    assert "the checkpoint of the best check is gone" in messages.text
     shutil.rmtree(best.parent)
     with pytest.raises(LeakdetError, match="nothing is left"):
         result_checkpoint(trainer)
