@@ -22,7 +22,7 @@ from leakdet.learning.before_after import WORSE
 from leakdet.learning.guard import HELD_OUT, TEST, judge_group, judge_old_test, judge_out_of_fold
 from leakdet.learning.lineage import LINEAGE, check_link, extended, publish, round_rows
 from leakdet.learning.outcome import Outcome
-from leakdet.learning.preparation import Prepared, prepare
+from leakdet.learning.preparation import ADDED, Prepared, prepare
 from leakdet.learning.rounds import Rounds, learn_in_rounds
 from leakdet.learning.trainings import train_on
 from leakdet.reporting.conclusion import own_verdict
@@ -75,6 +75,9 @@ def learn_in(folder: Path, config: LearnConfig) -> Learnt:
     if config.learn.publish is not None:
         check_link(Path(config.learn.publish))
     folder.mkdir(parents=True, exist_ok=True)
+    if (folder / ADDED).is_dir():  # a learning was stopped here
+        for remains in ("checkpoints", FOLD):
+            shutil.rmtree(folder / remains, ignore_errors=True)
     config = _one_store(config)
     prepared = prepare(config, folder)
     LOG.info(prepared.introduction())

@@ -95,6 +95,21 @@ def test_a_stop_at_any_moment_leaves_the_old_model_in_use(
         assert load_mel_detector(made).card["lineage"]
 
 
+def test_what_a_stopped_learning_left_is_cleared_before_it_is_repeated(
+    learner, tmp_path: Path, monkeypatch
+) -> None:
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(learn_run, "prepare", stopped)
+    (tmp_path / "checkpoints").mkdir()
+    for is_cleared in (False, True):  # checkpoints of something else stay
+        with pytest.raises(KeyboardInterrupt):
+            learn_in(tmp_path, learner.config(learner.new(4)))
+        assert (tmp_path / "checkpoints").exists() != is_cleared
+        (tmp_path / "added").mkdir(exist_ok=True)
+
+
 def test_without_new_recordings_something_must_be_published(learner) -> None:
     with pytest.raises(SettingsError, match=r"learn.new must be given"):
         publish_only(learner.config(None))

@@ -143,10 +143,13 @@ def _signal_words(signal: SignalConfig) -> list[str]:
 def refuse_used_folder(folder: Path, place: str = "hydra.run.dir", resumes: bool = True) -> None:
     """Raise `SettingsError` where a new run would overwrite another run's checkpoints.
 
-    `place` is the setting that names the folder; `resumes`: the command can continue a run.
+    `place` is the setting that names the folder; `resumes`: the command can continue a run. A
+    `learn` that was stopped is repeated in its folder.
     """
     # the checkpoint there may be one that this run's first process has just copied
     if is_child():
+        return
+    if not resumes and (folder / "added").is_dir() and not (folder / "model.safetensors").exists():
         return
     kept = sorted((folder / "checkpoints").glob("*.ckpt"))
     if kept:

@@ -68,7 +68,7 @@ def check_link(link: Path) -> None:
 def publish(model: Path, link: Path) -> Path | None:
     """Point `link` to the model file in one atomic step; return what it pointed to before."""
     check_link(link)
-    before = link.resolve() if link.is_symlink() else None
+    before = Path(os.path.realpath(link)) if link.is_symlink() else None
     beside = link.with_name(f".{link.name}.{os.getpid()}")
     with suppress(FileNotFoundError):
         beside.unlink()

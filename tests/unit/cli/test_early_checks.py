@@ -106,6 +106,16 @@ def test_another_runs_folder_is_left_alone(tmp_path: Path) -> None:
     assert "resume=" not in str(refused.value)
 
 
+def test_a_learning_that_was_stopped_is_repeated_in_its_folder(tmp_path: Path) -> None:
+    for name in ("checkpoints", "added"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "checkpoints" / "last.ckpt").touch()
+    refuse_used_folder(tmp_path, resumes=False)
+    (tmp_path / "model.safetensors").touch()
+    with pytest.raises(SettingsError, match=r"holds a run already \(last.ckpt\)"):
+        refuse_used_folder(tmp_path, resumes=False)
+
+
 def test_only_a_folder_without_results_is_removed(tmp_path: Path) -> None:
     folder = tmp_path / "runs" / "train" / "1"
     (folder / ".hydra").mkdir(parents=True)

@@ -28,6 +28,14 @@ def test_publishing_moves_the_link_and_going_back_moves_it_again(tmp_path: Path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["current", "new", "old"]
 
 
+def test_a_link_that_leads_to_itself_is_replaced(tmp_path: Path) -> None:
+    model, link = tmp_path / "model", tmp_path / "current"
+    model.write_text("model")
+    link.symlink_to(link)
+    publish(model, link)
+    assert link.read_text() == "model"
+
+
 def test_publishing_a_link_onto_itself_keeps_the_file(tmp_path: Path) -> None:
     model, link = tmp_path / "model", tmp_path / "current"
     model.write_text("model")
