@@ -1,13 +1,16 @@
 """The choice between learning from the new recordings alone and beside the store's."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Shaped
 
 from leakdet.detection.met_recordings import MetRecordings
+from leakdet.detection.spectral_reference import LIMITS, SpectralReference
 from leakdet.errors import first_few
+from leakdet.evaluation.training_reference import features_of
+from leakdet.storage.store import StoreSplit
 
 SENSORS = ("sensor", "logger", "device", "recorder", "hydrophone", "microphone")
 PLACES = ("site", "place", "location", "station", "network", "zone")
@@ -56,6 +59,25 @@ def chosen_approach(
         "no column for sensor or site is known to both the model and the new recordings, so it is "
         "unknown whether they are new to it. If they are of a new sensor: learn.from=target",
     )
+
+
+def with_doubt(
+    approach: Approach, reference: SpectralReference | None, new: StoreSplit
+) -> Approach:
+    """The approach; its reason says where joint was chosen though most of the sound is unfamiliar.
+
+    That few are unfamiliar says nothing: a new sensor may sound alike.
+    """
+    if approach.name != JOINT or reference is None:
+        return approach
+    strange = int((reference.familiarity(features_of(new)) > LIMITS["normal"]).sum())
+    if 2 * strange <= new.recordings:
+        return approach
+    doubt = (
+        f"{strange} of the {new.recordings} new recordings are unfamiliar to the model, as at a "
+        "new sensor or place: learn.from=target may be the better choice"
+    )
+    return replace(approach, reason=f"{approach.reason}. {doubt}")
 
 
 def _values(of_role: Mapping[str, list[str]]) -> set[str]:

@@ -14,7 +14,7 @@ from leakdet.evaluation.met_in_training import met_roles
 from leakdet.evaluation.model_labels import labels_for
 from leakdet.evaluation.split_scores import check_same_signal, split_group_by
 from leakdet.learning.added import Added, add_recordings, contents, known_contents, without
-from leakdet.learning.approach import JOINT, Approach, chosen_approach
+from leakdet.learning.approach import JOINT, Approach, chosen_approach, with_doubt
 from leakdet.learning.confirmed import existing_source, require_both_classes
 from leakdet.learning.held_out import HeldOut, held_out_group
 from leakdet.learning.moved_sites import moved_sites
@@ -107,6 +107,8 @@ def prepare(config: LearnConfig, folder: Path) -> Prepared:
     approach = chosen_approach(
         config.learn.from_, added.split.groups, old.met, split_by, bool(splits)
     )
+    if config.learn.from_ == "auto":
+        approach = with_doubt(approach, old.reference, added.split)
     notes = _met_notes(old, added) + moved_sites(old, added.split)
     notes += time_notes(added.split.groups)
     if approach.name == JOINT:

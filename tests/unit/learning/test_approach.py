@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 
 from leakdet.detection.met_recordings import MetRecordings
-from leakdet.learning.approach import chosen_approach
+from leakdet.detection.spectral_reference import SpectralReference
+from leakdet.evaluation.training_reference import features_of
+from leakdet.learning.approach import JOINT, TARGET, Approach, chosen_approach, with_doubt
+from leakdet.storage.opening import open_labelled
 
 MET = MetRecordings(
     np.zeros((0, 16), np.uint8),
@@ -45,3 +48,20 @@ def test_a_column_by_which_the_store_was_split_counts_as_a_place() -> None:
     groups = {"pipe": np.array(["3"])}
     assert chosen_approach("auto", groups, met, ["pipe"], True).name == "target"
     assert chosen_approach("auto", groups, met, [], True).name == "joint"
+
+
+def test_joint_is_doubted_where_most_of_the_sound_is_unfamiliar(learner) -> None:
+    old, new = (open_labelled(store, "train") for store in (learner.store, learner.new()))
+    reference = SpectralReference.of(features_of(old), old.is_leak)
+    joint = Approach(JOINT, "no column is known")
+    assert with_doubt(joint, reference, old) == joint
+    # leaks of this sensor lie in other bands: half of the recordings are no majority
+    assert with_doubt(joint, reference, new) == joint
+    far = SpectralReference.of(features_of(old) + 40.0, old.is_leak)
+    doubted = with_doubt(joint, far, new)
+    assert doubted.name == JOINT
+    assert "known. 8 of the 8 new recordings are unfamiliar" in doubted.reason
+    assert "learn.from=target" in doubted.reason
+    assert with_doubt(joint, None, new) == joint
+    target = Approach(TARGET, "asked for")
+    assert with_doubt(target, far, new) == target
