@@ -32,6 +32,8 @@ def blocks(path, facts):
     with soundfile.SoundFile(path) as file:
         rate = soxr.ResampleStream(file.samplerate, facts["sample_rate_hz"], 1, dtype="float32")
         for block in file.blocks(10 * file.samplerate, dtype="float32", always_2d=True):
+            if not np.isfinite(block).all():
+                raise SystemExit(f"{path}: it holds NaN or infinite values")
             first = facts["channels"] == "first"
             mono = block[:, 0] if first else block.mean(axis=1, dtype=np.float32)
             same = file.samplerate == facts["sample_rate_hz"]

@@ -26,7 +26,7 @@ def parser() -> argparse.ArgumentParser:
         type=Path,
         nargs="+",
         metavar="MODEL",
-        help="one or two model files (.safetensors), checkpoints (.ckpt) or folders of runs",
+        help="one or two model files (.safetensors, .onnx), checkpoints (.ckpt) or folders of runs",
     )
     add("store", type=Path, help="a store's folder, or an AILH folder of .H5 files")
     splits = ("train", "val", "test")

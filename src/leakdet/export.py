@@ -40,10 +40,11 @@ def parser() -> argparse.ArgumentParser:
 
 
 def export(arguments: argparse.Namespace) -> int:
-    from leakdet.exporting.onnx_file import check_calibration, check_places, require_packages
+    from leakdet.exporting.onnx_file import check_calibration, check_places
     from leakdet.scoring.file_list import list_files
     from leakdet.storage.disk_space import megabytes
     from leakdet.storage.model_place import require_model
+    from leakdet.storage.onnx_packages import require_packages
 
     require_packages()
     model = require_model(arguments.model)

@@ -14,7 +14,7 @@ def parser() -> argparse.ArgumentParser:
     about = "Give every recording a verdict, leak or no_leak, with its evidence."
     command = Parser("leakdet predict", description=about, epilog=EXPLAINED)
     add = command.add_argument
-    add("model", type=Path, help="a .safetensors file, a .ckpt file or the folder of a training")
+    add("model", type=Path, help="a .safetensors, .onnx or .ckpt file, or the folder of a training")
     paths = "audio files, folders searched for audio, quoted globs; after -- any name is a path"
     add("paths", nargs="+", metavar="PATH", help=paths)
     add_rows(command)

@@ -20,10 +20,11 @@ from leakdet.detection.networks import Network
 from leakdet.detection.spectral_reference import PREFIX, SpectralReference
 from leakdet.detection.validation_scores import ValidationScores
 from leakdet.errors import InputError
-from leakdet.exporting.onnx_file import EXPORT_AGAIN, OnnxFile, read_onnx, require_packages
+from leakdet.exporting.onnx_file import EXPORT_AGAIN, OnnxFile, read_onnx
 from leakdet.exporting.pooled_verdict import LEVEL_DB
 from leakdet.storage.model_card import file_hash
 from leakdet.storage.model_file import GROUPS_KEY, REFERENCE_KEY
+from leakdet.storage.onnx_packages import TO_RUN, require_packages
 from leakdet.storage.readable import understood
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def load_onnx_detector(path: Path, device: str = "cpu") -> OnnxDetector:
     """
     if device not in ("cpu", "auto"):
         raise InputError(f"{path}: .onnx files run on the CPU; device {device} cannot be used.")
-    require_packages(("onnx", "onnxruntime"))
+    require_packages(TO_RUN)
     file = read_onnx(path)
     detector = _detector(path, file)
     with understood(path, "a graph that this onnxruntime runs", EXPORT_AGAIN):

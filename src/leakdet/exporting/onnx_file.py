@@ -1,7 +1,6 @@
 """An `.onnx` file of leakdet: read and checked before anything in it is believed or run."""
 
 import base64
-import importlib.util
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from leakdet.errors import InputError
 from leakdet.storage.model_card import CARD_KEY, check_card, parse_card
 from leakdet.storage.model_place import model_kind
+from leakdet.storage.onnx_packages import require_packages
 from leakdet.storage.readable import COPY_AGAIN, require_readable, understood
 from leakdet.storage.seal import is_sealed
 from leakdet.storage.store_folder import require_store
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 ONNX_FORMAT = 1  # of the graph's inputs, outputs and facts
 FACTS_KEY, TENSORS_KEY = "leakdet_host", "leakdet_tensors"
 LICENCE_KEY, VECTORS_KEY = "licence", "test_vectors"
-PACKAGES = ("onnx", "onnxscript", "onnxruntime")
-INSTALL = "pip install 'leakdet[export]'"
 EXPORT_AGAIN = "Export it again from the model file: leakdet export MODEL"
 
 
@@ -47,16 +45,6 @@ class OnnxFile:
     def tensors(self) -> bytes:
         """A safetensors of what the model has met and was validated on."""
         return base64.b64decode(self.metadata[TENSORS_KEY])
-
-
-def require_packages(packages: Iterable[str] = PACKAGES) -> None:
-    """Raise `InputError` with the command that installs what is missing of the extra `export`."""
-    missing = [name for name in packages if importlib.util.find_spec(name) is None]
-    if missing:
-        raise InputError(
-            f".onnx files need {', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} "
-            f"not installed: {INSTALL}"
-        )
 
 
 def check_places(

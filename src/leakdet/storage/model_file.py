@@ -161,6 +161,8 @@ def read_model(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
             card, weights = _read_checkpoint(path)
         case ".pth" | ".pt":
             card, weights = _read_ailh_weights(path)
+        case ".onnx":
+            raise InputError(f"{path}: no training begins with an .onnx file; name its model file.")
         case _:
             card, weights = _read_safetensors(path)
     check_card(path, card)

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from leakdet.errors import InputError, first_few
+from leakdet.storage.onnx_packages import TO_RUN, require_packages
 from leakdet.storage.readable import require_readable
 
 # of a run folder, the best one first
@@ -30,10 +31,12 @@ def require_model(path: Path) -> Path:
     """The model file that a path names, its own or that of a run's folder, without reading it.
 
     Raises:
-        InputError: there is none.
+        InputError: there is none, or what an `.onnx` file needs is not installed.
     """
     model = model_in(path)
     require_readable(model, "model file")
+    if model_kind(model) == ".onnx":
+        require_packages(TO_RUN)
     return model
 
 

@@ -72,4 +72,9 @@ def test_the_script_of_the_docs_needs_neither_leakdet_nor_torch(
             assert row["leak_prob"] == "nan"
         else:
             assert float(row["leak_prob"]) == pytest.approx(verdict.leak_prob, abs=1e-4)
+    sound[5] = np.nan
+    soundfile.write(paths[0], sound, rate_hz, subtype="FLOAT")
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.returncode == 1
+    assert run.stderr == f"{paths[0]}: it holds NaN or infinite values\n"
     assert len(SCRIPT.read_text().splitlines()) < 100

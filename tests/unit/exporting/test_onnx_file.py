@@ -140,12 +140,6 @@ def test_a_foreign_model_is_named_as_such(tmp_path) -> None:
         read_onnx(tmp_path / "c.onnx")
 
 
-def test_a_missing_package_is_named_with_its_remedy(monkeypatch) -> None:
-    monkeypatch.setattr(onnx_file.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r"need onnx, .*pip install 'leakdet\[export\]'"):
-        onnx_file.require_packages()
-
-
 def test_places_are_checked_before_any_work(tmp_path, exported) -> None:
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / "file").touch()

@@ -109,6 +109,7 @@ def test_what_is_no_model_says_so(tmp_path: Path):
         "cut.safetensors": (whole[: len(whole) // 2], "not a whole .safetensors file"),
         "text.safetensors": (b"hello", "not a whole .safetensors file"),
         "cut.ckpt": (whole[:5000], "not a whole training checkpoint"),
+        "model.onnx": (whole, "no training begins with an .onnx file"),
     }
     for name, (content, message) in cases.items():
         (tmp_path / name).write_bytes(content)
