@@ -72,7 +72,7 @@ class TrainerFlags:
     """Each flag as given under `trainer`, or Lightning's own default where it is absent or null."""
 
     accelerator: str = "auto"
-    devices: Any = "auto"  # a number, a list of device numbers, or auto
+    devices: Any = "auto"  # a number, a list of device numbers, such a list as text, or auto
     strategy: str = "auto"
     num_nodes: int = 1
     max_epochs: int = 1000  # -1: no limit

@@ -84,8 +84,10 @@ def _device_bytes(trainer: Mapping[str, Any]) -> list[tuple[int, int]]:
     if not uses_cuda(trainer):
         return []
     devices, wanted = list(range(torch.cuda.device_count())), TrainerFlags.of(trainer).devices
+    if isinstance(wanted, str) and "," in wanted:
+        wanted = [int(number) for number in wanted.split(",") if number]
     if isinstance(wanted, list):
-        devices = [int(number) for number in wanted]
+        devices = wanted
     elif isinstance(wanted, int) and wanted > 0:
         devices = devices[:wanted]
     return [torch.cuda.mem_get_info(number) for number in devices]

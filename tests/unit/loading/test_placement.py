@@ -42,7 +42,7 @@ def test_a_given_place_is_taken_and_said(kind: str, reason: str) -> None:
 
 @pytest.mark.parametrize(
     ("devices", "free"),
-    [("auto", 3), (None, 3), (-1, 3), (1, 7), (2, 5), ([2], 3), (["0", "1"], 5)],
+    [("auto", 3), (None, 3), (-1, 3), (1, 7), (2, 5), ([2], 3), ("0,1", 5)],
 )
 def test_the_fullest_device_of_the_training_counts(
     devices: Any, free: int, monkeypatch: pytest.MonkeyPatch
