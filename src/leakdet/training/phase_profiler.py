@@ -105,7 +105,8 @@ class PhaseProfiler(Profiler):
 
     def _slowest_callbacks(self) -> list[str]:
         """A line on the callbacks that took the most time, where they took some."""
-        total_s = sum(map(sum, (epoch.values() for epoch in self.epochs)))
+        epochs = self.epochs[1:] or self.epochs
+        total_s = sum(map(sum, (epoch.values() for epoch in epochs)))
         most = sorted(self.callbacks.items(), key=lambda item: -item[1])[:3]
         slowest = [f"{name} {seconds:.2f} s" for name, seconds in most if seconds > NAMED * total_s]
         return [f"  slowest callbacks: {', '.join(slowest)}"] if slowest else []
@@ -115,6 +116,8 @@ class PhaseProfiler(Profiler):
         if self._under_way:
             self._mark("", "loop")
             self._resolve()
+            if len(self.epochs) == 1:  # it warmed up, and is left out of the table too
+                self.callbacks.clear()
         else:
             self._mark("", "")
             self._under_way = [("fit", "loop")]

@@ -31,8 +31,17 @@ def check_requirements(config: TuneConfig, multirun: bool) -> Sequence[Sequence[
             f"tune.workers={tune.workers} needs -m: leakdet tune -m tune.workers={tune.workers}"
         )
     check_space(config.search, config.training())
+    from leakdet.training.resume_compatibility import FINDERS
     from leakdet.training.settings_conflicts import check_settings  # imports torch
 
+    for name, param in config.search.items():
+        finder = FINDERS.get(param.setting)
+        if finder and getattr(config, finder):
+            raise SettingsError(
+                f"{finder}=true: every trial would replace the {param.setting} that the study "
+                f"draws, and the study would learn nothing of it. Leave {finder} out, or take "
+                f"search.{name} out of the search (~search.{name})."
+            )
     check_settings(config.training())
     if config.data.store is None:
         return None

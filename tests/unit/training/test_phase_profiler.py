@@ -73,6 +73,7 @@ def test_phases_add_up_to_the_epochs_and_name_what_is_slow(
         assert profiler._slowest_callbacks()[0].startswith(
             "  slowest callbacks: Clock.on_train_batch_end "
         )
+        assert sum(profiler.callbacks.values()) == pytest.approx(found["total_s"])
 
 
 class Event:

@@ -51,6 +51,16 @@ def test_a_missing_gpu_is_told_before_the_first_trial(
         check_requirements(config, multirun=False)
 
 
+def test_a_finder_of_what_the_study_searches_is_refused(settings: Settings) -> None:
+    space = {"rate": SearchParam(setting="optimizer.lr", low=0.1, high=1.0)}
+    config = settings(search=space)
+    config.find_lr = True
+    with pytest.raises(SettingsError, match=r"find_lr=true: .*optimizer\.lr.*~search\.rate"):
+        check_requirements(config, multirun=False)
+    config.find_lr, config.find_batch_size = False, True
+    check_requirements(config, multirun=False)
+
+
 def test_a_faulty_space_or_store_leaves_no_study(settings: Settings, tmp_path: Path) -> None:
     space = {"lr": SearchParam(setting="optimizer.lrr", low=0.1, high=1.0)}
     with pytest.raises(SettingsError, match="did you mean lr"):
