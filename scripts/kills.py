@@ -25,7 +25,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from whole_results import whole_files, whole_folds, whole_rows, whole_run, whole_store, whole_study
+from whole_results import (
+    LINK,
+    whole_files,
+    whole_folds,
+    whole_learning,
+    whole_rows,
+    whole_run,
+    whole_store,
+    whole_study,
+)
 
 SIGNALS = ("KILL", "TERM", "HUP", "INT", "USR1")
 ENDS = (*SIGNALS, "full", "lost", "memory", "readonly", "closed")
@@ -137,7 +146,18 @@ def verbs(base: Path) -> list[Verb]:
         Verb(
             "predict", lambda o: [str(model), str(audio), "--out", str(o / "v.csv")], 5, whole_rows
         ),
+        Verb("learn", partial(learning, model, manifest), 36, whole_learning),  # in a comparison
     ]
+
+
+def learning(model: Path, manifest: Path, out: Path) -> list[str]:
+    """Words of `learn`: each in a folder of its own, with a link to the old model to move."""
+    with suppress(OSError):  # it is there, or cannot be made
+        (out / LINK).symlink_to(model / "model.safetensors")
+    folder = out / f"run{len(list(out.glob('run*')))}"
+    words = [f"model={model}", f"learn.new={manifest}", f"learn.publish={out / LINK}"]
+    words += ["learn.steps=10", "learn.folds=2", "network=linear", "callbacks.extra=[kills:Checks]"]
+    return [*words, f"hydra.run.dir={folder}"]
 
 
 def start(verb: Verb, words: list[str], work: Path, **more: Any) -> "subprocess.Popen[bytes]":
@@ -289,7 +309,7 @@ def repeated(verb: Verb, out: Path, work: Path, kept: int) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--verbs", default="build,train,tune,crossval,evaluate,predict")
+    parser.add_argument("--verbs", default="build,train,tune,crossval,evaluate,predict,learn")
     parser.add_argument("--ends", default=",".join(ENDS))
     parser.add_argument("--folder", type=Path, help="keep everything here (default: removed)")
     given = parser.parse_args()

@@ -9,6 +9,7 @@ import json
 from pathlib import Path
 
 RECORDINGS = 24  # of the demo that kills.py makes
+LINK = "current.safetensors"  # by which learn publishes a model
 
 
 def whole_store(out: Path) -> int:
@@ -59,6 +60,16 @@ def whole_study(out: Path) -> int:
 def whole_folds(out: Path) -> int:
     whole_files(out)
     return len(list(out.rglob("folds/*.json"))) + 100 * len(list(out.rglob("metrics.json")))
+
+
+def whole_learning(out: Path) -> int:
+    """Models that were learnt; the link always names one that can be read."""
+    from leakdet.storage.model_file import load_mel_detector
+
+    whole_files(out)
+    if (out / LINK).is_symlink():
+        load_mel_detector(out / LINK)
+    return len([load_mel_detector(path) for path in out.glob("run*/model.safetensors")])
 
 
 def whole_files(out: Path) -> int:
