@@ -163,8 +163,8 @@ def _labelled(config: BuildConfig, before: StoredBuild) -> Source:
         label, count = next(iter(unknown.items()))
         raise InputError(
             f"{config.source}: {counted(count, 'recording')} with the label {label}, which is "
-            f"none of {before.folder} ({', '.join(names)}). Give them one of these, as in "
-            f"'labels.rename={{{label}: {names[0]}}}', or leave them out: labels.ignore={label}"
+            f"none of {before.folder} ({', '.join(names)}). Say which of these it means, "
+            f"'labels.rename={{{label}: LABEL}}', or leave them out: labels.ignore={label}"
         )
     if set(view.leaks) != set(leaks):
         raise InputError(

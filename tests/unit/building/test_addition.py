@@ -161,7 +161,8 @@ def test_labels_are_those_of_the_store(tmp_path: Path, first: list[Row], second,
     store = built(tmp_path, "store", first)
     holes = [*second, sound(50, "dry_hole")]
     with pytest.raises(
-        InputError, match=r"1 recording with the label dry_hole.*leak, quiet.*rename"
+        InputError,
+        match=r"1 recording with the label dry_hole.*leak, quiet.*rename={dry_hole: LABEL}",
     ):
         added(store, holes)
     with pytest.raises(InputError, match=r"in .* leaks are leak"):
