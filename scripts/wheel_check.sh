@@ -40,9 +40,10 @@ assert importlib.util.find_spec("plotly") is None  # of an extra
 echo "wheel-check: running the commands and the Python of README, without extras"
 "$place/venv/bin/python" "$checkout/scripts/readme_commands.py" "$checkout/README.md" "$place/elsewhere"
 echo "wheel-check: a model as ONNX, in an environment without leakdet and torch"
-export PYTHONPATH="$checkout/src"
-quietly "$python" -m leakdet.train experiment=smoke logger=csv hydra.run.dir=run
-quietly "$python" -m leakdet.export run --out model.onnx --golden golden
+quietly "$place/venv/bin/python" -m pip install -qq --disable-pip-version-check \
+    -c "$checkout/constraints.txt" "$(echo "$place"/dist/*.whl)[export]"
+quietly "$place/venv/bin/leakdet" train experiment=smoke logger=csv hydra.run.dir=run
+quietly "$place/venv/bin/leakdet" export run --out model.onnx --golden golden
 quietly "$python" -m venv "$place/host"
 quietly "$place/host/bin/python" -m pip install -qq --disable-pip-version-check \
     -c "$checkout/constraints.txt" numpy onnxruntime soundfile soxr
@@ -51,7 +52,7 @@ import numpy, pathlib, soundfile
 for path in pathlib.Path("golden").glob("*.sound.npy"):
     soundfile.write(path.with_suffix(".wav"), numpy.load(path), 16000, subtype="FLOAT")
 '
-env -u PYTHONPATH "$place/host/bin/python" "$checkout/docs/onnx_predict.py" model.onnx golden/*.wav | cut -d, -f1,3 >host.csv
-"$python" -m leakdet.predict run golden --quiet | cut -d, -f1,2 >own.csv
+"$place/host/bin/python" "$checkout/docs/onnx_predict.py" model.onnx golden/*.wav | cut -d, -f1,3 >host.csv
+"$place/venv/bin/leakdet" predict run golden --quiet | cut -d, -f1,2 >own.csv
 quietly diff own.csv host.csv
 echo "wheel-check: the installed commands run"
