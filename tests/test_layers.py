@@ -479,6 +479,7 @@ def test_the_check_finds_a_long_file() -> None:
         ("leakdet.cli.completion", {"torch", "numpy", "hydra", "omegaconf", "rich"}),
         ("leakdet.predict", {"lightning", "pytorch_lightning", "hydra", "omegaconf", "matplotlib"}),
         ("leakdet.train", {"torch", "lightning"}),
+        ("leakdet.scoring.earlier_rows", {"torch"}),
         ("leakdet.scoring.audio_detector", {"lightning", "hydra", "omegaconf", "matplotlib"}),
     ],
 )

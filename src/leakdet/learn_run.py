@@ -14,7 +14,6 @@ from leakdet.building.demo_store import store_or_demo
 from leakdet.building.sources import LeftOut
 from leakdet.config import LearnConfig
 from leakdet.detection.detector import MelDetector
-from leakdet.errors import SettingsError
 from leakdet.evaluation.metrics_json import for_model_file, metrics_content, split_metrics
 from leakdet.evaluation.split_scores import is_synthetic
 from leakdet.learning.added import contents
@@ -53,12 +52,7 @@ def publish_only(config: LearnConfig) -> None:
         InputError: there is no such model, or it cannot be read.
         SettingsError: neither learn.new nor learn.publish is given, or no link can be put there.
     """
-    if config.learn.publish is None:
-        raise SettingsError(
-            "learn.new must be given: the confirmed recordings, a CSV with path and label. "
-            "(learn.publish=LINK alone publishes the model as it is.)"
-        )
-    model, link = model_in(Path(config.model)), Path(config.learn.publish)
+    link, model = Path(config.learn.published_alone()), model_in(Path(config.model))
     check_link(link)
     load_mel_detector(model, trust_network=config.network.name)
     _publish(model, link)

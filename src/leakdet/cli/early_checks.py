@@ -15,13 +15,14 @@ from leakdet._processes import is_child
 from leakdet.config import (
     CrossvalConfig,
     CrossvalSettings,
+    LearnConfig,
     SignalConfig,
     TrainConfig,
     TrainerFlags,
     TuneConfig,
 )
 from leakdet.errors import InputError, SettingsError
-from leakdet.storage.model_place import model_in, refuse_several
+from leakdet.storage.model_place import model_in, refuse_several, require_model
 from leakdet.storage.store_folder import build_facts, group_columns, require_store, unknown_column
 from leakdet.training.trainer_conflicts import check_trainer
 
@@ -44,6 +45,8 @@ def check_inputs(config: TrainConfig, named: Sequence[str] = ()) -> None:
             _check_columns(config.crossval, Path(config.data.store))
     for store in config.data.stores:
         require_store(Path(store))
+    if isinstance(config, LearnConfig):
+        _check_learning(config)
     refuse_other_signal(config, named)
     if config.init_from is not None:
         model_in(Path(config.init_from), "init_from=")
@@ -82,6 +85,18 @@ def _check_columns(crossval: CrossvalSettings, store: Path) -> None:
             for column in getattr(protocol, setting):
                 if column not in (*columns, more):
                     raise unknown_column(column, columns, f"{place}.{setting}")
+
+
+def _check_learning(config: LearnConfig) -> None:
+    """Raise where a model to learn from is missing, or what it is to learn."""
+    require_model(Path(config.model))
+    if config.learn.new is None:
+        config.learn.published_alone()
+    elif not Path(config.learn.new).exists():
+        raise InputError(
+            f"learn.new={config.learn.new}: there is no such file or folder. It takes a CSV with "
+            "path and label, a folder by label, or a store."
+        )
 
 
 def _check_resumable(place: Path) -> None:

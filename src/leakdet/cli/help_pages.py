@@ -107,8 +107,16 @@ def _described(setting: Setting, value: Any) -> list[str]:
     kind = KINDS.get(setting.kind, "")
     allowed = setting.allowed or kind
     about = f"{setting.meaning} ({allowed})" if allowed else setting.meaning
-    head = f"  {setting.name}={plain(value)}"
-    return [head, *_wrapped(f"      {about}", 6)]
+    return [*_assigned(setting.name, value), *_wrapped(f"      {about}", 6)]
+
+
+def _assigned(name: str, value: Any) -> list[str]:
+    """The line `name=value`; a group too long for it breaks between its entries."""
+    line = f"  {name}={plain(value)}"
+    if len(line) <= WIDTH:
+        return [line]
+    unbroken = line.replace(": ", ":\xa0").replace(",", ", ")  # textwrap leaves \xa0 whole
+    return [part.replace("\xa0", " ") for part in _wrapped(unbroken, 6)]
 
 
 def plain(value: Any) -> str:

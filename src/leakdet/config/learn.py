@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from leakdet.config.data import DataConfig
 from leakdet.config.range_checks import MISSING, check_ranges, doc, require
 from leakdet.config.train import TrainConfig
+from leakdet.errors import SettingsError
 
 TARGET_BATCH, TARGET_PASSES = 48, 10  # windows of a step, validation checks being one a pass
 
@@ -66,6 +67,19 @@ class LearnSettings:
         ok = self.hold_out in ("auto", "none") or bool(column and value)
         allowed = "auto, none, or COLUMN:VALUE such as site:B7"
         require(ok, "learn.hold_out", self.hold_out, allowed)
+
+    def published_alone(self) -> str:
+        """The link that a model is published by where nothing is learnt.
+
+        Raises:
+            SettingsError: none is given, so that there is nothing to do.
+        """
+        if self.publish is None:
+            raise SettingsError(
+                "learn.new must be given: the confirmed recordings, a CSV with path and label. "
+                "(learn.publish=LINK alone publishes the model as it is.)"
+            )
+        return self.publish
 
 
 @dataclass

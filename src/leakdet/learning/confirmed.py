@@ -7,7 +7,7 @@ from pathlib import Path
 from leakdet.building.label_folders import from_folders
 from leakdet.building.manifest import NO_LABEL, from_manifest
 from leakdet.building.sources import LeftOut, Source, SourceRecording
-from leakdet.errors import InputError, SettingsError
+from leakdet.errors import SettingsError
 from leakdet.learning.vocabulary import Vocabulary
 
 
@@ -72,17 +72,3 @@ def require_both_classes(
         f"{fewest} of each (learn.min_per_class): from fewer, or from one class alone, a model "
         "learns the places and not the leak. Confirm more, quiet places too."
     )
-
-
-def existing_source(path: Path) -> Path:
-    """The path, if it is there.
-
-    Raises:
-        InputError: there is nothing.
-    """
-    if not path.exists():
-        raise InputError(
-            f"learn.new={path}: there is no such file or folder. It takes a CSV with path and "
-            "label, a folder by label, or a store."
-        )
-    return path

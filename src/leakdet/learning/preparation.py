@@ -15,7 +15,7 @@ from leakdet.evaluation.model_labels import labels_for
 from leakdet.evaluation.split_scores import check_same_signal, split_group_by
 from leakdet.learning.added import Added, add_recordings, contents, known_contents, without
 from leakdet.learning.approach import JOINT, Approach, chosen_approach, with_doubt
-from leakdet.learning.confirmed import existing_source, require_both_classes
+from leakdet.learning.confirmed import require_both_classes
 from leakdet.learning.held_out import HeldOut, held_out_group
 from leakdet.learning.moved_sites import moved_sites
 from leakdet.learning.recorded_times import time_notes
@@ -87,7 +87,7 @@ def prepare(config: LearnConfig, folder: Path) -> Prepared:
         SettingsError: too few new recordings, or settings that contradict each other.
     """
     parent = model_in(Path(config.model)).resolve()  # a link may be moved later
-    source = existing_source(Path(str(config.learn.new)))
+    source = Path(str(config.learn.new))
     old = load_mel_detector(parent, trust_network=config.network.name)
     if old.signal is None:
         raise InputError(f"{parent}: it does not say its signal, so no sound can be read for it.")

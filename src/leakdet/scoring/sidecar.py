@@ -4,12 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import leakdet
-from leakdet.scoring.audio_detector import Detector
-from leakdet.scoring.summary import VerdictCounts
 from leakdet.storage.json_file import write_json
+
+if TYPE_CHECKING:  # `sidecar_path` is asked for before torch is imported
+    from leakdet.scoring.audio_detector import Detector
+    from leakdet.scoring.summary import VerdictCounts
 
 
 def sidecar_path(out: Path) -> Path:
@@ -24,8 +26,8 @@ def now() -> str:
 
 def write_sidecar(
     out: Path,
-    detector: Detector,
-    counts: VerdictCounts,
+    detector: "Detector",
+    counts: "VerdictCounts",
     *,
     inputs: Sequence[str],
     left_out: Sequence[str],

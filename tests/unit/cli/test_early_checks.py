@@ -20,6 +20,8 @@ from leakdet.config import (
     CrossvalConfig,
     CrossvalSettings,
     DataConfig,
+    LearnConfig,
+    LearnSettings,
     SignalConfig,
     TrainConfig,
     TuneConfig,
@@ -140,20 +142,45 @@ def test_the_working_folder_is_never_removed(
     assert list(tmp_path.rglob("*")) == [tmp_path / "runs", tmp_path / "runs" / "here"]
 
 
-def test_a_refused_training_imports_no_torch_and_makes_no_folder(tmp_path: Path) -> None:
+def test_what_is_to_be_learnt_is_looked_for_first(tmp_path: Path) -> None:
+    model = tmp_path / "model.safetensors"
+    with pytest.raises(InputError, match="there is no such model file"):
+        check_inputs(LearnConfig(model=str(model), learn=LearnSettings(new=str(tmp_path))))
+    model.touch()
+    check_inputs(LearnConfig(model=str(model), learn=LearnSettings(new=str(tmp_path))))
+    check_inputs(LearnConfig(model=str(model), learn=LearnSettings(publish="link")))
+    with pytest.raises(SettingsError, match="learn.new must be given"):
+        check_inputs(LearnConfig(model=str(model)))
+    with pytest.raises(InputError, match=r"learn.new=none.csv: there is no such file or folder"):
+        check_inputs(LearnConfig(model=str(model), learn=LearnSettings(new="none.csv")))
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("train", "data.store=typo"), "typo: there is no such store"),
+        (("learn", "model=typo", "learn.new=."), "typo: there is no such model file"),
+        (("predict", "typo", "x.wav"), "typo: there is no such model file"),
+        (("evaluate", "typo", "store"), "typo: there is no such model file"),
+    ],
+)
+def test_what_is_refused_imports_no_torch_and_makes_no_folder(
+    words: tuple[str, ...], told: str, tmp_path: Path
+) -> None:
+    (tmp_path / "x.wav").touch()
     code = (
         "import sys, runpy\n"
-        "sys.argv = ['train', 'data.store=typo']\n"
-        "try: runpy.run_module('leakdet.train', run_name='__main__')\n"
+        f"sys.argv = {list(words)}\n"
+        f"try: runpy.run_module('leakdet.{words[0]}', run_name='__main__')\n"
         "except SystemExit as stop: print(stop.code, 'torch' in sys.modules)"
     )
     run = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert run.stdout == "2 False\n"
-    assert "typo: there is no such store" in run.stderr
+    assert told in run.stderr
     assert DataConfig().store is None
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == [tmp_path / "x.wav"]
 
 
 PAPER = SignalConfig(

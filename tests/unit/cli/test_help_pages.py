@@ -21,6 +21,15 @@ def test_help_names_the_ten_settings_with_the_shells_defaults(door: str) -> None
 
 
 @pytest.mark.parametrize("door", DOORS)
+def test_every_setting_is_listed_in_lines_that_fit(door: str) -> None:
+    text = settings_text(known_settings(door).settings.values(), default_values(door))
+    assert all(len(line) <= 80 for line in text.splitlines())
+    if "trainer=" in text:
+        assert "\n  trainer={accelerator: cpu, devices: 1, " in text
+        assert "max_epochs:\n" not in text
+
+
+@pytest.mark.parametrize("door", DOORS)
 def test_examples_are_commands_that_compose(door: str) -> None:
     from leakdet.cli.composition import as_hydra_reads
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from leakdet.errors import InputError, SettingsError
-from leakdet.learning.confirmed import existing_source, read_confirmed, require_both_classes
+from leakdet.learning.confirmed import read_confirmed, require_both_classes
 from leakdet.learning.vocabulary import Vocabulary
 
 WORDS = Vocabulary(("leak", "no_leak"), ("leak",))
@@ -51,9 +51,3 @@ def test_a_label_that_means_nothing_is_refused_with_its_recording(write_sound, t
 def test_one_class_only_is_refused_with_the_reason(labels: list[str]) -> None:
     with pytest.raises(SettingsError, match=r"at least 2 of each \(learn.min_per_class\)"):
         require_both_classes(labels, WORDS, 2, "c.csv")
-
-
-def test_a_source_must_be_there(tmp_path: Path) -> None:
-    assert existing_source(tmp_path) == tmp_path
-    with pytest.raises(InputError, match="there is no such file or folder"):
-        existing_source(tmp_path / "none.csv")
