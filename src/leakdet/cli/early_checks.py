@@ -41,12 +41,9 @@ def check_inputs(config: TrainConfig, named: Sequence[str] = ()) -> None:
     """
     if config.data.store is not None:
         require_store(Path(config.data.store))
-        if isinstance(config, CrossvalConfig):
-            _check_columns(config.crossval, Path(config.data.store))
     for store in config.data.stores:
         require_store(Path(store))
-    if isinstance(config, LearnConfig):
-        _check_learning(config)
+    _check_own_settings(config)
     refuse_other_signal(config, named)
     if config.init_from is not None:
         model_in(Path(config.init_from), "init_from=")
@@ -74,6 +71,14 @@ def check_inputs(config: TrainConfig, named: Sequence[str] = ()) -> None:
         raise SettingsError(
             "trainer=gpu: this machine has no GPU, or no driver for it. Train with trainer=cpu."
         )
+
+
+def _check_own_settings(config: TrainConfig) -> None:
+    """Check what only one verb has: the columns of crossval, what learn starts from and learns."""
+    if isinstance(config, LearnConfig):
+        _check_learning(config)
+    elif isinstance(config, CrossvalConfig) and config.data.store is not None:
+        _check_columns(config.crossval, Path(config.data.store))
 
 
 def _check_columns(crossval: CrossvalSettings, store: Path) -> None:

@@ -41,8 +41,8 @@ def unfamiliar_sentence(account: Mapping[str, Any] | None) -> str:
         return ""
     count, others = account["undecided"], account["recordings"] - account["undecided"]
     sounds, them = ("sounds", "it") if count == 1 else ("sound", "them")
+    rest = f" Of the other {others}, {account['decided_wrongly']} would be decided wrongly."
     return (
         f"{count} of {account['recordings']} recordings {sounds} unlike those of training: "
-        f"predict leaves {them} undecided. The numbers above count {them}. "
-        f"Of the other {others}, {account['decided_wrongly']} would be decided wrongly."
+        f"predict leaves {them} undecided. The numbers above count {them}.{rest if others else ''}"
     )

@@ -149,7 +149,7 @@ def test_what_is_to_be_learnt_is_looked_for_first(tmp_path: Path) -> None:
     model.touch()
     check_inputs(LearnConfig(model=str(model), learn=LearnSettings(new=str(tmp_path))))
     check_inputs(LearnConfig(model=str(model), learn=LearnSettings(publish="link")))
-    with pytest.raises(SettingsError, match="learn.new must be given"):
+    with pytest.raises(SettingsError, match=r"learn.new must be given"):
         check_inputs(LearnConfig(model=str(model)))
     with pytest.raises(InputError, match=r"learn.new=none.csv: there is no such file or folder"):
         check_inputs(LearnConfig(model=str(model), learn=LearnSettings(new="none.csv")))

@@ -31,4 +31,6 @@ def test_the_undecided_are_counted_and_the_others_judged(scored) -> None:
     assert (off["undecided"], off["decided_wrongly"]) == (0, 2)
     assert unfamiliar_sentence(off) == ""
     assert "2 of 4 recordings sound unlike those" in unfamiliar_sentence(strict)
+    all_new = unfamiliar_sentence({**account, "undecided": 4})
+    assert all_new.endswith("The numbers above count them.")
     assert [row["familiarity"] for row in csv_rows(known)] == [0.1, 1.5, 0.9, 0.2]
