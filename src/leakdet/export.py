@@ -7,7 +7,7 @@ from pathlib import Path
 
 from leakdet._exit_codes import DONE, EXPLAINED, guarded
 from leakdet._messages import LOG, log_result
-from leakdet.cli.arguments import add_decision
+from leakdet.cli.arguments import Parser, add_decision
 
 
 def parser() -> argparse.ArgumentParser:
@@ -15,7 +15,7 @@ def parser() -> argparse.ArgumentParser:
         "Write a model as one .onnx file that takes sound and gives a verdict, without torch or "
         "leakdet. It is compared with predict before it gets its name."
     )
-    command = argparse.ArgumentParser("leakdet export", description=about, epilog=EXPLAINED)
+    command = Parser("leakdet export", description=about, epilog=EXPLAINED)
     add = command.add_argument
     add("model", type=Path, help="a .safetensors file, a .ckpt file or the folder of a training")
     add("--out", type=Path, help="the file (default: the model's name with .onnx, beside it)")

@@ -1,6 +1,7 @@
 """Arguments that several commands have."""
 
 import argparse
+from importlib import import_module
 
 import pytest
 
@@ -77,3 +78,10 @@ def test_the_number_of_workers_is_bounded(
     with pytest.raises(SystemExit):
         parser.parse_args(["--workers", given])
     assert f"argument --workers: {message}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", ["predict", "evaluate", "export", "info", "settings"])
+def test_every_verb_names_a_misspelt_option(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        import_module(f"leakdet.{verb}").parser().parse_args(["--hlep"])
+    assert "there is no option --hlep. Did you mean --help?" in capsys.readouterr().err
