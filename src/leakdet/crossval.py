@@ -11,15 +11,9 @@ from leakdet._messages import LOG
 from leakdet._signals import Stopped, signal_name
 from leakdet.cli.hydra_door import Run, open_door
 from leakdet.config import CrossvalConfig
-from leakdet.errors import SettingsError
 
 
 def crossval(config: CrossvalConfig, run: Run) -> int:
-    if config.resume is not None:
-        raise SettingsError(
-            f"resume={config.resume}: crossval has nothing to resume. Repeat its command with "
-            "crossval.out=FOLDER, the folder of its folds: finished ones are not run again."
-        )
     from leakdet.building.demo_store import store_or_demo
     from leakdet.crossval_run import cross_validate
     from leakdet.training.callbacks.interruption import Interrupted

@@ -110,6 +110,14 @@ class CrossvalConfig(TrainConfig):
 
     crossval: CrossvalSettings = field(default_factory=CrossvalSettings)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        allowed = (
+            "null, since finished folds are kept: repeat the command with crossval.out=FOLDER, "
+            "the folder of its folds, and they are not run again"
+        )
+        require(self.resume is None, "resume", self.resume, allowed)
+
     def training(self, seed: int) -> TrainConfig:
         """The settings of one fold's training."""
         return replace(self.plain(), seed=seed)
