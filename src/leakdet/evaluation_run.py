@@ -75,7 +75,7 @@ def evaluated(
     from leakdet.cli.screen_tables import metrics_text
     from leakdet.detection.met_recordings import group_sentences
     from leakdet.evaluation.audit import audit
-    from leakdet.evaluation.met_in_training import judged_apart, met_sentences
+    from leakdet.evaluation.met_in_training import all_met, judged_apart, met_sentences
     from leakdet.evaluation.metrics_json import metrics_content, split_metrics
     from leakdet.evaluation.model_labels import labels_for
     from leakdet.evaluation.split_scores import apply_rule, is_synthetic, score_split
@@ -101,7 +101,7 @@ def evaluated(
     tables = {split: split_metrics(recordings, group_by=columns)}
     for finding in audited["findings"]:
         log_result(f"audit    {finding}")
-    log_result(metrics_text(tables, rule))
+    log_result(metrics_text(tables, rule, all_met(met)))
     known = detector.mel_detector.met
     groups = known.groups_met(judged.groups) if known else {}
     for sentence in [*met_sentences(met), *group_sentences(groups)]:

@@ -200,6 +200,7 @@ def _save(
     folder: Path,
 ) -> dict[str, Any]:
     from leakdet.cli.screen_tables import metrics_text
+    from leakdet.evaluation.met_in_training import all_met
     from leakdet.evaluation.metrics_json import for_model_file, metrics_content, split_metrics
     from leakdet.evaluation.split_scores import is_synthetic, split_group_by
     from leakdet.evaluation.unfamiliar import unfamiliar_account, unfamiliar_sentence
@@ -212,7 +213,7 @@ def _save(
 
     group_by = split_group_by(data.store)
     tables = {name: split_metrics(found, group_by=group_by) for name, found in recordings.items()}
-    log_result(metrics_text(tables, best.rule))
+    log_result(metrics_text(tables, best.rule, all_met(start.get("met_in_training"))))
     for finding in audited["findings"]:
         log_result(f"audit    {finding}")
     training = best.card["training"] | training_facts(data)
@@ -232,8 +233,7 @@ def _save(
         LOG.info(f"unfamiliar  {sentence}")
     content = metrics_content(tables, best.rule, group_by, audit=audited, **more, **start)
     card["verdict"] = own_verdict(content)
-    kept = (best.met, best.validation, best.reference)
-    save_model(model, best.network.state_dict(), card, *kept)
+    save_model(model, best.network.state_dict(), card, best.met, best.validation, best.reference)
     title = f"training on {data.store.name}"
     write_results(folder, ReportInput(title, recordings, content, folder / log_names.HISTORY))
     return content

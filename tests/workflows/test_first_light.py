@@ -87,7 +87,10 @@ def test_train_evaluate_and_predict_agree(trained, door, tmp_path: Path):
 def test_a_refused_verdict_is_a_result_and_no_failure(trained, door, tmp_path: Path):
     result = door("evaluate", trained.model, trained.store, "--split", "train", cwd=tmp_path)
     assert result.returncode == 0
-    assert "were met in training: they are no evidence" in result.stdout
+    assert "Not judged: all " in result.stdout
+    assert "were met in training, so they are no evidence" in result.stdout
+    assert "Recordings met in training (no evidence) (95 % interval)" in result.stdout
+    assert "Recordings (95" not in result.stdout
 
 
 def test_the_threshold_is_the_one_fitted_on_val(trained):

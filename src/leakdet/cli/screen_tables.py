@@ -16,9 +16,15 @@ WITHOUT_OTHERS = (
 SHOWN = ("f1", "auroc", "precision", "recall", "fpr", "accuracy")
 
 
-def metrics_text(splits: Mapping[str, Mapping[str, Any]], rule: DecisionRule) -> str:
-    """Recordings of each split: metrics with their 95 % intervals, and the counts behind them."""
-    table = Table(title="Recordings (95 % interval)", title_justify="left")
+def metrics_text(
+    splits: Mapping[str, Mapping[str, Any]], rule: DecisionRule, all_met: bool = False
+) -> str:
+    """Recordings of each split: metrics with their 95 % intervals, and the counts behind them.
+
+    The title says it where the model has met all recordings in training.
+    """
+    what = "Recordings met in training (no evidence)" if all_met else "Recordings"
+    table = Table(title=f"{what} (95 % interval)", title_justify="left")
     table.add_column("")
     for name in splits:
         table.add_column(name, justify="right")

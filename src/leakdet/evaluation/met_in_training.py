@@ -57,6 +57,11 @@ def judged_apart(
     return (view.take(new, split.name) if len(new) else split), account
 
 
+def all_met(account: Mapping[str, Any] | None) -> bool:
+    """True where the model has met every recording, so that their metrics are no evidence."""
+    return account is not None and 0 < account["recordings"] == account["met"]
+
+
 def start_sentences(start: Mapping[str, Any] | None) -> list[str]:
     """Sentences on what the model that a training started from had met of val.
 
@@ -85,8 +90,9 @@ def met_sentences(account: Mapping[str, Any] | None) -> list[str]:
     met, recordings = account["met"], account["recordings"]
     if not met:
         return []
-    if met == recordings:
-        return [f"All {recordings} recordings were met in training: they are no evidence."]
+    if all_met(account):
+        told = f"all {recordings} recordings were met in training, so they are no evidence"
+        return [f"Not judged: {told}."]
     return [
         f"{met} of {recordings} recordings were met in training and are left out of the results."
     ]

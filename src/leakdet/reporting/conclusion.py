@@ -8,7 +8,7 @@ from typing import Any
 from leakdet.detection.met_recordings import group_sentences
 from leakdet.evaluation.audit_findings import luck_findings
 from leakdet.evaluation.intervals import wilson
-from leakdet.evaluation.met_in_training import met_sentences, start_sentences
+from leakdet.evaluation.met_in_training import all_met, met_sentences, start_sentences
 from leakdet.reporting.wording import counted, percent_range
 
 WEAK_AUROC = 0.75
@@ -67,7 +67,7 @@ def _judgement(table: Mapping[str, Any], metrics: Mapping[str, Any]) -> Judgemen
         advice = "Evaluate it on recordings that neither model has met."
         return not_judged(start_sentences(start)[0], advice)
     met = metrics.get("met_in_training")
-    if met and met["recordings"] and met["met"] == met["recordings"]:
+    if met and all_met(met):
         return not_judged(
             f"The model has met all {met['recordings']} recordings in training: they say nothing "
             "about new ones.",

@@ -5,6 +5,7 @@ from typing import Any
 
 from leakdet._messages import log_result
 from leakdet.evaluation.groups import worst_sentence
+from leakdet.evaluation.met_in_training import all_met
 from leakdet.evaluation.scored_recordings import write_recordings
 from leakdet.reporting.class_page import class_page
 from leakdet.reporting.conclusion import cautions, expectation, judge
@@ -23,6 +24,7 @@ from leakdet.storage.json_file import write_json
 # Entries of metrics.json with a section of their own.
 _OWN_SECTIONS = ("splits", "decision_rule", "settings", "audit", "comparison", "learn")
 _NOT_PROVENANCE = (*_OWN_SECTIONS, *KEPT_APART)
+NO_EVIDENCE = "met in training (no evidence)"
 
 
 def write_report(path: Path, material: ReportInput) -> Path:
@@ -46,7 +48,8 @@ def write_results(folder: Path, material: ReportInput) -> None:
     figures = result_figures(
         material.tables,
         material.recordings[material.judged].one_threshold,
-        f"{material.tables['recording']['n']} {split_words(material.judged)}",
+        f"{material.tables['recording']['n']} {split_words(material.judged)}"
+        + (f", {NO_EVIDENCE}" if all_met(material.metrics.get("met_in_training")) else ""),
     )
     write_pngs(figures, folder / "figures")
     judged = judge(material.tables["recording"], material.metrics)
@@ -72,6 +75,7 @@ def _context(material: ReportInput) -> dict[str, Any]:
     return {
         "title": material.title,
         "judged_on": split_words(split),
+        "no_evidence": NO_EVIDENCE if all_met(metrics.get("met_in_training")) else "",
         "splits": list(material.recordings)[::-1],
         "verdict": verdict,
         "expectation": expectation(table) if verdict.promises else None,

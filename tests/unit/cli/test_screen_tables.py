@@ -95,3 +95,10 @@ def test_protocols_have_the_network_and_every_baseline_of_any_of_them() -> None:
     assert rows["AUROC of level"] == ["0.50", "n/a"]
     assert rows["AUROC of hum"] == ["n/a", "0.50"]
     assert text.splitlines()[:2] == ["pipes: level leaks", "days: hum leaks"]
+
+
+def test_metrics_of_met_recordings_stand_under_a_title_that_says_so() -> None:
+    splits = {"test": {"recording": table(), "groups": GROUPS}}
+    title = metrics_text(splits, DecisionRule(), all_met=True).splitlines()[0]
+    assert title.strip() == "Recordings met in training (no evidence) (95 % interval)"
+    assert metrics_text(splits, DecisionRule()).splitlines()[0].strip().startswith("Recordings (95")

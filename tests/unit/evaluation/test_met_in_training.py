@@ -39,7 +39,7 @@ def test_a_models_own_recordings_are_no_evidence(trained, detector: Detector, sp
     met = metrics["met_in_training"]
     assert met["met"] == met["recordings"] == met[split] == len(met["ids"])
     assert met_sentences(met) == [
-        f"All {met['met']} recordings were met in training: they are no evidence."
+        f"Not judged: all {met['met']} recordings were met in training, so they are no evidence."
     ]
     assert met["recording"]["n"] == met["met"]
 

@@ -159,5 +159,9 @@ def test_what_is_not_judged_or_in_doubt_promises_nothing(scored, report_input):
     for known in (met, None):
         html = render(report_input(scored(200, gap=0.5), met_in_training=known))
         assert "At places like these" not in html
+        titled = [
+            Reader(html).text.count(title) for title in ("Key numbers", "100 digs", "(no evidence)")
+        ]
+        assert titled == ([0, 0, 4] if known else [1, 1, 0])
     new = met | {"met": 0, "train": 0}
     assert "At places like these" in render(report_input(scored(200, gap=0.5), met_in_training=new))
