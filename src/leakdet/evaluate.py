@@ -11,7 +11,7 @@ from leakdet.cli.arguments import Parser, add_labels, add_model_options, labels_
 from leakdet.errors import InputError
 from leakdet.storage.disk_space import require_folder
 from leakdet.storage.model_place import require_model
-from leakdet.storage.store_folder import require_store
+from leakdet.storage.store_folder import check_columns, require_store
 
 
 def parser() -> argparse.ArgumentParser:
@@ -46,13 +46,12 @@ def parser() -> argparse.ArgumentParser:
 
 def evaluate(arguments: argparse.Namespace) -> int:
     if len(arguments.models) > 2:
-        raise InputError(
-            f"{len(arguments.models)} models were given; allowed are one, or two to be compared, "
-            "and then the store."
-        )
+        allowed = "allowed are one, or two to be compared, and then the store."
+        raise InputError(f"{len(arguments.models)} models were given; {allowed}")
     for model in arguments.models:
         require_model(model)
     require_store(arguments.store)
+    check_columns(arguments.store, arguments.group_by or (), "--group-by")
     if arguments.out is not None:
         require_folder(arguments.out, f"--out {arguments.out}")
     LOG.info(f"store    {arguments.store}: loading torch")

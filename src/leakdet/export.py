@@ -7,7 +7,7 @@ from pathlib import Path
 
 from leakdet._exit_codes import DONE, EXPLAINED, guarded
 from leakdet._messages import LOG, log_result
-from leakdet.cli.arguments import Parser, add_decision
+from leakdet.cli.arguments import Parser, add_decision, decision_of
 
 
 def parser() -> argparse.ArgumentParser:
@@ -46,6 +46,7 @@ def export(arguments: argparse.Namespace) -> int:
     from leakdet.storage.model_place import require_model
     from leakdet.storage.onnx_packages import require_packages
 
+    rule = decision_of(arguments)
     require_packages()
     model = require_model(arguments.model)
     out = arguments.out or model.with_suffix(".onnx")
@@ -57,7 +58,6 @@ def export(arguments: argparse.Namespace) -> int:
     from leakdet.exporting.golden_vectors import write_golden
     from leakdet.scoring.audio_detector import load_detector
 
-    rule = {name: getattr(arguments, name) for name in ("threshold", "policy", "unfamiliar")}
     detector = load_detector(model, "cpu", arguments.trust_network, **rule)
     if detector.decided_anew:
         LOG.info(f"note     {detector.decided_anew}")

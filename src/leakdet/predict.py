@@ -25,6 +25,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def predict(arguments: argparse.Namespace) -> int:
+    from leakdet.cli.arguments import decision_of
     from leakdet.scoring.earlier_rows import check_replaceable
     from leakdet.scoring.file_list import check_files, list_files
     from leakdet.scoring.output_file import check_output
@@ -32,6 +33,7 @@ def predict(arguments: argparse.Namespace) -> int:
     from leakdet.scoring.site_table import read_site_table
     from leakdet.storage.model_place import require_model
 
+    rule = decision_of(arguments)
     out = None if arguments.out == Path("-") else arguments.out
     kind = format_of(out, arguments.format)
     check_windows(out, kind, arguments.windows)
@@ -54,8 +56,6 @@ def predict(arguments: argparse.Namespace) -> int:
 
         suggestion = SuggestionRun(arguments.suggest, out)
         observers.append(suggestion.add)
-    rule = {"threshold": arguments.threshold, "policy": arguments.policy}
-    rule["unfamiliar"] = arguments.unfamiliar
     detector = load_detector(arguments.model, arguments.device, arguments.trust_network, **rule)
     LOG.info(model_text(detector.mel_detector, detector.decided_anew))
     drift = SiteDrift(detector.mel_detector, places)

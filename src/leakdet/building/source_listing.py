@@ -17,23 +17,28 @@ def read_source(path: Path, by_channel: bool = False) -> Source:
     Raises:
         InputError: the source is missing, cannot be read, or gives no recording.
     """
+    require_source(path)
     if path.is_dir():
         source = from_folders(path)
     elif path.is_file():
         source = from_manifest(path, by_channel)
-    elif path.exists():
+    else:
         raise InputError(
             f"{path}: this is a pipe, device or socket, and a table is read more than once. Write "
             "it to a file, and name that file."
         )
-    else:
+    if not source.recordings:
+        raise InputError(_nothing(path, source.left_out))
+    return source
+
+
+def require_source(path: Path) -> None:
+    """Raise `InputError` where there is nothing at `path`."""
+    if not path.exists():
         raise InputError(
             f"{path}: no such file or folder. source= takes a folder of label folders, "
             "a CSV manifest, or demo."
         )
-    if not source.recordings:
-        raise InputError(_nothing(path, source.left_out))
-    return source
 
 
 def _nothing(path: Path, left_out: list[LeftOut]) -> str:

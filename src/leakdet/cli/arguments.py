@@ -66,6 +66,16 @@ def add_decision(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def decision_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The options of `add_decision`. Raises `SettingsError` where their words are wrong."""
+    from leakdet.detection.thresholds import checked_policy
+
+    threshold, policy = arguments.threshold, arguments.policy
+    if threshold is not None or policy is not None:
+        checked_policy(threshold, policy)
+    return {"threshold": threshold, "policy": policy, "unfamiliar": arguments.unfamiliar}
+
+
 def add_rows(parser: argparse.ArgumentParser) -> None:
     """`--out`, `--format`, `--windows`, `--suggest` and `--sites`."""
     add = parser.add_argument

@@ -1,4 +1,4 @@
-"""Refuses a training that cannot begin, before torch is imported: paths, packages, accelerator."""
+"""Refuses a run that cannot begin, before torch is imported: paths, packages, accelerator."""
 
 import ctypes
 import shlex
@@ -13,6 +13,7 @@ from typing import Any
 
 from leakdet._processes import is_child
 from leakdet.config import (
+    BuildConfig,
     CrossvalConfig,
     CrossvalSettings,
     LearnConfig,
@@ -21,7 +22,9 @@ from leakdet.config import (
     TrainerFlags,
     TuneConfig,
 )
+from leakdet.config.range_checks import MISSING
 from leakdet.errors import InputError, SettingsError
+from leakdet.storage.atomic import check_free
 from leakdet.storage.model_place import model_in, refuse_several, require_model
 from leakdet.storage.store_folder import build_facts, group_columns, require_store, unknown_column
 from leakdet.training.trainer_conflicts import check_trainer
@@ -71,6 +74,22 @@ def check_inputs(config: TrainConfig, named: Sequence[str] = ()) -> None:
         raise SettingsError(
             "trainer=gpu: this machine has no GPU, or no driver for it. Train with trainer=cpu."
         )
+
+
+def check_build(config: BuildConfig) -> None:
+    """Look for the source of a build, and for what lies where its store is to be made.
+
+    Raises:
+        InputError: there is no such source or store to add to, or `out` is taken.
+    """
+    from leakdet.building.source_listing import require_source
+
+    if config.source not in ("demo", MISSING) and config.shard != "merge":
+        require_source(Path(config.source))
+    if config.add_to:
+        require_store(Path(config.add_to))
+    if config.out not in ("", MISSING) and not config.shard:  # shards have names of their own
+        check_free(Path(config.out).absolute(), config.overwrite)
 
 
 def _check_own_settings(config: TrainConfig) -> None:

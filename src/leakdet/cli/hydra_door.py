@@ -30,7 +30,7 @@ from leakdet.cli.composition import (
 )
 from leakdet.cli.config_groups import conf_folder
 from leakdet.cli.door_settings import DOORS, known_settings
-from leakdet.cli.early_checks import check_inputs, refuse_used_folder, remove_unused
+from leakdet.cli.early_checks import check_build, check_inputs, refuse_used_folder, remove_unused
 from leakdet.cli.help_pages import help_text
 from leakdet.cli.hydra_errors import sentence_of
 from leakdet.cli.past_runs import resumed
@@ -44,7 +44,7 @@ from leakdet.cli.sweeps import (
     remove_empty_sweep,
     sweep_text,
 )
-from leakdet.config import TrainConfig
+from leakdet.config import BuildConfig, TrainConfig
 from leakdet.errors import LeakdetError, SettingsError
 
 MOST_CHECKED = 10  # jobs of a sweep before the first begins, 0.1 s each; others when they begin
@@ -187,6 +187,8 @@ def _settings(door: str, config: DictConfig, named: Sequence[str]) -> Any:
     settings = typed(config, DOORS[door].schema)
     if isinstance(settings, TrainConfig):
         check_inputs(settings, named)
+    if isinstance(settings, BuildConfig):
+        check_build(settings)
     set_quiet(settings.log == "quiet")
     return settings
 

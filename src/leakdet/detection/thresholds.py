@@ -43,6 +43,39 @@ def checked_budget(policy: str, budget: float | None) -> float | None:
     return value
 
 
+def checked_policy(threshold: float | None, policy: str | None) -> tuple[str, float | None]:
+    """Name and number of the policy that either of the two asks for.
+
+    Raises:
+        SettingsError: both are given, or what is given is no policy or out of range.
+    """
+    if threshold is not None:
+        if policy is not None:
+            raise SettingsError(f"threshold {threshold:g} and policy {policy}: give one of them.")
+        if not 0.0 <= threshold <= 1.0:
+            raise SettingsError(f"threshold {threshold:g}: it must lie in 0 to 1.")
+        return "fixed", float(threshold)
+    name, _, text = str(policy).partition("=")
+    try:
+        number = float(text) if text else None
+    except ValueError:
+        number = float("nan")
+    needs_number = name in BUDGETS or name == "min_cost"
+    if name not in POLICIES or (number is not None) > needs_number or number != number:
+        raise SettingsError(
+            f"policy {policy}: allowed are max_f1, max_fpr=0.01, min_tpr=0.95, min_cost=10 (a "
+            "missed leak costs ten needless digs) and fixed=0.5, with numbers of your own."
+        )
+    if name == "min_cost":
+        number = 10.0 if number is None else number
+        if not 0.0 < number < np.inf:
+            raise SettingsError(f"policy {policy}: the cost of a missed leak must be above 0.")
+        return name, number
+    if number is not None and not 0.0 <= number <= 1.0:
+        raise SettingsError(f"policy {policy}: its number must lie in 0 to 1.")
+    return name, checked_budget(name, number)
+
+
 def fit_threshold(
     scores: Float[np.ndarray, " R"],
     is_leak: Bool[np.ndarray, " R"],

@@ -19,7 +19,8 @@ from leakdet.acoustics.audio import SoundSource
 from leakdet.acoustics.audio_listing import LeftUnlisted, audio_files
 from leakdet.acoustics.mel import LogMel
 from leakdet.detection.detector import MelDetector
-from leakdet.detection.validation_scores import checked_policy, redecided
+from leakdet.detection.thresholds import checked_policy
+from leakdet.detection.validation_scores import redecided
 from leakdet.errors import InputError
 from leakdet.exporting.onnx_detector import load_onnx_detector
 from leakdet.scoring.score_recording import embed_source, score_source

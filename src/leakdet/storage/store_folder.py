@@ -13,7 +13,10 @@ from leakdet.errors import InputError, first_few
 def require_store(store: Path) -> None:
     """Raise `InputError` where `store` is no folder with HDF5 files."""
     if not store.exists():
-        raise InputError(f"{store}: there is no such store.")
+        raise InputError(
+            f"{store}: there is no such store. Make one of recordings: leakdet build "
+            f"source=RECORDINGS out={store}; or of synthetic ones: source=demo."
+        )
     if not store.is_dir():
         raise InputError(f"{store}: a store is a folder, and this is a file.")
     if not any(store.glob("*.[hH]5")):
@@ -36,6 +39,14 @@ def group_columns(store: Path) -> list[str]:
         return columns[columns.index("path") + 1 : columns.index("weight")]
     except (OSError, ValueError):
         return []
+
+
+def check_columns(store: Path, named: Sequence[str], setting: str) -> None:
+    """Raise `InputError` for a column that a store with recordings.csv does not have."""
+    columns = group_columns(store)
+    for column in named if columns else ():
+        if column not in columns:
+            raise unknown_column(column, columns, setting)
 
 
 def unknown_column(column: str, columns: Sequence[str], setting: str) -> InputError:

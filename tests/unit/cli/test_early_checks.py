@@ -11,12 +11,14 @@ import pytest
 
 from leakdet.cli import early_checks
 from leakdet.cli.early_checks import (
+    check_build,
     check_inputs,
     refuse_other_signal,
     refuse_used_folder,
     remove_unused,
 )
 from leakdet.config import (
+    BuildConfig,
     CrossvalConfig,
     CrossvalSettings,
     DataConfig,
@@ -162,6 +164,10 @@ def test_what_is_to_be_learnt_is_looked_for_first(tmp_path: Path) -> None:
         (("learn", "model=typo", "learn.new=."), "typo: there is no such model file"),
         (("predict", "typo", "x.wav"), "typo: there is no such model file"),
         (("evaluate", "typo", "store"), "typo: there is no such model file"),
+        (("build", "source=typo", "out=s"), "typo: no such file or folder. source= takes"),
+        (("build", "source=x.wav", "add_to=typo"), "typo: there is no such store. Make one of"),
+        (("predict", "typo", ".", "--policy", "max_fp=0.1"), "policy max_fp=0.1: allowed are"),
+        (("export", "typo", "--threshold", "2"), "threshold 2: it must lie in 0 to 1"),
     ],
 )
 def test_what_is_refused_imports_no_torch_and_makes_no_folder(
@@ -179,8 +185,17 @@ def test_what_is_refused_imports_no_torch_and_makes_no_folder(
     )
     assert run.stdout == "2 False\n"
     assert told in run.stderr
-    assert DataConfig().store is None
+    assert "loading" not in run.stderr
     assert list(tmp_path.iterdir()) == [tmp_path / "x.wav"]
+
+
+def test_an_own_store_may_be_replaced_and_shards_have_other_places(tmp_path: Path) -> None:
+    (tmp_path / "build.json").touch()
+    out = str(tmp_path)
+    for more in ({"overwrite": True}, {"shard": "0/2"}, {"shard": "merge"}):
+        check_build(BuildConfig(source="demo", out=out, **more))
+    with pytest.raises(InputError, match="holds a store already"):
+        check_build(BuildConfig(source="demo", out=out))
 
 
 PAPER = SignalConfig(

@@ -5,7 +5,8 @@ import pytest
 
 from leakdet.config import DecisionConfig
 from leakdet.detection.decision import DecisionRule, rule_for_scores
-from leakdet.detection.validation_scores import MOST, ValidationScores, checked_policy, redecided
+from leakdet.detection.thresholds import checked_policy
+from leakdet.detection.validation_scores import MOST, ValidationScores, redecided
 from leakdet.errors import SettingsError
 
 RNG = np.random.default_rng(0)

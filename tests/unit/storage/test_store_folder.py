@@ -4,11 +4,11 @@ import pytest
 
 from leakdet.errors import InputError
 from leakdet.storage.opening import open_split
-from leakdet.storage.store_folder import build_facts, group_columns, require_store
+from leakdet.storage.store_folder import build_facts, check_columns, group_columns, require_store
 
 
 def test_a_store_is_a_folder_of_hdf5_files(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no such store"):
+    with pytest.raises(InputError, match=r"no such store.* build source=.*typo"):
         require_store(tmp_path / "typo")
     with pytest.raises(InputError, match=f"leakdet build source={tmp_path} out=store"):
         require_store(tmp_path)
@@ -34,3 +34,10 @@ def test_what_made_a_store_is_known_or_nothing_is(tmp_path: Path) -> None:
     for content, facts in (('{"settings": {}}', {"settings": {}}), ("{", {}), ("[1]", {})):
         (tmp_path / "build.json").write_text(content)
         assert build_facts(tmp_path) == facts
+
+
+def test_columns_that_a_store_lacks_are_named(demo_store: Path, tmp_path: Path) -> None:
+    check_columns(demo_store, ["site"], "--group-by")
+    check_columns(tmp_path, ["sit"], "--group-by")  # without recordings.csv nothing is known
+    with pytest.raises(InputError, match=r"--group-by: 'sit' is no group column.* mean site\?"):
+        check_columns(demo_store, ["site", "sit"], "--group-by")
