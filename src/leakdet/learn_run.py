@@ -107,9 +107,9 @@ def _trained(
 def _trained_in_passing(
     config: LearnConfig, prepared: Prepared, rows: Int[np.ndarray, " N"], folder: Path
 ) -> MelDetector:
-    """As `_trained`, in a folder that is removed afterwards."""
+    """As `_trained`, for a fold that judges the rows left out, in a folder that is removed."""
     try:
-        return _trained(config, prepared, rows, folder)[0]
+        return _trained(config, prepared.for_fold(rows), rows, folder)[0]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -104,6 +104,21 @@ def fold_keys(
     return source_files(groups, ids), "recording"
 
 
+def known_of_others(
+    groups: Mapping[str, Shaped[np.ndarray, " R"]],
+    ids: Shaped[np.ndarray, " R"],
+    unit: str,
+    judging: Shaped[np.ndarray, " C"],
+) -> Int[np.ndarray, " N"]:
+    """Rows that surely share no `unit` (of `fold_keys`) with the keys that judge.
+
+    Rows whose site or sensor is not told may be of any, so they are none of these.
+    """
+    told = source_files(groups, ids) if unit == "recording" else groups.get(unit)
+    keys = np.full(len(ids), "") if told is None else told
+    return np.flatnonzero(~np.isin(keys, judging) & (keys != ""))
+
+
 def parts(
     keys: Shaped[np.ndarray, " R"], is_leak: Bool[np.ndarray, " R"], folds: int, seed: int
 ) -> Iterator[tuple[Int[np.ndarray, " A"], Int[np.ndarray, " C"]]]:

@@ -16,7 +16,7 @@ from leakdet.evaluation.split_scores import check_same_signal, split_group_by
 from leakdet.learning.added import Added, add_recordings, contents, known_contents, without
 from leakdet.learning.approach import JOINT, Approach, chosen_approach, with_doubt
 from leakdet.learning.confirmed import require_both_classes
-from leakdet.learning.held_out import HeldOut, held_out_group
+from leakdet.learning.held_out import HeldOut, fold_keys, held_out_group, known_of_others
 from leakdet.learning.moved_sites import moved_sites
 from leakdet.learning.recorded_times import time_notes
 from leakdet.learning.trainings import Material
@@ -56,6 +56,21 @@ class Prepared:
             return split
         rows = np.flatnonzero(split.groups[held_out.column] != held_out.value)
         return split.take(rows, split.name) if len(rows) else None
+
+    def for_fold(self, rows: Int[np.ndarray, " N"]) -> "Prepared":
+        """The same where `rows` train and a model judges the others.
+
+        Unverified recordings of a site (or sensor, or file) that is judged do not train either.
+        """
+        split, unverified = self.added.split, self.added.unverified
+        if unverified is None:
+            return self
+        keys, unit = fold_keys(split.groups, split.recording_ids, split.is_leak)
+        chosen = known_of_others(
+            unverified.groups, unverified.recording_ids, unit, np.delete(keys, rows)
+        )
+        left = unverified.take(chosen, unverified.name) if len(chosen) else None
+        return replace(self, added=replace(self.added, unverified=left), rows=rows)
 
     def counts(self) -> dict[str, int]:
         """New recordings that train, by class."""

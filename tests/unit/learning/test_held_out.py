@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from leakdet.errors import SettingsError
-from leakdet.learning.held_out import fold_keys, held_out_group, parts
+from leakdet.learning.held_out import fold_keys, held_out_group, known_of_others, parts
 
 SITE = np.array(["a"] * 4 + ["b"] * 8)
 LEAK = np.array([1, 0] * 6, bool)
@@ -79,3 +79,9 @@ def test_places_are_kept_apart_where_several_have_each_class() -> None:
     assert fold_keys({"site": SITE}, ids, LEAK)[1] == "site"
     assert fold_keys({"site": np.where(LEAK, "a", "b")}, ids, LEAK)[1] == "recording"
     assert fold_keys({}, ids, LEAK)[1] == "recording"
+
+
+def test_unverified_recordings_are_kept_apart_by_what_the_folds_keep_apart() -> None:
+    ids, files = np.array(["x", "y", "z"]), {"source_file": np.array(["f", "", "g"])}
+    assert known_of_others(files, ids, "recording", np.array(["f", "y"])).tolist() == [2]
+    assert known_of_others(files, ids, "site", np.array(["a"])).tolist() == []  # none is told

@@ -1,13 +1,17 @@
 """What a learning starts from."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from leakdet.errors import InputError, SettingsError
 from leakdet.learning.preparation import prepare
 from leakdet.storage.model_file import load_mel_detector, save_model
+from leakdet.storage.opening import open_labelled
+from leakdet.storage.views import pooled
 
 
 def test_a_new_sensor_is_learnt_alone(learner, tmp_path: Path) -> None:
@@ -73,3 +77,20 @@ def test_a_model_without_its_signal_cannot_read_sound(learner, tmp_path: Path) -
     save_model(learner.model, old.network.state_dict(), card, old.met)
     with pytest.raises(InputError, match="does not say its signal"):
         prepare(learner.config(learner.new()), tmp_path)
+
+
+def test_no_unverified_recording_of_a_judged_site_trains_in_its_fold(
+    learner, tmp_path: Path
+) -> None:
+    found = prepare(learner.config(learner.new(8)), tmp_path)  # sites C25 and C26
+    unverified = pooled([open_labelled(learner.new(16), "train")])  # C25 to C28
+    unverified.groups["site"][-1] = ""  # it may be of any site
+    found = replace(found, added=replace(found.added, unverified=unverified))
+    for judged, other in (("C25", "C26"), ("C26", "C25")):
+        rows = np.flatnonzero(found.added.split.groups["site"] == other)
+        fold = found.for_fold(rows)
+        assert fold.unverified is not None
+        assert set(fold.unverified.groups["site"]) == {"C25", "C26", "C27", "C28"} - {judged}
+        assert fold.unverified.recordings == 11
+    only = replace(found, added=replace(found.added, unverified=unverified.take(rows, "train")))
+    assert only.for_fold(np.delete(np.arange(8), rows)).unverified is None
