@@ -53,8 +53,21 @@ def check_link(link: Path) -> None:
     """Refuse a place where a link to a model cannot be put.
 
     Raises:
-        SettingsError: something else than a link is there, or its folder is missing.
+        SettingsError: something else than a link is there, or its folder is missing or not
+            writable.
     """
+    try:
+        _require_free(link)
+        _beside(link).symlink_to(link.name)  # the only sure way to know
+        _beside(link).unlink()
+    except OSError as error:
+        raise SettingsError(
+            f"learn.publish={link}: no link can be put there ({error.strerror}). Name a place in "
+            "a folder that you may write to."
+        ) from error
+
+
+def _require_free(link: Path) -> None:
     if link.exists() and not link.is_symlink():
         raise SettingsError(
             f"learn.publish={link}: there is a {'folder' if link.is_dir() else 'file'} of that "
@@ -62,16 +75,23 @@ def check_link(link: Path) -> None:
             "away and publish it first: leakdet learn model=FILE learn.publish=LINK"
         )
     if not link.absolute().parent.is_dir():
-        raise SettingsError(f"learn.publish={link}: the folder {link.parent} does not exist.")
+        raise SettingsError(
+            f"learn.publish={link}: the folder {link.parent} does not exist. Make it first, or "
+            "name a place in a folder that is there."
+        )
+    with suppress(FileNotFoundError):  # of a process of this number that was killed
+        _beside(link).unlink()
+
+
+def _beside(link: Path) -> Path:
+    """The name of a link that is made first and then takes the place of `link`."""
+    return link.with_name(f".{link.name}.{os.getpid()}")
 
 
 def publish(model: Path, link: Path) -> Path | None:
     """Point `link` to the model file in one atomic step; return what it pointed to before."""
     check_link(link)
     before = Path(os.path.realpath(link)) if link.is_symlink() else None
-    beside = link.with_name(f".{link.name}.{os.getpid()}")
-    with suppress(FileNotFoundError):
-        beside.unlink()
-    beside.symlink_to(model.resolve())
-    os.replace(beside, link)
+    _beside(link).symlink_to(model.resolve())
+    os.replace(_beside(link), link)
     return before

@@ -68,3 +68,18 @@ def test_a_file_is_never_replaced(tmp_path: Path) -> None:
     dangling = tmp_path / "dangling"
     dangling.symlink_to(tmp_path / "gone")
     check_link(dangling)
+
+
+def test_a_place_that_cannot_be_written_is_refused_and_a_check_leaves_nothing(
+    tmp_path: Path, monkeypatch
+) -> None:
+    def forbidden(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    check_link(tmp_path / "link")
+    with pytest.raises(SettingsError, match="no link can be put there"):
+        check_link(tmp_path / ("x" * 300))
+    monkeypatch.setattr(Path, "symlink_to", forbidden)
+    with pytest.raises(SettingsError, match=r"put there \(Permission denied\)"):
+        check_link(tmp_path / "link")
+    assert list(tmp_path.iterdir()) == []
