@@ -175,11 +175,13 @@ def _save(
 def _step(config: LearnConfig, prepared: Prepared, outcome: Outcome) -> dict[str, Any]:
     """What this learning adds to the lineage."""
     ids = prepared.added.split.recording_ids[prepared.rows].tolist()
+    unverified = prepared.unverified
     return {
         "from": prepared.approach.name,
         "new": str(Path(str(config.learn.new)).absolute()),
         "store": str(Path(config.data.store).absolute()) if config.data.store else None,
         **prepared.counts(),
+        "unverified": unverified.recordings if unverified is not None else 0,
         "recordings": ids[:1000],
         "verdict": outcome.verdict,
         "sentence": outcome.sentence,

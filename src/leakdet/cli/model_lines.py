@@ -107,11 +107,13 @@ def _origin(training: Mapping[str, Any]) -> str:
 def _lineage(card: Mapping[str, Any]) -> Iterator[str]:
     """What the model has learnt since a first training, the latest step first."""
     for number, step in reversed(list(enumerate(card.get("lineage", ()), 1))):
+        unverified = step.get("unverified")
+        more = f" and {unverified} not verified" if unverified else ""
         verdict = f"{step['verdict']}; " if step.get("verdict") else ""
         yield from line(
             "learnt" if number == len(card["lineage"]) else "",
             f"{number}. {moment_text(step['at'])}: {step['leak']} with a leak and "
-            f"{step['no_leak']} without, of {step['new']} ({step['from']}); {verdict}"
+            f"{step['no_leak']} without{more}, of {step['new']} ({step['from']}); {verdict}"
             f"parent {step['parent']} ({step['parent_path']})",
         )
 

@@ -83,3 +83,12 @@ def test_the_labels_that_mean_a_leak_are_told(tmp_path: Path, example_files) -> 
         ({"mode": "binary", "names": ["NO_LEAK", "LEAK"], "leak_index": 1}, "; NO_LEAK, LEAK "),
     ):
         assert told in text_of(with_card(path, example_files.model, labels=labels))
+
+
+def test_the_lineage_counts_what_was_learnt_without_a_label(tmp_path: Path, example_files) -> None:
+    step = {"at": None, "leak": 3, "no_leak": 3, "new": "n.csv", "from": "target"}
+    step |= {"parent": "abc", "parent_path": "old.safetensors"}
+    steps = [step, step | {"unverified": 6}, step | {"unverified": 0}]
+    text = text_of(with_card(tmp_path / "m.safetensors", example_files.model, lineage=steps))
+    assert text.count("3 with a leak and 3 without and 6 not verified, of n.csv") == 1
+    assert text.count("3 with a leak and 3 without, of n.csv") == 2
