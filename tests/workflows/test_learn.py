@@ -51,9 +51,11 @@ def test_a_crew_confirms_and_the_next_predict_uses_the_new_model(
     assert result.returncode == 1
     shown = door("info", "current.safetensors", cwd=tmp_path).stdout
     assert "learnt   1. " in shown
+    assert "and 1 not verified" in " ".join(shown.split())
     back = door("learn", f"model={trained.model}", link, cwd=tmp_path)
     assert back.returncode == 0, back.stderr
     assert (tmp_path / "current.safetensors").resolve() == trained.model.resolve()
+    assert not (tmp_path / "runs").exists()  # publishing alone leaves no folder
 
 
 def test_what_learn_cannot_do_is_said_at_once(trained, door, tmp_path: Path) -> None:

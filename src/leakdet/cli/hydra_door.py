@@ -147,7 +147,7 @@ def _run_jobs(
         code = guarded(lambda: task(_settings(door, config, given), _run(arguments)))
         folder = _run(arguments).folder
         ended.append(Job(folder, Path(HydraConfig.get().sweep.dir), given, code))
-        if code == WRONG or code > STOPPED:
+        if door == "learn" or code == WRONG or code > STOPPED:  # publishing alone writes nothing
             remove_unused(folder)
         if code > STOPPED:  # a signal ends the other jobs too
             sys.exit(code)
