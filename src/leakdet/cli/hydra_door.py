@@ -90,7 +90,7 @@ def _open(door: str, task: Callable[[Any, Run], int]) -> int:
         folder = Path(run_folder)
         _check_before_hydra(door, config, prepared, "hydra.run.dir")
     elif flags <= set(MULTIRUN):
-        hydras = [argument for argument in prepared if argument.startswith("hydra.")]
+        hydras = [word for word in prepared if word.startswith(("hydra.", "hydra/"))]
         folder = Path(composed_with_folders(door, hydras)[2])
         for job in islice(jobs_to_check(prepared), MOST_CHECKED):
             _check_before_hydra(door, composed(door, job), job, "hydra.sweep.dir")
