@@ -30,7 +30,7 @@ from leakdet.detection.networks import make_network
 from leakdet.detection.spectral_reference import SpectralReference
 from leakdet.detection.validation_scores import ValidationScores
 from leakdet.evaluation.training_reference import MAX_READ
-from leakdet.scoring import score_recording
+from leakdet.scoring import sound_scores
 from leakdet.scoring.audio_detector import Detector, load_detector
 from leakdet.scoring.file_list import list_files
 from leakdet.scoring.prediction import write_verdicts
@@ -142,7 +142,7 @@ def cost_row(known: Detector, folder: Path, rate_hz: int, kind: str) -> dict[str
 
     def seconds(detector: Detector) -> float:
         of_bands = window_moments if detector is known else no_moments
-        with patch.object(score_recording, "window_moments", of_bands):
+        with patch.object(sound_scores, "window_moments", of_bands):
             started = time.process_time()  # unmoved by what else the machine does
             write_verdicts(detector, [str(sounds)], listed, folder / "rows.csv", workers=1)
             return time.process_time() - started
