@@ -90,13 +90,6 @@ def _composing(door: str) -> Iterator[None]:
                 yield
         except (HydraException, OmegaConfBaseException) as error:
             raise SettingsError(sentence_of(error)) from error
-        except ValueError as error:
-            if "header format" not in str(error):
-                raise
-            raise SettingsError(
-                f"a file of settings begins with a line that is cut off ({error}). It should be "
-                "# @package _global_"
-            ) from error
 
 
 @contextmanager
@@ -169,6 +162,8 @@ def _copied(option: str, group: Path) -> str:
     with understood(path, "a YAML file of settings"):
         if not isinstance(OmegaConf.load(path), DictConfig):
             raise TypeError("it has no names with values")
+        if cut := re.search(r"(?m)^#[ \t]*@\S*[ \t]*$", path.read_text(encoding="utf-8")):
+            raise ValueError(f"{cut[0].strip()!r} should be # @package _global_")
     # a prefix, so that it never has the name of an experiment in conf/
     name = base = "file_" + re.sub(r"\W", "_", path.stem)
     while (group / "experiment" / f"{name}.yaml").exists():  # the same name in another folder

@@ -173,5 +173,5 @@ def test_a_damaged_file_of_settings_is_named(tmp_path: Path, content: bytes) -> 
 
 def test_a_heading_that_is_cut_off_is_told(tmp_path: Path) -> None:
     (tmp_path / "x.yaml").write_text("# @pack\nseed: 1\n")
-    with pytest.raises(SettingsError, match=r"begins with a line that is cut off .* @package"):
+    with pytest.raises(InputError, match=r"x\.yaml: not .*'# @pack' should be # @package _global_"):
         compose("train", [f"experiment={tmp_path / 'x.yaml'}"])
