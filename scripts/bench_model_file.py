@@ -9,7 +9,6 @@ import hashlib
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +19,7 @@ import numpy as np
 import soundfile
 import torch
 
-from benchmarks import run_sections, write_section
+from benchmarks import median_s, run_sections, write_section
 from leakdet.config import NetworkConfig, SignalConfig
 from leakdet.detection.band_features import window_moments
 from leakdet.detection.decision import DecisionRule
@@ -87,15 +86,6 @@ def write_model(path: Path, recordings: int) -> None:
     save_model(path, network.state_dict(), card, met, validation, reference)
 
 
-def median_s(work: Callable[[], object]) -> float:
-    times = []
-    for _ in range(RUNS):
-        started = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - started)
-    return statistics.median(times)
-
-
 def size() -> None:
     """Size and loading time of the model files of a small and a large training."""
     rows: list[dict[str, Any]] = []
@@ -104,8 +94,8 @@ def size() -> None:
             path = Path(name, f"{recordings}.safetensors")
             write_model(path, recordings)
             row = {"recordings met": recordings, "size [MB]": path.stat().st_size / 1e6}
-            row |= {"load [ms]": 1000 * median_s(partial(load_mel_detector, path))}
-            rows.append(row | {"hash [ms]": 1000 * median_s(partial(file_hash, path))})
+            row |= {"load [ms]": 1000 * median_s(partial(load_mel_detector, path), RUNS)}
+            rows.append(row | {"hash [ms]": 1000 * median_s(partial(file_hash, path), RUNS)})
             print(rows[-1], flush=True)
     write_section("model_file", "The model file of a large training", rows, SIZE_NOTE)
 

@@ -1,14 +1,11 @@
 """Time the threshold search and the bootstrap of very many recordings, with random scores."""
 
-import statistics
-import time
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from benchmarks import write_section
+from benchmarks import median_s, write_section
 from leakdet.detection.thresholds import POLICIES, fit_threshold
 from leakdet.evaluation.intervals import bootstrap_intervals
 
@@ -28,24 +25,15 @@ def scores_of(recordings: int) -> tuple[np.ndarray, np.ndarray]:
     return 1.0 / (1.0 + np.exp(-rng.normal(2.0 * is_leak - 1.0, 1.0))), is_leak
 
 
-def median_s(work: Callable[[], object]) -> float:
-    """Median time of a few runs."""
-    times = []
-    for _ in range(RUNS):
-        started = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - started)
-    return statistics.median(times)
-
-
 def main() -> None:
     scores, is_leak = scores_of(SEARCHED)
     rows: list[dict[str, Any]] = []
     for policy in POLICIES:
-        seconds = median_s(partial(fit_threshold, scores, is_leak, policy))
+        seconds = median_s(partial(fit_threshold, scores, is_leak, policy), RUNS)
         rows.append({"what": f"threshold by {policy}", "recordings": SEARCHED, "seconds": seconds})
     scores, is_leak = scores_of(DRAWN)
-    seconds = median_s(partial(bootstrap_intervals, scores, is_leak, 0.5, replicates=REPLICATES))
+    intervals = partial(bootstrap_intervals, scores, is_leak, 0.5, replicates=REPLICATES)
+    seconds = median_s(intervals, RUNS)
     what = f"intervals of all metrics, {REPLICATES:,} replicates"
     rows.append({"what": what, "recordings": DRAWN, "seconds": seconds})
     write_section("scores", "Judging very many recordings", rows, NOTE)

@@ -3,7 +3,9 @@
 import json
 import os
 import platform
+import statistics
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -23,6 +25,16 @@ def run_sections(sections: Mapping[str, Callable[[], None]]) -> None:
     """Those that the command line names, or all."""
     for name in sys.argv[1:] or sections:
         sections[name]()
+
+
+def median_s(work: Callable[[], object], runs: int) -> float:
+    """Median time of so many runs, in seconds."""
+    times = []
+    for _ in range(runs):
+        started = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - started)
+    return statistics.median(times)
 
 
 def write_section(name: str, title: str, rows: Sequence[Mapping[str, Any]], note: str = "") -> None:

@@ -9,10 +9,11 @@ they are expected in ../shared/data/rig, or where RIG points.
 """
 
 import argparse
-import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from leakdet.evaluation.split_scores import apply_rule, score_split
 from leakdet.learning.approach import JOINT, TARGET
 from leakdet.learning.rounds import learn_in_rounds
 from leakdet.learning.trainings import Material, train_on
-from learn_curves import SENSORS, Rig, finished
+from learn_curves import SENSORS, Rig, rows_of
 from results import RIG, leakdet
 from results_page import table_row, write_part
 
@@ -68,19 +69,12 @@ def main() -> None:
     store = options.work / "store"
     if not store.exists():
         leakdet("build", f"source={RIG / 'recordings.csv'}", f"out={store}")
-    rig, path = Rig(store), options.work / "rows.jsonl"
-    rows, wanted = finished(path), []
-    for sensor in SENSORS:
-        for seed in range(options.seeds):
-            for variant in VARIANTS:
-                key = f"{sensor} {variant} {seed}"
-                if key not in rows:
-                    rows[key] = run(rig, sensor, variant, seed)
-                    with path.open("a", encoding="utf-8") as file:
-                        file.write(json.dumps([key, rows[key]]) + "\n")
-                    print(key, rows[key], flush=True)
-                wanted.append(rows[key])
-    text = page(wanted, options.seeds)
+    rig = Rig(store)
+    works = {
+        f"{sensor} {variant} {seed}": partial(run, rig, sensor, variant, seed)
+        for sensor, seed, variant in product(SENSORS, range(options.seeds), VARIANTS)
+    }
+    text = page(rows_of(works, options.work / "rows.jsonl"), options.seeds)
     print(text if options.print else write_part("incremental", text))
 
 

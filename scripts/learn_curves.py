@@ -10,7 +10,7 @@ they are expected in ../shared/data/rig, or where RIG points.
 import argparse
 import json
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -48,17 +48,21 @@ def main() -> None:
     store = options.work / "store"
     if not store.exists():
         leakdet("build", f"source={RIG / 'recordings.csv'}", f"out={store}")
-    path = options.work / "rows.jsonl"
-    rows = finished(path)
     works = dict(experiments(Rig(store), options.draws))
+    text = page(rows_of(works, options.work / "rows.jsonl"), options.draws)
+    print(text if options.print else write_part("learning", text))
+
+
+def rows_of(works: Mapping[str, Callable[[], Row]], path: Path) -> list[Row]:
+    """The row of each work by its name; those that `path` has from an earlier call are not redone."""
+    rows = finished(path)
     for key, work in works.items():
         if key not in rows:
             rows[key] = work()
             with path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps([key, rows[key]]) + "\n")
             print(key, rows[key], flush=True)
-    text = page([rows[key] for key in works], options.draws)
-    print(text if options.print else write_part("learning", text))
+    return [rows[key] for key in works]
 
 
 def finished(path: Path) -> dict[str, Row]:

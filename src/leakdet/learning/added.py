@@ -11,7 +11,7 @@ from leakdet.building.builder import build_store
 from leakdet.building.sources import LeftOut
 from leakdet.config import BuildConfig, LabelsConfig, SignalConfig, SplitConfig
 from leakdet.detection.label_view import LabelView
-from leakdet.errors import InputError, SettingsError
+from leakdet.errors import InputError, SettingsError, counted
 from leakdet.learning.confirmed import Confirmed, read_confirmed, require_both_classes
 from leakdet.learning.unverified import extract_unverified
 from leakdet.learning.vocabulary import Vocabulary
@@ -76,7 +76,7 @@ def add_recordings(
 
 def _where(source: Path, confirmed: Confirmed) -> str:
     rows, unusable = confirmed.unconfirmed, confirmed.source.left_out
-    remarks = [f"{rows} {'row' if rows == 1 else 'rows'} without a label"] if rows else []
+    remarks = [f"{counted(rows, 'row')} without a label"] if rows else []
     if unusable:
         first = f"{unusable[0].path}: {unusable[0].reason}"
         remarks.append(f"{len(unusable)} that cannot be used, such as {first}")
