@@ -33,7 +33,7 @@ FOUNDATION = {"config", "detection", "storage"} | TOOLS
 EVALUATION = FOUNDATION | {"acoustics", "evaluation"}
 TRAINING = EVALUATION | {"loading", "training"}
 FOLDING = TRAINING | {"building.splits", "crossvalidation"}
-ROOMS = FOLDING | BUILD | {"tuning", "scoring", "reporting", "exporting", "learning"}
+ROOMS = FOLDING | BUILD | {"tuning", "scoring", "reporting", "exporting", "learning", "sites"}
 DOORS = {
     "build",
     "train",
@@ -111,6 +111,7 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
     "training": (EVALUATION | {"loading"}, ARRAYS | FITTING | {"psutil", "rich"}),
     "crossvalidation": (TRAINING | {"building.splits"}, ARRAYS),
     "learning": (FOLDING | BUILD, ARRAYS),
+    "sites": ({"detection", "evaluation", "errors"}, {"numpy", "jaxtyping"}),
     "tuning": (FOLDING, ARRAYS | FITTING | SEARCH | {"psutil"}),
     "reporting": (FOUNDATION | {"evaluation"}, ARRAYS | FIGURES),
     "training.trainer_conflicts": ({"_processes", "config", "errors"}, set()),
