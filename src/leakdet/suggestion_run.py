@@ -9,24 +9,16 @@ import numpy as np
 
 from leakdet._messages import LOG, log_result, log_results
 from leakdet._progress import ProgressCounter
-from leakdet.acoustics.mel import LogMel
-from leakdet.errors import InputError, counted
-from leakdet.evaluation.recording_media import mel_columns
+from leakdet.errors import counted
 from leakdet.reporting.review_page import LABEL, ReviewPage, ReviewRow, write_review_page
-from leakdet.reporting.row_media import RowMedia
+from leakdet.review_media import WHY, ReviewMedia, check_unlabelled
 from leakdet.scoring.audio_detector import Detector
 from leakdet.scoring.output_file import check_output, is_regular
-from leakdet.scoring.playback import Playback, playback
 from leakdet.scoring.suggestion import Suggester, Suggestion
 from leakdet.scoring.verdict import Verdict
 from leakdet.storage.csv_file import write_csv
-from leakdet.storage.table_text import read_table
 
-WHY = "why_suggested"
 TOLD = "leak_prob threshold decision reason familiarity duration_s source_rate_hz flags model"
-MAX_AUDIO_BYTES = 6_000_000  # of all sounds of a page together
-CLIP_S = 10.0
-CLIP_SHARE_S = 240.0  # of all clips together: those of more than 24 recordings are shorter
 PAGE_BYTES = 12_000_000  # about as much at most, with pictures
 
 
@@ -46,7 +38,7 @@ class SuggestionRun:
         self._suggester = Suggester(most)
         for path in (self.table, self.page):
             check_output(path, PAGE_BYTES)
-        _check_unlabelled(self.table)
+        check_unlabelled(self.table, "--suggest")
 
     def add(self, verdict: Verdict) -> None:
         """Take the next verdict."""
@@ -61,7 +53,7 @@ class SuggestionRun:
         rows = [_values(suggestion) for suggestion in chosen]
         columns = list(rows[0])
         write_csv(self.table, rows, columns)
-        media = _Media(detector, CLIP_S if len(chosen) <= 24 else CLIP_SHARE_S / len(chosen))
+        media = ReviewMedia(detector, len(chosen))
         with ProgressCounter("pictures and sounds", len(chosen), "recordings") as progress:
             shown = []
             for suggestion, values in zip(chosen, rows, strict=True):
@@ -93,20 +85,6 @@ class SuggestionRun:
         )
 
 
-def _check_unlabelled(table: Path) -> None:
-    if not table.exists():
-        return
-    found = read_table(table)
-    if found.faults or (found.columns and not {LABEL, WHY} <= set(found.columns)):
-        raise InputError(f"{table}: --suggest would replace it, and did not write it. Rename it.")
-    filled_in = sum(bool(row[LABEL]) for _, row in found.rows)
-    if filled_in:
-        raise InputError(
-            f"{table}: {filled_in} of its {len(found.rows)} labels are filled in, and --suggest "
-            "would replace them. Rename it, or give another --out."
-        )
-
-
 def _values(suggestion: Suggestion) -> dict[str, str]:
     """The row of the table. The path is absolute: the table may be saved anywhere."""
     row = suggestion.verdict.to_dict()
@@ -117,7 +95,7 @@ def _values(suggestion: Suggestion) -> dict[str, str]:
     return {name: "" if value is None else str(value) for name, value in values.items()}
 
 
-def _row(suggestion: Suggestion, values: Mapping[str, str], media: "_Media") -> ReviewRow:
+def _row(suggestion: Suggestion, values: Mapping[str, str], media: ReviewMedia) -> ReviewRow:
     verdict, path = suggestion.verdict, Path(values["path"])
     heard = media.playback(path, verdict.channel)
     facts = {
@@ -139,36 +117,3 @@ def _row(suggestion: Suggestion, values: Mapping[str, str], media: "_Media") -> 
         np.array([window.leak_prob for window in heard.verdict.windows] if heard else []),
         media.of(heard),
     )
-
-
-class _Media:
-    """Pictures of recordings, and their sounds up to a size in all."""
-
-    def __init__(self, detector: Detector, clip_s: float) -> None:
-        signal = detector.mel_detector.signal
-        assert signal is not None  # it has scored sound
-        self._detector, self._clip_s = detector.mel_detector, clip_s
-        self._log_mel = LogMel(signal)
-        self._bytes_left = MAX_AUDIO_BYTES
-        self.left_out = 0
-
-    def playback(self, path: Path, channel: int) -> Playback | None:
-        try:
-            return playback(path, channel, self._detector, self._log_mel, self._clip_s)
-        except InputError as error:  # it was there when it was scored
-            LOG.warning(f"{path}: no picture and no sound of it ({error})")
-            return None
-
-    def of(self, heard: Playback | None) -> RowMedia:
-        media = RowMedia("")
-        if heard is None:
-            return media
-        signal = self._log_mel.signal
-        picture = mel_columns(heard.mel.astype(np.float32), heard.window_start_s, signal)
-        media.draw(picture, heard.verdict.duration_s)
-        self._bytes_left -= len(heard.clip.content)
-        if self._bytes_left < 0:
-            self.left_out += 1
-        else:
-            media.add_sound(heard.clip)
-        return media

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from leakdet import suggestion_run
+from leakdet import review_media
 from leakdet.errors import InputError
 from leakdet.scoring.audio_detector import load_detector
 from leakdet.suggestion_run import SuggestionRun
@@ -68,7 +68,7 @@ def test_the_page_saves_the_rows_of_the_table(detector, sounds, tmp_path: Path) 
 def test_a_full_page_says_which_sounds_are_left_out(
     detector, sounds, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(suggestion_run, "MAX_AUDIO_BYTES", 60_000)
+    monkeypatch.setattr(review_media, "MAX_AUDIO_BYTES", 60_000)
     run = suggested(detector, sounds, 5, tmp_path / "rows.csv")
     html = run.page.read_text(encoding="utf-8")
     silent = 5 - html.count("<audio")

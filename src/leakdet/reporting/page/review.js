@@ -97,6 +97,7 @@
   }, true);
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
+    if (event.target.matches?.("input[type=search], select")) return; // they are typed into
     const key = event.key.toLowerCase();
     const label = table.keys[key];
     if (key === "j") step(1);
