@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help train test lint format oldest wheel-check bench clean
+.PHONY: help train test lint format docs oldest wheel-check bench clean
 
 # PYTHON=... names the interpreter for .venv; by default the first below that is 3.11, 3.12 or 3.13.
 PYTHON ?= python3
@@ -31,6 +31,11 @@ lint: .venv/.installed-dev ## check style, format and types
 format: .venv/.installed-dev ## format, and fix what can be fixed automatically
 	@$(PY) -m ruff check --fix-only --quiet .
 	@$(PY) -m ruff format .
+
+docs: .venv/.installed-dev ## build the site from docs/ into build/site, without network
+	@rm -rf build/site
+	@$(PY) -m sphinx -W -n --keep-going -q -b html -d build/site-cache docs build/site
+	@echo "build/site/index.html"
 
 oldest: .venv-oldest/.installed ## run all tests with every direct dependency at its lower bound
 	@# Old releases use what newer releases of other packages deprecate.

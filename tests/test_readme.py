@@ -114,8 +114,3 @@ def test_contributing_describes_every_room_and_names_files_that_exist():
     assert rooms == set(re.findall(r"^\| `(\w+)/` \|", contributing, flags=re.MULTILINE))
     for path in re.findall(r"^\d\. `(.*?)`", contributing, flags=re.MULTILINE):
         assert (package / path).is_file(), path
-
-
-def test_every_page_is_linked():
-    for page in (Path(__file__).parents[1] / "docs").glob("*.md"):
-        assert f"(docs/{page.name})" in README, page.name
