@@ -226,12 +226,13 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
 }
 # A door may import what the rooms may, but neither Hydra nor a library for figures.
 LIBRARIES = {library for _, theirs in MAY.values() for library in theirs} - HYDRA - FIGURES - SEARCH
-RUNS = {"training_run", "crossval_run", "evaluation_run", "learn_run"}
+RUNS = {"training_run", "crossval_run", "evaluation_run", "learn_run", "prediction_run"}
 MAY |= dict.fromkeys(DOORS, (ROOMS - {"tuning"} | DOOR_TOOLS | RUNS, LIBRARIES))
 MAY["tune"] = (ROOMS | DOOR_TOOLS | RUNS, LIBRARIES | SEARCH)
 # Small deployments have neither Lightning nor matplotlib.
 LEAN_ROOMS = {"acoustics", "scoring"} | FOUNDATION | {"cli.arguments", "cli.screen_tables"}
-MAY["predict"] = (LEAN_ROOMS | {"suggestion_run"}, LIBRARIES - FITTING)
+MAY["prediction_run"] = (LEAN_ROOMS | {"suggestion_run"}, ARRAYS)
+MAY["predict"] = (LEAN_ROOMS | {"prediction_run"}, LIBRARIES - FITTING)
 
 
 def room_of(module: str) -> str:

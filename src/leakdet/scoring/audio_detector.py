@@ -23,7 +23,8 @@ from leakdet.detection.thresholds import checked_policy
 from leakdet.detection.validation_scores import redecided
 from leakdet.errors import InputError
 from leakdet.exporting.onnx_detector import load_onnx_detector
-from leakdet.scoring.score_recording import embed_source, score_source
+from leakdet.scoring.listed_recording import ListedRecording
+from leakdet.scoring.score_recording import embed_source, score_listed, score_source
 from leakdet.scoring.verdict import Verdict
 from leakdet.storage.model_file import load_mel_detector
 from leakdet.storage.model_place import model_in, model_kind
@@ -84,6 +85,14 @@ class Detector:
     ) -> Iterator[Verdict]:
         """Yield the verdicts of `predict` one by one, in order, for any number of recordings."""
         return self._each(score_source, recordings, workers)
+
+    def predict_listed(
+        self, recordings: Iterable[ListedRecording], workers: int = 0
+    ) -> Iterator[Verdict]:
+        """Yield the verdicts on recordings of a list, in order, with the columns of the list."""
+        log_mel = self._log_mel
+        score = lambda listed: score_listed(listed, self.mel_detector, log_mel)  # noqa: E731
+        return (verdict for _, of_one in in_order(score, recordings, workers) for verdict in of_one)
 
     @overload
     def embed(self, recordings: Sound, workers: int = 0) -> npt.NDArray[np.float32]: ...

@@ -1,64 +1,46 @@
-"""The recordings that a command names: paths, folders and globs, listed before any work."""
+"""The recordings that a command names, listed before any work, and what they may not be."""
 
-import glob
-import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from leakdet.acoustics.audio_listing import LeftUnlisted, audio_files
 from leakdet.errors import InputError, first_few
-from leakdet.storage.model_place import find_model, model_kind, runs_in
+from leakdet.scoring.listed_recording import ListedRecording, Listing, list_recordings
+from leakdet.storage.model_place import model_kind
 
 MODEL_SUFFIXES = (".safetensors", ".ckpt", ".pth", ".onnx")
 
 
-@dataclass
+@dataclass(frozen=True)
 class FileList:
-    """Files in the order of the names that gave them, and what gave none."""
+    """Recordings in the order of the names that gave them, each once, and what gave none."""
 
-    files: list[Path] = field(default_factory=list)
-    barren: list[str] = field(default_factory=list)  # names that give no file
-    unlisted: LeftUnlisted = field(default_factory=LeftUnlisted)
+    recordings: Sequence[ListedRecording]
+    listing: Listing
 
     @property
-    def complete(self) -> bool:
-        """True if every name gave files, and no sound was left out of folders."""
-        return not (self.barren or self.unlisted.lost)
-
-    def sentences(self) -> list[str]:
-        """A line for each kind that was left out."""
-        lines = [f"left out {name}: no audio there" for name in self.barren]
-        return lines + self.unlisted.sentences()
+    def files(self) -> list[Path]:
+        return [recording.source for recording in self.recordings]
 
 
 def list_files(names: Sequence[str]) -> FileList:
-    """The audio of paths, folders and globs, each file once. A name that exists is never a glob.
+    """The audio of paths, folders and globs, each file once.
 
     Raises:
         InputError: no audio at all, or a folder that holds a model and no audio.
     """
-    listed, seen, models = FileList(), set[str](), list[str]()
-    for name in names:
-        repeated = len(listed.unlisted.repeated)
-        new = [file for path in _expanded(name) for file in audio_files(path, listed.unlisted)]
-        if not new:
-            if len(listed.unlisted.repeated) == repeated:
-                listed.barren.append(name)
-            models += [str(path) for path in _expanded(name) if find_model(path) or runs_in(path)]
-        for file in new:
-            if str(file) not in seen:
-                seen.add(str(file))
-                listed.files.append(file)
-    if models:
+    listing, first = list_recordings(names), dict[str, ListedRecording]()
+    for recording in listing:
+        first.setdefault(str(recording.source), recording)
+    if listing.models:
         raise InputError(
-            f"these hold models, not recordings: {first_few(models)}. One model is named, and "
-            "then recordings. The newest run is runs/train/latest."
+            f"these hold models, not recordings: {first_few(listing.models)}. One model is named, "
+            "and then recordings. The newest run is runs/train/latest."
         )
-    if not listed.files:
-        why = "; ".join([f"no audio found in {first_few(names)}", *listed.unlisted.sentences()])
+    if not first:
+        why = "; ".join([f"no audio found in {first_few(names)}", *listing.unlisted.sentences()])
         raise InputError(f"{why}.")
-    return listed
+    return FileList(list(first.values()), listing)
 
 
 def check_files(files: Sequence[Path], model: Path, out: Path | None) -> None:
@@ -82,11 +64,3 @@ def check_files(files: Sequence[Path], model: Path, out: Path | None) -> None:
         raise InputError(f"--out {out}: this is one of the recordings; name another file.")
     if model.exists() and out.samefile(model):
         raise InputError(f"--out {out}: this is the model; name another file.")
-
-
-def _expanded(name: str) -> Iterator[Path]:
-    if os.path.lexists(name) or not glob.has_magic(name):
-        yield Path(name)
-        return
-    matches = sorted(glob.glob(name, recursive=True))  # noqa: PTH207  names stay as they are typed
-    yield from map(Path, matches)

@@ -32,10 +32,18 @@ def check_windows(out: Path | None, kind: str, windows: bool) -> None:
         )
 
 
-def columns(by_channel: bool = False, classes: Sequence[str] = ()) -> list[str]:
-    """The columns of a CSV of rows, with the channel and the classes where these are told."""
+def row_columns(
+    by_channel: bool = False, classes: Sequence[str] = (), listed: Sequence[str] = ()
+) -> list[str]:
+    """The columns of a CSV of rows; channel, classes and columns of a list where these are told."""
     told = Verdict(
-        None, None, None, 0.0, channel=int(by_channel), class_prob=dict.fromkeys(classes)
+        None,
+        None,
+        None,
+        0.0,
+        channel=int(by_channel),
+        class_prob=dict.fromkeys(classes),
+        columns=dict.fromkeys(listed, ""),
     )
     return [key for key in told.to_dict() if key != "timeline"]
 
@@ -52,12 +60,11 @@ def verdict_writer(
     out: Path | None,
     kind: str,
     windows: bool,
-    by_channel: bool = False,
-    classes: Sequence[str] = (),
+    header: Sequence[str],
 ) -> Iterator[Write]:
     """A function that writes one verdict; `kind` is csv or jsonl, `out=None` standard output.
 
-    `by_channel` adds the column channel, `classes` those of a multiclass model. `windows` writes
+    `header` names the columns of a CSV, as `row_columns` gives them. `windows` writes
     the windows too: into the rows of jsonl, beside a CSV file `NAME.csv` into `NAME.windows.csv`.
     See `output_file` for when a file gets its name.
 
@@ -69,9 +76,9 @@ def verdict_writer(
             yield lambda verdict: _write_json_line(rows, verdict, windows)
         elif windows and out:
             with output_file(windows_file(out)) as timeline:
-                yield _csv_writer(rows, columns(by_channel, classes), timeline)
+                yield _csv_writer(rows, header, timeline)
         else:
-            yield _csv_writer(rows, columns(by_channel, classes))
+            yield _csv_writer(rows, header)
 
 
 def windows_file(out: Path) -> Path:

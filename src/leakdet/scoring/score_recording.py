@@ -1,6 +1,7 @@
 """One recording from sound to verdict, in bounded memory, whatever its length."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -19,6 +20,7 @@ from leakdet.detection.detector import MelDetector
 from leakdet.detection.pooling import pool_classes
 from leakdet.errors import InputError
 from leakdet.exporting.onnx_detector import OnnxDetector
+from leakdet.scoring.listed_recording import ListedRecording
 from leakdet.scoring.sound_scores import WindowsScored, scored_windows, sound_scores
 from leakdet.scoring.verdict import Decision, Reason, Verdict, Window
 
@@ -36,6 +38,15 @@ def score_source(source: SoundSource, detector: MelDetector, log_mel: LogMel) ->
     except Exception as error:
         verdicts.append(_failed(source, detector, error))
     return verdicts
+
+
+def score_listed(listed: ListedRecording, detector: MelDetector, log_mel: LogMel) -> list[Verdict]:
+    """The verdicts on a recording of a list, with the columns that its list tells."""
+    if listed.error:
+        verdicts = [_failed(listed.source, detector, InputError(listed.error))]
+    else:
+        verdicts = score_source(listed.source, detector, log_mel)
+    return [replace(verdict, columns=listed.columns) for verdict in verdicts]
 
 
 def score_recording(

@@ -1,5 +1,6 @@
 """The verdict on one recording, with its evidence."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -48,6 +49,7 @@ class Verdict:
     # each class, of which those that mean a leak add up to `leak_prob`
     class_name: str | None = None
     class_prob: dict[str, float | None] = field(default_factory=dict)
+    columns: Mapping[str, str] = field(default_factory=dict)  # what its list tells of it
     # its sound whatever its level (`band_features`), float32; no part of the row
     features: npt.NDArray[np.float32] | None = field(default=None, compare=False, repr=False)
 
@@ -62,6 +64,7 @@ class Verdict:
         channel = {"channel": self.channel} if self.channel else {}
         return {
             "path": self.path,
+            **self.columns,
             **channel,
             "decision": self.decision,
             "reason": self.reason,

@@ -7,7 +7,7 @@ import pytest
 
 from leakdet.errors import InputError
 from leakdet.scoring.earlier_rows import check_replaceable
-from leakdet.scoring.row_writers import verdict_writer
+from leakdet.scoring.row_writers import row_columns, verdict_writer
 from leakdet.scoring.verdict import Verdict
 
 VERDICT = Verdict("a.wav", "leak", 0.9, 0.5)
@@ -23,7 +23,7 @@ def refused(out: Path, windows: bool = False) -> str:
 def test_rows_of_an_earlier_run_are_replaced(kind: str, tmp_path: Path) -> None:
     out = tmp_path / f"v.{kind}"
     check_replaceable(out, windows=True)
-    with verdict_writer(out, kind, windows=True) as write:
+    with verdict_writer(out, kind, True, row_columns()) as write:
         write(VERDICT)
     (tmp_path / f"v.{kind}.json").write_text(json.dumps({"rows": out.name}))
     check_replaceable(out, windows=kind == "csv")
@@ -48,7 +48,7 @@ def test_what_predict_did_not_write_is_kept(tmp_path: Path) -> None:
 
 def test_rows_with_labels_filled_in_are_kept(tmp_path: Path) -> None:
     out = tmp_path / "v.csv"
-    with verdict_writer(out, "csv", windows=False) as write:
+    with verdict_writer(out, "csv", False, row_columns()) as write:
         write(VERDICT)
     out.write_text(out.read_text().replace("path,", "path,label,", 1))
     refused(out)

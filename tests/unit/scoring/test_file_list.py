@@ -38,17 +38,17 @@ def test_globs_match_where_no_file_has_the_name_and_each_file_comes_once(
 ) -> None:
     listed = list_files(names)
     assert [str(path) for path in listed.files] == expected
-    assert listed.complete
+    assert listed.listing.complete
 
 
 def test_names_that_give_nothing_are_told(folder: Path) -> None:
     (folder / "empty").mkdir()
     listed = list_files(["*.wav", "none*.wav", "c[2].wav", "empty"])
     assert len(listed.files) == 2
-    assert listed.sentences() == [
+    assert listed.listing.sentences() == [
         f"left out {name}: no audio there" for name in ("none*.wav", "c[2].wav", "empty")
     ]
-    assert not listed.complete
+    assert not listed.listing.complete
     (folder / "empty/call.m4a").touch()
     with pytest.raises(InputError, match=r"no audio found in empty; left out 1 file .*\.m4a"):
         list_files(["empty"])
@@ -58,7 +58,7 @@ def test_kinds_that_cannot_be_read_make_the_list_incomplete(folder: Path) -> Non
     (folder / "a/call.m4a").touch()
     listed = list_files(["a"])
     assert len(listed.files) == 2
-    assert not listed.complete
+    assert not listed.listing.complete
 
 
 def test_a_second_model_is_no_recording() -> None:

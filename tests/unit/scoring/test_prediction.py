@@ -9,6 +9,7 @@ import pytest
 
 from leakdet.scoring.audio_detector import Detector, load_detector
 from leakdet.scoring.file_list import FileList, list_files
+from leakdet.scoring.listed_recording import Listing
 from leakdet.scoring.prediction import write_verdicts
 from leakdet.scoring.verdict import Verdict
 
@@ -38,9 +39,9 @@ def test_an_interrupted_run_keeps_its_rows_and_says_so(
         yield Verdict("a.wav", "leak", 0.9, 0.5)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(detector, "predict_each", interrupted)
+    monkeypatch.setattr(detector, "predict_listed", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        write_verdicts(detector, ["in"], FileList(), tmp_path / "rows.csv")
+        write_verdicts(detector, ["in"], FileList([], Listing([])), tmp_path / "rows.csv")
     assert [path.name for path in tmp_path.iterdir()] == ["rows.csv.partial"]
     assert "a.wav,leak" in (tmp_path / "rows.csv.partial").read_text()
 

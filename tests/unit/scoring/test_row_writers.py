@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from leakdet.errors import InputError
-from leakdet.scoring.row_writers import check_windows, columns, format_of, verdict_writer
+from leakdet.scoring.row_writers import check_windows, format_of, row_columns, verdict_writer
 from leakdet.scoring.verdict import Verdict, Window
 
 WINDOWS = [Window(0.0, 1.0, 0.9), Window(0.5, 1.5, 0.6)]
@@ -28,7 +28,7 @@ def test_windows_need_a_file_that_they_can_be_beside(tmp_path: Path) -> None:
 
 
 def written(out: Path | None, kind: str, windows: bool) -> None:
-    with verdict_writer(out, kind, windows) as write:
+    with verdict_writer(out, kind, windows, row_columns()) as write:
         for verdict in VERDICTS:
             write(verdict)
 
@@ -37,7 +37,7 @@ def test_csv_has_a_row_a_verdict_and_blanks_for_what_is_unknown(tmp_path: Path) 
     written(tmp_path / "p.csv", "csv", windows=False)
     with (tmp_path / "p.csv").open(newline="", encoding="utf-8") as file:
         first, second = csv.DictReader(file)
-    assert list(first) == columns()
+    assert list(first) == row_columns()
     assert (first["path"], first["windows"], first["flags"]) == ("a,b\n.wav", "2", "short,clipped")
     assert (second["decision"], second["leak_prob"], second["windows"]) == ("", "", "")
     assert (second["threshold"], second["error"]) == ("0.5", "the file is empty (0 bytes)")
@@ -97,7 +97,7 @@ def test_other_kinds_of_tables_are_refused() -> None:
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])
 def test_verdicts_on_channels_say_which(kind: str, tmp_path: Path) -> None:
     out = tmp_path / f"p.{kind}"
-    with verdict_writer(out, kind, windows=True, by_channel=True) as write:
+    with verdict_writer(out, kind, True, row_columns(by_channel=True)) as write:
         for channel in (1, 2):
             write(replace(VERDICTS[0], path="a.wav", channel=channel))
         write(replace(VERDICTS[1], path="b.wav"))
@@ -121,15 +121,15 @@ def test_a_multiclass_model_has_a_column_for_each_class(tmp_path: Path) -> None:
         VERDICTS[0], class_name="ok", class_prob=dict(zip(classes, (0.4, 0.6), strict=True))
     )
     failed = replace(VERDICTS[1], class_prob=dict.fromkeys(classes))
-    with verdict_writer(tmp_path / "p.csv", "csv", windows=False, classes=classes) as write:
+    with verdict_writer(tmp_path / "p.csv", "csv", False, row_columns(classes=classes)) as write:
         write(failed)
         write(told)
     with (tmp_path / "p.csv").open(newline="", encoding="utf-8") as file:
         first, second = csv.DictReader(file)
     assert (
         list(first)
-        == [*columns(), "class", "prob_burst, old", "prob_ok"]
-        == columns(classes=classes)
+        == [*row_columns(), "class", "prob_burst, old", "prob_ok"]
+        == row_columns(classes=classes)
     )
     assert list(first.values())[-3:] == ["", "", ""]
     assert list(second.values())[-3:] == ["ok", "0.4", "0.6"]
