@@ -34,6 +34,7 @@ EVALUATION = FOUNDATION | {"acoustics", "evaluation"}
 TRAINING = EVALUATION | {"loading", "training"}
 FOLDING = TRAINING | {"building.splits", "crossvalidation"}
 ROOMS = FOLDING | BUILD | {"tuning", "scoring", "reporting", "exporting", "learning", "sites"}
+ROOMS |= {"parts"}
 DOORS = {
     "build",
     "train",
@@ -111,6 +112,9 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
     "training": (EVALUATION | {"loading"}, ARRAYS | FITTING | {"psutil", "rich"}),
     "crossvalidation": (TRAINING | {"building.splits"}, ARRAYS),
     "learning": (FOLDING | BUILD, ARRAYS),
+    "parts": ({"acoustics", "scoring"} | FOUNDATION, ARRAYS | {"pyarrow"}),
+    "parts.part_file": ({"errors"}, {"numpy", "pyarrow"}),
+    "parts.part_rows": ({"errors", "parts.part_file"}, {"numpy"}),
     "sites": ({"detection", "evaluation", "errors"}, {"numpy", "jaxtyping"}),
     "tuning": (FOLDING, ARRAYS | FITTING | SEARCH | {"psutil"}),
     "reporting": (FOUNDATION | {"evaluation"}, ARRAYS | FIGURES),
@@ -230,7 +234,7 @@ RUNS = {"training_run", "crossval_run", "evaluation_run", "learn_run", "predicti
 MAY |= dict.fromkeys(DOORS, (ROOMS - {"tuning"} | DOOR_TOOLS | RUNS, LIBRARIES))
 MAY["tune"] = (ROOMS | DOOR_TOOLS | RUNS, LIBRARIES | SEARCH)
 # Small deployments have neither Lightning nor matplotlib.
-LEAN_ROOMS = {"acoustics", "scoring"} | FOUNDATION | {"cli.arguments", "cli.screen_tables"}
+LEAN_ROOMS = {"acoustics", "scoring", "parts"} | FOUNDATION | {"cli.arguments", "cli.screen_tables"}
 MAY["prediction_run"] = (LEAN_ROOMS | {"suggestion_run"}, ARRAYS)
 MAY["predict"] = (LEAN_ROOMS | {"prediction_run"}, LIBRARIES - FITTING)
 
