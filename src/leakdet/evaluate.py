@@ -38,7 +38,7 @@ def parser() -> argparse.ArgumentParser:
         "--out",
         type=Path,
         help="write report.html, metrics.json and recordings.csv into this folder; of two models, "
-        "into its folders a and b",
+        "into its folders a and b, and comparison.csv with both on each recording",
     )
     add_model_options(command)
     return command

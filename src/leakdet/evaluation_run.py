@@ -158,9 +158,15 @@ def compared(a: Evaluation, b: Evaluation) -> list[Evaluation]:
 
 
 def write_evaluations(evaluations: Sequence[Evaluation], out: Path) -> None:
-    """Write report, metrics.json and recordings.csv to `out`; of two models, to folders a and b."""
+    """Write report, metrics.json and recordings.csv to `out`.
+
+    Of two models to its folders a and b, beside comparison.json and, recording by recording,
+    comparison.csv.
+    """
+    from leakdet.evaluation.model_comparison import recording_rows
     from leakdet.reporting.report import write_results
     from leakdet.reporting.report_input import ReportInput
+    from leakdet.storage.csv_file import write_csv
     from leakdet.storage.json_file import write_json
 
     folders = [out] if len(evaluations) == 1 else [out / "a", out / "b"]
@@ -170,3 +176,5 @@ def write_evaluations(evaluations: Sequence[Evaluation], out: Path) -> None:
         write_results(folder, ReportInput(title, {recordings.name: recordings}, metrics))
     if len(evaluations) == 2:
         write_json(out / "comparison.json", evaluations[0].metrics["comparison"])
+        rows = recording_rows(evaluations[0].recordings, evaluations[1].recordings)
+        write_csv(out / "comparison.csv", rows)

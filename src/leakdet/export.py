@@ -11,10 +11,8 @@ from leakdet.cli.arguments import Parser, add_decision, decision_of
 
 
 def parser() -> argparse.ArgumentParser:
-    about = (
-        "Write a model as one .onnx file that takes sound and gives a verdict, without torch or "
-        "leakdet. It is compared with predict before it gets its name."
-    )
+    about = "Write a model as one .onnx file that takes sound and gives a verdict, without torch "
+    about += "or leakdet. It is compared with predict before it gets its name."
     command = Parser("leakdet export", description=about, epilog=EXPLAINED)
     add = command.add_argument
     add("model", type=Path, help="a .safetensors file, a .ckpt file or the folder of a training")
@@ -27,8 +25,8 @@ def parser() -> argparse.ArgumentParser:
     )
     store = "the store that trained the model, for the ranges of int8-network"
     add("--calibrate", type=Path, metavar="STORE", help=store)
-    files = "recordings on which the file is compared with predict too: files, folders, globs"
-    add("--check", nargs="+", default=[], metavar="AUDIO", help=files)
+    audio = "recordings on which the file is compared with predict too: files, folders, globs"
+    add("--check", nargs="+", default=[], metavar="AUDIO", help=audio)
     golden = "write ten sounds with log-mel, probabilities and verdict into this new folder"
     add("--golden", type=Path, metavar="DIR", help=golden)
     add("--licence", metavar="TEXT", help="the model's licence, for the file's metadata")
@@ -41,7 +39,7 @@ def parser() -> argparse.ArgumentParser:
 
 def export(arguments: argparse.Namespace) -> int:
     from leakdet.exporting.onnx_file import check_calibration, check_places
-    from leakdet.scoring.file_list import list_files
+    from leakdet.scoring.file_list import check_headers
     from leakdet.storage.disk_space import megabytes
     from leakdet.storage.model_place import require_model
     from leakdet.storage.onnx_packages import require_packages
@@ -49,9 +47,9 @@ def export(arguments: argparse.Namespace) -> int:
     rule = decision_of(arguments)
     require_packages()
     model = require_model(arguments.model)
-    out = arguments.out or model.with_suffix(".onnx")
-    files = list_files(arguments.check).files if arguments.check else []
-    check_places(model, out, arguments.golden, files)
+    out, golden = arguments.out or model.with_suffix(".onnx"), arguments.golden
+    check_places(model, out, golden)
+    files = check_headers(arguments.check, "--check") if arguments.check else []
     check_calibration(arguments.precision, arguments.calibrate)
     LOG.info(f"model    {model}: loading torch")
     from leakdet.exporting.export_run import export_model
@@ -61,12 +59,12 @@ def export(arguments: argparse.Namespace) -> int:
     detector = load_detector(model, "cpu", arguments.trust_network, **rule)
     if detector.decided_anew:
         LOG.info(f"note     {detector.decided_anew}")
-    more = (files, arguments.licence, arguments.calibrate)
-    written = export_model(detector, out, arguments.precision, *more)
+    more = (arguments.precision, files, arguments.licence, arguments.calibrate)
+    written = export_model(detector, out, *more)
     LOG.info(f"compared {written.equality.sentence()}")
-    if arguments.golden:
-        write_golden(detector.mel_detector, arguments.golden)
-        log_result(f"golden   {arguments.golden}")
+    if golden:
+        write_golden(detector.mel_detector, golden)
+        log_result(f"golden   {golden}")
     log_result(f"written  {out} ({megabytes(written.size_bytes)}, {arguments.precision})")
     return DONE
 

@@ -12,6 +12,7 @@ from leakdet.config import BuildConfig
 from leakdet.errors import InputError
 from leakdet.evaluation_run import compared, evaluate_model, evaluated, write_evaluations
 from leakdet.scoring.audio_detector import Detector, load_detector
+from leakdet.storage.csv_file import read_csv
 from leakdet.storage.store_arrays import open_store
 
 
@@ -50,7 +51,7 @@ def test_it_is_silent_but_for_what_is_logged(
 
 
 def test_two_models_are_compared_and_written_side_by_side(
-    example_files, detector: Detector, tmp_path: Path
+    example_files, detector: Detector, tmp_path: Path, messages
 ) -> None:
     copy = Detector(detector.mel_detector, Path("copy.safetensors"))
     pair = [evaluated(one, example_files.store, "val") for one in (detector, copy)]
@@ -63,6 +64,10 @@ def test_two_models_are_compared_and_written_side_by_side(
         assert content["model"] == evaluation.metrics["model"]
         assert (tmp_path / name / "recordings.csv").exists()
     assert {row["difference"] for row in comparison["differences"]} <= {0.0, None}
+    assert comparison["recordings"]["sentence"] in messages.text
+    rows = read_csv(tmp_path / "comparison.csv", "rows")
+    assert [row["recording_id"] for row in rows] == pair[0].recordings.recording_id.tolist()
+    assert {(row["difference"], row["same_decision"]) for row in rows} == {("0.0", "1")}
 
 
 def test_one_model_is_written_into_the_folder_itself(

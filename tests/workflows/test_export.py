@@ -12,7 +12,7 @@ def test_an_exported_model_stands_where_the_model_does(door, trained, tmp_path) 
     audio = sorted((trained.store / "audio").rglob("*.wav"))[:3]
     wrong = door("export", trained.folder, "--check", tmp_path / "none.wav", cwd=tmp_path)
     assert wrong.returncode == 2
-    assert "no such recording for --check" in wrong.stderr
+    assert "none.wav: the file cannot be opened" in wrong.stderr
     made = door("export", trained.folder, "--out", "a.onnx", "--check", *audio, cwd=tmp_path)
     assert made.returncode == 0, made.stderr
     assert "0 verdicts changed" in made.stdout

@@ -65,7 +65,7 @@ def comparison_text(comparison: Mapping[str, Any]) -> str:
         interval = row["interval"]
         ends = f"[{interval[0]:+.3f}, {interval[1]:+.3f}]" if interval else (row["note"] or "n/a")
         table.add_row(row["metric"], *values, ends)
-    return _rendered(table, comparison["sentence"])
+    return _rendered(table, comparison["sentence"], comparison["recordings"]["sentence"])
 
 
 def _class_lines(results: Mapping[str, Mapping[str, Any]]) -> list[str]:

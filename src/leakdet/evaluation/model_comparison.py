@@ -1,15 +1,15 @@
-"""Two models on the same recordings: paired differences, McNemar's test, and a conclusion."""
+"""Two models on the same recordings: one by one, paired differences, McNemar's test."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool
 from scipy.stats import binomtest
 
-from leakdet.errors import InputError
+from leakdet.errors import InputError, first_few
 from leakdet.evaluation.intervals import paired_difference
-from leakdet.evaluation.scored_recordings import ScoredRecordings
+from leakdet.evaluation.scored_recordings import ScoredRecordings, decision_name
 
 COMPARED = ("accuracy", "f1", "recall", "fpr", "precision", "auroc", "average_precision")
 ALPHA = 0.05
@@ -23,6 +23,8 @@ def compare(
     replicates: int = 2000,
 ) -> dict[str, Any]:
     """The `comparison` of metrics.json: paired differences, b minus a, McNemar's test, a sentence.
+
+    `recordings` is what differs recording by recording, see `recording_differences`.
 
     Whole groups of `group_by` are resampled where the recordings have them. Raises `InputError`
     where the two were not scored on the same recordings with one threshold each.
@@ -55,8 +57,69 @@ def compare(
         "unit": "recording" if units is None else "/".join(group_by),
         "differences": differences,
         "mcnemar": test,
+        "recordings": recording_differences(a, b),
         "sentence": _sentence(len(a), differences[0], test),
     }
+
+
+def recording_differences(a: ScoredRecordings, b: ScoredRecordings) -> dict[str, Any]:
+    """How far apart two models are on each of the same recordings, whichever of them is right.
+
+    Returns the `largest` and the `median` difference of leak_prob without its sign, the recording
+    `where` it is largest, the `ids` of those with another verdict, the farthest apart first, and
+    all that in a `sentence`.
+    """
+    apart = np.abs(b.score - a.score)
+    order = np.argsort(-apart, kind="stable")
+    others = order[(a.decision != b.decision)[order]]
+    found = {
+        "largest": float(apart[order[0]]),
+        "median": float(np.median(apart)),
+        "where": str(a.recording_id[order[0]]),
+        "ids": [str(name) for name in a.recording_id[others]],
+    }
+    return found | {"sentence": _recordings_sentence(found, len(a))}
+
+
+def _recordings_sentence(differences: Mapping[str, Any], n: int) -> str:
+    """`recording_differences` of n recordings in a sentence.
+
+    >>> _recordings_sentence({"largest": 2e-6, "median": 1e-7, "where": "r1", "ids": []}, 9)
+    'Recording by recording, leak_prob differs by at most 2.0e-06 (r1), in the median by 1.0e-07;
+    none of 9 verdicts differs.'
+    """
+    ids = differences["ids"]
+    verdicts = f"none of {n} verdicts differs"
+    if ids:
+        verdicts = f"{len(ids)} of {n} verdicts differ: {first_few(ids)}"
+    if not differences["largest"]:
+        return f"Recording by recording, leak_prob is the same; {verdicts}."
+    return (
+        f"Recording by recording, leak_prob differs by at most {differences['largest']:.1e} "
+        f"({differences['where']}), in the median by {differences['median']:.1e}; {verdicts}."
+    )
+
+
+def recording_rows(a: ScoredRecordings, b: ScoredRecordings) -> Iterator[dict[str, Any]]:
+    """The rows of comparison.csv: both models on every recording that both were scored on."""
+    row_of_b = {name: row for row, name in enumerate(b.recording_id.tolist())}
+    decisions_a, decisions_b = a.decision.tolist(), b.decision.tolist()
+    for row, name in enumerate(a.recording_id.tolist()):
+        other = row_of_b.get(name)
+        if other is None:
+            continue
+        probs = float(a.score[row]), float(b.score[other])
+        verdicts = decision_name(decisions_a[row]), decision_name(decisions_b[other])
+        yield {
+            "recording_id": name,
+            "label": str(a.label[row]),
+            "leak_prob_a": round(probs[0], 6),
+            "leak_prob_b": round(probs[1], 6),
+            "difference": float(f"{probs[1] - probs[0]:.3g}"),
+            "decision_a": verdicts[0],
+            "decision_b": verdicts[1],
+            "same_decision": int(verdicts[0] == verdicts[1]),
+        }
 
 
 def mcnemar(

@@ -3,7 +3,7 @@
 import base64
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ from leakdet.errors import InputError
 from leakdet.storage.model_card import CARD_KEY, check_card, parse_card
 from leakdet.storage.model_place import model_kind
 from leakdet.storage.onnx_packages import require_packages
-from leakdet.storage.readable import COPY_AGAIN, require_readable, understood
+from leakdet.storage.readable import require_readable, understood
 from leakdet.storage.seal import is_sealed
 from leakdet.storage.store_folder import require_store
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ONNX_FORMAT = 1  # of the graph's inputs, outputs and facts
 FACTS_KEY, TENSORS_KEY = "leakdet_host", "leakdet_tensors"
 LICENCE_KEY, VECTORS_KEY = "licence", "test_vectors"
-EXPORT_AGAIN = "Export it again from the model file: leakdet export MODEL"
+EXPORT_AGAIN = "Copy it again from an undamaged one, or export it again: leakdet export MODEL"
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,8 @@ class OnnxFile:
         return base64.b64decode(self.metadata[TENSORS_KEY])
 
 
-def check_places(
-    model: Path, out: Path, golden: Path | None, recordings: Iterable[Path] = ()
-) -> None:
-    """Check before any work where an export will write, and that it can read the recordings.
+def check_places(model: Path, out: Path, golden: Path | None) -> None:
+    """Check before any work where an export will write.
 
     Raises:
         InputError: says why not.
@@ -71,8 +69,6 @@ def check_places(
         and not (golden.is_dir() and not any(golden.iterdir()))
     ):
         raise InputError(f"--golden {golden}: exists already; name a new folder.")
-    for recording in recordings:
-        require_readable(recording, "recording for --check")
 
 
 def check_calibration(precision: str, store: Path | None) -> None:
@@ -104,8 +100,8 @@ def read_onnx(path: Path) -> OnnxFile:
     import onnx
 
     content = path.read_bytes()
-    has_seal = is_sealed(path, content, COPY_AGAIN)
-    with understood(path, "a whole .onnx file", COPY_AGAIN):
+    has_seal = is_sealed(path, content, EXPORT_AGAIN)
+    with understood(path, "a whole .onnx file", EXPORT_AGAIN):
         model = onnx.load_model_from_string(content)
         onnx.checker.check_model(model)
     metadata = {entry.key: entry.value for entry in model.metadata_props}

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from leakdet._messages import log_results
 from leakdet.errors import InputError, first_few
 from leakdet.scoring.listed_recording import ListedRecording, Listing, list_recordings
 from leakdet.storage.model_place import model_kind
@@ -41,6 +42,24 @@ def list_files(names: Sequence[str]) -> FileList:
         why = "; ".join([f"no audio found in {first_few(names)}", *listing.unlisted.sentences()])
         raise InputError(f"{why}.")
     return FileList(list(first.values()), listing)
+
+
+def check_headers(names: Sequence[str], option: str) -> list[Path]:
+    """The files of names that an option gives, whose headers say that they are sound.
+
+    Raises:
+        InputError: as `list_files`; or names the first file that is no sound.
+    """
+    from leakdet.acoustics.audio import read_header  # with SciPy, which takes its time
+
+    listed = list_files(names)
+    for file in listed.files:
+        try:
+            read_header(file)
+        except InputError as error:
+            raise InputError(f"{option} {file}: {error}.") from error
+    log_results(listed.listing.sentences())
+    return listed.files
 
 
 def check_files(files: Sequence[Path], model: Path, out: Path | None) -> None:

@@ -83,7 +83,9 @@ def test_a_changed_byte_or_a_lost_end_is_noticed(exported, tmp_path, place: floa
     content[int(place * len(content))] ^= 1
     (tmp_path / "flipped.onnx").write_bytes(content)
     for name in ("cut.onnx", "flipped.onnx"):
-        with pytest.raises(InputError, match=r"(damaged|not a whole .onnx file).*Copy it again"):
+        with pytest.raises(
+            InputError, match=r"(damaged|not a whole .onnx file).*or export it again"
+        ):
             read_onnx(tmp_path / name)
 
 
@@ -153,10 +155,6 @@ def test_places_are_checked_before_any_work(tmp_path, exported) -> None:
     for model in (exported, tmp_path / "M.ONNX"):
         with pytest.raises(InputError, match=r"an .onnx file already"):
             check_places(model, tmp_path / "A.ONNX", None)
-    places = (tmp_path / "model.safetensors", tmp_path / "a.onnx", tmp_path / "new")
-    check_places(*places, [exported])
-    with pytest.raises(InputError, match="there is no such recording for --check"):
-        check_places(*places, [tmp_path / "none.wav"])
 
 
 def test_integers_need_a_store_and_nothing_else_takes_one(tmp_path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from leakdet.errors import InputError
-from leakdet.scoring.file_list import check_files, list_files
+from leakdet.scoring.file_list import check_files, check_headers, list_files
 
 NAMES = ("b.wav", "a/2.FLAC", "a/10.mp3", "a/notes.txt", "c[1].wav")
 MODEL = Path("model.safetensors")
@@ -59,6 +59,15 @@ def test_kinds_that_cannot_be_read_make_the_list_incomplete(folder: Path) -> Non
     listed = list_files(["a"])
     assert len(listed.files) == 2
     assert not listed.listing.complete
+
+
+def test_a_file_that_is_no_sound_is_named_with_its_option(write_sound, tmp_path: Path) -> None:
+    sound, text = write_sound("a.wav", seconds=0.1), tmp_path / "notes.wav"
+    assert check_headers([str(sound), str(tmp_path)], "--check") == [sound]
+    text.write_text("no sound")
+    for file, why in ((text, "not readable as audio: .*"), (tmp_path / "none", ".*No such file.*")):
+        with pytest.raises(InputError, match=rf"^--check {file}: {why}\.$"):
+            check_headers([str(sound), str(file)], "--check")
 
 
 def test_a_second_model_is_no_recording() -> None:
