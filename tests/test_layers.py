@@ -18,6 +18,9 @@ UNIT_TESTS = Path(__file__).parent / "unit"
 
 TOOLS = {
     "errors",
+    "_cluster",
+    "_cluster_address",
+    "_cluster_engine",
     "_exit_codes",
     "_imports",
     "_memory_errors",
@@ -62,6 +65,7 @@ FITTING = {"lightning", "torchmetrics"}
 HYDRA = {"hydra", "omegaconf"}
 SEARCH = {"optuna", "optuna_integration", "sqlalchemy"}
 FIGURES = {"matplotlib", "jinja2"}
+DASK = {"dask", "distributed"}
 
 # Room: its imports besides itself, first from leakdet, then libraries besides the standard library.
 MAY: dict[str, tuple[set[str], set[str]]] = {
@@ -77,6 +81,9 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
     "detection.ranking": ({"errors"}, {"numpy", "jaxtyping"}),
     "detection.label_view": ({"config", "errors"}, set()),
     "_progress": ({"_messages"}, {"rich"}),
+    "_cluster": ({"_cluster_address", "_cluster_engine", "_messages", "errors"}, DASK),
+    "_cluster_engine": ({"_cluster_address", "_messages", "errors"}, DASK),
+    "_cluster_address": ({"_processes", "errors"}, set()),
     "_parallel": ({"_processes"}, {"torch"}),
     "_processes": ({"errors"}, set()),
     "_messages": (set(), set()),
@@ -229,7 +236,9 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
     "__main__": (DOORS | {"cli.completion", "errors", "_streams"}, {"rich"}),
 }
 # A door may import what the rooms may, but neither Hydra nor a library for figures.
-LIBRARIES = {library for _, theirs in MAY.values() for library in theirs} - HYDRA - FIGURES - SEARCH
+LIBRARIES = {library for _, theirs in MAY.values() for library in theirs} - (
+    HYDRA | FIGURES | SEARCH | DASK
+)
 RUNS = {"training_run", "crossval_run", "evaluation_run", "learn_run", "prediction_run"}
 MAY |= dict.fromkeys(DOORS, (ROOMS - {"tuning"} | DOOR_TOOLS | RUNS, LIBRARIES))
 MAY["tune"] = (ROOMS | DOOR_TOOLS | RUNS, LIBRARIES | SEARCH)

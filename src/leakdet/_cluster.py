@@ -1,0 +1,106 @@
+"""Connects to a cluster, of this machine or of many, to do work there through Dask.
+
+With `_cluster_engine`, this is all that knows Dask.
+"""
+
+import logging
+import signal
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from leakdet._cluster_address import check_cluster, local_count, scheduler_address
+from leakdet._cluster_engine import Engine
+from leakdet._messages import LOG
+from leakdet.errors import InputError, counted
+
+REACH_S = 10.0  # within which a scheduler must answer
+KILLS = 3  # of workers of this machine, by the items that they had; then an item is tried alone
+# Nothing of Dask's own is printed, and its HTTP servers, which it always starts, serve nothing.
+SETTINGS = {
+    "distributed.scheduler.allowed-failures": KILLS - 1,
+    "distributed.scheduler.http.routes": [],
+    "distributed.worker.http.routes": [],
+    "distributed.nanny.pre-spawn-environ.DASK_LOGGING__DISTRIBUTED": "critical",
+}
+
+
+@contextmanager
+def cluster(address: str) -> Iterator[Engine]:
+    """Connect to a cluster, or start one on this machine, and leave or end it afterwards.
+
+    Raises:
+        SettingsError, InputError: as `check_cluster`; or the scheduler does not answer.
+    """
+    check_cluster("cluster", address)
+    import dask.config
+    import distributed
+
+    with ExitStack() as stack:
+        stack.enter_context(_silenced())
+        stack.enter_context(dask.config.set(SETTINGS))
+        count = local_count(address)
+        if count is not None:
+            LOG.info(f"cluster  starting {counted(count, 'worker')} on this machine")
+            target = stack.enter_context(_local_cluster(distributed, count))
+        else:
+            target = scheduler_address(address)
+        client = stack.enter_context(_client(distributed, target, address))
+        yield Engine(client, address)
+
+
+def _local_cluster(distributed: Any, count: int) -> Any:
+    """Processes on this machine, which nobody reaches from another one."""
+    return distributed.LocalCluster(
+        n_workers=count,
+        threads_per_worker=1,
+        host="127.0.0.1",
+        memory_limit=None,
+        silence_logs=logging.CRITICAL,
+        preload=[__name__],
+        dashboard_address=None,
+        scheduler_kwargs={"dashboard_address": "127.0.0.1:0", "dashboard": False},
+    )
+
+
+def dask_setup(worker: object) -> None:
+    """Leave Ctrl-C, which a terminal sends to all processes, to the command: Dask calls this."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@contextmanager
+def _client(distributed: Any, target: Any, address: str) -> Iterator[Any]:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # other versions, which `_run` judges
+            client = distributed.Client(target, timeout=REACH_S, set_as_default=False)
+    except (OSError, ValueError, TypeError, RuntimeError) as error:
+        raise InputError(
+            f"cluster={address}: no scheduler answers at {target} within {REACH_S:.0f} s "
+            f"({str(error).splitlines()[0]}). Does it run, and do host, port and, with tls://, "
+            "certificates fit?"
+        ) from error
+    try:
+        yield client
+    finally:
+        client.close(timeout=REACH_S)
+
+
+@contextmanager
+def _silenced() -> Iterator[None]:
+    """Keep Dask's own log off the screen inside: what a user must know is said here."""
+    loggers = [logging.getLogger("distributed"), logging.getLogger("tornado")]
+    loggers += [
+        logging.getLogger(name)
+        for name in logging.root.manager.loggerDict
+        if name.startswith(("distributed.", "tornado."))
+    ]
+    before = [(logger, logger.level) for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for logger, level in before:
+            logger.setLevel(level)

@@ -1,0 +1,204 @@
+"""Work on many items by the workers of a cluster."""
+
+import os
+import platform
+import queue
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import leakdet
+from leakdet._cluster_address import local_count
+from leakdet._messages import LOG
+from leakdet.errors import InputError, SettingsError, counted
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+LOOK_EVERY_S = 1.0  # at the workers
+SAY_EVERY_S = 60.0  # that there is none
+
+
+@dataclass
+class Engine:
+    """A cluster at work."""
+
+    client: Any
+    address: str
+    _threads: dict[str, int] = field(default_factory=dict)  # of each worker, by address
+    _looked_at: float = -LOOK_EVERY_S
+    _told_at: float = -SAY_EVERY_S
+
+    def unordered(
+        self, work: Callable[[T], R], items: Iterable[T], in_flight: int = 4
+    ) -> Iterator[tuple[T, R]]:
+        """Yield pairs of item and `work(item)` as they are completed.
+
+        `work` and the items are pickled, `work` for every item: it names a model or a folder, and
+        keeps what it loads by a cache of its module. At most `in_flight` items are with each thread
+        of a worker, which has one thread where the cluster is local. The items of a worker that is
+        lost are done again, so that `work` must bear that. An error in `work` is raised here as
+        what it is.
+
+        Raises:
+            InputError: an item, named by its `str`, killed its workers, or the scheduler is lost.
+            SettingsError: a worker has another version of leakdet or Python.
+        """
+        flight = _Flight(self, work)
+        waiting, suspects = iter(items), list[T]()
+        try:
+            while True:
+                if not suspects:
+                    while flight.size < self._room(in_flight) and not flight.exhausted:
+                        flight.send_next(waiting)
+                elif not flight.size:
+                    flight.send(suspects.pop(), alone=True)
+                if not flight.size:
+                    return
+                item, result, killed = flight.receive()
+                if killed:
+                    suspects.append(item)
+                else:
+                    yield item, result
+        finally:
+            flight.cancel()
+
+    def _room(self, in_flight: int) -> int:
+        self.look()
+        return max(1, in_flight * sum(self._threads.values()))
+
+    def look(self) -> None:
+        """See who works, at most once a second; say who was lost, and that nobody is there."""
+        now = time.monotonic()
+        if now < self._looked_at + LOOK_EVERY_S:
+            return
+        self._looked_at = now
+        try:
+            threads = dict(self.client.nthreads())
+        except Exception as error:
+            raise self.lost_scheduler() from error
+        lost = self._threads.keys() - threads.keys()
+        if lost:
+            LOG.warning(
+                f"{counted(len(lost), 'worker')} of the cluster lost; "
+                f"{len(threads)} left. What they had in hand is done again."
+            )
+        if threads and not self._threads:
+            LOG.info(
+                f"cluster  {self.address}: {counted(len(threads), 'worker')}, "
+                f"{counted(sum(threads.values()), 'thread')}"
+            )
+        self._threads = threads
+        if not threads and now >= self._told_at + SAY_EVERY_S:
+            self._told_at = now
+            LOG.warning(f"cluster={self.address}: no worker is there yet. {self._start()}")
+
+    def _start(self) -> str:
+        if local_count(self.address) is not None:
+            return "They are being started."
+        file = "--scheduler-file " if self.address.endswith(".json") else ""
+        return f"Start some, on any machine: dask worker {file}{self.address} --nthreads 1"
+
+    def lost_scheduler(self) -> InputError:
+        return InputError(
+            f"cluster={self.address}: the scheduler is lost. Start one, and the same command again."
+        )
+
+
+@dataclass
+class _Flight:
+    """The items that the cluster has in hand."""
+
+    engine: Engine
+    work: Callable[[Any], Any]
+    exhausted: bool = False
+    _items: dict[Any, tuple[Any, bool]] = field(default_factory=dict)  # by future
+    _done: "queue.SimpleQueue[Any]" = field(default_factory=queue.SimpleQueue)
+
+    @property
+    def size(self) -> int:
+        return len(self._items)
+
+    def send_next(self, items: Iterator[Any]) -> None:
+        try:
+            self.send(next(items))
+        except StopIteration:
+            self.exhausted = True
+
+    def send(self, item: Any, alone: bool = False) -> None:
+        future = self.engine.client.submit(_run, _versions(), self.work, item, pure=False)
+        self._items[future] = item, alone
+        future.add_done_callback(self._done.put)
+
+    def receive(self) -> tuple[Any, Any, bool]:
+        """The next item that is done, its result, and whether it is suspected to kill workers."""
+        from distributed import CancelledError, KilledWorker
+
+        while True:
+            self.engine.look()
+            try:
+                future = self._done.get(timeout=LOOK_EVERY_S)
+            except queue.Empty:
+                continue
+            if future.status == "pending":  # its result was on a worker that is lost
+                future.add_done_callback(self._done.put)
+                continue
+            item, alone = self._items[future]
+            try:
+                return item, future.result(), False
+            except KilledWorker as error:
+                if alone:
+                    raise _deadly(item, error.allowed_failures + 1) from error
+                return item, None, True
+            except CancelledError as error:
+                raise self.engine.lost_scheduler() from error
+            except ModuleNotFoundError as error:
+                raise _other_install(error) from error
+            finally:
+                del self._items[future]
+                future.release()
+
+    def cancel(self) -> None:
+        """Drop what is still in hand."""
+        with suppress(Exception):  # the scheduler may be gone
+            self.engine.client.cancel(list(self._items), force=True)
+        self._items.clear()
+
+
+def _deadly(item: object, times: int) -> InputError:
+    return InputError(
+        f"{item}: killed its worker {counted(times, 'time')}, with nothing else at work: out of "
+        "memory, or a fault in a library. Leave it out."
+    )
+
+
+def _other_install(error: ModuleNotFoundError) -> SettingsError | ModuleNotFoundError:
+    if (error.name or "").split(".")[0] != "leakdet":
+        return error
+    return SettingsError(
+        f"cluster: a worker has no leakdet of this version ({error}). Install leakdet "
+        f"{leakdet.__version__} where `dask worker` runs."
+    )
+
+
+def _versions() -> tuple[str, str]:
+    """Of leakdet, and of Python without its patch level."""
+    return leakdet.__version__, ".".join(platform.python_version_tuple()[:2])
+
+
+def _run(versions: tuple[str, str], work: Callable[[T], R], item: T) -> R:
+    """Do the work in a thread of a worker: torch, which it may import, on one core."""
+    if versions != _versions():
+        theirs, here = (f"leakdet {v} on Python {python}" for v, python in (versions, _versions()))
+        raise SettingsError(
+            f"cluster: the worker {socket.gethostname()} (process {os.getpid()}) has {here}, this "
+            f"command {theirs}. Install the same on all machines."
+        )
+    os.environ["OMP_NUM_THREADS"] = "1"  # read when torch is imported
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(1)
+    return work(item)
