@@ -19,6 +19,7 @@ import pytest
 import soundfile
 import torch
 from jsonschema import Draft202012Validator
+from tests.remote_stores import flaky, s3, s3_server  # noqa: F401  fixtures
 
 from leakdet._messages import LOG
 from leakdet.config import SignalConfig

@@ -28,6 +28,8 @@ TOOLS = {
     "_parallel",
     "_processes",
     "_progress",
+    "_remote",
+    "_remote_errors",
     "_streams",
     "_signals",
 }
@@ -87,6 +89,8 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
     "_parallel": ({"_processes"}, {"torch"}),
     "_processes": ({"errors"}, set()),
     "_messages": (set(), set()),
+    "_remote": ({"_remote_errors", "errors"}, {"fsspec"}),
+    "_remote_errors": ({"errors"}, set()),
     "_imports": ({"errors"}, set()),
     "_exit_codes": ({"errors", "_memory_errors", "_messages", "_signals", "_streams"}, set()),
     "_memory_errors": (set(), set()),

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import soxr
 
+from leakdet._remote import RemoteFile
 from leakdet.acoustics.array_recording import ArrayRecording
 from leakdet.acoustics.channel_mix import ChannelMix, loudest_channel
 from leakdet.acoustics.dead_sound import DeadRuns
@@ -58,7 +59,7 @@ class WaveformFacts:
 
 
 OpenSound = SoundFile | ArrayRecording  # can be read again from its start
-SoundSource = Path | OpenSound
+SoundSource = Path | RemoteFile | OpenSound
 
 
 class Header(NamedTuple):
@@ -69,7 +70,7 @@ class Header(NamedTuple):
     about_s: float  # estimated from the file's size where the header has no length
 
 
-def read_header(path: Path) -> Header:
+def read_header(path: Path | RemoteFile) -> Header:
     """Read a sound file's header. Raises `InputError` if it is not an audio file."""
     with SoundFile(path) as file:
         rate_hz, channels = int(file.samplerate), int(file.channels)
@@ -99,7 +100,7 @@ def recordings_in(source: SoundSource, signal: SignalConfig) -> Iterator[tuple[S
 
 @contextmanager
 def _opened(source: SoundSource) -> Iterator[OpenSound]:
-    if isinstance(source, Path):
+    if isinstance(source, Path | RemoteFile):
         with SoundFile(source) as file:
             yield file
     else:

@@ -6,9 +6,11 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import overload
 
+from leakdet._remote import RemoteFile, named
 from leakdet.acoustics.file_kinds import LOST, Lost, is_audio_name, is_hidden, kind_of_other
-from leakdet.errors import counted, first_few
+from leakdet.errors import InputError, counted, first_few
 
 SHOWN = 8  # suffixes that are named
 
@@ -86,7 +88,7 @@ class LeftUnlisted:
             self.odd.append((str(path), what))
         return bool(what)
 
-    def add_other(self, path: Path) -> None:
+    def add_other(self, path: Path | RemoteFile) -> None:
         """Add a file that has no name of sound."""
         kind, suffix = kind_of_other(path)
         if kind:
@@ -98,11 +100,49 @@ class LeftUnlisted:
         self.unreadable.append((str(error.filename), error.strerror or str(error)))
 
 
-def audio_files(path: Path, unlisted: LeftUnlisted) -> Iterator[Path]:
+@overload
+def audio_files(path: Path, unlisted: LeftUnlisted) -> Iterator[Path]: ...
+@overload
+def audio_files(path: Path | RemoteFile, unlisted: LeftUnlisted) -> Iterator[Path | RemoteFile]: ...
+
+
+def audio_files(
+    path: Path | RemoteFile, unlisted: LeftUnlisted
+) -> Iterator[Path] | Iterator[Path | RemoteFile]:
     """The path itself, whatever its name; of a folder the audio below it, in the order of names.
 
     Links are followed, and each folder is listed once. What is left out is added to `unlisted`.
+
+    Raises:
+        InputError: a URL without a name of sound cannot be reached.
     """
+    if isinstance(path, RemoteFile):
+        yield from _remote_files(path, unlisted)
+    else:
+        yield from _local_files(path, unlisted)
+
+
+def _remote_files(folder: RemoteFile, unlisted: LeftUnlisted) -> Iterator[RemoteFile]:
+    if is_audio_name(folder):  # of many files, none is asked for before it is read
+        yield folder
+        return
+    try:
+        names = folder.names()
+        is_file = not names and not folder.is_folder()
+    except InputError as error:
+        raise named(folder, error) from error
+    if is_file:
+        yield folder
+    for name in names:
+        if any(map(is_hidden, name.split("/"))):
+            unlisted.hidden += 1
+        elif is_audio_name(file := folder / name):
+            yield file
+        else:
+            unlisted.add_other(file)
+
+
+def _local_files(path: Path, unlisted: LeftUnlisted) -> Iterator[Path]:
     if not os.path.isdir(path):  # noqa: PTH112  Path.is_dir raises where it may not look
         yield path
         return

@@ -5,6 +5,8 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from leakdet.acoustics.remote_bytes import RemoteBytes
+
 Piece = bytes | tuple[int, int]  # bytes of our own, or from where to where in the file
 BLOCK_BYTES = 1 << 16
 
@@ -31,13 +33,15 @@ class Layout:
 class ByteSource:
     """The pieces one after another, as a file that can be read and searched.
 
-    `descriptor` is of an open regular file, and stays open.
+    `descriptor` is of an open regular file, and stays open; or it is a file behind a URL.
     """
 
-    def __init__(self, descriptor: int, pieces: Sequence[Piece] | None = None) -> None:
+    def __init__(
+        self, descriptor: int | RemoteBytes, pieces: Sequence[Piece] | None = None
+    ) -> None:
         self.descriptor, self.is_whole = descriptor, pieces is None
         if pieces is None:
-            pieces = [(0, os.fstat(descriptor).st_size)]
+            pieces = [(0, _size(descriptor))]
         self.pieces = [piece for piece in pieces if _length(piece)]
         self._starts = [0]
         for piece in self.pieces:
@@ -88,15 +92,18 @@ class ByteSource:
             if isinstance(piece, bytes):
                 block = piece[skip : skip + count]
             else:
-                block = os.pread(
-                    self.descriptor, min(count, piece[1] - piece[0] - skip), piece[0] + skip
-                )
+                block = self._from_file(min(count, piece[1] - piece[0] - skip), piece[0] + skip)
             if not block:
                 break
             found.append(block)
             offset, count = offset + len(block), count - len(block)
             number += offset >= self._starts[number + 1]
         return b"".join(found)
+
+    def _from_file(self, count: int, at: int) -> bytes:
+        if isinstance(self.descriptor, int):
+            return os.pread(self.descriptor, count, at)
+        return self.descriptor.read_at(at, count)
 
     def read(self, count: int) -> bytes:
         """The next bytes, as of a file."""
@@ -111,6 +118,10 @@ class ByteSource:
 
     def tell(self) -> int:
         return self._position
+
+
+def _size(file: int | RemoteBytes) -> int:
+    return file.size if isinstance(file, RemoteBytes) else os.fstat(file).st_size
 
 
 def _length(piece: Piece) -> int:

@@ -3,8 +3,10 @@
 from pathlib import Path
 from typing import Literal
 
+from leakdet._remote import RemoteFile
 from leakdet.acoustics.chunk_headers import FILE_NAMES
 from leakdet.acoustics.mp3_frames import parse_frame
+from leakdet.errors import InputError
 
 AUDIO_SUFFIXES = frozenset(
     ".wav .wave .flac .ogg .oga .opus .mp3 .mp2 .mpga .aif .aiff .aifc .au .snd .caf .w64 .rf64 "
@@ -28,7 +30,7 @@ LOST: dict[Lost, tuple[str, str]] = {  # what they are, and the remedy
 }
 
 
-def is_audio_name(path: Path) -> bool:
+def is_audio_name(path: Path | RemoteFile) -> bool:
     """True if the suffix is one that libsndfile reads; a blank behind it does not matter."""
     return _suffix(path) in AUDIO_SUFFIXES
 
@@ -38,7 +40,7 @@ def is_hidden(name: str) -> bool:
     return name.startswith(".") or name == "__MACOSX"
 
 
-def kind_of_other(path: Path) -> tuple[Lost | None, str]:
+def kind_of_other(path: Path | RemoteFile) -> tuple[Lost | None, str]:
     """What a file that has no name of sound is, if it may hold sound, and its suffix."""
     suffix = _suffix(path)
     if suffix in UNREADABLE_SUFFIXES:
@@ -46,22 +48,25 @@ def kind_of_other(path: Path) -> tuple[Lost | None, str]:
     if suffix in PACKED_SUFFIXES:
         return "packed", suffix
     is_aside = suffix in ASIDE_SUFFIXES or suffix[1:].isdigit()
-    if suffix in UNFINISHED_SUFFIXES or (is_aside and is_audio_name(path.with_suffix(""))):
+    if suffix in UNFINISHED_SUFFIXES or (is_aside and is_audio_name(Path(path.stem))):
         return "unfinished", suffix
     if not suffix and _begins_as_sound(path):
         return "nameless", "without suffix"
     return None, suffix or "without suffix"
 
 
-def _suffix(path: Path) -> str:
+def _suffix(path: Path | RemoteFile) -> str:
     return path.suffix.strip().lower()
 
 
-def _begins_as_sound(path: Path) -> bool:
+def _begins_as_sound(path: Path | RemoteFile) -> bool:
     try:
-        with path.open("rb") as file:
-            head = file.read(4)
-    except OSError:
+        if isinstance(path, RemoteFile):
+            head = path.read_range(0, 4)
+        else:
+            with path.open("rb") as file:
+                head = file.read(4)
+    except (OSError, InputError):
         return False
     known = head in (*FILE_NAMES, b"fLaC", b"OggS") or head[:3] == b"ID3"
     return known or parse_frame(head) is not None

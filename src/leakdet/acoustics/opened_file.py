@@ -1,4 +1,4 @@
-"""Opens the file of a recording, by descriptor; what comes through a pipe is copied first."""
+"""Opens the file of a recording: by descriptor, a pipe copied first, a URL in blocks."""
 
 import os
 import shutil
@@ -7,11 +7,15 @@ import tempfile
 from pathlib import Path
 from typing import IO
 
+from leakdet._remote import RemoteFile
+from leakdet.acoustics.remote_bytes import RemoteBytes
 from leakdet.errors import InputError
 
 
-def opened_file(path: Path) -> IO[bytes]:
+def opened_file(path: Path | RemoteFile) -> IO[bytes] | RemoteBytes:
     """The file, or a copy of what comes through a pipe; `-` is standard input."""
+    if isinstance(path, RemoteFile):
+        return RemoteBytes(path)
     try:
         if str(path) == "-":
             path = Path("/dev/stdin")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import soundfile
 
+from leakdet._remote import RemoteFile
 from leakdet.acoustics.byte_source import ByteSource, Piece
 from leakdet.acoustics.chunk_headers import byte_order, header_layout
 from leakdet.acoustics.flac_frames import resumed
@@ -16,6 +17,7 @@ from leakdet.acoustics.flags import Flag
 from leakdet.acoustics.mp3_frames import TRIMMED_FRAMES
 from leakdet.acoustics.native_stderr import native_stderr_hidden
 from leakdet.acoustics.opened_file import opened_file
+from leakdet.acoustics.remote_bytes import RemoteBytes
 from leakdet.acoustics.stream_layout import stream_layout
 from leakdet.errors import InputError
 
@@ -43,11 +45,11 @@ class SoundFile:
         InputError: the file cannot be opened, is no sound, or its streams do not fit together.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | RemoteFile) -> None:
         self.path = path
-        self._file = opened_file(path)
+        file = self._file = opened_file(path)
         try:
-            self._source = ByteSource(self._file.fileno())
+            self._source = ByteSource(file if isinstance(file, RemoteBytes) else file.fileno())
             self._start()
         except BaseException:
             self._file.close()
@@ -111,8 +113,9 @@ class SoundFile:
                 "samplerate": header.samplerate,
                 "channels": header.channels,
             }
-        source: int | ByteSource = descriptor
-        if part is None:
+        source: int | ByteSource
+        if part is None and isinstance(descriptor, int):
+            source = descriptor
             os.lseek(descriptor, 0, os.SEEK_SET)
         else:
             source = ByteSource(descriptor, part)

@@ -14,9 +14,11 @@ import torch
 
 from leakdet._messages import LOG
 from leakdet._parallel import in_order
+from leakdet._remote import RemoteFile, place
 from leakdet.acoustics.array_recording import ArrayRecording
 from leakdet.acoustics.audio import SoundSource
 from leakdet.acoustics.audio_listing import LeftUnlisted, audio_files
+from leakdet.acoustics.file_kinds import is_audio_name
 from leakdet.acoustics.mel import LogMel
 from leakdet.detection.detector import MelDetector
 from leakdet.detection.thresholds import checked_policy
@@ -37,7 +39,7 @@ Result = TypeVar("Result")
 class Detector:
     """Verdicts on recordings by one model; made by `load_detector`.
 
-    A recording is the path of a sound file, or `(samples, rate_hz)`: an array [samples] or
+    A recording is the path or URL of a sound file, or `(samples, rate_hz)`: an array [samples] or
     [samples, channels] of floats in [-1, 1] or of PCM (uint8, int16, int32), which is scored as the
     file of these samples would be. A folder stands for the audio files below it.
 
@@ -130,7 +132,7 @@ class Detector:
         workers: int,
     ) -> Result | list[Result]:
         results = list(self._each(work, recordings, workers))
-        folder = _is_path(recordings) and Path(recordings).is_dir()
+        folder = _is_path(recordings) and _is_folder(recordings)
         single = (_is_path(recordings) or _is_sound(recordings)) and not folder
         return results[0] if single and len(results) == 1 else results
 
@@ -147,7 +149,14 @@ class Detector:
 
 
 def _is_path(recordings: object) -> bool:
-    return isinstance(recordings, str | os.PathLike)
+    return isinstance(recordings, str | os.PathLike | RemoteFile)
+
+
+def _is_folder(path: PathLike | RemoteFile) -> bool:
+    where = place(path)
+    if isinstance(where, RemoteFile):
+        return not is_audio_name(where) and where.is_folder()
+    return where.is_dir()
 
 
 def _is_sound(recordings: object) -> bool:
@@ -167,7 +176,7 @@ def _sources(recordings: Any) -> Iterator[SoundSource]:
             yield ArrayRecording(*recording)
         elif _is_path(recording):
             unlisted = LeftUnlisted()
-            yield from audio_files(Path(recording), unlisted)
+            yield from audio_files(place(recording), unlisted)
             for sentence in unlisted.sentences():
                 LOG.warning(sentence)
         else:

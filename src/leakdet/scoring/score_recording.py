@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Float16, Float32
 from torch import Tensor
 
+from leakdet._remote import RemoteFile
 from leakdet.acoustics.array_recording import ArrayRecording
 from leakdet.acoustics.audio import SoundSource, WaveformFacts, recordings_in
 from leakdet.acoustics.flags import Flag
@@ -178,7 +179,7 @@ def embed_source(
 def _path(source: SoundSource) -> str | None:
     if isinstance(source, ArrayRecording):
         return None
-    return str(source if isinstance(source, Path) else source.path)
+    return str(source if isinstance(source, Path | RemoteFile) else source.path)
 
 
 class _Batch(NamedTuple):

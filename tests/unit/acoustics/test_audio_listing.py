@@ -3,9 +3,13 @@
 import os
 from pathlib import Path
 
+import fsspec
 import pytest
+from tests.remote_stores import FlakyStore
 
+from leakdet._remote import RemoteFile
 from leakdet.acoustics.audio_listing import LeftUnlisted, audio_files
+from leakdet.errors import InputError
 
 
 def touch(root: Path, *names: str) -> None:
@@ -124,3 +128,32 @@ def test_links_that_lead_nowhere_and_pipes_in_a_folder_are_named(tmp_path: Path)
     ]
     assert unlisted.lost
     assert list(audio_files(tmp_path / "p.wav", LeftUnlisted())) == [tmp_path / "p.wav"]
+
+
+def test_files_below_a_url_are_told_apart_as_local_ones_are(flaky: type[FlakyStore]) -> None:
+    store = fsspec.filesystem("flaky")
+    names = ("b.wav", "a/2.FLAC", ".trash/c.wav", "a/film.mp4", "notes.txt", "named", "x.wav.bak")
+    for name in names:
+        store.pipe_file(f"/net/night/{name}", b"RIFF....WAVE" if name == "named" else b"")
+    unlisted = LeftUnlisted()
+    files = list(audio_files(RemoteFile("flaky://net/night"), unlisted))
+    assert [str(file) for file in files] == [
+        "flaky://net/night/a/2.FLAC", "flaky://net/night/b.wav",
+    ]  # fmt: skip
+    assert unlisted.hidden == 1
+    assert unlisted.kinds == {
+        ("unreadable", ".mp4"): 1, ("nameless", "without suffix"): 1, ("unfinished", ".bak"): 1,
+    }  # fmt: skip
+    assert unlisted.others == {".txt": 1}
+
+
+def test_a_url_with_a_name_of_sound_is_not_asked_for(flaky: type[FlakyStore]) -> None:
+    file = RemoteFile("flaky://net/missing.wav")
+    assert list(audio_files(file, LeftUnlisted())) == [file]
+    assert flaky.requests.total() == 0
+    fsspec.filesystem("flaky").pipe_file("/net/sound", b"RIFF")
+    assert list(audio_files(RemoteFile("flaky://net/sound"), LeftUnlisted())) == [
+        RemoteFile("flaky://net/sound")
+    ]
+    with pytest.raises(InputError, match="flaky://net/none: there is no such file, folder or"):
+        list(audio_files(RemoteFile("flaky://net/none"), LeftUnlisted()))

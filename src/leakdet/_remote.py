@@ -1,0 +1,223 @@
+"""Files behind URLs, such as `s3://bucket/night/a.wav`, read and written through fsspec.
+
+Credentials and endpoints come from the environment, or from fsspec's own configuration files.
+"""
+
+import errno
+import os
+import random
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from glob import has_magic
+from pathlib import Path, PurePosixPath
+from typing import Any, TypeVar
+
+from leakdet._remote_errors import explained, reason_of
+from leakdet.errors import InputError
+
+Result = TypeVar("Result")
+
+URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+(::[A-Za-z][^/]*)?://")
+TRIES = 5
+CHECKED = 3  # files of each bucket, before the work
+WAIT_S = 0.5  # before the second try; doubles with each, and varies by half
+# Retries are made here alone, alike for every kind of store.
+OPTIONS: dict[str, dict[str, Any]] = {"s3": {"config_kwargs": {"retries": {"max_attempts": 0}}}}
+OPTIONS["s3a"] = OPTIONS["s3"]
+_silent: set[str] = set()  # hosts and buckets that gave up; asked once only, until they answer
+
+
+def is_url(name: object) -> bool:
+    """True if a name is a URL.
+
+    >>> is_url("s3://bucket/a.wav"), is_url("night/a.wav"), is_url("C://a.wav")
+    (True, False, False)
+    """
+    return URL.match(str(name)) is not None
+
+
+@dataclass(frozen=True, order=True)
+class RemoteFile:
+    """A file, or the folder of several, by its URL.
+
+    Its methods ask again, later and later, where an answer fails to come. They raise `InputError`
+    with a reason that does not name the file, as readers of sound do.
+    """
+
+    url: str
+
+    def __str__(self) -> str:
+        return self.url
+
+    @property
+    def key(self) -> PurePosixPath:
+        """Its path in the store, for the parts of its name."""
+        return PurePosixPath(self.url.partition("::")[0].partition("://")[2])
+
+    @property
+    def host(self) -> str:
+        """The start of its URL, with the bucket or host."""
+        return "/".join(self.url.split("/")[:3])
+
+    @property
+    def name(self) -> str:
+        return self.key.name
+
+    @property
+    def stem(self) -> str:
+        return self.key.stem
+
+    @property
+    def suffix(self) -> str:
+        return self.key.suffix
+
+    def __truediv__(self, name: str) -> "RemoteFile":
+        """A file below this folder."""
+        folder, chained, rest = self.url.partition("::")
+        return RemoteFile(f"{folder.rstrip('/')}/{name}{chained}{rest}")
+
+    def read_bytes(self) -> bytes:
+        """The whole content, by one request."""
+        return self._ask(lambda fs, key: bytes(fs.cat_file(key)))
+
+    def read_range(self, start: int, stop: int) -> bytes:
+        """The bytes from `start` to before `stop`, or to the end, by one request."""
+
+        def ask(fs: Any, key: str) -> bytes:
+            try:
+                return bytes(fs.cat_file(key, start=start, end=stop))[: stop - start]
+            except OSError as error:  # many stores know no range of an empty file
+                if error.errno != errno.EINVAL or fs.info(key)["size"] > start:
+                    raise
+                return b""
+
+        return self._ask(ask)
+
+    def size(self) -> int:
+        """Its bytes, by a request."""
+        return self._ask(lambda fs, key: int(fs.info(key)["size"]))
+
+    def exists(self) -> bool:
+        """True if there is such a file or folder."""
+
+        def ask(fs: Any, key: str) -> bool:
+            try:
+                fs.info(key)  # `exists` says no where it was refused, too
+            except FileNotFoundError:
+                return False
+            return True
+
+        return self._ask(ask)
+
+    def is_folder(self) -> bool:
+        """True if there are files below this name.
+
+        Raises:
+            InputError: there is neither a file nor a folder of this name.
+        """
+        return self._ask(lambda fs, key: bool(fs.info(key)["type"] == "directory"))
+
+    def names(self) -> list[str]:
+        """The names of all files below this folder, relative to it and in order.
+
+        Raises:
+            InputError: there is neither a file nor a folder of this name.
+        """
+
+        def ask(fs: Any, key: str) -> list[str]:
+            root = f"{key.rstrip('/')}/"
+            found = fs.find(key)
+            if not found:
+                fs.info(key)
+            return sorted(name[len(root) :] for name in found if name.startswith(root))
+
+        return [name for name in self._ask(ask) if name and not name.endswith("/")]
+
+    def matches(self) -> "list[RemoteFile]":
+        """What its name means as a glob; itself where it is none, or exists under that name."""
+        if not has_magic(str(self.key)) or self.exists():
+            return [self]
+        protocol = self.url.partition("://")[0]
+        names = self._ask(lambda fs, key: sorted(fs.glob(key)))
+        return [RemoteFile(f"{protocol}://{name.lstrip('/')}") for name in names]
+
+    def put(self, local: Path) -> None:
+        """Write it as a copy of a local file, whole."""
+        self._ask(lambda fs, key: fs.put_file(str(local), key))
+
+    def remove(self) -> None:
+        self._ask(lambda fs, key: fs.rm_file(key))
+
+    def _ask(self, question: Callable[[Any, str], Result]) -> Result:
+        tries = 1 if self.host in _silent else TRIES
+        for number in range(1, tries + 1):
+            try:
+                with explained(self.url):
+                    fs, key = _opened(self.url)
+                    result = question(fs, key)
+                _silent.discard(self.host)
+                return result
+            except InputError:
+                raise
+            except Exception as error:
+                if number == tries:
+                    _silent.add(self.host)
+                    count = "1 try" if tries == 1 else f"{tries} tries"
+                    raise InputError(f"not reached in {count} ({reason_of(error)})") from error
+            time.sleep(WAIT_S * 2 ** (number - 1) * random.uniform(0.5, 1.5))
+        raise AssertionError  # a try returns or raises
+
+
+def place(name: str | os.PathLike[str] | RemoteFile) -> Path | RemoteFile:
+    """Where a name leads: a URL of another machine, or a path, also of `file://`."""
+    if isinstance(name, RemoteFile):
+        return name
+    if not isinstance(name, str) or not is_url(name):
+        return Path(name)
+    if name.startswith(("file://", "local://")):
+        return Path(name.partition("://")[2])
+    return RemoteFile(name)
+
+
+def check_reachable(files: Sequence[RemoteFile]) -> None:
+    """Check before any work that files can be had, by the first few of each bucket or host.
+
+    Files that are missing are not looked for.
+
+    Raises:
+        InputError: names the place, and says why it gives none.
+    """
+    of_host: dict[str, list[RemoteFile]] = {}
+    for file in files:
+        of_host.setdefault(file.host, []).append(file)
+    for host, some in of_host.items():
+        failures = []
+        for file in some[:CHECKED]:
+            try:
+                if file.exists() or RemoteFile(host).exists():
+                    break
+                failures.append(named(file, InputError("there is no such file or bucket")))
+            except InputError as error:
+                failures.append(named(file, error))
+        else:
+            raise failures[0]
+
+
+def named(remote: RemoteFile, error: InputError, word: str = "") -> InputError:
+    """The same error as a sentence that names the file, as for the whole command."""
+    return InputError(f"{word}{remote}: {str(error).rstrip('.')}.")
+
+
+def _opened(url: str) -> tuple[Any, str]:
+    """The store of a URL, and the key of the file in it."""
+    import fsspec
+
+    protocol = url.partition("://")[0]
+    options = {**OPTIONS.get(protocol, {}), **fsspec.config.conf.get(protocol, {})}
+    # what a folder holds may change, and a million names would stay in memory
+    fs, key = fsspec.url_to_fs(url, **{"use_listings_cache": False, **options})
+    if getattr(fs, "retries", 1) != 1:
+        fs.retries = 1
+    return fs, key

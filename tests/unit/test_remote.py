@@ -1,0 +1,171 @@
+"""Files behind URLs: in memory, behind a store that fails on purpose, and behind an S3 server."""
+
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+from tests.remote_stores import FlakyStore
+
+from leakdet import _remote
+from leakdet._remote import RemoteFile, check_reachable, is_url, place
+from leakdet.errors import InputError
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("night/a.wav", Path("night/a.wav")),
+        ("file:///data/a.wav", Path("/data/a.wav")),
+        ("s3://bucket/a.wav", RemoteFile("s3://bucket/a.wav")),
+        ("zip://a.wav::s3://bucket/a.zip", RemoteFile("zip://a.wav::s3://bucket/a.zip")),
+        ("x:y", Path("x:y")),
+        ("-", Path("-")),
+    ],
+)
+def test_a_name_is_a_path_or_a_url(name: str, expected: Path | RemoteFile) -> None:
+    assert place(name) == expected
+    assert place(expected) == expected
+    assert is_url(name) == (name[0] in "fsz")
+
+
+def test_the_parts_of_a_name() -> None:
+    file = RemoteFile("s3://bucket/night/pump 1.tar.WAV")
+    assert (file.name, file.stem, file.suffix) == ("pump 1.tar.WAV", "pump 1.tar", ".WAV")
+    assert str(RemoteFile("s3://bucket/night/") / "a/b.wav") == "s3://bucket/night/a/b.wav"
+    assert str(RemoteFile("zip://in::s3://b/a.zip") / "b.wav") == "zip://in/b.wav::s3://b/a.zip"
+    assert sorted([RemoteFile("s3://b"), RemoteFile("s3://a")])[0].url == "s3://a"
+
+
+def test_a_folder_is_listed_in_order_and_globs_are_found(flaky: type[FlakyStore]) -> None:
+    store = fsspec.filesystem("flaky")
+    for name in ("b.wav", "a/2.wav", "a/10.wav", "a [1].wav"):
+        store.pipe_file(f"/net/night/{name}", name.encode())
+    night = RemoteFile("flaky://net/night")
+    assert night.names() == ["a [1].wav", "a/10.wav", "a/2.wav", "b.wav"]
+    assert night.is_folder()
+    assert not (night / "b.wav").is_folder()
+    assert (night / "a/2.wav").read_bytes() == b"a/2.wav"
+    found = [file.url for file in (night / "a/*.wav").matches()]
+    assert found == ["flaky://net/night/a/10.wav", "flaky://net/night/a/2.wav"]
+    odd = night / "a [1].wav"
+    assert odd.matches() == [odd]
+
+
+def test_what_fails_for_a_while_is_asked_again(flaky: type[FlakyStore]) -> None:
+    fsspec.filesystem("flaky").pipe_file("/net/a", b"sound")
+    flaky.failures[:] = [TimeoutError(), ConnectionResetError(), OSError(121, "Remote I/O error")]
+    assert RemoteFile("flaky://net/a").read_range(1, 3) == b"ou"
+    assert flaky.requests["cat_file"] == 4
+
+
+def test_the_waits_between_tries_double(
+    flaky: type[FlakyStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(_remote, "WAIT_S", 1.0)
+    monkeypatch.setattr(_remote.time, "sleep", waits.append)
+    flaky.failures[:] = [TimeoutError()] * 9
+    with pytest.raises(InputError, match="not reached in 5 tries"):
+        RemoteFile("flaky://net/a").read_bytes()
+    assert len(waits) == 4
+    for number, wait in enumerate(waits):
+        assert 0.5 * 2**number <= wait <= 1.5 * 2**number
+
+
+def test_a_host_that_gave_up_is_asked_once_until_it_answers(flaky: type[FlakyStore]) -> None:
+    fsspec.filesystem("flaky").pipe_file("/net/a", b"sound")
+    file = RemoteFile("flaky://net/a")
+    flaky.failures[:] = [TimeoutError()] * 6
+    with pytest.raises(InputError, match="not reached in 5 tries"):
+        file.read_bytes()
+    with pytest.raises(InputError, match="not reached in 1 try"):
+        file.read_bytes()
+    assert file.read_bytes() == b"sound"
+    flaky.failures[:] = [TimeoutError()]
+    assert file.read_bytes() == b"sound"
+
+
+@pytest.mark.parametrize(
+    ("failure", "reason"),
+    [
+        (FileNotFoundError("/net/a"), "there is no such file, folder or bucket"),
+        (PermissionError("Access Denied"), "access is forbidden .Access Denied.; the credentials"),
+        (ValueError("account_name is needed"), "account_name is needed"),
+    ],
+)
+def test_what_another_try_cannot_change_is_asked_once(
+    flaky: type[FlakyStore], failure: Exception, reason: str
+) -> None:
+    flaky.failures[:] = [failure]
+    with pytest.raises(InputError, match=reason):
+        RemoteFile("flaky://net/a").read_bytes()
+    assert flaky.requests.total() == 1
+
+
+def test_an_unknown_kind_of_url_is_refused() -> None:
+    with pytest.raises(InputError, match="Protocol not known: leak"):
+        RemoteFile("leak://a.wav").read_bytes()
+
+
+def test_files_are_written_whole_and_removed(flaky: type[FlakyStore], tmp_path: Path) -> None:
+    rows, there = tmp_path / "rows.csv", RemoteFile("flaky://net/rows.csv")
+    rows.write_text("path\n")
+    there.put(rows)
+    assert there.read_bytes() == b"path\n"
+    there.remove()
+    assert not there.exists()
+
+
+def test_a_bucket_is_tried_by_its_first_files(flaky: type[FlakyStore]) -> None:
+    fsspec.filesystem("flaky").pipe_file("/net/c", b"sound")
+    files = [RemoteFile(f"flaky://net/{name}") for name in "abcd"]
+    check_reachable([])
+    check_reachable(files)  # two are missing: their rows will say so
+    with pytest.raises(InputError, match="flaky://other/a: there is no such file or bucket"):
+        check_reachable([*files, RemoteFile("flaky://other/a")])
+    flaky.failures[:] = [PermissionError("Access Denied")] * 3
+    with pytest.raises(InputError, match="flaky://net/a: access is forbidden"):
+        check_reachable(files)
+    flaky.failures[:] = [PermissionError("Access Denied")]
+    check_reachable(files)
+
+
+def test_files_on_an_s3_server(s3: Any, tmp_path: Path) -> None:
+    s3.pipe_file("network/night/a.wav", b"0123456789")
+    s3.pipe_file("network/night/empty.wav", b"")
+    night = RemoteFile("s3://network/night")
+    assert night.names() == ["a.wav", "empty.wav"]
+    assert night.is_folder()
+    assert (night / "a.wav").size() == 10
+    assert (night / "a.wav").read_range(2, 5) == b"234"
+    assert (night / "a.wav").read_range(8, 50) == b"89"
+    assert (night / "empty.wav").read_range(0, 50) == b""
+    assert (night / "*.wav").matches() == [night / "a.wav", night / "empty.wav"]
+    (tmp_path / "rows.csv").write_text("path\n")
+    (night / "rows.csv").put(tmp_path / "rows.csv")
+    assert s3.cat_file("network/night/rows.csv") == b"path\n"
+    with pytest.raises(InputError, match=r"s3://nowhere/a.wav: there is no such file or bucket"):
+        check_reachable([RemoteFile("s3://nowhere/a.wav")])
+    with pytest.raises(InputError, match="no such file, folder or bucket"):
+        RemoteFile("s3://nowhere/night").names()
+
+
+def test_a_server_that_is_not_there_ends_in_a_sentence(
+    s3: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    s3.clear_instance_cache()
+    with pytest.raises(InputError, match=r"not reached in 5 tries .Could not connect"):
+        RemoteFile("s3://network/a.wav").read_bytes()
+
+
+def test_credentials_that_lack_are_named(
+    s3: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    s3.clear_instance_cache()
+    with pytest.raises(InputError, match=r"no credentials \(Unable to locate credentials\); give"):
+        RemoteFile("s3://network/a.wav").read_bytes()
