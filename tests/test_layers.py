@@ -128,7 +128,8 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
     "parts.part_rows": ({"errors", "parts.part_file"}, {"numpy"}),
     "sites": ({"detection", "evaluation", "errors"}, {"numpy", "jaxtyping"}),
     "tuning": (FOLDING, ARRAYS | FITTING | SEARCH | {"psutil"}),
-    "reporting": (FOUNDATION | {"evaluation"}, ARRAYS | FIGURES),
+    "reporting": (FOUNDATION | {"evaluation", "sites.worklist_row"}, ARRAYS | FIGURES),
+    "sites.worklist_row": (set(), set()),
     "training.trainer_conflicts": ({"_processes", "config", "errors"}, set()),
     "training_run": (
         TRAINING

@@ -77,27 +77,27 @@ def write_review_page(path: Path, page: ReviewPage) -> None:
 
 
 def render_review(page: ReviewPage) -> str:
-    """The page as text; ticks are kept in the browser under a key of the rows' own."""
+    """The page as text."""
+    told = {"title": page.title, "kicker": page.kicker, "sentences": page.sentences}
+    return filled("review.html.j2", {**told, **review_content(page)})
+
+
+def review_content(page: ReviewPage) -> dict[str, Any]:
+    """What `review_rows.html.j2` shows; ticks are kept in the browser under a key of the rows."""
     values = [[row.values.get(column, "") for column in page.columns] for row in page.rows]
     key = sha256(repr((page.columns, values)).encode(errors="surrogateescape")).hexdigest()
-    return filled(
-        "review.html.j2",
-        {
-            "title": page.title,
-            "kicker": page.kicker,
-            "sentences": page.sentences,
-            "choices": CHOICES,
+    return {
+        "choices": CHOICES,
+        "file": page.file,
+        "rows": [_drawn(row) for row in page.rows],
+        "table": {
+            "key": f"leakdet {key[:16]}",
             "file": page.file,
-            "rows": [_drawn(row) for row in page.rows],
-            "table": {
-                "key": f"leakdet {key[:16]}",
-                "file": page.file,
-                "columns": list(page.columns),
-                "rows": values,
-                "keys": {choice.key: choice.value for choice in CHOICES},
-            },
+            "columns": list(page.columns),
+            "rows": values,
+            "keys": {choice.key: choice.value for choice in CHOICES},
         },
-    )
+    }
 
 
 def _drawn(row: ReviewRow) -> dict[str, Any]:

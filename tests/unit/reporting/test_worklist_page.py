@@ -1,0 +1,213 @@
+"""The page of the work list, also in a real browser: filters, order, map, few rows at a time."""
+
+import html
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leakdet.reporting.review_page import ReviewPage, ReviewRow
+from leakdet.reporting.row_media import RowMedia
+from leakdet.reporting.worklist_page import (
+    GENERATOR,
+    WorklistPage,
+    render_worklist,
+    trend_text,
+    write_worklist_page,
+)
+from leakdet.reporting.worklist_tables import is_worklist
+from leakdet.sites.worklist_row import WorklistRow
+
+NAMED = "<b>&'</script>"
+MakePage = Callable[..., WorklistPage]
+
+
+@pytest.fixture
+def page(media) -> MakePage:
+    def make(rows: Sequence[WorklistRow], heard: int = 2) -> WorklistPage:
+        shown = []
+        for number, row in enumerate(rows[:heard]):
+            sound = RowMedia("")
+            sound.draw(media.mel(number), 5.0)
+            sound.add_sound(media.clip(number, 0.0, 1.0))
+            values = {"path": f"/in/{row.site}.wav", "label": ""}
+            shown.append(ReviewRow(row.site, values, "why", media=sound))
+        nights = [date(2026, 11, 1) + timedelta(night) for night in range(len(rows[0].trend))]
+        return WorklistPage(
+            "A work list", "model abc", ["One."], ["Too small."], rows, nights, 0.5,
+            {"rule": "3 of 4"}, ["list.csv"],
+            ReviewPage("", "", [], "list.confirm.csv", ("path", "label"), shown),
+            {row.site: number for number, row in enumerate(rows[:heard])},
+        )  # fmt: skip
+
+    return make
+
+
+def sites_in(text: str) -> dict[str, Any]:
+    found = re.search(r'id="worklist">(.*)</script>', text)
+    assert found
+    content = json.loads(found[1])
+    assert isinstance(content, dict)
+    return content
+
+
+def test_the_page_asks_nothing_of_any_network(page: MakePage, worklist_rows) -> None:
+    text = render_worklist(page(worklist_rows(60)))
+    links = re.findall(r'(?:src|href|srcset|action)="([^"]*)"', text)
+    assert len(links) >= 8
+    assert all(link.startswith(("#", "data:")) for link in links)
+    assert "default-src 'none'" in text
+    assert "http" not in re.sub(r"http://www\.w3\.org/2000/svg|http-equiv", "", text)
+
+
+def test_the_page_is_known_again_as_its_own(page: MakePage, worklist_rows, tmp_path: Path) -> None:
+    write_worklist_page(tmp_path / "list.html", page(worklist_rows(3)))
+    assert is_worklist(tmp_path / "list.html", f'content="{GENERATOR}"')
+
+
+def test_what_users_name_is_text_and_no_markup(page: MakePage, worklist_rows) -> None:
+    row = replace(
+        worklist_rows(1)[0], site=NAMED, why=NAMED, health=(NAMED,), columns={NAMED: NAMED}
+    )
+    text = render_worklist(page([row]))
+    assert NAMED not in text
+    assert text.count("<script") == 4
+    content = sites_in(text)
+    values = dict(zip(content["fields"], content["rows"][0], strict=True))
+    assert (values["site"], values["health"]) == (NAMED, [NAMED])
+    assert html.escape(NAMED, quote=False) in text.replace("&#39;", "'")
+
+
+def test_every_site_is_in_the_json_and_few_in_the_document(page: MakePage, worklist_rows) -> None:
+    text = render_worklist(page(worklist_rows(2000)))
+    assert len(sites_in(text)["rows"]) == 2000
+    assert text.count("<tr>") < 20
+    assert len(text) < 1_500_000
+
+
+def test_columns_that_nothing_fills_are_left_out(page: MakePage, worklist_rows) -> None:
+    bare = [
+        replace(row, level_dbfs=None, worth=None, leak_share=None, leak_share_interval=None)
+        for row in worklist_rows(5, nights=1, placed=False)
+    ]
+    text = render_worklist(page(bare, heard=0))
+    for name in ("level", "worth", "share"):
+        assert f'data-sort="{name}"' not in text
+        assert f'data-sort="{name}"' in render_worklist(page(worklist_rows(5)))
+    assert 'id="map"' not in text
+    assert "Listen and tick" not in text
+    assert "review" not in text.split("</style>")[1].split("<script")[0]
+
+
+def test_trends_keep_their_order_and_gaps() -> None:
+    assert trend_text([0.0, 1.0, None, 0.25, 0.75]) == "0z-Fk"
+    assert trend_text([]) == ""
+
+
+PROBE = """
+<pre id="seen"></pre>
+<script>
+const seen = {};
+const form = document.getElementById("filters");
+const column = (name) => [...document.querySelectorAll(`#sites [data-cell=${name}]`)].map((cell) => cell.textContent);
+const set = (values) => {
+  form.reset();
+  for (const [name, value] of Object.entries(values)) form.elements[name].value = value;
+  form.dispatchEvent(new Event("input"));
+};
+try {
+  seen.first = column("site");
+  seen.cells = document.querySelector("#sites tbody tr").innerText;
+  seen.shown = document.getElementById("shown").value;
+  seen.wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
+  document.getElementById("more").click();
+  seen.more = column("site").length;
+  set({ state: "broken" });
+  seen.broken = column("state");
+  seen.onMap = document.querySelector("#map .broken").getAttribute("d").split("M").length - 1;
+  seen.newOnMap = document.querySelector("#map .new").getAttribute("d");
+  set({ find: "S00017 PE" });
+  seen.found = column("site");
+  set({ logger: "clipped" });
+  seen.clipped = column("health");
+  set({});
+  document.querySelector("th[data-sort=score] button").click();
+  seen.falling = column("score");
+  seen.aria = document.querySelector("th[data-sort=score]").getAttribute("aria-sort");
+  document.querySelector("th[data-sort=score] button").click();
+  seen.rising = column("score");
+  set({});
+  document.querySelector("[data-logger=unreadable]").click();
+  seen.unreadable = column("state");
+  const map = document.getElementById("map");
+  set({});
+  const box = map.getBoundingClientRect();
+  map.dispatchEvent(new MouseEvent("click", { clientX: box.left + 5, clientY: box.top + 5 }));
+  seen.chosen = document.getElementById("chosen-site").textContent;
+  form.elements.find.dispatchEvent(new KeyboardEvent("keydown", { key: "l", bubbles: true }));
+  document.dispatchEvent(new KeyboardEvent("keydown", { key: "j" }));
+  form.elements.find.dispatchEvent(new KeyboardEvent("keydown", { key: "l", bubbles: true }));
+  seen.typed = document.getElementById("count").value;
+  document.dispatchEvent(new KeyboardEvent("keydown", { key: "l" }));
+  seen.ticked = document.getElementById("count").value;
+  seen.listen = [...document.querySelectorAll("#sites a:not([hidden])")].map((link) => link.hash);
+} catch (error) {
+  seen.error = String(error);
+}
+document.getElementById("seen").textContent = JSON.stringify(seen);
+</script>
+"""
+
+
+def in_browser(file: Path, size: str = "390,844") -> dict[str, Any]:
+    """What the probe saw in a browser whose window has this size."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    browser = next((path for name in names if (path := shutil.which(name))), None)
+    if browser is None:
+        pytest.skip("no Chromium is installed")
+    file.write_text(file.read_text("utf-8").replace("</body>", f"{PROBE}</body>"), "utf-8")
+    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", f"--window-size={size}"]
+    command += [f"--user-data-dir={file.parent / 'profile'}", "--dump-dom", file.as_uri()]
+    dom = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    found = re.search(r'<pre id="seen">(.*?)</pre>', dom, re.S)
+    assert found
+    seen = json.loads(html.unescape(found[1]))
+    assert isinstance(seen, dict)
+    return seen
+
+
+def test_sites_are_found_sorted_and_shown_on_the_map(
+    page: MakePage, worklist_rows, tmp_path: Path
+) -> None:
+    rows = worklist_rows(1000)
+    file = tmp_path / "list.html"
+    write_worklist_page(file, page(rows))
+    seen = in_browser(file)
+    assert "error" not in seen
+    assert seen["first"] == [row.site for row in rows[:50]]
+    assert "since 2026-11-28" in seen["cells"]
+    assert "3 of 30" in seen["cells"]
+    assert seen["shown"] == "50 of 1000 shown"
+    assert seen["wide"] <= 0
+    assert seen["more"] == 250
+    broken = [row for row in rows if row.state == "broken"]
+    assert seen["broken"] == ["broken"] * len(broken)
+    assert (seen["onMap"], seen["newOnMap"]) == (len(broken), "")
+    assert seen["found"] == ["S00017"]
+    clipped = sum("clipped" in row.health for row in rows)
+    assert seen["clipped"] == ["logger: clipped"] * min(clipped, 50)
+    score = sorted((row.score for row in rows if row.score is not None), reverse=True)
+    assert [float(text) for text in seen["falling"]] == pytest.approx(score[:50], abs=0.006)
+    assert seen["aria"] == "descending"
+    assert [float(text) for text in seen["rising"]] == pytest.approx(score[:-51:-1], abs=0.006)
+    assert seen["unreadable"] == ["broken"] * len(broken)
+    assert re.match(r"S\d{5}: rank \d+, ", seen["chosen"])
+    assert (seen["typed"], seen["ticked"]) == ("0 of 2 ticked", "1 of 2 ticked: 1 leak")
+    assert seen["listen"] == ["#row-0", "#row-1"]
