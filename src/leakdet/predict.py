@@ -1,4 +1,4 @@
-"""`leakdet predict MODEL PATH…`: gives a verdict on every recording, with its evidence."""
+"""`leakdet predict MODEL SOURCE…`: gives a verdict on every recording, with its evidence."""
 
 import argparse
 import sys
@@ -15,8 +15,11 @@ def parser() -> argparse.ArgumentParser:
     command = Parser("leakdet predict", description=about, epilog=EXPLAINED)
     add = command.add_argument
     add("model", type=Path, help="a .safetensors, .onnx or .ckpt file, or the folder of a training")
-    paths = "audio files, folders searched for audio, quoted globs; after -- any name is a path"
-    add("paths", nargs="+", metavar="PATH", help=paths)
+    paths = (
+        "audio files, folders searched for audio, quoted globs, or tables (.csv) with the column "
+    )
+    paths += "path, whose site, recorded_at and others go on into the rows; after -- any name"
+    add("paths", nargs="+", metavar="SOURCE", help=paths)
     add_rows(command)
     add_workers(command, "files scored at a time")
     add_decision(command)

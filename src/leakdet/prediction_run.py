@@ -14,16 +14,14 @@ def predict(arguments: argparse.Namespace) -> int:
     from leakdet.scoring.file_list import check_files, list_files
     from leakdet.scoring.output_file import check_output
     from leakdet.scoring.row_writers import ROW_BYTES, check_windows, format_of
-    from leakdet.scoring.site_table import read_site_table
     from leakdet.storage.model_place import require_model
 
     rule = decision_of(arguments)
     out = None if arguments.out == Path("-") else arguments.out
     kind = format_of(out, arguments.format)
     check_windows(out, kind, arguments.windows)
-    places = read_site_table(arguments.sites) if arguments.sites else None
-    listed = list_files(arguments.paths)
-    check_files(listed.files, arguments.model, out)
+    listed = list_files(arguments.paths, arguments.name_pattern)
+    check_files([*listed.files, *listed.listing.tables], arguments.model, out)
     if out:
         check_output(out, ROW_BYTES * len(listed.files))
         check_replaceable(out, arguments.windows and kind == "csv")
@@ -42,7 +40,7 @@ def predict(arguments: argparse.Namespace) -> int:
         observers.append(suggestion.add)
     detector = load_detector(arguments.model, arguments.device, arguments.trust_network, **rule)
     LOG.info(model_text(detector.mel_detector, detector.decided_anew))
-    drift = SiteDrift(detector.mel_detector, places)
+    drift = SiteDrift(detector.mel_detector)
     observers.append(drift.add)
     rows = (out, kind, arguments.windows)
     counts = write_verdicts(detector, arguments.paths, listed, *rows, arguments.workers, observers)

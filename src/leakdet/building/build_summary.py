@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from leakdet.building.build_report import BuildReport
-from leakdet.building.sources import RESERVED_COLUMNS
 from leakdet.errors import counted
+from leakdet.storage.reserved_columns import is_reserved
 from leakdet.storage.shared_groups import values_sentence
 from leakdet.storage.store import SPLITS
 
@@ -30,7 +30,7 @@ def table_rows(report: BuildReport) -> list[tuple[str, str, str, str, str]]:
 def notes(report: BuildReport) -> Iterator[str]:
     """The lines below the table."""
     for column in dict.fromkeys(name for row in report.rows for name in row):
-        if column not in RESERVED_COLUMNS:
+        if not is_reserved(column):
             yield group_sentence(column, report.rows)
     flags = Counter(flag for row in report.rows for flag in row["flags"].split(",") if flag)
     if flags:

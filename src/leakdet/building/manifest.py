@@ -1,13 +1,9 @@
 """Sources of `build` that are tables: a CSV manifest with a recording in each row."""
 
-import os
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from unicodedata import normalize
 
 from leakdet.building.sources import (
-    RESERVED_COLUMNS,
     SPLIT_NAMES,
     LeftOut,
     Source,
@@ -16,7 +12,9 @@ from leakdet.building.sources import (
     printable,
 )
 from leakdet.errors import InputError
+from leakdet.storage.reserved_columns import is_reserved
 from leakdet.storage.store import SPLITS
+from leakdet.storage.table_paths import absence, file_named
 from leakdet.storage.table_text import Table, read_table
 
 NO_LABEL = "it has no label"  # of a row that learn counts and build leaves out
@@ -63,11 +61,7 @@ def _group_columns(path: Path, table: Table) -> list[str]:
         raise InputError(
             f"{path}: columns {wrong} are unnamed, repeated or hold a slash; rename them."
         )
-    own = [
-        name
-        for name in columns
-        if name not in READ_COLUMNS and (name in RESERVED_COLUMNS or name.startswith("prob_"))
-    ]
+    own = [name for name in columns if name not in READ_COLUMNS and is_reserved(name)]
     if own:
         table.remarks.append(
             f"Columns of {path.name} that make no groups, since leakdet writes such itself: "
@@ -82,41 +76,14 @@ def _recording(manifest: Path, row: dict[str, str], groups: list[str]) -> Source
         raise RowError("the path is empty")
     if not label:
         raise RowError(NO_LABEL)
-    file = _existing_file(manifest, name)
+    file = file_named(manifest, name)
+    if file is None:
+        raise RowError(absence(name))
     split = _parse_split(row.get("split", ""))
     weight = _parse_weight(row.get("weight", ""))
     values = {column: printable(row[column]) for column in groups}
     identity = printable(Path(name).as_posix())
     return SourceRecording(identity, file, label, split, weight, {**groups_of_name(file), **values})
-
-
-def _existing_file(manifest: Path, name: str) -> Path:
-    """The file of this name, as it is spelled or as another system spells it.
-
-    Relative names are looked for beside the manifest, then in the current folder.
-    """
-    for spelled in _spellings(name):
-        for file in dict.fromkeys((manifest.parent / spelled, Path(spelled))):
-            try:
-                os.stat(file)  # noqa: PTH116
-            except (FileNotFoundError, NotADirectoryError, ValueError):
-                continue
-            except OSError:
-                return file  # it may not be read: reported with the reason when it is opened
-            return file
-    if Path(name).is_absolute():
-        raise RowError("no such file")
-    raise RowError(f"no such file, neither beside the manifest nor in {Path.cwd()}")
-
-
-def _spellings(name: str) -> Iterator[str]:
-    for spelled in dict.fromkeys((name, name.replace("\\", "/"))):
-        yield spelled
-        for form in ("NFC", "NFD"):
-            if (other := normalize(form, spelled)) != spelled:
-                yield other
-        if not spelled.isascii():  # a name in the bytes of the manifest, on a system of UTF-8
-            yield os.fsdecode(spelled.encode("cp1252", "replace"))
 
 
 def _parse_split(value: str) -> str | None:

@@ -9,13 +9,6 @@ SPLIT_NAMES = {
     "val": "val", "valid": "val", "validation": "val",
     "test": "test", "testing": "test",
 }  # fmt: skip
-# Columns of recordings.csv and of the rows of predict; those of a manifest make no groups.
-RESERVED_COLUMNS = frozenset(
-    "recording_id path split label weight windows live_windows duration_s source_rate_hz rms_dbfs "
-    "dc_offset clipped_fraction flags content_sha256 mel_crc32 mains_hum_50_db mains_hum_60_db "
-    "surrogate_of decision reason leak_prob threshold leak_windows familiarity model error class "
-    "channel source_file p10_prob quiet_level_dbfs mains_hum_db why_suggested".split()
-)
 # AILH's file names are sensor~recording~timestamp~gain.wav
 _AILH_NAME = ("sensor", "recording", "timestamp", "gain_db")
 

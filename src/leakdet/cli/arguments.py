@@ -11,6 +11,9 @@ from leakdet._processes import check_count
 from leakdet.config import LabelsConfig
 from leakdet.errors import SettingsError
 
+REPLACED = {
+    "--sites": " Name a table with the columns path, site and recorded_at in place of recordings.",
+}
 MAX_SUGGESTED = 200  # more make a page too long to work through
 
 
@@ -25,6 +28,7 @@ class Parser(argparse.ArgumentParser):
             if name.startswith("--") and not known:
                 close = get_close_matches(name, options, 1)
                 hint = f" Did you mean {close[0]}?" if close else " --help lists them all."
+                hint = REPLACED.get(name, hint)
                 self.error(f"there is no option {name}.{hint}")
         return super().parse_known_args(args, namespace)
 
@@ -77,7 +81,7 @@ def decision_of(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def add_rows(parser: argparse.ArgumentParser) -> None:
-    """`--out`, `--format`, `--windows`, `--suggest` and `--sites`."""
+    """`--out`, `--format`, `--windows`, `--suggest` and `--name-pattern`."""
     add = parser.add_argument
     add(
         "--out",
@@ -100,9 +104,12 @@ def add_rows(parser: argparse.ArgumentParser) -> None:
         help="also name the N recordings whose truth would teach the model most, 1 to 200: "
         "NAME.confirm.csv, a table to fill in, and NAME.confirm.html, a page to hear and tick them",
     )
-    sites = "a table with the columns path, site and recorded_at: say which sites sound otherwise "
-    sites += "than before or in training, and since when (default: a site is a folder)"
-    add("--sites", type=Path, metavar="CSV", help=sites)
+    add(
+        "--name-pattern",
+        metavar="PATTERN",
+        help="read columns of the rows out of the names of files: "
+        "'{site}_{recorded_at:%%Y%%m%%d_%%H%%M}'",
+    )
 
 
 def add_workers(parser: argparse.ArgumentParser, what: str) -> None:

@@ -24,15 +24,17 @@ class FileList:
         return [recording.source for recording in self.recordings]
 
 
-def list_files(names: Sequence[str]) -> FileList:
-    """The audio of paths, folders and globs, each file once.
+def list_files(names: Sequence[str], name_pattern: str | None = None) -> FileList:
+    """The audio of paths, folders, globs and tables, each file once.
 
     Raises:
-        InputError: no audio at all, or a folder that holds a model and no audio.
+        InputError: no audio at all, or a folder that holds a model and no audio; as `Listing`.
+        SettingsError: as `Listing`.
     """
-    listing, first = list_recordings(names), dict[str, ListedRecording]()
+    listing, first = list_recordings(names, name_pattern), dict[str, ListedRecording]()
     for recording in listing:
-        first.setdefault(str(recording.source), recording)
+        if first.setdefault(str(recording.source), recording) is not recording:
+            listing.repeated.add(str(recording.source))
     if listing.models:
         raise InputError(
             f"these hold models, not recordings: {first_few(listing.models)}. One model is named, "
@@ -80,6 +82,8 @@ def check_files(files: Sequence[Path], model: Path, out: Path | None) -> None:
     if out.is_dir():
         raise InputError(f"--out {out}: this is a folder; name a file in it.")
     if any(file.exists() and out.samefile(file) for file in files):
-        raise InputError(f"--out {out}: this is one of the recordings; name another file.")
+        raise InputError(
+            f"--out {out}: this is one of the recordings or their table; name another file."
+        )
     if model.exists() and out.samefile(model):
         raise InputError(f"--out {out}: this is the model; name another file.")

@@ -1,7 +1,5 @@
 """Drift in one run of predict: which sites sound or score otherwise than before or in training."""
 
-import os
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -11,35 +9,30 @@ from leakdet.acoustics.mel import band_centres_hz
 from leakdet.detection.detector import MelDetector
 from leakdet.detection.drift import FEWEST, Drift, Move, find_drift
 from leakdet.errors import counted
-from leakdet.scoring.site_table import SitePlace
 from leakdet.scoring.verdict import Verdict
+from leakdet.storage.time_text import time_of
 
 MOST = 200_000  # recordings that are compared, about 60 MB; later ones are not
-UNKNOWN = np.datetime64("NaT", "s")
 
 
 class SiteDrift:
     """Takes verdicts one by one, and then says which sites moved.
 
-    `places` tells sites and times by absolute path; None: the site is the folder of a file, and
-    the times are unknown.
+    Site and time are the columns site and recorded_at of a verdict. Where no site is told, it is
+    the folder of the file; times that are not told or not understood are unknown.
     """
 
-    def __init__(self, detector: MelDetector, places: Mapping[str, SitePlace] | None) -> None:
-        self._detector, self._places = detector, places
+    def __init__(self, detector: MelDetector) -> None:
+        self._detector, self._told = detector, False
         self._bands: list[np.ndarray] = []
         self._scores: list[float] = []
         self._sites: list[str] = []
         self._times: list[np.datetime64] = []
-        self._unlisted = self._beyond = 0
+        self._beyond = 0
 
     def add(self, verdict: Verdict) -> None:
         """Take the next verdict; those without a live window tell nothing of a site."""
         if verdict.features is None or verdict.leak_prob is None or verdict.path is None:
-            return
-        place = self._place(verdict.path)
-        if place is None:
-            self._unlisted += 1
             return
         if len(self._scores) == MOST:
             self._beyond += 1
@@ -47,13 +40,10 @@ class SiteDrift:
         channel = f" channel {verdict.channel}" if verdict.channel else ""
         self._bands.append(verdict.features[: len(verdict.features) // 2].copy())
         self._scores.append(verdict.leak_prob)
-        self._sites.append(place.site and f"{place.site}{channel}")
-        self._times.append(place.recorded_at)
-
-    def _place(self, path: str) -> SitePlace | None:
-        if self._places is None:
-            return SitePlace(str(Path(path).parent), UNKNOWN)
-        return self._places.get(os.path.abspath(path))  # noqa: PTH100  links stay
+        site = verdict.columns.get("site")
+        self._told |= bool(site)
+        self._sites.append(f"{site or Path(verdict.path).parent}{channel}")
+        self._times.append(time_of(verdict.columns.get("recorded_at", "")))
 
     def log(self) -> None:
         """Log a sentence for each site that moved, and on what was compared."""
@@ -64,11 +54,11 @@ class SiteDrift:
 
     def sentences(self) -> tuple[list[str], list[str]]:
         """Sentences on the sites that moved, and on what was compared and what was not."""
-        reference, noun = self._detector.reference, "folder" if self._places is None else "site"
+        reference, noun = self._detector.reference, "site" if self._told else "folder"
         training = None if reference is None else reference.distribution
         if training is None:
             unknown = "the model file does not say how its training recordings are distributed"
-            return [], [f"{noun}s were not compared: {unknown}"] if self._places else []
+            return [], [f"{noun}s were not compared: {unknown}"] if self._told else []
         if not self._scores:
             return [], self._left_out()
         validation = self._detector.validation
@@ -80,7 +70,7 @@ class SiteDrift:
             training[:, : training.shape[1] // 2],
             None if validation is None else validation.scores,
         )
-        told = [_summary(drift, noun)] if drift.judged or self._places else []
+        told = [_summary(drift, noun)] if drift.judged or self._told else []
         return [self._sentence(move) for move in drift.moves], told + self._left_out()
 
     def _sentence(self, move: Move) -> str:
@@ -110,9 +100,10 @@ class SiteDrift:
         return f"band at {band_centres_hz(signal)[move.band]:,.0f} Hz"
 
     def _left_out(self) -> list[str]:
-        """Sentences on recordings that were not compared."""
-        counts = ((self._unlisted, "not in the table of sites"), (self._beyond, f"beyond {MOST:,}"))
-        return [f"{count} recordings were not compared: {why}" for count, why in counts if count]
+        """A sentence on recordings that were not compared."""
+        return [f"{self._beyond} recordings were not compared: beyond {MOST:,}"] * (
+            self._beyond > 0
+        )
 
 
 def _shifted(shift_db: float) -> str:

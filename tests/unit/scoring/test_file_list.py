@@ -39,6 +39,8 @@ def test_globs_match_where_no_file_has_the_name_and_each_file_comes_once(
     listed = list_files(names)
     assert [str(path) for path in listed.files] == expected
     assert listed.listing.complete
+    told = any("listed more than once" in line for line in listed.listing.sentences())
+    assert told == (names.count("b.wav") == 2 or "a/2.FLAC" in names)
 
 
 def test_names_that_give_nothing_are_told(folder: Path) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from leakdet.errors import InputError
 from leakdet.scoring.listed_recording import ListedRecording, list_recordings
 
 
@@ -37,3 +38,44 @@ def test_nothing_is_listed_ahead_of_what_is_asked_for(monkeypatch: pytest.Monkey
     monkeypatch.setattr("leakdet.scoring.listed_recording.audio_files", endless)
     assert next(iter(list_recordings(["a"]))) == ListedRecording(Path("a/0.wav"))
     assert asked == [0]
+
+
+def test_a_table_and_a_pattern_fill_the_columns_of_every_recording() -> None:
+    Path("night.csv").write_text("path,site,pipe\na/10.wav,mill,PVC\nb.wav,,\n")
+    listing = list_recordings(["night.csv", "a"], "{site}")
+    assert listing.columns == ("site", "pipe")
+    assert [(str(listed.source), *listed.columns.values()) for listed in listing] == [
+        ("a/10.wav", "mill", "PVC"),
+        ("b.wav", "b", ""),
+        ("a/10.wav", "10", ""),
+        ("a/2.flac", "2", ""),
+    ]
+    assert listing.complete
+    assert listing.sentences()[-1] == (
+        "names and tables that tell otherwise; the table was believed: 1 (a/10.wav)"
+    )
+
+
+def test_names_that_a_pattern_does_not_match_are_counted_and_all_of_them_refused() -> None:
+    listing = list_recordings(["a", "b.wav"], "{site}0")
+    assert [listed.columns for listed in listing] == [{"site": "1"}, {"site": ""}, {"site": ""}]
+    assert listing.sentences()[-1] == (
+        "names that --name-pattern does not match, which tell no columns: 2 (a/2.flac, b.wav)"
+    )
+    with pytest.raises(InputError, match=r"'x\{site\}': no name matches it, such as a/10.wav, .*"):
+        list(list_recordings(["a"], "x{site}"))
+
+
+def test_only_a_name_of_a_table_stands_for_one(folder: Path) -> None:
+    Path("night.csv").write_text("path\nb.wav\n")
+    for names, found in (
+        (["night.csv"], ["b.wav"]),
+        (["*.csv"], ["b.wav"]),
+        (["*"], ["a/10.wav", "a/2.flac", "b.wav", "night.csv"]),
+    ):
+        assert [str(listed.source) for listed in list_recordings(names)] == found
+    with pytest.raises(InputError, match=r"none\.csv: cannot be read"):
+        list_recordings(["none.csv"])
+    Path("empty.csv").touch()
+    listing = list_recordings(["empty.csv"])
+    assert (list(listing), listing.barren) == ([], ["empty.csv"])

@@ -10,7 +10,6 @@ from leakdet.detection.detector import MelDetector
 from leakdet.detection.spectral_reference import SpectralReference
 from leakdet.detection.validation_scores import ValidationScores
 from leakdet.scoring.site_drift import SiteDrift
-from leakdet.scoring.site_table import SitePlace
 from leakdet.scoring.verdict import Verdict
 from leakdet.storage.model_file import load_mel_detector
 
@@ -46,14 +45,14 @@ def verdicts(detector: MelDetector, shift_db: float = 0.0, score: float = 0.2) -
     return made
 
 
-def places() -> dict[str, SitePlace]:
+def dated(of: list[Verdict]) -> list[Verdict]:
+    """The same recordings with site and time, as a table tells them."""
     day = np.datetime64("2026-05-01T08:00:00")
-    return {
-        str(Path(f"site/{number:02}.wav").absolute()): SitePlace(
-            "mill", day + np.timedelta64(number // PER_DAY, "D")
-        )
-        for number in range(DAYS * PER_DAY)
-    }
+    times = [day + np.timedelta64(number // PER_DAY, "D") for number in range(len(of))]
+    return [
+        replace(verdict, columns={"site": "mill", "recorded_at": str(time)})
+        for verdict, time in zip(of, times, strict=True)
+    ]
 
 
 def taken(drift: SiteDrift, of: list[Verdict]) -> tuple[list[str], list[str]]:
@@ -63,7 +62,7 @@ def taken(drift: SiteDrift, of: list[Verdict]) -> tuple[list[str], list[str]]:
 
 
 def test_another_sound_is_told_with_its_band_and_day(detector: MelDetector) -> None:
-    moved, notes = taken(SiteDrift(detector, places()), verdicts(detector, shift_db=-30.0))
+    moved, notes = taken(SiteDrift(detector), dated(verdicts(detector, shift_db=-30.0)))
     (sentence,) = moved
     assert sentence.startswith(
         "mill sounds otherwise since 2026-05-06 (20 recordings): its band at"
@@ -73,7 +72,7 @@ def test_another_sound_is_told_with_its_band_and_day(detector: MelDetector) -> N
 
 
 def test_other_scores_are_told_with_both_medians(detector: MelDetector) -> None:
-    moved, _ = taken(SiteDrift(detector, places()), verdicts(detector, score=0.9))
+    moved, _ = taken(SiteDrift(detector), dated(verdicts(detector, score=0.9)))
     assert moved[0].startswith(
         "mill scores otherwise since 2026-05-06 (20 recordings): the median leak_prob is 0.9"
     )
@@ -84,37 +83,36 @@ def test_without_a_table_a_site_is_a_folder_and_times_are_unknown(detector: MelD
     for verdict in strange:
         assert verdict.features is not None
         verdict.features[2] += 60.0
-    moved, notes = taken(SiteDrift(detector, None), strange)
+    moved, notes = taken(SiteDrift(detector), strange)
     assert moved[0].startswith("site sounds unlike the training recordings: its band at")
     assert "dB stronger than theirs" in moved[0]
     assert notes == ["1 folder compared with training, 1 moved"]
-    assert taken(SiteDrift(detector, None), verdicts(detector)) == (
+    assert taken(SiteDrift(detector), verdicts(detector)) == (
         [],
         ["1 folder compared with training, none moved"],
     )
 
 
 def test_what_was_not_compared_is_said(detector: MelDetector) -> None:
-    few = dict(list(places().items())[:19])
-    _, notes = taken(SiteDrift(detector, few), verdicts(detector))
-    assert notes == [
-        "sites were not compared: none has 20 recordings with sound",
-        "21 recordings were not compared: not in the table of sites",
-    ]
+    few = dated(verdicts(detector)[:19])
+    assert taken(SiteDrift(detector), few) == (
+        [],
+        ["sites were not compared: none has 20 recordings with sound"],
+    )
     unknown = replace(detector, reference=None)
-    _, notes = taken(SiteDrift(unknown, places()), verdicts(detector))
+    _, notes = taken(SiteDrift(unknown), dated(verdicts(detector)))
     assert notes == [
         "sites were not compared: the model file does not say how its training recordings are "
         "distributed"
     ]
-    assert taken(SiteDrift(unknown, None), verdicts(detector)) == ([], [])
+    assert taken(SiteDrift(unknown), verdicts(detector)) == ([], [])
     silent = [replace(verdict, features=None, leak_prob=None) for verdict in verdicts(detector)]
-    assert taken(SiteDrift(detector, None), silent) == ([], [])
+    assert taken(SiteDrift(detector), silent) == ([], [])
 
 
 def test_sentences_are_logged(detector: MelDetector, messages) -> None:
-    drift = SiteDrift(detector, places())
-    taken(drift, verdicts(detector, shift_db=40.0))
+    drift = SiteDrift(detector)
+    taken(drift, dated(verdicts(detector, shift_db=40.0)))
     drift.log()
     assert messages.messages[0].startswith("drift    mill sounds otherwise since 2026-05-06")
     assert messages.messages[1] == "drift    1 site compared with training, 1 moved"
@@ -122,15 +120,19 @@ def test_sentences_are_logged(detector: MelDetector, messages) -> None:
 
 def test_predict_compares_the_sites_of_a_table(door, trained, tmp_path: Path) -> None:
     sounds = sorted((trained.store / "audio").glob("*/*.wav"))[:24]
-    rows = [f"{sound},north,2026-05-{1 + number // 3:02}" for number, sound in enumerate(sounds)]
-    (tmp_path / "sites.csv").write_text("\n".join(["path,site,recorded_at", *rows]))
-    given = (trained.folder, *sounds, "--sites", "sites.csv")
-    result = door("predict", *given, cwd=tmp_path)
+    rows = [f"{sound},north,{1 + number // 3}.5.2026" for number, sound in enumerate(sounds)]
+    (tmp_path / "night.csv").write_text("\n".join(["path,site,recorded_at", *rows]))
+    result = door("predict", trained.folder, "night.csv", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert "drift    1 site compared with training, none moved" in result.stderr
-    assert result.stdout.count("\n") == 25  # rows alone
-    (tmp_path / "sites.csv").write_text("path,place\n")
-    result = door("predict", *given, cwd=tmp_path)
+    heading, first, *others = result.stdout.splitlines()  # rows alone
+    assert heading.startswith("path,site,recorded_at,decision,")
+    assert first.startswith(f"{sounds[0]},north,2026-05-01,")
+    assert len(others) == 23
+    (tmp_path / "night.csv").write_text("file,place\n")
+    result = door("predict", trained.folder, "night.csv", cwd=tmp_path)
     assert result.returncode == 2
-    assert "needs the columns path and site" in result.stderr
+    assert "night.csv: a table of recordings needs the column path" in result.stderr
     assert "loading torch" not in result.stderr
+    result = door("predict", trained.folder, "night.csv", "--sites", "sites.csv", cwd=tmp_path)
+    assert "there is no option --sites. Name a table with the columns path, site" in result.stderr

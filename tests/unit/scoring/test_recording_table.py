@@ -1,0 +1,78 @@
+"""Manifests as sources of predict: what they tell, and what is wrong with them."""
+
+from pathlib import Path
+
+import pytest
+
+from leakdet.errors import InputError
+from leakdet.scoring.recording_table import RecordingTable
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("lists").mkdir()
+    for name in ("a.wav", "lists/a.wav", "b.wav"):
+        Path(name).touch()
+    return tmp_path
+
+
+def table(text: str, encoding: str = "utf-8") -> RecordingTable:
+    path = Path("lists/night.csv")
+    path.write_bytes(text.encode(encoding))
+    return RecordingTable(path)
+
+
+def test_columns_go_on_and_files_are_found_beside_the_table_or_here(folder: Path) -> None:
+    read = table("path,site,recorded_at,lat\na.wav,north,17.5.2026 1:30,50.1\nb.wav, south ,,\n")
+    assert read.columns == ("site", "recorded_at", "lat")
+    first = {"site": "north", "recorded_at": "2026-05-17T01:30:00", "lat": "50.1"}
+    second = {"site": "south", "recorded_at": "", "lat": ""}
+    expected = [(Path("lists/a.wav"), first, ""), (Path("b.wav"), second, "")]
+    assert list(read) == list(read) == expected
+    assert read.losses() == read.notes() == []
+
+
+def test_a_missing_file_gives_a_recording_with_an_error(folder: Path) -> None:
+    ((path, columns, error),) = table("path,site\nc.wav,north\n")
+    assert (path, columns) == (Path("c.wav"), {"site": "north"})
+    assert error == (
+        f"no such file, neither beside the manifest nor in {folder} (lists/night.csv, line 2)"
+    )
+
+
+def test_a_table_to_learn_from_is_taken_without_what_leakdet_writes() -> None:
+    read = table("path,label,why_suggested,leak_prob,prob_ok,site\na.wav,leak,x,0.5,0.2,north\n")
+    assert [columns for _, columns, _ in read] == [{"site": "north"}]
+    (note,) = read.notes()
+    assert note.endswith("writes such itself: label, why_suggested, leak_prob, prob_ok")
+
+
+def test_faulty_lines_and_times_are_named() -> None:
+    read = table("path;recorded_at\na.wav;12/02/2026\n;2026-12-02\na.wav\nb.wav;\n")
+    told = [columns["recorded_at"] for _, columns, _ in read]
+    assert told == ["12/02/2026", ""]
+    assert read.losses() == [
+        "left out 2 of lists/night.csv, line 3: the path is empty, line 4: it has 1 fields, not 2"
+    ]
+    (note,) = read.notes()
+    assert note.startswith("recorded_at 12/02/2026 of lists/night.csv (1 rows) is not understood")
+
+
+def test_tables_of_spreadsheets_are_read() -> None:
+    read = table("path;site\r\na.wav;M\u00fchle\r\n;\r\n", "cp1252")
+    assert [columns for _, columns, _ in read] == [{"site": "M\u00fchle"}]
+    assert "was read as Windows-1252" in read.notes()[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("file,site\n", "needs the column path, .* it has file, site"),
+        ("path,site,site\n", r"columns \['site'\] are unnamed or repeated"),
+        ("path,,site\n", r"columns \[''\] are unnamed or repeated"),
+    ],
+)
+def test_headings_that_cannot_be_are_refused(text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        table(text)
