@@ -105,7 +105,7 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
     "storage.model_place": ({"errors", "storage.onnx_packages", "storage.readable"}, set()),
     "storage.onnx_packages": ({"errors"}, set()),
     "building": (FOUNDATION | {"acoustics"}, ARRAYS | {"psutil"}),
-    "building.source_listing": ({"acoustics", "building", "errors"}, set()),
+    "building.source_listing": ({"_remote", "acoustics", "building", "errors"}, set()),
     "building.splits": (FOUNDATION | {"building"}, ARRAYS),
     "loading": (FOUNDATION, ARRAYS | {"psutil"}),
     "evaluation": (FOUNDATION | {"acoustics"}, ARRAYS | {"scipy"}),
@@ -146,6 +146,7 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
     "cli.written_values": ({"cli.setting_names", "config", "errors"}, set()),
     "cli.early_checks": (
         {
+            "_remote",
             "_processes",
             "config",
             "errors",

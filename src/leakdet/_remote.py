@@ -66,6 +66,16 @@ class RemoteFile:
         return self.key.name
 
     @property
+    def parent(self) -> "RemoteFile":
+        """The folder that it lies in."""
+        folder, chained, rest = self.url.partition("::")
+        return RemoteFile(folder.rstrip("/").rpartition("/")[0] + chained + rest)
+
+    def absolute(self) -> "RemoteFile":
+        """Itself: a URL is always absolute."""
+        return self
+
+    @property
     def stem(self) -> str:
         return self.key.stem
 
@@ -205,7 +215,7 @@ def check_reachable(files: Sequence[RemoteFile]) -> None:
             raise failures[0]
 
 
-def named(remote: RemoteFile, error: InputError, word: str = "") -> InputError:
+def named(remote: object, error: InputError, word: str = "") -> InputError:
     """The same error as a sentence that names the file, as for the whole command."""
     return InputError(f"{word}{remote}: {str(error).rstrip('.')}.")
 

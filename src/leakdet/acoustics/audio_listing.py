@@ -103,12 +103,14 @@ class LeftUnlisted:
 @overload
 def audio_files(path: Path, unlisted: LeftUnlisted) -> Iterator[Path]: ...
 @overload
+def audio_files(path: RemoteFile, unlisted: LeftUnlisted) -> Iterator[RemoteFile]: ...
+@overload
 def audio_files(path: Path | RemoteFile, unlisted: LeftUnlisted) -> Iterator[Path | RemoteFile]: ...
 
 
 def audio_files(
     path: Path | RemoteFile, unlisted: LeftUnlisted
-) -> Iterator[Path] | Iterator[Path | RemoteFile]:
+) -> Iterator[Path] | Iterator[RemoteFile] | Iterator[Path | RemoteFile]:
     """The path itself, whatever its name; of a folder the audio below it, in the order of names.
 
     Links are followed, and each folder is listed once. What is left out is added to `unlisted`.

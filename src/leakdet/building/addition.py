@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from leakdet._messages import LOG
+from leakdet._remote import place
 from leakdet.acoustics.mel import LogMel
 from leakdet.building.build_report import BuildReport, write_build_files, write_splits
 from leakdet.building.builder import extract_all, open_writers
@@ -155,7 +156,7 @@ def _labelled(config: BuildConfig, before: StoredBuild) -> Source:
     names, leaks = before.build["label_names"], before.build["leak_labels"]
     labels = replace(config.labels, leak=config.labels.leak or leaks)
     by_channel = config.signal.channels == "each"
-    source = read_source(Path(config.source), by_channel)
+    source = read_source(place(config.source), by_channel)
     source, view = relabelled(source, labels, config.source, known=names)
     counts = Counter(recording.label for recording in source.recordings)
     unknown = {label: count for label, count in counts.items() if label not in names}

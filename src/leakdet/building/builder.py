@@ -9,6 +9,7 @@ from pathlib import Path
 from leakdet._messages import LOG
 from leakdet._parallel import in_order
 from leakdet._progress import ProgressCounter
+from leakdet._remote import RemoteFile, place
 from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.synth import write_demo
 from leakdet.building.build_report import BuildReport, write_build_files, write_splits
@@ -48,7 +49,7 @@ def build_store(config: BuildConfig, listed: Source | None = None) -> BuildRepor
             listed or _read_source(config, folder), config.labels, config.source
         )
         if config.source != "demo" and out.exists():
-            _check_apart(out, Path(config.source), source)
+            _check_apart(out, place(config.source), source)
         report.remarks += [f"Labels: {line}." for line in (view.sentence(), *view.notes())]
         report.remarks += source.remarks
         if config.source == "demo" and not config.split.group_by:
@@ -95,15 +96,15 @@ def build_store(config: BuildConfig, listed: Source | None = None) -> BuildRepor
     return report
 
 
-def _check_apart(out: Path, source: Path, listed: Source) -> None:
+def _check_apart(out: Path, source: Path | RemoteFile, listed: Source) -> None:
     """Refuse to replace a store that holds what is to be read: it would be deleted with it.
 
     Raises:
         InputError: the source, or a recording of it, lies in `out`.
     """
-    place = os.path.realpath(out)
+    target = os.path.realpath(out)
     for path in (source, *(recording.path for recording in listed.recordings)):
-        if f"{os.path.realpath(path)}/".startswith(f"{place}/"):
+        if isinstance(path, Path) and f"{os.path.realpath(path)}/".startswith(f"{target}/"):
             raise InputError(
                 f"out={out}: {path} lies in it and would be deleted with the store that is "
                 "replaced. Give out= another name."
@@ -137,7 +138,7 @@ def _target(config: BuildConfig) -> tuple[Path, str]:
 
 def _read_source(config: BuildConfig, folder: Path) -> Source:
     if config.source != "demo":
-        return read_source(Path(config.source), by_channel=config.signal.channels == "each")
+        return read_source(place(config.source), by_channel=config.signal.channels == "each")
     if config.shard:
         raise InputError("source=demo: it is synthesised whole; build it without shard=.")
     return read_source(_synthesise(config.demo, folder))

@@ -9,6 +9,7 @@ from typing import IO, cast
 import numpy as np
 from jaxtyping import Bool
 
+from leakdet._remote import RemoteFile
 from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.surrogates import SurrogateTransform
 from leakdet.acoustics.windows import MelStream
@@ -77,7 +78,7 @@ class Extractor:
         facts = stream.facts
         path = recording.path.absolute()
         # the demo's audio is published together with the store
-        if path.is_relative_to(self.folder):
+        if isinstance(path, Path) and path.is_relative_to(self.folder):
             path = self.out / path.relative_to(self.folder)
         content, flags = facts.content_sha256, [*facts.flags]
         if recording.surrogate_of:
@@ -107,7 +108,7 @@ class Extractor:
 
 
 def mel_stream(
-    path: Path,
+    path: Path | RemoteFile,
     log_mel: LogMel,
     surrogate: str | None = None,
     channel: int = 0,

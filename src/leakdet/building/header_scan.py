@@ -7,6 +7,7 @@ from pathlib import Path
 
 from leakdet._parallel import in_order
 from leakdet._progress import ProgressCounter
+from leakdet._remote import RemoteFile
 from leakdet.acoustics.audio import Header, read_header
 from leakdet.acoustics.mel import mel_filterbank
 from leakdet.building.sources import LeftOut, Source, SourceRecording
@@ -23,7 +24,7 @@ class HeaderScan:
     left_out: list[LeftOut]
     readable: list[SourceRecording] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
-    about_s: dict[Path, float] = field(default_factory=dict)  # length of each file
+    about_s: dict[Path | RemoteFile, float] = field(default_factory=dict)  # length of each file
 
 
 def scan_headers(source: Source, config: BuildConfig) -> HeaderScan:
@@ -35,7 +36,7 @@ def scan_headers(source: Source, config: BuildConfig) -> HeaderScan:
     """
     scan = HeaderScan(config.signal, list(source.left_out))
     of_rate: defaultdict[int, list[SourceRecording]] = defaultdict(list)
-    seen: set[tuple[Path, int]] = set()
+    seen: set[tuple[Path | RemoteFile, int]] = set()
     with ProgressCounter("reading headers", len(source.recordings), "files") as progress:
         for recording, header in in_order(_header_of, source.recordings, config.workers):
             progress.step()

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from leakdet._remote import RemoteFile
 from leakdet.acoustics.audio_listing import LeftUnlisted, audio_files
 from leakdet.acoustics.file_kinds import LOST, is_audio_name, is_hidden
 from leakdet.building.sources import (
@@ -44,7 +45,7 @@ def from_folders(root: Path) -> Source:
         for folder in (folders if parent == root else _subfolders(parent, unlisted))
         for recording in _label_folder(root, folder, split, unlisted)
     ]
-    return Source(recordings, [*strays, *_left_out(root, unlisted)], unlisted.notes())
+    return Source(recordings, [*strays, *left_out_of(root, unlisted)], unlisted.notes())
 
 
 def _subfolders(folder: Path, unlisted: LeftUnlisted) -> list[Path]:
@@ -89,7 +90,8 @@ def _label_folder(
         yield SourceRecording(identity, path, label, split, groups=groups_of_name(path))
 
 
-def _left_out(root: Path, unlisted: LeftUnlisted) -> Iterator[LeftOut]:
+def left_out_of(root: Path | RemoteFile, unlisted: LeftUnlisted) -> Iterator[LeftOut]:
+    """What a walk over a folder left out, for the report of the build."""
     for folder, why in unlisted.unreadable:
         yield LeftOut(printable(folder), f"the folder cannot be read ({why})")
     for path, what in unlisted.odd:

@@ -13,6 +13,7 @@ from jaxtyping import Shaped
 
 from leakdet._parallel import in_order
 from leakdet._progress import ProgressCounter
+from leakdet._remote import RemoteFile, place
 from leakdet.acoustics.mel import LogMel
 from leakdet.building.extraction import mel_stream
 from leakdet.errors import InputError
@@ -28,7 +29,7 @@ class _MelDifference:
     """Largest difference in dB between a recording's stored mel and one computed from its audio."""
 
     split: StoreSplit
-    paths: list[Path]
+    paths: list[Path | RemoteFile]
     channels: Shaped[np.ndarray, " R"]
     log_mel: LogMel
 
@@ -71,7 +72,7 @@ def verify_mel(
 def _verify_split(
     split: StoreSplit, rows: list[int], folder: Path, out: Path, log_mel: LogMel, workers: int
 ) -> None:
-    paths = [Path(str(path).replace(str(out), str(folder), 1)) for path in split.texts("path")]
+    paths = [place(str(path).replace(str(out), str(folder), 1)) for path in split.texts("path")]
     difference = _MelDifference(split, paths, split.numbers("channel", 0.0), log_mel)
     with ProgressCounter(f"verifying {split.name}", len(rows), "recordings") as progress:
         for row, difference_db in in_order(difference, rows, workers):

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from leakdet._remote import RemoteFile
 from leakdet.building.sources import LeftOut, Source, SourceRecording
 from leakdet.config import LabelsConfig
 from leakdet.detection.label_view import LabelView, label_view
@@ -35,8 +36,8 @@ def relabelled(
 
 def _one_label_each(source: Source) -> Source:
     """Leave out files that are listed with two labels; one listed twice alike is left out later."""
-    labels: defaultdict[tuple[Path, int], set[str]] = defaultdict(set)
-    channels: defaultdict[Path, set[int]] = defaultdict(set)
+    labels: defaultdict[tuple[Path | RemoteFile, int], set[str]] = defaultdict(set)
+    channels: defaultdict[Path | RemoteFile, set[int]] = defaultdict(set)
     for recording in source.recordings:
         labels[recording.path, recording.channel].add(recording.label)
         channels[recording.path].add(recording.channel)

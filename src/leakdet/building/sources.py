@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from unicodedata import normalize
 
+from leakdet._remote import RemoteFile
+
 SPLIT_NAMES = {
     "train": "train", "training": "train",
     "val": "val", "valid": "val", "validation": "val",
@@ -18,7 +20,7 @@ class SourceRecording:
     """A recording as its source describes it, before anything is read."""
 
     recording_id: str
-    path: Path
+    path: Path | RemoteFile
     label: str
     split: str | None = None
     weight: float = 1.0
@@ -44,7 +46,7 @@ class Source:
     remarks: list[str] = field(default_factory=list)
 
 
-def groups_of_name(path: Path) -> dict[str, str]:
+def groups_of_name(path: Path | RemoteFile) -> dict[str, str]:
     """The groups in the file names of AILH."""
     parts = printable(path.stem).split("~")
     return dict(zip(_AILH_NAME, parts, strict=True)) if len(parts) == len(_AILH_NAME) else {}

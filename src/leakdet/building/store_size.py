@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from leakdet._remote import RemoteFile
 from leakdet.acoustics.windows import window_starts
 from leakdet.building.sources import SourceRecording
 from leakdet.config import BuildConfig, SignalConfig
@@ -15,7 +16,7 @@ SOUND_BYTES = {"none": 0, "int16": 2, "float32": 4}
 
 def build_bytes(
     assigned: Sequence[tuple[SourceRecording, str]],
-    about_s: Mapping[Path, float],
+    about_s: Mapping[Path | RemoteFile, float],
     signal: SignalConfig,
     config: BuildConfig,
     leaks: Sequence[str],

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from leakdet._processes import is_child
+from leakdet._remote import place
 from leakdet.config import (
     BuildConfig,
     CrossvalConfig,
@@ -85,7 +86,7 @@ def check_build(config: BuildConfig) -> None:
     from leakdet.building.source_listing import require_source
 
     if config.source not in ("demo", MISSING) and config.shard != "merge":
-        require_source(Path(config.source))
+        require_source(place(config.source))
     if config.add_to:
         require_store(Path(config.add_to))
     if config.out not in ("", MISSING) and not config.shard:  # shards have names of their own

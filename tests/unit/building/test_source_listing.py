@@ -3,8 +3,11 @@
 import os
 from pathlib import Path
 
+import fsspec
 import pytest
+from tests.remote_stores import FlakyStore
 
+from leakdet._remote import RemoteFile
 from leakdet.building.source_listing import read_source
 from leakdet.errors import InputError
 
@@ -38,3 +41,14 @@ def test_nothing_there(tmp_path: Path):
     table.write_text("path,label\nnone.wav,LEAK\n")
     with pytest.raises(InputError, match=r"1 left out, the first: .*line 2 \(none.wav\): no such"):
         read_source(table)
+
+
+def test_a_url_is_looked_for_and_listed(flaky: type[FlakyStore]) -> None:
+    fsspec.filesystem("flaky").pipe_file("/net/audio/LEAK/a.wav", b"")
+    (recording,) = read_source(RemoteFile("flaky://net/audio")).recordings
+    assert str(recording.path) == "flaky://net/audio/LEAK/a.wav"
+    with pytest.raises(InputError, match=r"flaky://net/none: no such file or folder. source="):
+        read_source(RemoteFile("flaky://net/none"))
+    flaky.failures[:] = [PermissionError("Access Denied")]
+    with pytest.raises(InputError, match="source=flaky://net/audio: access is forbidden"):
+        read_source(RemoteFile("flaky://net/audio"))

@@ -1,0 +1,65 @@
+"""Recordings behind URLs, from predict and build to their results, beside those of local files."""
+
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import numpy as np
+import pytest
+import soundfile
+from tests.remote_stores import FlakyStore
+
+from leakdet.building.builder import build_store
+from leakdet.config import BuildConfig, SignalConfig
+from leakdet.storage.opening import open_split
+
+SIGNAL = SignalConfig(2000, 400, 200, 100, 50, n_mels=8, fmin_hz=0.0)
+
+
+@pytest.fixture
+def audio(tmp_path: Path) -> Path:
+    """24 recordings in two label folders."""
+    for number in range(24):
+        path = tmp_path / "audio" / ["LEAK", "NOLEAK"][number % 2] / f"{number}.wav"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        sound = 0.1 * np.random.default_rng(number).standard_normal(1000 + 200 * number)
+        soundfile.write(path, sound, 2000)
+    return tmp_path / "audio"
+
+
+def test_a_build_from_a_url_makes_the_store_of_the_local_folder(
+    audio: Path, flaky: type[FlakyStore], tmp_path: Path
+) -> None:
+    store = fsspec.filesystem("flaky")
+    for path in audio.rglob("*.wav"):
+        store.pipe_file(f"/net/audio/{path.relative_to(audio)}", path.read_bytes())
+    flaky.failures[:] = [TimeoutError()] * 2  # passes by
+    for source, out in ((str(audio), "local"), ("flaky://net/audio", "remote")):
+        report = build_store(BuildConfig(source=source, out=str(tmp_path / out), signal=SIGNAL))
+        assert report.left_out == []
+    for split in ("train", "val", "test"):
+        local, remote = (open_split(tmp_path / out, split) for out in ("local", "remote"))
+        np.testing.assert_array_equal(local.recording_ids, remote.recording_ids)
+        np.testing.assert_array_equal(local.texts("content_sha256"), remote.texts("content_sha256"))
+        np.testing.assert_array_equal(local.read(0, 10), remote.read(0, 10))
+        assert all(str(path).startswith("flaky://net/audio/") for path in remote.texts("path"))
+
+
+def test_a_file_that_cannot_be_had_is_left_out_of_a_build(
+    audio: Path, flaky: type[FlakyStore], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = fsspec.filesystem("flaky")
+    for path in audio.rglob("*.wav"):
+        store.pipe_file(f"/net/audio/{path.relative_to(audio)}", path.read_bytes())
+    original = FlakyStore.cat_file
+
+    def forbidding(self: Any, path: str, *ends: Any, **how: Any) -> bytes:
+        if path.endswith("LEAK/0.wav"):
+            raise PermissionError("Access Denied")
+        return original(self, path, *ends, **how)
+
+    monkeypatch.setattr(FlakyStore, "cat_file", forbidding)
+    config = BuildConfig(source="flaky://net/audio", out=str(tmp_path / "store"), signal=SIGNAL)
+    (left_out,) = build_store(config).left_out
+    assert left_out.path == "LEAK/0.wav"
+    assert "access is forbidden" in left_out.reason
