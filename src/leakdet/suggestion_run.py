@@ -91,7 +91,8 @@ def _values(suggestion: Suggestion) -> dict[str, str]:
     row["path"] = os.path.abspath(row["path"])  # noqa: PTH100  links stay as they are named
     first: dict[str, Any] = {name: row[name] for name in ("path", "channel") if name in row}
     told = {name: row[name] for name in TOLD.split()}
-    values = {**first, LABEL: "", WHY: suggestion.why, **told}
+    columns = suggestion.verdict.columns  # site, time …: learn takes them as groups and dates
+    values = {**first, LABEL: "", WHY: suggestion.why, **columns, **told}
     return {name: "" if value is None else str(value) for name, value in values.items()}
 
 
@@ -99,6 +100,7 @@ def _row(suggestion: Suggestion, values: Mapping[str, str], media: ReviewMedia) 
     verdict, path = suggestion.verdict, Path(values["path"])
     heard = media.playback(path, verdict.channel)
     facts = {
+        **verdict.columns,
         "leak probability": values["leak_prob"][:5],
         "decision": verdict.decision or "",
         "reason": verdict.reason,

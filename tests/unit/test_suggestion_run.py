@@ -97,6 +97,24 @@ def test_nothing_to_suggest_writes_nothing(detector, tmp_path: Path, messages) -
     assert "0 of 1 recordings (not suggested: 1 unreadable): nothing to suggest" in messages.text
 
 
+def test_columns_of_a_list_become_groups_and_are_shown(detector, sounds, tmp_path: Path) -> None:
+    from leakdet.building.manifest import from_manifest
+    from leakdet.scoring.listed_recording import ListedRecording
+
+    run = SuggestionRun(2, tmp_path / "rows.csv")
+    columns = {"site": "mill", "recorded_at": "2026-11-20T02:00:00"}
+    for verdict in detector.predict_listed(ListedRecording(sound, columns) for sound in sounds):
+        run.add(verdict)
+    run.write(detector)
+    text = run.table.read_text(encoding="utf-8")
+    assert text.startswith("path,label,why_suggested,site,recorded_at,leak_prob,")
+    run.table.write_text(text.replace("wav,,", "wav,leak,"), encoding="utf-8")
+    found = from_manifest(run.table).recordings
+    assert [recording.groups for recording in found] == [columns, columns]
+    page = run.page.read_text(encoding="utf-8")
+    assert page.count("2026-11-20T02:00:00") == 4  # of two recordings, seen and saved
+
+
 def test_labels_that_were_filled_in_are_never_replaced(detector, sounds, tmp_path: Path) -> None:
     run = suggested(detector, sounds, 3, tmp_path / "rows.csv")
     suggested(detector, sounds, 2, tmp_path / "rows.csv")  # nothing was filled in

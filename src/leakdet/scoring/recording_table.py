@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from leakdet.errors import InputError
+from leakdet.errors import InputError, counted
 from leakdet.scoring.tally import Tally
 from leakdet.storage.reserved_columns import is_reserved
 from leakdet.storage.table_paths import absence, file_named
@@ -71,7 +71,7 @@ class RecordingTable:
         """Sentences on lines that give no recording."""
         if not self.faults.count:
             return []
-        return [f"left out {self.faults.count} of {self.path}, {self.faults}"]
+        return [f"left out {counted(self.faults.count, 'line')} of {self.path}: {self.faults}"]
 
     def notes(self) -> list[str]:
         """Sentences on how the table was read."""
