@@ -4,7 +4,6 @@ Usage: python readme_commands.py README.md FOLDER, with the Python that leakdet 
 The folder gets small demo recordings where README has the reader's own.
 """
 
-import csv
 import os
 import re
 import shlex
@@ -13,6 +12,8 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+
+from pages import blocks, expanded, is_filled_in, make_folder
 
 LEAKDET = Path(sys.executable).parent / "leakdet"
 DEMO = ["demo.sites=9", "demo.recordings_per_site=4", "demo.duration_s=2.0"]
@@ -26,13 +27,10 @@ LIMIT_S = 300
 
 def commands(readme: str) -> list[list[str]]:
     """The words of every command in README's code, and in its text where no word is a placeholder."""
-    blocks = re.findall(r"^```\n(.*?)^```", readme, flags=re.DOTALL | re.MULTILINE)
+    found = [words for block in blocks(readme) if not block.reason for words in block.commands]
     text = re.sub(r"(?ms)^```.*?^```", "", readme)
-    lines = [line for block in blocks for line in block.splitlines()]
-    lines += [" ".join(code.split()) for code in re.findall(r"`(leakdet [^`]+)`", text)]
-    split = [shlex.split(line, comments=True) for line in lines]
-    found = [words for words in split if words and Path(words[0]).name == "leakdet"]
-    return [words[1:] for words in found if not re.search(r"[A-Z]{3}|…", " ".join(words[1:]))]
+    found += [shlex.split(code) for code in re.findall(r"`(leakdet [^`]+)`", text)]
+    return [w[1:] for w in found if Path(w[0]).name == "leakdet" and is_filled_in(w[1:])]
 
 
 def shortened(words: Sequence[str]) -> list[str]:
@@ -58,34 +56,21 @@ def run(*command: str | Path) -> str:
     return f"{time.monotonic() - started:5.1f} s"
 
 
-def make_recordings() -> None:
-    """recordings/LABEL/, recordings.csv and new/, from the demo's sounds."""
-    run(LEAKDET, "build", "source=demo", "out=demo", "verify=off", *DEMO)
-    with Path("demo/manifest.csv").open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    for number, row in enumerate(rows):
-        places = [Path("recordings", row["label"], f"{number}.wav"), Path(row["path"])]
-        places += [Path("new", f"{number}.wav")] if number < 2 else []
-        for place in places:
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.symlink_to(Path("demo", row["path"]).absolute())
-    Path("recordings.csv").symlink_to(Path("demo/manifest.csv").absolute())
-
-
 def main() -> None:
     readme = Path(sys.argv[1]).read_text(encoding="utf-8")
     os.chdir(sys.argv[2])
     os.environ["XDG_CACHE_HOME"] = str(Path("cache").absolute())
-    make_recordings()
+    run(LEAKDET, "build", "source=demo", "out=demo", "verify=off", *DEMO)
+    make_folder(Path(), Path("demo"))
     for words in commands(readme):
-        arguments = [
-            path
-            for word in shortened(words)
-            for path in (sorted(map(str, Path().glob(word))) if "*" in word else [word])
-        ]
+        arguments = expanded(shortened(words), Path())
         print(run(LEAKDET, *arguments), "leakdet", shlex.join(words), flush=True)
-    for code in re.findall(r"^```python\n(.*?)^```", readme, flags=re.DOTALL | re.MULTILINE):
-        code = code.replace('"data.store=store"', '"data.store=store", "trainer.max_epochs=1"')
+    for block in blocks(readme):
+        if block.language != "python":
+            continue
+        code = block.text.replace(
+            '"data.store=store"', '"data.store=store", "trainer.max_epochs=1"'
+        )
         print(run(sys.executable, "-c", code), "the Python of README", flush=True)
 
 

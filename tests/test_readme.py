@@ -1,6 +1,5 @@
 """README: its commands and its Python run, its links exist, and its table lists every option."""
 
-import csv
 import re
 import shlex
 from pathlib import Path
@@ -8,15 +7,11 @@ from pathlib import Path
 import pytest
 
 from leakdet.cli.config_groups import option_names
+from pages import blocks, expanded, make_folder
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", README, flags=re.DOTALL | re.MULTILINE)
-COMMANDS = [
-    line.split("#", maxsplit=1)[0].strip()
-    for language, block in BLOCKS
-    for line in block.splitlines()
-    if not language
-]
+BLOCKS = [block for block in blocks(README) if not block.reason]
+COMMANDS = [shlex.join(words) for block in BLOCKS for words in block.commands]
 
 
 def test_the_first_screen_shows_the_two_make_commands():
@@ -55,21 +50,8 @@ def test_the_table_lists_every_option():
 @pytest.fixture
 def users_folder(trained, tmp_path: Path) -> Path:
     """Audio of the demo as a user has it: in folders by label, in a manifest, and two new files."""
-    with (trained.store / "manifest.csv").open(newline="", encoding="utf-8") as file:
-        manifest = list(csv.DictReader(file))
-    for number, row in enumerate(manifest):
-        audio = trained.store / row["path"]
-        link(tmp_path / "recordings" / row["label"] / f"{number}.wav", audio)
-        link(tmp_path / row["path"], audio)
-        if number < 2:
-            link(tmp_path / "new" / f"{number}.wav", audio)
-    link(tmp_path / "recordings.csv", trained.store / "manifest.csv")
+    make_folder(tmp_path, trained.store)
     return tmp_path
-
-
-def link(place: Path, target: Path) -> None:
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.symlink_to(target)
 
 
 def test_the_commands_run_in_this_order_and_then_the_python(
@@ -80,7 +62,7 @@ def test_the_commands_run_in_this_order_and_then_the_python(
         if not command.startswith(".venv/bin/leakdet"):
             continue
         _, verb, *words = shlex.split(command)
-        arguments = [path for word in words for path in expanded(word, users_folder)]
+        arguments = expanded(words, users_folder)
         if "trainer=gpu" in arguments or verb == "tune":
             arguments = [a for a in arguments if a != "-m"] + ["--cfg", "job"]
         elif verb == "crossval":
@@ -92,19 +74,12 @@ def test_the_commands_run_in_this_order_and_then_the_python(
     assert len((users_folder / "verdicts.csv").read_text().splitlines()) == 3
 
     monkeypatch.chdir(users_folder)
-    (code,) = (block for language, block in BLOCKS if language == "python")
+    (code,) = (block.text for block in BLOCKS if block.language == "python")
     exec(code.replace('"data.store=store"', '"data.store=store", "trainer.max_epochs=1"'), {})
     f1, verdict, mel = capsys.readouterr().out.splitlines()
     assert 0 <= float(f1) <= 1
     assert verdict.startswith(("leak", "no_leak"))
     assert mel.endswith(", 30, 64, 1)")
-
-
-def expanded(word: str, folder: Path) -> list[str]:
-    """The paths that a shell makes of a glob; any other word as it is."""
-    if "*" not in word:
-        return [word]
-    return [str(path.relative_to(folder)) for path in sorted(folder.glob(word))]
 
 
 def test_contributing_describes_every_room_and_names_files_that_exist():

@@ -17,6 +17,29 @@ REPOSITORY = Path(__file__).parents[1]
 DOCS = REPOSITORY / "docs"
 LOADED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "link": "href"}
 
+# what people ask, and the page that answers it
+TASKS = {
+    "what a flag means": "files#flags",
+    "what a reason means": "verdicts#reasons",
+    "thresholds and cost": "how/threshold",
+    "splits by group": "splits",
+    "labels": "labels",
+    "adding cases": "how/add",
+    "learning from digs": "learning",
+    "exporting": "export",
+    "a network of one's own": "how/network",
+    "sweeps on SLURM": "how/slurm",
+    "W&B and MLflow": "how/trackers",
+    "the dashboard": "how/dashboard",
+    "resuming": "how/resume",
+    "two stores": "how/two-stores",
+    "HDF5 with h5py and pandas": "how/hdf5",
+    "Windows": "how/windows",
+    "pip install": "install",
+    "a setting": "reference/settings",
+    "a word": "glossary",
+}
+
 
 class Page(HTMLParser):
     """What a page loads, and where its text links to."""
@@ -74,6 +97,18 @@ def test_the_site_is_whole_and_asks_no_other_host(site: Path) -> None:
         text = script.read_text(encoding="utf-8")
         assert not re.search(r"(fetch|import|src\s*=)\s*\(?['\"`]https?://", text), script
     assert_reference(site)
+    near = {"index.html"} | targets("index.html", pages)
+    two_clicks = near.union(*(targets(page, pages) for page in near if page in pages))
+    for task, target in TASKS.items():
+        page, _, anchor = target.partition("#")
+        assert f"{page}.html" in two_clicks, task
+        assert not anchor or anchor in pages[f"{page}.html"].ids, task
+
+
+def targets(name: str, pages: dict[str, Page]) -> set[str]:
+    """The pages that the text of a page links to."""
+    links = (link.partition("#")[0] for link in pages[name].links if "//" not in link)
+    return {resolved(name, path) for path in links}
 
 
 def lost_links(name: str, pages: dict[str, Page], site: Path) -> Iterator[str]:
