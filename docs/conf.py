@@ -16,6 +16,8 @@ extensions = ["myst_parser", "site_reference"]
 myst_enable_extensions = ["deflist"]
 myst_heading_anchors = 4
 
+highlight_language = "bash"
+
 html_theme = "furo"
 html_title = "leakdet"
 html_show_sphinx = False

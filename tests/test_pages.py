@@ -82,9 +82,11 @@ def users_folder(folder: Path, trained) -> None:
     (folder / "runs/train/latest").symlink_to(trained.folder)
     for name in ("model.safetensors", "old.safetensors", "current.safetensors"):
         (folder / name).symlink_to(trained.model)
-    for name in ("night", "recordings-of-today"):
-        (folder / name).symlink_to("new")
-    (folder / "sites.csv").write_text("path,site\nnew/0.wav,a\n")
+    (folder / "night").mkdir()
+    for number, sound in enumerate(sorted((folder / "new").iterdir())):
+        (folder / f"night/B{number}_20261120_0230.wav").symlink_to(sound.resolve())
+    rows = [f"{sound},{sound.name[:2]},2026-11-20" for sound in (folder / "night").iterdir()]
+    (folder / "loggers.csv").write_text("\n".join(["path,site,recorded_at", *rows]))
 
 
 def assert_alike(expected: str, printed: str) -> None:
