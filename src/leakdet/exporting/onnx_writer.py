@@ -3,6 +3,7 @@
 import base64
 import json
 import logging
+import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -35,7 +36,7 @@ from leakdet.storage.seal import KEY as SEAL_KEY
 from leakdet.storage.seal import UNSEALED, sealed
 
 if TYPE_CHECKING:
-    from onnx import ModelProto
+    from onnx import GraphProto, ModelProto
 
 DTYPES = {"float16": torch.float16}  # of a network; else float32
 OPSET = 20
@@ -89,7 +90,8 @@ def onnx_graph(detector: MelDetector, precision: str = "float32") -> "ModelProto
                 opset_version=OPSET,
                 input_names=["sound", *STATE],
                 output_names=names,
-                dynamic_shapes=({1: torch.export.Dim("samples")}, None, None),
+                # a `Dim` with a name is refused where torch cannot prove that it may be any number
+                dynamic_shapes=({1: torch.export.Dim.DYNAMIC}, None, None),
                 verbose=False,
             )
         # of a network of one's own, whatever it does
@@ -140,6 +142,7 @@ def _tidied(model: "ModelProto", mels: int) -> "ModelProto":
         tensor.ClearField("metadata_props")
         if tensor.name.endswith("reference.kept"):
             _rename(model, tensor.name, f"{PREFIX}kept")
+    _name_length(graph)
     inner = [output for output in graph.output if output.name in INNER]
     for output in inner:
         graph.value_info.append(output)
@@ -149,6 +152,15 @@ def _tidied(model: "ModelProto", mels: int) -> "ModelProto":
     for name, value in zip(STATE, values, strict=True):
         graph.initializer.append(numpy_helper.from_array(np.asarray(value), name))
     return model
+
+
+def _name_length(graph: "GraphProto") -> None:
+    """Call the length of the sound `samples`, in every shape that it is part of."""
+    symbol = graph.input[0].type.tensor_type.shape.dim[1].dim_param
+    for value in (*graph.input, *graph.output, *graph.value_info):
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_param:
+                dim.dim_param = re.sub(rf"\b{symbol}\b", "samples", dim.dim_param)
 
 
 def _rename(model: "ModelProto", old: str, new: str) -> None:

@@ -61,17 +61,10 @@ def make_detector(
         level = rng.normal(-50.0, 2.0, (12, 1, signal.n_mels))
         moments = np.concatenate([level, level**2 + 4.0], axis=1)
         spoken = SpectralReference.of(band_features(moments), np.arange(12) % 2 == 0)
-    detector = MelDetector(
-        made,
-        labels,
-        signal.mel_shape,
-        unit,
-        0.5,
-        rule or DecisionRule(unfamiliar="off"),
-        signal,
-        {},
-        reference=spoken,
-    )
+    rule = rule or DecisionRule(unfamiliar="off")
+    told = {"labels": labels, "mel_shape": signal.mel_shape, "unit": unit, "blend": 0.5}
+    card = make_card(signal=signal, network=network, rule=rule, training={}, **told)
+    detector = MelDetector(made, rule=rule, signal=signal, card=card, reference=spoken, **told)
     return Detector(detector, Path("model.safetensors"))
 
 
@@ -79,6 +72,11 @@ def with_rule(detector: Detector, **changes: object) -> Detector:
     """The same detector with other parts of its rule."""
     inner = detector.mel_detector
     return Detector(replace(inner, rule=replace(inner.rule, **changes)), detector.path)
+
+
+@pytest.fixture
+def small_signal() -> SignalConfig:
+    return SMALL
 
 
 @pytest.fixture
@@ -101,19 +99,10 @@ def classes_detector() -> Detector:
     """Of three classes, with a high-pass and a rule that knows what is unfamiliar."""
     signal = replace(SMALL, highpass_hz=150.0)
     detector = make_detector(signal, classes=("NORMAL", "LEAK", "CRACK"))
-    inner = detector.mel_detector
-    card = make_card(
-        signal=signal,
-        labels=inner.labels,
-        network=NetworkConfig(conv_channels=4, dense=8, time_pool=2),
-        mel_shape=inner.mel_shape,
-        unit=inner.unit,
-        blend=inner.blend,
-        rule=inner.rule,
-        training={},
-    )
     met = MetRecordings.of({"train": ["ab" * 32]}, {})
-    return Detector(replace(inner, card=card, met=met, file_hash="0123456789ab"), detector.path)
+    return Detector(
+        replace(detector.mel_detector, met=met, file_hash="0123456789ab"), detector.path
+    )
 
 
 @pytest.fixture(scope="session")

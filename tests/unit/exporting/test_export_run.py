@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import soundfile
 
+from leakdet.config import NetworkConfig, SignalConfig
+from leakdet.detection.decision import DecisionRule
 from leakdet.errors import InputError
 from leakdet.exporting import export_run
 from leakdet.exporting.equality import Equality
@@ -27,6 +29,31 @@ def test_a_file_that_differs_is_not_written(classes_detector, tmp_path, monkeypa
         export_model(classes_detector, tmp_path / "a.onnx")
     assert (tmp_path / "a.onnx").read_text() == "the file before"
     assert [path.name for path in tmp_path.iterdir()] == ["a.onnx"]
+
+
+# Every kind of each part, and three fifths of the pairs of kinds, where a graph takes four seconds;
+# test_sound_model.py compares all kinds of combinations without writing a graph.
+GRAPHS = {
+    "paper": ({"highpass_hz": 150.0, "detrend": "linear"}, "segment", "vote"),
+    "linear": ({"detrend": "mean"}, "window", "logit_mean"),
+    "dual_head": ({}, "segment", "mean"),
+    "compact": ({"highpass_hz": 90.0, "detrend": "mean"}, "segment", "logit_mean"),
+}
+
+
+@pytest.mark.parametrize("network", GRAPHS)
+def test_graphs_of_every_part_give_what_predict_gives(
+    made, small_signal: SignalConfig, tmp_path, network: str
+) -> None:
+    """On the generated sounds, each window and verdict; a graph that differs is an error."""
+    changes, unit, pooling = GRAPHS[network]
+    rule = DecisionRule(pooling=pooling, vote_fraction=0.4, threshold=0.47, unfamiliar="strict")
+    settings = NetworkConfig(network, conv_channels=4, dense=8, time_pool=1)
+    detector = made(replace(small_signal, **changes), settings, rule, unit)
+    equality = export_model(detector, tmp_path / "a.onnx").equality
+    assert equality.recordings == 14
+    assert equality.largest <= 1e-4
+    assert equality.flipped == 0
 
 
 def test_models_that_take_no_sound_and_onnx_files_are_refused(
