@@ -124,6 +124,7 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
     "crossvalidation": (TRAINING | {"building.splits"}, ARRAYS),
     "learning": (FOLDING | BUILD, ARRAYS),
     "parts": ({"acoustics", "scoring"} | FOUNDATION, ARRAYS | {"pyarrow"}),
+    "parts.batch": ({"scoring"}, set()),
     "parts.part_file": ({"errors"}, {"numpy", "pyarrow"}),
     "parts.part_rows": ({"errors", "parts.part_file"}, {"numpy"}),
     "sites": ({"detection", "evaluation", "errors"}, {"numpy", "jaxtyping"}),
@@ -212,7 +213,10 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
         },
         HYDRA,
     ),
-    "cli.arguments": ({"_processes", "config", "detection.thresholds", "errors"}, set()),
+    "cli.arguments": (
+        {"_cluster_address", "_processes", "config", "detection.thresholds", "errors"},
+        set(),
+    ),
     "cli.card_lines": ({"cli.help_pages", "errors"}, set()),
     "cli.runs_table": ({"cli.help_pages"}, {"rich"}),
     "cli.model_lines": (

@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from leakdet._exit_codes import EXPLAINED, guarded
-from leakdet.cli.arguments import Parser, add_decision, add_model_options, add_rows, add_workers
+from leakdet.cli.arguments import (
+    Parser,
+    add_decision,
+    add_model_options,
+    add_parts,
+    add_rows,
+    add_workers,
+)
 from leakdet.prediction_run import predict
 
 
@@ -21,6 +28,7 @@ def parser() -> argparse.ArgumentParser:
     paths += "path, whose site, recorded_at and others go on into the rows; after -- any name"
     add("paths", nargs="+", metavar="SOURCE", help=paths)
     add_rows(command)
+    add_parts(command)
     add_workers(command, "files scored at a time")
     add_decision(command)
     add_model_options(command)

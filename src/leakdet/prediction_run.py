@@ -9,7 +9,7 @@ from leakdet._messages import LOG, log_results
 
 def predict(arguments: argparse.Namespace) -> int:
     """Do what the arguments of `leakdet predict` ask for; gives the exit code."""
-    from leakdet.cli.arguments import decision_of
+    from leakdet.cli.arguments import check_parts, decision_of
     from leakdet.scoring.earlier_rows import check_replaceable
     from leakdet.scoring.file_list import check_files, list_files
     from leakdet.scoring.output_file import check_output
@@ -17,6 +17,11 @@ def predict(arguments: argparse.Namespace) -> int:
     from leakdet.storage.model_place import require_model
 
     rule = decision_of(arguments)
+    check_parts(arguments)
+    if arguments.parts:
+        from leakdet.parts.parts_run import predict_parts
+
+        return predict_parts(arguments, rule)
     out = None if arguments.out == Path("-") else arguments.out
     kind = format_of(out, arguments.format)
     check_windows(out, kind, arguments.windows)

@@ -89,7 +89,8 @@ def add_rows(parser: argparse.ArgumentParser) -> None:
         help="write to this file, and FILE.json with model, settings and counts "
         "(default, and -: standard output)",
     )
-    add("--format", choices=("csv", "jsonl"), help="of the rows (default: by the name of --out)")
+    formats = "of the rows: csv or jsonl (default: by the name of --out); of parts csv or parquet"
+    add("--format", choices=("csv", "jsonl", "parquet"), help=formats)
     add(
         "--windows",
         action="store_true",
@@ -110,6 +111,64 @@ def add_rows(parser: argparse.ArgumentParser) -> None:
         help="read columns of the rows out of the names of files: "
         "'{site}_{recorded_at:%%Y%%m%%d_%%H%%M}'",
     )
+
+
+def add_parts(parser: argparse.ArgumentParser) -> None:
+    """`--parts`, `--new-only` and `--cluster`."""
+    add = parser.add_argument
+    add(
+        "--parts",
+        type=Path,
+        metavar="DIR",
+        help="for any number of files: write the rows of 256 files at a time to "
+        "DIR/part-00000.csv and so on; the same command goes on where it stopped",
+    )
+    add(
+        "--new-only",
+        action="store_true",
+        help="with --parts: list the recordings again, and score those that are not in DIR's list",
+    )
+    add(
+        "--cluster",
+        metavar="ADDRESS",
+        help="with --parts: score by Dask workers: local:N, N processes here; the JSON file of a "
+        "scheduler; or tcp://HOST:PORT",
+    )
+
+
+def check_parts(arguments: argparse.Namespace) -> None:
+    """Check that the options of `add_rows` and `add_parts` go together.
+
+    Raises:
+        SettingsError: says which do not, and what to do.
+    """
+    if not arguments.parts:
+        for option, given in (("new-only", arguments.new_only), ("cluster", arguments.cluster)):
+            if given:
+                raise SettingsError(f"--{option} goes with parts; add --parts DIR.")
+        if arguments.format == "parquet":
+            raise SettingsError("--format parquet is for parts; add --parts DIR.")
+        return
+    for option in ("out", "windows", "suggest"):
+        if getattr(arguments, option, None):
+            raise SettingsError(
+                f"--{option} does not go with --parts, which writes rows alone; leave one out."
+            )
+    if arguments.format == "jsonl":
+        raise SettingsError("--format jsonl does not go with --parts: parts are csv or parquet.")
+    if "-" in arguments.paths:
+        raise SettingsError(
+            "- (standard input) does not go with --parts, whose files may be read again after a "
+            "stop; name files or folders."
+        )
+    if arguments.cluster:
+        from leakdet._cluster_address import check_cluster
+
+        check_cluster("--cluster", arguments.cluster)
+        if arguments.workers:
+            raise SettingsError(
+                "--workers does not go with --cluster, whose address says how many: local:4."
+            )
 
 
 def add_workers(parser: argparse.ArgumentParser, what: str) -> None:

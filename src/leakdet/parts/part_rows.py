@@ -15,14 +15,10 @@ from leakdet.parts.part_file import Columns, is_number, read_columns
 PART = re.compile(r"part-(\d{5,})\.(csv|parquet)")
 
 
-def part_files(folder: Path) -> list[Path]:
-    """The parts in a folder, by number."""
-    found = [(int(match[1]), path) for path in folder.iterdir() if (match := _match(path))]
-    return [path for _, path in sorted(found)]
-
-
-def _match(path: Path) -> "re.Match[str] | None":
-    return PART.fullmatch(path.name)
+def part_files(folder: Path) -> list[tuple[int, Path]]:
+    """The parts in a folder and their numbers, by number."""
+    found = ((PART.fullmatch(path.name), path) for path in folder.iterdir())
+    return sorted((int(match[1]), path) for match, path in found if match)
 
 
 def each_part(place: Path, names: Sequence[str] | None = None) -> Iterator[Columns]:
@@ -34,7 +30,7 @@ def each_part(place: Path, names: Sequence[str] | None = None) -> Iterator[Colum
         InputError: there is no such place, it holds no rows of predict, or a part is damaged.
     """
     if place.is_dir():
-        files = part_files(place)
+        files = [path for _, path in part_files(place)]
         if not files:
             raise InputError(
                 f"{place}: there are no parts in this folder; leakdet predict --parts {place} "

@@ -96,6 +96,10 @@ class Detector:
         score = lambda listed: score_listed(listed, self.mel_detector, log_mel)  # noqa: E731
         return (verdict for _, of_one in in_order(score, recordings, workers) for verdict in of_one)
 
+    def predict_one(self, recording: ListedRecording) -> list[Verdict]:
+        """The verdicts on a recording of a list, in this thread: one, or one on each channel."""
+        return score_listed(recording, self.mel_detector, self._log_mel)
+
     @overload
     def embed(self, recordings: Sound, workers: int = 0) -> npt.NDArray[np.float32]: ...
     @overload

@@ -35,15 +35,24 @@ def list_files(names: Sequence[str], name_pattern: str | None = None) -> FileLis
     for recording in listing:
         if first.setdefault(str(recording.source), recording) is not recording:
             listing.repeated.add(str(recording.source))
+    check_listing(listing, bool(first))
+    return FileList(list(first.values()), listing)
+
+
+def check_listing(listing: Listing, found: bool) -> None:
+    """Refuse a listing that gave models, or no recording: call it when it has come to its end.
+
+    Raises:
+        InputError: as `list_files`.
+    """
     if listing.models:
         raise InputError(
             f"these hold models, not recordings: {first_few(listing.models)}. One model is named, "
             "and then recordings. The newest run is runs/train/latest."
         )
-    if not first:
-        why = "; ".join([f"no audio found in {first_few(names)}", *listing.unlisted.sentences()])
-        raise InputError(f"{why}.")
-    return FileList(list(first.values()), listing)
+    if not found:
+        named = f"no audio found in {first_few(listing.names)}"
+        raise InputError(f"{'; '.join([named, *listing.unlisted.sentences()])}.")
 
 
 def check_headers(names: Sequence[str], option: str) -> list[Path]:
@@ -64,19 +73,27 @@ def check_headers(names: Sequence[str], option: str) -> list[Path]:
     return listed.files
 
 
+def is_model(file: Path) -> bool:
+    return model_kind(file) in MODEL_SUFFIXES
+
+
+def refuse_models(models: Sequence[Path], model: Path) -> None:
+    """Raise `InputError` where there are models among the recordings for `model`."""
+    if models:
+        raise InputError(
+            "predict takes one model, and these are models too: "
+            f"{first_few([str(model), *map(str, models)])}. "
+            "The newest run is runs/train/latest."
+        )
+
+
 def check_files(files: Sequence[Path], model: Path, out: Path | None) -> None:
     """Refuse models among the files, and an output that is an input.
 
     Raises:
         InputError: says which.
     """
-    models = [str(file) for file in files if model_kind(file) in MODEL_SUFFIXES]
-    if models:
-        raise InputError(
-            "predict takes one model, and these are models too: "
-            f"{first_few([str(model), *models])}. "
-            "The newest run is runs/train/latest."
-        )
+    refuse_models([file for file in files if is_model(file)], model)
     if out is None or not out.exists():
         return
     if out.is_dir():

@@ -38,11 +38,22 @@ def write_sidecar(
 
     `left_out` says what of `inputs` was not listed, `settings` are those of the command.
     """
-    model = detector.mel_detector
     content = {
         "rows": out.name,
         "started_at": started_at,
         "finished_at": now(),
+        **run_facts(detector, settings),
+        "inputs": list(inputs),
+        "left_out": list(left_out),
+        **counts.to_json(),
+    }
+    write_json(sidecar_path(out), content)
+
+
+def run_facts(detector: "Detector", settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What makes rows: version, model with its own verdict, decision rule, signal, settings."""
+    model = detector.mel_detector
+    return {
         "created_by": f"leakdet {leakdet.__version__}",
         "model": {
             "path": str(detector.path.absolute()),
@@ -55,8 +66,4 @@ def write_sidecar(
         "decided_anew": detector.decided_anew or None,
         "signal": asdict(model.signal) if model.signal else None,
         "settings": {**settings, "device": model.device},
-        "inputs": list(inputs),
-        "left_out": list(left_out),
-        **counts.to_json(),
     }
-    write_json(sidecar_path(out), content)

@@ -1,6 +1,7 @@
 """The lines of predict on stderr: first the model's own verdict, last the counts of verdicts."""
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from leakdet.detection.detector import MelDetector
@@ -47,13 +48,50 @@ class VerdictCounts:
         self._classes: Counter[str] = Counter()
 
     def add(self, verdict: Verdict) -> None:
-        self._decisions[verdict.decision or "failed"] += 1
-        self._reasons[verdict.reason] += 1
-        self._flags.update(verdict.flags)
-        self._channels += verdict.channel > 0
-        self._files += verdict.channel <= 1
-        if verdict.class_name is not None:
-            self._classes[verdict.class_name] += 1
+        values = verdict.decision, verdict.reason, verdict.flags, verdict.class_name
+        self._add(*values, verdict.channel)
+
+    def add_row(self, row: Mapping[str, Any]) -> None:
+        """Count the verdict of a row, as `Verdict.to_dict` gives it."""
+        flags = [flag for flag in row["flags"].split(",") if flag]
+        values = row["decision"], row["reason"], flags, row.get("class")
+        self._add(*values, row.get("channel", 0))
+
+    def _add(
+        self,
+        decision: str | None,
+        reason: str,
+        flags: Sequence[str],
+        class_name: str | None,
+        channel: int,
+    ) -> None:
+        self._decisions[decision or "failed"] += 1
+        self._reasons[reason] += 1
+        self._flags.update(flags)
+        self._channels += channel > 0
+        self._files += channel <= 1
+        if class_name is not None:
+            self._classes[class_name] += 1
+
+    def state(self) -> dict[str, Any]:
+        """Plain values, which `merge` takes."""
+        return {
+            "decisions": self._decisions,
+            "reasons": self._reasons,
+            "flags": self._flags,
+            "classes": self._classes,
+            "channels": self._channels,
+            "files": self._files,
+        }
+
+    def merge(self, state: Mapping[str, Any]) -> None:
+        """Add what was counted elsewhere."""
+        self._decisions.update(state["decisions"])
+        self._reasons.update(state["reasons"])
+        self._flags.update(state["flags"])
+        self._classes.update(state["classes"])
+        self._channels += state["channels"]
+        self._files += state["files"]
 
     @property
     def failed(self) -> int:

@@ -2,16 +2,20 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from fcntl import LOCK_EX, LOCK_UN, flock
+from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
 from pathlib import Path
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock among processes; the system releases it when the holder dies."""
+def locked(path: Path, wait: bool = True) -> Iterator[None]:
+    """Hold an exclusive lock among processes; the system releases it when the holder dies.
+
+    Raises:
+        BlockingIOError: `wait` is false, and another process holds it.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:
-        flock(file, LOCK_EX)
+        flock(file, LOCK_EX if wait else LOCK_EX | LOCK_NB)
         try:
             yield
         finally:

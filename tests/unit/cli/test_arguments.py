@@ -5,7 +5,14 @@ from importlib import import_module
 
 import pytest
 
-from leakdet.cli.arguments import Parser, add_decision, add_model_options, add_workers
+from leakdet.cli.arguments import (
+    Parser,
+    add_decision,
+    add_model_options,
+    add_workers,
+    check_parts,
+)
+from leakdet.errors import LeakdetError
 
 
 @pytest.fixture
@@ -85,3 +92,33 @@ def test_every_verb_names_a_misspelt_option(verb: str, capsys: pytest.CaptureFix
     with pytest.raises(SystemExit):
         import_module(f"leakdet.{verb}").parser().parse_args(["--hlep"])
     assert "there is no option --hlep. Did you mean --help?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--new-only", "--new-only goes with parts; add --parts DIR"),
+        ("--cluster local:2", "--cluster goes with parts; add --parts DIR"),
+        ("--format parquet", "--format parquet is for parts"),
+        ("--parts d --out rows.csv", "--out does not go with --parts"),
+        ("--parts d --windows", "--windows does not go with --parts"),
+        ("--parts d --suggest 5", "--suggest does not go with --parts"),
+        ("--parts d --format jsonl", "parts are csv or parquet"),
+        ("- --parts d", "standard input"),
+        ("--parts d --cluster local:2 --workers 2", "--workers does not go with --cluster"),
+        ("--parts d --cluster nowhere", "--cluster=nowhere: allowed are"),
+        ("--parts d --cluster s.json", "--cluster=s.json: there is no such file"),
+    ],
+)
+def test_options_that_do_not_go_with_parts_are_refused(words: str, message: str) -> None:
+    arguments = import_module("leakdet.predict").parser().parse_args(["m", "a", *words.split()])
+    with pytest.raises(LeakdetError) as raised:
+        check_parts(arguments)
+    assert message in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "words", ["", "--out x.csv", "--parts d", "--parts d --new-only --format parquet --workers 2"]
+)
+def test_options_that_go_with_parts(words: str) -> None:
+    check_parts(import_module("leakdet.predict").parser().parse_args(["m", "a", *words.split()]))

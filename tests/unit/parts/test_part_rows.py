@@ -24,10 +24,10 @@ def test_parts_are_read_by_number_and_nothing_else_is(tmp_path: Path) -> None:
     (tmp_path / ".part-00003.csv.17").write_text("half")
     (tmp_path / "part-00002.csv.changed").write_text("half")
     (tmp_path / "parts.json").write_text("{}")
-    assert [path.name for path in part_files(tmp_path)] == [
-        "part-00000.csv",
-        "part-00002.csv",
-        "part-100000.csv",
+    assert [(number, path.name) for number, path in part_files(tmp_path)] == [
+        (0, "part-00000.csv"),
+        (2, "part-00002.csv"),
+        (100000, "part-100000.csv"),
     ]
     assert read_rows(tmp_path)["path"].tolist() == ["a.wav", "b.wav", "c.wav", "z.wav"]
     assert [len(part["path"]) for part in each_part(tmp_path)] == [2, 1, 1]

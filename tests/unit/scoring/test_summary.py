@@ -1,5 +1,6 @@
 """predict says how good the model is, and counts its verdicts by reason."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -64,3 +65,21 @@ def test_classes_are_counted_where_they_are_told() -> None:
     assert str(counts).splitlines()[1:] == ["classes: 2 pump, 1 burst"]
     assert counts.to_json()["classes"] == {"pump": 2, "burst": 1}
     assert "classes" not in VerdictCounts().to_json()
+
+
+def test_rows_are_counted_as_their_verdicts_and_counts_are_merged() -> None:
+    verdicts = [
+        Verdict("a.wav", "leak", 0.9, 0.5, flags=["clipped", "damaged"], channel=1),
+        Verdict("a.wav", "undecided", None, 0.5, reason="silent", channel=2),
+        Verdict("b.wav", None, None, 0.5, error="no sound"),
+        Verdict("c.wav", "no_leak", 0.1, 0.5, class_name="rain", class_prob={"rain": 0.9}),
+    ]
+    whole, first, second = VerdictCounts(), VerdictCounts(), VerdictCounts()
+    for number, verdict in enumerate(verdicts):
+        whole.add(verdict)
+        (first if number < 2 else second).add_row(verdict.to_dict())
+    merged = VerdictCounts()
+    for part in (first, second):
+        merged.merge(json.loads(json.dumps(part.state())))
+    assert str(merged) == str(whole)
+    assert merged.to_json() == whole.to_json()

@@ -14,3 +14,11 @@ def test_a_lock_shuts_others_out_until_it_is_left(tmp_path: Path) -> None:
         flock(other, LOCK_EX | LOCK_NB)
     with path.open("a") as other:
         flock(other, LOCK_EX | LOCK_NB)
+
+
+def test_who_does_not_wait_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    with locked(path), pytest.raises(BlockingIOError), locked(path, wait=False):
+        pass
+    with locked(path, wait=False), pytest.raises(BlockingIOError), locked(path, wait=False):
+        pass

@@ -1,0 +1,178 @@
+"""A whole run of `leakdet predict --parts`: lists, goes on where it stopped, scores, publishes."""
+
+import argparse
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from leakdet._exit_codes import DONE, PARTLY
+from leakdet._messages import LOG, log_result, log_results
+from leakdet._progress import ProgressCounter
+from leakdet._remote import is_url
+from leakdet.errors import InputError, counted
+from leakdet.parts.part_file import require_format
+from leakdet.parts.parts_folder import PartsFolder, parts_folder
+from leakdet.parts.recordings_db import Listed
+from leakdet.scoring.file_list import check_listing, is_model, refuse_models
+from leakdet.scoring.listed_recording import ListedRecording, Listing, list_recordings
+from leakdet.scoring.row_writers import ROW_BYTES, row_columns
+from leakdet.scoring.sidecar import now, run_facts
+from leakdet.scoring.summary import VerdictCounts
+from leakdet.storage.disk_space import require_space
+from leakdet.storage.model_card import file_hash
+from leakdet.storage.model_place import require_model
+
+if TYPE_CHECKING:
+    from leakdet.scoring.audio_detector import Detector
+
+
+def predict_parts(arguments: argparse.Namespace, rule: Mapping[str, Any]) -> int:
+    """Score what is not scored yet; the exit code tells of the newest listing alone."""
+    settings = {**rule, "format": arguments.format or "csv"}
+    require_format(settings["format"])
+    model = require_model(arguments.model)
+    with parts_folder(arguments.parts) as folder:
+        folder.check_same(file_hash(model), settings)
+        listed = _listed(folder, arguments)
+        folder.repair()
+        left = folder.db.files - folder.db.scored()
+        require_space(folder.path, ROW_BYTES * left, f"--parts {folder.path}")
+        if left:
+            LOG.info(f"files    {left} to score: loading torch")
+            _score(folder, arguments, settings, model, left)
+            folder.is_finished = False
+        return _tell(folder, listed)
+
+
+def _listed(folder: PartsFolder, arguments: argparse.Namespace) -> Listed:
+    """The listing that this run is about: a new one, or the newest of a folder that was begun."""
+    pattern = arguments.name_pattern
+    names = list(map(_absolute, arguments.paths)) + [f"--name-pattern {pattern}"] * bool(pattern)
+    earlier = folder.db.listings
+    if not earlier or arguments.new_only:
+        return _list_anew(
+            folder, list_recordings(arguments.paths, arguments.name_pattern), names, arguments.model
+        )
+    if all(names != listed.names for listed in earlier):
+        raise InputError(
+            f"--parts {folder.path}: was begun with other recordings; add --new-only to score "
+            "these too, or name another folder."
+        )
+    newest = earlier[-1]
+    LOG.info(
+        f"files    {folder.db.files}, listed at {newest.listed_at}; --new-only adds what came since"
+    )
+    return newest
+
+
+def _absolute(name: str) -> str:
+    return name if is_url(name) else os.path.abspath(name)  # noqa: PTH100  globs too
+
+
+def _list_anew(folder: PartsFolder, listing: Listing, names: list[str], model: Path) -> Listed:
+    earlier = folder.db.listings
+    if earlier and (unknown := {*listing.columns} - {*earlier[0].columns}):
+        raise InputError(
+            f"--parts {folder.path}: its list has no column {', '.join(sorted(unknown))}, and all "
+            "parts have the same columns. Leave it out, or name another folder."
+        )
+    try:
+        first, files = folder.db.add(_without_models(listing, model))
+        check_listing(listing, bool(earlier or files))
+    except BaseException:
+        folder.db.rollback()
+        raise
+    told = list(listing.columns), listing.sentences(), listing.complete
+    listed = Listed(first, files, now(), names, *told)
+    before = folder.db.files
+    folder.db.commit(listed)
+    if earlier:
+        LOG.info(f"files    {files} new, {before} listed before")
+    return listed
+
+
+def _without_models(listing: Listing, model: Path) -> Iterator[ListedRecording]:
+    for recording in listing:
+        if is_model(recording.source):
+            refuse_models([recording.source], model)
+        yield recording
+
+
+def _score(
+    folder: PartsFolder,
+    arguments: argparse.Namespace,
+    settings: Mapping[str, Any],
+    model: Path,
+    left: int,
+) -> None:
+    """Score and publish all batches that have no part."""
+    from leakdet.parts.batch_scores import ModelOptions, by_cluster, by_threads
+    from leakdet.scoring.summary import model_text
+
+    trusted, rule = tuple(arguments.trust_network), {**settings}
+    del rule["format"]
+    options = ModelOptions(model.absolute(), file_hash(model), arguments.device, trusted, **rule)
+    detector = options.load()
+    LOG.info(model_text(detector.mel_detector, detector.decided_anew))
+    columns = _columns(detector, folder.db.listings[0].columns)
+    folder.check_columns(columns)
+    begun = {"started_at": now(), "batch_files": folder.db.batch_files, "columns": columns}
+    folder.facts = folder.facts or {**begun, **run_facts(detector, settings)}
+    folder.write_facts()
+    with ExitStack() as stack:
+        stack.enter_context(_told_what_stays(folder))
+        if arguments.cluster:
+            from leakdet._cluster import cluster
+
+            engine = stack.enter_context(cluster(arguments.cluster))
+            scores = by_cluster(engine.unordered, options)
+        else:
+            scores = by_threads(detector, arguments.workers)
+        total = folder.db.files
+        progress = stack.enter_context(ProgressCounter("scoring", total, "files"))
+        progress.begin_at(total - left)
+        for batch, rows in scores(folder.db.batches(), progress.step):
+            folder.publish(batch.number, rows)
+
+
+def _columns(detector: "Detector", listed: Sequence[str]) -> list[str]:
+    signal, labels = detector.mel_detector.signal, detector.mel_detector.labels
+    by_channel = signal is not None and signal.channels == "each"
+    return row_columns(by_channel, labels.names if labels.tells_classes else (), listed)
+
+
+@contextmanager
+def _told_what_stays(folder: PartsFolder) -> Iterator[None]:
+    """Where scoring ends early, say what stays and how to go on."""
+    try:
+        yield
+    except BaseException:
+        with suppress(InputError, OSError):  # the list is gone too
+            log_result(
+                f"parts    {folder.db.scored()} of {folder.db.files} files are scored and stay in "
+                f"{folder.path}; the same command goes on"
+            )
+        raise
+
+
+def _tell(folder: PartsFolder, listed: Listed) -> int:
+    """Count all parts, write the outcome, print that of the newest listing; gives its exit code."""
+    counts, newest = VerdictCounts(), VerdictCounts()
+    for state in folder.db.counts():
+        counts.merge(state)
+    for state in folder.db.counts(listed.first):
+        newest.merge(state)
+    listings = folder.db.listings
+    if not folder.is_finished:
+        told = [{"listed_at": one.listed_at, "files": one.files, "inputs": one.names,
+                 "left_out": one.left_out} for one in listings]  # fmt: skip
+        folder.write_facts(
+            finished_at=now(), files=folder.db.files, listings=told, **counts.to_json()
+        )
+    LOG.info(str(newest if newest.total else counts))
+    parts = counted(len(folder.db.hashes()), "part")
+    LOG.info(f"parts    {folder.path}: {counted(folder.db.files, 'file')} in {parts}")
+    log_results(listed.left_out)
+    return DONE if listed.complete and not newest.failed else PARTLY
