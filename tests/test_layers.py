@@ -147,6 +147,7 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
     "cli.written_values": ({"cli.setting_names", "config", "errors"}, set()),
     "cli.early_checks": (
         {
+            "_cluster_address",
             "_remote",
             "_processes",
             "config",

@@ -6,7 +6,7 @@ import queue
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -35,7 +35,7 @@ class Engine:
 
     def unordered(
         self, work: Callable[[T], R], items: Iterable[T], in_flight: int = 4
-    ) -> Iterator[tuple[T, R]]:
+    ) -> Generator[tuple[T, R], None, None]:
         """Yield pairs of item and `work(item)` as they are completed.
 
         `work` and the items are pickled, `work` for every item: it names a model or a folder, and

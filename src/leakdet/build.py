@@ -17,15 +17,12 @@ def build(config: BuildConfig, run: Run) -> int:
     from leakdet.building.ailh_conversion import convert_store
     from leakdet.building.builder import build_store
     from leakdet.building.interrupted_build import told_of_stop
-    from leakdet.building.shard_merge import merge_shards
     from leakdet.building.signal_like import with_like
     from leakdet.storage.ailh_store import is_ailh
 
     config = with_like(config)
     if config.add_to:
         report = add_to_store(config)
-    elif config.shard == "merge":
-        report = merge_shards(config)
     else:
         with told_of_stop(config):
             report = (convert_store if is_ailh(Path(config.source)) else build_store)(config)

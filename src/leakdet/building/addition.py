@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from leakdet.building.build_report import BuildReport, write_build_files, write_
 from leakdet.building.builder import extract_all, open_writers
 from leakdet.building.duplicates import StoredRecording
 from leakdet.building.extraction import Extractor
+from leakdet.building.extraction_engine import extraction_engine
 from leakdet.building.header_scan import scan_headers
 from leakdet.building.mel_verification import verify_mel
 from leakdet.building.signal_like import signal_of_store
@@ -49,10 +51,10 @@ def add_to_store(config: BuildConfig) -> BuildReport:
             or no recording is left to add.
     """
     store = Path(os.path.realpath(config.add_to))
-    if config.source == "demo" or config.shard or config.surrogates:
+    if config.source == "demo" or config.surrogates:
         raise SettingsError(
-            "add_to= takes recordings of a folder or a table: leave out shard= and surrogates=, "
-            "and give source= another value than demo."
+            "add_to= takes recordings of a folder or a table: leave out surrogates=, and give "
+            "source= another value than demo."
         )
     before = _stored(store)
     identity = StoreIdentity.of(store)
@@ -117,7 +119,9 @@ def _build_part(
     report.label_names, report.leak_labels = (
         list(before.build[name]) for name in ("label_names", "leak_labels")
     )
-    scan = scan_headers(_labelled(config, before), config)
+    source = _labelled(config, before)
+    engine = stack.enter_context(extraction_engine(config))
+    scan = scan_headers(source, config)
     report.left_out, report.remarks = scan.left_out, scan.remarks
     places = _Places(config.split.group_by, before)
     assigned = places.of(scan.readable, report.left_out)
@@ -133,7 +137,7 @@ def _build_part(
         for row in before.rows
     ]
     extract = Extractor(log_mel, config.waveform, part, part)
-    extract_all(assigned, writers, extract, config.workers, report, stored)
+    extract_all(assigned, writers, partial(engine, extract, scan.about_s), report, stored)
     writers = {name: writer for name, writer in writers.items() if writer.rows}
     if not writers:
         raise _nothing(before.folder, report)

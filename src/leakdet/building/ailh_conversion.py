@@ -39,10 +39,10 @@ def convert_store(config: BuildConfig) -> BuildReport:
             f"surrogates={config.surrogates}: {config.source} holds mel and no audio to make them "
             "from; leave it out."
         )
-    if config.shard:
+    if config.cluster:
         raise SettingsError(
-            f"shard={config.shard}: {config.source} holds mel, so that there is no work to share; "
-            "convert it on one machine, without shard=."
+            f"cluster={config.cluster}: {config.source} holds mel, so that there is no work to "
+            "share; leave it out."
         )
     source, out = Path(config.source).absolute(), Path(config.out).absolute()
     check_free(out, config.overwrite)

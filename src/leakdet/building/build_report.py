@@ -30,17 +30,13 @@ class BuildReport:
 
 
 def write_splits(
-    writers: dict[str, SplitWriter],
-    folder: Path,
-    config: BuildConfig,
-    report: BuildReport,
-    suffix: str = "",
+    writers: dict[str, SplitWriter], folder: Path, config: BuildConfig, report: BuildReport
 ) -> None:
     """Write each split's HDF5 file and add its rows to the report."""
     for name, writer in writers.items():
         report.rows += [_csv_row(name, row) for row in writer.rows]
         report.dead_windows += sum(int((~r.live).sum()) for r in writer.rows if r.live is not None)
-        path = folder / f"{name}{suffix}.h5"
+        path = folder / f"{name}.h5"
         writer.write(path, report.label_names, report.leak_labels, config.compression)
 
 

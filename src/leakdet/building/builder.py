@@ -4,17 +4,18 @@ import os
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 
 from leakdet._messages import LOG
-from leakdet._parallel import in_order
 from leakdet._progress import ProgressCounter
 from leakdet._remote import RemoteFile, place
 from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.synth import write_demo
 from leakdet.building.build_report import BuildReport, write_build_files, write_splits
 from leakdet.building.duplicates import DuplicateFilter, StoredRecording
-from leakdet.building.extraction import Extractor
+from leakdet.building.extraction import Extraction, Extractor
+from leakdet.building.extraction_engine import extraction_engine
 from leakdet.building.header_scan import HeaderScan, scan_headers
 from leakdet.building.mel_verification import verify_mel
 from leakdet.building.source_labels import relabelled
@@ -33,14 +34,14 @@ from leakdet.storage.writer import SplitWriter
 
 
 def build_store(config: BuildConfig, listed: Source | None = None) -> BuildReport:
-    """Build `config.out` (or one shard of it) from `config.source`, atomically.
+    """Build `config.out` from `config.source`, atomically.
 
     `listed` are its recordings where the caller has read them.
 
     Raises:
         InputError: see `read_source` and `assign_splits`; or `out` exists, or verification failed.
     """
-    out, suffix = _target(config)
+    out = Path(config.out).absolute()
     check_free(out, config.overwrite)
     with ExitStack() as stack:
         folder = stack.enter_context(staged_folder(out))
@@ -55,6 +56,7 @@ def build_store(config: BuildConfig, listed: Source | None = None) -> BuildRepor
         if config.source == "demo" and not config.split.group_by:
             config = replace(config, split=replace(config.split, group_by=["site"]))
             report.remarks.append("The demo is split by site (split.group_by=[site]).")
+        engine = stack.enter_context(extraction_engine(config))
         scan = scan_headers(source, config)
         config = _channels_together(config, scan, report)
         report.signal, report.left_out = scan.signal, scan.left_out
@@ -65,30 +67,21 @@ def build_store(config: BuildConfig, listed: Source | None = None) -> BuildRepor
         assigned = list(zip(scan.readable, splits, strict=True))
         check_division(assigned, config.split, report.leak_labels)  # before any sound is decoded
         writers = open_writers(stack, folder, config, report, scan.readable, splits)
-        if config.shard_part:  # splits, labels and fmax are those of the whole source
-            number, count = config.shard_part
-            assigned = assigned[number::count]
         need = build_bytes(assigned, scan.about_s, scan.signal, config, report.leak_labels)
         LOG.info(f"space    {require_space(folder, need, f'out={config.out}')}")
-        extract = Extractor(
-            LogMel(scan.signal), config.waveform, folder, Path(config.out).absolute()
-        )
-        extract_all(assigned, writers, extract, config.workers, report)
-        if not config.shard_part:
-            kept = {row.recording_id for writer in writers.values() for row in writer.rows}
-            left = [
-                (recording, split)
-                for recording, split in assigned
-                if recording.recording_id in kept
-            ]
-            check_division(left, config.split, report.leak_labels)
+        log_mel = LogMel(scan.signal)
+        extract = Extractor(log_mel, config.waveform, folder, out)
+        extraction = partial(engine, extract, scan.about_s)
+        extract_all(assigned, writers, extraction, report)
+        kept = {row.recording_id for writer in writers.values() for row in writer.rows}
+        left = [pair for pair in assigned if pair[0].recording_id in kept]
+        check_division(left, config.split, report.leak_labels)
         if config.surrogates:
-            recordings = [recording for recording, _ in assigned]
-            write_surrogates(recordings, writers["train"], extract, config, report, suffix)
-        write_splits(writers, folder, config, report, suffix)
+            write_surrogates(scan.readable, writers["train"], extraction, config, report)
+        write_splits(writers, folder, config, report)
         if config.verify != "off":
             full = config.verify == "full"
-            verify_mel(folder, out, extract.log_mel, full, config.workers, suffix)
+            verify_mel(folder, out, log_mel, full, config.workers)
             which = "every recording" if full else "a sample of the recordings"
             report.remarks.append(f"Verified: the mel of {which} equals that of its audio.")
         write_build_files(folder, asdict(config), report)
@@ -124,23 +117,9 @@ def _channels_together(config: BuildConfig, scan: HeaderScan, report: BuildRepor
     return replace(config, split=replace(config.split, group_by=[SOURCE_FILE]))
 
 
-def _target(config: BuildConfig) -> tuple[Path, str]:
-    """The folder to build and what the names of its files end with: those of the shard, if any."""
-    out = Path(config.out).absolute()
-    if config.shard_part is None:
-        return out, ""
-    number, count = config.shard_part
-    return (
-        out.with_name(f"{out.name}.shard-{number}-of-{count}"),
-        f"-{number:05d}-of-{count:05d}",
-    )
-
-
 def _read_source(config: BuildConfig, folder: Path) -> Source:
     if config.source != "demo":
         return read_source(place(config.source), by_channel=config.signal.channels == "each")
-    if config.shard:
-        raise InputError("source=demo: it is synthesised whole; build it without shard=.")
     return read_source(_synthesise(config.demo, folder))
 
 
@@ -179,17 +158,15 @@ def open_writers(
 def extract_all(
     assigned: Sequence[tuple[SourceRecording, str]],
     writers: dict[str, SplitWriter],
-    extract: Extractor,
-    workers: int,
+    extraction: Extraction,
     report: BuildReport,
     stored: Sequence[StoredRecording] = (),
 ) -> None:
     """Fill the writers in the order of the source, without what is `stored` already."""
-    recordings = [recording for recording, _ in assigned]
     duplicates = DuplicateFilter(writers, report, stored)
-    with ProgressCounter("building", len(recordings), "recordings") as progress:
-        results = in_order(extract, recordings, workers)
-        for (recording, split), (_, extracted) in zip(assigned, results, strict=True):
+    with ProgressCounter("building", len(assigned), "recordings") as progress:
+        results = extraction([recording for recording, _ in assigned])
+        for (recording, split), extracted in zip(assigned, results, strict=True):
             progress.step()
             if isinstance(extracted, LeftOut):
                 report.left_out.append(extracted)

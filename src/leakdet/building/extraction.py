@@ -1,10 +1,11 @@
 """Decodes one recording and computes its log-mel, ready to be written into a store."""
 
 import hashlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
-from typing import IO, cast
+from typing import IO, Protocol, cast
 
 import numpy as np
 from jaxtyping import Bool
@@ -15,9 +16,15 @@ from leakdet.acoustics.surrogates import SurrogateTransform
 from leakdet.acoustics.windows import MelStream
 from leakdet.building.sources import LeftOut, SourceRecording, printable
 from leakdet.errors import InputError
-from leakdet.storage.writer import RecordingRow
+from leakdet.storage.writer import BinaryFile, RecordingRow
 
 SPOOL_BYTES = 16 << 20  # kept in memory per recording; a longer one is spooled to disk
+
+
+class SpoolFile(BinaryFile, Protocol):
+    """A file of raw numbers, which is of no use any more once it is closed."""
+
+    def close(self) -> None: ...
 
 
 @dataclass
@@ -25,14 +32,18 @@ class ExtractedRecording:
     """One recording as a worker thread returns it; mel and sound are raw numbers in spool files."""
 
     row: RecordingRow
-    mel: IO[bytes]
-    sound: IO[bytes] | None
+    mel: SpoolFile
+    sound: SpoolFile | None
 
     def close(self) -> None:
         """Remove the spool files."""
         self.mel.close()
         if self.sound is not None:
             self.sound.close()
+
+
+# Extracts recordings, in their order.
+Extraction = Callable[[Sequence[SourceRecording]], Iterator[ExtractedRecording | LeftOut]]
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,8 @@ def told_of_stop(config: BuildConfig) -> Iterator[None]:
     try:
         yield
     except (KeyboardInterrupt, Stopped):
-        kept = "shards that are finished stay" if config.shard else "what was there stays"
         log_result(
-            f"kept     {config.out}: nothing of this build, and {kept}; the same command builds it "
-            "anew"
+            f"kept     {config.out}: nothing of this build, and what was there stays; the same "
+            "command builds it anew"
         )
         raise

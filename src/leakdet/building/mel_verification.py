@@ -49,9 +49,7 @@ class _MelDifference:
         return largest if at == end else math.inf
 
 
-def verify_mel(
-    folder: Path, out: Path, log_mel: LogMel, full: bool, workers: int = 0, suffix: str = ""
-) -> None:
+def verify_mel(folder: Path, out: Path, log_mel: LogMel, full: bool, workers: int = 0) -> None:
     """Recompute the mel of a sample of each split in `folder`, or of all recordings if `full`.
 
     `out` is where the store will be published.
@@ -60,7 +58,7 @@ def verify_mel(
         InputError: a stored mel is not that of its audio; the message names the recording.
     """
     for name in (*SPLITS, SURROGATES):
-        file = folder / f"{name}{suffix}.h5"
+        file = folder / f"{name}.h5"
         if file.exists():
             split = open_leakdet_split(folder, name, [file])
             count = max(MIN_RECORDINGS, split.recordings // 50)

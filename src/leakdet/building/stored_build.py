@@ -17,13 +17,10 @@ from leakdet.storage.opening import SURROGATES
 from leakdet.storage.readable import understood
 from leakdet.storage.store import SPLITS, split_files
 
-# settings in which shards may differ
-SHARD_SETTINGS = ("shard", "workers", "verify", "overwrite", "out", "log")
-
 
 @dataclass(frozen=True)
 class StoredBuild:
-    """One shard or a whole store: its build.json and the rows of its recordings.csv."""
+    """A store: its build.json and the rows of its recordings.csv."""
 
     folder: Path
     build: dict[str, Any]
@@ -40,14 +37,6 @@ class StoredBuild:
                 for row in read
             ]
         return cls(folder, build, rows)
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        return {
-            name: value
-            for name, value in self.build["settings"].items()
-            if name not in SHARD_SETTINGS
-        }
 
     @property
     def signal(self) -> SignalConfig:
@@ -68,9 +57,9 @@ def report_of(out: Path, parts: Sequence[StoredBuild]) -> BuildReport:
     return report
 
 
-def _distinct(shards: Sequence[StoredBuild], what: str) -> list[Any]:
-    """Items of all shards, once each: those that come from the headers are in every shard."""
-    return list({json.dumps(item): item for shard in shards for item in shard.build[what]}.values())
+def _distinct(parts: Sequence[StoredBuild], what: str) -> list[Any]:
+    """Items of all parts, once each."""
+    return list({json.dumps(item): item for part in parts for item in part.build[what]}.values())
 
 
 def link(file: str | Path, link: str | Path) -> None:

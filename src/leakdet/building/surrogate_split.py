@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 
-from leakdet._parallel import in_order
 from leakdet._progress import ProgressCounter
 from leakdet.building.build_report import BuildReport
-from leakdet.building.extraction import Extractor
+from leakdet.building.extraction import Extraction
 from leakdet.building.sources import LeftOut, SourceRecording
 from leakdet.config import BuildConfig
 from leakdet.storage.opening import SURROGATES
@@ -20,10 +19,9 @@ from leakdet.storage.writer import SplitWriter
 def write_surrogates(
     recordings: Sequence[SourceRecording],
     train: SplitWriter,
-    extract: Extractor,
+    extraction: Extraction,
     config: BuildConfig,
     report: BuildReport,
-    suffix: str,
 ) -> None:
     """Write `config.surrogates` surrogates of each leak recording that is in train."""
     leaks = {row.recording_id for row in train.rows if row.label in report.leak_labels}
@@ -38,7 +36,7 @@ def write_surrogates(
         for number in range(1, config.surrogates + 1)
     ]
     writer = SplitWriter(
-        extract.folder,
+        train.folder,
         SURROGATES,
         report.signal,
         config.waveform,
@@ -47,17 +45,17 @@ def write_surrogates(
     )
     with ExitStack() as stack:
         stack.callback(writer.discard)
-        _extract_into(writer, surrogates, extract, config.workers)
+        _extract_into(writer, surrogates, extraction)
         report.surrogates = len(writer.rows)
-        path = extract.folder / f"{SURROGATES}{suffix}.h5"
+        path = train.folder / f"{SURROGATES}.h5"
         writer.write(path, report.label_names, report.leak_labels, config.compression)
 
 
 def _extract_into(
-    writer: SplitWriter, surrogates: Sequence[SourceRecording], extract: Extractor, workers: int
+    writer: SplitWriter, surrogates: Sequence[SourceRecording], extraction: Extraction
 ) -> None:
     with ProgressCounter("surrogates", len(surrogates), "recordings") as progress:
-        for _, extracted in in_order(extract, surrogates, workers):
+        for extracted in extraction(surrogates):
             progress.step()
             if not isinstance(extracted, LeftOut):
                 with closing(extracted):

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from leakdet._cluster_address import check_cluster
 from leakdet._processes import is_child
 from leakdet._remote import place
 from leakdet.config import (
@@ -82,14 +83,17 @@ def check_build(config: BuildConfig) -> None:
 
     Raises:
         InputError: there is no such source or store to add to, or `out` is taken.
+        SettingsError: no cluster can have the address that is given.
     """
     from leakdet.building.source_listing import require_source
 
-    if config.source not in ("demo", MISSING) and config.shard != "merge":
+    if config.source not in ("demo", MISSING):
         require_source(place(config.source))
     if config.add_to:
         require_store(Path(config.add_to))
-    if config.out not in ("", MISSING) and not config.shard:  # shards have names of their own
+    if config.cluster:
+        check_cluster("cluster", config.cluster)
+    if config.out not in ("", MISSING):
         check_free(Path(config.out).absolute(), config.overwrite)
 
 

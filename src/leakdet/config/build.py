@@ -140,7 +140,10 @@ class BuildConfig:
         one_of=("none", "gzip", "lzf"),
     )
     workers: int = doc(0, "Threads that read recordings; 0: one per core.", at_least=0)
-    shard: str = doc("", "i/n builds part i of n, from 0 to n-1; merge joins the parts.")
+    cluster: str = doc(
+        "",
+        "Workers that read recordings instead of threads: local:N, a scheduler's JSON file, tcp://…",
+    )
     add_to: str = doc(
         "", "Store to which the recordings are added, to train or, by a column split, to val."
     )
@@ -152,19 +155,7 @@ class BuildConfig:
 
     def __post_init__(self) -> None:
         check_ranges(self)
-        part = self.shard_part
-        ok = self.shard in ("", "merge") or (part is not None and 0 <= part[0] < part[1] <= 99_999)
-        require(ok, "shard", self.shard, "i/n with i from 0 to n-1, or merge")
-
         if self.add_to and self.out not in ("", MISSING):
             raise SettingsError(
                 f"out={self.out} makes a store, add_to={self.add_to} adds to one: give one of them"
             )
-
-    @property
-    def shard_part(self) -> tuple[int, int] | None:
-        """(i, n) of `shard=i/n`."""
-        number, _, count = self.shard.partition("/")
-        if number.isdecimal() and count.isdecimal():
-            return int(number), int(count)
-        return None

@@ -8,7 +8,7 @@ import ctypes
 import os
 import shutil
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
@@ -87,15 +87,14 @@ def staged_folder(out: Path) -> Iterator[Path]:
         yield folder
 
 
-def publish(folder: Path, out: Path, used: Sequence[Path] = ()) -> None:
-    """Rename the staged `folder` to `out`, replacing the store there; remove `used` folders."""
+def publish(folder: Path, out: Path) -> None:
+    """Rename the staged `folder` to `out`, replacing the store there."""
     if _is_taken(out):
         if not _exchanged(folder, out):
             out.rename(folder.parent / REPLACED)
             folder.rename(out)
     else:
         folder.replace(out)
-    remove_with(folder, used)
 
 
 def _exchanged(folder: Path, out: Path) -> bool:
@@ -108,12 +107,6 @@ def _exchanged(folder: Path, out: Path) -> bool:
         return False
     paths = AT_FDCWD, os.fsencode(folder), AT_FDCWD, os.fsencode(out)
     return int(renameat2(*paths, RENAME_EXCHANGE)) == 0
-
-
-def remove_with(folder: Path, used: Sequence[Path]) -> None:
-    """Move folders beside the staged `folder`, to be removed with it: each disappears at once."""
-    for path in used:
-        path.rename(folder.parent / path.name)
 
 
 def _prefix(out: Path) -> str:

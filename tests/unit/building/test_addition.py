@@ -181,8 +181,8 @@ def test_another_signal_and_missing_groups_are_refused(
     without = [{key: value for key, value in row.items() if key != "site"} for row in second]
     with pytest.raises(InputError, match="share no site, and the source does not say it"):
         added(store, without)
-    with pytest.raises(SettingsError, match="leave out shard="):
-        added(store, second, shard="0/2")
+    with pytest.raises(SettingsError, match="leave out surrogates="):
+        added(store, second, surrogates=1)
     with pytest.raises(InputError, match="no such store"):
         added(tmp_path / "nowhere", second)
 

@@ -95,6 +95,6 @@ def test_what_is_not_finite_is_left_out_and_the_new_store_is_whole(
         assert split.recordings == recordings
 
 
-def test_an_ailh_store_is_not_built_in_shards(old: Path, tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"shard=0/4: .*old holds mel.*without shard="):
-        convert_store(BuildConfig(source=str(old), out=str(tmp_path / "new"), shard="0/4"))
+def test_an_ailh_store_gives_a_cluster_nothing_to_do(old: Path, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"cluster=local:2: .*old holds mel.*leave it out"):
+        convert_store(BuildConfig(source=str(old), out=str(tmp_path / "new"), cluster="local:2"))

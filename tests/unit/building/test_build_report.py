@@ -35,8 +35,8 @@ class Writer(SplitWriter):
 def test_rows_of_all_splits_are_in_recordings_csv(tmp_path: Path, report: BuildReport):
     other = replace(ROW, recording_id="b.wav", label="NOLEAK", groups={"pipe": "3"}, flags=[])
     writers = {"train": Writer(ROW), "val": Writer(other)}
-    write_splits(writers, tmp_path, BuildConfig(compression="lzf"), report, "-0")
-    assert writers["val"].written == [(tmp_path / "val-0.h5", ["LEAK", "NOLEAK"], ["LEAK"], "lzf")]
+    write_splits(writers, tmp_path, BuildConfig(compression="lzf"), report)
+    assert writers["val"].written == [(tmp_path / "val.h5", ["LEAK", "NOLEAK"], ["LEAK"], "lzf")]
     write_build_files(tmp_path, {}, report)
     with (tmp_path / "recordings.csv").open(newline="", encoding="utf-8") as file:
         first, second = csv.DictReader(file)

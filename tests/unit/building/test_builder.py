@@ -8,18 +8,6 @@ from leakdet.errors import InputError, SettingsError
 from leakdet.storage.store import open_leakdet_split
 
 
-def test_a_shard_takes_every_nth_recording_of_the_splits_of_all(config, tmp_path: Path):
-    whole = build_store(config(out=str(tmp_path / "whole"), verify="off"))
-    split_of = {row["recording_id"]: row["split"] for row in whole.rows}
-    in_order = sorted(split_of)  # label folders are read in order
-    for number in range(3):
-        shard = build_store(config(shard=f"{number}/3", verify="off"))
-        assert shard.out == tmp_path / f"store.shard-{number}-of-3"
-        names = {row["recording_id"]: row["split"] for row in shard.rows}
-        assert names == {name: split_of[name] for name in in_order[number::3]}
-        assert (shard.out / f"train-{number:05}-of-00003.h5").exists()
-
-
 @pytest.mark.parametrize(
     ("verify", "remark"), [("sample", "a sample of the recordings"), ("full", "every recording")]
 )
@@ -52,24 +40,24 @@ def test_a_store_that_holds_its_source_is_not_replaced(config, tmp_path: Path):
     assert sorted(out.rglob("*")) == held
 
 
-def test_the_demo_is_not_built_in_shards(config):
-    with pytest.raises(InputError, match=r"source=demo: .*without shard="):
-        build_store(config(source="demo", shard="0/2"))
-
-
 def test_mel_that_cannot_be_computed_is_refused_before_any_work(config, tmp_path: Path):
     with pytest.raises(SettingsError, match="hold no FFT bin"):
         build_store(config(signal=SignalConfig(2000, 400, 200, 100, 50, n_mels=64, fmin_hz=0.0)))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["audio"]
 
 
-def test_group_columns_of_a_split_are_written_by_every_shard(config, source: Path, tmp_path: Path):
+def test_a_group_column_stays_when_its_recordings_are_left_out(
+    config, source: Path, tmp_path: Path
+):
+    leak, quiet = sorted(source.rglob("*.wav"))[0], sorted(source.rglob("*.wav"))[-1]
+    quiet.write_bytes(leak.read_bytes())  # one sound with two labels: both are left out
     rows = ["path,label,split,site"]
     for number, path in enumerate(sorted(source.rglob("*.wav"))):
-        split = ("train", "val")[number % 2]
-        rows.append(f"{path},{path.parent.name},{split},{number if number < 2 else ''}")
+        site = "north" if path in (leak, quiet) else ""
+        rows.append(
+            f"{path},{path.parent.name},{'train' if site else ('train', 'val')[number % 2]},{site}"
+        )
     (tmp_path / "list.csv").write_text("\n".join(rows))
-    settings = config(source=str(tmp_path / "list.csv"), shard="2/6", verify="off")
-    report = build_store(settings)
-    split = open_leakdet_split(report.out, "train", [report.out / "train-00002-of-00006.h5"])
+    report = build_store(config(source=str(tmp_path / "list.csv"), verify="off"))
+    split = open_leakdet_split(report.out, "train")
     assert split.groups["site"].tolist() == [""] * split.recordings

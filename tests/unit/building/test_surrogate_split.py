@@ -1,4 +1,5 @@
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 from leakdet.acoustics.mel import LogMel
@@ -23,11 +24,11 @@ def test_only_leaks_that_train_kept_have_surrogates(tmp_path: Path, signal, reco
         with closing(extract(recording)) as extracted:
             train.add(extracted.row, extracted.mel, None)
     report = BuildReport(tmp_path / "store", signal, ["LEAK", "NOLEAK"], ["LEAK"])
-    write_surrogates(recordings, train, extract, config(surrogates=2), report, "-x")
+    write_surrogates(recordings, train, partial(map, extract), config(surrogates=2), report)
     train.discard()
-    split = open_leakdet_split(folder, "surrogates", [folder / "surrogates-x.h5"])
+    split = open_leakdet_split(folder, "surrogates", [folder / "surrogates.h5"])
     assert split.recording_ids.tolist() == ["a.wav#surrogate1", "a.wav#surrogate2"]
     assert split.texts("surrogate_of").tolist() == ["a.wav", "a.wav"]
     assert report.surrogates == 2
     assert report.rows == []
-    assert [path.name for path in folder.iterdir()] == ["surrogates-x.h5"]
+    assert [path.name for path in folder.iterdir()] == ["surrogates.h5"]

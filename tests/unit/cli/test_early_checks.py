@@ -189,13 +189,17 @@ def test_what_is_refused_imports_no_torch_and_makes_no_folder(
     assert list(tmp_path.iterdir()) == [tmp_path / "x.wav"]
 
 
-def test_an_own_store_may_be_replaced_and_shards_have_other_places(tmp_path: Path) -> None:
+def test_an_own_store_may_be_replaced(tmp_path: Path) -> None:
     (tmp_path / "build.json").touch()
     out = str(tmp_path)
-    for more in ({"overwrite": True}, {"shard": "0/2"}, {"shard": "merge"}):
-        check_build(BuildConfig(source="demo", out=out, **more))
+    check_build(BuildConfig(source="demo", out=out, overwrite=True))
     with pytest.raises(InputError, match="holds a store already"):
         check_build(BuildConfig(source="demo", out=out))
+
+
+def test_the_address_of_a_cluster_is_checked(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"cluster=local=9999: allowed are at most"):
+        check_build(BuildConfig(source="demo", out=str(tmp_path / "s"), cluster="local:9999"))
 
 
 PAPER = SignalConfig(

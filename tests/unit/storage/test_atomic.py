@@ -8,7 +8,7 @@ import pytest
 
 from leakdet.errors import InputError
 from leakdet.storage import atomic
-from leakdet.storage.atomic import check_free, publish, remove_with, staged_folder, whole_file
+from leakdet.storage.atomic import check_free, publish, staged_folder, whole_file
 
 BUILD = """
 import os, socket, sys
@@ -116,25 +116,6 @@ def test_brackets_in_the_name_of_a_store_are_no_pattern(tmp_path: Path):
     assert build(tmp_path / "store[1]", "killed while building") == 9
     assert build(tmp_path / "store[1]") == 0
     assert names(tmp_path) == ["store[1]"]
-
-
-def test_a_store_takes_the_place_of_an_old_one_and_of_what_it_was_made_from(tmp_path: Path):
-    store, shard = old_store(tmp_path), tmp_path / "shard"
-    shard.mkdir()
-    (shard / "train.h5").touch()
-    with staged_folder(store) as folder:
-        (folder / "build.json").write_text("new")
-        publish(folder, store, used=[shard])
-        assert not shard.exists()
-    assert (store / "build.json").read_text() == "new"
-    assert names(tmp_path) == ["store"]
-
-
-def test_folders_removed_with_a_staged_one_are_gone_even_if_it_is_not_published(tmp_path: Path):
-    (tmp_path / "shard").mkdir()
-    with staged_folder(tmp_path / "store") as folder:
-        remove_with(folder, [tmp_path / "shard"])
-    assert names(tmp_path) == []
 
 
 def test_what_is_no_store_is_never_replaced(tmp_path: Path):
