@@ -127,7 +127,10 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
     "parts.batch": ({"scoring"}, set()),
     "parts.part_file": ({"errors"}, {"numpy", "pyarrow"}),
     "parts.part_rows": ({"errors", "parts.part_file"}, {"numpy"}),
-    "sites": ({"detection", "evaluation", "errors"}, {"numpy", "jaxtyping"}),
+    "sites": (
+        {"config", "detection", "evaluation", "errors", "sites.worklist_row"},
+        {"numpy", "jaxtyping"},
+    ),
     "tuning": (FOLDING, ARRAYS | FITTING | SEARCH | {"psutil"}),
     "reporting": (FOUNDATION | {"evaluation", "sites.worklist_row"}, ARRAYS | FIGURES),
     "sites.worklist_row": (set(), set()),

@@ -50,3 +50,4 @@ class WorklistRow:
     lon: float | None
     columns: Mapping[str, str]  # other columns of its latest row, such as logger and pipe
     recordings: tuple[Recording, ...]  # newest first
+    chance: float | None = None  # of a leak there, from which the worth follows

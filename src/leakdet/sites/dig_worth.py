@@ -1,0 +1,129 @@
+"""What a dig at each site is worth, by how a model scored its own test recordings.
+
+The scores of a site's nights are pooled into one, and count once: nights at one place are not
+independent, so a second night is no second witness.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from leakdet.detection.calibration import fit_calibration
+from leakdet.detection.logistic import logit, sigmoid
+from leakdet.detection.validation_scores import FEW
+from leakdet.sites.rules import WorklistRules
+
+# of each of the two rates, so that the interval of a share that is made of both holds to 95 %
+RATE_LEVEL = 0.975
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Scores of recordings whose truth is known, under the model's own pooling."""
+
+    scores: Float[np.ndarray, " R"]
+    is_leak: Bool[np.ndarray, " R"]
+    split: Literal["test", "validation"]
+
+    @property
+    def leaks(self) -> int:
+        """Recordings with a leak."""
+        return int(self.is_leak.sum())
+
+    @property
+    def others(self) -> int:
+        """Recordings without one."""
+        return len(self.is_leak) - self.leaks
+
+    def notes(self) -> list[str]:
+        """What it rests on, and whether that is enough."""
+        sizes = f"{self.leaks} leaks and {self.others} other recordings of the {self.split} split"
+        if not self.tells:
+            return [f"The worth of a dig is unknown: the model keeps {sizes}, and both are needed."]
+        text = f"Chances and shares of true leaks rest on the model's scores of {sizes}"
+        if self.split == "validation":
+            text += ", by which it was also chosen, so expect worse; it keeps no test scores"
+        if min(self.leaks, self.others) < FEW:
+            text += ": too few to say more than the wide intervals do"
+        return [text + ". They hold for sites like those."]
+
+    @property
+    def tells(self) -> bool:
+        """True if it has recordings with and without a leak."""
+        return self.leaks > 0 and self.others > 0
+
+
+def chances(
+    scores: Float[np.ndarray, " S"], odds: Float[np.ndarray, " S"], evidence: Evidence | None
+) -> Float[np.ndarray, " S"]:
+    """The chance of a leak at sites of these scores and prior odds; NaN where unknown.
+
+    The likelihood ratio of a score is that of a logistic curve, fitted to the evidence. It is held
+    between 1 / (leaks + 1) and others + 1: more cannot be known from so few.
+    """
+    if evidence is None or not evidence.tells:
+        return np.full(len(scores), np.nan)
+    fitted = fit_calibration(evidence.scores, evidence.is_leak, "platt").calibration
+    assert fitted is not None  # both classes are there
+    known = ~np.isnan(scores)
+    share = np.log(evidence.leaks / evidence.others)
+    ratio = fitted.slope * logit(scores[known]) + fitted.offset - share
+    ratio = np.clip(ratio, -np.log(evidence.leaks + 1.0), np.log(evidence.others + 1.0))
+    result = np.full(len(scores), np.nan)
+    result[known] = sigmoid(ratio + np.log(odds[known]))
+    return result
+
+
+def worths(chance: Float[np.ndarray, " S"], rules: WorklistRules) -> Float[np.ndarray, " S"]:
+    """Chance × cost of a leak − cost of a dig; NaN where one of them is unknown."""
+    if rules.leak_cost is None or rules.dig_cost is None:
+        return np.full(len(chance), np.nan)
+    return chance * rules.leak_cost - rules.dig_cost
+
+
+def leak_shares(
+    scores: Float[np.ndarray, " S"], odds: Float[np.ndarray, " S"], evidence: Evidence | None
+) -> tuple[Float[np.ndarray, " S"], Float[np.ndarray, "S 2"]]:
+    """Share of true leaks among sites down to each rank, and its 95 % interval; NaN: unknown.
+
+    By Bayes' rule from the mean prior odds down to there, and the shares of the evidence's leaks
+    and other recordings that reach the lowest score so far, each with Wilson's interval.
+    """
+    shares, intervals = np.full(len(scores), np.nan), np.full((len(scores), 2), np.nan)
+    known = np.flatnonzero(~np.isnan(scores))
+    if evidence is None or not evidence.tells or not len(known):
+        return shares, intervals
+    lowest = np.minimum.accumulate(scores[known])
+    prior = odds[known] / (1.0 + odds[known])
+    prior = np.cumsum(prior) / np.arange(1, len(prior) + 1)
+    reached = [
+        _reaching(evidence.scores[of], lowest) for of in (evidence.is_leak, ~evidence.is_leak)
+    ]
+    sizes = (evidence.leaks, evidence.others)
+    # a rate of 0 or 1 of few recordings is none: half a recording is added on either side
+    rates = [(hits + 0.5) / (n + 1.0) for hits, n in zip(reached, sizes, strict=True)]
+    ends = [_wilson(hits, n) for hits, n in zip(reached, sizes, strict=True)]
+    shares[known] = _share(prior, *rates)
+    intervals[known, 0] = _share(prior, ends[0][0], ends[1][1])
+    intervals[known, 1] = _share(prior, ends[0][1], ends[1][0])
+    return shares, intervals
+
+
+def _reaching(scores: Float[np.ndarray, " R"], limit: Float[np.ndarray, " S"]) -> np.ndarray:
+    return np.asarray(len(scores) - np.searchsorted(np.sort(scores), limit, side="left"))
+
+
+def _share(prior: np.ndarray, tpr: np.ndarray, fpr: np.ndarray) -> Float[np.ndarray, " S"]:
+    true, false = prior * tpr, (1.0 - prior) * fpr
+    return np.asarray(np.divide(true, true + false, out=prior.copy(), where=true + false > 0))
+
+
+def _wilson(hits: Int[np.ndarray, " S"], n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Wilson's interval of each share `hits / n`."""
+    from leakdet.evaluation.intervals import wilson
+
+    found, place = np.unique(hits, return_inverse=True)
+    ends = np.array([wilson(int(hit), n, RATE_LEVEL) for hit in found])[place]
+    return ends[:, 0], ends[:, 1]

@@ -1,0 +1,88 @@
+"""What a dig is worth, by the model's own test scores."""
+
+import numpy as np
+import pytest
+
+from leakdet.sites.dig_worth import Evidence, chances, leak_shares, worths
+from leakdet.sites.rules import WorklistRules
+
+
+def evidence(leaks: int = 200, others: int = 400, split: str = "test", seed: int = 0) -> Evidence:
+    """Scores whose log-odds are normal around 1 and -1: the likelihood ratio is known."""
+    rng = np.random.default_rng(seed)
+    is_leak = np.arange(leaks + others) < leaks
+    log_odds = rng.normal(np.where(is_leak, 1.0, -1.0), 1.0)
+    return Evidence(1.0 / (1.0 + np.exp(-log_odds)), is_leak, split)  # type: ignore[arg-type]
+
+
+def test_the_chance_follows_from_prior_and_likelihood_ratio() -> None:
+    log_odds = np.array([-1.0, 0.0, 1.0, 2.0])
+    prior_odds = 0.02 / 0.98
+    # the ratio of both normal densities is exp(2 x)
+    true = prior_odds * np.exp(2.0 * log_odds)
+    scores = 1.0 / (1.0 + np.exp(-log_odds))
+    found = chances(scores, np.full(4, prior_odds), evidence(20_000, 40_000))
+    np.testing.assert_allclose(found, true / (1.0 + true), rtol=0.1)
+
+
+def test_no_score_claims_more_than_the_recordings_can_show() -> None:
+    few = evidence(5, 5)
+    certain = chances(np.array([1.0, 0.0]), np.full(2, 0.01), few)
+    odds = certain / (1.0 - certain)
+    assert odds[0] <= 0.01 * 6.0 + 1e-9
+    assert odds[1] >= 0.01 / 6.0 - 1e-9
+    assert any("too few" in note for note in few.notes())
+    assert not any("too few" in note for note in evidence().notes())
+
+
+def test_where_the_model_cannot_tell_the_chance_is_unknown() -> None:
+    scores, odds = np.array([0.9, np.nan]), np.full(2, 0.01)
+    assert np.isnan(chances(scores, odds, None)).all()
+    alone = evidence(30, 0)
+    assert np.isnan(chances(scores, odds, alone)).all()
+    assert np.isnan(leak_shares(scores, odds, alone)[0]).all()
+    assert "both are needed" in alone.notes()[0]
+    assert np.isnan(chances(scores, odds, evidence())).tolist() == [False, True]
+
+
+def test_validation_scores_are_said_to_be_optimistic() -> None:
+    assert "by which it was also chosen" in evidence(split="validation").notes()[0]
+    assert "by which it was also chosen" not in evidence().notes()[0]
+
+
+def test_worth_is_what_a_leak_costs_times_its_chance_less_the_dig() -> None:
+    rules = WorklistRules(dig_cost=3_000.0, leak_cost=50_000.0)
+    assert worths(np.array([0.1]), rules).tolist() == [2_000.0]
+    assert np.isnan(worths(np.array([0.1]), WorklistRules(dig_cost=3_000.0))).all()
+
+
+def test_the_share_of_leaks_down_to_a_rank_covers_what_is_found() -> None:
+    """Sites drawn as the evidence is: the share of true leaks lies in its interval."""
+    rng = np.random.default_rng(3)
+    covered = 0
+    for seed in range(40):
+        sites, prior = 4000, 0.05
+        is_leak = rng.random(sites) < prior
+        score = 1.0 / (1.0 + np.exp(-rng.normal(np.where(is_leak, 1.0, -1.0), 1.0)))
+        order = np.argsort(-score)
+        odds = np.full(sites, prior / (1.0 - prior))
+        share, interval = leak_shares(score[order], odds, evidence(100, 200, seed=seed))
+        true = is_leak[order][:200].mean()
+        covered += interval[199, 0] <= true <= interval[199, 1]
+        assert interval[199, 0] <= share[199] <= interval[199, 1]
+    assert covered >= 36
+
+
+def test_few_recordings_make_a_wide_interval() -> None:
+    scores, odds = np.array([0.95, 0.5]), np.full(2, 0.01)
+    wide = leak_shares(scores, odds, evidence(5, 5))[1]
+    narrow = leak_shares(scores, odds, evidence(500, 5000))[1]
+    assert wide[1, 1] - wide[1, 0] > 3.0 * (narrow[1, 1] - narrow[1, 0])
+
+
+@pytest.mark.parametrize("score", [0.2, 0.8])
+def test_a_discount_of_the_prior_lowers_chance_and_share(score: float) -> None:
+    scores = np.array([score])
+    full, low = np.array([0.01]), np.array([0.001])
+    assert chances(scores, low, evidence())[0] < chances(scores, full, evidence())[0]
+    assert leak_shares(scores, low, evidence())[0][0] < leak_shares(scores, full, evidence())[0][0]
