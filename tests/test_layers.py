@@ -61,6 +61,7 @@ DOOR_TOOLS = {
     "cli.arguments",
     "cli.screen_tables",
     "cli.info_text",
+    "cli.hub_card",
 }
 ARRAYS = {"numpy", "torch", "jaxtyping"}
 FITTING = {"lightning", "torchmetrics"}
@@ -225,6 +226,10 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
     "cli.runs_table": ({"cli.help_pages"}, {"rich"}),
     "cli.model_lines": (
         {"cli.card_lines", "cli.composition", "errors", "exporting.onnx_file", "storage"},
+        set(),
+    ),
+    "cli.hub_card": (
+        {"cli.card_lines", "cli.model_lines", "errors", "exporting.onnx_file", "storage"},
         set(),
     ),
     "cli.store_lines": (

@@ -25,13 +25,20 @@ def parser() -> argparse.ArgumentParser:
         "the folder of a training, of several trainings, of a search, a cross-validation or an "
         "evaluation",
     )
+    command.add_argument(
+        "--markdown",
+        action="store_true",
+        help="of a model: the card that model hubs show, Markdown behind a head of YAML",
+    )
     return command
 
 
 def info(arguments: argparse.Namespace) -> int:
+    from leakdet.cli.hub_card import hub_card
     from leakdet.cli.info_text import info_text
 
-    print("\n\n".join(info_text(path) for path in arguments.path))
+    shown = hub_card if arguments.markdown else info_text
+    print("\n\n".join(shown(path) for path in arguments.path))
     return DONE
 
 

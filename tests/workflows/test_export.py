@@ -13,7 +13,10 @@ def test_an_exported_model_stands_where_the_model_does(door, trained, tmp_path) 
     wrong = door("export", trained.folder, "--check", tmp_path / "none.wav", cwd=tmp_path)
     assert wrong.returncode == 2
     assert "none.wav: the file cannot be opened" in wrong.stderr
-    made = door("export", trained.folder, "--out", "a.onnx", "--check", *audio, cwd=tmp_path)
+    stated = ("--licence", "BSD-3-Clause")
+    made = door(
+        "export", trained.folder, "--out", "a.onnx", "--check", *audio, *stated, cwd=tmp_path
+    )
     assert made.returncode == 0, made.stderr
     assert "0 verdicts changed" in made.stdout
     assert "written  a.onnx" in made.stdout
@@ -28,6 +31,8 @@ def test_an_exported_model_stands_where_the_model_does(door, trained, tmp_path) 
             assert other[name] == own[name]
     told = door("info", "a.onnx", cwd=tmp_path)
     assert "from sound to verdict, float32" in told.stdout
+    card = door("info", "a.onnx", "--markdown", cwd=tmp_path)
+    assert card.stdout.startswith('---\nlicense: "BSD-3-Clause"\n')
     compared = door("evaluate", "a.onnx", trained.model, trained.store, cwd=tmp_path)
     assert compared.returncode == 0, compared.stderr
     assert "No measurable difference" in compared.stdout

@@ -29,22 +29,23 @@ def model_lines(path: Path) -> Iterator[str]:
     Raises:
         InputError: it cannot be read, or is no model of leakdet.
     """
-    card = _card(path)
+    card = card_of(path)
     training = card.get("training", {})
     yield from line("model", f"{path} ({megabytes(path.stat().st_size)})")
-    yield from line("what", _what(card))
+    yield from line("what", network_text(card))
     yield from _exported(card)
     yield from line("made", _made(card, training, path))
     yield from line("intact", intact_text(has_checksums(path)))
     yield from line("from", _origin(training))
     yield from _lineage(card)
     yield from line("signal", signal_text(card["signal"]))
-    yield from line("decides", _rule(card["decision_rule"]))
+    yield from line("decides", rule_text(card["decision_rule"]))
     yield from _evaluation(card)
     yield from line("settings", _settings(training))
 
 
-def _card(path: Path) -> dict[str, Any]:
+def card_of(path: Path) -> dict[str, Any]:
+    """The description in a model file, a checkpoint or an `.onnx` file."""
     if model_kind(path) == ".safetensors":
         return read_card(path)
     if model_kind(path) == ".onnx":
@@ -56,7 +57,8 @@ def _card(path: Path) -> dict[str, Any]:
     return read_model(path)[0]
 
 
-def _what(card: Mapping[str, Any]) -> str:
+def network_text(card: Mapping[str, Any]) -> str:
+    """The network, what it takes, and its classes."""
     network, classes = card["network"]["name"], _classes(card["labels"])
     shape = " x ".join(map(str, card["mel_shape"]))
     unit = card["unit"]
@@ -126,7 +128,8 @@ def _asked_for(training: Mapping[str, Any]) -> str:
     return str(data["store"] or "the demo, synthetic recordings")
 
 
-def _rule(rule: Mapping[str, Any]) -> str:
+def rule_text(rule: Mapping[str, Any]) -> str:
+    """When a recording is called a leak, and what that was fitted on."""
     fitted = f"fitted on {rule['fitted_on']}" if rule["fitted_on"] else "not fitted"
     note = f". {rule['note']}" if rule.get("note") else ""
     return (

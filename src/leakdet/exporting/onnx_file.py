@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 ONNX_FORMAT = 1  # of the graph's inputs, outputs and facts
 FACTS_KEY, TENSORS_KEY = "leakdet_host", "leakdet_tensors"
 LICENCE_KEY, VECTORS_KEY = "licence", "test_vectors"
+UNSTATED = "not stated by whoever exported the model"
 EXPORT_AGAIN = "Copy it again from an undamaged one, or export it again: leakdet export MODEL"
 
 

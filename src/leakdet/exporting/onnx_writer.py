@@ -26,6 +26,7 @@ from leakdet.exporting.onnx_file import (
     LICENCE_KEY,
     ONNX_FORMAT,
     TENSORS_KEY,
+    UNSTATED,
     VECTORS_KEY,
     check_self_contained,
 )
@@ -43,7 +44,6 @@ OPSET = 20
 PIECE_S = 8.0  # of a long recording, scored at a time: half as fast where it is a minute
 INNER = ("mel", "scored_prob", "scored_classes")  # values with a name, but no outputs
 STATE = ("earlier_moments", "lead_windows")  # inputs for a recording that comes in pieces
-UNSTATED = "not stated by whoever exported the model"
 
 
 class _Selected(nn.Module):
