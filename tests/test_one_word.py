@@ -38,7 +38,7 @@ COMMANDS = sorted(
     {
         (page, line[line.index("leakdet ") :].split(" #")[0].strip())
         for page, line in LINES
-        if re.match(r"(\.venv/bin/)?leakdet [a-z]+ ", line)
+        if re.match(r"(\.venv/bin/)?leakdet (?!completion)[a-z]+ ", line)
     }
 )
 
