@@ -76,6 +76,10 @@ class RemoteFile:
         return self
 
     @property
+    def parts(self) -> tuple[str, ...]:
+        return self.key.parts
+
+    @property
     def stem(self) -> str:
         return self.key.stem
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from leakdet._exit_codes import DONE, EXPLAINED, guarded
 from leakdet._messages import LOG
+from leakdet._remote import place
 from leakdet.cli.arguments import Parser, add_labels, add_model_options, labels_of
 from leakdet.errors import InputError
 from leakdet.storage.disk_space import require_folder
@@ -23,7 +24,7 @@ def parser() -> argparse.ArgumentParser:
     add = command.add_argument
     add(
         "models",
-        type=Path,
+        type=place,
         nargs="+",
         metavar="MODEL",
         help="one or two model files (.safetensors, .onnx), checkpoints (.ckpt) or folders of runs",

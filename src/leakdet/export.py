@@ -7,6 +7,7 @@ from pathlib import Path
 
 from leakdet._exit_codes import DONE, EXPLAINED, guarded
 from leakdet._messages import LOG, log_result
+from leakdet._remote import place
 from leakdet.cli.arguments import Parser, add_decision, decision_of
 
 
@@ -15,7 +16,7 @@ def parser() -> argparse.ArgumentParser:
     about += "or leakdet. It is compared with predict before it gets its name."
     command = Parser("leakdet export", description=about, epilog=EXPLAINED)
     add = command.add_argument
-    add("model", type=Path, help="a .safetensors file, a .ckpt file or the folder of a training")
+    add("model", type=place, help="a .safetensors file, a .ckpt file or the folder of a training")
     add("--out", type=Path, help="the file (default: the model's name with .onnx, beside it)")
     add(
         "--precision",
@@ -38,7 +39,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def export(arguments: argparse.Namespace) -> int:
-    from leakdet.exporting.onnx_file import check_calibration, check_places
+    from leakdet.exporting.onnx_file import beside, check_calibration, check_places
     from leakdet.scoring.file_list import check_headers
     from leakdet.storage.disk_space import megabytes
     from leakdet.storage.model_place import require_model
@@ -47,7 +48,7 @@ def export(arguments: argparse.Namespace) -> int:
     rule = decision_of(arguments)
     require_packages()
     model = require_model(arguments.model)
-    out, golden = arguments.out or model.with_suffix(".onnx"), arguments.golden
+    out, golden = arguments.out or beside(model), arguments.golden
     check_places(model, out, golden)
     files = check_headers(arguments.check, "--check") if arguments.check else []
     check_calibration(arguments.precision, arguments.calibrate)

@@ -3,9 +3,9 @@
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from leakdet._exit_codes import DONE, EXPLAINED, guarded
+from leakdet._remote import place
 from leakdet.cli.arguments import Parser
 
 
@@ -18,12 +18,12 @@ def parser() -> argparse.ArgumentParser:
     )
     command.add_argument(
         "path",
-        type=Path,
+        type=place,
         nargs="+",
         metavar="PATH",
-        help="a model file, an .onnx file, a checkpoint, a store (its folder or an .h5 file), or "
-        "the folder of a training, of several trainings, of a search, a cross-validation or an "
-        "evaluation",
+        help="a model file, an .onnx file, a checkpoint (also a URL of these), a store (its folder "
+        "or an .h5 file), or the folder of a training, of several trainings, of a search, a "
+        "cross-validation or an evaluation",
     )
     command.add_argument(
         "--markdown",

@@ -3,9 +3,9 @@
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from leakdet._exit_codes import EXPLAINED, guarded
+from leakdet._remote import place
 from leakdet.cli.arguments import (
     Parser,
     add_decision,
@@ -21,9 +21,12 @@ def parser() -> argparse.ArgumentParser:
     about = "Give every recording a verdict, leak or no_leak, with its evidence."
     command = Parser("leakdet predict", description=about, epilog=EXPLAINED)
     add = command.add_argument
-    add("model", type=Path, help="a .safetensors, .onnx or .ckpt file, or the folder of a training")
+    add(
+        "model", type=place, help="a .safetensors, .onnx or .ckpt file, or the folder of a training"
+    )
     paths = (
-        "audio files, folders searched for audio, quoted globs, or tables (.csv) with the column "
+        "audio files, folders searched for audio, quoted globs, URLs of these (s3://BUCKET/NIGHT), "
+        "or tables (.csv) with the column "
     )
     paths += "path, whose site, recorded_at and others go on into the rows; after -- any name"
     add("paths", nargs="+", metavar="SOURCE", help=paths)

@@ -1,5 +1,7 @@
 """Recordings behind URLs, from predict and build to their results, beside those of local files."""
 
+import csv
+import io
 from pathlib import Path
 from typing import Any
 
@@ -63,3 +65,37 @@ def test_a_file_that_cannot_be_had_is_left_out_of_a_build(
     (left_out,) = build_store(config).left_out
     assert left_out.path == "LEAK/0.wav"
     assert "access is forbidden" in left_out.reason
+
+
+def rows_of(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_predict_reads_model_and_recordings_from_urls(
+    trained: Any, flaky: type[FlakyStore], door: Any, tmp_path: Path
+) -> None:
+    store = fsspec.filesystem("flaky")
+    recordings = sorted(trained.store.rglob("*.wav"))[:3]
+    for number, path in enumerate(recordings):
+        store.pipe_file(f"/net/night/{number}.wav", path.read_bytes())
+    store.pipe_file("/net/night/3.wav", b"no sound")
+    store.pipe_file("/net/run/model.safetensors", trained.model.read_bytes())
+    (tmp_path / "list.csv").write_text(
+        "path,site\nflaky://net/night/1.wav,mill\nflaky://net/x.wav,\n"
+    )
+    local = rows_of(door("predict", trained.model, *recordings, cwd=tmp_path).stdout)
+    flaky.requests.clear()
+    flaky.failures[:] = [TimeoutError()]
+    answer = door("predict", "flaky://net/run", "flaky://net/night", "list.csv", cwd=tmp_path)
+    assert answer.returncode == 1, answer.stderr
+    remote = rows_of(answer.stdout)
+    assert [row["path"] for row in remote] == [
+        *(f"flaky://net/night/{number}.wav" for number in range(4)),
+        "flaky://net/x.wav",
+    ]
+    for one, other in zip(local, remote[:3], strict=True):
+        assert {**one, "path": "", "site": ""} == {**other, "path": "", "site": ""}
+    assert remote[3]["error"].startswith("not readable as audio")
+    assert remote[4]["error"] == "there is no such file, folder or bucket"
+    # one for the model and one for each file
+    assert flaky.requests["cat_file"] == 6

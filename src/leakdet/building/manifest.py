@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+from leakdet._remote import is_url
 from leakdet.building.sources import (
     SPLIT_NAMES,
     LeftOut,
@@ -82,7 +83,7 @@ def _recording(manifest: Path, row: dict[str, str], groups: list[str]) -> Source
     split = _parse_split(row.get("split", ""))
     weight = _parse_weight(row.get("weight", ""))
     values = {column: printable(row[column]) for column in groups}
-    identity = printable(Path(name).as_posix())
+    identity = printable(name if is_url(name) else Path(name).as_posix())
     return SourceRecording(identity, file, label, split, weight, {**groups_of_name(file), **values})
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from leakdet._remote import RemoteFile
+from leakdet._remote_copies import local_copy, told_as
 from leakdet.cli.model_lines import model_lines
 from leakdet.cli.run_lines import (
     crossval_lines,
@@ -13,7 +15,7 @@ from leakdet.cli.run_lines import (
 )
 from leakdet.cli.store_lines import split_lines, store_lines
 from leakdet.errors import InputError, first_few
-from leakdet.storage.model_place import MODEL_FILES, model_kind
+from leakdet.storage.model_place import MODEL_FILES, model_in, model_kind
 
 MODELS = (".safetensors", ".ckpt", ".pth", ".pt", ".onnx")
 STORES = (".h5", ".hdf5")
@@ -23,12 +25,17 @@ KNOWN = (
 )
 
 
-def info_text(path: Path) -> str:
-    """The card of a model, a store, or the folder of a run.
+def info_text(path: Path | RemoteFile) -> str:
+    """The card of a model, a store, or the folder of a run; behind a URL, of a model.
 
     Raises:
         InputError: nothing is there, it is nothing of leakdet, or it is damaged.
     """
+    if isinstance(path, RemoteFile):
+        model = model_in(path)
+        copy = local_copy(model)
+        with told_as(model, copy):
+            return info_text(copy).replace(str(copy), str(model))
     if not path.exists():
         raise InputError(f"{path}: there is no such file or folder. info takes {KNOWN}.")
     try:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from leakdet._remote import RemoteFile
 from leakdet.errors import InputError
 from leakdet.exporting.golden_vectors import golden_sounds
 from leakdet.exporting.onnx_detector import OnnxDetector
@@ -94,7 +95,7 @@ def _has_dead_windows(verdict: Verdict) -> bool:
 
 
 def compare(
-    own: Detector, exported: Detector, precision: str, files: Sequence[Path] = ()
+    own: Detector, exported: Detector, precision: str, files: Sequence[Path | RemoteFile] = ()
 ) -> Equality:
     """Compare on generated sounds, one of them longer than a piece, and on files.
 

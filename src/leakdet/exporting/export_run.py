@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leakdet._messages import LOG
+from leakdet._remote import RemoteFile
 from leakdet.errors import InputError
 from leakdet.exporting.equality import Equality, compare
 from leakdet.exporting.golden_vectors import golden_rows
@@ -28,7 +29,7 @@ def export_model(
     detector: Detector,
     out: Path,
     precision: str = "float32",
-    check: Sequence[Path] = (),
+    check: Sequence[Path | RemoteFile] = (),
     licence: str | None = None,
     calibrate: Path | None = None,
 ) -> Export:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from leakdet._remote import RemoteFile
 from leakdet.errors import InputError
 from leakdet.storage.model_card import CARD_KEY, check_card, parse_card
 from leakdet.storage.model_place import model_kind
@@ -48,7 +49,14 @@ class OnnxFile:
         return base64.b64decode(self.metadata[TENSORS_KEY])
 
 
-def check_places(model: Path, out: Path, golden: Path | None) -> None:
+def beside(model: Path | RemoteFile) -> Path:
+    """The file that an export of a model is written to: beside it; of a URL, in this folder."""
+    return (
+        Path(f"{model.stem}.onnx") if isinstance(model, RemoteFile) else model.with_suffix(".onnx")
+    )
+
+
+def check_places(model: Path | RemoteFile, out: Path, golden: Path | None) -> None:
     """Check before any work where an export will write.
 
     Raises:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from leakdet._parallel import in_order
+from leakdet._remote import RemoteFile
 from leakdet.errors import InputError
 from leakdet.parts.batch import Batch
 from leakdet.scoring.audio_detector import Detector, load_detector
@@ -24,7 +25,7 @@ Scores = Callable[[Iterable[Batch], Callable[[int], None]], Iterator[tuple[Batch
 class ModelOptions:
     """A model file, and how it is loaded, for other processes."""
 
-    path: Path  # absolute
+    path: Path | RemoteFile  # absolute
     file_hash: str
     device: str = "auto"
     trust_network: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from leakdet._exit_codes import DONE, PARTLY
 from leakdet._messages import LOG, log_result, log_results
 from leakdet._progress import ProgressCounter
-from leakdet._remote import is_url
+from leakdet._remote import RemoteFile, is_url
 from leakdet.errors import InputError, counted
 from leakdet.parts.part_file import require_format
 from leakdet.parts.parts_folder import PartsFolder, parts_folder
@@ -71,7 +71,9 @@ def _absolute(name: str) -> str:
     return name if is_url(name) else os.path.abspath(name)  # noqa: PTH100  globs too
 
 
-def _list_anew(folder: PartsFolder, listing: Listing, names: list[str], model: Path) -> Listed:
+def _list_anew(
+    folder: PartsFolder, listing: Listing, names: list[str], model: Path | RemoteFile
+) -> Listed:
     earlier = folder.db.listings
     if earlier and (unknown := {*listing.columns} - {*earlier[0].columns}):
         raise InputError(
@@ -93,7 +95,7 @@ def _list_anew(folder: PartsFolder, listing: Listing, names: list[str], model: P
     return listed
 
 
-def _without_models(listing: Listing, model: Path) -> Iterator[ListedRecording]:
+def _without_models(listing: Listing, model: Path | RemoteFile) -> Iterator[ListedRecording]:
     for recording in listing:
         if is_model(recording.source):
             refuse_models([recording.source], model)
@@ -104,7 +106,7 @@ def _score(
     folder: PartsFolder,
     arguments: argparse.Namespace,
     settings: Mapping[str, Any],
-    model: Path,
+    model: Path | RemoteFile,
     left: int,
 ) -> None:
     """Score and publish all batches that have no part."""

@@ -1,6 +1,5 @@
 """A trained detector for recordings: files, folders or arrays of sound to verdicts."""
 
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -12,27 +11,23 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from leakdet._messages import LOG
 from leakdet._parallel import in_order
 from leakdet._remote import RemoteFile, place
-from leakdet.acoustics.array_recording import ArrayRecording
+from leakdet._remote_copies import local_copy, told_as
 from leakdet.acoustics.audio import SoundSource
-from leakdet.acoustics.audio_listing import LeftUnlisted, audio_files
-from leakdet.acoustics.file_kinds import is_audio_name
 from leakdet.acoustics.mel import LogMel
 from leakdet.detection.detector import MelDetector
 from leakdet.detection.thresholds import checked_policy
 from leakdet.detection.validation_scores import redecided
 from leakdet.errors import InputError
 from leakdet.exporting.onnx_detector import load_onnx_detector
+from leakdet.scoring.given_recordings import PathLike, Sound, is_single, sources_of
 from leakdet.scoring.listed_recording import ListedRecording
 from leakdet.scoring.score_recording import embed_source, score_listed, score_source
 from leakdet.scoring.verdict import Verdict
 from leakdet.storage.model_file import load_mel_detector
 from leakdet.storage.model_place import model_in, model_kind
 
-PathLike = str | os.PathLike[str]
-Sound = tuple[npt.NDArray[Any], int]  # samples and their rate in Hz
 Result = TypeVar("Result")
 
 
@@ -49,7 +44,9 @@ class Detector:
     gives a list, in which `Verdict.channel` counts them from 1; of an array, give one channel.
     """
 
-    def __init__(self, mel_detector: MelDetector, path: Path, decided_anew: str = "") -> None:
+    def __init__(
+        self, mel_detector: MelDetector, path: Path | RemoteFile, decided_anew: str = ""
+    ) -> None:
         self.mel_detector = mel_detector
         self.path = path
         self.decided_anew = decided_anew  # how the threshold was changed; "": it is the model's own
@@ -136,8 +133,7 @@ class Detector:
         workers: int,
     ) -> Result | list[Result]:
         results = list(self._each(work, recordings, workers))
-        folder = _is_path(recordings) and _is_folder(recordings)
-        single = (_is_path(recordings) or _is_sound(recordings)) and not folder
+        single = is_single(recordings)
         return results[0] if single and len(results) == 1 else results
 
     def _each(
@@ -148,46 +144,8 @@ class Detector:
     ) -> Iterator[Result]:
         log_mel = self._log_mel
         compute = lambda source: work(source, self.mel_detector, log_mel)  # noqa: E731  for threads
-        results = in_order(compute, _sources(recordings), workers)
+        results = in_order(compute, sources_of(recordings), workers)
         return (result for _, of_source in results for result in of_source)
-
-
-def _is_path(recordings: object) -> bool:
-    return isinstance(recordings, str | os.PathLike | RemoteFile)
-
-
-def _is_folder(path: PathLike | RemoteFile) -> bool:
-    where = place(path)
-    if isinstance(where, RemoteFile):
-        return not is_audio_name(where) and where.is_folder()
-    return where.is_dir()
-
-
-def _is_sound(recordings: object) -> bool:
-    return (
-        isinstance(recordings, tuple)
-        and len(recordings) == 2
-        and isinstance(recordings[0], np.ndarray)
-    )
-
-
-def _sources(recordings: Any) -> Iterator[SoundSource]:
-    """Files and arrays, in order; of a folder the audio below it."""
-    several = isinstance(recordings, Iterable) and not isinstance(recordings, np.ndarray | bytes)
-    single = _is_path(recordings) or _is_sound(recordings) or not several
-    for recording in [recordings] if single else recordings:
-        if _is_sound(recording):
-            yield ArrayRecording(*recording)
-        elif _is_path(recording):
-            unlisted = LeftUnlisted()
-            yield from audio_files(place(recording), unlisted)
-            for sentence in unlisted.sentences():
-                LOG.warning(sentence)
-        else:
-            raise TypeError(
-                "a recording is a path or (samples, rate_hz) with a NumPy array of samples; "
-                f"this one is of type {type(recording).__name__}"
-            )
 
 
 def load_detector(
@@ -201,7 +159,8 @@ def load_detector(
 ) -> Detector:
     """The detector of a model file, a checkpoint, an `.onnx` file, or the folder of a training run.
 
-    An `.onnx` file runs on the CPU, by onnxruntime (`pip install 'leakdet[export]'`). Of a folder,
+    A URL is copied first. An `.onnx` file runs on the CPU, by onnxruntime
+    (`pip install 'leakdet[export]'`). Of a folder,
     `model.safetensors` is taken, else the best checkpoint. `device` is auto (a GPU where there is
     one), cpu, cuda, cuda:N or mps. A network that is no part of leakdet is imported only where
     `trust_network` gives its name, `package.module:Class`.
@@ -222,8 +181,10 @@ def load_detector(
     """
     if threshold is not None or policy is not None:
         checked_policy(threshold, policy)
-    model = model_in(Path(path))
-    loaded = _loaded(model, device, trust_network or ())
+    model = model_in(place(path))
+    copy = local_copy(model)
+    with told_as(model, copy):
+        loaded = _loaded(copy, device, trust_network or ())
     rule, decided_anew = redecided(loaded.rule, loaded.validation, threshold, policy)
     if unfamiliar is not None:
         rule = replace(rule, unfamiliar=unfamiliar)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leakdet._messages import log_results
+from leakdet._remote import RemoteFile, check_reachable
 from leakdet.errors import InputError, first_few
 from leakdet.scoring.listed_recording import ListedRecording, Listing, list_recordings
 from leakdet.storage.model_place import model_kind
@@ -20,7 +21,7 @@ class FileList:
     listing: Listing
 
     @property
-    def files(self) -> list[Path]:
+    def files(self) -> list[Path | RemoteFile]:
         return [recording.source for recording in self.recordings]
 
 
@@ -53,9 +54,10 @@ def check_listing(listing: Listing, found: bool) -> None:
     if not found:
         named = f"no audio found in {first_few(listing.names)}"
         raise InputError(f"{'; '.join([named, *listing.unlisted.sentences()])}.")
+    check_reachable([file for files in listing.first_remote.values() for file in files])
 
 
-def check_headers(names: Sequence[str], option: str) -> list[Path]:
+def check_headers(names: Sequence[str], option: str) -> list[Path | RemoteFile]:
     """The files of names that an option gives, whose headers say that they are sound.
 
     Raises:
@@ -73,11 +75,11 @@ def check_headers(names: Sequence[str], option: str) -> list[Path]:
     return listed.files
 
 
-def is_model(file: Path) -> bool:
+def is_model(file: Path | RemoteFile) -> bool:
     return model_kind(file) in MODEL_SUFFIXES
 
 
-def refuse_models(models: Sequence[Path], model: Path) -> None:
+def refuse_models(models: Sequence[Path | RemoteFile], model: Path | RemoteFile) -> None:
     """Raise `InputError` where there are models among the recordings for `model`."""
     if models:
         raise InputError(
@@ -87,7 +89,9 @@ def refuse_models(models: Sequence[Path], model: Path) -> None:
         )
 
 
-def check_files(files: Sequence[Path], model: Path, out: Path | None) -> None:
+def check_files(
+    files: Sequence[Path | RemoteFile], model: Path | RemoteFile, out: Path | None
+) -> None:
     """Refuse models among the files, and an output that is an input.
 
     Raises:
@@ -98,9 +102,10 @@ def check_files(files: Sequence[Path], model: Path, out: Path | None) -> None:
         return
     if out.is_dir():
         raise InputError(f"--out {out}: this is a folder; name a file in it.")
-    if any(file.exists() and out.samefile(file) for file in files):
+    local = [file for file in files if isinstance(file, Path)]
+    if any(file.exists() and out.samefile(file) for file in local):
         raise InputError(
             f"--out {out}: this is one of the recordings or their table; name another file."
         )
-    if model.exists() and out.samefile(model):
+    if isinstance(model, Path) and model.exists() and out.samefile(model):
         raise InputError(f"--out {out}: this is the model; name another file.")

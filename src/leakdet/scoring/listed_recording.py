@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from leakdet._remote import CHECKED, RemoteFile, is_url, named, place
 from leakdet.acoustics.audio_listing import LeftUnlisted, audio_files
 from leakdet.errors import InputError
 from leakdet.scoring.name_pattern import HELP, NamePattern
@@ -23,7 +24,7 @@ class ListedRecording:
     `columns` go on into its row. `error` says why it cannot be read, where its list knows already.
     """
 
-    source: Path
+    source: Path | RemoteFile
     columns: Mapping[str, str] = field(default_factory=lambda: NO_COLUMNS)
     error: str = ""
 
@@ -52,6 +53,7 @@ class Listing:
         self.barren: list[str] = []  # names that give no recording
         self.models: list[str] = []  # names that give a model instead
         self.unlisted = LeftUnlisted()
+        self.first_remote: dict[str, list[RemoteFile]] = {}  # of each bucket or host, the first few
         self.repeated, self.unmatched, self.contradicted = Tally(), Tally(), Tally()
         self._matched = False
 
@@ -62,11 +64,12 @@ class Listing:
             for path in _expanded(name):
                 for listed in self._listed(path):
                     found = True
+                    self._note_remote(listed.source)
                     yield listed
             if not found:
                 if len(self.unlisted.repeated) == repeated:
                     self.barren.append(name)
-                paths = _expanded(name)
+                paths = [path for path in _expanded(name) if isinstance(path, Path)]
                 self.models += [str(path) for path in paths if find_model(path) or runs_in(path)]
         if self.pattern and self.unmatched.count and not self._matched:
             raise InputError(
@@ -74,7 +77,7 @@ class Listing:
                 f"{self.unmatched}. {HELP}."
             )
 
-    def _listed(self, path: Path) -> Iterator[ListedRecording]:
+    def _listed(self, path: Path | RemoteFile) -> Iterator[ListedRecording]:
         if table := self.tables.get(path):
             for file, told, error in table:
                 yield ListedRecording(file, self._columns(file, told), error)
@@ -82,7 +85,13 @@ class Listing:
             for file in audio_files(path, self.unlisted):
                 yield ListedRecording(file, self._columns(file, NO_COLUMNS))
 
-    def _columns(self, file: Path, told: Mapping[str, str]) -> Mapping[str, str]:
+    def _note_remote(self, file: Path | RemoteFile) -> None:
+        if isinstance(file, RemoteFile):
+            first = self.first_remote.setdefault(file.host, [])
+            if len(first) < CHECKED:
+                first.append(file)
+
+    def _columns(self, file: Path | RemoteFile, told: Mapping[str, str]) -> Mapping[str, str]:
         """Every column: as the table tells it, else as the name does, else empty."""
         if not self.columns:
             return NO_COLUMNS
@@ -122,13 +131,22 @@ def list_recordings(names: Sequence[str], name_pattern: str | None = None) -> Li
     return Listing(names, name_pattern)
 
 
-def _tables(names: Sequence[str]) -> Iterator[Path]:
+def _tables(names: Sequence[str]) -> Iterator[Path | RemoteFile]:
     """The tables among names. Others that a glob such as `night/*` finds are no tables."""
     for name in filter(is_table_name, names):
-        yield from (path for path in _expanded(name) if not path.is_dir())
+        for path in _expanded(name):
+            if isinstance(path, RemoteFile) or not path.is_dir():
+                yield path
 
 
-def _expanded(name: str) -> Iterator[Path]:
+def _expanded(name: str) -> Iterator[Path | RemoteFile]:
+    if isinstance(remote := place(name), RemoteFile):
+        try:
+            yield from remote.matches()
+        except InputError as error:
+            raise named(remote, error) from error
+        return
+    name = str(remote) if is_url(name) else name
     if os.path.lexists(name) or not glob.has_magic(name):
         yield Path(name)
         return

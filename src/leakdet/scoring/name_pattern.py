@@ -6,6 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from string import Formatter
 
+from leakdet._remote import RemoteFile
 from leakdet.errors import SettingsError
 from leakdet.storage.reserved_columns import is_reserved
 from leakdet.storage.time_text import iso_text
@@ -80,7 +81,7 @@ class NamePattern:
     def _wrong(self, why: str) -> SettingsError:
         return SettingsError(f"--name-pattern {self.text!r}: {why}. {HELP}.")
 
-    def read(self, path: Path) -> Mapping[str, str] | None:
+    def read(self, path: Path | RemoteFile) -> Mapping[str, str] | None:
         """The columns that a name tells; None where it does not match, or a time is none."""
         found = self._match("/".join([*path.parts[:-1], path.stem][-self._depth :]))
         if found is None:

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from leakdet._remote import RemoteFile
+from leakdet._remote_copies import local_copy, told_as
 from leakdet.errors import InputError, counted
 from leakdet.scoring.tally import Tally
 from leakdet.storage.reserved_columns import is_reserved
@@ -30,9 +32,11 @@ class RecordingTable:
             columns.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | RemoteFile) -> None:
         self.path = path
-        self._table = TableStream(path)
+        self._copy = local_copy(path)
+        with told_as(path, self._copy):
+            self._table = TableStream(self._copy)
         named = self._table.columns
         if named and "path" not in named:
             raise InputError(
@@ -46,7 +50,7 @@ class RecordingTable:
         self.left_out = [name for name in named if is_reserved(name) and name != "path"]
         self.faults, self.unread = Tally(), Tally()
 
-    def __iter__(self) -> Iterator[tuple[Path, dict[str, str], str]]:
+    def __iter__(self) -> Iterator[tuple[Path | RemoteFile, dict[str, str], str]]:
         """File, columns, and why it cannot be read, of each row."""
         self.faults, self.unread = Tally(), Tally()
         for number, row in self._table:

@@ -5,14 +5,22 @@ from collections.abc import Iterator
 from pathlib import Path
 from unicodedata import normalize
 
+from leakdet._remote import RemoteFile, is_url, place
 
-def file_named(table: Path, name: str) -> Path | None:
+
+def file_named(table: Path | RemoteFile, name: str) -> Path | RemoteFile | None:
     """The file of this name, as it is spelled or as another system spells it; None: there is none.
 
-    Relative names are looked for beside the table, then in the current folder.
+    Relative names are looked for beside the table, then in the current folder. URLs, and files
+    beside a table behind one, are not looked for.
     """
+    if is_url(name):
+        return place(name)
+    if isinstance(table, RemoteFile) and not Path(name).is_absolute():
+        return table.parent / name.replace("\\", "/")
+    beside = table.parent if isinstance(table, Path) else Path()
     for spelled in _spellings(name):
-        for file in dict.fromkeys((table.parent / spelled, Path(spelled))):
+        for file in dict.fromkeys((beside / spelled, Path(spelled))):
             try:
                 os.stat(file)  # noqa: PTH116
             except (FileNotFoundError, NotADirectoryError, ValueError):

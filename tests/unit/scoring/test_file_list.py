@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.remote_stores import FlakyStore
 
 from leakdet.errors import InputError
 from leakdet.scoring.file_list import check_files, check_headers, list_files
@@ -106,3 +107,12 @@ def test_an_output_may_be_a_device_or_pipe(folder: Path) -> None:
     os.mkfifo(folder / "pipe")
     for out in (folder / "pipe", Path(os.devnull)):
         check_files([Path("b.wav")], MODEL, out)
+
+
+def test_a_bucket_that_gives_nothing_is_refused_before_any_work(
+    folder: Path, flaky: type[FlakyStore]
+) -> None:
+    Path("list.csv").write_text("path\nflaky://net/a.wav\nflaky://net/b.wav\n")
+    flaky.failures[:] = [PermissionError("Access Denied")] * 2
+    with pytest.raises(InputError, match=r"^flaky://net/a.wav: access is forbidden"):
+        list_files(["list.csv"])

@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import fsspec
 import pytest
+from tests.remote_stores import FlakyStore
 
 from leakdet.errors import InputError
 from leakdet.scoring.listed_recording import ListedRecording, list_recordings
@@ -79,3 +81,44 @@ def test_only_a_name_of_a_table_stands_for_one(folder: Path) -> None:
     Path("empty.csv").touch()
     listing = list_recordings(["empty.csv"])
     assert (list(listing), listing.barren) == ([], ["empty.csv"])
+
+
+def test_urls_of_files_folders_globs_and_tables(flaky: type[FlakyStore]) -> None:
+    store = fsspec.filesystem("flaky")
+    for name in ("night/b.wav", "night/a/1.wav", "night/notes.txt"):
+        store.pipe_file(f"/net/{name}", b"")
+    store.pipe_file("/net/list.csv", b"path,site\nnight/b.wav,mill\ns3://other/c.wav,\n")
+    Path("list.csv").write_text("path,site\nflaky://net/night/a/1.wav,ford\na/2.flac,\n")
+    root = "flaky://net"
+    names = [f"{root}/night", f"{root}/night/*.wav", f"{root}/list.csv", "list.csv", "file://b.wav"]
+    listing = list_recordings([*names, f"{root}/x/missing.wav"])
+    assert [(str(listed.source), listed.columns["site"], listed.error) for listed in listing] == [
+        (f"{root}/night/a/1.wav", "", ""),
+        (f"{root}/night/b.wav", "", ""),
+        (f"{root}/night/b.wav", "", ""),
+        (f"{root}/night/b.wav", "mill", ""),
+        ("s3://other/c.wav", "", ""),
+        (f"{root}/night/a/1.wav", "ford", ""),
+        ("a/2.flac", "", ""),
+        ("b.wav", "", ""),
+        (f"{root}/x/missing.wav", "", ""),
+    ]
+    assert listing.sentences() == ["files without sound skipped: 1 .txt"]
+
+
+def test_a_url_that_cannot_be_listed_is_named(flaky: type[FlakyStore]) -> None:
+    with pytest.raises(InputError, match=r"^flaky://net/none: there is no such file, folder or"):
+        list(list_recordings(["flaky://net/none"]))
+    flaky.failures[:] = [PermissionError("Access Denied")]
+    with pytest.raises(InputError, match=r"^flaky://net/list.csv: access is forbidden"):
+        list_recordings(["flaky://net/list.csv"])
+    fsspec.filesystem("flaky").pipe_file("/net/list.csv", b"file\n")
+    with pytest.raises(InputError, match=r"^flaky://net/list.csv: a table of recordings needs"):
+        list_recordings(["flaky://net/list.csv"])
+
+
+def test_columns_are_read_out_of_the_names_of_urls(flaky: type[FlakyStore]) -> None:
+    fsspec.filesystem("flaky").pipe_file("/net/mill/20260517_0200.wav", b"")
+    listing = list_recordings(["flaky://net"], "{site}/{recorded_at:%Y%m%d_%H%M}")
+    (listed,) = listing
+    assert listed.columns == {"site": "mill", "recorded_at": "2026-05-17T02:00:00"}

@@ -2,8 +2,11 @@
 
 from pathlib import Path
 
+import fsspec
 import pytest
+from tests.remote_stores import FlakyStore
 
+from leakdet._remote import RemoteFile
 from leakdet.errors import InputError
 from leakdet.storage.model_place import (
     LATEST,
@@ -63,3 +66,20 @@ def test_a_name_within_runs_is_recognised(runs: Path, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("name", ["a.onnx", "A.ONNX", "a.b.Onnx"])
 def test_capitals_do_not_change_the_kind_of_a_model(name: str) -> None:
     assert model_kind(Path("runs.ckpt") / name) == ".onnx"
+
+
+def test_a_model_behind_a_url(flaky: type[FlakyStore]) -> None:
+    store = fsspec.filesystem("flaky")
+    store.pipe_file("/net/run/checkpoints/best_f1.ckpt", b"")
+    store.pipe_file("/net/own.onnx", b"")
+    run = RemoteFile("flaky://net/run")
+    assert model_in(run) == run / "checkpoints/best_f1.ckpt"
+    store.pipe_file("/net/run/model.safetensors", b"")
+    assert require_model(run) == run / "model.safetensors"
+    assert model_in(RemoteFile("flaky://net/own.onnx")).suffix == ".onnx"
+    for name in ("none", "none.ckpt"):
+        with pytest.raises(InputError, match=f"init_from=flaky://net/{name}: there is no such"):
+            model_in(RemoteFile(f"flaky://net/{name}"), "init_from=")
+    flaky.failures[:] = [PermissionError("Access Denied")]
+    with pytest.raises(InputError, match=r"flaky://net/run: access is forbidden"):
+        require_model(run)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from leakdet._remote import RemoteFile
 from leakdet.storage.table_paths import absence, file_named
 
 
@@ -28,3 +29,11 @@ def test_names_as_other_systems_spell_them(tmp_path: Path) -> None:
     (tmp_path / "night/Zu\u0308rich.wav").touch()
     found = file_named(tmp_path / "t.csv", "night\\Z\u00fcrich.wav")
     assert found == tmp_path / "night/Zu\u0308rich.wav"
+
+
+def test_urls_are_not_looked_for() -> None:
+    table = RemoteFile("s3://bucket/night/list.csv")
+    assert file_named(Path("list.csv"), "s3://bucket/a.wav") == RemoteFile("s3://bucket/a.wav")
+    assert file_named(Path("list.csv"), "file:///data/a.wav") == Path("/data/a.wav")
+    assert file_named(table, "a\\b.wav") == RemoteFile("s3://bucket/night/a/b.wav")
+    assert file_named(table, "/nowhere/a.wav") is None
