@@ -71,13 +71,15 @@ def dask_setup(worker: object) -> None:
 
 @contextmanager
 def _client(distributed: Any, target: Any, address: str) -> Iterator[Any]:
+    if str(target).startswith("tls://"):
+        _require_certificate(distributed, address)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # other versions, which `_run` judges
             client = distributed.Client(target, timeout=REACH_S, set_as_default=False)
     except (OSError, ValueError, TypeError, RuntimeError) as error:
         raise InputError(
-            f"cluster={address}: no scheduler answers at {target} within {REACH_S:.0f} s "
+            f"cluster {address}: no scheduler answers at {target} within {REACH_S:.0f} s "
             f"({str(error).splitlines()[0]}). Does it run, and do host, port and, with tls://, "
             "certificates fit?"
         ) from error
@@ -85,6 +87,20 @@ def _client(distributed: Any, target: Any, address: str) -> Iterator[Any]:
         yield client
     finally:
         client.close(timeout=REACH_S)
+
+
+def _require_certificate(distributed: Any, address: str) -> None:
+    """Raise `InputError` where Dask has no certificate for `tls://`."""
+    reason = "none is named"
+    try:
+        if distributed.Security().get_connection_args("client").get("ssl_context") is not None:
+            return
+    except (OSError, ValueError) as error:
+        reason = str(error)
+    raise InputError(
+        f"cluster {address}: tls:// needs a certificate for this command ({reason}). Name it by "
+        "DASK_DISTRIBUTED__COMM__TLS__CA_FILE, …__CLIENT__CERT and …__CLIENT__KEY."
+    )
 
 
 @contextmanager

@@ -4,12 +4,14 @@ The latter is `tcp://…`, `tls://…` or the JSON file that `dask scheduler --s
 """
 
 import json
+import re
 from importlib.util import find_spec
 from pathlib import Path
 
 from leakdet._processes import check_count
 from leakdet.errors import InputError, SettingsError
 
+SCHEDULER = re.compile(r"(tcp|tls)://[^/]+:\d+")
 ADDRESSES = "local:N, the JSON file of a scheduler, tcp://HOST:PORT or tls://HOST:PORT"
 
 
@@ -25,8 +27,8 @@ def check_cluster(name: str, address: str) -> None:
     if (count := local_count(address)) is not None:
         if count == 0:
             raise SettingsError(f"{name}={address}: allowed are 1 process or more.")
-        check_count(f"{name}=local", count)
-    elif not address.startswith(("tcp://", "tls://")):
+        check_count(f"{name}=local:N, N", count)
+    elif not SCHEDULER.fullmatch(address):
         if not address.endswith(".json"):
             raise SettingsError(f"{name}={address}: allowed are {ADDRESSES}.")
         if not Path(address).is_file():
@@ -50,6 +52,6 @@ def scheduler_address(address: str) -> str:
         return str(json.loads(Path(address).read_text())["address"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(
-            f"cluster={address}: this is no file of a scheduler ({type(error).__name__}: {error}). "
+            f"cluster {address}: this is no file of a scheduler ({type(error).__name__}: {error}). "
             f"Write it anew: dask scheduler --scheduler-file {address}"
         ) from error

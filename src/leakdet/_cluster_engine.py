@@ -95,7 +95,7 @@ class Engine:
         self._threads = threads
         if not threads and now >= self._told_at + SAY_EVERY_S:
             self._told_at = now
-            LOG.warning(f"cluster={self.address}: no worker is there yet. {self._start()}")
+            LOG.warning(f"cluster {self.address}: no worker is there yet. {self._start()}")
 
     def _start(self) -> str:
         if local_count(self.address) is not None:
@@ -105,7 +105,7 @@ class Engine:
 
     def lost_scheduler(self) -> InputError:
         return InputError(
-            f"cluster={self.address}: the scheduler is lost. Start one, and the same command again."
+            f"cluster {self.address}: the scheduler is lost. Start one, and the same command again."
         )
 
 

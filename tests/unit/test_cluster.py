@@ -11,6 +11,7 @@ from leakdet import _cluster
 from leakdet._cluster import cluster
 from leakdet.errors import InputError
 
+dask = pytest.importorskip("dask")
 pytest.importorskip("distributed")
 
 
@@ -28,13 +29,13 @@ def test_dask_listens_on_this_machine_alone():
 
 
 SCRIPT = """
-import os, time
+import itertools, os, time
 from leakdet._cluster import cluster
 if __name__ == "__main__":
     with cluster("local:2") as engine:
         workers = {pid for _, pid in engine.unordered(lambda _: time.sleep(0.1) or os.getpid(), range(9))}
         print(*workers, flush=True)
-        list(engine.unordered(time.sleep, [600]))
+        list(engine.unordered(time.sleep, itertools.repeat(0.1)))
 """
 
 
@@ -65,3 +66,13 @@ def test_a_scheduler_that_does_not_answer_is_said(monkeypatch: pytest.MonkeyPatc
         cluster("tcp://127.0.0.1:1"),
     ):
         pass
+
+
+def test_tls_without_a_certificate_is_said(monkeypatch: pytest.MonkeyPatch):
+    with pytest.raises(InputError, match=r"needs a certificate .*none is named.*TLS__CA_FILE"):
+        cluster("tls://127.0.0.1:1").__enter__()
+    with (
+        dask.config.set({"distributed.comm.tls.ca-file": "/none.pem"}),
+        pytest.raises(InputError, match="needs a certificate for this command"),
+    ):
+        cluster("tls://127.0.0.1:1").__enter__()

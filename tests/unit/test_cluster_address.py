@@ -11,9 +11,11 @@ from leakdet.errors import InputError, SettingsError
     ("address", "message"),
     [
         ("local:0", "cluster=local:0: allowed are 1 process or more"),
-        ("local:9999", "cluster=local=9999: allowed are at most"),
+        ("local:9999", "cluster=local:N, N=9999: allowed are at most"),
         ("local", "cluster=local: allowed are local:N, the JSON file"),
         ("http://a:1", "allowed are local:N"),
+        ("tcp://a", "allowed are local:N"),
+        ("tls://:b", "allowed are local:N"),
         ("none.json", "there is no such file. A scheduler writes it: dask scheduler"),
     ],
 )

@@ -110,7 +110,7 @@ def told(caplog: pytest.LogCaptureFixture, address: str, *looks: Any) -> list[st
 def test_lost_workers_and_none_are_said_once(caplog: pytest.LogCaptureFixture):
     first, second = {"tcp://a:1": 2}, {"tcp://b:1": 1}
     assert told(caplog, "s.json", {}, {}, first | second, second) == [
-        "cluster=s.json: no worker is there yet. Start some, on any machine: "
+        "cluster s.json: no worker is there yet. Start some, on any machine: "
         "dask worker --scheduler-file s.json --nthreads 1",
         "cluster  s.json: 2 workers, 3 threads",
         "1 worker of the cluster lost; 1 left. What they had in hand is done again.",
@@ -118,5 +118,5 @@ def test_lost_workers_and_none_are_said_once(caplog: pytest.LogCaptureFixture):
 
 
 def test_a_lost_scheduler_is_said(caplog: pytest.LogCaptureFixture):
-    with pytest.raises(InputError, match="cluster=tcp://a:1: the scheduler is lost"):
+    with pytest.raises(InputError, match="cluster tcp://a:1: the scheduler is lost"):
         told(caplog, "tcp://a:1", {"tcp://b:1": 1}, OSError("closed"))

@@ -9,9 +9,10 @@ import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain, islice
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import IO
+from typing import IO, TypeVar
 from uuid import uuid4
 
 from leakdet._cluster import cluster
@@ -24,6 +25,8 @@ from leakdet.building.sources import LeftOut, SourceRecording
 from leakdet.config import BuildConfig, SignalConfig
 from leakdet.errors import InputError
 from leakdet.storage.writer import BinaryFile, RecordingRow
+
+T = TypeVar("T")
 
 # A batch takes some tenths of a second, and its way to a worker and back a hundredth.
 BATCH_RECORDINGS = 64
@@ -73,6 +76,11 @@ class ExtractionEngine:
         finally:
             # a worker that was given up but lives finds no place to write to
             shutil.rmtree(place, ignore_errors=True)
+
+
+def begun(results: Iterator[T]) -> Iterator[T]:
+    """The same, once the first is there: workers that start take seconds, which tell no rate."""
+    return chain(list(islice(results, 1)), results)
 
 
 @dataclass(frozen=True)

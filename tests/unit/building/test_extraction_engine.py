@@ -15,7 +15,7 @@ from leakdet.acoustics.mel import LogMel
 from leakdet.building import extraction_engine
 from leakdet.building.builder import build_store
 from leakdet.building.extraction import ExtractedRecording, Extractor
-from leakdet.building.extraction_engine import ExtractionEngine, batches
+from leakdet.building.extraction_engine import ExtractionEngine, batches, begun
 from leakdet.building.sources import LeftOut, SourceRecording
 from leakdet.config import BuildConfig, SplitConfig
 from leakdet.errors import InputError
@@ -157,3 +157,11 @@ def test_a_build_by_a_cluster_equals_one_without(
     assert "the same sound as" in reasons
     assert "but labelled" in reasons
     assert sorted(path.name for path in tmp_path.iterdir()) == ["audio", "here", "there"]
+
+
+def test_the_first_result_is_waited_for() -> None:
+    taken = []
+    results = begun(taken.append(n) or n for n in range(3))
+    assert taken == [0]
+    assert list(results) == [0, 1, 2]
+    assert list(begun(iter([]))) == []

@@ -198,7 +198,7 @@ def test_an_own_store_may_be_replaced(tmp_path: Path) -> None:
 
 
 def test_the_address_of_a_cluster_is_checked(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"cluster=local=9999: allowed are at most"):
+    with pytest.raises(SettingsError, match=r"cluster=local:N, N=9999: allowed are at most"):
         check_build(BuildConfig(source="demo", out=str(tmp_path / "s"), cluster="local:9999"))
 
 
