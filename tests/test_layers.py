@@ -48,6 +48,7 @@ DOORS = {
     "crossval",
     "learn",
     "predict",
+    "worklist",
     "export",
     "evaluate",
     "settings",
@@ -148,6 +149,17 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
     ),
     "crossval_run": (FOLDING | {"reporting", "cli.screen_tables"}, ARRAYS),
     "suggestion_run": (EVALUATION | {"scoring", "reporting", "review_media"}, ARRAYS),
+    "worklist_files": ({"errors", "reporting", "review_media", "scoring"}, set()),
+    "worklist_review": (
+        {"_progress", "_remote", "errors", "reporting", "review_media", "scoring", "sites"},
+        {"numpy"},
+    ),
+    "worklist_run": (
+        FOUNDATION
+        | {"leakdet", "parts", "reporting", "scoring", "sites", "worklist_files"}
+        | {"worklist_review"},
+        set(),
+    ),
     "review_media": (EVALUATION | {"scoring", "reporting"}, ARRAYS),
     "learn_run": (FOLDING | BUILD | {"learning", "reporting"}, ARRAYS),
     "cli": (set(), set()),
@@ -271,7 +283,15 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
 LIBRARIES = {library for _, theirs in MAY.values() for library in theirs} - (
     HYDRA | FIGURES | SEARCH | DASK
 )
-RUNS = {"training_run", "crossval_run", "evaluation_run", "learn_run", "prediction_run"}
+RUNS = {
+    "worklist_run",
+    "worklist_files",
+    "training_run",
+    "crossval_run",
+    "evaluation_run",
+    "learn_run",
+    "prediction_run",
+}
 MAY |= dict.fromkeys(DOORS, (ROOMS - {"tuning"} | DOOR_TOOLS | RUNS, LIBRARIES))
 MAY["tune"] = (ROOMS | DOOR_TOOLS | RUNS, LIBRARIES | SEARCH)
 # Small deployments have neither Lightning nor matplotlib.

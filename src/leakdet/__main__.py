@@ -17,6 +17,7 @@ VERBS = {
     "learn": "make a better model from confirmed recordings, and compare both",
     "evaluate": "score a store's recordings with a model",
     "predict": "give each recording a verdict, leak or no leak",
+    "worklist": "rank the sites of a network by what predict said over many nights",
     "export": "write a model as one ONNX file, from sound to verdict",
     "info": "describe a model, a store or a run: what, when, from what, how good",
     "settings": "list the settings of build, train, tune, crossval or learn, with their ranges",

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from leakdet._messages import LOG
+from leakdet._remote import RemoteFile
 from leakdet.acoustics.mel import LogMel
 from leakdet.errors import InputError
 from leakdet.evaluation.recording_media import mel_columns
@@ -32,7 +33,7 @@ class ReviewMedia:
         self._bytes_left = MAX_AUDIO_BYTES
         self.left_out = 0
 
-    def playback(self, path: Path, channel: int = 0) -> Playback | None:
+    def playback(self, path: Path | RemoteFile, channel: int = 0) -> Playback | None:
         """Read a recording again; None, and a warning, where it can no longer be read."""
         try:
             return playback(path, channel, self._detector, self._log_mel, self._clip_s)

@@ -4,6 +4,7 @@ One file that asks nothing of any network. Of thousands of sites, the document h
 the script makes the others from the JSON in the page when they are asked for.
 """
 
+import re
 import string
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from leakdet.errors import first_few
 from leakdet.reporting.page_template import filled
 from leakdet.reporting.review_page import ReviewPage, review_content
 from leakdet.reporting.site_map import Point, SiteMap, site_map
@@ -96,23 +98,30 @@ def trend_text(trend: Sequence[float | None]) -> str:
     )
 
 
+def fault_kind(fact: str) -> str:
+    """The kind of a fact of a logger, which begins with it.
+
+    >>> fault_kind("missing for 3 nights"), fault_kind("other rate: 8000 Hz, before 16000 Hz")
+    ('missing', 'other rate')
+    """
+    return re.split(r":| for | in | on ", fact, maxsplit=1)[0]
+
+
 def _loggers(rows: Sequence[WorklistRow]) -> list[dict[str, Any]]:
     """What is wrong with loggers, the most frequent first, with the sites of the first ranks."""
-    counts = Counter(fault for row in rows for fault in row.health)
-    first: dict[str, list[str]] = {fault: [] for fault in counts}
+    sites: dict[str, dict[str, None]] = {}
     for row in rows:
-        for fault in row.health:
-            if len(first[fault]) < 12:
-                first[fault].append(row.site)
+        for fact in row.health:
+            sites.setdefault(fault_kind(fact), {})[row.site] = None
     return [
-        {"fault": fault, "count": count, "first": first[fault], "more": count - len(first[fault])}
-        for fault, count in counts.most_common()
+        {"fault": kind, "count": len(of), "which": first_few(list(of))}
+        for kind, of in sorted(sites.items(), key=lambda item: -len(item[1]))
     ]
 
 
 def _shown_columns(rows: Sequence[WorklistRow]) -> dict[str, bool]:
     """Which columns the table needs: those in which a row has a value."""
-    names = ("level_dbfs", "worth", "leak_share", "familiarity", "since")
+    names = ("level_dbfs", "chance", "worth", "leak_share", "familiarity", "since")
     return {name: any(getattr(row, name) is not None for row in rows) for name in names}
 
 
@@ -149,6 +158,7 @@ def _fields(row: WorklistRow, point: Point | None, review: int | None) -> dict[s
         "familiarity": _short(row.familiarity, 2),
         "trend": trend_text(row.trend),
         "health": list(row.health),
+        "chance": _short(row.chance, 3),
         "worth": _short(row.worth, 0),
         "share": _short(row.leak_share, 3),
         "low": _short(low, 3),

@@ -14,8 +14,9 @@ from leakdet.storage.csv_file import write_csv
 CREATED_BY = "leakdet worklist"  # of the GeoJSON, with the version behind
 COLUMNS = (
     "rank", "site", "state", "why", "nights", "leak_nights", "since", "score", "median_score",
-    "level_dbfs", "median_level_dbfs", "familiarity", "health", "worth", "leak_share",
-    "leak_share_low", "leak_share_high", "lat", "lon", "latest_recording", "latest_recorded_at",
+    "level_dbfs", "median_level_dbfs", "familiarity", "health", "chance", "worth",
+    "leak_share", "leak_share_low", "leak_share_high", "lat", "lon", "latest_recording",
+    "latest_recorded_at",
 )  # fmt: skip
 
 
@@ -27,9 +28,9 @@ def table_row(rank: int, row: WorklistRow) -> dict[str, Any]:
     values = (
         rank, row.site, row.state, row.why, row.nights, row.leak_nights,
         None if row.since is None else row.since.isoformat(), row.score, row.median_score,
-        row.level_dbfs, row.median_level_dbfs, row.familiarity, "; ".join(row.health), row.worth,
-        row.leak_share, low, high, row.lat, row.lon, latest.path if latest else "",
-        None if at is None else at.isoformat(),
+        row.level_dbfs, row.median_level_dbfs, row.familiarity, "; ".join(row.health),
+        row.chance, row.worth, row.leak_share, low, high, row.lat, row.lon,
+        latest.path if latest else "", None if at is None else at.isoformat(),
     )  # fmt: skip
     own = {name: value for name, value in row.columns.items() if name not in COLUMNS}
     return {**dict(zip(COLUMNS, values, strict=True)), **own}

@@ -1,12 +1,11 @@
 """What a person needs to judge a recording that was scored: its windows, their mel, and a clip."""
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float16, Float32
 
-from leakdet.acoustics.audio import SoundStream
+from leakdet.acoustics.audio import SoundSource, SoundStream
 from leakdet.acoustics.clip import Clip, make_clip
 from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.windows import MelStream
@@ -29,18 +28,18 @@ class Playback:
 
 
 def playback(
-    path: Path, channel: int, detector: MelDetector, log_mel: LogMel, clip_s: float
+    source: SoundSource, channel: int, detector: MelDetector, log_mel: LogMel, clip_s: float
 ) -> Playback:
     """Read a recording again, in bounded memory; the clip is around its most leak-like window.
 
     Raises:
         InputError: it can no longer be read.
     """
-    verdict = score_recording(path, detector, log_mel, channel)
+    verdict = score_recording(source, detector, log_mel, channel)
     if verdict.error:
         raise InputError(verdict.error)
     mel, starts, windows = [], [], 0
-    for block in MelStream(path, log_mel, channel=channel):
+    for block in MelStream(source, log_mel, channel=channel):
         mel.append(block.mel.numpy())
         starts.append(block.window_start_s)
         windows += len(block.mel)
@@ -51,12 +50,12 @@ def playback(
         verdict,
         np.concatenate(mel)[:PICTURE_WINDOWS],
         np.concatenate(starts)[:PICTURE_WINDOWS],
-        _clip(path, channel, log_mel, highest.start_s - clip_s / 2, clip_s, verdict.duration_s),
+        _clip(source, channel, log_mel, highest.start_s - clip_s / 2, clip_s, verdict.duration_s),
     )
 
 
 def _clip(
-    path: Path,
+    source: SoundSource,
     channel: int,
     log_mel: LogMel,
     start_s: float,
@@ -69,7 +68,7 @@ def _clip(
     start = int(start_s * signal.sample_rate_hz)
     stop = start + int(clip_s * signal.sample_rate_hz)
     position, pieces = 0, [np.empty(0, np.float32)]
-    for block in SoundStream(path, signal, channel):
+    for block in SoundStream(source, signal, channel):
         pieces.append(block[max(0, start - position) : max(0, stop - position)])
         position += len(block)
         if position >= stop:

@@ -104,6 +104,7 @@ def worklist_row(number: int, nights: int, placed: bool) -> WorklistRow:
         familiarity=rng.uniform(0.4, 1.4) if heard else None,
         trend=tuple(trend),
         health=HEALTH.get(state, ("clipped",) if number % 17 == 5 else ()),
+        chance=0.9 / (1 + number) if heard else None,
         worth=12_000 - 400.0 * number if heard else None,
         leak_share=0.9 / (1 + number / 10),
         leak_share_interval=(0.6 / (1 + number / 10), 0.97 / (1 + number / 20)),

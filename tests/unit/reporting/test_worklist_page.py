@@ -94,7 +94,7 @@ def test_every_site_is_in_the_json_and_few_in_the_document(page: MakePage, workl
 
 def test_columns_that_nothing_fills_are_left_out(page: MakePage, worklist_rows) -> None:
     bare = [
-        replace(row, level_dbfs=None, worth=None, leak_share=None, leak_share_interval=None)
+        replace(row, level_dbfs=None, chance=None, worth=None, leak_share=None)
         for row in worklist_rows(5, nights=1, placed=False)
     ]
     text = render_worklist(page(bare, heard=0))

@@ -42,6 +42,8 @@
     medianLevel: (row) => row.medianLevel !== null && `median ${fixed(row.medianLevel, 0)} dB`,
     share: (row) => row.share !== null && percent(row.share),
     interval: (row) => row.low !== null && `${percent(row.low)} to ${percent(row.high)}`,
+    chance: (row) => row.chance !== null && percent(row.chance),
+    chanceBelow: (row) => row.chance !== null && `chance ${percent(row.chance)}`,
     worth: (row) => row.worth !== null && row.worth.toLocaleString("en"),
   };
 
@@ -106,7 +108,7 @@
     const words = find.value.toLowerCase().split(/\s+/);
     const fault = logger?.value ?? "";
     matching = rows.filter((row) => (!state.value || row.state === state.value)
-      && (!fault || (fault === "*" ? row.health.length : row.health.includes(fault)))
+      && (!fault || (fault === "*" ? row.health.length : row.health.some((fact) => fact.startsWith(fault))))
       && words.every((word) => row.text.includes(word)));
     matching.sort((a, b) => compare(a, b, sort.value));
     most = step;
@@ -142,7 +144,7 @@
     show.textContent = "show it in the list";
     show.addEventListener("click", () => filterBy({ find: nearest.site }));
     document.getElementById("chosen-site").replaceChildren(
-      `${nearest.site}: rank ${nearest.rank}, ${nearest.state}. ${nearest.why} `, show);
+      `${nearest.site}: rank ${nearest.rank}, ${nearest.state}, ${nearest.why} `, show);
   }
 
   function filterBy(values) {

@@ -1,0 +1,78 @@
+"""`leakdet worklist DIR…`: ranks sites by what predict said of them over many nights."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+
+from leakdet._exit_codes import DONE, EXPLAINED, guarded
+from leakdet._messages import LOG
+from leakdet.cli.arguments import Parser, add_model_options
+from leakdet.sites.rules import WorklistRules
+
+
+def parser() -> argparse.ArgumentParser:
+    about = (
+        "Rank the sites of a network by the expected worth of a dig, from the rows that predict "
+        "wrote over its nights, with their columns site and recorded_at."
+    )
+    command = Parser("leakdet worklist", description=about, epilog=EXPLAINED)
+    add = command.add_argument
+    places = "folders of predict --parts, and tables of predict --out (.csv, .parquet)"
+    add("places", type=Path, nargs="+", metavar="DIR", help=places)
+    add(
+        "--out",
+        type=Path,
+        default=Path("worklist.html"),
+        help="NAME.html: a page, and beside it NAME.csv, NAME.geojson where sites have "
+        "coordinates, and NAME.confirm.csv to fill in; NAME.csv or NAME.geojson: that table alone "
+        "(default: worklist.html)",
+    )
+    add("--top", type=_top, default=30, metavar="N", help="sites to hear, 0 to 200 (default: 30)")
+    model = "where the model lies that scored the rows (default: where it was then)"
+    add("--model", type=Path, help=model)
+    add_model_options(command)
+    rule = command.add_argument_group("the rule, and what a dig is worth")
+    for known in fields(WorklistRules):
+        kind = int if known.type in (int, "int") else float
+        default = "unknown" if known.default is None else f"{known.default:g}"
+        option = f"--{known.name.replace('_', '-')}"
+        text = known.metadata["meaning"].rstrip(".").replace("%", "%%")
+        meaning = f"{text[0].lower()}{text[1:]} (default: {default})"
+        rule.add_argument(option, type=kind, default=known.default, metavar="X", help=meaning)
+    return command
+
+
+def worklist(arguments: argparse.Namespace) -> int:
+    rules = WorklistRules(**{f.name: getattr(arguments, f.name) for f in fields(WorklistRules)})
+    from leakdet.worklist_files import WorklistFiles
+    from leakdet.worklist_run import find_sources, write_worklist
+
+    files = WorklistFiles.named(arguments.out)
+    files.check()
+    sources = find_sources(arguments.places, arguments.model)
+    detector = None
+    if sources.model:
+        LOG.info(f"model    {sources.model}: loading torch")
+        from leakdet.scoring.audio_detector import load_detector
+
+        detector = load_detector(sources.model, arguments.device, arguments.trust_network)
+    write_worklist(sources, files, rules, arguments.top, detector)
+    return DONE
+
+
+def _top(text: str) -> int:
+    number = int(text) if text.isdecimal() else -1
+    if not 0 <= number <= 200:
+        raise argparse.ArgumentTypeError(f"{text!r}; allowed are 0 to 200")
+    return number
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    arguments = parser().parse_args(argv)
+    return guarded(lambda: worklist(arguments), arguments.quiet)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,225 @@
+"""From rows of predict over many nights to the work list: its page and the tables beside it."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import leakdet
+from leakdet._messages import LOG, log_result
+from leakdet.errors import InputError, counted, first_few
+from leakdet.parts.part_rows import each_part, each_row
+from leakdet.reporting.review_page import ReviewPage
+from leakdet.reporting.site_map import coordinates
+from leakdet.reporting.worklist_page import WorklistPage, write_worklist_page
+from leakdet.reporting.worklist_tables import write_geojson, write_worklist_csv
+from leakdet.scoring.audio_detector import Detector
+from leakdet.scoring.sidecar import sidecar_path
+from leakdet.sites.dig_worth import Evidence
+from leakdet.sites.make_worklist import Worklist, make_worklist
+from leakdet.sites.rules import WorklistRules
+from leakdet.sites.worklist_row import STATES, WorklistRow
+from leakdet.storage.csv_file import write_csv
+from leakdet.storage.disk_space import megabytes
+from leakdet.storage.json_file import read_json
+from leakdet.storage.model_card import file_hash
+from leakdet.storage.model_place import require_model
+from leakdet.worklist_files import WorklistFiles
+from leakdet.worklist_review import (
+    choose_recordings,
+    confirm_rows,
+    found_file,
+    gone_sentence,
+    review_page,
+)
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where the rows are, and what is known of the model that scored the newest of them."""
+
+    places: Sequence[Path]
+    model_hash: str
+    model: Path | None  # where it lies, if it is still there
+    threshold: float | None
+    unfinished: Sequence[Path]  # folders in which predict has not come to its end
+
+    def sentences(self) -> list[str]:
+        """What is not whole."""
+        if not self.unfinished:
+            return []
+        names = first_few([str(place) for place in self.unfinished], 3)
+        return [f"Not all recordings are scored yet in {names}: predict has not come to its end."]
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """All rows, of one place after the other."""
+        for place in self.places:
+            yield from each_row(place)
+
+
+def find_sources(places: Sequence[Path], model: Path | None) -> Sources:
+    """Look into folders of parts and tables; `model` is where their model lies, if it was moved.
+
+    Raises:
+        InputError: one holds no rows of predict, or the model is not the one that scored them.
+    """
+    known, unfinished = dict[str, Path](), []
+    thresholds: dict[str, float] = {}
+    for place in places:
+        first = next(each_part(place, ("model", "threshold")), {})
+        pairs = zip(*(first.get(name, ()) for name in ("model", "threshold")), strict=False)
+        for name, threshold in pairs:
+            thresholds.setdefault(str(name), float(threshold))
+        description = place / "parts.json" if place.is_dir() else sidecar_path(place)
+        if description.exists():
+            told = read_json(description, "a description of rows")
+            with suppress(KeyError, TypeError):
+                known[told["model"]["hash"]] = Path(told["model"]["path"])
+            if place.is_dir() and not told.get("outcome"):
+                unfinished.append(place)
+    newest = next(iter(thresholds), "") if len(thresholds) < 2 else _newest_model(places)
+    lies_at = known.get(newest)
+    if model is not None:
+        lies_at = require_model(model)
+        if (own := file_hash(lies_at)) != newest:
+            raise InputError(
+                f"--model {model}: this is {own}, and the rows were scored by {newest or 'none'}; "
+                "give the model that scored them, or score them with this one."
+            )
+    elif lies_at is not None and (not lies_at.is_file() or file_hash(lies_at) != newest):
+        LOG.warning(f"{lies_at}: the model is no longer there; say with --model where it lies")
+        lies_at = None
+    return Sources(places, newest, lies_at, thresholds.get(newest), unfinished)
+
+
+def _newest_model(places: Sequence[Path]) -> str:
+    """The model of the latest recording, where several scored the rows."""
+    latest = ("", "")
+    for place in places:
+        for part in each_part(place, ("recorded_at", "model")):
+            if "recorded_at" in part and len(part["model"]):
+                at = int(part["recorded_at"].argmax())
+                latest = max(latest, (str(part["recorded_at"][at]), str(part["model"][at])))
+    return latest[1]
+
+
+def evidence_of(detector: Detector | None) -> Evidence | None:
+    """The scores that a model keeps of recordings whose truth is known."""
+    kept = detector.mel_detector.validation if detector else None
+    return Evidence(kept.scores, kept.is_leak, "validation") if kept else None
+
+
+def write_worklist(
+    sources: Sources,
+    files: WorklistFiles,
+    rules: WorklistRules,
+    top: int,
+    detector: Detector | None,
+) -> None:
+    """Rank the sites and write the files.
+
+    Raises:
+        InputError: no row names its site and time, or points are asked for and none has a place.
+    """
+    LOG.info(f"rows     reading {counted(len(sources.places), 'place')}")
+    worklist = make_worklist(sources.rows(), rules, evidence_of(detector))
+    rows = worklist.rows
+    cautions = [*sources.sentences(), *worklist.notes]
+    for caution in cautions:
+        LOG.info(f"note     {caution}")
+    states = Counter(row.state for row in rows)
+    told = ", ".join(f"{states[state]} {state}" for state in STATES if states[state])
+    over = counted(len(worklist.nights), "night")
+    LOG.info(f"sites    {counted(len(rows), 'site')} over {over}: {told}")
+    beside = _write_tables(files, rows)
+    if files.page and files.confirm:
+        review = _write_review(sources, files.confirm, rows, top, detector)
+        page = WorklistPage(
+            f"Work list: {counted(len(rows), 'site')} over {over}",
+            f"model {sources.model_hash or 'unknown'}",
+            [_last_night(worklist, sources.threshold)],
+            cautions,
+            rows,
+            worklist.nights,
+            sources.threshold,
+            _method(sources, rules, detector),
+            beside,
+            review,
+            {row.values["site"]: number for number, row in enumerate(review.rows)},
+        )
+        write_worklist_page(files.page, page)
+        size = megabytes(files.page.stat().st_size)
+        log_result(f"page     {files.page}: the sites, to find and hear and tick ({size})")
+
+
+def _write_tables(files: WorklistFiles, rows: Sequence[WorklistRow]) -> list[str]:
+    """Write the table and the points; the result has the names of the files."""
+    written = []
+    if files.table:
+        write_worklist_csv(files.table, rows)
+        log_result(f"table    {files.table}: a row for each site")
+        written.append(files.table.name)
+    if files.points and any(coordinates(row) for row in rows):
+        count = write_geojson(files.points, rows)
+        log_result(f"points   {files.points}: {counted(count, 'site')} for a map")
+        written.append(files.points.name)
+    elif files.points and files.page:
+        files.points.unlink(missing_ok=True)  # of an earlier list
+        LOG.info("note     no site has coordinates (columns lat and lon): no map, no GeoJSON")
+    elif files.points:
+        raise InputError(
+            f"--out {files.points}: no site has coordinates; predict takes them from the columns "
+            "lat and lon of a table of recordings."
+        )
+    return written
+
+
+def _write_review(
+    sources: Sources,
+    table: Path,
+    rows: Sequence[WorklistRow],
+    top: int,
+    detector: Detector | None,
+) -> ReviewPage:
+    """Write the table to confirm; the result has its recordings with pictures and sounds."""
+    shown = choose_recordings(rows, top)
+    found = [found_file(one.recording.path, sources.places) for one in shown]
+    if detector and (sentence := gone_sentence(found)):
+        LOG.warning(sentence)
+    if shown and not detector:
+        LOG.warning("without their model, recordings are listed without pictures and sounds")
+    values = confirm_rows(shown, found, sources.model_hash)
+    page = review_page(shown, values, found, detector, sources.threshold or 0.5, table.name)
+    if shown:
+        write_csv(table, values, page.columns)
+        log_result(f"confirm  {table}: {counted(len(shown), 'recording')}, label to be filled in")
+    return page
+
+
+def _last_night(worklist: Worklist, threshold: float | None) -> str:
+    """How many sites were heard in the last night, and how many scored as a leak does."""
+    scores = [row.trend[-1] for row in worklist.rows]
+    heard = [score for score in scores if score is not None]
+    text = f"Night of {worklist.nights[-1]}: {len(heard)} of {counted(len(scores), 'site')} judged"
+    if threshold is None:
+        return f"{text}."
+    above = sum(score >= threshold for score in heard)
+    return f"{text}, {above} of them at or above the threshold {threshold:.2f}."
+
+
+def _method(sources: Sources, rules: WorklistRules, detector: Detector | None) -> dict[str, str]:
+    """How the list came about: its rows, its model, and each parameter of the rule."""
+    verdict = detector.mel_detector.card.get("verdict") if detector else None
+    told = f"{sources.model_hash}: {verdict['label']}. {verdict['sentence']}" if verdict else ""
+    method = {
+        "rows": first_few([str(place) for place in sources.places]),
+        "model": told or sources.model_hash or "unknown",
+        "made by": f"leakdet {leakdet.__version__}",
+    }
+    for parameter in fields(rules):
+        value = getattr(rules, parameter.name)
+        shown = "not given" if value is None else f"{value:g}"
+        method[f"{parameter.name} = {shown}"] = parameter.metadata["meaning"]
+    return method
