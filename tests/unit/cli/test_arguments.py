@@ -87,7 +87,7 @@ def test_the_number_of_workers_is_bounded(
     assert f"argument --workers: {message}" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("verb", ["predict", "evaluate", "export", "info", "settings"])
+@pytest.mark.parametrize("verb", ["predict", "evaluate", "worklist", "export", "info", "settings"])
 def test_every_verb_names_a_misspelt_option(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         import_module(f"leakdet.{verb}").parser().parse_args(["--hlep"])
