@@ -1,6 +1,7 @@
 """What each site did in each night: a grid of sites and nights."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -34,7 +35,7 @@ class History:
     common: Bool[np.ndarray, " N"]  # nights of a common cause
     common_rise: Float[np.ndarray, " N"]  # median over sites of level above the site's own, dB
 
-    @property
+    @cached_property
     def heard(self) -> Int[np.ndarray, "S N"]:
         """Recordings of each site and night."""
         return np.asarray(sum(self.counts.values()))
