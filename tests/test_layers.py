@@ -23,6 +23,7 @@ TOOLS = {
     "_cluster_engine",
     "_exit_codes",
     "_imports",
+    "_json_lines",
     "_memory_errors",
     "_messages",
     "_parallel",
@@ -91,7 +92,8 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
     "_cluster_address": ({"_processes", "errors"}, set()),
     "_parallel": ({"_processes"}, {"torch"}),
     "_processes": ({"errors"}, set()),
-    "_messages": (set(), set()),
+    "_messages": ({"_json_lines"}, set()),
+    "_json_lines": (set(), set()),
     "_remote": ({"_remote_errors", "errors"}, {"fsspec"}),
     "_remote_copies": ({"_remote", "errors"}, set()),
     "_remote_errors": ({"errors"}, set()),
@@ -236,7 +238,8 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
         HYDRA,
     ),
     "cli.arguments": (
-        {"_cluster_address", "_processes", "config", "detection.thresholds", "errors"},
+        {"_cluster_address", "_exit_codes", "_json_lines", "_processes", "config"}
+        | {"detection.thresholds", "errors"},
         set(),
     ),
     "cli.card_lines": ({"cli.help_pages", "errors"}, set()),

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 
 from leakdet._memory_errors import memory_sentence
-from leakdet._messages import messages_on_screen, print_fitted
+from leakdet._messages import logs_json, messages_on_screen, tell
 from leakdet._signals import STOPPING, Stopped, signal_name, signals_raise
 from leakdet._streams import prepare_streams
 from leakdet.errors import LeakdetError
@@ -23,36 +23,57 @@ CODES = {
 EXPLAINED = f"exit codes: {'; '.join(f'{code} {meaning}' for code, meaning in CODES.items())}"
 
 
-def guarded(work: Callable[[], int], quiet: bool = False, all_to_stderr: bool = False) -> int:
+def guarded(
+    work: Callable[[], int],
+    quiet: bool = False,
+    all_to_stderr: bool = False,
+    as_json: bool = False,
+) -> int:
     """Run a verb, its messages printed; errors that a user can cause become a line on stderr.
 
-    `quiet` and `all_to_stderr` as for `messages_on_screen`.
+    `quiet`, `all_to_stderr` and `as_json` as for `messages_on_screen`; as JSON, a last line has the
+    exit code.
     """
     prepare_streams()
+    with messages_on_screen(quiet, all_to_stderr, as_json) as outermost:
+        code = _ending(work)
+        if outermost and logs_json():
+            meaning = CODES.get(code, f"ended with {code}")
+            level = {DONE: "info", PARTLY: "warning"}.get(code, "error")
+            tell(meaning, level, "end", exit_code=code)
+        return code
+
+
+def _ending(work: Callable[[], int]) -> int:
+    """The exit code of a work, what ended it early told in a sentence."""
     try:
-        with messages_on_screen(quiet, all_to_stderr), signals_raise():
+        with signals_raise():
             return work()
     except LeakdetError as error:
-        print_fitted(f"error: {error}", to_stderr=True)
+        _tell_error(str(error))
         return WRONG
     except BrokenPipeError:  # the reader closed the pipe, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
     except OSError as error:
-        print(f"error: {system_sentence(error)}", file=sys.stderr)
+        _tell_error(system_sentence(error))
         return WRONG
     except (MemoryError, RuntimeError) as error:
         sentence = memory_sentence(error)
         if sentence is None:
             raise
-        print(f"error: {sentence}. {REMEDIES[errno.ENOMEM]}", file=sys.stderr)
+        _tell_error(f"{sentence}. {REMEDIES[errno.ENOMEM]}")
         return WRONG
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+        tell("interrupted", "error", "stopped")
         return INTERRUPTED
     except Stopped as stop:
-        print(f"stopped by {signal_name(stop.exit_code)}", file=sys.stderr)
+        tell(f"stopped by {signal_name(stop.exit_code)}", "error", "stopped")
         return stop.exit_code
+
+
+def _tell_error(sentence: str) -> None:
+    tell(sentence if logs_json() else f"error: {sentence}", "error", "error")
 
 
 REMEDIES = dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "Free some space, or write elsewhere.")

@@ -6,47 +6,78 @@ Library code logs to `LOG`. A program sees the messages once it configures `logg
 
 import logging
 import os
-import re
 import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
+
+from leakdet._json_lines import ENTRY, json_lines
 
 LOG = logging.getLogger("leakdet")
 LOG.addHandler(logging.NullHandler())  # without it Python prints warnings by itself
 RESULT = 25  # level of what a command was run for, which it prints when it is quiet too
-ENTRY = re.compile(r"[a-z][a-z ]{7} (?=\S)")  # `store    …`: what follows is one column
+LEVELS = {logging.DEBUG: "debug", logging.INFO: "info", RESULT: "result",
+          logging.WARNING: "warning", logging.ERROR: "error"}  # fmt: skip
 
 
 class _Screen(logging.Handler):
-    """Information to stdout, warnings to stderr, wherever these lead when the message comes."""
+    """Information to stdout, warnings to stderr, wherever these lead when the message comes.
 
-    def __init__(self, all_to_stderr: bool) -> None:
+    As JSON, everything goes to stderr, and what a message brings as `extra={"facts": {…}}` too.
+    """
+
+    def __init__(self, all_to_stderr: bool = False, as_json: bool = False) -> None:
         super().__init__()
-        self._all_to_stderr = all_to_stderr
+        self._all_to_stderr, self.as_json = all_to_stderr, as_json
 
     def emit(self, record: logging.LogRecord) -> None:
-        warns = record.levelno >= logging.WARNING
-        text = f"{'warning: ' * warns}{record.getMessage()}"
-        print_fitted(text, to_stderr=warns or self._all_to_stderr)
+        warns, text = record.levelno >= logging.WARNING, record.getMessage()
+        if self.as_json:
+            kind = {} if record.name == LOG.name else {"kind": record.name}
+            _print_json(
+                LEVELS.get(record.levelno, "error"), text, **kind, **getattr(record, "facts", {})
+            )
+        else:
+            text = f"{'warning: ' * warns}{text}"
+            print_fitted(text, to_stderr=warns or self._all_to_stderr)
+
+
+def _print_json(level: str, text: str, kind: str = "", **more: Any) -> None:
+    for line in json_lines(level, text, kind, **more):
+        _print(line, to_stderr=True)
 
 
 def print_fitted(text: str, to_stderr: bool = False) -> None:
-    """Print a text; on a terminal, long lines are broken between words.
-
-    A reader that has gone, as `head` goes, ends no work: what is printed from then on is lost.
-    """
+    """Print a text; on a terminal, long lines are broken between words."""
     stream = sys.stderr if to_stderr else sys.stdout
     if stream.isatty():
         width = shutil.get_terminal_size().columns
         text = "\n".join(_fitted(line, width) for line in text.split("\n"))
+    _print(text, to_stderr)
+
+
+def _print(text: str, to_stderr: bool) -> None:
+    """Print a text. A reader that has gone, as `head` goes, ends no work: the rest is lost."""
+    stream = sys.stderr if to_stderr else sys.stdout
     try:
         print(text, file=stream, flush=True)
     except BrokenPipeError:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
         os.close(nowhere)
+
+
+def tell(text: str, level: str = "info", kind: str = "text", **more: Any) -> None:
+    """Print on stderr what is no message of the work: progress, an error, how a command ends.
+
+    As JSON it gets its level, its kind and `more`; else the text says all.
+    """
+    if logs_json():
+        _print_json(level, text, kind, **more)
+    else:
+        print_fitted(text, to_stderr=True)
 
 
 def _fitted(line: str, width: int) -> str:
@@ -60,21 +91,26 @@ def _fitted(line: str, width: int) -> str:
 
 
 @contextmanager
-def messages_on_screen(quiet: bool = False, all_to_stderr: bool = False) -> Iterator[None]:
+def messages_on_screen(
+    quiet: bool = False, all_to_stderr: bool = False, as_json: bool = False
+) -> Iterator[bool]:
     """Print messages inside, and progress too; once, however deep it is nested.
 
-    `quiet` leaves results, warnings and errors.
+    `quiet` leaves results, warnings and errors; `as_json` prints one JSON object a line. Gives True
+    for the outermost.
     """
     LOG.disabled = False  # Hydra disables every logger that exists when it starts
     if on_screen():
-        yield
+        yield False
         return
     screen, level = _Screen(all_to_stderr), LOG.level
     LOG.addHandler(screen)
     set_quiet(quiet)
+    set_json(as_json)
     try:
-        yield
+        yield True
     finally:
+        set_json(False)
         LOG.removeHandler(screen)
         LOG.setLevel(level)
 
@@ -82,6 +118,27 @@ def messages_on_screen(quiet: bool = False, all_to_stderr: bool = False) -> Iter
 def set_quiet(quiet: bool) -> None:
     """Print only results, warnings and errors from now on, or everything."""
     LOG.setLevel(RESULT if quiet else logging.INFO)
+
+
+def set_json(as_json: bool) -> None:
+    """Print JSON from now on, also of what other libraries warn of, or text."""
+    screen, root = _screen(), logging.getLogger()
+    if screen is None or screen.as_json == as_json:
+        return
+    screen.as_json = as_json
+    logging.captureWarnings(as_json)
+    for handler in [own for own in root.handlers if isinstance(own, _Screen)]:
+        root.removeHandler(handler)
+    if as_json:
+        others = _Screen(as_json=True)
+        others.addFilter(lambda record: record.name.partition(".")[0] != LOG.name)
+        root.addHandler(others)
+
+
+def set_log(log: str) -> None:
+    """Print as the setting `log` says: normal, quiet or json."""
+    set_quiet(log == "quiet")
+    set_json(log == "json")
 
 
 def log_result(text: str) -> None:
@@ -94,9 +151,19 @@ def log_results(texts: Iterable[str]) -> None:
         log_result(text)
 
 
+def _screen() -> _Screen | None:
+    return next((handler for handler in LOG.handlers if isinstance(handler, _Screen)), None)
+
+
 def on_screen() -> bool:
     """True if a command runs, which prints messages."""
-    return any(isinstance(handler, _Screen) for handler in LOG.handlers)
+    return _screen() is not None
+
+
+def logs_json() -> bool:
+    """True if a command runs that prints JSON."""
+    screen = _screen()
+    return screen is not None and screen.as_json
 
 
 def shows_progress() -> bool:

@@ -3,11 +3,12 @@
 import sys
 import time
 from types import TracebackType
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from leakdet._messages import shows_progress
+from leakdet._messages import logs_json, shows_progress, tell
 
 # A line after so many seconds, then each time the work has taken a tenth longer.
 FIRST_LINE_S, LINES_GROW = 5.0, 0.1
@@ -43,7 +44,7 @@ class ProgressCounter:
             return self
         ProgressCounter._shown = self
         console = Console(stderr=True, markup=False, highlight=False)
-        if console.is_terminal and not console.is_dumb_terminal:
+        if console.is_terminal and not console.is_dumb_terminal and not logs_json():
             self._bar = Progress(
                 TextColumn("{task.description}", markup=False),
                 BarColumn(bar_width=20),
@@ -114,7 +115,9 @@ class ProgressCounter:
         self._last_line = time.monotonic()
         done = f"{self.done}/{self.total} {self.what}"
         line = f"{self.title}: {done}, {self._rate()}, {self.left()} left"
-        print(line, file=sys.stderr, flush=True)
+        counts: dict[str, Any] = {"done": self.done, "total": self.total}
+        counts |= {"unit": self.what, "task": self.title}
+        tell(line, kind="progress", **counts)
 
 
 def rate_text(per_second: float, what: str) -> str:

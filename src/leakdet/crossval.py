@@ -2,12 +2,11 @@
 
 import os
 import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from leakdet._exit_codes import DONE, INTERRUPTED
-from leakdet._messages import LOG
+from leakdet._messages import LOG, tell
 from leakdet._signals import Stopped, signal_name
 from leakdet.cli.hydra_door import Run, open_door
 from leakdet.config import CrossvalConfig
@@ -28,7 +27,7 @@ def crossval(config: CrossvalConfig, run: Run) -> int:
         cross_validate(config, store, folder)
     except (KeyboardInterrupt, Stopped, Interrupted) as stop:
         code = getattr(stop, "exit_code", INTERRUPTED)
-        print(_stopped_text(code, folder, run.arguments), file=sys.stderr)
+        tell(_stopped_text(code, folder, run.arguments))
         return code
     return DONE
 

@@ -73,7 +73,7 @@ def evaluate(arguments: argparse.Namespace) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser().parse_args(argv)
-    return guarded(lambda: evaluate(arguments), arguments.quiet)
+    return guarded(lambda: evaluate(arguments), arguments.quiet, as_json=arguments.log == "json")
 
 
 if __name__ == "__main__":

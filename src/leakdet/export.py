@@ -8,7 +8,7 @@ from pathlib import Path
 from leakdet._exit_codes import DONE, EXPLAINED, guarded
 from leakdet._messages import LOG, log_result
 from leakdet._remote import place
-from leakdet.cli.arguments import Parser, add_decision, decision_of
+from leakdet.cli.arguments import Parser, add_decision, add_log, decision_of
 
 
 def parser() -> argparse.ArgumentParser:
@@ -34,7 +34,7 @@ def parser() -> argparse.ArgumentParser:
     add_decision(command)
     trusted, name = "a network of your own that it may load", "PACKAGE.MODULE:CLASS"
     add("--trust-network", action="append", default=[], metavar=name, help=trusted)
-    add("--quiet", action="store_true", help="print only results, warnings and errors")
+    add_log(command)
     return command
 
 
@@ -72,7 +72,7 @@ def export(arguments: argparse.Namespace) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser().parse_args(argv)
-    return guarded(lambda: export(arguments), arguments.quiet)
+    return guarded(lambda: export(arguments), arguments.quiet, as_json=arguments.log == "json")
 
 
 if __name__ == "__main__":

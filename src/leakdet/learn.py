@@ -1,8 +1,7 @@
 """`leakdet learn model=… data.store=… learn.new=…`: makes a better model from confirmed digs."""
 
-import sys
-
 from leakdet._exit_codes import DONE, PARTLY
+from leakdet._messages import tell
 from leakdet.cli.hydra_door import Run, open_door
 from leakdet.config import LearnConfig
 
@@ -17,7 +16,7 @@ def learn(config: LearnConfig, run: Run) -> int:
     try:
         return PARTLY if learn_in(run.folder, config).left_out else DONE
     except Interrupted as stop:
-        print("stopped; nothing was published, and the old model is as it was", file=sys.stderr)
+        tell("stopped; nothing was published, and the old model is as it was")
         return stop.exit_code
 
 

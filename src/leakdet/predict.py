@@ -40,7 +40,8 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser().parse_args(argv)
-    return guarded(lambda: predict(arguments), arguments.quiet, all_to_stderr=True)
+    as_json = arguments.log == "json"
+    return guarded(lambda: predict(arguments), arguments.quiet, all_to_stderr=True, as_json=as_json)
 
 
 if __name__ == "__main__":

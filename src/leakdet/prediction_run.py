@@ -51,7 +51,7 @@ def predict(arguments: argparse.Namespace) -> int:
     counts = write_verdicts(detector, arguments.paths, listed, *rows, arguments.workers, observers)
     if suggestion:
         suggestion.write(detector)
-    LOG.info(str(counts))
+    counts.log()
     drift.log()
     log_results(listed.listing.sentences())
     return DONE if listed.listing.complete and not counts.failed else PARTLY

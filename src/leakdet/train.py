@@ -1,11 +1,10 @@
 """`leakdet train`: trains a detector on a store, by default the demo, and writes its model file."""
 
 import os
-import sys
 from typing import Any
 
 from leakdet._exit_codes import DONE
-from leakdet._messages import LOG
+from leakdet._messages import LOG, tell
 from leakdet._processes import is_child
 from leakdet.cli.hydra_door import Run, open_door
 from leakdet.cli.past_runs import NOTED, command_to_continue, keep_note, point_latest
@@ -33,10 +32,10 @@ def train(config: TrainConfig, run: Run) -> int:
         # the latest run is one that keeps something: a refused one takes no other's place
         train_in(run.folder, config, [LambdaCallback(on_save_checkpoint=keep)])
     except Interrupted as stop:
-        print(stop, file=sys.stderr)
+        tell(str(stop))
         if stop.saved:
             command = command_to_continue(run.folder, run.arguments)
-            print(f"to continue: {command}", file=sys.stderr)
+            tell(f"to continue: {command}")
         return stop.exit_code
     return DONE
 

@@ -1,5 +1,6 @@
 """How a command ends."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -94,3 +95,31 @@ def test_a_reader_that_has_seen_enough_is_no_error() -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait() == DONE
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "kind", "message"),
+    [
+        (None, DONE, None, None),
+        (InputError("a.wav: cut off."), WRONG, "error", "a.wav: cut off."),
+        (OSError(28, "No space left on device"), WRONG, "error", "No space left on device. Free"),
+        (MemoryError(), WRONG, "error", "memory"),
+        (KeyboardInterrupt(), INTERRUPTED, "stopped", "interrupted"),
+        (Stopped(signal.SIGTERM), 143, "stopped", "stopped by SIGTERM"),
+    ],
+)
+def test_as_json_the_reason_and_the_code_are_the_last_lines(
+    capsys: pytest.CaptureFixture[str], error, code: int, kind, message
+) -> None:
+    assert guarded(lambda: PARTLY, as_json=True) == PARTLY
+    assert json.loads(capsys.readouterr().err)["level"] == "warning"
+    work = (lambda: raising(error)) if error else (lambda: DONE)
+    assert guarded(lambda: guarded(work), as_json=True) == code
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    *reasons, end = [json.loads(line) for line in captured.err.splitlines()]
+    assert (end["kind"], end["exit_code"]) == ("end", code)
+    assert [reason["kind"] for reason in reasons] == ([kind] if kind else [])
+    if reasons:
+        assert message in reasons[0]["message"]
+        assert reasons[0]["level"] == end["level"] == "error"

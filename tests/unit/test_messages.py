@@ -2,13 +2,24 @@
 
 import contextlib
 import io
+import json
 import logging
 import subprocess
 import sys
+import warnings
 
 import pytest
 
-from leakdet._messages import LOG, log_result, messages_on_screen, on_screen, print_fitted
+from leakdet._messages import (
+    LOG,
+    log_result,
+    logs_json,
+    messages_on_screen,
+    on_screen,
+    print_fitted,
+    set_log,
+    tell,
+)
 
 
 def test_a_command_prints_information_and_warnings_apart(
@@ -129,3 +140,41 @@ def test_a_reader_that_has_gone_ends_no_work() -> None:
         work.stdin.close()
         assert work.stderr.read() == b"done\n"
     assert work.returncode == 0
+
+
+def test_as_json_everything_is_an_object_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    root = list(logging.getLogger().handlers)
+    with messages_on_screen(as_json=True):
+        LOG.info("store    a: 3 recordings")
+        log_result("F1 0.9")
+        LOG.warning("the loss rises")
+        logging.getLogger("other.library").warning("few workers")
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            warnings.warn("an old name", FutureWarning, stacklevel=1)
+        tell("scoring: 3/9 files", kind="progress", done=3)
+    assert logging.getLogger().handlers == root
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    told = [json.loads(line) for line in captured.err.splitlines()]
+    assert [(each["level"], each["kind"]) for each in told] == [
+        ("info", "store"),
+        ("result", "text"),
+        ("warning", "text"),
+        ("warning", "other.library"),
+        ("warning", "py.warnings"),
+        ("info", "progress"),
+    ]
+    assert "an old name" in told[4]["message"]
+    assert told[5]["done"] == 3
+
+
+def test_the_setting_log_is_followed_from_then_on(capsys: pytest.CaptureFixture[str]) -> None:
+    with messages_on_screen():
+        for log in ("json", "quiet", "normal"):
+            set_log(log)
+            assert logs_json() == (log == "json")
+            LOG.info(log)
+    captured = capsys.readouterr()
+    assert captured.out == "normal\n"
+    assert json.loads(captured.err)["message"] == "json"

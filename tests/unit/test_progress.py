@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 from leakdet import _progress
@@ -25,6 +27,21 @@ def test_a_line_every_few_seconds_tells_rate_and_remaining_time(
         clock[0] += 4.9
         progress.step(80)
     assert capsys.readouterr().err == "reading: 100/100 files, 10 files/s, 0 s left\n"
+
+
+def test_as_json_a_line_has_the_counts_and_no_bar_is_drawn(
+    clock: list[float], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes it for a terminal
+    with messages_on_screen(as_json=True), ProgressCounter("reading", 9, "files") as progress:
+        clock[0] += 5.1
+        progress.step(3)
+    told = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [(each["kind"], each["done"], each["total"]) for each in told] == [
+        ("progress", 3, 9),
+        ("progress", 3, 9),
+    ]
+    assert (told[0]["task"], told[0]["unit"]) == ("reading", "files")
 
 
 def test_a_program_sees_nothing(clock: list[float], capsys: pytest.CaptureFixture[str]):

@@ -2,11 +2,14 @@
 
 import argparse
 import sys
+from collections.abc import Sequence
 from difflib import get_close_matches
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+from leakdet._exit_codes import WRONG
+from leakdet._json_lines import asked_for, json_lines
 from leakdet._processes import check_count
 from leakdet.config import LabelsConfig
 from leakdet.errors import SettingsError
@@ -20,9 +23,12 @@ MAX_SUGGESTED = 200  # more make a page too long to work through
 class Parser(argparse.ArgumentParser):
     """A parser that names a misspelt option before it misses other arguments."""
 
+    _words: Sequence[str] = ()  # of the command line
+
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        self._words = sys.argv[1:] if args is None else list(args)
         options = [name for name in self._option_string_actions if name.startswith("--")]
-        for word in takewhile(lambda word: word != "--", sys.argv[1:] if args is None else args):
+        for word in takewhile(lambda word: word != "--", self._words):
             name = word.partition("=")[0]
             known = any(option.startswith(name) for option in options)
             if name.startswith("--") and not known:
@@ -32,9 +38,16 @@ class Parser(argparse.ArgumentParser):
                 self.error(f"there is no option {name}.{hint}")
         return super().parse_known_args(args, namespace)
 
+    def error(self, message: str) -> NoReturn:
+        if not asked_for(self._words):
+            super().error(message)
+        for line in json_lines("error", message, "usage", exit_code=WRONG):
+            print(line, file=sys.stderr)
+        sys.exit(WRONG)
+
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
-    """`--device`, `--trust-network` and `--quiet`."""
+    """`--device`, `--trust-network`, `--quiet` and `--log`."""
     parser.add_argument(
         "--device", default="auto", help="auto, cpu, cuda, cuda:N or mps (default: auto)"
     )
@@ -45,9 +58,15 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         metavar="PACKAGE.MODULE:CLASS",
         help="a network of your own that the model may load, by the name it was trained with",
     )
-    parser.add_argument(
-        "--quiet", action="store_true", help="print only results, warnings and errors"
-    )
+    add_log(parser)
+
+
+def add_log(parser: argparse.ArgumentParser) -> None:
+    """`--quiet` and `--log`."""
+    add = parser.add_argument
+    add("--quiet", action="store_true", help="print only results, warnings and errors")
+    json = "messages on standard error; json: an object a line, with time, level, kind and message"
+    add("--log", choices=("normal", "json"), default="normal", help=json)
 
 
 def add_decision(parser: argparse.ArgumentParser) -> None:

@@ -18,7 +18,8 @@ from omegaconf.errors import OmegaConfBaseException
 
 from leakdet import __version__
 from leakdet._exit_codes import DONE, STOPPED, WRONG, guarded
-from leakdet._messages import LOG, log_result, messages_on_screen, set_quiet
+from leakdet._json_lines import asked_for
+from leakdet._messages import LOG, log_result, messages_on_screen, set_log, set_quiet
 from leakdet._processes import follow_parent, is_child
 from leakdet.cli.composition import (
     as_hydra_reads,
@@ -66,7 +67,7 @@ def open_door(door: str, task: Callable[[Any, Run], int]) -> NoReturn:
 
     Of several jobs (-m), the highest code counts.
     """
-    sys.exit(guarded(lambda: _open(door, task)))
+    sys.exit(guarded(lambda: _open(door, task), as_json=asked_for(sys.argv)))
 
 
 def _open(door: str, task: Callable[[Any, Run], int]) -> int:
@@ -129,7 +130,8 @@ def _shows_only(prepared: Sequence[str]) -> bool:
 
 def _announce(door: str, prepared: Sequence[str]) -> None:
     """Say that the command is at work before the slow imports; once, of several processes."""
-    set_quiet("log=quiet" in prepared)
+    if "log=quiet" in prepared:
+        set_quiet(True)
     further = is_child() or any(argument.startswith("tune.worker=") for argument in prepared)
     if not (_shows_only(prepared) or further):
         LOG.info(f"{door:<9}{LOADING.get(door, 'loading torch and Lightning')}")
@@ -189,7 +191,7 @@ def _settings(door: str, config: DictConfig, named: Sequence[str]) -> Any:
         check_inputs(settings, named)
     if isinstance(settings, BuildConfig):
         check_build(settings)
-    set_quiet(settings.log == "quiet")
+    set_log(settings.log)
     return settings
 
 

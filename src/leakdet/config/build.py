@@ -107,7 +107,7 @@ def _renames(value: object) -> dict[str, str]:
     return {str(old): str(new) for old, new in value.items()}
 
 
-LOGS = ("normal", "quiet")
+LOGS = ("normal", "quiet", "json")
 
 
 @dataclass
@@ -149,7 +149,9 @@ class BuildConfig:
     )
     like: str = doc("", "Model or store whose signal the recordings get.")
     log: str = doc(
-        "normal", "What is printed; quiet leaves results, warnings, errors.", one_of=LOGS
+        "normal",
+        "What is printed; quiet: results, warnings, errors; json: an object a line.",
+        one_of=LOGS,
     )
     overwrite: bool = doc(False, "Replace a store that exists under this name.")
 

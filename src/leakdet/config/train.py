@@ -190,7 +190,9 @@ class TrainConfig:
         at_least=0,
     )
     log: str = doc(
-        "normal", "What is printed; quiet leaves results, warnings, errors.", one_of=LOGS
+        "normal",
+        "What is printed; quiet: results, warnings, errors; json: an object a line.",
+        one_of=LOGS,
     )
     trainer: dict[str, Any] = doc({}, "Arguments of lightning.Trainer.")
     logger: dict[str, Any] = doc({}, "Loggers by name, each with its own arguments.")

@@ -173,7 +173,7 @@ def _tell(folder: PartsFolder, listed: Listed) -> int:
         folder.write_facts(
             finished_at=now(), files=folder.db.files, listings=told, **counts.to_json()
         )
-    LOG.info(str(newest if newest.total else counts))
+    (newest if newest.total else counts).log()
     parts = counted(len(folder.db.hashes()), "part")
     LOG.info(f"parts    {folder.path}: {counted(folder.db.files, 'file')} in {parts}")
     log_results(listed.left_out)

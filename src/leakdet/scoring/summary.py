@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from leakdet._messages import LOG
 from leakdet.detection.detector import MelDetector
 from leakdet.errors import counted
 from leakdet.scoring.verdict import Verdict
@@ -92,6 +93,10 @@ class VerdictCounts:
         self._classes.update(state["classes"])
         self._channels += state["channels"]
         self._files += state["files"]
+
+    def log(self) -> None:
+        """Log the counts in words; as JSON they are numbers too."""
+        LOG.info(str(self), extra={"facts": {"kind": "counts", **self.to_json()}})
 
     @property
     def failed(self) -> int:

@@ -1,12 +1,12 @@
 """Running a study with the workers of this machine, from its first trial to its result."""
 
-import sys
 from dataclasses import dataclass
 from json import JSONDecodeError
 
 import optuna
 from optuna.exceptions import StorageInternalError
 
+from leakdet._messages import tell
 from leakdet.config import TuneConfig
 from leakdet.errors import LeakdetError
 from leakdet.tuning.final_models import TrainWhole
@@ -42,7 +42,7 @@ def run_study(
         code = finish(config, study, training.whole, training.to_yaml)
     except (KeyboardInterrupt, SystemExit) as stop:
         end_workers(workers)
-        print(f"{stop_name(stop)}: repeat the command to go on with the study", file=sys.stderr)
+        tell(f"{stop_name(stop)}: repeat the command to go on with the study")
         return stop_code(stop)
     except (StorageInternalError, JSONDecodeError) as error:  # a database; a journal
         end_workers(workers)

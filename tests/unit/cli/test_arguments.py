@@ -1,6 +1,7 @@
 """Arguments that several commands have."""
 
 import argparse
+import json
 from importlib import import_module
 
 import pytest
@@ -25,7 +26,7 @@ def parser() -> argparse.ArgumentParser:
 def test_by_default_the_device_is_found_and_no_code_is_trusted(
     parser: argparse.ArgumentParser,
 ) -> None:
-    defaults = {"device": "auto", "trust_network": [], "quiet": False}
+    defaults = {"device": "auto", "trust_network": [], "quiet": False, "log": "normal"}
     assert vars(parser.parse_args([])) == defaults
 
 
@@ -122,3 +123,16 @@ def test_options_that_do_not_go_with_parts_are_refused(words: str, message: str)
 )
 def test_options_that_go_with_parts(words: str) -> None:
     check_parts(import_module("leakdet.predict").parser().parse_args(["m", "a", *words.split()]))
+
+
+@pytest.mark.parametrize("words", [["--log", "json"], ["--log=json"]])
+def test_wrong_usage_is_json_too_where_that_is_asked_for(words, capsys) -> None:
+    for door in ("predict", "evaluate", "export"):
+        with pytest.raises(SystemExit) as ended:
+            import_module(f"leakdet.{door}").parser().parse_args([*words, "--thresold", "1"])
+        assert ended.value.code == 2
+        captured = capsys.readouterr()
+        (told,) = map(json.loads, captured.err.splitlines())
+        assert (told["kind"], told["level"], told["exit_code"]) == ("usage", "error", 2)
+        assert told["message"].startswith("there is no option --thresold.")
+        assert captured.out == ""

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from leakdet._messages import messages_on_screen
 from leakdet.detection.spectral_reference import SpectralReference
 from leakdet.scoring.summary import VerdictCounts, model_text
 from leakdet.scoring.verdict import Verdict
@@ -83,3 +84,13 @@ def test_rows_are_counted_as_their_verdicts_and_counts_are_merged() -> None:
         merged.merge(json.loads(json.dumps(part.state())))
     assert str(merged) == str(whole)
     assert merged.to_json() == whole.to_json()
+
+
+def test_counts_are_numbers_where_messages_are_json(capsys) -> None:
+    counts = VerdictCounts()
+    counts.add(Verdict("a.wav", "leak", 0.9, 0.5))
+    with messages_on_screen(as_json=True):
+        counts.log()
+    (told,) = map(json.loads, capsys.readouterr().err.splitlines())
+    assert (told["kind"], told["message"]) == ("counts", str(counts))
+    assert {key: told[key] for key in counts.to_json()} == counts.to_json()

@@ -13,7 +13,8 @@ import lightning.pytorch as pl
 import torch
 from lightning.pytorch.callbacks import Callback
 
-from leakdet._messages import on_screen
+from leakdet._json_lines import json_lines
+from leakdet._messages import logs_json, on_screen
 from leakdet._signals import STOPPING, is_ignored
 
 # steps between agreements of several processes within an epoch, each of which costs a message
@@ -69,7 +70,7 @@ class Interruption(Callback):
         if not self.received:
             self.received = number
             if on_screen():
-                os.write(2, b"\nstopping after this step; a second signal stops at once\n")
+                os.write(2, _notice())  # a signal may come within a print
         elif on_screen():
             os._exit(128 + number)
         else:  # a notebook continues
@@ -127,6 +128,12 @@ class Interruption(Callback):
                 self.received = agreed
             return agreed > 0
         return self.received > 0
+
+
+def _notice() -> bytes:
+    text = "stopping after this step; a second signal stops at once"
+    lines = json_lines("info", text, "stopping") if logs_json() else [f"\n{text}"]
+    return "".join(f"{line}\n" for line in lines).encode()
 
 
 def agreement_due(step: int, processes: int) -> bool:
