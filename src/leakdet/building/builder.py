@@ -15,7 +15,7 @@ from leakdet.acoustics.synth import write_demo
 from leakdet.building.build_report import BuildReport, write_build_files, write_splits
 from leakdet.building.duplicates import DuplicateFilter, StoredRecording
 from leakdet.building.extraction import Extraction, Extractor
-from leakdet.building.extraction_engine import begun, extraction_engine
+from leakdet.building.extraction_engine import extraction_engine
 from leakdet.building.header_scan import HeaderScan, scan_headers
 from leakdet.building.mel_verification import verify_mel
 from leakdet.building.source_labels import relabelled
@@ -164,10 +164,10 @@ def extract_all(
 ) -> None:
     """Fill the writers in the order of the source, without what is `stored` already."""
     duplicates = DuplicateFilter(writers, report, stored)
-    results = begun(extraction([recording for recording, _ in assigned]))
+    recordings = [recording for recording, _ in assigned]
     with ProgressCounter("building", len(assigned), "recordings") as progress:
+        results = extraction(recordings, progress.step)
         for (recording, split), extracted in zip(assigned, results, strict=True):
-            progress.step()
             if isinstance(extracted, LeftOut):
                 report.left_out.append(extracted)
                 continue

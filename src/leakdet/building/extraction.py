@@ -42,8 +42,10 @@ class ExtractedRecording:
             self.sound.close()
 
 
-# Extracts recordings, in their order.
-Extraction = Callable[[Sequence[SourceRecording]], Iterator[ExtractedRecording | LeftOut]]
+# Extracts recordings, in their order; the second argument hears how many more are done.
+Extraction = Callable[
+    [Sequence[SourceRecording], Callable[[int], None]], Iterator[ExtractedRecording | LeftOut]
+]
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,12 @@ see, and returns the rows. So neither it nor this process holds a batch in memor
 
 import shutil
 import socket
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
-from itertools import chain, islice
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import IO, TypeVar
+from typing import IO
 from uuid import uuid4
 
 from leakdet._cluster import cluster
@@ -25,8 +24,6 @@ from leakdet.building.sources import LeftOut, SourceRecording
 from leakdet.config import BuildConfig, SignalConfig
 from leakdet.errors import InputError
 from leakdet.storage.writer import BinaryFile, RecordingRow
-
-T = TypeVar("T")
 
 # A batch takes some tenths of a second, and its way to a worker and back a hundredth.
 BATCH_RECORDINGS = 64
@@ -54,14 +51,18 @@ class ExtractionEngine:
         extract: Extractor,
         about_s: Mapping[Path | RemoteFile, float],
         recordings: Sequence[SourceRecording],
+        step: Callable[[int], None],
     ) -> Iterator[ExtractedRecording | LeftOut]:
         """Extract each recording, in their order; `about_s` are the lengths of files.
+
+        `step` hears how many more are done, which may be before their turn.
 
         Raises:
             InputError: a worker does not see the folder of the build, or a recording.
         """
         if self.cluster is None:
             for _, extracted in in_order(extract, recordings, self.threads):
+                step(1)
                 yield extracted
             return
         place = Path(mkdtemp(prefix=".extracted-", dir=extract.folder))
@@ -71,16 +72,11 @@ class ExtractionEngine:
             )
             results = self.cluster.unordered(work, batches(recordings, about_s))
             with closing(results):
-                for result in _in_their_order(results):
+                for result in _in_their_order(results, step):
                     yield from result.opened()
         finally:
             # a worker that was given up but lives finds no place to write to
             shutil.rmtree(place, ignore_errors=True)
-
-
-def begun(results: Iterator[T]) -> Iterator[T]:
-    """The same, once the first is there: workers that start take seconds, which tell no rate."""
-    return chain(list(islice(results, 1)), results)
 
 
 @dataclass(frozen=True)
@@ -224,11 +220,14 @@ def _copy(source: BinaryFile, target: IO[bytes]) -> int:
     return target.tell() - start
 
 
-def _in_their_order(results: Iterable[tuple[Batch, ExtractedBatch]]) -> Iterator[ExtractedBatch]:
+def _in_their_order(
+    results: Iterable[tuple[Batch, ExtractedBatch]], step: Callable[[int], None]
+) -> Iterator[ExtractedBatch]:
     """The results by the number of their batch; what comes early waits, on the disk."""
     early: dict[int, ExtractedBatch] = {}
     number = 0
     for batch, result in results:
+        step(len(batch.recordings))
         early[batch.number] = result
         while number in early:
             yield early.pop(number)

@@ -10,7 +10,6 @@ from dataclasses import replace
 from leakdet._progress import ProgressCounter
 from leakdet.building.build_report import BuildReport
 from leakdet.building.extraction import Extraction
-from leakdet.building.extraction_engine import begun
 from leakdet.building.sources import LeftOut, SourceRecording
 from leakdet.config import BuildConfig
 from leakdet.storage.opening import SURROGATES
@@ -55,10 +54,8 @@ def write_surrogates(
 def _extract_into(
     writer: SplitWriter, surrogates: Sequence[SourceRecording], extraction: Extraction
 ) -> None:
-    results = begun(extraction(surrogates))
     with ProgressCounter("surrogates", len(surrogates), "recordings") as progress:
-        for extracted in results:
-            progress.step()
+        for extracted in extraction(surrogates, progress.step):
             if not isinstance(extracted, LeftOut):
                 with closing(extracted):
                     writer.add(extracted.row, extracted.mel, extracted.sound)

@@ -5,6 +5,7 @@ from pathlib import Path
 from leakdet.acoustics.mel import LogMel
 from leakdet.building.build_report import BuildReport
 from leakdet.building.extraction import Extractor
+from leakdet.building.extraction_engine import ExtractionEngine
 from leakdet.building.surrogate_split import write_surrogates
 from leakdet.storage.store import open_leakdet_split
 from leakdet.storage.writer import SplitWriter
@@ -24,7 +25,10 @@ def test_only_leaks_that_train_kept_have_surrogates(tmp_path: Path, signal, reco
         with closing(extract(recording)) as extracted:
             train.add(extracted.row, extracted.mel, None)
     report = BuildReport(tmp_path / "store", signal, ["LEAK", "NOLEAK"], ["LEAK"])
-    write_surrogates(recordings, train, partial(map, extract), config(surrogates=2), report)
+    extraction = partial(
+        ExtractionEngine(1), extract, {recording.path: 1.0 for recording in recordings}
+    )
+    write_surrogates(recordings, train, extraction, config(surrogates=2), report)
     train.discard()
     split = open_leakdet_split(folder, "surrogates", [folder / "surrogates.h5"])
     assert split.recording_ids.tolist() == ["a.wav#surrogate1", "a.wav#surrogate2"]
