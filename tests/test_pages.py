@@ -85,6 +85,7 @@ def users_folder(folder: Path, trained) -> None:
     (folder / "night").mkdir()
     for number, sound in enumerate(sorted((folder / "new").iterdir())):
         (folder / f"night/B{number}_20261120_0230.wav").symlink_to(sound.resolve())
+    (folder / "nights").symlink_to("night")
     rows = [f"{sound},{sound.name[:2]},2026-11-20" for sound in (folder / "night").iterdir()]
     (folder / "loggers.csv").write_text("\n".join(["path,site,recorded_at", *rows]))
 

@@ -21,6 +21,7 @@ LOADED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "link
 TASKS = {
     "what a flag means": "files#flags",
     "what a reason means": "verdicts#reasons",
+    "a ranked page": "start#4-night-after-night-which-site-first",
     "thresholds and cost": "how/threshold",
     "splits by group": "splits",
     "labels": "labels",
