@@ -11,12 +11,15 @@ import pytest
 
 from leakdet.__main__ import VERBS
 from leakdet._exit_codes import CODES, INTERRUPTED
-from leakdet.cli.composition import as_hydra_reads
+from leakdet.cli.composition import as_hydra_reads, default_values
 from leakdet.cli.door_settings import DOORS, known_settings
+from leakdet.cli.help_pages import plain
 from leakdet.errors import InputError
 from pages import SHELL, blocks
 
 REPOSITORY = Path(__file__).parents[1]
+OF_A_GPU = {"compile"}  # whose default trainer=gpu changes
+OF_OTHERS = {"--audio", "--cfg", "--nthreads"}  # of scripts, Hydra and Dask
 PAGES = {
     page.relative_to(REPOSITORY).as_posix(): page.read_text(encoding="utf-8")
     for page in (REPOSITORY / "docs").rglob("*.md")
@@ -100,3 +103,28 @@ def test_settings_in_the_docs_exist() -> None:
             if name.partition(".")[0] in tops and not free and name not in names | branches | files:
                 unknown.append((page, name))
     assert unknown == []
+
+
+def test_defaults_in_the_docs_are_those_of_the_settings() -> None:
+    """Of `name` (number), `name=value` the default, and of the options called default."""
+    values = {name: plain(value) for door in DOORS for name, value in default_values(door).items()}
+    told = []
+    for page, text in PAGES.items():
+        told += [(page, *found) for found in re.findall(r"`([a-z_.]+)` \((\d[\d.]*)\)", text)]
+        told += [
+            (page, *found)
+            for found in re.findall(r"`([a-z_.]+)=([^`\s]+)`,? the default", text)
+            + re.findall(r"default,? `([a-z_.]+)=([^`\s]+)`", text)
+        ]
+    assert len(told) > 5
+    wrong = [(page, name, value) for page, name, value in told if values.get(name) != value]
+    assert [entry for entry in wrong if entry[1] not in OF_A_GPU] == []
+
+
+def test_options_in_the_docs_exist() -> None:
+    verbs = [verb for verb in VERBS if verb not in DOORS]
+    parsers = [importlib.import_module(f"leakdet.{verb}").parser() for verb in verbs]
+    known = {option for parser in parsers for option in parser._option_string_actions}
+    for page, text in PAGES.items():
+        for option in re.findall(r"`(--[a-z-]+)", text):
+            assert option in known | OF_OTHERS, (page, option)
