@@ -106,12 +106,7 @@ def _node(thing: Any) -> Any:
 
 def _of_class(thing: type[Any]) -> Iterator[str]:
     node = _node(thing)
-    made = [f"class {thing.__name__}"]
-    if dataclasses.is_dataclass(thing) or issubclass(thing, tuple):
-        fields = [part for part in node.body if isinstance(part, ast.AnnAssign)]
-        made += [
-            f"    {ast.unparse(part.target)}: {ast.unparse(part.annotation)}" for part in fields
-        ]
+    made = [f"class {thing.__name__}", *_fields(thing, node)]
     yield "```text\n" + "\n".join(made) + "\n```\n"
     yield docstring(ast.get_docstring(node))
     for part in node.body:
@@ -120,6 +115,15 @@ def _of_class(thing: type[Any]) -> Iterator[str]:
         if not any("overload" in ast.unparse(mark) for mark in part.decorator_list):
             yield f"### {thing.__name__}.{part.name}\n"
             yield from _of_function(part)
+
+
+def _fields(thing: type[Any], node: ast.ClassDef) -> list[str]:
+    """The fields of a dataclass or named tuple as its source has them, with their comments."""
+    fields = [part for part in node.body if isinstance(part, ast.AnnAssign)]
+    if not fields or not (dataclasses.is_dataclass(thing) or issubclass(thing, tuple)):
+        return []
+    lines = Path(inspect.getfile(thing)).read_text(encoding="utf-8").splitlines()
+    return lines[fields[0].lineno - 1 : fields[-1].end_lineno]
 
 
 def _of_function(node: ast.FunctionDef) -> Iterator[str]:
