@@ -137,7 +137,7 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
     "parts.part_file": ({"errors"}, {"numpy", "pyarrow"}),
     "parts.part_rows": ({"errors", "parts.part_file"}, {"numpy"}),
     "sites": (
-        {"config", "detection", "evaluation", "errors", "sites.worklist_row"},
+        {"config", "detection", "errors", "sites.worklist_row"},
         {"numpy", "jaxtyping"},
     ),
     "tuning": (FOLDING, ARRAYS | FITTING | SEARCH | {"psutil"}),

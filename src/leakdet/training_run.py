@@ -180,14 +180,10 @@ def _evaluate(
         area = auroc(score, judged.is_leak)
         aurocs = [] if area is None else [area]
         aurocs += further_aurocs(config, data.store, repeats_in) if repeats_in else []
-    audited = audit(
-        train,
-        judged.split,
-        score,
-        is_leak=judged.is_leak,
-        null_aurocs=aurocs,
-    )
+    audited = audit(train, judged.split, score, is_leak=judged.is_leak, null_aurocs=aurocs)
     recordings = {name: apply_rule(scores, best.rule) for name, scores in scored.items()}
+    if tested := recordings.get("test"):
+        best.tested = ValidationScores.of(tested.score, tested.is_leak)
     return recordings, audited, start
 
 
@@ -233,7 +229,8 @@ def _save(
         LOG.info(f"unfamiliar  {sentence}")
     content = metrics_content(tables, best.rule, group_by, audit=audited, **more, **start)
     card["verdict"] = own_verdict(content)
-    save_model(model, best.network.state_dict(), card, best.met, best.validation, best.reference)
+    kept = (best.met, best.validation, best.reference, best.tested)
+    save_model(model, best.network.state_dict(), card, *kept)
     title = f"training on {data.store.name}"
     write_results(folder, ReportInput(title, recordings, content, folder / log_names.HISTORY))
     return content

@@ -80,6 +80,11 @@ def test_the_model_file_has_the_best_weights_the_fitted_rule_and_where_it_comes_
     assert scores is not None
     again, _ = redecided(detector.rule, scores, policy=detector.rule.policy)
     assert again == detector.rule
+    assert detector.tested is not None
+    table = result.metrics["test"]["recording"]
+    called = detector.rule.decide(detector.tested.scores)
+    assert int(detector.tested.is_leak.sum()) == table["positives"]
+    assert int((called & detector.tested.is_leak).sum()) == table["tp"]
     training = detector.card["training"]
     assert training["store"] == str(example_files.store)
     assert training["recordings"] == {"train": 8, "val": 4}

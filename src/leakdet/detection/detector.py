@@ -40,6 +40,7 @@ class MelDetector:
     met: MetRecordings | None = None  # None: the file does not say what trained the model
     validation: ValidationScores | None = None  # None: the file keeps none
     reference: SpectralReference | None = None  # None: nor what its training sounded like
+    tested: ValidationScores | None = None  # of its test recordings; None: the file keeps none
 
     @property
     def device(self) -> str:

@@ -1,4 +1,7 @@
-"""Scores of the validation recordings, which a model file keeps so that it can decide anew."""
+"""Scores of validation and test recordings, which a model file keeps.
+
+By those of val it can decide anew; those of test say what its scores are worth.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -12,14 +15,16 @@ from leakdet.detection.decision import DecisionRule
 from leakdet.detection.thresholds import ThresholdFit, checked_policy, fit_threshold
 from leakdet.errors import SettingsError
 
-SCORES, TRUTH = "val.scores", "val.is_leak"  # tensors of the model file
+VAL, TEST = "val", "test"
+# tensors of the model file
+KEPT = tuple(f"{split}.{what}" for split in (VAL, TEST) for what in ("scores", "is_leak"))
 MOST = 100_000  # recordings that a model file keeps, 0.9 MB
 FEW = 20  # recordings of a class; below, one of them moves a rate by more than five points
 
 
 @dataclass(frozen=True)
 class ValidationScores:
-    """Scores of validation recordings under the model's own pooling, and which are leaks."""
+    """Scores of recordings of a split under the model's own pooling, and which are leaks."""
 
     scores: Float[np.ndarray, " R"]
     is_leak: Bool[np.ndarray, " R"]
@@ -35,24 +40,32 @@ class ValidationScores:
         kept = np.sort(order)
         return cls(scores[kept], is_leak[kept])
 
-    def tensors(self) -> dict[str, Tensor]:
+    def tensors(self, split: str = VAL) -> dict[str, Tensor]:
         """The scores and labels as tensors of a model file."""
-        return {SCORES: torch.tensor(self.scores), TRUTH: torch.tensor(self.is_leak)}
+        values = (torch.tensor(self.scores), torch.tensor(self.is_leak))
+        return dict(zip(_names(split), values, strict=True))
 
     @classmethod
-    def from_file(cls, tensors: Mapping[str, Tensor]) -> "ValidationScores | None":
-        """Back from a model file; None where it keeps no scores.
+    def from_file(
+        cls, tensors: Mapping[str, Tensor], split: str = VAL
+    ) -> "ValidationScores | None":
+        """Back from a model file; None where it keeps no scores of that split.
 
         Raises:
             ValueError: the tensors have other shapes or types.
         """
-        if SCORES not in tensors or TRUTH not in tensors:
+        names = _names(split)
+        if not set(names) <= tensors.keys():
             return None
-        scores, is_leak = tensors[SCORES].numpy(), tensors[TRUTH].numpy()
+        scores, is_leak = (tensors[name].numpy() for name in names)
         ok = scores.dtype == np.float64 and is_leak.dtype == bool and scores.ndim == 1
         if not ok or scores.shape != is_leak.shape:
-            raise ValueError(f"{SCORES} and {TRUTH} do not fit together")
+            raise ValueError(f"{' and '.join(names)} do not fit together")
         return cls(scores, is_leak)
+
+
+def _names(split: str) -> tuple[str, ...]:
+    return tuple(name for name in KEPT if name.startswith(f"{split}."))
 
 
 def redecided(

@@ -18,7 +18,7 @@ from leakdet.detection.labels import LabelMap
 from leakdet.detection.met_recordings import MetRecordings
 from leakdet.detection.networks import Network
 from leakdet.detection.spectral_reference import PREFIX, SpectralReference
-from leakdet.detection.validation_scores import ValidationScores
+from leakdet.detection.validation_scores import TEST, ValidationScores
 from leakdet.errors import InputError
 from leakdet.exporting.onnx_file import EXPORT_AGAIN, OnnxFile, read_onnx
 from leakdet.exporting.pooled_verdict import LEVEL_DB
@@ -137,6 +137,7 @@ def _detector(path: Path, file: OnnxFile) -> OnnxDetector:
             file_hash=file_hash(path),
             met=MetRecordings.from_file(tensors, card.get(GROUPS_KEY, {})),
             validation=ValidationScores.from_file(tensors),
+            tested=ValidationScores.from_file(tensors, TEST),
             reference=SpectralReference.from_file(tensors, card.get(REFERENCE_KEY)),
             file=file,
         )

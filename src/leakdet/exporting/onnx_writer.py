@@ -20,6 +20,7 @@ import leakdet
 from leakdet.acoustics.dead_sound import shortest_run
 from leakdet.detection.detector import MelDetector
 from leakdet.detection.spectral_reference import LIMITS, PREFIX
+from leakdet.detection.validation_scores import TEST
 from leakdet.errors import InputError
 from leakdet.exporting.onnx_file import (
     FACTS_KEY,
@@ -215,6 +216,8 @@ def onnx_content(
         card[GROUPS_KEY] = detector.met.groups
     if detector.validation is not None:
         tensors |= detector.validation.tensors()
+    if detector.tested is not None:
+        tensors |= detector.tested.tensors(TEST)
     if detector.reference is not None:
         tensors |= detector.reference.tensors()
         card[REFERENCE_KEY] = detector.reference.facts

@@ -5,6 +5,7 @@ independent, so a second night is no second witness.
 """
 
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
@@ -12,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 
 from leakdet.detection.calibration import fit_calibration
 from leakdet.detection.logistic import logit, sigmoid
-from leakdet.detection.validation_scores import FEW
+from leakdet.detection.validation_scores import FEW, ValidationScores
 from leakdet.sites.rules import WorklistRules
 
 # of each of the two rates, so that the interval of a share that is made of both holds to 95 %
@@ -26,6 +27,17 @@ class Evidence:
     scores: Float[np.ndarray, " R"]
     is_leak: Bool[np.ndarray, " R"]
     split: Literal["test", "validation"]
+
+    @classmethod
+    def kept(
+        cls, tested: ValidationScores | None, validation: ValidationScores | None
+    ) -> "Evidence | None":
+        """What a model file keeps: its test scores, or else those of val; None: neither."""
+        if tested is not None and len(tested.scores):
+            return cls(tested.scores, tested.is_leak, "test")
+        if validation is not None and len(validation.scores):
+            return cls(validation.scores, validation.is_leak, "validation")
+        return None
 
     @property
     def leaks(self) -> int:
@@ -121,9 +133,10 @@ def _share(prior: np.ndarray, tpr: np.ndarray, fpr: np.ndarray) -> Float[np.ndar
 
 
 def _wilson(hits: Int[np.ndarray, " S"], n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Wilson's interval of each share `hits / n`."""
-    from leakdet.evaluation.intervals import wilson
-
-    found, place = np.unique(hits, return_inverse=True)
-    ends = np.array([wilson(int(hit), n, RATE_LEVEL) for hit in found])[place]
-    return ends[:, 0], ends[:, 1]
+    """Ends of Wilson's interval of each share `hits / n`, as `evaluation.intervals.wilson`."""
+    z = NormalDist().inv_cdf((1.0 + RATE_LEVEL) / 2.0)
+    share, weight = hits / n, z * z / n
+    centre = share + weight / 2.0
+    half = np.sqrt(weight * (share * (1.0 - share) + weight / 4.0))
+    low, high = (centre - half) / (1.0 + weight), (centre + half) / (1.0 + weight)
+    return np.maximum(low, 0.0), np.minimum(high, 1.0)

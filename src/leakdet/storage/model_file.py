@@ -23,7 +23,7 @@ from leakdet.detection.labels import LabelMap
 from leakdet.detection.met_recordings import HASHES, ROLE, MetRecordings
 from leakdet.detection.networks import Network, make_network
 from leakdet.detection.spectral_reference import PREFIX, SpectralReference
-from leakdet.detection.validation_scores import SCORES, TRUTH, ValidationScores
+from leakdet.detection.validation_scores import KEPT, TEST, ValidationScores
 from leakdet.errors import InputError, LeakdetError, SettingsError
 from leakdet.storage.ailh_weights import AILH_SIGNAL, convert, read_state
 from leakdet.storage.atomic import whole_file
@@ -82,6 +82,7 @@ def save_model(
     met: MetRecordings | None = None,
     validation: ValidationScores | None = None,
     reference: SpectralReference | None = None,
+    tested: ValidationScores | None = None,
 ) -> None:
     """Write a model file atomically."""
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
@@ -90,6 +91,8 @@ def save_model(
         card = {**card, GROUPS_KEY: met.groups}
     if validation is not None:
         tensors |= validation.tensors()
+    if tested is not None:
+        tensors |= tested.tensors(TEST)
     if reference is not None:
         tensors |= reference.tensors()
         card = {**card, REFERENCE_KEY: reference.facts}
@@ -123,6 +126,7 @@ def load_mel_detector(
         met = MetRecordings.from_file(weights, card.get(GROUPS_KEY, {}))
         met = met or _met_by_its_run(path)
         validation = ValidationScores.from_file(weights)
+        tested = ValidationScores.from_file(weights, TEST)
         reference = SpectralReference.from_file(weights, card.get(REFERENCE_KEY))
     except LeakdetError:
         raise
@@ -146,6 +150,7 @@ def load_mel_detector(
         met,
         validation,
         reference,
+        tested,
     )
 
 
@@ -206,7 +211,7 @@ def _network(
     plain = {
         name.replace("_orig_mod.", ""): tensor
         for name, tensor in weights.items()
-        if name not in (HASHES, ROLE, SCORES, TRUTH) and not name.startswith(PREFIX)
+        if name not in (HASHES, ROLE, *KEPT) and not name.startswith(PREFIX)
     }
     try:
         network.load_state_dict(plain, strict=True)

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from leakdet.sites.dig_worth import Evidence, chances, leak_shares, worths
+from leakdet.detection.validation_scores import ValidationScores
+from leakdet.evaluation.intervals import wilson
+from leakdet.sites.dig_worth import RATE_LEVEL, Evidence, _wilson, chances, leak_shares, worths
 from leakdet.sites.rules import WorklistRules
 
 
@@ -23,6 +25,20 @@ def test_the_chance_follows_from_prior_and_likelihood_ratio() -> None:
     scores = 1.0 / (1.0 + np.exp(-log_odds))
     found = chances(scores, np.full(4, prior_odds), evidence(20_000, 40_000))
     np.testing.assert_allclose(found, true / (1.0 + true), rtol=0.1)
+
+
+def test_test_scores_are_preferred_to_those_that_chose_the_model() -> None:
+    scores = ValidationScores(np.array([0.2, 0.9]), np.array([False, True]))
+    none = ValidationScores(np.array([]), np.array([], bool))
+    for tested, validation, split in (
+        (scores, scores, "test"),
+        (None, scores, "validation"),
+        (none, scores, "validation"),
+    ):
+        kept = Evidence.kept(tested, validation)
+        assert kept is not None
+        assert (kept.split, kept.leaks, kept.others) == (split, 1, 1)
+    assert Evidence.kept(None, None) is None
 
 
 def test_no_score_claims_more_than_the_recordings_can_show() -> None:
@@ -60,7 +76,7 @@ def test_the_share_of_leaks_down_to_a_rank_covers_what_is_found() -> None:
     """Sites drawn as the evidence is: the share of true leaks lies in its interval."""
     rng = np.random.default_rng(3)
     covered = 0
-    for seed in range(40):
+    for seed in range(20):
         sites, prior = 4000, 0.05
         is_leak = rng.random(sites) < prior
         score = 1.0 / (1.0 + np.exp(-rng.normal(np.where(is_leak, 1.0, -1.0), 1.0)))
@@ -70,7 +86,13 @@ def test_the_share_of_leaks_down_to_a_rank_covers_what_is_found() -> None:
         true = is_leak[order][:200].mean()
         covered += interval[199, 0] <= true <= interval[199, 1]
         assert interval[199, 0] <= share[199] <= interval[199, 1]
-    assert covered >= 36
+    assert covered >= 18
+
+
+def test_the_intervals_of_rates_are_wilsons() -> None:
+    hits = np.array([0, 1, 7, 30])
+    expected = [wilson(int(hit), 30, RATE_LEVEL) for hit in hits]
+    np.testing.assert_allclose(np.stack(_wilson(hits, 30), axis=1), expected, atol=1e-12)
 
 
 def test_few_recordings_make_a_wide_interval() -> None:

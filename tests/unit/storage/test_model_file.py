@@ -249,17 +249,20 @@ def test_what_is_trusted_must_still_be_a_network(tmp_path: Path):
         load_mel_detector(path, trust_network="os:system")
 
 
-def test_validation_scores_come_back_and_older_files_have_none(tmp_path: Path):
+def test_validation_and_test_scores_come_back_and_older_files_have_none(tmp_path: Path):
     path = tmp_path / "m.safetensors"
     network = saved(path)
     card = load_mel_detector(path).card
     assert load_mel_detector(path).validation is None
+    assert load_mel_detector(path).tested is None
     scores = ValidationScores(np.array([0.25, 0.75]), np.array([False, True]))
-    save_model(path, network.state_dict(), card, validation=scores)
-    found = load_mel_detector(path).validation
-    assert found is not None
-    assert np.array_equal(found.scores, scores.scores)
-    assert np.array_equal(found.is_leak, scores.is_leak)
+    tested = ValidationScores(np.array([0.5, 0.6, 0.7]), np.array([True, False, True]))
+    save_model(path, network.state_dict(), card, validation=scores, tested=tested)
+    detector = load_mel_detector(path)
+    for found, kept in ((detector.validation, scores), (detector.tested, tested)):
+        assert found is not None
+        assert np.array_equal(found.scores, kept.scores)
+        assert np.array_equal(found.is_leak, kept.is_leak)
 
 
 @pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o077, 0o600)])
