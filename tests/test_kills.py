@@ -1,4 +1,4 @@
-"""A sample of scripts/kills.py, which ends every long command in ten ways."""
+"""Samples of scripts/kills.py, which ends every long command in ten ways, and of kills_parts.py."""
 
 import subprocess
 import sys
@@ -19,3 +19,10 @@ def test_what_was_finished_stays_and_the_same_command_ends_well(tmp_path: Path) 
         *("evaluate", "TERM", "held", "evaluate", "lost", "held"),
         *("predict", "TERM", "held", "predict", "lost", "held"),
     ]
+
+
+@pytest.mark.slow
+def test_parts_go_on_after_a_kill_within_a_batch_and_before_a_part_has_its_name() -> None:
+    command = [sys.executable, "scripts/kills_parts.py", "--kinds", "driver", "--at", "3,4"]
+    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (answer.returncode, answer.stdout.split()) == (0, ["parts", "driver", "held"]), answer

@@ -239,7 +239,7 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
     ),
     "cli.arguments": (
         {"_cluster_address", "_exit_codes", "_json_lines", "_processes", "config"}
-        | {"detection.thresholds", "errors"},
+        | {"_remote", "detection.thresholds", "errors"},
         set(),
     ),
     "cli.card_lines": ({"cli.help_pages", "errors"}, set()),
@@ -557,6 +557,7 @@ def test_the_check_finds_a_long_file() -> None:
         ("leakdet.predict", {"lightning", "pytorch_lightning", "hydra", "omegaconf", "matplotlib"}),
         ("leakdet.train", {"torch", "lightning"}),
         ("leakdet.scoring.earlier_rows", {"torch"}),
+        ("leakdet.parts.parts_run", {"torch", "pyarrow", "distributed"}),
         ("leakdet.scoring.audio_detector", {"lightning", "hydra", "omegaconf", "matplotlib"}),
     ],
 )

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 from leakdet._exit_codes import WRONG
 from leakdet._json_lines import asked_for, json_lines
 from leakdet._processes import check_count
+from leakdet._remote import is_url, place
 from leakdet.config import LabelsConfig
 from leakdet.errors import SettingsError
 
@@ -137,7 +138,7 @@ def add_parts(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
         "--parts",
-        type=Path,
+        type=place,
         metavar="DIR",
         help="for any number of files: write the rows of 256 files at a time to "
         "DIR/part-00000.csv and so on; the same command goes on where it stopped",
@@ -168,6 +169,11 @@ def check_parts(arguments: argparse.Namespace) -> None:
         if arguments.format == "parquet":
             raise SettingsError("--format parquet is for parts; add --parts DIR.")
         return
+    if is_url(arguments.parts):
+        raise SettingsError(
+            f"--parts {arguments.parts}: parts are written to a disk; name a folder, and copy it "
+            "afterwards."
+        )
     for option in ("out", "windows", "suggest"):
         if getattr(arguments, option, None):
             raise SettingsError(

@@ -11,6 +11,7 @@ from leakdet._exit_codes import DONE, PARTLY
 from leakdet._messages import LOG, log_result, log_results
 from leakdet._progress import ProgressCounter
 from leakdet._remote import RemoteFile, is_url
+from leakdet._remote_copies import local_copy
 from leakdet.errors import InputError, counted
 from leakdet.parts.part_file import require_format
 from leakdet.parts.parts_folder import PartsFolder, parts_folder
@@ -25,6 +26,7 @@ from leakdet.storage.model_card import file_hash
 from leakdet.storage.model_place import require_model
 
 if TYPE_CHECKING:
+    from leakdet.parts.batch_scores import ModelOptions
     from leakdet.scoring.audio_detector import Detector
 
 
@@ -33,16 +35,25 @@ def predict_parts(arguments: argparse.Namespace, rule: Mapping[str, Any]) -> int
     settings = {**rule, "format": arguments.format or "csv"}
     require_format(settings["format"])
     model = require_model(arguments.model)
+    model_hash = file_hash(local_copy(model))
     with parts_folder(arguments.parts) as folder:
-        folder.check_same(file_hash(model), settings)
+        folder.check_same(model_hash, settings)
         listed = _listed(folder, arguments)
         folder.repair()
         left = folder.db.files - folder.db.scored()
         require_space(folder.path, ROW_BYTES * left, f"--parts {folder.path}")
         if left:
             LOG.info(f"files    {left} to score: loading torch")
-            _score(folder, arguments, settings, model, left)
-            folder.is_finished = False
+            from leakdet.parts.batch_scores import ModelOptions
+
+            options = ModelOptions(
+                model.absolute(),
+                model_hash,
+                arguments.device,
+                tuple(arguments.trust_network),
+                **rule,
+            )
+            _score(folder, options, settings, arguments)
         return _tell(folder, listed)
 
 
@@ -81,12 +92,15 @@ def _list_anew(
             "parts have the same columns. Leave it out, or name another folder."
         )
     try:
-        first, files = folder.db.add(_without_models(listing, model))
+        first, files, repeated = folder.db.add(_without_models(listing, model))
         check_listing(listing, bool(earlier or files))
     except BaseException:
         folder.db.rollback()
         raise
-    told = list(listing.columns), listing.sentences(), listing.complete
+    left_out = listing.sentences()
+    if repeated and not earlier:
+        left_out.append(f"listed more than once, scored once, as listed first: {repeated}")
+    told = list(listing.columns), left_out, listing.complete
     listed = Listed(first, files, now(), names, *told)
     before = folder.db.files
     folder.db.commit(listed)
@@ -104,18 +118,14 @@ def _without_models(listing: Listing, model: Path | RemoteFile) -> Iterator[List
 
 def _score(
     folder: PartsFolder,
-    arguments: argparse.Namespace,
+    options: "ModelOptions",
     settings: Mapping[str, Any],
-    model: Path | RemoteFile,
-    left: int,
+    arguments: argparse.Namespace,
 ) -> None:
     """Score and publish all batches that have no part."""
-    from leakdet.parts.batch_scores import ModelOptions, by_cluster, by_threads
+    from leakdet.parts.batch_scores import by_cluster, by_threads
     from leakdet.scoring.summary import model_text
 
-    trusted, rule = tuple(arguments.trust_network), {**settings}
-    del rule["format"]
-    options = ModelOptions(model.absolute(), file_hash(model), arguments.device, trusted, **rule)
     detector = options.load()
     LOG.info(model_text(detector.mel_detector, detector.decided_anew))
     columns = _columns(detector, folder.db.listings[0].columns)
@@ -132,11 +142,11 @@ def _score(
             scores = by_cluster(engine.unordered, options)
         else:
             scores = by_threads(detector, arguments.workers)
-        total = folder.db.files
-        progress = stack.enter_context(ProgressCounter("scoring", total, "files"))
-        progress.begin_at(total - left)
+        progress = stack.enter_context(ProgressCounter("scoring", folder.db.files, "files"))
+        progress.begin_at(folder.db.scored())
         for batch, rows in scores(folder.db.batches(), progress.step):
             folder.publish(batch.number, rows)
+    folder.is_finished = False  # until the new outcome is written
 
 
 def _columns(detector: "Detector", listed: Sequence[str]) -> list[str]:

@@ -77,18 +77,25 @@ class RecordingsDb:
         """How many files are listed."""
         return sum(listed.files for listed in self.listings)
 
-    def add(self, recordings: Iterable[ListedRecording]) -> tuple[int, int]:
+    def add(self, recordings: Iterable[ListedRecording]) -> tuple[int, int, int]:
         """Add the files that are not listed yet, as further batches, and do not commit.
 
-        Gives their first number and how many they are. Of files that come twice the first counts.
+        Gives their first number, how many they are, and how many came that were listed before; of
+        those the first counts.
         """
         (last,) = self._one("SELECT max(number) FROM recordings")
         first = 0 if last is None else (last // self.batch_files + 1) * self.batch_files
-        folder, count, after = Path.cwd(), 0, b""
+        folder, given, count, after = Path.cwd(), 0, 0, b""
+
+        def written() -> Iterator[tuple[object, ...]]:
+            nonlocal given
+            for recording in recordings:
+                given += 1
+                yield _written(recording, folder)
+
         with self._understood():
             self._db.executemany(
-                "INSERT OR IGNORE INTO recordings VALUES (?, NULL, ?, ?, ?)",
-                (_written(recording, folder) for recording in recordings),
+                "INSERT OR IGNORE INTO recordings VALUES (?, NULL, ?, ?, ?)", written()
             )
             while found := self._rows(
                 "SELECT source FROM recordings WHERE number IS NULL AND source > ? "
@@ -101,7 +108,7 @@ class RecordingsDb:
                 )
                 count += len(found)
                 (after,) = found[-1]
-        return first, count
+        return first, count, given - count
 
     def commit(self, listed: Listed) -> None:
         """Make what was added part of the list; if it is nothing, leave the list as it is."""
@@ -133,7 +140,7 @@ class RecordingsDb:
         return Batch(
             first // self.batch_files,
             tuple(
-                ListedRecording(_source(source), loads(columns or "{}"), error)
+                ListedRecording(place(os.fsdecode(source)), loads(columns or "{}"), error)
                 for source, _, columns, error in rows
             ),
             tuple(os.fsdecode(source if path is None else path) for source, path, _, _ in rows),
@@ -209,10 +216,6 @@ def _written(recording: ListedRecording, folder: Path) -> tuple[bytes, bytes | N
     path = None if source == str(recording.source) else os.fsencode(str(recording.source))
     columns = dumps(dict(recording.columns)) if recording.columns else None
     return os.fsencode(source), path, columns, recording.error
-
-
-def _source(written: bytes) -> Any:
-    return place(os.fsdecode(written))
 
 
 def _absolute(source: Path | RemoteFile, folder: Path) -> str:

@@ -2,21 +2,23 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from leakdet._messages import LOG
-from leakdet.detection.detector import MelDetector
 from leakdet.errors import counted
 from leakdet.scoring.verdict import Verdict
 
+if TYPE_CHECKING:  # counts of rows are asked for before torch is imported
+    from leakdet.detection.detector import MelDetector
 
-def model_text(detector: MelDetector, decided_anew: str = "") -> str:
+
+def model_text(detector: "MelDetector", decided_anew: str = "") -> str:
     """The model, what its own evaluation said of it, and by which other threshold it decides."""
     changed = f"\nnote     {decided_anew}" if decided_anew else ""
     return _own_text(detector) + changed
 
 
-def _own_text(detector: MelDetector) -> str:
+def _own_text(detector: "MelDetector") -> str:
     own = detector.card.get("verdict")
     named = f"model    {detector.file_hash}"
     lines = [f"{named}: the file does not say how good it was in its own evaluation"]

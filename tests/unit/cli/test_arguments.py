@@ -106,6 +106,7 @@ def test_every_verb_names_a_misspelt_option(verb: str, capsys: pytest.CaptureFix
         ("--parts d --suggest 5", "--suggest does not go with --parts"),
         ("--parts d --format jsonl", "parts are csv or parquet"),
         ("- --parts d", "standard input"),
+        ("--parts s3://bucket/d", "--parts s3://bucket/d: parts are written to a disk"),
         ("--parts d --cluster local:2 --workers 2", "--workers does not go with --cluster"),
         ("--parts d --cluster nowhere", "--cluster=nowhere: allowed are"),
         ("--parts d --cluster s.json", "--cluster=s.json: there is no such file"),

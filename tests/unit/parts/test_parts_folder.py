@@ -34,7 +34,7 @@ def begun(tmp_path: Path) -> Path:
         mock.patch("leakdet.parts.parts_folder.BATCH_FILES", 2),
         parts_folder(path) as folder,
     ):
-        first, files = folder.db.add(ListedRecording(Path(f"/x/{name}")) for name in "abc")
+        first, files, _ = folder.db.add(ListedRecording(Path(f"/x/{name}")) for name in "abc")
         folder.db.commit(Listed(first, files, "now", ["/x"], [], [], True))
         folder.facts = dict(FACTS)
         folder.write_facts()

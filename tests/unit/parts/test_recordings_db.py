@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from leakdet._remote import RemoteFile
 from leakdet.errors import InputError
 from leakdet.parts.recordings_db import Listed, RecordingsDb
 from leakdet.scoring.listed_recording import ListedRecording
@@ -23,7 +24,8 @@ def add(db: RecordingsDb, *names: str | ListedRecording) -> tuple[int, int]:
     recordings = (
         name if isinstance(name, ListedRecording) else ListedRecording(Path(name)) for name in names
     )
-    first, files = db.add(recordings)
+    first, files, repeated = db.add(recordings)
+    assert repeated == len(names) - files
     db.commit(Listed(first, files, "2026-11-28", ["/x"], ["site"], ["left out"], True))
     return first, files
 
@@ -66,6 +68,13 @@ def test_a_file_is_the_same_from_whatever_folder_it_is_named(
     (batch,) = db.batches()
     assert batch.paths == ("a.wav",)  # the row has it as it was named
     assert batch.recordings[0].source == tmp_path / "a.wav"
+
+
+def test_a_url_stays_what_it_is(db: RecordingsDb) -> None:
+    add(db, ListedRecording(RemoteFile("memory://night/a.wav")))
+    (batch,) = db.batches()
+    assert batch.recordings[0].source == RemoteFile("memory://night/a.wav")
+    assert batch.paths == ("memory://night/a.wav",)
 
 
 def test_links_to_one_sound_are_several_files(db: RecordingsDb, tmp_path: Path) -> None:
