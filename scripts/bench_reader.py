@@ -1,4 +1,4 @@
-"""Time what predict's reader does besides decoding: the file's structure, dead sound, hash, levels.
+"""Time what predict's reader does besides decoding: structure, dead sound, hash, levels, hum.
 
 Each part is left out in turn, in one process and interleaved, and its CPU time is the difference.
 """
@@ -53,6 +53,9 @@ class Nothing:
     def __init__(self, *_: Any) -> None: ...
     def add(self, *_: Any) -> None: ...
     def update(self, *_: Any) -> None: ...
+    def dbfs(self) -> None: ...
+    def prominences_db(self) -> None: ...
+    def strongest_db(self) -> None: ...
     def hexdigest(self) -> str:
         """None."""
         return ""
@@ -72,6 +75,7 @@ PARTS: dict[str, tuple[tuple[Any, str, Any], ...]] = {
     "all": (),
     "checks of the file": CHECKS,
     "hash": ((hashlib, "sha256", Nothing),),
+    "columns of level and hum": ((audio, "QuietLevel", Nothing), (audio, "MainsHum", Nothing)),
     "levels": ((audio.SoundStream, "_measure", lambda *_: None),),
 }
 
@@ -93,7 +97,8 @@ def measure(seconds: int, folder: Path) -> list[dict[str, Any]]:
 
     @torch.inference_mode()
     def predict() -> None:
-        network.infer(torch.cat([block.mel for block in MelStream(path, log_mel)]))
+        stream = MelStream(path, log_mel, with_hum=True)
+        network.infer(torch.cat([block.mel for block in stream]))
 
     times: dict[str, list[float]] = {part: [] for part in PARTS}
     predict()

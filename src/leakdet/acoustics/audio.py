@@ -16,7 +16,8 @@ from leakdet.acoustics.array_recording import ArrayRecording
 from leakdet.acoustics.channel_mix import ChannelMix, loudest_channel
 from leakdet.acoustics.dead_sound import DeadRuns
 from leakdet.acoustics.flags import Flag
-from leakdet.acoustics.hum import MAINS_HZ, PIECE_S, MainsHum
+from leakdet.acoustics.hum import PIECE_S, MainsHum
+from leakdet.acoustics.quiet_level import QuietLevel
 from leakdet.acoustics.sound_file import SoundFile
 from leakdet.config import SignalConfig
 from leakdet.errors import InputError, counted
@@ -37,6 +38,8 @@ class WaveformFacts:
     clipped_samples: int = 0
     peak: float = 0.0
     mains_hum_db: tuple[float, ...] = ()  # for each of hum.MAINS_HZ; empty where not asked for
+    strongest_hum_db: float | None = None  # of the two; None where not asked for, or not told
+    quiet_level_dbfs: float | None = None
     flags: list[Flag] = field(default_factory=list)
     # of the decoded mono sample points: equal for a WAV and a FLAC of the same sound
     content_sha256: str = ""
@@ -139,17 +142,21 @@ class SoundStream:
             resample = _Resampler(file.samplerate, self.signal.sample_rate_hz)
             digest = hashlib.sha256(str(file.samplerate).encode())
             hum = MainsHum(file.samplerate) if self.with_hum else None
+            quiet = QuietLevel(file.samplerate)
             mix = ChannelMix(file.channels, self._picked_channel(file))
             for block in map(mix, self._decode(file)):
                 self._measure(block)
                 digest.update(block.data)
+                quiet.add(block)
                 if hum:
                     hum.add(block)
                 yield high_pass(self._noted(resample(block)))
             yield high_pass(self._noted(resample(np.empty(0, np.float32), last=True)))
             facts.content_sha256 = digest.hexdigest()
             if hum:
-                facts.mains_hum_db = tuple(hum.prominence_db(mains_hz) for mains_hz in MAINS_HZ)
+                facts.mains_hum_db = hum.prominences_db()
+                facts.strongest_hum_db = hum.strongest_db()
+            facts.quiet_level_dbfs = quiet.dbfs()
             facts.flags = self._flags(file)
             if mix.cancels:
                 facts.flags.append("channels_cancel")
@@ -193,7 +200,7 @@ class SoundStream:
             raise InputError(f"it holds NaN or infinite values near {facts.duration_s:.1f} s")
         facts.source_frames += len(block)
         facts.sum_squares += energy
-        facts.sum_samples += float(block.sum(dtype=np.float64))
+        facts.sum_samples += float(block.sum())  # pairwise, and so exact enough
         peak = max(float(block.max()), -float(block.min()))
         facts.peak = max(facts.peak, peak)
         if peak >= FULL_SCALE:

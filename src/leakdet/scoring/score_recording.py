@@ -15,6 +15,7 @@ from leakdet.acoustics.array_recording import ArrayRecording
 from leakdet.acoustics.audio import SoundSource, WaveformFacts, recordings_in
 from leakdet.acoustics.flags import Flag
 from leakdet.acoustics.mel import LogMel
+from leakdet.acoustics.quiet_level import low_share
 from leakdet.acoustics.windows import MelStream, WindowBlock
 from leakdet.detection.band_features import band_features
 from leakdet.detection.detector import MelDetector
@@ -111,10 +112,17 @@ def _scored(source: SoundSource, detector: MelDetector, log_mel: LogMel, channel
         model=detector.file_hash,
         familiarity=None if familiarity is None else round(float(familiarity[0]), 3),
         channel=channel,
+        p10_prob=_rounded(low_share(prob[live]), 6) if live.any() else None,
+        quiet_level_dbfs=_rounded(facts.quiet_level_dbfs, 2),
+        mains_hum_db=_rounded(facts.strongest_hum_db, 2),
         class_name=None if decision == "undecided" else class_name,
         class_prob=classes,
         features=None if features is None else features[0].astype(np.float32),
     )
+
+
+def _rounded(value: float | None, digits: int) -> float | None:
+    return None if value is None else round(float(value), digits)
 
 
 def _classes(
@@ -137,7 +145,7 @@ def _windows(
     """Facts of a recording and its windows, scored by their log-mel or, by an `.onnx`, as sound."""
     if isinstance(detector, OnnxDetector):
         return sound_scores(source, detector, log_mel, channel)
-    stream = MelStream(source, log_mel, channel=channel)
+    stream = MelStream(source, log_mel, channel=channel, with_hum=True)
     scored = [scored_windows(*batch, detector) for batch in _batches(stream)]
     return stream.facts, WindowsScored(*map(np.concatenate, zip(*scored, strict=True)))
 

@@ -82,8 +82,8 @@ class _LiveWindows(MelStream):
     """Starts, liveness and flags of windows as for any model; log-mel only of a short recording."""
 
     def __init__(self, source: SoundSource, log_mel: LogMel, channel: int) -> None:
-        super().__init__(source, log_mel, channel=channel)
-        self._sound: _TappedSound = _TappedSound(source, log_mel.signal, channel)
+        super().__init__(source, log_mel)
+        self._sound: _TappedSound = _TappedSound(source, log_mel.signal, channel, with_hum=True)
         self._sound.before = []
 
     def _mel(self, chunk: Chunk) -> Tensor:

@@ -44,6 +44,9 @@ class Verdict:
     model: str = ""  # the first 12 digits of the model file's SHA-256
     # distance to the training recordings over its threshold; above 1 it sounds unlike them
     familiarity: float | None = None
+    p10_prob: float | None = None  # 10th percentile of the leak probability of its live windows
+    quiet_level_dbfs: float | None = None  # of its quiet part, as `QuietLevel` defines it
+    mains_hum_db: float | None = None  # of 50 or 60 Hz and harmonics above their neighbours
     channel: int = 0  # of the file, from 1, where each has a verdict; 0: they were made one
     # of a multiclass model: the most probable class where it is decided, and the probability of
     # each class, of which those that mean a leak add up to `leak_prob`
@@ -59,7 +62,8 @@ class Verdict:
         >>> Verdict("a.wav", "leak", 0.9, 0.5, [Window(0.0, 1.0, 0.9)], 1, 1.0, 16000).to_dict()
         {'path': 'a.wav', 'decision': 'leak', 'reason': '', 'leak_prob': 0.9, 'threshold': 0.5,
          'windows': 1, 'leak_windows': 1, 'duration_s': 1.0, 'source_rate_hz': 16000, 'flags': '',
-         'familiarity': None, 'model': '', 'error': '', 'timeline': [(0.0, 1.0, 0.9)]}
+         'familiarity': None, 'model': '', 'error': '', 'p10_prob': None, 'quiet_level_dbfs': None,
+         'mains_hum_db': None, 'timeline': [(0.0, 1.0, 0.9)]}
         """
         channel = {"channel": self.channel} if self.channel else {}
         return {
@@ -78,6 +82,9 @@ class Verdict:
             "familiarity": self.familiarity,
             "model": self.model,
             "error": self.error,
+            "p10_prob": self.p10_prob,
+            "quiet_level_dbfs": self.quiet_level_dbfs,
+            "mains_hum_db": self.mains_hum_db,
             **self._classes(),
             "timeline": [tuple(window) for window in self.windows],
         }

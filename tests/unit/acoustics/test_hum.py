@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 from scipy.signal import periodogram
 
-from leakdet.acoustics.hum import MAINS_HZ, PIECE_S, MainsHum
+from leakdet.acoustics.hum import PIECE_S, MainsHum
 
 
 def mains_hum_db(sound: np.ndarray, rate_hz: int) -> tuple[float, ...]:
-    """`MainsHum.prominence_db` of a whole recording for each of `MAINS_HZ`."""
+    """`MainsHum.prominences_db` of a whole recording."""
     hum = MainsHum(rate_hz)
     piece = int(PIECE_S * rate_hz)
     for start in range(0, len(sound), piece):
         hum.add(sound[start : start + piece])
-    return tuple(hum.prominence_db(mains_hz) for mains_hz in MAINS_HZ)
+    return hum.prominences_db()
 
 
 def tone(hz: float, rate_hz: int, seconds: float, amplitude: float = 0.05) -> np.ndarray:
@@ -58,4 +58,30 @@ def test_a_short_end_hardly_matters_and_silence_has_none() -> None:
     )
     assert mains_hum_db(np.zeros(9000), 8000) == (0.0, 0.0)
     assert all(np.isfinite(mains_hum_db(np.ones(1), 8000)))
-    assert MainsHum(80).prominence_db(50.0) == 0.0  # a rate that cannot hold it
+    assert MainsHum(80).prominences_db() == (0.0, 0.0)  # a rate that cannot hold it
+
+
+@pytest.mark.parametrize("rate_hz", [8000, 16000, 48000])
+def test_the_stronger_mains_is_told_whatever_the_level(rate_hz: int) -> None:
+    sound = tone(120.0, rate_hz, 9.0).astype(np.float32)
+    told = strongest(sound, rate_hz)
+    assert told == max(mains_hum_db(sound, rate_hz))
+    assert told is not None
+    assert told > 6.0
+    assert strongest(sound * np.float32(0.01), rate_hz) == pytest.approx(told, abs=1e-3)
+
+
+def test_what_cannot_be_told_is_none() -> None:
+    assert strongest(tone(50.0, 8000, 0.9), 8000) is None
+    assert strongest(np.zeros(16000), 8000) is None
+    hum = MainsHum(80)
+    hum.add(np.ones(160))
+    assert hum.strongest_db() is None
+
+
+def strongest(sound: np.ndarray, rate_hz: int) -> float | None:
+    hum = MainsHum(rate_hz)
+    piece = int(PIECE_S * rate_hz)
+    for start in range(0, len(sound), piece):
+        hum.add(sound[start : start + piece])
+    return hum.strongest_db()

@@ -20,6 +20,8 @@ from leakdet.scoring import score_recording as module
 from leakdet.scoring.score_recording import embed_source, score_recording, score_source
 from leakdet.storage.model_file import load_mel_detector
 
+NOISE = np.random.default_rng(0).normal(0, 0.1, 8000)
+
 
 @pytest.fixture
 def detector(example_files) -> MelDetector:
@@ -48,15 +50,38 @@ def test_a_verdict_is_the_rule_on_the_networks_windows(
     assert [window.end_s for window in verdict.windows][-1] == 2.0
 
 
+def test_the_quiet_tenth_its_level_and_the_hum_are_told(
+    detector: MelDetector, log_mel: LogMel
+) -> None:
+    rng, time_s = np.random.default_rng(0), np.arange(24_000) / 8000
+    sound = rng.normal(0.0, 0.05, 24_000) * (1.0 + (time_s > 1.0))
+    hum = 0.05 * np.sin(2 * np.pi * 60.0 * time_s)
+    plain, louder, humming = (
+        score_recording(ArrayRecording(samples, 8000), detector, log_mel)
+        for samples in (sound, 2.0 * sound, sound + hum)
+    )
+    prob = [window.leak_prob for window in plain.windows]
+    assert plain.p10_prob == pytest.approx(np.percentile(prob, 10.0), abs=1e-6)
+    assert plain.quiet_level_dbfs == pytest.approx(20.0 * np.log10(0.05), abs=0.3)
+    assert louder.quiet_level_dbfs == pytest.approx(plain.quiet_level_dbfs + 6.02, abs=0.02)
+    assert louder.mains_hum_db == plain.mains_hum_db
+    assert humming.mains_hum_db > plain.mains_hum_db + 10.0
+
+
+def test_what_a_recording_does_not_tell_is_none(detector: MelDetector, log_mel: LogMel) -> None:
+    silent = score_recording(ArrayRecording(np.zeros(16_000), 8000), detector, log_mel)
+    assert (silent.p10_prob, silent.quiet_level_dbfs, silent.mains_hum_db) == (None, None, None)
+    short = score_recording(ArrayRecording(NOISE[:3000], 8000), detector, log_mel)
+    assert short.quiet_level_dbfs is not None
+    assert short.mains_hum_db is None
+
+
 def test_a_window_ends_where_its_recording_ends(detector: MelDetector, log_mel: LogMel) -> None:
     verdict = score_recording(ArrayRecording(np.ones(600) / 2, 4000), detector, log_mel)
     assert [window[:2] for window in verdict.windows] == [(0.0, 0.15)]
     assert verdict.path is None
     assert verdict.flags == ["short", "stuck"]
     assert (verdict.decision, verdict.reason, verdict.leak_prob) == ("undecided", "stuck", None)
-
-
-NOISE = np.random.default_rng(0).normal(0, 0.1, 8000)
 
 
 @pytest.mark.parametrize(
