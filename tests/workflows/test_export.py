@@ -26,8 +26,9 @@ def test_an_exported_model_stands_where_the_model_does(door, trained, tmp_path) 
         assert scored.returncode == 0, scored.stderr
         rows.append(list(csv.DictReader(scored.stdout.splitlines())))
     for own, other in zip(*rows, strict=True):
-        assert float(other["leak_prob"]) == pytest.approx(float(own["leak_prob"]), abs=1e-4)
-        for name in own.keys() - {"leak_prob", "familiarity", "model"}:
+        for name in ("leak_prob", "p10_prob"):
+            assert float(other[name]) == pytest.approx(float(own[name]), abs=1e-4)
+        for name in own.keys() - {"leak_prob", "p10_prob", "familiarity", "model"}:
             assert other[name] == own[name]
     told = door("info", "a.onnx", cwd=tmp_path)
     assert "from sound to verdict, float32" in told.stdout
