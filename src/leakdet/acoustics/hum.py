@@ -68,7 +68,7 @@ class _Plan:
         blocks = sound[: count * step].astype(np.float32, copy=False).reshape(count, step)
         parts = blocks @ self.kernel  # one product is faster than filters one after the other
         most = max(0, count - columns + 1)
-        thin = parts[:most, 0].copy()
+        thin: np.ndarray = parts[:most, 0].copy()
         for column in range(1, columns):
             thin += parts[column : column + most, column]
         return thin
