@@ -37,7 +37,7 @@ def test_rows_are_those_of_the_model(
         assert getattr(other, name) == getattr(own, name)
     level_and_hum = (own.quiet_level_dbfs, own.mains_hum_db)
     assert (other.quiet_level_dbfs, other.mains_hum_db) == level_and_hum
-    assert None not in level_and_hum
+    assert None not in level_and_hum or seconds < 1
     assert other.p10_prob == pytest.approx(own.p10_prob, abs=1e-3)
     assert other.leak_prob == pytest.approx(own.leak_prob, abs=1e-4)
     assert other.class_prob == pytest.approx(own.class_prob, abs=1e-4)
