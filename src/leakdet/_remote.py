@@ -69,7 +69,9 @@ class RemoteFile:
     def parent(self) -> "RemoteFile":
         """The folder that it lies in."""
         folder, chained, rest = self.url.partition("::")
-        return RemoteFile(folder.rstrip("/").rpartition("/")[0] + chained + rest)
+        protocol, _, key = folder.partition("://")
+        above = key.rstrip("/").rpartition("/")[0]
+        return RemoteFile(f"{protocol}://{above}{chained}{rest}")
 
     def absolute(self) -> "RemoteFile":
         """Itself: a URL is always absolute."""
@@ -90,7 +92,8 @@ class RemoteFile:
     def __truediv__(self, name: str) -> "RemoteFile":
         """A file below this folder."""
         folder, chained, rest = self.url.partition("::")
-        return RemoteFile(f"{folder.rstrip('/')}/{name}{chained}{rest}")
+        slash = "" if folder.endswith("/") else "/"
+        return RemoteFile(f"{folder}{slash}{name}{chained}{rest}")
 
     def read_bytes(self) -> bytes:
         """The whole content, by one request."""

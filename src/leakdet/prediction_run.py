@@ -2,19 +2,17 @@
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from leakdet._exit_codes import DONE, PARTLY
 from leakdet._messages import LOG, log_results
+from leakdet._remote import RemoteFile
 
 
 def predict(arguments: argparse.Namespace) -> int:
     """Do what the arguments of `leakdet predict` ask for; gives the exit code."""
     from leakdet.cli.arguments import check_parts, decision_of
-    from leakdet.scoring.earlier_rows import check_replaceable
-    from leakdet.scoring.file_list import check_files, list_files
-    from leakdet.scoring.output_file import check_output
-    from leakdet.scoring.row_writers import ROW_BYTES, check_windows, format_of
-    from leakdet.storage.model_place import require_model
+    from leakdet.scoring.remote_output import local_rows
 
     rule = decision_of(arguments)
     check_parts(arguments)
@@ -22,11 +20,25 @@ def predict(arguments: argparse.Namespace) -> int:
         from leakdet.parts.parts_run import predict_parts
 
         return predict_parts(arguments, rule)
-    out = None if arguments.out == Path("-") else arguments.out
+    with local_rows(
+        None if arguments.out == Path("-") else arguments.out, arguments.windows
+    ) as out:
+        return _predict_rows(arguments, rule, out)
+
+
+def _predict_rows(arguments: argparse.Namespace, rule: dict[str, Any], out: Path | None) -> int:
+    """Write the rows of all recordings to `out`; None: standard output."""
+    from leakdet.scoring.earlier_rows import check_replaceable
+    from leakdet.scoring.file_list import check_files, list_files
+    from leakdet.scoring.output_file import check_output
+    from leakdet.scoring.row_writers import ROW_BYTES, check_windows, format_of
+    from leakdet.storage.model_place import require_model
+
     kind = format_of(out, arguments.format)
     check_windows(out, kind, arguments.windows)
     listed = list_files(arguments.paths, arguments.name_pattern)
-    check_files([*listed.files, *listed.listing.tables], arguments.model, out)
+    remote = arguments.out if isinstance(arguments.out, RemoteFile) else None
+    check_files([*listed.files, *listed.listing.tables], arguments.model, remote or out)
     if out:
         check_output(out, ROW_BYTES * len(listed.files))
         check_replaceable(out, arguments.windows and kind == "csv")
@@ -41,7 +53,7 @@ def predict(arguments: argparse.Namespace) -> int:
     if arguments.suggest:
         from leakdet.suggestion_run import SuggestionRun
 
-        suggestion = SuggestionRun(arguments.suggest, out)
+        suggestion = SuggestionRun(arguments.suggest, None if remote else out)
         observers.append(suggestion.add)
     detector = load_detector(arguments.model, arguments.device, arguments.trust_network, **rule)
     LOG.info(model_text(detector.mel_detector, detector.decided_anew))

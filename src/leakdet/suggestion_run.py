@@ -9,6 +9,7 @@ import numpy as np
 
 from leakdet._messages import LOG, log_result, log_results
 from leakdet._progress import ProgressCounter
+from leakdet._remote import is_url, place
 from leakdet.errors import counted
 from leakdet.reporting.review_page import LABEL, ReviewPage, ReviewRow, write_review_page
 from leakdet.review_media import WHY, ReviewMedia, check_unlabelled
@@ -88,7 +89,8 @@ class SuggestionRun:
 def _values(suggestion: Suggestion) -> dict[str, str]:
     """The row of the table. The path is absolute: the table may be saved anywhere."""
     row = suggestion.verdict.to_dict()
-    row["path"] = os.path.abspath(row["path"])  # noqa: PTH100  links stay as they are named
+    if not is_url(row["path"]):
+        row["path"] = os.path.abspath(row["path"])  # noqa: PTH100  links stay as they are named
     first: dict[str, Any] = {name: row[name] for name in ("path", "channel") if name in row}
     told = {name: row[name] for name in TOLD.split()}
     columns = suggestion.verdict.columns  # site, time …: learn takes them as groups and dates
@@ -97,7 +99,7 @@ def _values(suggestion: Suggestion) -> dict[str, str]:
 
 
 def _row(suggestion: Suggestion, values: Mapping[str, str], media: ReviewMedia) -> ReviewRow:
-    verdict, path = suggestion.verdict, Path(values["path"])
+    verdict, path = suggestion.verdict, place(values["path"])
     heard = media.playback(path, verdict.channel)
     facts = {
         **verdict.columns,

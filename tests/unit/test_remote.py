@@ -34,6 +34,8 @@ def test_the_parts_of_a_name() -> None:
     assert (file.name, file.stem, file.suffix) == ("pump 1.tar.WAV", "pump 1.tar", ".WAV")
     assert str(RemoteFile("s3://bucket/night/") / "a/b.wav") == "s3://bucket/night/a/b.wav"
     assert str(RemoteFile("zip://in::s3://b/a.zip") / "b.wav") == "zip://in/b.wav::s3://b/a.zip"
+    assert str(RemoteFile("memory://a.csv").parent / "b.csv") == "memory://b.csv"
+    assert str(RemoteFile("s3://bucket/night/a.wav").parent) == "s3://bucket/night"
     assert sorted([RemoteFile("s3://b"), RemoteFile("s3://a")])[0].url == "s3://a"
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 from pathlib import Path
 from typing import Any
 
@@ -99,3 +100,40 @@ def test_predict_reads_model_and_recordings_from_urls(
     assert remote[4]["error"] == "there is no such file, folder or bucket"
     # one for the model and one for each file
     assert flaky.requests["cat_file"] == 6
+
+
+def test_rows_and_parts_of_an_s3_server(
+    trained: Any, s3: Any, door: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number, path in enumerate(sorted(trained.store.rglob("*.wav"))[:2]):
+        s3.pipe_file(f"network/2026-05-17/mill {number}.wav", path.read_bytes())
+    s3.pipe_file("network/model.safetensors", trained.model.read_bytes())
+    s3.pipe_file("network/rows/keep.txt", b"")
+    model, night, out = (f"s3://network/{name}" for name in
+                         ("model.safetensors", "2026-05-17", "rows/verdicts.csv"))  # fmt: skip
+    answer = door("predict", model, night, "--out", out, "--windows", cwd=tmp_path)
+    assert answer.returncode == 0, answer.stderr
+    written = s3.cat_file("network/rows/verdicts.csv").decode()
+    assert [row["path"] for row in rows_of(written)] == [f"{night}/mill {n}.wav" for n in (0, 1)]
+    facts = json.loads(s3.cat_file("network/rows/verdicts.csv.json"))
+    assert (facts["rows"], facts["model"]["path"]) == ("verdicts.csv", model)
+    assert sorted(s3.ls("network/rows", detail=False)) == [
+        f"network/rows/{name}"
+        for name in ("keep.txt", "verdicts.csv", "verdicts.csv.json", "verdicts.windows.csv")
+    ]
+    answer = door("predict", model, f"{night}/*.wav", "--parts", "parts", cwd=tmp_path)
+    assert answer.returncode == 0, answer.stderr
+    assert rows_of((tmp_path / "parts/part-00000.csv").read_text()) == rows_of(written)
+    assert list(tmp_path.iterdir()) == [tmp_path / "parts"]
+    for arguments, sentence in (
+        ((model, "s3://nowhere/night"), "s3://nowhere/night: there is no such file, folder or"),
+        (("s3://network/none", night), "s3://network/none: there is no such model file"),
+        ((model, night, "--out", "s3://nowhere/v.csv"), "--out s3://nowhere/v.csv: there is no"),
+    ):
+        answer = door("predict", *arguments, cwd=tmp_path)
+        assert (answer.returncode, sentence in answer.stderr) == (2, True), answer.stderr
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    s3.clear_instance_cache()
+    answer = door("predict", trained.model, night, cwd=tmp_path)
+    assert answer.returncode == 2
+    assert f"{night}: not reached in 5 tries" in answer.stderr

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
 from itertools import takewhile
-from pathlib import Path
 from typing import Any, NoReturn
 
 from leakdet._exit_codes import WRONG
@@ -105,8 +104,8 @@ def add_rows(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
         "--out",
-        type=Path,
-        help="write to this file, and FILE.json with model, settings and counts "
+        type=place,
+        help="write to this file or URL, and FILE.json with model, settings and counts "
         "(default, and -: standard output)",
     )
     formats = "of the rows: csv or jsonl (default: by the name of --out); of parts csv or parquet"

@@ -90,7 +90,7 @@ def refuse_models(models: Sequence[Path | RemoteFile], model: Path | RemoteFile)
 
 
 def check_files(
-    files: Sequence[Path | RemoteFile], model: Path | RemoteFile, out: Path | None
+    files: Sequence[Path | RemoteFile], model: Path | RemoteFile, out: Path | RemoteFile | None
 ) -> None:
     """Refuse models among the files, and an output that is an input.
 
@@ -98,6 +98,10 @@ def check_files(
         InputError: says which.
     """
     refuse_models([file for file in files if is_model(file)], model)
+    if isinstance(out, RemoteFile):
+        if out in (*files, model):
+            raise InputError(f"--out {out}: this is one of the inputs; name another file.")
+        return
     if out is None or not out.exists():
         return
     if out.is_dir():
