@@ -159,9 +159,10 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
     "worklist_run": (
         FOUNDATION
         | {"leakdet", "parts", "reporting", "scoring", "sites", "worklist_files"}
-        | {"worklist_review"},
+        | {"worklist_review", "worklist_sources"},
         set(),
     ),
+    "worklist_sources": (FOUNDATION | {"parts", "scoring"}, set()),
     "review_media": (EVALUATION | {"scoring", "reporting"}, ARRAYS),
     "learn_run": (FOLDING | BUILD | {"learning", "reporting"}, ARRAYS),
     "cli": (set(), set()),
@@ -289,6 +290,7 @@ LIBRARIES = {library for _, theirs in MAY.values() for library in theirs} - (
 RUNS = {
     "worklist_run",
     "worklist_files",
+    "worklist_sources",
     "training_run",
     "crossval_run",
     "evaluation_run",

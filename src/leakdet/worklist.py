@@ -47,7 +47,8 @@ def parser() -> argparse.ArgumentParser:
 def worklist(arguments: argparse.Namespace) -> int:
     rules = WorklistRules(**{f.name: getattr(arguments, f.name) for f in fields(WorklistRules)})
     from leakdet.worklist_files import WorklistFiles
-    from leakdet.worklist_run import find_sources, write_worklist
+    from leakdet.worklist_run import write_worklist
+    from leakdet.worklist_sources import find_sources
 
     files = WorklistFiles.named(arguments.out)
     files.check()

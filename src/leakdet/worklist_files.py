@@ -5,7 +5,7 @@ from pathlib import Path
 
 from leakdet.errors import InputError
 from leakdet.reporting.worklist_page import GENERATOR
-from leakdet.reporting.worklist_tables import COLUMNS, CREATED_BY, is_worklist
+from leakdet.reporting.worklist_tables import BEGINNING, CREATED_BY, is_worklist
 from leakdet.review_media import check_unlabelled
 from leakdet.scoring.output_file import check_output, is_regular
 
@@ -50,7 +50,7 @@ class WorklistFiles:
         """
         marks = (
             (self.page, f'content="{GENERATOR}"'),
-            (self.table, ",".join(COLUMNS)),
+            (self.table, BEGINNING),
             (self.points, CREATED_BY),
         )
         for path, mark in marks:

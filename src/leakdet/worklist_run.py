@@ -1,31 +1,24 @@
 """From rows of predict over many nights to the work list: its page and the tables beside it."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 import leakdet
 from leakdet._messages import LOG, log_result
 from leakdet.errors import InputError, counted, first_few
-from leakdet.parts.part_rows import each_part, each_row
 from leakdet.reporting.review_page import ReviewPage
 from leakdet.reporting.site_map import coordinates
 from leakdet.reporting.worklist_page import WorklistPage, write_worklist_page
 from leakdet.reporting.worklist_tables import write_geojson, write_worklist_csv
 from leakdet.scoring.audio_detector import Detector
-from leakdet.scoring.sidecar import sidecar_path
 from leakdet.sites.dig_worth import Evidence
 from leakdet.sites.make_worklist import Worklist, make_worklist
 from leakdet.sites.rules import WorklistRules
 from leakdet.sites.worklist_row import STATES, WorklistRow
 from leakdet.storage.csv_file import write_csv
 from leakdet.storage.disk_space import megabytes
-from leakdet.storage.json_file import read_json
-from leakdet.storage.model_card import file_hash
-from leakdet.storage.model_place import require_model
 from leakdet.worklist_files import WorklistFiles
 from leakdet.worklist_review import (
     choose_recordings,
@@ -34,75 +27,7 @@ from leakdet.worklist_review import (
     gone_sentence,
     review_page,
 )
-
-
-@dataclass(frozen=True)
-class Sources:
-    """Where the rows are, and what is known of the model that scored the newest of them."""
-
-    places: Sequence[Path]
-    model_hash: str
-    model: Path | None  # where it lies, if it is still there
-    threshold: float | None
-    unfinished: Sequence[Path]  # folders in which predict has not come to its end
-
-    def sentences(self) -> list[str]:
-        """What is not whole."""
-        if not self.unfinished:
-            return []
-        names = first_few([str(place) for place in self.unfinished], 3)
-        return [f"Not all recordings are scored yet in {names}: predict has not come to its end."]
-
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """All rows, of one place after the other."""
-        for place in self.places:
-            yield from each_row(place)
-
-
-def find_sources(places: Sequence[Path], model: Path | None) -> Sources:
-    """Look into folders of parts and tables; `model` is where their model lies, if it was moved.
-
-    Raises:
-        InputError: one holds no rows of predict, or the model is not the one that scored them.
-    """
-    known, unfinished = dict[str, Path](), []
-    thresholds: dict[str, float] = {}
-    for place in places:
-        first = next(each_part(place, ("model", "threshold")), {})
-        pairs = zip(*(first.get(name, ()) for name in ("model", "threshold")), strict=False)
-        for name, threshold in pairs:
-            thresholds.setdefault(str(name), float(threshold))
-        description = place / "parts.json" if place.is_dir() else sidecar_path(place)
-        if description.exists():
-            told = read_json(description, "a description of rows")
-            with suppress(KeyError, TypeError):
-                known[told["model"]["hash"]] = Path(told["model"]["path"])
-            if place.is_dir() and not told.get("outcome"):
-                unfinished.append(place)
-    newest = next(iter(thresholds), "") if len(thresholds) < 2 else _newest_model(places)
-    lies_at = known.get(newest)
-    if model is not None:
-        lies_at = require_model(model)
-        if (own := file_hash(lies_at)) != newest:
-            raise InputError(
-                f"--model {model}: this is {own}, and the rows were scored by {newest or 'none'}; "
-                "give the model that scored them, or score them with this one."
-            )
-    elif lies_at is not None and (not lies_at.is_file() or file_hash(lies_at) != newest):
-        LOG.warning(f"{lies_at}: the model is no longer there; say with --model where it lies")
-        lies_at = None
-    return Sources(places, newest, lies_at, thresholds.get(newest), unfinished)
-
-
-def _newest_model(places: Sequence[Path]) -> str:
-    """The model of the latest recording, where several scored the rows."""
-    latest = ("", "")
-    for place in places:
-        for part in each_part(place, ("recorded_at", "model")):
-            if "recorded_at" in part and len(part["model"]):
-                at = int(part["recorded_at"].argmax())
-                latest = max(latest, (str(part["recorded_at"][at]), str(part["model"][at])))
-    return latest[1]
+from leakdet.worklist_sources import Sources
 
 
 def evidence_of(detector: Detector | None) -> Evidence | None:

@@ -1,11 +1,13 @@
 """Small stores in which every sample holds its own number."""
 
+import csv
 import hashlib
 import json
 import shutil
 import zlib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -167,3 +169,25 @@ def learner(old_learner: Learner, write_store: Callable[..., Path], tmp_path: Pa
     model = tmp_path / "old.safetensors"
     shutil.copyfile(old_learner.model, model)
     return replace(old_learner, model=model, write_store=write_store)
+
+
+@pytest.fixture
+def night_rows(tmp_path: Path) -> Callable[..., Path]:
+    """Rows of predict: sites A to E in eight nights, of which B has an alarm in the last three."""
+
+    def write(name: str = "rows.csv", model: str = "abc", days_ago: int = 0, **more: str) -> Path:
+        path, last = tmp_path / name, datetime.fromisoformat("2026-11-28T03:00")
+        with path.open("w", newline="") as file:
+            writer = csv.writer(file)
+            told = ("decision", "leak_prob", "threshold", "quiet_level_dbfs", "model", "error")
+            writer.writerow(["path", "site", "recorded_at", *more, *told])
+            for night in range(8):
+                at = last - timedelta(days=7 - night + days_ago)
+                for site in "ABCDE":
+                    leak = site == "B" and night > 4
+                    verdict = ["leak", 0.9, 0.5] if leak else ["no_leak", 0.1, 0.5]
+                    where = [f"{site}{night}.wav", site, at.isoformat(), *more.values()]
+                    writer.writerow([*where, *verdict, -60.0 + 9 * leak, model, ""])
+        return path
+
+    return write

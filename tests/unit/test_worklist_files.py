@@ -6,12 +6,12 @@ import pytest
 
 from leakdet.errors import InputError
 from leakdet.reporting.worklist_page import GENERATOR
-from leakdet.reporting.worklist_tables import COLUMNS, CREATED_BY
+from leakdet.reporting.worklist_tables import BEGINNING, CREATED_BY
 from leakdet.worklist_files import WorklistFiles
 
 OWN = {
     "list.html": f'<meta name="generator" content="{GENERATOR}">',
-    "list.csv": ",".join(COLUMNS) + ",logger\n",
+    "list.csv": BEGINNING + ",in a later version\n",
     "list.geojson": f'{{"created_by": "{CREATED_BY} 1.0"}}',
     "list.confirm.csv": "path,label,why_suggested\na.wav,,rank 1\n",
 }

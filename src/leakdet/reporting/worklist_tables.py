@@ -19,6 +19,8 @@ COLUMNS = (
     "latest_recorded_at",
 )  # fmt: skip
 
+BEGINNING = ",".join(COLUMNS[:7])  # of the CSV, by which it is known again
+
 
 def table_row(rank: int, row: WorklistRow) -> dict[str, Any]:
     """The values of `COLUMNS`, None where unknown, and then the columns of the site's own."""

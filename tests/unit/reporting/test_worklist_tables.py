@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from leakdet.reporting.worklist_tables import (
+    BEGINNING,
     COLUMNS,
     CREATED_BY,
     is_worklist,
@@ -64,6 +65,6 @@ def test_its_own_files_are_known_again(worklist_rows, tmp_path: Path) -> None:
     write_worklist_csv(tmp_path / "a.csv", worklist_rows(2))
     write_geojson(tmp_path / "a.geojson", worklist_rows(2))
     (tmp_path / "other.csv").write_text("rank,site\n1,a\n")
-    assert is_worklist(tmp_path / "a.csv", ",".join(COLUMNS))
+    assert is_worklist(tmp_path / "a.csv", BEGINNING)
     assert is_worklist(tmp_path / "a.geojson", CREATED_BY)
-    assert not is_worklist(tmp_path / "other.csv", ",".join(COLUMNS))
+    assert not is_worklist(tmp_path / "other.csv", BEGINNING)
