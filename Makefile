@@ -34,7 +34,7 @@ format: .venv/.installed-dev ## format, and fix what can be fixed automatically
 
 docs: .venv/.installed-dev ## build the site from docs/ into build/site, without network
 	@rm -rf build/site
-	@$(PY) -m sphinx -W -n --keep-going -q -b html -d build/site-cache docs build/site
+	@$(PY) -m sphinx -E -W -n --keep-going -q -b html -d build/site-cache docs build/site
 	@echo "build/site/index.html"
 
 oldest: .venv-oldest/.installed ## run all tests with every direct dependency at its lower bound
