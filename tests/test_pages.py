@@ -100,8 +100,8 @@ def run_commands(block: Block, page: str, door, folder: Path) -> None:
     for program, verb, *words in block.commands:
         if program == "make" or verb in PARSED or not is_filled_in(words):
             continue  # test_one_word.py parses those with a place to fill in
-        if any(word.startswith("resume=") or word.endswith(".onnx") for word in words):
-            continue  # the tests of training and export run them
+        if any(re.search(r"^resume=|\.onnx$|^--cluster$", word) for word in words):
+            continue  # the tests of training, export and clusters run them
         arguments = expanded(words, folder)
         if verb in DOORS and page not in TRAINED:
             if "-m" in arguments:  # test_one_word.py reads its names
