@@ -169,7 +169,7 @@ def docstring(text: str | None) -> str:
         head, _, rest = block.partition("\n")
         if block.startswith(">>> "):
             lines.append(f"```pycon\n{block}\n```")
-        elif re.fullmatch(r"(Attributes|Raises|Args|Returns|Yields):", head):
+        elif re.fullmatch(r"(Attributes|Raises|Args|Returns|Shape|Yields):", head):
             lines += [f"**{head[:-1]}**", _entries(inspect.cleandoc(rest))]
         else:
             lines.append(block)
