@@ -32,8 +32,9 @@ from leakdet.worklist_sources import Sources
 
 def evidence_of(detector: Detector | None) -> Evidence | None:
     """The scores that a model keeps of recordings whose truth is known."""
-    kept = detector.mel_detector.validation if detector else None
-    return Evidence(kept.scores, kept.is_leak, "validation") if kept else None
+    if detector is None:
+        return None
+    return Evidence.kept(detector.mel_detector.tested, detector.mel_detector.validation)
 
 
 def write_worklist(

@@ -3,10 +3,13 @@
 import csv
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from leakdet.detection.validation_scores import ValidationScores
 from leakdet.errors import InputError
 from leakdet.scoring.audio_detector import load_detector
 from leakdet.sites.rules import WorklistRules
@@ -84,8 +87,19 @@ def test_rows_without_sites_are_refused_before_anything_is_written(
     assert not (tmp_path / "list.html").exists()
 
 
-def test_the_scores_that_a_model_keeps_are_its_evidence(example_files) -> None:
-    assert evidence_of(None) is None
+def test_the_test_scores_that_a_model_keeps_are_its_evidence(example_files) -> None:
     detector = load_detector(example_files.model, device="cpu")
-    kept, evidence = detector.mel_detector.validation, evidence_of(detector)
-    assert kept is None if evidence is None else len(evidence.scores) == len(kept.scores)
+    plain = replace(detector.mel_detector, tested=None, validation=None)
+    val, tested = (
+        ValidationScores(np.array([0.1, 0.9][:n]), np.array([False, True][:n])) for n in (2, 1)
+    )
+    assert evidence_of(None) is None
+    for kept, split, count in (
+        ({}, None, 0),
+        ({"validation": val}, "validation", 2),
+        ({"validation": val, "tested": tested}, "test", 1),
+    ):
+        detector.mel_detector = replace(plain, **kept)
+        evidence = evidence_of(detector)
+        assert (evidence.split if evidence else None) == split
+        assert (len(evidence.scores) if evidence else 0) == count
