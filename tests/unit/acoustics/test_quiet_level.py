@@ -57,6 +57,15 @@ def test_a_loud_passage_does_not_raise_it_and_what_is_no_sound_does_not_lower_it
     assert level(dropouts) == pytest.approx(quiet, abs=0.1)
 
 
+def test_of_a_long_recording_some_frames_count_whatever_the_blocks() -> None:
+    powers = np.random.default_rng(0).uniform(0.1, 1.0, 20_000).astype(np.float32)
+    sound = np.repeat(powers, 16) * np.tile([1.0, -1.0], 160_000).astype(np.float32)
+    every_eighth = 20.0 * np.log10(powers[::8])
+    for block in (160, 7_000, 400_000):
+        assert level(sound, 160, block) == pytest.approx(np.percentile(every_eighth, 10), abs=1e-4)
+    assert level(sound, 160) == pytest.approx(np.percentile(20.0 * np.log10(powers), 10), abs=0.5)
+
+
 def test_a_full_sine_is_3_db_below_full_scale_at_any_rate() -> None:
     for rate_hz in (8000, 11025, 44100):
         sine = np.sin(2 * np.pi * 440.0 * np.arange(2 * rate_hz) / rate_hz)
