@@ -25,6 +25,7 @@ TASKS = {
     "a ranked page": "start#4-night-after-night-which-site-first",
     "a work list": "worklist",
     "any number of recordings": "parts",
+    "URLs": "remote",
     "many machines": "scaling#workers-on-other-machines",
     "thresholds and cost": "how/threshold",
     "splits by group": "splits",
