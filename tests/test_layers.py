@@ -62,6 +62,7 @@ DOOR_TOOLS = {
     "cli.help_pages",
     "cli.past_runs",
     "cli.arguments",
+    "cli.window_files",
     "cli.screen_tables",
     "cli.info_text",
     "cli.hub_card",
@@ -243,6 +244,7 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
         | {"_remote", "detection.thresholds", "errors"},
         set(),
     ),
+    "cli.window_files": ({"errors"}, set()),
     "cli.card_lines": ({"cli.help_pages", "errors"}, set()),
     "cli.runs_table": ({"cli.help_pages"}, {"rich"}),
     "cli.model_lines": (
@@ -301,6 +303,7 @@ MAY |= dict.fromkeys(DOORS, (ROOMS - {"tuning"} | DOOR_TOOLS | RUNS, LIBRARIES))
 MAY["tune"] = (ROOMS | DOOR_TOOLS | RUNS, LIBRARIES | SEARCH)
 # Small deployments have neither Lightning nor matplotlib.
 LEAN_ROOMS = {"acoustics", "scoring", "parts"} | FOUNDATION | {"cli.arguments", "cli.screen_tables"}
+LEAN_ROOMS |= {"cli.window_files"}
 MAY["prediction_run"] = (LEAN_ROOMS | {"suggestion_run"}, ARRAYS)
 MAY["predict"] = (LEAN_ROOMS | {"prediction_run"}, LIBRARIES - FITTING)
 

@@ -14,6 +14,7 @@ from leakdet.cli.arguments import (
     add_rows,
     add_workers,
 )
+from leakdet.cli.window_files import add_window_files
 from leakdet.prediction_run import predict
 
 
@@ -32,6 +33,7 @@ def parser() -> argparse.ArgumentParser:
     add("paths", nargs="+", metavar="SOURCE", help=paths)
     add_rows(command)
     add_parts(command)
+    add_window_files(command)
     add_workers(command, "files scored at a time")
     add_decision(command)
     add_model_options(command)

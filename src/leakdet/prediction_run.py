@@ -1,12 +1,20 @@
 """A whole run of `leakdet predict`: what is named, the model, the rows, and what follows them."""
 
 import argparse
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from leakdet._exit_codes import DONE, PARTLY
 from leakdet._messages import LOG, log_results
 from leakdet._remote import RemoteFile
+from leakdet.cli.window_files import CLIP_S, check_window_files
+
+if TYPE_CHECKING:
+    from leakdet.scoring.audio_detector import Detector
+    from leakdet.scoring.leak_clips import LeakClips
+    from leakdet.scoring.verdict import Verdict
 
 
 def predict(arguments: argparse.Namespace) -> int:
@@ -16,6 +24,7 @@ def predict(arguments: argparse.Namespace) -> int:
 
     rule = decision_of(arguments)
     check_parts(arguments)
+    check_window_files(arguments)
     if arguments.parts:
         from leakdet.parts.parts_run import predict_parts
 
@@ -42,6 +51,10 @@ def _predict_rows(arguments: argparse.Namespace, rule: dict[str, Any], out: Path
     if out:
         check_output(out, ROW_BYTES * len(listed.files))
         check_replaceable(out, arguments.windows and kind == "csv")
+    if arguments.clips:
+        from leakdet.scoring.leak_clips import check_clips
+
+        check_clips(listed.files, arguments.clips, arguments.clip_seconds or CLIP_S)
     require_model(arguments.model)
     LOG.info(f"files    {len(listed.files)}: loading torch")
     from leakdet.scoring.audio_detector import load_detector
@@ -49,7 +62,8 @@ def _predict_rows(arguments: argparse.Namespace, rule: dict[str, Any], out: Path
     from leakdet.scoring.site_drift import SiteDrift
     from leakdet.scoring.summary import model_text
 
-    observers, suggestion = [], None
+    observers: list[Callable[[Verdict], None]] = []
+    suggestion = None
     if arguments.suggest:
         from leakdet.suggestion_run import SuggestionRun
 
@@ -60,10 +74,36 @@ def _predict_rows(arguments: argparse.Namespace, rule: dict[str, Any], out: Path
     drift = SiteDrift(detector.mel_detector)
     observers.append(drift.add)
     rows = (out, kind, arguments.windows)
-    counts = write_verdicts(detector, arguments.paths, listed, *rows, arguments.workers, observers)
+    workers = arguments.workers
+    with _window_files(arguments, listed.files, detector) as (more, clips):
+        observers += more
+        counts = write_verdicts(detector, arguments.paths, listed, *rows, workers, observers)
     if suggestion:
         suggestion.write(detector)
     counts.log()
     drift.log()
     log_results(listed.listing.sentences())
-    return DONE if listed.listing.complete and not counts.failed else PARTLY
+    whole = listed.listing.complete and not counts.failed and not (clips and clips.lost)
+    return DONE if whole else PARTLY
+
+
+@contextmanager
+def _window_files(
+    arguments: argparse.Namespace, files: Sequence[Path | RemoteFile], detector: "Detector"
+) -> Iterator[tuple[list[Callable[["Verdict"], None]], "LeakClips | None"]]:
+    """What writes the labels and clips that are asked for, and the clips."""
+    from leakdet.scoring.label_files import label_files
+    from leakdet.scoring.leak_clips import leak_clips
+
+    observers: list[Callable[[Verdict], None]] = []
+    clips, signal = None, detector.mel_detector.signal
+    with ExitStack() as stack:
+        if arguments.labels and signal:  # a model without one is refused with the first file
+            kind = arguments.labels_format or "raven"
+            labels = label_files(arguments.labels, kind, list(map(str, files)), signal)
+            observers.append(stack.enter_context(labels))
+        if arguments.clips:
+            most_s = arguments.clip_seconds or CLIP_S
+            clips = stack.enter_context(leak_clips(arguments.clips, most_s))
+            observers.append(clips.add)
+        yield observers, clips

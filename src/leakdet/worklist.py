@@ -72,7 +72,7 @@ def _top(text: str) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser().parse_args(argv)
-    return guarded(lambda: worklist(arguments), arguments.quiet)
+    return guarded(lambda: worklist(arguments), arguments.quiet, as_json=arguments.log == "json")
 
 
 if __name__ == "__main__":

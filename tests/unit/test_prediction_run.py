@@ -4,9 +4,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import soundfile
 
 from leakdet._exit_codes import DONE, PARTLY
-from leakdet.errors import InputError
+from leakdet.errors import InputError, SettingsError
 from leakdet.predict import parser
 from leakdet.prediction_run import predict
 
@@ -37,3 +38,26 @@ def test_what_cannot_be_is_refused_before_torch_is_loaded(
     ):
         with pytest.raises(InputError, match=message):
             run(*words)
+
+
+def test_labels_and_clips_are_written_beside_the_rows(
+    example_files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    files = ("--labels", "labels", "--clips", "clips", "--clip-seconds", "1")
+    call = (str(example_files.model), str(example_files.recording), "--threshold", "0")
+    assert run(*call, *files) == DONE
+    (labels,) = (tmp_path / "labels").iterdir()
+    assert labels.name == f"{example_files.recording.name}.selections.txt"
+    assert len(labels.read_text().splitlines()) == 2
+    table, clip = sorted((tmp_path / "clips").iterdir(), key=lambda path: path.suffix)
+    assert (table.name, clip.name[:2]) == ("clips.csv", "1_")
+    assert soundfile.info(clip).duration == pytest.approx(1.0)
+    with pytest.raises(SettingsError, match="nothing is replaced"):
+        run(*call, *files)
+
+    def gone(*_: object) -> None:
+        raise InputError("the file cannot be opened")
+
+    monkeypatch.setattr("leakdet.scoring.leak_clips.read_piece", gone)
+    assert run(*call, "--clips", "more") == PARTLY

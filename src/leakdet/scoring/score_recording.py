@@ -118,6 +118,7 @@ def _scored(source: SoundSource, detector: MelDetector, log_mel: LogMel, channel
         class_name=None if decision == "undecided" else class_name,
         class_prob=classes,
         features=None if features is None else features[0].astype(np.float32),
+        live=live,
     )
 
 

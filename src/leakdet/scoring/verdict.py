@@ -53,6 +53,8 @@ class Verdict:
     class_name: str | None = None
     class_prob: dict[str, float | None] = field(default_factory=dict)
     columns: Mapping[str, str] = field(default_factory=dict)  # what its list tells of it
+    # which windows hold sound; None: all. No part of the row
+    live: npt.NDArray[np.bool_] | None = field(default=None, compare=False, repr=False)
     # its sound whatever its level (`band_features`), float32; no part of the row
     features: npt.NDArray[np.float32] | None = field(default=None, compare=False, repr=False)
 

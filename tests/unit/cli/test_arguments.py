@@ -128,7 +128,7 @@ def test_options_that_go_with_parts(words: str) -> None:
 
 @pytest.mark.parametrize("words", [["--log", "json"], ["--log=json"]])
 def test_wrong_usage_is_json_too_where_that_is_asked_for(words, capsys) -> None:
-    for door in ("predict", "evaluate", "export"):
+    for door in ("predict", "evaluate", "export", "worklist"):
         with pytest.raises(SystemExit) as ended:
             import_module(f"leakdet.{door}").parser().parse_args([*words, "--thresold", "1"])
         assert ended.value.code == 2
