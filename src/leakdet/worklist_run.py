@@ -58,7 +58,8 @@ def write_worklist(
     states = Counter(row.state for row in rows)
     told = ", ".join(f"{states[state]} {state}" for state in STATES if states[state])
     over = counted(len(worklist.nights), "night")
-    LOG.info(f"sites    {counted(len(rows), 'site')} over {over}: {told}")
+    facts = {"states": dict(states)}
+    LOG.info(f"sites    {counted(len(rows), 'site')} over {over}: {told}", extra={"facts": facts})
     beside = _write_tables(files, rows)
     if files.page and files.confirm:
         review = _write_review(sources, files.confirm, rows, top, detector)
