@@ -244,7 +244,7 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
         | {"_remote", "detection.thresholds", "errors"},
         set(),
     ),
-    "cli.window_files": ({"errors"}, set()),
+    "cli.window_files": ({"_remote", "errors"}, set()),
     "cli.card_lines": ({"cli.help_pages", "errors"}, set()),
     "cli.runs_table": ({"cli.help_pages"}, {"rich"}),
     "cli.model_lines": (

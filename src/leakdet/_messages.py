@@ -121,15 +121,19 @@ def set_quiet(quiet: bool) -> None:
 
 
 def set_json(as_json: bool) -> None:
-    """Print JSON from now on, also of what other libraries warn of, or text."""
+    """Print JSON from now on, also of what other libraries warn of, or text.
+
+    Hydra takes all handlers off the root logger and leaves it errors alone: call it again then.
+    """
     screen, root = _screen(), logging.getLogger()
-    if screen is None or screen.as_json == as_json:
+    if screen is None:
         return
     screen.as_json = as_json
     logging.captureWarnings(as_json)
     for handler in [own for own in root.handlers if isinstance(own, _Screen)]:
         root.removeHandler(handler)
     if as_json:
+        logging.getLogger("py.warnings").setLevel(logging.WARNING)
         others = _Screen(as_json=True)
         others.addFilter(lambda record: record.name.partition(".")[0] != LOG.name)
         root.addHandler(others)

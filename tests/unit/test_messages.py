@@ -169,6 +169,21 @@ def test_as_json_everything_is_an_object_on_stderr(capsys: pytest.CaptureFixture
     assert told[5]["done"] == 3
 
 
+def test_other_libraries_are_heard_again_after_hydra_has_begun(capsys, monkeypatch) -> None:
+    with messages_on_screen(as_json=True):
+        for handler in list(logging.getLogger().handlers):
+            if type(handler).__module__ == "leakdet._messages":
+                logging.getLogger().removeHandler(handler)
+        monkeypatch.setattr(logging.getLogger(), "level", logging.ERROR)
+        set_log("json")
+        set_log("json")
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            warnings.warn("an old name", FutureWarning, stacklevel=1)
+    (told,) = map(json.loads, capsys.readouterr().err.splitlines())
+    assert told["kind"] == "py.warnings"
+
+
 def test_the_setting_log_is_followed_from_then_on(capsys: pytest.CaptureFixture[str]) -> None:
     with messages_on_screen():
         for log in ("json", "quiet", "normal"):

@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from leakdet._remote import is_url
 from leakdet.errors import SettingsError
 
 CLIP_S = 10.0
@@ -13,12 +14,12 @@ def add_window_files(parser: argparse.ArgumentParser) -> None:
     """`--labels`, `--labels-format`, `--clips` and `--clip-seconds`."""
     add = parser.add_argument
     labels = "write the suspected seconds of each recording into this new folder, a file for each"
-    add("--labels", type=Path, metavar="DIR", help=labels)
+    add("--labels", type=_folder, metavar="DIR", help=labels)
     kinds = "of --labels: selection tables of Raven, or label tracks of Audacity (default: raven)"
     add("--labels-format", choices=("raven", "audacity"), help=kinds)
     clips = "cut the most suspected seconds of every leak out of its recording, as WAV files in "
     clips += "this new folder"
-    add("--clips", type=Path, metavar="DIR", help=clips)
+    add("--clips", type=_folder, metavar="DIR", help=clips)
     longest = f"longest clip of --clips, 1 to {MOST_CLIP_S:g} (default: {CLIP_S:g})"
     add("--clip-seconds", type=_seconds, metavar="S", help=longest)
 
@@ -60,6 +61,12 @@ def _check_new(folder: Path, option: str) -> None:
 
 def _same(a: Path, b: Path) -> bool:
     return a.resolve() == b.resolve()
+
+
+def _folder(text: str) -> Path:
+    if is_url(text):
+        raise argparse.ArgumentTypeError(f"{text}: name a folder on a disk, no URL")
+    return Path(text)
 
 
 def _seconds(text: str) -> float:

@@ -12,6 +12,7 @@ from lightning.pytorch.accelerators import CPUAccelerator
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.profilers import Profiler
 
+from leakdet._messages import logs_json
 from leakdet.config import TrainConfig
 from leakdet.errors import SettingsError
 from leakdet.training.callbacks.built_in import make_callbacks
@@ -83,6 +84,8 @@ def suit_device(trainer: "pl.Trainer") -> None:
 def _silence_lightning() -> None:
     """Hide Lightning's advice on devices and other products; its warnings stay but for these."""
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
+    if logs_json():
+        logging.getLogger("lightning").handlers.clear()  # they print text
     for message in (
         r"Checkpoint directory .* exists and is not empty",  # resuming
         # resuming with a callback switched off

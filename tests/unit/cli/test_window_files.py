@@ -37,6 +37,12 @@ def test_new_and_empty_folders_are_taken(tmp_path) -> None:
     check_window_files(parsed())
 
 
+def test_a_bucket_is_no_folder_for_them(capsys) -> None:
+    with pytest.raises(SystemExit):
+        parsed("--clips", "s3://bucket/clips")
+    assert "name a folder on a disk, no URL" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("seconds", ["0.5", "601", "nan", "long"])
 def test_the_length_of_clips_has_a_range(seconds, capsys) -> None:
     with pytest.raises(SystemExit):
