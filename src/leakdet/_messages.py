@@ -123,7 +123,8 @@ def set_quiet(quiet: bool) -> None:
 def set_json(as_json: bool) -> None:
     """Print JSON from now on, also of what other libraries warn of, or text.
 
-    Hydra takes all handlers off the root logger and leaves it errors alone: call it again then.
+    Hydra takes all handlers off the root logger, leaves it errors alone and disables the loggers
+    that exist: call it again then.
     """
     screen, root = _screen(), logging.getLogger()
     if screen is None:
@@ -133,7 +134,9 @@ def set_json(as_json: bool) -> None:
     for handler in [own for own in root.handlers if isinstance(own, _Screen)]:
         root.removeHandler(handler)
     if as_json:
-        logging.getLogger("py.warnings").setLevel(logging.WARNING)
+        python = logging.getLogger("py.warnings")
+        python.disabled = False
+        python.setLevel(logging.WARNING)
         others = _Screen(as_json=True)
         others.addFilter(lambda record: record.name.partition(".")[0] != LOG.name)
         root.addHandler(others)

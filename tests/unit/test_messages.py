@@ -175,6 +175,7 @@ def test_other_libraries_are_heard_again_after_hydra_has_begun(capsys, monkeypat
             if type(handler).__module__ == "leakdet._messages":
                 logging.getLogger().removeHandler(handler)
         monkeypatch.setattr(logging.getLogger(), "level", logging.ERROR)
+        logging.getLogger("py.warnings").disabled = True
         set_log("json")
         set_log("json")
         with warnings.catch_warnings():
