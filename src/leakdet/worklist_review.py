@@ -20,7 +20,7 @@ from leakdet.sites.worklist_row import Recording, WorklistRow
 ONE_NIGHT = timedelta(hours=18)
 TIMES = "recorded_at"
 TOLD = ("leak_prob", "decision", "quiet_level_dbfs", "model")
-RESERVED = {"path", "site", TIMES, LABEL, WHY, *TOLD, "split", "weight"}
+RESERVED = {"path", "channel", "site", TIMES, LABEL, WHY, *TOLD, "split", "weight"}
 
 
 @dataclass(frozen=True)
@@ -72,9 +72,11 @@ def confirm_rows(
     rows = []
     for one, file in zip(shown, files, strict=True):
         at, recording = one.recording.recorded_at, one.recording
+        channel = {"channel": recording.channel} if recording.channel else {}
         first = {
             "path": str(file),
-            "site": one.row.site,
+            **channel,
+            "site": one.row.site.removesuffix(f" channel {recording.channel}"),
             TIMES: "" if at is None else at.isoformat(),
         }
         own = {name: text for name, text in one.row.columns.items() if name not in RESERVED}
@@ -130,8 +132,9 @@ def _drawn(
     threshold: float,
 ) -> ReviewRow:
     gone = isinstance(file, Path) and not file.exists()
-    heard = media.playback(file) if media and not gone else None
+    heard = media.playback(file, one.recording.channel) if media and not gone else None
     facts = {
+        "channel": values.get("channel", ""),
         "recorded": values[TIMES].replace("T", " "),
         "leak probability": values["leak_prob"][:5],
         "quiet level": f"{float(level):.0f} dB" if (level := values["quiet_level_dbfs"]) else "",

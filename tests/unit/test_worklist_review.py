@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from leakdet._remote import RemoteFile
@@ -95,6 +96,22 @@ def test_the_table_is_one_that_build_reads(write_sound, tmp_path: Path) -> None:
     (read,) = from_manifest(tmp_path / "list.confirm.csv").recordings
     assert (read.path, read.label) == (file, "dry_hole")
     assert read.groups == {"site": "S 1", "recorded_at": "2026-11-28T03:00:00", "pipe": "PE"}
+
+
+def test_a_channel_is_heard_and_confirmed_alone(example_files, write_sound, tmp_path: Path) -> None:
+    loud = np.random.default_rng(0).normal(0, 0.1, (32000, 2))
+    file = write_sound("both.wav", samples=loud * [1.0, 0.0])
+    heard = Recording("both.wav", LAST, 0.5, "leak", None, channel=2)
+    shown = choose_recordings([site("B7 channel 2", heard)], 1)
+    rows = confirm_rows(shown, [file], "abc")
+    assert (rows[0]["site"], rows[0]["channel"]) == ("B7", "2")
+    write_csv(tmp_path / "list.confirm.csv", [{**rows[0], "label": "leak"}])
+    (read,) = from_manifest(tmp_path / "list.confirm.csv", by_channel=True).recordings
+    assert (read.channel, read.groups["site"]) == (2, "B7")
+    detector = load_detector(example_files.model, device="cpu")
+    (row,) = review_page(shown, rows, [file], detector, 0.5, "list.confirm.csv").rows
+    assert len(set(row.window_prob.tolist())) == 1  # every window of silence sounds alike
+    assert row.facts["channel"] == "2"
 
 
 def test_files_that_are_gone_are_counted_and_their_rows_say_so(

@@ -58,7 +58,9 @@ class RowColumns:
         return len(self.path)
 
 
-NUMBERS = ("leak_prob", "quiet_level_dbfs", "familiarity", "source_rate_hz", "lat", "lon")
+NUMBERS = (
+    "channel", "leak_prob", "quiet_level_dbfs", "familiarity", "source_rate_hz", "lat", "lon",
+)  # fmt: skip
 CODED = ("site", "logger", "model", "decision", "other")
 
 
@@ -93,7 +95,7 @@ def read_columns(rows: Iterable[Mapping[str, Any]]) -> RowColumns:
             bad += not ok
             numbers[name].append(value)
         flags, decision = str(row.get("flags") or ""), str(row.get("decision") or "")
-        site, channel = str(row.get("site") or "").strip(), row.get("channel")
+        site, channel = str(row.get("site") or "").strip(), numbers["channel"][-1]
         kind.append(_kind(decision, flags, row))
         leak.append(decision == "leak")
         clipped.append("clipped" in flags)
@@ -102,7 +104,7 @@ def read_columns(rows: Iterable[Mapping[str, Any]]) -> RowColumns:
             others[keys] = tuple(k for k in keys if k not in OWN and not k.startswith("prob_"))
         other = tuple((name, str(row[name] or "")) for name in others[keys])
         told = (
-            f"{site} channel {channel}" if site and channel else site,
+            f"{site} channel {channel:.0f}" if site and channel > 0 else site,
             str(row.get("logger") or "").strip(),
             str(row.get("model") or ""),
             decision,

@@ -89,6 +89,7 @@ def _recording(columns: RowColumns, row: int) -> Recording:
         _known(columns.numbers["leak_prob"][row]),
         columns.texts["decision"][columns.ids["decision"][row]],
         _known(columns.numbers["quiet_level_dbfs"][row]),
+        int(_known(columns.numbers["channel"][row]) or 0),
     )
 
 

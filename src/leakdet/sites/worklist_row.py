@@ -18,6 +18,7 @@ class Recording:
     leak_prob: float | None
     decision: str  # leak, no_leak, undecided; "" where it could not be scored
     quiet_level_dbfs: float | None
+    channel: int = 0  # of its file, from 1, where each channel is a site; 0: the whole file
 
 
 @dataclass(frozen=True)

@@ -58,3 +58,10 @@ def test_a_channel_is_a_site_and_other_columns_are_kept() -> None:
     columns = read_columns([row("A", NIGHT, 0.1, channel="2", logger="7", pipe="steel")])
     assert columns.texts["site"] == ["A channel 2"]
     assert columns.texts["other"] == [(("logger", "7"), ("pipe", "steel"))]
+
+
+def test_a_channel_is_a_site_whether_told_as_text_or_number() -> None:
+    told = [{"path": "a.wav", "site": "B7", "channel": channel} for channel in ("2", 2.0, "", None)]
+    columns = read_columns(told)
+    names = [columns.texts["site"][site] for site in columns.ids["site"]]
+    assert names == ["B7 channel 2", "B7 channel 2", "B7", "B7"]
