@@ -30,6 +30,7 @@ from whole_results import (
     whole_files,
     whole_folds,
     whole_learning,
+    whole_parts,
     whole_rows,
     whole_run,
     whole_store,
@@ -91,6 +92,10 @@ def run_slowed(verb: str, words: list[str]) -> None:
             meet()
 
     ProgressCounter.step = counted  # type: ignore[method-assign]
+    if verb == "parts":
+        from leakdet.parts import parts_folder
+
+        setattr(parts_folder, "BATCH_FILES", 4)  # noqa: B010  it is imported there
     if verb == "evaluate":
         from leakdet.reporting import report
 
@@ -101,8 +106,9 @@ def run_slowed(verb: str, words: list[str]) -> None:
             return write(path, material)
 
         report.write_report = after_meeting
-    sys.argv = [f"leakdet {verb}", *words]
-    runpy.run_module(f"leakdet.{verb}", run_name="__main__", alter_sys=True)
+    door = "predict" if verb == "parts" else verb
+    sys.argv = [f"leakdet {door}", *words]
+    runpy.run_module(f"leakdet.{door}", run_name="__main__", alter_sys=True)
 
 
 def __getattr__(name: str) -> Any:
@@ -145,6 +151,12 @@ def verbs(base: Path) -> list[Verb]:
         Verb("evaluate", lambda o: [*evaluated, str(o)], 1, whole_files),
         Verb(
             "predict", lambda o: [str(model), str(audio), "--out", str(o / "v.csv")], 5, whole_rows
+        ),
+        Verb(
+            "parts",
+            lambda o: [str(model), str(audio), "--parts", str(o / "parts")],
+            10,
+            whole_parts,
         ),
         Verb("learn", partial(learning, model, manifest), 36, whole_learning),  # in a comparison
     ]
@@ -309,7 +321,7 @@ def repeated(verb: Verb, out: Path, work: Path, kept: int) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--verbs", default="build,train,tune,crossval,evaluate,predict,learn")
+    parser.add_argument("--verbs", default="build,train,tune,crossval,evaluate,predict,parts,learn")
     parser.add_argument("--ends", default=",".join(ENDS))
     parser.add_argument("--folder", type=Path, help="keep everything here (default: removed)")
     given = parser.parse_args()

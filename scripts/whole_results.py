@@ -33,6 +33,16 @@ def whole_rows(out: Path) -> int:
     return 1
 
 
+def whole_parts(out: Path) -> int:
+    from leakdet.parts.part_rows import part_files, read_rows
+
+    if not (out / "parts").exists() or not part_files(out / "parts"):
+        return 0
+    paths = read_rows(out / "parts")["path"].tolist()
+    assert len(set(paths)) == len(paths) <= RECORDINGS
+    return len(paths)
+
+
 def whole_run(out: Path) -> int:
     """Steps of the newest checkpoint; 1,000 more once there is a model."""
     from leakdet.storage.model_file import load_mel_detector

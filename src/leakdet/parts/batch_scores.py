@@ -14,6 +14,7 @@ from leakdet.parts.batch import Batch
 from leakdet.scoring.audio_detector import Detector, load_detector
 
 IN_FLIGHT = 4  # batches with each worker of a cluster
+AHEAD = 64  # files with each thread, so that none waits while a part is flushed to the disk
 
 Rows = list[dict[str, Any]]
 Unordered = Callable[[Callable[[Any], Any], Iterable[Any], int], Iterator[tuple[Any, Any]]]
@@ -52,7 +53,8 @@ def by_threads(detector: Detector, workers: int = 0) -> Scores:
     ) -> Iterator[tuple[Batch, Rows]]:
         files = ((batch, at) for batch in batches for at in range(len(batch)))
         rows: Rows = []
-        for (batch, at), of_file in in_order(partial(_score_file, detector), files, workers):
+        score = partial(_score_file, detector)
+        for (batch, at), of_file in in_order(score, files, workers, AHEAD):
             rows += of_file
             step(1)
             if at == len(batch) - 1:

@@ -92,9 +92,14 @@ class PartsFolder:
         for row in rows:
             counts.add_row(row)
         content = part_bytes(rows, self.facts["columns"], kind)
-        with whole_file(self.path / f"part-{number:05}.{kind}") as partial:
-            partial.write_bytes(content)
-            self.db.record(number, _sha256(content), counts.state())
+        path = self.path / f"part-{number:05}.{kind}"
+        try:
+            with whole_file(path) as partial:
+                partial.write_bytes(content)
+                self.db.record(number, _sha256(content), counts.state())
+        except OSError as error:  # a full disk does not say which
+            error.filename = error.filename or str(path)
+            raise
 
     def repair(self) -> None:
         """Have the batches scored again whose parts are gone, or are not as they were written.

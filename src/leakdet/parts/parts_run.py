@@ -161,11 +161,13 @@ def _told_what_stays(folder: PartsFolder) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        with suppress(InputError, OSError):  # the list is gone too
-            log_result(
-                f"parts    {folder.db.scored()} of {folder.db.files} files are scored and stay in "
-                f"{folder.path}; the same command goes on"
-            )
+        with suppress(InputError, OSError):
+            scored, files = folder.db.scored(), folder.db.files
+            if folder.path.exists():
+                log_result(
+                    f"parts    {scored} of {files} files are scored and stay in {folder.path}; the "
+                    "same command goes on"
+                )
         raise
 
 

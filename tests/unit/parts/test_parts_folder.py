@@ -120,9 +120,10 @@ def test_a_full_disk_leaves_no_part_and_no_temporary_file(begun: Path) -> None:
         folder.repair()
         with (
             mock.patch.object(Path, "write_bytes", side_effect=full),
-            pytest.raises(OSError, match="left"),
+            pytest.raises(OSError, match="left") as raised,
         ):
             publish(folder)
+    assert raised.value.filename == str(begun / "part-00001.csv")
     assert sorted(path.name for path in begun.glob("*part-*")) == ["part-00000.csv"]
     with parts_folder(begun) as folder:
         folder.repair()
