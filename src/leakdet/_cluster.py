@@ -23,6 +23,8 @@ SETTINGS = {
     "distributed.scheduler.http.routes": [],
     "distributed.worker.http.routes": [],
     "distributed.nanny.pre-spawn-environ.DASK_LOGGING__DISTRIBUTED": "critical",
+    # Dask has freed memory given back at once, to be asked for again by the next recording: twice the time
+    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None,
 }
 
 

@@ -123,11 +123,12 @@ def content(store: Path) -> dict[str, Any]:
         del build[name]
     with (store / "recordings.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    columns: dict[str, str] = {}
+    columns: dict[str, str | bytes] = {}
 
     def add(name: str, item: object) -> None:
         if isinstance(item, h5py.Dataset):
-            columns[name] = str(item[:].tolist())
+            values = item[:]
+            columns[name] = str(values.tolist()) if values.dtype == object else values.tobytes()
 
     for path in sorted(store.glob("*.h5")):
         with h5py.File(path) as split:
