@@ -23,7 +23,7 @@ SETTINGS = {
     "distributed.scheduler.http.routes": [],
     "distributed.worker.http.routes": [],
     "distributed.nanny.pre-spawn-environ.DASK_LOGGING__DISTRIBUTED": "critical",
-    # Dask has freed memory given back at once, to be asked for again by the next recording: twice the time
+    # Dask has freed memory given back at once; the next recording asks for it again, half the time.
     "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None,
 }
 
