@@ -12,6 +12,7 @@ import torch
 from leakdet.detection.spectral_reference import SpectralReference
 from leakdet.errors import InputError, SettingsError
 from leakdet.scoring.audio_detector import Detector, chosen_device, load_detector
+from leakdet.scoring.listed_recording import list_recordings
 from leakdet.scoring.verdict import Verdict
 from leakdet.storage.model_file import save_model
 
@@ -29,6 +30,20 @@ def folder(tmp_path: Path, example_files) -> Path:
     (tmp_path / "in" / "a.wav").write_text("no sound")
     (tmp_path / "in" / "notes.txt").write_text("no audio file")
     return tmp_path / "in"
+
+
+def test_verdicts_on_a_list_have_its_columns_whatever_the_workers(
+    detector: Detector, folder: Path
+) -> None:
+    (folder / "night.csv").write_text("path,site\nb.wav,north\nnone.wav,south\na.wav,\n")
+    listing = list_recordings([str(folder / "night.csv")])
+    verdicts = list(detector.predict_listed(listing, workers=1))
+    assert list(detector.predict_listed(listing, workers=3)) == verdicts
+    assert [verdict.columns["site"] for verdict in verdicts] == ["north", "south", ""]
+    assert [bool(verdict.error) for verdict in verdicts] == [False, True, True]
+    assert "neither beside the manifest nor in" in verdicts[1].error
+    assert list(verdicts[0].to_dict())[:3] == ["path", "site", "decision"]
+    assert verdicts[0] == replace(detector.predict(folder / "b.wav"), columns={"site": "north"})
 
 
 def test_one_path_gives_one_verdict_several_or_a_folder_a_list(
