@@ -19,7 +19,13 @@ from pages import SHELL, blocks
 
 REPOSITORY = Path(__file__).parents[1]
 OF_A_GPU = {"compile"}  # whose default trainer=gpu changes
-OF_OTHERS = {"--audio", "--cfg", "--nthreads"}  # of scripts, Hydra and Dask
+OF_OTHERS = {
+    "--audio",
+    "--build-arg",
+    "--cfg",
+    "--init",
+    "--nthreads",
+}  # of scripts, Hydra, Docker, Dask
 PAGES = {
     page.relative_to(REPOSITORY).as_posix(): page.read_text(encoding="utf-8")
     for page in (REPOSITORY / "docs").rglob("*.md")

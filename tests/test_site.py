@@ -26,6 +26,7 @@ TASKS = {
     "a work list": "worklist",
     "any number of recordings": "parts",
     "URLs": "remote",
+    "nightly runs": "nightly",
     "many machines": "scaling#workers-on-other-machines",
     "thresholds and cost": "how/threshold",
     "splits by group": "splits",
