@@ -23,6 +23,7 @@ OF_OTHERS = {
     "--audio",
     "--build-arg",
     "--cfg",
+    "--gpus",
     "--init",
     "--nthreads",
 }  # of scripts, Hydra, Docker, Dask
