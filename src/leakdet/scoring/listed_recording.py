@@ -42,7 +42,7 @@ class Listing:
 
     def __init__(self, names: Sequence[str], name_pattern: str | None = None) -> None:
         self.names = names
-        self.pattern = NamePattern(name_pattern) if name_pattern else None
+        self.pattern = None if name_pattern is None else NamePattern(name_pattern)
         self.tables = {path: RecordingTable(path) for path in _tables(names)}
         told = (column for table in self.tables.values() for column in table.columns)
         of_names = self.pattern.columns if self.pattern else ()

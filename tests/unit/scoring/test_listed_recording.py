@@ -7,7 +7,7 @@ import fsspec
 import pytest
 from tests.remote_stores import FlakyStore
 
-from leakdet.errors import InputError
+from leakdet.errors import InputError, SettingsError
 from leakdet.scoring.listed_recording import ListedRecording, list_recordings
 
 
@@ -122,3 +122,8 @@ def test_columns_are_read_out_of_the_names_of_urls(flaky: type[FlakyStore]) -> N
     listing = list_recordings(["flaky://net"], "{site}/{recorded_at:%Y%m%d_%H%M}")
     (listed,) = listing
     assert listed.columns == {"site": "mill", "recorded_at": "2026-05-17T02:00:00"}
+
+
+def test_an_empty_pattern_is_refused() -> None:
+    with pytest.raises(SettingsError, match="it has no field"):
+        list_recordings(["a"], "")

@@ -54,6 +54,7 @@ def test_what_is_written_by_a_pattern_is_read_by_it(site: str, time: datetime) -
 @pytest.mark.parametrize(
     ("pattern", "message"),
     [
+        ("", "it has no field"),
         ("mill", "it has no field"),
         ("{}_{}", "it has no field"),
         ("{site", "expected '}'"),
