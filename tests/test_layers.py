@@ -109,6 +109,12 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
     "storage.store_folder": ({"errors"}, set()),
     "storage.atomic": ({"errors"}, set()),
     "storage.readable": ({"errors"}, set()),
+    "storage.cache_folder": ({"errors"}, set()),
+    "storage.disk_space": ({"errors"}, set()),
+    "storage.remote_store": (
+        {"_messages", "_remote", "config", "errors", "storage.cache_folder", "storage.disk_space"},
+        set(),
+    ),
     "storage.model_place": (
         {"_remote", "errors", "storage.onnx_packages", "storage.readable"},
         set(),
@@ -223,6 +229,7 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
             "cli.sweeps",
             "cli.run_folder",
             "config",
+            "storage.remote_store",
         }
         | TOOLS,
         HYDRA,

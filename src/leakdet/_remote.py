@@ -136,21 +136,27 @@ class RemoteFile:
         """
         return self._ask(lambda fs, key: bool(fs.info(key)["type"] == "directory"))
 
-    def names(self) -> list[str]:
-        """The names of all files below this folder, relative to it and in order.
+    def sizes(self) -> dict[str, int]:
+        """The bytes of all files below this folder, by their names relative to it, in order.
 
         Raises:
             InputError: there is neither a file nor a folder of this name.
         """
 
-        def ask(fs: Any, key: str) -> list[str]:
+        def ask(fs: Any, key: str) -> dict[str, int]:
             root = f"{key.rstrip('/')}/"
-            found = fs.find(key)
+            found = fs.find(key, detail=True)
             if not found:
                 fs.info(key)
-            return sorted(name[len(root) :] for name in found if name.startswith(root))
+            below = sorted(name for name in found if name.startswith(root))
+            return {name[len(root) :]: int(found[name]["size"]) for name in below}
 
-        return [name for name in self._ask(ask) if name and not name.endswith("/")]
+        found = self._ask(ask)
+        return {name: size for name, size in found.items() if name and not name.endswith("/")}
+
+    def names(self) -> list[str]:
+        """The names of all files below this folder, as in `sizes`."""
+        return list(self.sizes())
 
     def matches(self) -> "list[RemoteFile]":
         """What its name means as a glob; itself where it is none, or exists under that name."""
@@ -159,6 +165,10 @@ class RemoteFile:
         protocol = self.url.partition("://")[0]
         names = self._ask(lambda fs, key: sorted(fs.glob(key)))
         return [RemoteFile(f"{protocol}://{name.lstrip('/')}") for name in names]
+
+    def get(self, local: Path) -> None:
+        """Copy it to a local file."""
+        self._ask(lambda fs, key: fs.get_file(key, str(local)))
 
     def put(self, local: Path) -> None:
         """Write it as a copy of a local file, whole."""

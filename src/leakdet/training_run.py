@@ -3,7 +3,7 @@
 import os
 import signal
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,12 +48,13 @@ def fit(config: TrainConfig, folder: "str | os.PathLike[str]") -> FitResult:
         KeyboardInterrupt: Ctrl-C; the step was finished and `checkpoints/last.ckpt` written.
     """
     from leakdet.cli.run_folder import claimed
+    from leakdet.storage.remote_store import with_local_stores
     from leakdet.training import log_names
     from leakdet.training.callbacks.interruption import Interrupted
 
     if not isinstance(config, TrainConfig):
         raise TypeError(f'fit({config!r}, …): give settings, leakdet.compose("train", {config!r})')
-    folder = Path(folder)
+    folder, config = Path(folder), replace(config, data=with_local_stores(config.data))
     try:
         with claimed(folder):
             metrics = train_in(folder, config)

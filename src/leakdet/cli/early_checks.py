@@ -13,7 +13,7 @@ from typing import Any
 
 from leakdet._cluster_address import check_cluster
 from leakdet._processes import is_child
-from leakdet._remote import place
+from leakdet._remote import is_url, place
 from leakdet.config import (
     BuildConfig,
     CrossvalConfig,
@@ -58,6 +58,8 @@ def check_inputs(config: TrainConfig, named: Sequence[str] = ()) -> None:
         ("augment.interference", config.augment.interference),
         ("data.negatives", config.data.negatives),
     ):
+        if is_url(path):
+            raise InputError(f"{name}={path}: this is read from a disk; copy it there first.")
         if path is not None and not Path(path).exists():
             raise InputError(f"{name}={path}: there is no such file or folder.")
     if config.resume not in (None, "auto"):
@@ -118,6 +120,9 @@ def _check_columns(crossval: CrossvalSettings, store: Path) -> None:
 
 def _check_learning(config: LearnConfig) -> None:
     """Raise where a model to learn from is missing, or what it is to learn."""
+    for name, path in (("model", config.model), ("learn.new", config.learn.new)):
+        if is_url(path):
+            raise InputError(f"{name}={path}: this is read from a disk; copy it there first.")
     require_model(Path(config.model))
     if config.learn.new is None:
         config.learn.published_alone()

@@ -47,6 +47,7 @@ from leakdet.cli.sweeps import (
 )
 from leakdet.config import BuildConfig, TrainConfig
 from leakdet.errors import LeakdetError, SettingsError
+from leakdet.storage.remote_store import with_local_stores
 
 MOST_CHECKED = 10  # jobs of a sweep before the first begins, 0.1 s each; others when they begin
 LOADING = {"build": "loading torch and the sound libraries"}
@@ -188,6 +189,7 @@ def _check_before_hydra(door: str, config: DictConfig, prepared: Sequence[str], 
 def _settings(door: str, config: DictConfig, named: Sequence[str]) -> Any:
     settings = typed(config, DOORS[door].schema)
     if isinstance(settings, TrainConfig):
+        settings.data = with_local_stores(settings.data)
         check_inputs(settings, named)
     if isinstance(settings, BuildConfig):
         check_build(settings)

@@ -9,10 +9,10 @@ from leakdet.config.range_checks import check_ranges, doc, require
 class DataConfig:
     """The data that the network is trained on, and the way they reach it."""
 
-    store: str | None = doc(None, "Folder of the store; null: the demo, synthesised once.")
+    store: str | None = doc(None, "Folder or URL of the store; null: the demo, synthesised once.")
     stores: list[str] = doc([], "Several stores that train as one, in place of data.store.")
     cache: str | None = doc(
-        None, "Folder of demo stores and of joined ones; null: the user's cache folder."
+        None, "Folder of demo, joined and copied stores; null: the user's cache folder."
     )
     unit: str = doc("window", "What one sample of the network is.", one_of=("window", "segment"))
     sampling: str = doc(

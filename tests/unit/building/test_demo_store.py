@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from leakdet.building import demo_store as module
-from leakdet.building.demo_store import default_cache, demo_store, store_or_demo
+from leakdet.building.demo_store import demo_store, store_or_demo
 from leakdet.config import BuildConfig, DataConfig, DemoConfig, SignalConfig
 from leakdet.errors import InputError
 
@@ -55,14 +55,6 @@ def test_a_named_store_needs_no_demo(tmp_path: Path, built: list[BuildConfig]):
     assert not built
     cached = store_or_demo(DataConfig(cache=str(tmp_path)), DEMO, SIGNAL)
     assert cached.parent == tmp_path
-
-
-def test_the_default_cache_is_the_users(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert default_cache() == tmp_path / "leakdet"
-    monkeypatch.setenv("XDG_CACHE_HOME", "")
-    monkeypatch.setenv("HOME", "/home/someone")
-    assert default_cache() == Path("/home/someone/.cache/leakdet")
 
 
 def test_without_a_home_that_can_be_written_the_setting_is_named(

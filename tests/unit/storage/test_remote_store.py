@@ -1,0 +1,64 @@
+"""Stores behind URLs, copied once."""
+
+from pathlib import Path
+
+import fsspec
+import pytest
+from tests.remote_stores import FlakyStore
+
+from leakdet.config import DataConfig
+from leakdet.errors import InputError
+from leakdet.storage.remote_store import local_store, with_local_stores
+
+URL = "flaky://net/stores/town"
+
+
+@pytest.fixture
+def files(flaky: type[FlakyStore]) -> dict[str, bytes]:
+    content = {"train.h5": b"mel", "audio/LEAK/a.wav": b"sound", "build.json": b"{}"}
+    for name, data in content.items():
+        fsspec.filesystem("flaky").pipe_file(f"/net/stores/town/{name}", data)
+    return content
+
+
+def held(folder: Path) -> dict[str, bytes]:
+    paths = [path for path in folder.rglob("*") if path.is_file()]
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+
+
+def test_a_store_is_copied_once_and_again_when_it_changed(
+    files: dict[str, bytes], tmp_path: Path, messages: pytest.LogCaptureFixture
+) -> None:
+    copy = local_store(URL, str(tmp_path))
+    assert held(Path(copy)) == files
+    assert f"copying 0.0 MB to {copy}, to be read from a disk" in messages.text
+    assert local_store(URL, str(tmp_path)) == copy
+    assert f"{URL}: was copied to {copy}" in messages.text
+    fsspec.filesystem("flaky").pipe_file("/net/stores/town/build.json", b"[]")
+    assert local_store(URL, str(tmp_path)) != copy
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_other_stores_stay_as_they_are(files: dict[str, bytes], tmp_path: Path) -> None:
+    local = with_local_stores(DataConfig(stores=["a", URL], cache=str(tmp_path)))
+    assert local.stores[0] == "a"
+    assert held(Path(local.stores[1])) == files
+    assert with_local_stores(DataConfig(store="here")) == DataConfig(store="here")
+    assert with_local_stores(DataConfig()) == DataConfig()
+
+
+def test_a_store_that_cannot_be_had_leaves_nothing(
+    files: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(InputError, match="flaky://net/none: there is no such file, folder or"):
+        local_store("flaky://net/none", str(tmp_path))
+    with pytest.raises(InputError, match="flaky://net/stores/town/audio: holds no HDF5 files"):
+        local_store(f"{URL}/audio", str(tmp_path))
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError("Access Denied")
+
+    monkeypatch.setattr(FlakyStore, "get_file", refuse)
+    with pytest.raises(InputError, match=r"flaky://net/stores/town/audio/LEAK/a.wav: access is"):
+        local_store(URL, str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
