@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -13,6 +14,11 @@ from leakdet.errors import InputError, first_few
 def require_store(store: Path) -> None:
     """Raise `InputError` where `store` is no folder with HDF5 files."""
     if not store.exists():
+        if re.match("[a-z][a-z0-9+.-]+:/", str(store)):  # a path has lost one of its slashes
+            raise InputError(
+                f"{store}: stores are read from a disk; copy it there first. Training copies the "
+                "one that data.store= names by its URL."
+            )
         raise InputError(
             f"{store}: there is no such store. Make one of recordings: leakdet build "
             f"source=RECORDINGS out={store}; or of synthetic ones: source=demo."

@@ -41,3 +41,8 @@ def test_columns_that_a_store_lacks_are_named(demo_store: Path, tmp_path: Path) 
     check_columns(tmp_path, ["sit"], "--group-by")  # without recordings.csv nothing is known
     with pytest.raises(InputError, match=r"--group-by: 'sit' is no group column.* mean site\?"):
         check_columns(demo_store, ["site", "sit"], "--group-by")
+
+
+def test_a_url_as_a_path_is_told_to_be_copied() -> None:
+    with pytest.raises(InputError, match=r"^s3:/town/store: stores are read from a disk; copy it"):
+        require_store(Path("s3://town/store"))
