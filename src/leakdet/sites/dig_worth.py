@@ -6,16 +6,19 @@ independent, so a second night is no second witness.
 
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from leakdet.detection.calibration import fit_calibration
 from leakdet.detection.logistic import logit, sigmoid
-from leakdet.detection.validation_scores import FEW, ValidationScores
 from leakdet.sites.rules import WorklistRules
 
+if TYPE_CHECKING:  # its module loads torch
+    from leakdet.detection.validation_scores import ValidationScores
+
+FEW = 20  # recordings of a class; below, one of them moves a rate by more than five points
 # of each of the two rates, so that the interval of a share that is made of both holds to 95 %
 RATE_LEVEL = 0.975
 
@@ -30,7 +33,7 @@ class Evidence:
 
     @classmethod
     def kept(
-        cls, tested: ValidationScores | None, validation: ValidationScores | None
+        cls, tested: "ValidationScores | None", validation: "ValidationScores | None"
     ) -> "Evidence | None":
         """What a model file keeps: its test scores, or else those of val; None: neither."""
         if tested is not None and len(tested.scores):

@@ -73,7 +73,7 @@ class WorklistRules:
         at_most=1.0,
     )
     dig_cost: float | None = doc(
-        None, "Cost of a dig; null: unknown, and so is its worth.", at_least=0.0
+        None, "Cost of a dig; while it is unknown, so is its worth.", at_least=0.0
     )
     leak_cost: float | None = doc(
         None, "What a leak costs that is not found, in the same currency.", at_least=0.0

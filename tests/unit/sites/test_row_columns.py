@@ -57,6 +57,9 @@ def test_what_a_recording_is_for_its_site(values: dict[str, str], kind: Kind) ->
 def test_a_channel_is_a_site_and_other_columns_are_kept() -> None:
     columns = read_columns([row("A", NIGHT, 0.1, channel="2", logger="7", pipe="steel")])
     assert columns.texts["site"] == ["A channel 2"]
+    for blank in (None, ""):
+        assert read_columns([row("A", NIGHT, 0.1, channel=blank)]).texts["site"] == ["A"]
+    assert read_columns([row("A", NIGHT, 0.1, channel=2.0)]).texts["site"] == ["A channel 2"]
     assert columns.texts["other"] == [(("logger", "7"), ("pipe", "steel"))]
 
 
