@@ -1,16 +1,17 @@
 """Reads the rows of predict into columns: numbers as arrays, repeated texts once."""
 
-from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum
+from itertools import islice
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 DAY_S = 86_400
+AT_A_TIME = 65_536  # rows that are held as such
 UNDATED, UNREAD = -1, -2  # instead of seconds: no time was given, or none that is understood
 # Columns of the rows of predict, and those that have a place of their own in the work list.
 OWN = {
@@ -77,53 +78,73 @@ def read_columns(rows: Iterable[Mapping[str, Any]]) -> RowColumns:
 
     Of a file with a verdict for each channel, a channel is a site: `B7 channel 2`.
     """
-    paths, seconds = list[str](), array("q")
-    numbers, bad = {name: array("d") for name in NUMBERS}, 0
     codes = {name: _Codes() for name in CODED}
-    ids = {name: array("i") for name in CODED}
-    kind, leak, clipped = bytearray(), bytearray(), bytearray()
-    others: dict[tuple[str, ...], tuple[str, ...]] = {}
-    unread = ""
-    for row in rows:
-        paths.append(str(row.get("path") or ""))
-        time = row.get("recorded_at")
-        moment = _seconds(time)
-        unread = unread or (str(time) if moment == UNREAD else "")
-        seconds.append(moment)
-        for name in NUMBERS:
-            value, ok = _number(row.get(name))
-            bad += not ok
-            numbers[name].append(value)
-        flags, decision = str(row.get("flags") or ""), str(row.get("decision") or "")
-        site, channel = str(row.get("site") or "").strip(), numbers["channel"][-1]
-        kind.append(_kind(decision, flags, row))
-        leak.append(decision == "leak")
-        clipped.append("clipped" in flags)
-        keys = tuple(row)
-        if keys not in others:
-            others[keys] = tuple(k for k in keys if k not in OWN and not k.startswith("prob_"))
-        other = tuple((name, str(row[name] or "")) for name in others[keys])
-        told = (
-            f"{site} channel {channel:.0f}" if site and channel > 0 else site,
-            str(row.get("logger") or "").strip(),
-            str(row.get("model") or ""),
-            decision,
-            other,
-        )
-        for name, text in zip(CODED, told, strict=True):
-            ids[name].append(codes[name][text])
+    blocks, stream = [], iter(rows)
+    while block := list(islice(stream, AT_A_TIME)):
+        blocks.append(_block(block, codes))
+    columns = _joined(blocks or [_block([], codes)])
+    columns.texts = {name: list(known) for name, known in codes.items()}
+    return columns
+
+
+def _block(rows: Sequence[Mapping[str, Any]], codes: Mapping[str, "_Codes"]) -> RowColumns:
+    """Columns of some rows; their texts are in `codes`."""
+    times = [row.get("recorded_at") for row in rows]
+    seconds = np.array([_seconds(time) for time in times], np.int64)
+    unread = np.flatnonzero(seconds == UNREAD)
+    told = [_numbers([row.get(name) for row in rows]) for name in NUMBERS]
+    flags = [str(row.get("flags") or "") for row in rows]
+    decisions = [str(row.get("decision") or "") for row in rows]
+    texts: dict[str, Iterable[Any]] = {
+        "site": map(_site, rows, told[0][0].tolist()),
+        "logger": (str(row.get("logger") or "").strip() for row in rows),
+        "model": (str(row.get("model") or "") for row in rows),
+        "decision": decisions,
+        "other": _other_columns(rows),
+    }
     return RowColumns(
-        paths,
-        np.array(seconds, np.int64),
-        {name: np.array(values, np.float64) for name, values in numbers.items()},
-        np.frombuffer(bytes(kind), np.uint8).astype(np.int64),
-        np.frombuffer(bytes(leak), bool),
-        np.frombuffer(bytes(clipped), bool),
-        {name: np.array(values, np.int64) for name, values in ids.items()},
-        {name: list(known) for name, known in codes.items()},
-        bad,
-        unread,
+        [str(row.get("path") or "") for row in rows],
+        seconds,
+        {name: numbers for name, (numbers, _) in zip(NUMBERS, told, strict=True)},
+        np.array(list(map(_kind, decisions, flags, rows)), np.int64),
+        np.array([decision == "leak" for decision in decisions], bool),
+        np.array(["clipped" in told for told in flags], bool),
+        {name: np.array([codes[name][text] for text in texts[name]], np.int64) for name in CODED},
+        {},
+        sum(bad for _, bad in told),
+        str(times[unread[0]]) if len(unread) else "",
     )
+
+
+def _joined(blocks: Sequence[RowColumns]) -> RowColumns:
+    """The columns of all blocks."""
+    return RowColumns(
+        [path for block in blocks for path in block.path],
+        np.concatenate([block.seconds for block in blocks]),
+        {name: np.concatenate([block.numbers[name] for block in blocks]) for name in NUMBERS},
+        np.concatenate([block.kind for block in blocks]),
+        np.concatenate([block.is_leak for block in blocks]),
+        np.concatenate([block.clipped for block in blocks]),
+        {name: np.concatenate([block.ids[name] for block in blocks]) for name in CODED},
+        {},
+        sum(block.bad_numbers for block in blocks),
+        next((block.unread_time for block in blocks if block.unread_time), ""),
+    )
+
+
+def _site(row: Mapping[str, Any], channel: float) -> str:
+    site = str(row.get("site") or "").strip()
+    return f"{site} channel {channel:.0f}" if site and channel > 0 else site
+
+
+def _other_columns(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[tuple[str, str], ...]]:
+    """Names and values of the columns of each row that are neither predict's nor of this list."""
+    names, keys = tuple[str, ...](), None
+    for row in rows:
+        if row.keys() != keys:
+            keys = row.keys()
+            names = tuple(k for k in keys if k not in OWN and not k.startswith("prob_"))
+        yield tuple([(name, str(row[name] or "")) for name in names])
 
 
 def _kind(decision: str, flags: str, row: Mapping[str, Any]) -> Kind:
@@ -134,15 +155,23 @@ def _kind(decision: str, flags: str, row: Mapping[str, Any]) -> Kind:
     return Kind.MET if "met_in_training" in flags else Kind.JUDGED
 
 
-def _number(value: Any) -> tuple[float, bool]:
-    """A finite number or NaN, and whether it was a number or blank."""
-    if value is None or value == "":
-        return np.nan, True
+def _numbers(values: Sequence[Any]) -> tuple[Float[np.ndarray, " R"], int]:
+    """Finite numbers or NaN, and how many are neither a number nor blank."""
+    known = [np.nan if value is None or value == "" else value for value in values]
+    blank = sum(value != value for value in known)
     try:
-        number = float(value)
+        numbers = np.array(known, np.float64)
     except (TypeError, ValueError):
-        return np.nan, False
-    return (number, True) if abs(number) < np.inf else (np.nan, False)
+        numbers = np.array([_number(value) for value in known], np.float64)
+    numbers[np.isinf(numbers)] = np.nan
+    return numbers, int(np.isnan(numbers).sum()) - blank
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return np.nan
 
 
 def _seconds(time: Any) -> int:

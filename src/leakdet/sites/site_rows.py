@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -14,6 +14,8 @@ from leakdet.sites.nights import Nights
 from leakdet.sites.row_columns import DAY_S, RowColumns
 from leakdet.sites.site_history import History
 from leakdet.sites.worklist_row import Recording, State, WorklistRow
+
+FIRST_DAY = datetime.fromisoformat("0001-01-01")
 
 
 @dataclass(frozen=True)
@@ -85,17 +87,12 @@ def _other_columns(columns: RowColumns, newest: Int[np.ndarray, " M"]) -> dict[s
 def _recording(columns: RowColumns, row: int) -> Recording:
     return Recording(
         columns.path[row],
-        _moment(int(columns.seconds[row])),
+        FIRST_DAY + timedelta(seconds=int(columns.seconds[row]) - DAY_S),
         _known(columns.numbers["leak_prob"][row]),
         columns.texts["decision"][columns.ids["decision"][row]],
         _known(columns.numbers["quiet_level_dbfs"][row]),
         int(_known(columns.numbers["channel"][row]) or 0),
     )
-
-
-def _moment(seconds: int) -> datetime:
-    day, rest = divmod(seconds, DAY_S)
-    return datetime.combine(date.fromordinal(day), datetime.min.time()) + timedelta(seconds=rest)
 
 
 def _known(value: float) -> float | None:
