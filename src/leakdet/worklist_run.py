@@ -115,8 +115,6 @@ def _write_review(
     found = [found_file(one.recording.path, sources.places) for one in shown]
     if detector and (sentence := gone_sentence(found)):
         LOG.warning(sentence)
-    if shown and not detector:
-        LOG.warning("without their model, recordings are listed without pictures and sounds")
     values = confirm_rows(shown, found, sources.model_hash)
     page = review_page(shown, values, found, detector, sources.threshold or 0.5, table.name)
     if shown:

@@ -27,11 +27,19 @@ class Sources:
     unfinished: Sequence[Path]  # folders in which predict has not come to its end
 
     def sentences(self) -> list[str]:
-        """What is not whole."""
-        if not self.unfinished:
-            return []
-        names = first_few([str(place) for place in self.unfinished], 3)
-        return [f"Not all recordings are scored yet in {names}: predict has not come to its end."]
+        """What is not whole, or not at hand."""
+        sentences = []
+        if self.unfinished:
+            names = first_few([str(place) for place in self.unfinished], 3)
+            sentences.append(
+                f"Not all recordings are scored yet in {names}: predict has not come to its end."
+            )
+        if self.model is None:
+            sentences.append(
+                f"The model that scored the rows ({self.model_hash or 'unknown'}) is not at hand: "
+                "there are no pictures, no sounds, and no chance of a leak."
+            )
+        return sentences
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """All rows, of one place after the other."""

@@ -46,6 +46,9 @@ def test_all_files_tell_of_the_same_sites(night_rows, tmp_path: Path, messages) 
     saved = json.loads(re.findall(r'id="table">(.*)</script>', text)[0])
     assert [dict(zip(saved["columns"], row, strict=True)) for row in saved["rows"]] == confirm
     assert "1 new, 4 quiet" in messages.text
+    for told in (text, messages.text):
+        assert "The model that scored the rows (abc) is not at hand" in told
+        assert "keeps no scores" not in told
 
 
 def test_without_coordinates_there_is_no_map_and_an_old_one_goes(
