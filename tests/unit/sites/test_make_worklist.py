@@ -29,7 +29,7 @@ def test_what_the_list_cannot_know_is_said() -> None:
     notes = " ".join(make_worklist(rows, today=TODAY).notes)
     assert "No row has a quiet_level_dbfs: levels are unknown" in notes
     assert "1 recording that the model met in training decide nothing" in notes
-    assert "keeps no scores of its own test recordings" in notes
+    assert "No scores of the model's own test recordings are known" in notes
     assert "unknown without the costs" in notes
     few = make_worklist(night_rows("A", [0.1]), evidence=evidence(5, 30), today=TODAY)
     assert any("With fewer than 20 sites" in note for note in few.notes)
