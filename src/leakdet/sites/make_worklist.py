@@ -116,8 +116,8 @@ def _worth_notes(rules: WorklistRules, evidence: Evidence | None) -> list[str]:
     notes = []
     if evidence is None:
         notes.append(
-            "No scores of the model's own test recordings are known: the chance of a leak is unknown, "
-            "and sites are ranked by state and score."
+            "No scores of the model's own test recordings are known: the chance of a leak is "
+            "unknown, and sites are ranked by state and score."
         )
     else:
         notes += evidence.notes()

@@ -44,7 +44,7 @@
     interval: (row) => row.low !== null && `${percent(row.low)} to ${percent(row.high)}`,
     chance: (row) => row.chance !== null && percent(row.chance),
     chanceBelow: (row) => row.chance !== null && `chance ${percent(row.chance)}`,
-    worth: (row) => row.worth !== null && row.worth.toLocaleString("en"),
+    worth: (row) => row.worth !== null && row.worth.toLocaleString("en").replace("-", "−"),
   };
 
   function svg(name, attributes) {
