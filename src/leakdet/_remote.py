@@ -8,7 +8,7 @@ import os
 import random
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from glob import has_magic
 from pathlib import Path, PurePosixPath
@@ -21,7 +21,6 @@ Result = TypeVar("Result")
 
 URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+(::[A-Za-z][^/]*)?://")
 TRIES = 5
-CHECKED = 3  # files of each bucket, before the work
 WAIT_S = 0.5  # before the second try; doubles with each, and varies by half
 # Retries are made here alone, alike for every kind of store.
 OPTIONS: dict[str, dict[str, Any]] = {"s3": {"config_kwargs": {"retries": {"max_attempts": 0}}}}
@@ -208,7 +207,16 @@ def place(name: str | os.PathLike[str] | RemoteFile) -> Path | RemoteFile:
     return RemoteFile(name)
 
 
-def check_reachable(files: Sequence[RemoteFile]) -> None:
+def absolute_name(name: str) -> str:
+    """The absolute path of a name, links as they are named, or a glob; a URL as it is.
+
+    >>> absolute_name("s3://bucket/a.wav"), absolute_name("/night/../a.wav")
+    ('s3://bucket/a.wav', '/a.wav')
+    """
+    return name if is_url(name) else os.path.abspath(name)  # noqa: PTH100  resolves no links
+
+
+def check_reachable(first: Mapping[str, Sequence[RemoteFile]]) -> None:
     """Check before any work that files can be had, by the first few of each bucket or host.
 
     Files that are missing are not looked for.
@@ -216,12 +224,9 @@ def check_reachable(files: Sequence[RemoteFile]) -> None:
     Raises:
         InputError: names the place, and says why it gives none.
     """
-    of_host: dict[str, list[RemoteFile]] = {}
-    for file in files:
-        of_host.setdefault(file.host, []).append(file)
-    for host, some in of_host.items():
+    for host, files in first.items():
         failures = []
-        for file in some[:CHECKED]:
+        for file in files:
             try:
                 if file.exists() or RemoteFile(host).exists():
                     break

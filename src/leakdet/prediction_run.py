@@ -46,17 +46,18 @@ def _predict_rows(arguments: argparse.Namespace, rule: dict[str, Any], out: Path
     kind = format_of(out, arguments.format)
     check_windows(out, kind, arguments.windows)
     listed = list_files(arguments.paths, arguments.name_pattern)
+    files = listed.files
     remote = arguments.out if isinstance(arguments.out, RemoteFile) else None
-    check_files([*listed.files, *listed.listing.tables], arguments.model, remote or out)
+    check_files([*files, *listed.listing.tables], arguments.model, remote or out)
     if out:
-        check_output(out, ROW_BYTES * len(listed.files))
+        check_output(out, ROW_BYTES * len(files))
         check_replaceable(out, arguments.windows and kind == "csv")
     if arguments.clips:
         from leakdet.scoring.leak_clips import check_clips
 
-        check_clips(listed.files, arguments.clips, arguments.clip_seconds or CLIP_S)
+        check_clips(files, arguments.clips, arguments.clip_seconds or CLIP_S)
     require_model(arguments.model)
-    LOG.info(f"files    {len(listed.files)}: loading torch")
+    LOG.info(f"files    {len(files)}: loading torch")
     from leakdet.scoring.audio_detector import load_detector
     from leakdet.scoring.prediction import write_verdicts
     from leakdet.scoring.site_drift import SiteDrift
@@ -75,7 +76,7 @@ def _predict_rows(arguments: argparse.Namespace, rule: dict[str, Any], out: Path
     observers.append(drift.add)
     rows = (out, kind, arguments.windows)
     workers = arguments.workers
-    with _window_files(arguments, listed.files, detector) as (more, clips):
+    with _window_files(arguments, files, detector) as (more, clips):
         observers += more
         counts = write_verdicts(detector, arguments.paths, listed, *rows, workers, observers)
     if suggestion:

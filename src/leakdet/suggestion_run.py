@@ -1,6 +1,5 @@
 """`predict --suggest`: a table of recordings to confirm next, and a page to hear and tick them."""
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ import numpy as np
 
 from leakdet._messages import LOG, log_result, log_results
 from leakdet._progress import ProgressCounter
-from leakdet._remote import is_url, place
+from leakdet._remote import absolute_name, place
 from leakdet.errors import counted
 from leakdet.reporting.review_page import LABEL, ReviewPage, ReviewRow, write_review_page
 from leakdet.review_media import WHY, ReviewMedia, check_unlabelled
@@ -89,8 +88,7 @@ class SuggestionRun:
 def _values(suggestion: Suggestion) -> dict[str, str]:
     """The row of the table. The path is absolute: the table may be saved anywhere."""
     row = suggestion.verdict.to_dict()
-    if not is_url(row["path"]):
-        row["path"] = os.path.abspath(row["path"])  # noqa: PTH100  links stay as they are named
+    row["path"] = absolute_name(row["path"])
     first: dict[str, Any] = {name: row[name] for name in ("path", "channel") if name in row}
     told = {name: row[name] for name in TOLD.split()}
     columns = suggestion.verdict.columns  # site, time …: learn takes them as groups and dates

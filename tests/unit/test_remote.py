@@ -8,7 +8,7 @@ import pytest
 from tests.remote_stores import FlakyStore
 
 from leakdet import _remote
-from leakdet._remote import RemoteFile, check_reachable, is_url, place
+from leakdet._remote import RemoteFile, absolute_name, check_reachable, is_url, place
 from leakdet.errors import InputError
 
 
@@ -119,13 +119,24 @@ def test_files_are_written_whole_and_removed(flaky: type[FlakyStore], tmp_path: 
     assert not there.exists()
 
 
+def test_a_name_is_made_absolute_and_a_url_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "link").symlink_to("night")
+    for name in ("a.wav", "link/*.wav"):
+        assert absolute_name(name) == str(tmp_path / name)
+    assert absolute_name("s3://net/a.wav") == "s3://net/a.wav"
+
+
 def test_a_bucket_is_tried_by_its_first_files(flaky: type[FlakyStore]) -> None:
     fsspec.filesystem("flaky").pipe_file("/net/c", b"sound")
-    files = [RemoteFile(f"flaky://net/{name}") for name in "abcd"]
-    check_reachable([])
+    files = {"flaky://net": [RemoteFile(f"flaky://net/{name}") for name in "abc"]}
+    other = {"flaky://other": [RemoteFile("flaky://other/a")]}
+    check_reachable({})
     check_reachable(files)  # two are missing: their rows will say so
     with pytest.raises(InputError, match="flaky://other/a: there is no such file or bucket"):
-        check_reachable([*files, RemoteFile("flaky://other/a")])
+        check_reachable(files | other)
     flaky.failures[:] = [PermissionError("Access Denied")] * 3
     with pytest.raises(InputError, match="flaky://net/a: access is forbidden"):
         check_reachable(files)
@@ -148,7 +159,7 @@ def test_files_on_an_s3_server(s3: Any, tmp_path: Path) -> None:
     (night / "rows.csv").put(tmp_path / "rows.csv")
     assert s3.cat_file("network/night/rows.csv") == b"path\n"
     with pytest.raises(InputError, match=r"s3://nowhere/a.wav: there is no such file or bucket"):
-        check_reachable([RemoteFile("s3://nowhere/a.wav")])
+        check_reachable({"s3://nowhere": [RemoteFile("s3://nowhere/a.wav")]})
     with pytest.raises(InputError, match="no such file, folder or bucket"):
         RemoteFile("s3://nowhere/night").names()
 

@@ -1,8 +1,7 @@
 """A whole run of `leakdet predict --parts`: lists, goes on where it stopped, scores, publishes."""
 
 import argparse
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from leakdet._exit_codes import DONE, PARTLY
 from leakdet._messages import LOG, log_result, log_results
 from leakdet._progress import ProgressCounter
-from leakdet._remote import RemoteFile, is_url
+from leakdet._remote import RemoteFile, absolute_name
 from leakdet._remote_copies import local_copy
 from leakdet.errors import InputError, counted
 from leakdet.parts.part_file import require_format
@@ -18,7 +17,7 @@ from leakdet.parts.parts_folder import PartsFolder, parts_folder
 from leakdet.parts.recordings_db import Listed
 from leakdet.scoring.file_list import check_listing, is_model, refuse_models
 from leakdet.scoring.listed_recording import ListedRecording, Listing, list_recordings
-from leakdet.scoring.row_writers import ROW_BYTES, row_columns
+from leakdet.scoring.row_writers import ROW_BYTES, columns_by
 from leakdet.scoring.sidecar import now, run_facts
 from leakdet.scoring.summary import VerdictCounts
 from leakdet.storage.disk_space import require_space
@@ -27,7 +26,6 @@ from leakdet.storage.model_place import require_model
 
 if TYPE_CHECKING:
     from leakdet.parts.batch_scores import ModelOptions
-    from leakdet.scoring.audio_detector import Detector
 
 
 def predict_parts(arguments: argparse.Namespace, rule: Mapping[str, Any]) -> int:
@@ -60,7 +58,8 @@ def predict_parts(arguments: argparse.Namespace, rule: Mapping[str, Any]) -> int
 def _listed(folder: PartsFolder, arguments: argparse.Namespace) -> Listed:
     """The listing that this run is about: a new one, or the newest of a folder that was begun."""
     pattern = arguments.name_pattern
-    names = list(map(_absolute, arguments.paths)) + [f"--name-pattern {pattern}"] * bool(pattern)
+    names = list(map(absolute_name, arguments.paths))
+    names += [f"--name-pattern {pattern}"] * bool(pattern)
     earlier = folder.db.listings
     if not earlier or arguments.new_only:
         return _list_anew(
@@ -76,10 +75,6 @@ def _listed(folder: PartsFolder, arguments: argparse.Namespace) -> Listed:
         f"files    {folder.db.files}, listed at {newest.listed_at}; --new-only adds what came since"
     )
     return newest
-
-
-def _absolute(name: str) -> str:
-    return name if is_url(name) else os.path.abspath(name)  # noqa: PTH100  globs too
 
 
 def _list_anew(
@@ -128,7 +123,7 @@ def _score(
 
     detector = options.load()
     LOG.info(model_text(detector.mel_detector, detector.decided_anew))
-    columns = _columns(detector, folder.db.listings[0].columns)
+    columns = columns_by(detector.mel_detector, folder.db.listings[0].columns)
     folder.check_columns(columns)
     begun = {"started_at": now(), "batch_files": folder.db.batch_files, "columns": columns}
     folder.facts = folder.facts or {**begun, **run_facts(detector, settings)}
@@ -147,12 +142,6 @@ def _score(
         for batch, rows in scores(folder.db.batches(), progress.step):
             folder.publish(batch.number, rows)
     folder.is_finished = False  # until the new outcome is written
-
-
-def _columns(detector: "Detector", listed: Sequence[str]) -> list[str]:
-    signal, labels = detector.mel_detector.signal, detector.mel_detector.labels
-    by_channel = signal is not None and signal.channels == "each"
-    return row_columns(by_channel, labels.names if labels.tells_classes else (), listed)
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """`predict --clips`: the most suspected seconds of every leak, cut out of its recording as WAV."""
 
-import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -8,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from leakdet._messages import LOG, log_result
-from leakdet._remote import RemoteFile, is_url
+from leakdet._remote import RemoteFile, absolute_name, place
 from leakdet.acoustics.source_piece import read_piece
 from leakdet.errors import InputError, counted
 from leakdet.scoring.leak_stretches import most_suspected
@@ -48,7 +47,7 @@ class LeakClips:
         stretch = most_suspected(verdict, self._most_s) if verdict.decision == "leak" else None
         if stretch is None or verdict.path is None:
             return
-        source = RemoteFile(verdict.path) if is_url(verdict.path) else Path(verdict.path)
+        source = place(verdict.path)
         try:
             piece = read_piece(source, stretch.start_s, stretch.end_s, verdict.channel)
         except InputError as error:
@@ -59,7 +58,7 @@ class LeakClips:
         number = len(self._rows)
         piece.write(self._folder / f"{number}.wav")
         row = verdict.to_dict()
-        path = verdict.path if is_url(source) else os.path.abspath(verdict.path)  # noqa: PTH100
+        path = absolute_name(verdict.path)
         seconds = {"start_s": stretch.start_s, "end_s": round(stretch.end_s, 3)}
         channel = {"channel": verdict.channel} if verdict.channel else {}
         told = {name: row[name] for name in TOLD.split()}

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from leakdet._remote import CHECKED, RemoteFile, is_url, named, place
+from leakdet._remote import RemoteFile, is_url, named, place
 from leakdet.acoustics.audio_listing import LeftUnlisted, audio_files
 from leakdet.errors import InputError
 from leakdet.scoring.name_pattern import HELP, NamePattern
@@ -15,6 +15,7 @@ from leakdet.scoring.tally import Tally
 from leakdet.storage.model_place import find_model, runs_in
 
 NO_COLUMNS: Mapping[str, str] = {}
+FIRST = 3  # files of each bucket, by which it is tried before the work
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class Listing:
         self.barren: list[str] = []  # names that give no recording
         self.models: list[str] = []  # names that give a model instead
         self.unlisted = LeftUnlisted()
-        self.first_remote: dict[str, list[RemoteFile]] = {}  # of each bucket or host, the first few
+        self.first_remote: dict[str, list[RemoteFile]] = {}  # of each bucket or host
         self.repeated, self.unmatched, self.contradicted = Tally(), Tally(), Tally()
         self._matched = False
 
@@ -61,7 +62,8 @@ class Listing:
         self._start()
         for name in self.names:
             repeated, found = len(self.unlisted.repeated), False
-            for path in _expanded(name):
+            paths = list(_expanded(name))
+            for path in paths:
                 for listed in self._listed(path):
                     found = True
                     self._note_remote(listed.source)
@@ -69,8 +71,8 @@ class Listing:
             if not found:
                 if len(self.unlisted.repeated) == repeated:
                     self.barren.append(name)
-                paths = [path for path in _expanded(name) if isinstance(path, Path)]
-                self.models += [str(path) for path in paths if find_model(path) or runs_in(path)]
+                local = [path for path in paths if isinstance(path, Path)]
+                self.models += [str(path) for path in local if find_model(path) or runs_in(path)]
         if self.pattern and self.unmatched.count and not self._matched:
             raise InputError(
                 f"--name-pattern {self.pattern.text!r}: no name matches it, such as "
@@ -88,7 +90,7 @@ class Listing:
     def _note_remote(self, file: Path | RemoteFile) -> None:
         if isinstance(file, RemoteFile):
             first = self.first_remote.setdefault(file.host, [])
-            if len(first) < CHECKED:
+            if len(first) < FIRST:
                 first.append(file)
 
     def _columns(self, file: Path | RemoteFile, told: Mapping[str, str]) -> Mapping[str, str]:

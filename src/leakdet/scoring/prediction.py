@@ -7,7 +7,7 @@ from leakdet._progress import ProgressCounter
 from leakdet.scoring.audio_detector import Detector
 from leakdet.scoring.file_list import FileList
 from leakdet.scoring.output_file import is_regular
-from leakdet.scoring.row_writers import row_columns, verdict_writer
+from leakdet.scoring.row_writers import columns_by, verdict_writer
 from leakdet.scoring.sidecar import now, write_sidecar
 from leakdet.scoring.summary import VerdictCounts
 from leakdet.scoring.verdict import Verdict
@@ -32,12 +32,8 @@ def write_verdicts(
         InputError: as `verdict_writer`.
     """
     verdicts = detector.predict_listed(listed.recordings, workers)
-    signal = detector.mel_detector.signal
-    by_channel = signal is not None and signal.channels == "each"
     counts, started_at = VerdictCounts(), now()
-    labels = detector.mel_detector.labels
-    classes = labels.names if labels.tells_classes else ()
-    header = row_columns(by_channel, classes, listed.listing.columns)
+    header = columns_by(detector.mel_detector, listed.listing.columns)
     with (
         verdict_writer(out, kind, windows, header) as write,
         ProgressCounter("scoring", len(listed.recordings), "files") as progress,

@@ -66,8 +66,9 @@ class RecordingTable:
     def _told(self, row: dict[str, str]) -> dict[str, str]:
         told = {name: row[name] for name in self.columns}
         if text := told.get(RECORDED_AT):
-            told[RECORDED_AT] = iso_text(text) or text
-            if iso_text(text) is None:
+            if iso := iso_text(text):
+                told[RECORDED_AT] = iso
+            else:
                 self.unread.add(text)
         return told
 

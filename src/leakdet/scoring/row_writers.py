@@ -6,11 +6,14 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from leakdet.errors import InputError
 from leakdet.scoring.output_file import is_regular, output_file
 from leakdet.scoring.verdict import Verdict
+
+if TYPE_CHECKING:
+    from leakdet.detection.detector import MelDetector
 
 FORMATS = {".csv": "csv", ".txt": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 ROW_BYTES = 250  # about as much, with a path of usual length
@@ -46,6 +49,13 @@ def row_columns(
         columns=dict.fromkeys(listed, ""),
     )
     return [key for key in told.to_dict() if key != "timeline"]
+
+
+def columns_by(detector: "MelDetector", listed: Sequence[str] = ()) -> list[str]:
+    """The columns of rows by this model, with those of a list."""
+    signal, labels = detector.signal, detector.labels
+    by_channel = signal is not None and signal.channels == "each"
+    return row_columns(by_channel, labels.names if labels.tells_classes else (), listed)
 
 
 @runtime_checkable

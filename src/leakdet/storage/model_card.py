@@ -10,7 +10,6 @@ from typing import Any
 
 from safetensors import safe_open
 
-from leakdet._remote import RemoteFile
 from leakdet.errors import InputError
 from leakdet.storage.model_place import model_kind
 from leakdet.storage.readable import COPY_AGAIN, require_readable, understood
@@ -84,9 +83,7 @@ def check_card(path: Path, card: Mapping[str, Any]) -> None:
         raise InputError(f"{path}: its description lacks {lacking}.")
 
 
-def file_hash(path: Path | RemoteFile) -> str:
+def file_hash(path: Path) -> str:
     """The first 12 digits of a file's SHA-256, by which rows and cards name a model."""
-    if isinstance(path, RemoteFile):
-        return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:12]

@@ -7,6 +7,7 @@ import fsspec
 import pytest
 from tests.remote_stores import FlakyStore
 
+from leakdet._remote import RemoteFile
 from leakdet.errors import InputError, SettingsError
 from leakdet.scoring.listed_recording import ListedRecording, list_recordings
 
@@ -104,6 +105,23 @@ def test_urls_of_files_folders_globs_and_tables(flaky: type[FlakyStore]) -> None
         (f"{root}/x/missing.wav", "", ""),
     ]
     assert listing.sentences() == ["files without sound skipped: 1 .txt"]
+
+
+def test_a_glob_that_gives_nothing_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[RemoteFile] = []
+    monkeypatch.setattr(RemoteFile, "matches", lambda remote: asked.append(remote) or [])
+    listing = list_recordings(["s3://net/*.wav"])
+    assert (list(listing), listing.barren) == ([], ["s3://net/*.wav"])
+    assert asked == [RemoteFile("s3://net/*.wav")]
+
+
+def test_only_the_first_few_files_of_each_bucket_are_kept(flaky: type[FlakyStore]) -> None:
+    names = [f"{root}/{name}" for root in ("flaky://net", "s3://other") for name in "abcd"]
+    Path("list.csv").write_text("\n".join(["path", *names]))
+    listing = list_recordings(["list.csv"])
+    assert len(list(listing)) == 8
+    kept = {host: [file.name for file in files] for host, files in listing.first_remote.items()}
+    assert kept == {"flaky://net": ["a", "b", "c"], "s3://other": ["a", "b", "c"]}
 
 
 def test_a_url_that_cannot_be_listed_is_named(flaky: type[FlakyStore]) -> None:

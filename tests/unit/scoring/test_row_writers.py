@@ -7,9 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from leakdet.detection.labels import LabelMap
 from leakdet.errors import InputError
-from leakdet.scoring.row_writers import check_windows, format_of, row_columns, verdict_writer
+from leakdet.scoring.row_writers import (
+    check_windows,
+    columns_by,
+    format_of,
+    row_columns,
+    verdict_writer,
+)
 from leakdet.scoring.verdict import Verdict, Window
+from leakdet.storage.model_file import load_mel_detector
 
 WINDOWS = [Window(0.0, 1.0, 0.9), Window(0.5, 1.5, 0.6)]
 VERDICTS = [
@@ -133,3 +141,14 @@ def test_a_multiclass_model_has_a_column_for_each_class(tmp_path: Path) -> None:
     )
     assert list(first.values())[-3:] == ["", "", ""]
     assert list(second.values())[-3:] == ["ok", "0.4", "0.6"]
+
+
+def test_the_columns_of_a_model_follow_from_its_channels_and_classes(example_files) -> None:
+    detector = load_mel_detector(example_files.model)
+    assert columns_by(detector) == row_columns()
+    assert columns_by(replace(detector, signal=None), ["site"]) == row_columns(listed=["site"])
+    each = replace(detector.signal, channels="each")
+    labels = LabelMap("multiclass", ("burst", "ok"), (0,))
+    assert columns_by(replace(detector, signal=each, labels=labels), ["site"]) == row_columns(
+        True, ["burst", "ok"], ["site"]
+    )
