@@ -15,9 +15,8 @@ from leakdet.cli.run_lines import (
 )
 from leakdet.cli.store_lines import split_lines, store_lines
 from leakdet.errors import InputError, first_few
-from leakdet.storage.model_place import MODEL_FILES, model_in, model_kind
+from leakdet.storage.model_place import MODEL_FILES, MODEL_SUFFIXES, model_in, model_kind
 
-MODELS = (".safetensors", ".ckpt", ".pth", ".pt", ".onnx")
 STORES = (".h5", ".hdf5")
 KNOWN = (
     "a model file (.safetensors, .onnx), a checkpoint (.ckpt), a store (its folder or an .h5 "
@@ -46,7 +45,7 @@ def info_text(path: Path | RemoteFile) -> str:
 
 
 def _of_file(path: Path) -> Iterator[str]:
-    if model_kind(path) in MODELS:
+    if model_kind(path) in MODEL_SUFFIXES:
         return model_lines(path)
     if path.suffix.lower() in STORES:
         return split_lines(path)

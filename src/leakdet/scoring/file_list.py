@@ -8,9 +8,7 @@ from leakdet._messages import log_results
 from leakdet._remote import RemoteFile, check_reachable
 from leakdet.errors import InputError, first_few
 from leakdet.scoring.listed_recording import ListedRecording, Listing, list_recordings
-from leakdet.storage.model_place import model_kind
-
-MODEL_SUFFIXES = (".safetensors", ".ckpt", ".pth", ".onnx")
+from leakdet.storage.model_place import MODEL_SUFFIXES, model_kind
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,7 @@ def check_listing(listing: Listing, found: bool) -> None:
     if not found:
         named = f"no audio found in {first_few(listing.names)}"
         raise InputError(f"{'; '.join([named, *listing.unlisted.sentences()])}.")
-    check_reachable([file for files in listing.first_remote.values() for file in files])
+    check_reachable(listing.first_remote)
 
 
 def check_headers(names: Sequence[str], option: str) -> list[Path | RemoteFile]:

@@ -11,7 +11,7 @@ from leakdet.storage.readable import require_readable
 # of a run folder, the best one first
 # best_selected: of a run whose `select` is not F1
 MODEL_FILES = ("model.safetensors", "checkpoints/best_selected.ckpt", "checkpoints/best_f1.ckpt")
-SUFFIXES = (".safetensors", ".onnx", ".ckpt", ".pth", ".pt")
+MODEL_SUFFIXES = (".safetensors", ".onnx", ".ckpt", ".pth", ".pt")
 RUNS = Path("runs/train")  # where conf/train.yaml puts them
 LATEST = "latest"  # link there to the newest of them
 
@@ -79,7 +79,7 @@ def model_in(path: Path | RemoteFile, word: str = "") -> Path | RemoteFile:
 def _model_behind(url: RemoteFile, word: str) -> RemoteFile:
     try:
         inside = [url / name for name in MODEL_FILES]
-        of_file = [url] if model_kind(url) in SUFFIXES else inside
+        of_file = [url] if model_kind(url) in MODEL_SUFFIXES else inside
         found = next((file for file in of_file if file.exists()), None)
     except InputError as error:
         raise named(url, error, word) from error

@@ -73,11 +73,10 @@ def test_a_file_that_is_no_sound_is_named_with_its_option(write_sound, tmp_path:
             check_headers([str(sound), str(file)], "--check")
 
 
-def test_a_second_model_is_no_recording() -> None:
-    with pytest.raises(
-        InputError, match=r"takes one model.*b/model\.safetensors.*runs/train/latest"
-    ):
-        check_files([Path("b/model.safetensors"), Path("b.wav")], Path("a/model.safetensors"), None)
+@pytest.mark.parametrize("suffix", [".safetensors", ".onnx", ".ckpt", ".pth", ".pt", ".PT"])
+def test_a_second_model_is_no_recording(suffix: str) -> None:
+    with pytest.raises(InputError, match=rf"takes one model.*b/best\{suffix}.*runs/train/latest"):
+        check_files([Path(f"b/best{suffix}"), Path("b.wav")], Path("a/model.safetensors"), None)
 
 
 def test_a_second_run_folder_is_no_folder_of_recordings(folder: Path) -> None:
