@@ -3,8 +3,12 @@
 import csv
 import io
 import json
+import re
+import shlex
+import subprocess
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import fsspec
 import numpy as np
@@ -14,6 +18,7 @@ from tests.remote_stores import FlakyStore
 
 from leakdet.building.builder import build_store
 from leakdet.config import BuildConfig, SignalConfig
+from leakdet.parts.part_rows import read_rows
 from leakdet.storage.opening import open_split
 
 SIGNAL = SignalConfig(2000, 400, 200, 100, 50, n_mels=8, fmin_hz=0.0)
@@ -46,6 +51,68 @@ def test_a_build_from_a_url_makes_the_store_of_the_local_folder(
         np.testing.assert_array_equal(local.texts("content_sha256"), remote.texts("content_sha256"))
         np.testing.assert_array_equal(local.read(0, 10), remote.read(0, 10))
         assert all(str(path).startswith("flaky://net/audio/") for path in remote.texts("path"))
+
+
+def test_a_manifest_of_urls_or_behind_one_makes_the_store_of_the_local_one(
+    audio: Path, flaky: type[FlakyStore], s3: Any, tmp_path: Path
+) -> None:
+    files = sorted(audio.rglob("*.wav"))
+    names = [path.relative_to(audio).as_posix() for path in files]
+    rows = [f"{name},{name.split('/')[0]},{['train', 'val', 'test'][at % 3]},mill {at % 4}"
+            for at, name in enumerate(names)]  # fmt: skip
+    text, remote = "path,label,split,site\n", "flaky://net/audio"
+    (audio / "list.csv").write_text(text + "\n".join(rows))
+    (tmp_path / "urls.csv").write_text(text + "\n".join(f"{remote}/{row}" for row in rows))
+    for name in [*names, "list.csv"]:
+        for store, key in ((fsspec.filesystem("flaky"), "/net"), (s3, "network")):
+            store.pipe_file(f"{key}/audio/{name}", (audio / name).read_bytes())
+    flaky.failures[:] = [TimeoutError()] * 2  # passes by
+
+    def built(source: object, out: str) -> dict[str, Any]:
+        report = build_store(
+            BuildConfig(source=str(source), out=str(tmp_path / out), signal=SIGNAL)
+        )
+        assert report.left_out == []
+        return {split: open_split(tmp_path / out, split) for split in ("train", "val", "test")}
+
+    local = built(audio / "list.csv", "local")
+    for source, start, prefix in (
+        (tmp_path / "urls.csv", remote, f"{remote}/"),
+        (f"{remote}/list.csv", remote, ""),
+        ("s3://network/audio/list.csv", "s3://network/audio", ""),
+    ):
+        for split, other in built(source, f"of {start}{prefix}".replace("/", "_")).items():
+            same = local[split]
+            ids = [identity.removeprefix(prefix) for identity in other.recording_ids]
+            assert ids == list(same.recording_ids)
+            assert [f"{start}/{identity}" for identity in ids] == list(other.texts("path"))
+            for column in ("content_sha256", "group/site"):
+                np.testing.assert_array_equal(other.texts(column), same.texts(column))
+            np.testing.assert_array_equal(other.read(0, 10), same.read(0, 10))
+
+
+def test_a_manifest_url_that_gives_none_is_told_in_a_sentence(
+    flaky: type[FlakyStore], door: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, original = fsspec.filesystem("flaky"), FlakyStore.cat_file
+    store.pipe_file("/net/film.csv", bytes(100))
+    store.pipe_file("/net/secret.csv", b"path,label\na.wav,LEAK\n")
+
+    def forbidding(self: Any, path: str, *ends: Any, **how: Any) -> bytes:
+        if path.endswith("secret.csv"):
+            raise PermissionError("Access Denied")
+        return original(self, path, *ends, **how)
+
+    monkeypatch.setattr(FlakyStore, "cat_file", forbidding)
+    for name, sentence in (
+        ("none.csv", "no such file or folder. source= takes"),
+        ("secret.csv", "access is forbidden (Access Denied)"),
+        ("film.csv", "this is no text. Save the table as CSV UTF-8."),
+    ):
+        answer = door("build", f"source=flaky://net/{name}", "out=store", cwd=tmp_path)
+        assert answer.returncode == 2
+        assert f"flaky://net/{name}: {sentence}" in " ".join(answer.stderr.split())
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_that_cannot_be_had_is_left_out_of_a_build(
@@ -100,6 +167,40 @@ def test_predict_reads_model_and_recordings_from_urls(
     assert remote[4]["error"] == "there is no such file, folder or bucket"
     # one for the model and one for each file
     assert flaky.requests["cat_file"] == 6
+
+
+def test_parts_whose_files_were_not_reached_are_removed_and_scored_again(
+    trained: Any, flaky: type[FlakyStore], door: Any, tmp_path: Path
+) -> None:
+    sound = min(trained.store.rglob("*.wav")).read_bytes()
+    for number in range(6):
+        fsspec.filesystem("flaky").pipe_file(f"/net/night/{number}.wav", sound)
+    command = ("predict", trained.model, "flaky://net/night", "--parts", "my parts")
+    original, lost = FlakyStore.cat_file, {"3.wav": TimeoutError(), "4.wav": PermissionError()}
+
+    def losing(self: Any, path: str, *ends: Any, **how: Any) -> bytes:
+        if error := lost.get(path.rpartition("/")[2]):
+            raise error
+        return original(self, path, *ends, **how)
+
+    with (
+        mock.patch.object(FlakyStore, "cat_file", losing),
+        mock.patch("leakdet.parts.parts_folder.BATCH_FILES", 2),
+    ):
+        assert door(*command, cwd=tmp_path).returncode == 1
+    page = (Path(__file__).parents[2] / "docs/parts.md").read_text()
+    (find,) = re.findall(r"^find .*$", page, re.MULTILINE)
+    words = ["my parts" if word == "verdicts" else word for word in shlex.split(find)]
+    removed = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert sorted(removed.stdout.splitlines()) == [
+        f"my parts/part-0000{number}.csv" for number in (1, 2)
+    ]
+    answer = door(*command, cwd=tmp_path)
+    assert answer.returncode == 0, answer.stderr
+    assert "2 not finished or removed: the files are scored again" in answer.stderr
+    rows = read_rows(tmp_path / "my parts", ["path", "error"])
+    assert [Path(path).name for path in rows["path"]] == [f"{number}.wav" for number in range(6)]
+    assert {*rows["error"]} == {""}
 
 
 def test_rows_and_parts_of_an_s3_server(

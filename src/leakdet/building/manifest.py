@@ -3,7 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
-from leakdet._remote import is_url
+from leakdet._remote import RemoteFile, is_url
+from leakdet._remote_copies import local_copy, told_as
 from leakdet.building.sources import (
     SPLIT_NAMES,
     LeftOut,
@@ -26,7 +27,9 @@ class RowError(Exception):
     """The reason why a row gives no recording."""
 
 
-def from_manifest(path: Path, by_channel: bool = False, unlabelled: str = "") -> Source:
+def from_manifest(
+    path: Path | RemoteFile, by_channel: bool = False, unlabelled: str = ""
+) -> Source:
     """List the recordings of a table; rows that give none are left out with their line.
 
     With `by_channel`, a column `channel` may name the one channel of a file that a row is about.
@@ -35,7 +38,9 @@ def from_manifest(path: Path, by_channel: bool = False, unlabelled: str = "") ->
     Raises:
         InputError: the table cannot be read, or lacks the columns path and label.
     """
-    table = read_table(path)
+    copy = local_copy(path)
+    with told_as(path, copy):
+        table = read_table(copy)
     groups = _group_columns(path, table)
     left_out = [LeftOut(f"{path}, line {number}", reason) for number, reason in table.faults]
     recordings = []
@@ -50,7 +55,7 @@ def from_manifest(path: Path, by_channel: bool = False, unlabelled: str = "") ->
     return Source(recordings, left_out, table.remarks)
 
 
-def _group_columns(path: Path, table: Table) -> list[str]:
+def _group_columns(path: Path | RemoteFile, table: Table) -> list[str]:
     columns = table.columns
     missing = sorted({"path", "label"} - set(columns))
     if missing:
@@ -71,7 +76,9 @@ def _group_columns(path: Path, table: Table) -> list[str]:
     return [name for name in columns if name not in (*READ_COLUMNS, *own)]
 
 
-def _recording(manifest: Path, row: dict[str, str], groups: list[str]) -> SourceRecording:
+def _recording(
+    manifest: Path | RemoteFile, row: dict[str, str], groups: list[str]
+) -> SourceRecording:
     name, label = row["path"], printable(row["label"])
     if not name:
         raise RowError("the path is empty")

@@ -12,7 +12,7 @@ from leakdet.errors import InputError
 
 
 def read_source(path: Path | RemoteFile, by_channel: bool = False) -> Source:
-    """List the recordings of a folder or CSV manifest, without opening them.
+    """List the recordings of a folder or CSV manifest, also behind a URL, without opening them.
 
     With `by_channel`, rows of a manifest may name one channel of a file.
 
@@ -20,20 +20,29 @@ def read_source(path: Path | RemoteFile, by_channel: bool = False) -> Source:
         InputError: the source is missing, cannot be read, or gives no recording.
     """
     require_source(path)
-    if isinstance(path, RemoteFile):
+    if is_table := _is_file(path):
+        source = from_manifest(path, by_channel)
+    elif isinstance(path, RemoteFile):
         source = from_remote_folders(path)
     elif path.is_dir():
         source = from_folders(path)
-    elif path.is_file():
-        source = from_manifest(path, by_channel)
     else:
         raise InputError(
             f"{path}: this is a pipe, device or socket, and a table is read more than once. Write "
             "it to a file, and name that file."
         )
     if not source.recordings:
-        raise InputError(_nothing(path, source.left_out))
+        raise InputError(_nothing(path, source.left_out, is_table))
     return source
+
+
+def _is_file(path: Path | RemoteFile) -> bool:
+    if isinstance(path, Path):
+        return path.is_file()
+    try:  # web servers tell of no folders, and list what lies below them
+        return not path.is_folder() and not path.names()
+    except InputError as error:
+        raise named(path, error, "source=") from error
 
 
 def require_source(path: Path | RemoteFile) -> None:
@@ -49,14 +58,14 @@ def require_source(path: Path | RemoteFile) -> None:
         )
 
 
-def _nothing(path: Path | RemoteFile, left_out: list[LeftOut]) -> str:
+def _nothing(path: Path | RemoteFile, left_out: list[LeftOut], is_table: bool) -> str:
     if left_out:
         first = left_out[0]
         return (
             f"{path}: no recordings found; {len(left_out)} left out, the first: "
             f"{first.path}: {first.reason}."
         )
-    if isinstance(path, Path) and path.is_file():
+    if is_table:
         return (
             f"{path}: no recordings found: it has a heading and no rows. Add a row for each "
             "recording, with its path and label."

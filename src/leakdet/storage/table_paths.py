@@ -1,6 +1,7 @@
 """Finds the files that the rows of a table name."""
 
 import os
+import posixpath
 from collections.abc import Iterator
 from pathlib import Path
 from unicodedata import normalize
@@ -17,7 +18,10 @@ def file_named(table: Path | RemoteFile, name: str) -> Path | RemoteFile | None:
     if is_url(name):
         return place(name)
     if isinstance(table, RemoteFile) and not Path(name).is_absolute():
-        return table.parent / name.replace("\\", "/")
+        folder, relative = table.parent, posixpath.normpath(name.replace("\\", "/"))
+        while relative.startswith("../"):  # a key of a store is no path that is followed
+            folder, relative = folder.parent, relative.removeprefix("../")
+        return folder / relative
     beside = table.parent if isinstance(table, Path) else Path()
     for spelled in _spellings(name):
         for file in dict.fromkeys((beside / spelled, Path(spelled))):

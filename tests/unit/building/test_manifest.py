@@ -3,8 +3,11 @@
 import os
 from pathlib import Path
 
+import fsspec
 import pytest
+from tests.remote_stores import FlakyStore
 
+from leakdet._remote import RemoteFile
 from leakdet.building.manifest import from_manifest
 from leakdet.errors import InputError
 
@@ -107,6 +110,25 @@ def test_names_as_other_systems_spell_them(
     here, latin = from_manifest(manifest(folder, text)).recordings
     assert here.path == Path("a b.wav")
     assert latin.path == folder / os.fsdecode(b"d\xe9.wav")
+
+
+def test_a_table_behind_a_url_is_told_by_its_url(flaky: type[FlakyStore]):
+    table = RemoteFile("flaky://net/lists/night.csv")
+    with pytest.raises(InputError, match=r"^flaky://net/lists/night\.csv: there is no such file"):
+        from_manifest(table)
+    rows = "path,label\n./a.wav,LEAK\n../b.wav,NOLEAK\nflaky://x/c.wav,LEAK\nd.wav,\n"
+    fsspec.filesystem("flaky").pipe_file("/net/lists/night.csv", rows.encode())
+    source = from_manifest(table)
+    assert [(item.recording_id, str(item.path)) for item in source.recordings] == [
+        ("a.wav", "flaky://net/lists/a.wav"),
+        ("../b.wav", "flaky://net/b.wav"),
+        ("flaky://x/c.wav", "flaky://x/c.wav"),
+    ]
+    (left_out,) = source.left_out
+    assert left_out.path == f"{table}, line 5 (d.wav)"
+    fsspec.filesystem("flaky").pipe_file("/net/lists/night.csv", b'path,label\n"a.wav,LEAK\n')
+    with pytest.raises(InputError, match=r"^flaky://net/lists/night\.csv, line 2: a quote"):
+        from_manifest(table)
 
 
 def test_a_row_may_name_one_channel(folder: Path):

@@ -45,8 +45,16 @@ def test_nothing_there(tmp_path: Path):
 
 def test_a_url_is_looked_for_and_listed(flaky: type[FlakyStore]) -> None:
     fsspec.filesystem("flaky").pipe_file("/net/audio/LEAK/a.wav", b"")
-    (recording,) = read_source(RemoteFile("flaky://net/audio")).recordings
-    assert str(recording.path) == "flaky://net/audio/LEAK/a.wav"
+    fsspec.filesystem("flaky").pipe_file("/net/audio/list", b"path,label,site\nLEAK/a.wav,LEAK,x\n")
+    for source, groups in (("audio", {}), ("audio/list", {"site": "x"})):
+        (recording,) = read_source(RemoteFile(f"flaky://net/{source}")).recordings
+        assert str(recording.path) == "flaky://net/audio/LEAK/a.wav"
+        assert recording.groups == groups
+    fsspec.filesystem("flaky").pipe_file("/net/empty", b"path,label\n")
+    with pytest.raises(
+        InputError, match=r"flaky://net/empty: .* a heading and no rows\. Add a row"
+    ):
+        read_source(RemoteFile("flaky://net/empty"))
     with pytest.raises(InputError, match=r"flaky://net/none: no such file or folder. source="):
         read_source(RemoteFile("flaky://net/none"))
     flaky.failures[:] = [PermissionError("Access Denied")]

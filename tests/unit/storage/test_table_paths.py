@@ -36,4 +36,6 @@ def test_urls_are_not_looked_for() -> None:
     assert file_named(Path("list.csv"), "s3://bucket/a.wav") == RemoteFile("s3://bucket/a.wav")
     assert file_named(Path("list.csv"), "file:///data/a.wav") == Path("/data/a.wav")
     assert file_named(table, "a\\b.wav") == RemoteFile("s3://bucket/night/a/b.wav")
+    assert file_named(table, "./a.wav") == RemoteFile("s3://bucket/night/a.wav")
+    assert file_named(table, "../audio/./a.wav") == RemoteFile("s3://bucket/audio/a.wav")
     assert file_named(table, "/nowhere/a.wav") is None
