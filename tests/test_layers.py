@@ -251,7 +251,7 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
         | {"_remote", "detection.thresholds", "errors"},
         set(),
     ),
-    "cli.window_files": ({"_remote", "errors"}, set()),
+    "cli.window_files": ({"_remote", "errors", "storage.atomic"}, set()),
     "cli.card_lines": ({"cli.help_pages", "errors"}, set()),
     "cli.runs_table": ({"cli.help_pages"}, {"rich"}),
     "cli.model_lines": (
@@ -279,8 +279,6 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
     ),
     "cli.info_text": (
         {
-            "_remote",
-            "_remote_copies",
             "cli.model_lines",
             "cli.run_lines",
             "cli.store_lines",

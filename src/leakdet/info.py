@@ -2,10 +2,11 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from leakdet._exit_codes import DONE, EXPLAINED, guarded
-from leakdet._remote import place
+from leakdet._remote import RemoteFile, place
 from leakdet.cli.arguments import Parser
 
 
@@ -37,9 +38,22 @@ def info(arguments: argparse.Namespace) -> int:
     from leakdet.cli.hub_card import hub_card
     from leakdet.cli.info_text import info_text
 
-    shown = hub_card if arguments.markdown else info_text
-    print("\n\n".join(shown(path) for path in arguments.path))
+    show = hub_card if arguments.markdown else info_text
+    print("\n\n".join(_shown(path, show) for path in arguments.path))
     return DONE
+
+
+def _shown(path: Path | RemoteFile, show: Callable[[Path], str]) -> str:
+    """What `show` tells of a path; behind a URL, of the model there."""
+    if isinstance(path, Path):
+        return show(path)
+    from leakdet._remote_copies import local_copy, told_as
+    from leakdet.storage.model_place import model_in
+
+    model = model_in(path)
+    copy = local_copy(model)
+    with told_as(model, copy):
+        return show(copy).replace(str(copy), str(model))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

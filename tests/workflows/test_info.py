@@ -2,7 +2,9 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
+import fsspec
 import pytest
 
 from leakdet.info import main
@@ -18,6 +20,28 @@ def test_it_prints_a_card_for_each_path(trained, capsys: pytest.CaptureFixture[s
 def test_an_unknown_path_is_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["nothing"]) == 2
     assert capsys.readouterr().err.startswith("error: nothing: there is no such file")
+
+
+@pytest.mark.parametrize("how", [[], ["--markdown"]])
+def test_a_model_behind_a_url_is_described_as_one_on_the_disk(
+    how: list[str], trained, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    local, url = tmp_path / "pipes.safetensors", "memory://net/pipes.safetensors"
+    local.write_bytes(trained.model.read_bytes())
+    fsspec.filesystem("memory").pipe_file("/net/pipes.safetensors", local.read_bytes())
+    assert main([str(local), *how]) == 0
+    told = capsys.readouterr().out.replace(str(local), url)
+    assert main([url, *how]) == 0
+    assert capsys.readouterr().out.split() == told.split()  # lines break where paths end
+
+
+@pytest.mark.parametrize("how", [[], ["--markdown"]])
+def test_errors_name_the_url(how: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    fsspec.filesystem("memory").pipe_file("/net/damaged.safetensors", b"no model")
+    for name, reason in (("none", "there is no such model"), ("damaged", "not a whole")):
+        assert main([f"memory://net/{name}.safetensors", *how]) == 2
+        error = capsys.readouterr().err
+        assert error.startswith(f"error: memory://net/{name}.safetensors: {reason}")
 
 
 def test_a_model_is_described_without_torch(trained) -> None:

@@ -58,8 +58,7 @@ def check_inputs(config: TrainConfig, named: Sequence[str] = ()) -> None:
         ("augment.interference", config.augment.interference),
         ("data.negatives", config.data.negatives),
     ):
-        if is_url(path):
-            raise InputError(f"{name}={path}: this is read from a disk; copy it there first.")
+        _refuse_url(name, path)
         if path is not None and not Path(path).exists():
             raise InputError(f"{name}={path}: there is no such file or folder.")
     if config.resume not in (None, "auto"):
@@ -99,6 +98,11 @@ def check_build(config: BuildConfig) -> None:
         check_free(Path(config.out).absolute(), config.overwrite)
 
 
+def _refuse_url(name: str, path: str | None) -> None:
+    if is_url(path):
+        raise InputError(f"{name}={path}: this is read from a disk; copy it there first.")
+
+
 def _check_own_settings(config: TrainConfig) -> None:
     """Check what only one verb has: the columns of crossval, what learn starts from and learns."""
     if isinstance(config, LearnConfig):
@@ -121,8 +125,7 @@ def _check_columns(crossval: CrossvalSettings, store: Path) -> None:
 def _check_learning(config: LearnConfig) -> None:
     """Raise where a model to learn from is missing, or what it is to learn."""
     for name, path in (("model", config.model), ("learn.new", config.learn.new)):
-        if is_url(path):
-            raise InputError(f"{name}={path}: this is read from a disk; copy it there first.")
+        _refuse_url(name, path)
     require_model(Path(config.model))
     if config.learn.new is None:
         config.learn.published_alone()

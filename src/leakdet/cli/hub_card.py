@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from leakdet.cli.card_lines import RATES, moment_text, rates_text, signal_text
-from leakdet.cli.model_lines import UNJUDGED, card_of, network_text, rule_text
+from leakdet.cli.model_lines import UNJUDGED, card_of, counts_text, network_text, rule_text
 from leakdet.errors import InputError, counted
 from leakdet.storage.model_card import file_hash
 from leakdet.storage.model_place import model_in, model_kind
@@ -109,18 +109,18 @@ def _store(card: Mapping[str, Any]) -> str:
     training = card.get("training", {})
     if "converted_from" in training:
         return "a data set of AILH"
-    settings = training.get("settings") or {}
-    if settings.get("data", {}).get("store", UNKNOWN) in ("", None):
+    data = (training.get("settings") or {}).get("data", {})
+    if data.get("stores"):
+        return ", ".join(Path(store).name for store in data["stores"])
+    if data.get("store", UNKNOWN) in ("", None):
         return "the demo of leakdet, synthetic recordings"
-    store = training.get("store") or settings.get("data", {}).get("store")
+    store = training.get("store") or data.get("store")
     return Path(store).name if store else UNKNOWN
 
 
 def _trained_on(card: Mapping[str, Any]) -> Iterator[str]:
-    training = card.get("training", {})
-    counts = training.get("recordings") or {}
-    numbers = ", ".join(f"{counted(n, 'recording')} in {split}" for split, n in counts.items())
-    yield f"- data: {_store(card)}; {numbers or 'number of recordings unknown'}"
+    numbers = counts_text(card.get("training", {})) or "number of recordings unknown"
+    yield f"- data: {_store(card)}; {numbers}"
     yield f"- labels: {_labels(card['labels'])}"
     yield f"- pipes, sites and sensors: {UNKNOWN} to the file. Add here what you know of them."
     for step in card.get("lineage", ()):

@@ -3,8 +3,6 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from leakdet._remote import RemoteFile
-from leakdet._remote_copies import local_copy, told_as
 from leakdet.cli.model_lines import model_lines
 from leakdet.cli.run_lines import (
     crossval_lines,
@@ -15,7 +13,7 @@ from leakdet.cli.run_lines import (
 )
 from leakdet.cli.store_lines import split_lines, store_lines
 from leakdet.errors import InputError, first_few
-from leakdet.storage.model_place import MODEL_FILES, MODEL_SUFFIXES, model_in, model_kind
+from leakdet.storage.model_place import MODEL_FILES, MODEL_SUFFIXES, model_kind
 
 STORES = (".h5", ".hdf5")
 KNOWN = (
@@ -24,17 +22,12 @@ KNOWN = (
 )
 
 
-def info_text(path: Path | RemoteFile) -> str:
-    """The card of a model, a store, or the folder of a run; behind a URL, of a model.
+def info_text(path: Path) -> str:
+    """The card of a model, a store, or the folder of a run.
 
     Raises:
         InputError: nothing is there, it is nothing of leakdet, or it is damaged.
     """
-    if isinstance(path, RemoteFile):
-        model = model_in(path)
-        copy = local_copy(model)
-        with told_as(model, copy):
-            return info_text(copy).replace(str(copy), str(model))
     if not path.exists():
         raise InputError(f"{path}: there is no such file or folder. info takes {KNOWN}.")
     try:

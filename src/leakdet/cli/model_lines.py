@@ -95,15 +95,18 @@ def _origin(training: Mapping[str, Any]) -> str:
     if "converted_from" in training:
         return f"{training['converted_from']}, weights of AILH"
     store = training.get("store") or _asked_for(training)
-    counts = training.get("recordings", {})
-    numbers = ", ".join(
-        f"{counted(count, 'recording')} in {split}" for split, count in counts.items()
-    )
+    numbers = counts_text(training)
     surrogates = training.get("surrogates")
     more = f" and {counted(surrogates, 'surrogate')}" if surrogates else ""
     epoch = training.get("epoch")
     best = "" if epoch is None else f"; weights of epoch {epoch + 1}"
     return f"{store}{': ' if numbers else ''}{numbers}{more}{best}"
+
+
+def counts_text(training: Mapping[str, Any]) -> str:
+    """How many recordings of each split it was trained with; empty where the file does not say."""
+    counts = training.get("recordings") or {}
+    return ", ".join(f"{counted(count, 'recording')} in {split}" for split, count in counts.items())
 
 
 def _lineage(card: Mapping[str, Any]) -> Iterator[str]:
@@ -125,7 +128,8 @@ def _asked_for(training: Mapping[str, Any]) -> str:
     data = (training.get("settings") or {}).get("data")
     if data is None:
         return "a store that the file does not name"
-    return str(data["store"] or "the demo, synthetic recordings")
+    stores = ", ".join(data.get("stores") or ())
+    return str(data["store"] or stores or "the demo, synthetic recordings")
 
 
 def rule_text(rule: Mapping[str, Any]) -> str:

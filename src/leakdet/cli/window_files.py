@@ -5,6 +5,7 @@ from pathlib import Path
 
 from leakdet._remote import is_url
 from leakdet.errors import SettingsError
+from leakdet.storage.atomic import is_taken
 
 CLIP_S = 10.0
 MOST_CLIP_S = 600.0
@@ -51,9 +52,7 @@ def check_window_files(arguments: argparse.Namespace) -> None:
 
 
 def _check_new(folder: Path, option: str) -> None:
-    if folder.is_dir() and not any(folder.iterdir()):
-        return
-    if folder.exists() or folder.is_symlink():
+    if is_taken(folder) or (folder.is_symlink() and not folder.exists()):
         raise SettingsError(
             f"--{option} {folder}: exists already, and nothing is replaced; name a new folder."
         )

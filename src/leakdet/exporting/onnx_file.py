@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from leakdet._remote import RemoteFile
 from leakdet.errors import InputError
+from leakdet.storage.atomic import is_taken
 from leakdet.storage.model_card import CARD_KEY, check_card, parse_card
 from leakdet.storage.model_place import model_kind
 from leakdet.storage.onnx_packages import require_packages
@@ -72,11 +73,7 @@ def check_places(model: Path | RemoteFile, out: Path, golden: Path | None) -> No
             raise InputError(
                 f"{option} {place}: {folder} is no folder that may be written; make it first."
             )
-    if (
-        golden is not None
-        and golden.exists()
-        and not (golden.is_dir() and not any(golden.iterdir()))
-    ):
+    if golden is not None and is_taken(golden):
         raise InputError(f"--golden {golden}: exists already; name a new folder.")
 
 

@@ -61,7 +61,7 @@ def check_free(out: Path, overwrite: bool) -> None:
         InputError: there is something other than a store, or a store and `overwrite` is false.
     """
     _clear_stale(out)
-    if not _is_taken(out):
+    if not is_taken(out):
         return
     if not (out / "build.json").exists():
         raise InputError(f"{out}: exists and is not a store; give out= another name or remove it.")
@@ -89,7 +89,7 @@ def staged_folder(out: Path) -> Iterator[Path]:
 
 def publish(folder: Path, out: Path) -> None:
     """Rename the staged `folder` to `out`, replacing the store there."""
-    if _is_taken(out):
+    if is_taken(out):
         if not _exchanged(folder, out):
             out.rename(folder.parent / REPLACED)
             folder.rename(out)
@@ -114,7 +114,8 @@ def _prefix(out: Path) -> str:
     return f".{out.name}.building-{socket.gethostname()}-"
 
 
-def _is_taken(out: Path) -> bool:
+def is_taken(out: Path) -> bool:
+    """True if there is something other than an empty folder."""
     return out.exists() and not (out.is_dir() and not any(out.iterdir()))
 
 
@@ -143,7 +144,7 @@ def _clear_stale(out: Path) -> None:
 def _clear(staging: Path, out: Path) -> None:
     """Remove all but the lock; the only copy of a store goes back to its place."""
     replaced = staging / REPLACED
-    if (replaced.exists() or replaced.is_symlink()) and not _is_taken(out):
+    if (replaced.exists() or replaced.is_symlink()) and not is_taken(out):
         replaced.rename(out)
     for path in staging.iterdir():
         if path.is_dir() and not path.is_symlink():

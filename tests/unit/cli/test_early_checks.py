@@ -49,6 +49,18 @@ def test_a_start_may_be_the_folder_of_a_run_and_a_folder_of_runs_is_told(tmp_pat
             check_inputs(TrainConfig(**{name: str(tmp_path)}))
 
 
+def test_what_is_read_from_a_disk_is_no_url() -> None:
+    url = "s3://town/night"
+    for config, name in (
+        (TrainConfig(resume=url), "resume"),
+        (TrainConfig(data=DataConfig(negatives=url)), "data.negatives"),
+        (LearnConfig(model=url), "model"),
+        (LearnConfig(model="m", learn=LearnSettings(new=url)), "learn.new"),
+    ):
+        with pytest.raises(InputError, match=f"^{name}={url}: this is read from a disk; copy it"):
+            check_inputs(config)
+
+
 def test_a_folder_without_a_checkpoint_is_not_resumed(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="this folder holds no checkpoint of a run"):
         check_inputs(TrainConfig(resume=str(tmp_path)))

@@ -72,6 +72,14 @@ def test_a_model_of_the_demo_says_that_its_recordings_are_synthetic(
     assert "- data: the demo of leakdet, synthetic recordings" in hub_card(path)
 
 
+def test_several_stores_are_told_by_their_names(tmp_path: Path, example_files) -> None:
+    stores = ["/net/maple street", "oak"]
+    data = {"store": None, "stores": stores}
+    training = {"settings": {"data": data}, "store": "/home/me/.cache/joined-1a2b"}
+    path = with_card(tmp_path / "m.safetensors", example_files.model, training=training)
+    assert "- data: maple street, oak; number of recordings unknown" in hub_card(path)
+
+
 def test_a_place_without_a_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such model file"):
         hub_card(tmp_path / "none.safetensors")

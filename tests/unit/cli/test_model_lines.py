@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from safetensors.numpy import save_file
 
 from leakdet.cli.model_lines import UNJUDGED, model_lines
@@ -57,6 +58,23 @@ def test_what_an_older_file_does_not_say_is_unknown(tmp_path: Path, example_file
     assert "settings unknown" in text
     assert "intact   not verified: an older file, without a checksum" in text
     assert f"verdict  {UNJUDGED}" in text
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        ({"store": "/net/maple"}, "/net/maple"),
+        ({"store": None, "stores": ["/net/maple", "oak"]}, "/net/maple, oak"),
+        ({"store": None, "stores": []}, "the demo, synthetic recordings"),
+        ({"store": None}, "the demo, synthetic recordings"),  # of an older file
+    ],
+)
+def test_what_a_checkpoint_was_trained_on_is_what_was_asked_for(
+    tmp_path: Path, example_files, data: dict[str, Any], told: str
+) -> None:
+    training = {"settings": {"data": data}, "recordings": {"train": 1, "val": 4}}
+    path = with_card(tmp_path / "m.safetensors", example_files.model, training=training)
+    assert f"from     {told}: 1 recording in train, 4 recordings in val" in text_of(path)
 
 
 def test_the_scores_of_several_sensors_are_told(tmp_path: Path, trained) -> None:

@@ -21,12 +21,14 @@ def parsed(*words: object):
         ("--clips c --labels ./c", "name the same folder"),
         ("--clips used", "exists already, and nothing is replaced; name a new folder"),
         ("--labels used/file", "exists already"),
+        ("--labels lost", "exists already"),
     ],
 )
 def test_what_does_not_go_together_is_refused(words, message, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "used").mkdir()
     (tmp_path / "used/file").touch()
+    (tmp_path / "lost").symlink_to(tmp_path / "away")
     with pytest.raises(SettingsError, match=message):
         check_window_files(parsed(*words.split()))
 

@@ -149,9 +149,12 @@ def test_places_are_checked_before_any_work(tmp_path, exported) -> None:
         (tmp_path / "a.bin", None, "ends in .onnx"),
         (tmp_path / "no" / "a.onnx", None, "make it first"),
         (tmp_path / "a.onnx", tmp_path / "there", "exists already"),
+        (tmp_path / "a.onnx", tmp_path / "there" / "file", "exists already"),
     ):
         with pytest.raises(InputError, match=sentence):
             check_places(tmp_path / "model.safetensors", out, golden)
+    (tmp_path / "empty").mkdir()
+    check_places(tmp_path / "model.safetensors", tmp_path / "a.onnx", tmp_path / "empty")
     for model in (exported, tmp_path / "M.ONNX"):
         with pytest.raises(InputError, match=r"an .onnx file already"):
             check_places(model, tmp_path / "A.ONNX", None)

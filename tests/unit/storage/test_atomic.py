@@ -8,7 +8,7 @@ import pytest
 
 from leakdet.errors import InputError
 from leakdet.storage import atomic
-from leakdet.storage.atomic import check_free, publish, staged_folder, whole_file
+from leakdet.storage.atomic import check_free, is_taken, publish, staged_folder, whole_file
 
 BUILD = """
 import os, socket, sys
@@ -124,6 +124,14 @@ def test_what_is_no_store_is_never_replaced(tmp_path: Path):
     (tmp_path / "photos" / "a.jpg").touch()
     with pytest.raises(InputError, match="exists and is not a store"):
         check_free(tmp_path / "photos", overwrite=True)
+
+
+def test_a_place_is_taken_by_anything_but_an_empty_folder(tmp_path: Path):
+    assert not is_taken(tmp_path / "new")
+    assert not is_taken(tmp_path)
+    (tmp_path / "file").touch()
+    assert is_taken(tmp_path)
+    assert is_taken(tmp_path / "file")
 
 
 def test_a_file_takes_its_name_when_it_is_whole(tmp_path: Path):
