@@ -568,6 +568,8 @@ def test_the_check_finds_a_long_file() -> None:
         ("leakdet.train", {"torch", "lightning"}),
         ("leakdet.scoring.earlier_rows", {"torch"}),
         ("leakdet.parts.parts_run", {"torch", "pyarrow", "distributed"}),
+        ("leakdet.worklist_run", {"torch", "matplotlib"}),
+        ("leakdet.worklist_files", {"torch", "matplotlib"}),
         ("leakdet.scoring.audio_detector", {"lightning", "hydra", "omegaconf", "matplotlib"}),
     ],
 )

@@ -1,19 +1,20 @@
 """What pages to hear and tick recordings share: their pictures and sounds, and their table."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from leakdet._messages import LOG
 from leakdet._remote import RemoteFile
-from leakdet.acoustics.mel import LogMel
 from leakdet.errors import InputError
-from leakdet.evaluation.recording_media import mel_columns
 from leakdet.reporting.review_page import LABEL
 from leakdet.reporting.row_media import RowMedia
-from leakdet.scoring.audio_detector import Detector
-from leakdet.scoring.playback import Playback, playback
 from leakdet.storage.table_text import read_table
+
+if TYPE_CHECKING:  # these load torch, which lists without a model do not need
+    from leakdet.scoring.audio_detector import Detector
+    from leakdet.scoring.playback import Playback
 
 WHY = "why_suggested"  # the column that marks such a table as leakdet's own
 MAX_AUDIO_BYTES = 6_000_000  # of all sounds of a page together
@@ -24,7 +25,9 @@ CLIP_SHARE_S = 240.0  # of all clips together: those of more than 24 recordings 
 class ReviewMedia:
     """Pictures of recordings, and their sounds up to a size in all; `left_out` counts the rest."""
 
-    def __init__(self, detector: Detector, recordings: int) -> None:
+    def __init__(self, detector: "Detector", recordings: int) -> None:
+        from leakdet.acoustics.mel import LogMel
+
         signal = detector.mel_detector.signal
         assert signal is not None  # it has scored sound
         self._detector = detector.mel_detector
@@ -33,16 +36,20 @@ class ReviewMedia:
         self._bytes_left = MAX_AUDIO_BYTES
         self.left_out = 0
 
-    def playback(self, path: Path | RemoteFile, channel: int = 0) -> Playback | None:
+    def playback(self, path: Path | RemoteFile, channel: int = 0) -> "Playback | None":
         """Read a recording again; None, and a warning, where it can no longer be read."""
+        from leakdet.scoring.playback import playback
+
         try:
             return playback(path, channel, self._detector, self._log_mel, self._clip_s)
         except InputError as error:  # it was there when it was scored
             LOG.warning(f"{path}: no picture and no sound of it ({error})")
             return None
 
-    def of(self, heard: Playback | None) -> RowMedia:
+    def of(self, heard: "Playback | None") -> RowMedia:
         """The picture of a recording, and its sound where there is room."""
+        from leakdet.evaluation.recording_media import mel_columns
+
         media = RowMedia("")
         if heard is None:
             return media

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,8 +15,10 @@ from leakdet.errors import counted, first_few
 from leakdet.reporting.review_page import LABEL, ReviewPage, ReviewRow
 from leakdet.reporting.row_media import RowMedia
 from leakdet.review_media import WHY, ReviewMedia
-from leakdet.scoring.audio_detector import Detector
 from leakdet.sites.worklist_row import Recording, WorklistRow
+
+if TYPE_CHECKING:  # it loads torch
+    from leakdet.scoring.audio_detector import Detector
 
 ONE_NIGHT = timedelta(hours=18)
 TIMES = "recorded_at"
@@ -109,7 +112,7 @@ def review_page(
     shown: Sequence[Shown],
     rows: Sequence[dict[str, str]],
     files: Sequence[Path | RemoteFile],
-    detector: Detector | None,
+    detector: "Detector | None",
     threshold: float,
     table: str,
 ) -> ReviewPage:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import leakdet
 from leakdet._messages import LOG, log_result
@@ -12,7 +13,6 @@ from leakdet.reporting.review_page import ReviewPage
 from leakdet.reporting.site_map import coordinates
 from leakdet.reporting.worklist_page import WorklistPage, write_worklist_page
 from leakdet.reporting.worklist_tables import write_geojson, write_worklist_csv
-from leakdet.scoring.audio_detector import Detector
 from leakdet.sites.dig_worth import Evidence
 from leakdet.sites.make_worklist import Worklist, make_worklist
 from leakdet.sites.rules import WorklistRules
@@ -29,8 +29,11 @@ from leakdet.worklist_review import (
 )
 from leakdet.worklist_sources import Sources
 
+if TYPE_CHECKING:  # it loads torch
+    from leakdet.scoring.audio_detector import Detector
 
-def evidence_of(detector: Detector | None) -> Evidence | None:
+
+def evidence_of(detector: "Detector | None") -> Evidence | None:
     """The scores that a model keeps of recordings whose truth is known."""
     if detector is None:
         return None
@@ -42,7 +45,7 @@ def write_worklist(
     files: WorklistFiles,
     rules: WorklistRules,
     top: int,
-    detector: Detector | None,
+    detector: "Detector | None",
 ) -> None:
     """Rank the sites and write the files.
 
@@ -52,7 +55,7 @@ def write_worklist(
     LOG.info(f"rows     reading {counted(len(sources.places), 'place')}")
     worklist = make_worklist(sources.rows(), rules, evidence_of(detector))
     rows = worklist.rows
-    cautions = [*sources.sentences(), *worklist.notes]
+    cautions = [*sources.sentences(), *worklist.notes, *_old_sounds(rows)]
     for caution in cautions:
         LOG.info(f"note     {caution}")
     states = Counter(row.state for row in rows)
@@ -108,7 +111,7 @@ def _write_review(
     table: Path,
     rows: Sequence[WorklistRow],
     top: int,
-    detector: Detector | None,
+    detector: "Detector | None",
 ) -> ReviewPage:
     """Write the table to confirm; the result has its recordings with pictures and sounds."""
     shown = choose_recordings(rows, top)
@@ -134,7 +137,19 @@ def _last_night(worklist: Worklist, threshold: float | None) -> str:
     return f"{text}, {above} of them at or above the threshold {threshold:.2f}."
 
 
-def _method(sources: Sources, rules: WorklistRules, detector: Detector | None) -> dict[str, str]:
+def _old_sounds(rows: Sequence[WorklistRow]) -> list[str]:
+    """Where sites that always sound so are ranked, since an old leak may be among them."""
+    ranks = [rank for rank, row in enumerate(rows, 1) if row.state == "persistent"]
+    if not ranks:
+        return []
+    many = counted(len(ranks), "site")
+    return [
+        f"{many} with alarms night after night, the first at rank {ranks[0]} of {len(rows)}: a "
+        "pump, or an old leak. Choose the state persistent to see them all."
+    ]
+
+
+def _method(sources: Sources, rules: WorklistRules, detector: "Detector | None") -> dict[str, str]:
     """How the list came about: its rows, its model, and each parameter of the rule."""
     verdict = detector.mel_detector.card.get("verdict") if detector else None
     told = f"{sources.model_hash}: {verdict['label']}. {verdict['sentence']}" if verdict else ""

@@ -80,6 +80,24 @@ def test_a_folder_that_predict_has_not_ended_is_told(night_rows, tmp_path: Path,
     assert sentence in (tmp_path / "list.html").read_text()
 
 
+def test_sites_that_always_sound_so_are_told_with_their_first_rank(
+    night_rows, tmp_path: Path, messages
+) -> None:
+    rows = night_rows()
+    quiet, leak = "no_leak,0.1", "leak,0.9"
+    lines = [
+        line.replace(quiet, leak) if line.startswith("C") else line
+        for line in rows.read_text().splitlines()
+    ]
+    rows.write_text("\n".join(lines))
+    run(rows, tmp_path / "list.html")
+    sentence = "1 site with alarms night after night, the first at rank 2 of 5: a pump, or an old"
+    assert sentence in messages.text
+    text = (tmp_path / "list.html").read_text()
+    assert sentence in text
+    assert '<option value="persistent">persistent (1)</option>' in text
+
+
 def test_rows_without_sites_are_refused_before_anything_is_written(
     night_rows, tmp_path: Path
 ) -> None:

@@ -5,7 +5,6 @@ import struct
 import zlib
 from dataclasses import dataclass
 
-import matplotlib as mpl
 import numpy as np
 from jaxtyping import Float, UInt8
 
@@ -33,6 +32,8 @@ def mel_png(level_db: Float[np.ndarray, "M columns"]) -> bytes:
 
 def palette_png(index: UInt8[np.ndarray, "rows columns"]) -> bytes:
     """A PNG of one byte per pixel with a palette (cividis) that suits any colour vision."""
+    import matplotlib as mpl  # slow to import, and a page may have no picture
+
     colours = (mpl.colormaps["cividis"](np.linspace(0, 1, LEVELS))[:, :3] * 255).astype(np.uint8)
     rows, columns = index.shape
     # every row starts with its filter type, 0
