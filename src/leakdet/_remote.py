@@ -138,6 +138,8 @@ class RemoteFile:
     def sizes(self) -> dict[str, int]:
         """The bytes of all files below this folder, by their names relative to it, in order.
 
+        They are 0 where a web server lists names only.
+
         Raises:
             InputError: there is neither a file nor a folder of this name.
         """
@@ -148,7 +150,7 @@ class RemoteFile:
             if not found:
                 fs.info(key)
             below = sorted(name for name in found if name.startswith(root))
-            return {name[len(root) :]: int(found[name]["size"]) for name in below}
+            return {name[len(root) :]: int(found[name]["size"] or 0) for name in below}
 
         found = self._ask(ask)
         return {name: size for name, size in found.items() if name and not name.endswith("/")}

@@ -1,5 +1,8 @@
 """Files behind URLs: in memory, behind a store that fails on purpose, and behind an S3 server."""
 
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +165,24 @@ def test_files_on_an_s3_server(s3: Any, tmp_path: Path) -> None:
         check_reachable({"s3://nowhere": [RemoteFile("s3://nowhere/a.wav")]})
     with pytest.raises(InputError, match="no such file, folder or bucket"):
         RemoteFile("s3://nowhere/night").names()
+
+
+def test_a_web_server_that_lists_names_without_sizes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("aiohttp")
+    (tmp_path / "LEAK").mkdir()
+    (tmp_path / "LEAK/a.wav").write_bytes(b"0123")
+    (tmp_path / "list.csv").write_text("path\n")
+    monkeypatch.setattr(SimpleHTTPRequestHandler, "log_message", lambda *_: None)
+    serve = partial(SimpleHTTPRequestHandler, directory=str(tmp_path))
+    with ThreadingHTTPServer(("127.0.0.1", 0), serve) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        root = RemoteFile(f"http://127.0.0.1:{server.server_port}/")
+        assert root.sizes() == {"LEAK/a.wav": 0, "list.csv": 0}
+        assert (root / "list.csv").names() == []
+        assert (root / "LEAK/a.wav").read_bytes() == b"0123"
+        server.shutdown()
 
 
 def test_a_server_that_is_not_there_ends_in_a_sentence(

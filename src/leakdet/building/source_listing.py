@@ -3,12 +3,14 @@
 from pathlib import Path
 
 from leakdet._remote import RemoteFile, named
-from leakdet.acoustics.file_kinds import AUDIO_SUFFIXES
+from leakdet.acoustics.file_kinds import AUDIO_SUFFIXES, is_audio_name
 from leakdet.building.label_folders import from_folders
 from leakdet.building.manifest import from_manifest
 from leakdet.building.remote_folders import from_remote_folders
 from leakdet.building.sources import LeftOut, Source
 from leakdet.errors import InputError
+
+TAKES = "source= takes a folder of label folders, a CSV manifest, or demo."
 
 
 def read_source(path: Path | RemoteFile, by_channel: bool = False) -> Source:
@@ -20,7 +22,9 @@ def read_source(path: Path | RemoteFile, by_channel: bool = False) -> Source:
         InputError: the source is missing, cannot be read, or gives no recording.
     """
     require_source(path)
-    if is_table := _is_file(path):
+    if (is_table := _is_file(path)) and is_audio_name(path):
+        raise InputError(f"{path}: this is a recording. {TAKES}")
+    if is_table:
         source = from_manifest(path, by_channel)
     elif isinstance(path, RemoteFile):
         source = from_remote_folders(path)
@@ -52,10 +56,7 @@ def require_source(path: Path | RemoteFile) -> None:
     except InputError as error:
         raise named(path, error, "source=") from error
     if not is_there:
-        raise InputError(
-            f"{path}: no such file or folder. source= takes a folder of label folders, "
-            "a CSV manifest, or demo."
-        )
+        raise InputError(f"{path}: no such file or folder. {TAKES}")
 
 
 def _nothing(path: Path | RemoteFile, left_out: list[LeftOut], is_table: bool) -> str:

@@ -29,6 +29,17 @@ def test_a_pipe_is_no_source(tmp_path: Path):
         read_source(tmp_path / "pipe")
 
 
+def test_a_recording_is_no_source(tmp_path: Path, flaky: type[FlakyStore]):
+    (tmp_path / "a.wav").touch()
+    fsspec.filesystem("flaky").pipe_file("/net/a.wav", b"")
+    for source in (tmp_path / "a.wav", RemoteFile("flaky://net/a.wav")):
+        with pytest.raises(
+            InputError, match=r"a\.wav: this is a recording\. source= takes a folder"
+        ):
+            read_source(source)
+    assert flaky.requests["cat_file"] == 0
+
+
 def test_nothing_there(tmp_path: Path):
     with pytest.raises(InputError, match="no such file or folder"):
         read_source(tmp_path / "absent")
