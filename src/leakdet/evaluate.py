@@ -5,10 +5,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from leakdet._exit_codes import DONE, EXPLAINED, guarded
+from leakdet._exit_codes import DONE, EXPLAINED
 from leakdet._messages import LOG
 from leakdet._remote import place
-from leakdet.cli.arguments import Parser, add_labels, add_model_options, labels_of
+from leakdet.cli.arguments import Parser, add_labels, add_model_options, labels_of, run_verb
 from leakdet.errors import InputError
 from leakdet.storage.disk_space import require_folder
 from leakdet.storage.model_place import require_model
@@ -72,8 +72,7 @@ def evaluate(arguments: argparse.Namespace) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    arguments = parser().parse_args(argv)
-    return guarded(lambda: evaluate(arguments), arguments.quiet, as_json=arguments.log == "json")
+    return run_verb(evaluate, parser().parse_args(argv))
 
 
 if __name__ == "__main__":

@@ -5,10 +5,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from leakdet._exit_codes import DONE, EXPLAINED, guarded
+from leakdet._exit_codes import DONE, EXPLAINED
 from leakdet._messages import LOG, log_result
 from leakdet._remote import place
-from leakdet.cli.arguments import Parser, add_decision, add_log, decision_of
+from leakdet.cli.arguments import Parser, add_decision, add_log, decision_of, run_verb
 
 
 def parser() -> argparse.ArgumentParser:
@@ -71,8 +71,7 @@ def export(arguments: argparse.Namespace) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    arguments = parser().parse_args(argv)
-    return guarded(lambda: export(arguments), arguments.quiet, as_json=arguments.log == "json")
+    return run_verb(export, parser().parse_args(argv))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from leakdet._exit_codes import EXPLAINED, guarded
+from leakdet._exit_codes import EXPLAINED
 from leakdet._remote import place
 from leakdet.cli.arguments import (
     Parser,
@@ -13,6 +13,7 @@ from leakdet.cli.arguments import (
     add_parts,
     add_rows,
     add_workers,
+    run_verb,
 )
 from leakdet.cli.window_files import add_window_files
 from leakdet.prediction_run import predict
@@ -41,9 +42,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    arguments = parser().parse_args(argv)
-    as_json = arguments.log == "json"
-    return guarded(lambda: predict(arguments), arguments.quiet, all_to_stderr=True, as_json=as_json)
+    return run_verb(predict, parser().parse_args(argv), all_to_stderr=True)
 
 
 if __name__ == "__main__":

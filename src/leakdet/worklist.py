@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
-from leakdet._exit_codes import DONE, EXPLAINED, guarded
+from leakdet._exit_codes import DONE, EXPLAINED
 from leakdet._messages import LOG
-from leakdet.cli.arguments import Parser, add_model_options
+from leakdet.cli.arguments import Parser, add_model_options, run_verb
 from leakdet.sites.rules import WorklistRules
 
 
@@ -71,8 +71,7 @@ def _top(text: str) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    arguments = parser().parse_args(argv)
-    return guarded(lambda: worklist(arguments), arguments.quiet, as_json=arguments.log == "json")
+    return run_verb(worklist, parser().parse_args(argv))
 
 
 if __name__ == "__main__":

@@ -8,12 +8,13 @@ from leakdet._remote import RemoteFile
 from leakdet.acoustics.audio_listing import LeftUnlisted, audio_files
 from leakdet.acoustics.file_kinds import LOST, is_audio_name, is_hidden
 from leakdet.building.sources import (
-    SPLIT_NAMES,
+    SOUND_BESIDE_SPLITS,
     LeftOut,
     Source,
     SourceRecording,
     groups_of_name,
     printable,
+    split_folders,
 )
 from leakdet.errors import InputError, counted
 
@@ -26,14 +27,12 @@ def from_folders(root: Path) -> Source:
     """
     unlisted = LeftUnlisted()
     folders = _subfolders(root, unlisted)
-    split_of: dict[Path, str | None] = {
-        folder: SPLIT_NAMES.get(folder.name.casefold()) for folder in folders
-    }
-    if {"train", "test"} <= set(split_of.values()):
-        _refuse_sound_beside_splits([folder for folder in folders if not split_of[folder]])
-        split_of = {folder: split for folder, split in split_of.items() if split}
-    elif not split_of or None in split_of.values():  # label folders
-        split_of = {root: None}
+    splits, beside = split_folders(folder.name for folder in folders)
+    for name in beside:
+        if any(audio_files(root / name, LeftUnlisted())):
+            raise InputError(f"{root / name}: {SOUND_BESIDE_SPLITS}")
+    split_of: dict[Path, str | None] = {root / name: split for name, split in splits.items()}
+    split_of = split_of or {root: None}  # label folders
     strays = [
         LeftOut(printable(str(path)), "not in a label folder")
         for parent in dict.fromkeys([root, *split_of])
@@ -70,15 +69,6 @@ def _strays(folder: Path, unlisted: LeftUnlisted) -> Iterator[Path]:
             yield path
         else:
             unlisted.add_other(path)
-
-
-def _refuse_sound_beside_splits(folders: list[Path]) -> None:
-    for folder in folders:
-        if any(audio_files(folder, LeftUnlisted())):
-            raise InputError(
-                f"{folder}: a folder with sound beside the folders train, val and test. Move it "
-                "away, or into one of them as a label."
-            )
 
 
 def _label_folder(

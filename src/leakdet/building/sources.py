@@ -1,5 +1,6 @@
 """The content of a source of `build`: recordings with label, groups and split; files left out."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from unicodedata import normalize
@@ -11,6 +12,10 @@ SPLIT_NAMES = {
     "val": "val", "valid": "val", "validation": "val",
     "test": "test", "testing": "test",
 }  # fmt: skip
+SOUND_BESIDE_SPLITS = (
+    "a folder with sound beside the folders train, val and test. Move it away, or into one of them "
+    "as a label."
+)
 # AILH's file names are sensor~recording~timestamp~gain.wav
 _AILH_NAME = ("sensor", "recording", "timestamp", "gain_db")
 
@@ -44,6 +49,23 @@ class Source:
     recordings: list[SourceRecording]
     left_out: list[LeftOut]
     remarks: list[str] = field(default_factory=list)
+
+
+def split_folders(names: Iterable[str]) -> tuple[dict[str, str], list[str]]:
+    """The split of each split folder among `names`, and the folders beside them, both sorted.
+
+    Without a train and a test, any other name means that all are label folders: both are empty.
+
+    >>> split_folders(["test", "Training", "old"])
+    ({'Training': 'train', 'test': 'test'}, ['old'])
+    >>> split_folders(["test", "leak"])
+    ({}, [])
+    """
+    folders = {name: SPLIT_NAMES.get(name.casefold()) for name in sorted(names)}
+    splits = {name: split for name, split in folders.items() if split}
+    beside = [name for name, split in folders.items() if not split]
+    are_labels = bool(beside) and not {"train", "test"} <= {*splits.values()}
+    return ({}, []) if are_labels else (splits, beside)
 
 
 def groups_of_name(path: Path | RemoteFile) -> dict[str, str]:

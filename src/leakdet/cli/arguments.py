@@ -2,12 +2,12 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from itertools import takewhile
 from typing import Any, NoReturn
 
-from leakdet._exit_codes import WRONG
+from leakdet._exit_codes import WRONG, guarded
 from leakdet._json_lines import asked_for, json_lines
 from leakdet._processes import check_count
 from leakdet._remote import is_url, place
@@ -69,6 +69,16 @@ def add_log(parser: argparse.ArgumentParser) -> None:
     add("--log", choices=("normal", "json"), default="normal", help=json)
 
 
+def run_verb(
+    verb: Callable[[argparse.Namespace], int],
+    arguments: argparse.Namespace,
+    all_to_stderr: bool = False,
+) -> int:
+    """Run a verb with its arguments, guarded, as quiet and in the form that `add_log` was told."""
+    as_json = arguments.log == "json"
+    return guarded(lambda: verb(arguments), arguments.quiet, all_to_stderr, as_json)
+
+
 def add_decision(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--threshold",
@@ -110,12 +120,8 @@ def add_rows(parser: argparse.ArgumentParser) -> None:
     )
     formats = "of the rows: csv or jsonl (default: by the name of --out); of parts csv or parquet"
     add("--format", choices=("csv", "jsonl", "parquet"), help=formats)
-    add(
-        "--windows",
-        action="store_true",
-        help="also the leak_prob of every window: in jsonl as `timeline`, with --out NAME.csv in "
-        "NAME.windows.csv",
-    )
+    windows = "also the leak_prob of every window: in jsonl as `timeline`, with --out NAME.csv in "
+    add("--windows", action="store_true", help=windows + "NAME.windows.csv")
     add(
         "--suggest",
         type=_suggested,
@@ -124,12 +130,9 @@ def add_rows(parser: argparse.ArgumentParser) -> None:
         help="also name the N recordings whose truth would teach the model most, 1 to 200: "
         "NAME.confirm.csv, a table to fill in, and NAME.confirm.html, a page to hear and tick them",
     )
-    add(
-        "--name-pattern",
-        metavar="PATTERN",
-        help="read columns of the rows out of the names of files: "
-        "'{site}_{recorded_at:%%Y%%m%%d_%%H%%M}'",
-    )
+    columns = "read columns of the rows out of the names of files: "
+    columns += "'{site}_{recorded_at:%%Y%%m%%d_%%H%%M}'"
+    add("--name-pattern", metavar="PATTERN", help=columns)
 
 
 def add_parts(parser: argparse.ArgumentParser) -> None:
@@ -142,11 +145,8 @@ def add_parts(parser: argparse.ArgumentParser) -> None:
         help="for any number of files: write the rows of 256 files at a time to "
         "DIR/part-00000.csv and so on; the same command goes on where it stopped",
     )
-    add(
-        "--new-only",
-        action="store_true",
-        help="with --parts: list the recordings again, and score those that are not in DIR's list",
-    )
+    new = "with --parts: list the recordings again, and score those that are not in DIR's list"
+    add("--new-only", action="store_true", help=new)
     add(
         "--cluster",
         metavar="ADDRESS",

@@ -3,7 +3,9 @@
 import os
 from pathlib import Path
 
-from leakdet.building.sources import groups_of_name, printable
+import pytest
+
+from leakdet.building.sources import SPLIT_NAMES, groups_of_name, printable, split_folders
 
 
 def test_groups_in_file_names():
@@ -14,6 +16,25 @@ def test_groups_in_file_names():
         "gain_db": "12",
     }
     assert groups_of_name(Path("a~b.wav")) == {}
+
+
+@pytest.mark.parametrize(
+    ("names", "splits", "beside"),
+    [
+        (["test", "old", "Training", "VALID", "docs"], "Training VALID test", ["docs", "old"]),
+        (["val", "train"], "train val", []),  # nothing that could be a label
+        (["train", "val", "leak"], "", []),  # labels, two of them named as splits are
+        (["test"], "test", []),
+        ([], "", []),
+    ],
+)
+def test_folders_are_splits_where_nothing_else_makes_sense(
+    names: list[str], splits: str, beside: list[str]
+):
+    known, others = split_folders(names)
+    assert list(known) == splits.split()
+    assert all(split == SPLIT_NAMES[name.casefold()] for name, split in known.items())
+    assert others == beside
 
 
 def test_names_are_stored_in_one_form():

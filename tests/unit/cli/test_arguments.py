@@ -6,12 +6,14 @@ from importlib import import_module
 
 import pytest
 
+from leakdet._messages import LOG, log_result
 from leakdet.cli.arguments import (
     Parser,
     add_decision,
     add_model_options,
     add_workers,
     check_parts,
+    run_verb,
 )
 from leakdet.errors import LeakdetError
 
@@ -137,3 +139,42 @@ def test_wrong_usage_is_json_too_where_that_is_asked_for(words, capsys) -> None:
         assert (told["kind"], told["level"], told["exit_code"]) == ("usage", "error", 2)
         assert told["message"].startswith("there is no option --thresold.")
         assert captured.out == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "all_to_stderr", "out", "err"),
+    [
+        ([], False, ["note", "result"], []),
+        ([], True, [], ["note", "result"]),
+        (["--quiet"], False, ["result"], []),
+        (["--log=json"], False, [], ["note", "result", "end"]),
+    ],
+)
+def test_a_verb_speaks_as_its_arguments_say(
+    words: list[str],
+    all_to_stderr: bool,
+    out: list[str],
+    err: list[str],
+    parser: argparse.ArgumentParser,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def verb(arguments: argparse.Namespace) -> int:
+        LOG.info("note")
+        log_result(f"result {arguments.device}")
+        return 1
+
+    assert run_verb(verb, parser.parse_args(words), all_to_stderr) == 1
+    told = capsys.readouterr()
+    for text, expected in ((told.out, out), (told.err, err)):
+        assert len(text.splitlines()) == len(expected)
+        assert all(word in line for word, line in zip(expected, text.splitlines(), strict=True))
+
+
+def test_an_error_of_a_verb_is_a_line(
+    parser: argparse.ArgumentParser, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def verb(arguments: argparse.Namespace) -> int:
+        raise LeakdetError(f"no {arguments.device}")
+
+    assert run_verb(verb, parser.parse_args([])) == 2
+    assert capsys.readouterr().err == "error: no auto\n"
