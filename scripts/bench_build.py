@@ -4,8 +4,6 @@
 """
 
 import os
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -16,7 +14,7 @@ import numpy as np
 import soundfile
 import torch
 
-from benchmarks import run_sections, write_section
+from benchmarks import measured, run_sections, write_section
 from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.windows import MelStream
 from leakdet.building.builder import build_store
@@ -29,6 +27,13 @@ NOTE = """Seconds of sound per second of one core, files in the page cache, best
 headers, splitting and writing the store (verify=off). The librosa loop computes the same mel of the
 same files in the obvious way: `librosa.load`, then `librosa.feature.melspectrogram` per window,
 which makes its filters anew each time; `tuned` makes them once and calls `librosa.stft`."""
+
+BUILD = """
+import sys
+from leakdet.building.builder import build_store
+from leakdet.config import BuildConfig
+build_store(BuildConfig(source=sys.argv[1], out=sys.argv[2]))
+"""
 
 
 def write_sounds(
@@ -158,20 +163,8 @@ def peak_mib(durations_s: Sequence[float]) -> float:
     """Peak memory of a build of recordings of so many seconds, in a process of its own."""
     with tempfile.TemporaryDirectory() as name:
         write_sounds(Path(name) / "audio", 16000, "wav", durations_s)
-        command = [sys.executable, __file__, "peak_of", name]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return float(done.stdout.split()[-1])
-
-
-def peak_of(folder: Path) -> None:
-    build_store(BuildConfig(source=str(folder / "audio"), out=str(folder / "store")))
-    # not getrusage: it gives the peak of the parent process where that is larger
-    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
-    print(next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024)
+        return measured(BUILD, ["audio", "store"], Path(name)).peak_mib
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["peak_of"]:
-        peak_of(Path(sys.argv[2]))
-    else:
-        run_sections({"speed": speed, "memory": memory})
+    run_sections({"speed": speed, "memory": memory})

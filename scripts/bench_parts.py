@@ -5,9 +5,7 @@
 """
 
 import argparse
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -19,7 +17,7 @@ import numpy as np
 import soundfile
 
 from bench_model_file import write_model
-from benchmarks import write_section
+from benchmarks import measured, write_section
 from leakdet._cluster import cluster
 from leakdet.parts.batch import BATCH_FILES, Batch
 from leakdet.parts.batch_scores import ModelOptions, Scores, by_cluster, by_threads
@@ -31,13 +29,7 @@ from leakdet.storage.model_card import file_hash
 FILES, SOUNDS, SECONDS, RATE_HZ = 100_000, 300, 1.0, 16000
 NIGHT_FILES, NIGHT_S, NIGHT_SAMPLE = 20_000, 10, 512
 WORKERS, ROUNDS, BATCHES = 2, 5, 6  # of a round of the comparison of engines
-CHILD = """
-import sys
-from leakdet.predict import main
-code = main(sys.argv[1:])
-print(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")))
-sys.exit(code)
-"""
+PREDICT = "import sys\nfrom leakdet.predict import main\nsys.exit(main(sys.argv[1:]))"
 NOTE = (
     f"Links to {SOUNDS} sounds of {SECONDS} s, scored by the default network with {WORKERS} threads. "
     "`files/s` counts from the start of the process to its end; the peak of memory is of the whole "
@@ -75,16 +67,8 @@ def link(sounds: Sequence[Path], folder: Path, count: int) -> Path:
 
 def run(words: Sequence[str | Path]) -> tuple[float, float]:
     """Seconds and peak memory in MiB of `leakdet predict WORDS`."""
-    source = str(Path(__file__).resolve().parents[1] / "src")
-    command = [sys.executable, "-c", CHILD, *map(str, words), "--quiet"]
-    began = time.perf_counter()
-    answer = subprocess.run(
-        command, env=os.environ | {"PYTHONPATH": source}, stdout=subprocess.PIPE, text=True
-    )
-    seconds = time.perf_counter() - began
-    if answer.returncode:
-        sys.exit(f"leakdet predict {' '.join(map(str, words))}: failed")
-    return seconds, int(answer.stdout.split()[-2]) / 1024
+    took = measured(PREDICT, [*words, "--quiet"])
+    return took.seconds, took.peak_mib
 
 
 def scale(model: Path, sounds: Sequence[Path], work: Path, files: int) -> list[dict[str, Any]]:

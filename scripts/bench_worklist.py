@@ -5,34 +5,38 @@ each step runs in a process of its own, whose peak memory is told.
 """
 
 import csv
-import os
-import subprocess
-import sys
 import tempfile
-import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import write_section
+from benchmarks import measured, write_section
 from synthetic_nights import Story, make_network, network_rows
 
 SITES, NIGHTS = 20_000, 30
 STORY = Story(
     sites=SITES, nights=NIGHTS, recordings=1, bursts=150, growing=50, old=50, pumps=1000, dying=200
 )
-READ = "from leakdet.parts.part_rows import each_row\nfrom pathlib import Path\nimport sys\n"
-STEPS = {
-    "reading the rows alone": [
-        "-c",
-        READ + "for name in sys.argv[1:]:\n    for row in each_row(Path(name)): pass",
-    ],
-    "rows to ranked sites": [
-        "-c",
-        READ + "from leakdet.sites.make_worklist import make_worklist\n"
-        "make_worklist(row for name in sys.argv[1:] for row in each_row(Path(name)))",
-    ],
-    "leakdet worklist, table (.csv)": ["-m", "leakdet", "worklist", "--out", "list.csv"],
-    "leakdet worklist, page (.html) and all beside it": ["-m", "leakdet", "worklist"],
+READ = """
+from pathlib import Path
+import sys
+from leakdet.parts.part_rows import each_row
+rows = (row for name in sys.argv[1:] for row in each_row(Path(name)))
+"""
+RANK = """
+from leakdet.sites.make_worklist import make_worklist
+make_worklist(rows)
+"""
+WORKLIST = """
+import sys
+from leakdet.worklist import main
+sys.exit(main(sys.argv[1:]))
+"""
+STEPS: dict[str, tuple[str, Sequence[str]]] = {
+    "reading the rows alone": (READ + "for row in rows: pass", ()),
+    "rows to ranked sites": (READ + RANK, ()),
+    "leakdet worklist, table (.csv)": (WORKLIST, ("--out", "list.csv")),
+    "leakdet worklist, page (.html) and all beside it": (WORKLIST, ()),
 }
 
 
@@ -74,33 +78,20 @@ def _more(number: int) -> dict[str, Any]:
     }
 
 
-def measured(arguments: list[str], folder: Path) -> dict[str, float]:
-    """Seconds, seconds of the processor, and peak memory in MB of a process of Python."""
-    started = time.perf_counter()
-    process = subprocess.Popen(
-        [sys.executable, *arguments],
-        cwd=folder,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    told = process.stderr.read() if process.stderr else ""
-    _, status, usage = os.wait4(process.pid, 0)
-    if status:
-        raise SystemExit(told)
-    return {
-        "seconds": time.perf_counter() - started,
-        "of the processor": usage.ru_utime + usage.ru_stime,
-        "peak MB": usage.ru_maxrss / 1e3,
-    }
-
-
 def main() -> None:
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as name:
         nights = write_nights(Path(name))
-        for what, arguments in STEPS.items():
-            rows.append({"what": what} | measured([*arguments, *nights], Path(name)))
+        for what, (code, words) in STEPS.items():
+            took = measured(code, [*words, *nights], Path(name))
+            rows.append(
+                {
+                    "what": what,
+                    "seconds": took.seconds,
+                    "of the processor": took.processor_s,
+                    "peak MiB": took.peak_mib,
+                }
+            )
             print(rows[-1])
     note = (
         f"{NIGHTS} nights of {SITES:,} sites, {NIGHTS * SITES:,} made-up rows of 21 columns in "

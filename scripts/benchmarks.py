@@ -4,15 +4,17 @@ import json
 import os
 import platform
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
+REPOSITORY = Path(__file__).resolve().parent.parent
+DOCS = REPOSITORY / "docs"
 LIBRARIES = ("torch", "lightning", "numpy", "h5py", "soundfile", "soxr", "librosa", "optuna")
 HEAD = """# Measurements
 
@@ -25,6 +27,41 @@ def run_sections(sections: Mapping[str, Callable[[], None]]) -> None:
     """Those that the command line names, or all."""
     for name in sys.argv[1:] or sections:
         sections[name]()
+
+
+# Not getrusage: it gives the peak of the parent process where that is larger.
+AT_EXIT = """
+import atexit, os
+def _tell():
+    peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
+    print(f"\\n{sum(os.times()[:4])} {int(peak.split()[1]) / 1024}", flush=True)
+atexit.register(_tell)
+"""
+
+
+class Measured(NamedTuple):
+    """What a process took, from its start to its end."""
+
+    seconds: float
+    processor_s: float
+    peak_mib: float
+
+
+def measured(code: str, words: Sequence[str | Path] = (), folder: Path | None = None) -> Measured:
+    """Run Python code in a process of its own, with these words as `sys.argv[1:]`."""
+    began = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-c", AT_EXIT + code, *map(str, words)],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(REPOSITORY / "src")},
+        capture_output=True,
+        text=True,
+    )
+    seconds = time.perf_counter() - began
+    if done.returncode:
+        sys.exit(f"{' '.join(map(str, words))}: failed\n{done.stderr}")
+    processor_s, peak_mib = map(float, done.stdout.split()[-2:])
+    return Measured(seconds, processor_s, peak_mib)
 
 
 def median_s(work: Callable[[], object], runs: int) -> float:

@@ -2,7 +2,6 @@
 
 import json
 import queue
-import shutil
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -14,8 +13,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+from tests.browsers import chromium
 
 # Runs after the page's own script and posts its observations. Sound is decoded in real time, so no
 # fixed wait would do.
@@ -82,13 +80,6 @@ PROBE = """
 """
 
 
-def browser() -> str:
-    path = next((path for name in BROWSERS if (path := shutil.which(name))), None)
-    if path is None:
-        pytest.skip("no Chromium is installed")
-    return path
-
-
 @contextmanager
 def listener() -> Iterator[tuple[str, queue.Queue[dict[str, Any]]]]:
     """Serve an address on this machine; yield it and a queue of what is posted to it."""
@@ -126,7 +117,7 @@ def probed(page: Path, address: str) -> str:
 
 def opened(page: Path, folder: Path, width: int) -> tuple[dict[str, Any], str]:
     """Open the page; return the observations of the probe and the lines of the console."""
-    program = browser()
+    program = chromium()
     with listener() as (address, posts), (folder / "stderr").open("wb") as stderr:
         (folder / "page.html").write_text(probed(page, address), encoding="utf-8")
         command = [

@@ -19,7 +19,7 @@ COUNTS = {"channel", "windows", "leak_windows", "source_rate_hz"}  # whole numbe
 MEASURES = {"leak_prob", "threshold", "duration_s", "familiarity", "p10_prob"}
 MEASURES |= {"quiet_level_dbfs", "mains_hum_db"}
 CLASS = "prob_"  # how the columns of classes begin
-AT_A_TIME = 65_536  # rows of a CSV
+AT_A_TIME = 4_096  # rows of a CSV
 
 Columns = dict[str, npt.NDArray[Any]]
 
@@ -79,7 +79,7 @@ def _printable(value: object) -> str | None:
 
 
 def read_columns(path: Path, names: Sequence[str] | None = None) -> Iterator[Columns]:
-    """Columns of a file of rows, at most 65,536 rows at a time; None: all that it has.
+    """Columns of a file of rows, at most 4,096 rows of a CSV at a time; None: all that it has.
 
     Numbers are float64, NaN where blank; text is an array of `str`, "" where blank. Of `names`,
     those that the file lacks are left out.

@@ -62,14 +62,8 @@ class SiteMap:
 
 
 def coordinates(row: WorklistRow) -> tuple[float, float] | None:
-    """Latitude and longitude; None where they are unknown, no place on earth, or both 0.
-
-    Both 0 is what devices and spreadsheets write where nothing is known.
-    """
-    lat, lon = row.lat, row.lon
-    if lat is None or lon is None or (lat == 0 and lon == 0):
-        return None
-    return (lat, lon) if abs(lat) <= 90 and abs(lon) <= 360 else None
+    """Latitude and longitude; None where they are unknown."""
+    return None if row.lat is None or row.lon is None else (row.lat, row.lon)
 
 
 def site_map(rows: Sequence[WorklistRow]) -> SiteMap | None:

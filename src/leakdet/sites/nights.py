@@ -163,7 +163,8 @@ def _of_network(
     notes: list[str],
 ) -> tuple[Int[np.ndarray, " K"], Int[np.ndarray, " K"], int, Bool[np.ndarray, " N"]]:
     """Rows of nights in which enough sites were heard, the first of these, and which they are."""
-    site_nights = np.unique(np.stack([night, columns.ids["site"][rows]]), axis=1)[0]
+    sites = _sites(columns)
+    site_nights = np.unique(night * sites + columns.ids["site"][rows]) // sites
     found, heard = np.unique(site_nights, return_counts=True)
     # sites heard in the night that the median of all pairs of site and night lies in: a wrong
     # clock makes many nights, but few such pairs

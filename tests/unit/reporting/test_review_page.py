@@ -4,13 +4,13 @@ import csv
 import io
 import json
 import re
-import shutil
 import subprocess
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.browsers import chromium
 
 from leakdet.reporting.review_page import ReviewPage, ReviewRow, render_review, write_review_page
 from leakdet.reporting.row_media import RowMedia
@@ -97,10 +97,7 @@ if (location.hash === "#again") {
 
 def downloaded(page: Path, folder: Path) -> str:
     """The CSV that the page saves in a browser."""
-    names = ("chromium", "chromium-browser", "google-chrome")
-    browser = next((path for name in names if (path := shutil.which(name))), None)
-    if browser is None:
-        pytest.skip("no Chromium is installed")
+    browser = chromium()
     settings = folder / "profile" / "Default" / "Preferences"
     settings.parent.mkdir(parents=True)
     place = {"default_directory": str(folder), "prompt_for_download": False}

@@ -3,7 +3,6 @@
 import html
 import json
 import re
-import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.browsers import chromium
 
 from leakdet.reporting.review_page import ReviewPage, ReviewRow
 from leakdet.reporting.row_media import RowMedia
@@ -168,10 +168,7 @@ document.getElementById("seen").textContent = JSON.stringify(seen);
 
 def in_browser(file: Path, size: str = "390,844") -> dict[str, Any]:
     """What the probe saw in a browser whose window has this size."""
-    names = ("chromium", "chromium-browser", "google-chrome")
-    browser = next((path for name in names if (path := shutil.which(name))), None)
-    if browser is None:
-        pytest.skip("no Chromium is installed")
+    browser = chromium()
     file.write_text(file.read_text("utf-8").replace("</body>", f"{PROBE}</body>"), "utf-8")
     command = [browser, "--headless", "--no-sandbox", "--disable-gpu", f"--window-size={size}"]
     command += [f"--user-data-dir={file.parent / 'profile'}", "--dump-dom", file.as_uri()]

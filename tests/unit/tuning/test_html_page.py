@@ -1,5 +1,4 @@
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -8,6 +7,7 @@ from typing import Any
 
 import optuna
 import pytest
+from tests.browsers import chromium
 
 from leakdet.config import TrainConfig, TuneConfig
 from leakdet.tuning.html_page import write_page
@@ -94,9 +94,7 @@ def test_a_laptop_and_a_phone_show_the_page_without_scrolling_sideways(
     settings: Settings, tuned: Tuned, tmp_path: Path, width: int
 ) -> None:
     pytest.importorskip("plotly", reason="plotly draws the plots")
-    browser = shutil.which("chromium") or shutil.which("google-chrome")
-    if browser is None:
-        pytest.skip("no Chromium is installed")
+    browser = chromium()
     content = page(tuned(settings(n_trials=12, n_warmup=1, n_min_trials=2)), tmp_path)
     measured = (
         "<script>addEventListener('load', () => { const page = document.documentElement;"
