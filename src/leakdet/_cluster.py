@@ -45,25 +45,32 @@ def cluster(address: str) -> Iterator[Engine]:
         count = local_count(address)
         if count is not None:
             LOG.info(f"cluster  starting {counted(count, 'worker')} on this machine")
-            target = stack.enter_context(_local_cluster(distributed, count))
+            target = stack.enter_context(_local_cluster(distributed, count, address))
         else:
             target = scheduler_address(address)
         client = stack.enter_context(_client(distributed, target, address))
         yield Engine(client, address)
 
 
-def _local_cluster(distributed: Any, count: int) -> Any:
+def _local_cluster(distributed: Any, count: int, address: str) -> Any:
     """Processes on this machine, which nobody reaches from another one."""
-    return distributed.LocalCluster(
-        n_workers=count,
-        threads_per_worker=1,
-        host="127.0.0.1",
-        memory_limit=None,
-        silence_logs=logging.CRITICAL,
-        preload=[__name__],
-        dashboard_address=None,
-        scheduler_kwargs={"dashboard_address": "127.0.0.1:0", "dashboard": False},
-    )
+    try:
+        return distributed.LocalCluster(
+            n_workers=count,
+            threads_per_worker=1,
+            host="127.0.0.1",
+            memory_limit=None,
+            silence_logs=logging.CRITICAL,
+            preload=[__name__],
+            dashboard_address=None,
+            scheduler_kwargs={"dashboard_address": "127.0.0.1:0", "dashboard": False},
+        )
+    except (RuntimeError, OSError) as error:  # Dask gives up where one of them ends early
+        raise InputError(
+            f"cluster {address}: the workers could not be started ({str(error).splitlines()[-1]}). "
+            "Was one killed, or is the memory or the number of processes exhausted? Try the same "
+            "command again, or fewer workers."
+        ) from error
 
 
 def dask_setup(worker: object) -> None:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import leakdet
 from leakdet._cluster_address import local_count
@@ -23,6 +23,17 @@ LOOK_EVERY_S = 1.0  # at the workers
 SAY_EVERY_S = 60.0  # that there is none
 
 
+class KillsWorkersError(InputError):
+    """An item ends the process of whatever worker has it; `reason` says so without its name."""
+
+    def __init__(self, item: object, kills: int) -> None:
+        self.reason = (
+            f"killed its worker {counted(kills, 'time')}, with nothing else at work: out of "
+            "memory, or a fault in a library"
+        )
+        super().__init__(f"{item}: {self.reason}. Leave it out.")
+
+
 @dataclass
 class Engine:
     """A cluster at work."""
@@ -34,19 +45,23 @@ class Engine:
     _told_at: float = -SAY_EVERY_S
 
     def unordered(
-        self, work: Callable[[T], R], items: Iterable[T], in_flight: int = 4
+        self,
+        work: Callable[[T], R],
+        items: Iterable[T],
+        in_flight: int = 4,
+        suspected: Callable[[T], R] | None = None,
     ) -> Generator[tuple[T, R], None, None]:
         """Yield pairs of item and `work(item)` as they are completed.
 
         `work` and the items are pickled, `work` for every item: it names a model or a folder, and
         keeps what it loads by a cache of its module. At most `in_flight` items are with each thread
         of a worker, which has one thread where the cluster is local. The items of a worker that is
-        lost are done again, so that `work` must bear that. An error in `work` is raised here as
-        what it is.
+        lost are done again, so that `work` must bear that. An item that is with one worker after
+        another when it is lost is tried by `alone`, or gets its result from `suspected`, while
+        nothing else is at work. An error in `work` is raised here as what it is.
 
         Raises:
-            InputError: an item, named by its `str`, killed its workers, or the scheduler is lost.
-            SettingsError: a worker has another version of leakdet or Python.
+            KillsWorkersError, InputError, SettingsError: as `alone`.
         """
         flight = _Flight(self, work)
         waiting, suspects = iter(items), list[T]()
@@ -56,16 +71,36 @@ class Engine:
                     while flight.size < self._room(in_flight) and not flight.exhausted:
                         flight.send_next(waiting)
                 elif not flight.size:
-                    flight.send(suspects.pop(), alone=True)
+                    item = suspects.pop()
+                    yield item, suspected(item) if suspected else self.alone(work, item)
+                    continue
                 if not flight.size:
                     return
-                item, result, killed = flight.receive()
-                if killed:
+                item, result, kills = flight.receive()
+                if kills:
                     suspects.append(item)
                 else:
                     yield item, result
         finally:
             flight.cancel()
+
+    def alone(self, work: Callable[[T], R], item: T) -> R:
+        """`work(item)` by a worker, where nothing else is at work.
+
+        Raises:
+            KillsWorkersError: the item, named by its `str`, killed its workers.
+            InputError: the scheduler is lost.
+            SettingsError: a worker has another version of leakdet or Python.
+        """
+        flight = _Flight(self, work)
+        try:
+            flight.send(item)
+            _, result, kills = flight.receive()
+        finally:
+            flight.cancel()
+        if kills:
+            raise KillsWorkersError(item, kills)
+        return cast(R, result)
 
     def _room(self, in_flight: int) -> int:
         self.look()
@@ -116,7 +151,7 @@ class _Flight:
     engine: Engine
     work: Callable[[Any], Any]
     exhausted: bool = False
-    _items: dict[Any, tuple[Any, bool]] = field(default_factory=dict)  # by future
+    _items: dict[Any, Any] = field(default_factory=dict)  # by future
     _done: "queue.SimpleQueue[Any]" = field(default_factory=queue.SimpleQueue)
 
     @property
@@ -129,13 +164,13 @@ class _Flight:
         except StopIteration:
             self.exhausted = True
 
-    def send(self, item: Any, alone: bool = False) -> None:
+    def send(self, item: Any) -> None:
         future = self.engine.client.submit(_run, _versions(), self.work, item, pure=False)
-        self._items[future] = item, alone
+        self._items[future] = item
         future.add_done_callback(self._done.put)
 
-    def receive(self) -> tuple[Any, Any, bool]:
-        """The next item that is done, its result, and whether it is suspected to kill workers."""
+    def receive(self) -> tuple[Any, Any, int]:
+        """The next item that is done, its result, and how many lost workers had it instead."""
         from distributed import CancelledError, KilledWorker
 
         while True:
@@ -147,13 +182,11 @@ class _Flight:
             if future.status == "pending":  # its result was on a worker that is lost
                 future.add_done_callback(self._done.put)
                 continue
-            item, alone = self._items[future]
+            item = self._items[future]
             try:
-                return item, future.result(), False
+                return item, future.result(), 0
             except KilledWorker as error:
-                if alone:
-                    raise _deadly(item, error.allowed_failures + 1) from error
-                return item, None, True
+                return item, None, error.allowed_failures + 1
             except CancelledError as error:
                 raise self.engine.lost_scheduler() from error
             except ModuleNotFoundError as error:
@@ -167,13 +200,6 @@ class _Flight:
         with suppress(Exception):  # the scheduler may be gone
             self.engine.client.cancel(list(self._items), force=True)
         self._items.clear()
-
-
-def _deadly(item: object, times: int) -> InputError:
-    return InputError(
-        f"{item}: killed its worker {counted(times, 'time')}, with nothing else at work: out of "
-        "memory, or a fault in a library. Leave it out."
-    )
 
 
 def _other_install(error: ModuleNotFoundError) -> SettingsError | ModuleNotFoundError:

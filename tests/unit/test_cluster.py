@@ -76,3 +76,13 @@ def test_tls_without_a_certificate_is_said(monkeypatch: pytest.MonkeyPatch):
         pytest.raises(InputError, match="needs a certificate for this command"),
     ):
         cluster("tls://127.0.0.1:1").__enter__()
+
+
+def test_a_worker_that_ends_while_it_starts_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    deadly = tmp_path / "deadly.py"
+    deadly.write_text("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+    monkeypatch.setattr(_cluster, "__name__", str(deadly))  # what a worker loads as it starts
+    with pytest.raises(InputError, match=r"local:1: the workers could not be started .*fewer"):
+        cluster("local:1").__enter__()

@@ -11,7 +11,7 @@ import pytest
 import leakdet
 from leakdet import _cluster, _cluster_engine
 from leakdet._cluster import cluster
-from leakdet._cluster_engine import Engine
+from leakdet._cluster_engine import Engine, KillsWorkersError
 from leakdet.errors import InputError, SettingsError
 
 pytest.importorskip("distributed")
@@ -80,8 +80,13 @@ def test_an_item_that_kills_its_worker_is_named_and_no_other(monkeypatch: pytest
     monkeypatch.setitem(_cluster.SETTINGS, "distributed.scheduler.allowed-failures", 0)
     with cluster("local:1") as engine:
         results = engine.unordered(work, range(4))
-        with pytest.raises(InputError, match=r"^1: killed its worker 1 time, with"):
+        with pytest.raises(KillsWorkersError, match=r"^1: killed its worker 1 time, with"):
             list(results)
+        tried: list[int] = []
+        results = engine.unordered(work, range(4), suspected=lambda item: tried.append(item) or -1)
+        assert {item: result for item, result in results if result != -1}.keys() <= {0, 2, 3}
+        assert 1 in tried
+        assert engine.alone(work, 2) == 2
 
 
 class Client:

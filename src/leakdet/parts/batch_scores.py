@@ -7,6 +7,8 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
+from leakdet._cluster_engine import Engine, KillsWorkersError
+from leakdet._messages import LOG
 from leakdet._parallel import in_order
 from leakdet._remote import RemoteFile
 from leakdet.errors import InputError
@@ -14,10 +16,10 @@ from leakdet.parts.batch import Batch
 from leakdet.scoring.audio_detector import Detector, load_detector
 
 IN_FLIGHT = 4  # batches with each worker of a cluster
+MOST_KILLING = 3  # files that kill their workers before any is scored: it is the machine
 AHEAD = 64  # files with each thread, so that none waits while a part is flushed to the disk
 
 Rows = list[dict[str, Any]]
-Unordered = Callable[[Callable[[Any], Any], Iterable[Any], int], Iterator[tuple[Any, Any]]]
 # Batches with their rows, in any order; it says how many files more are scored.
 Scores = Callable[[Iterable[Batch], Callable[[int], None]], Iterator[tuple[Batch, Rows]]]
 
@@ -64,14 +66,39 @@ def by_threads(detector: Detector, workers: int = 0) -> Scores:
     return scores
 
 
-def by_cluster(unordered: Unordered, options: ModelOptions) -> Scores:
-    """Scores by the workers of a cluster, a batch at a time; see `leakdet._cluster_engine`."""
+def by_cluster(engine: Engine, options: ModelOptions) -> Scores:
+    """Scores by the workers of a cluster, a batch at a time.
+
+    A batch that every worker is lost with is scored file by file, and files that kill their workers
+    even so get a row with an error.
+
+    Raises:
+        KillsWorkersError: so did the first files, and none was scored: it is not their fault.
+    """
+    work = partial(score_batch, options)
+    scored = killing = 0
+
+    def file_by_file(batch: Batch) -> Rows:
+        nonlocal scored, killing
+        rows: Rows = []
+        for at in range(len(batch)):
+            try:
+                rows += engine.alone(work, batch.only(at))
+                scored += 1
+            except KillsWorkersError as error:
+                killing += 1
+                if not scored and killing == MOST_KILLING:
+                    raise
+                LOG.warning(f"{batch.paths[at]}: {error.reason}; its row has this as its error")
+                rows += engine.alone(work, batch.only(at, error.reason))
+        return rows
 
     def scores(
         batches: Iterable[Batch], step: Callable[[int], None]
     ) -> Iterator[tuple[Batch, Rows]]:
-        work = partial(score_batch, options)
-        for batch, rows in unordered(work, batches, IN_FLIGHT):
+        nonlocal scored
+        for batch, rows in engine.unordered(work, batches, IN_FLIGHT, file_by_file):
+            scored += any(not row["error"] for row in rows)
             step(len(batch))
             yield batch, rows
 

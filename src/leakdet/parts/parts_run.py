@@ -134,7 +134,7 @@ def _score(
             from leakdet._cluster import cluster
 
             engine = stack.enter_context(cluster(arguments.cluster))
-            scores = by_cluster(engine.unordered, options)
+            scores = by_cluster(engine, options)
         else:
             scores = by_threads(detector, arguments.workers)
         progress = stack.enter_context(ProgressCounter("scoring", folder.db.files, "files"))

@@ -38,7 +38,8 @@ def score_source(source: SoundSource, detector: MelDetector, log_mel: LogMel) ->
         for opened, channel in recordings_in(source, log_mel.signal):
             verdicts.append(score_recording(opened, detector, log_mel, channel))
     except Exception as error:
-        verdicts.append(_failed(source, detector, error))
+        channel = len(verdicts) + 1 if verdicts else 0  # 0: it was not opened
+        verdicts.append(_failed(source, detector, error, channel))
     return verdicts
 
 

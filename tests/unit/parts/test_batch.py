@@ -11,3 +11,6 @@ def test_a_batch_says_which_files_it_holds() -> None:
     batch = Batch(3, recordings, ("a.wav", "b.wav"))
     assert len(batch) == 2
     assert str(batch) == "batch 3 (a.wav to b.wav)"
+    assert str(batch.only(1)) == "b.wav"
+    assert batch.only(1) == Batch(3, recordings[1:], ("b.wav",))
+    assert batch.only(0, "too loud").recordings[0].error == "too loud"

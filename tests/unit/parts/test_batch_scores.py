@@ -1,16 +1,18 @@
 """Batches give the same rows by threads and, one at a time, by a worker's function."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from leakdet._cluster_engine import Engine, KillsWorkersError
 from leakdet.errors import InputError
 from leakdet.parts.batch import Batch
 from leakdet.parts.batch_scores import (
     IN_FLIGHT,
     ModelOptions,
+    Rows,
     by_cluster,
     by_threads,
     score_batch,
@@ -50,20 +52,65 @@ def test_threads_give_whole_batches_in_order(
     assert "timeline" not in rows[0]
 
 
+class Workers(Engine):
+    """Does all here, but for batches with a file that kills the worker that has it."""
+
+    def __init__(self, *deadly: str) -> None:
+        super().__init__(None, "local:1")
+        self.deadly = deadly
+
+    def unordered(
+        self,
+        work: Callable[[Any], Any],
+        items: Iterable[Any],
+        in_flight: int = 0,
+        suspected: Callable[[Any], Any] | None = None,
+    ) -> Generator[tuple[Any, Any], None, None]:
+        assert in_flight == IN_FLIGHT
+        assert suspected is not None
+        for batch in reversed(list(items)):
+            yield batch, (suspected if {*batch.paths} & {*self.deadly} else work)(batch)
+
+    def alone(self, work: Callable[[Any], Any], item: Any) -> Any:
+        if item.paths[0] in self.deadly and not item.recordings[0].error:
+            raise KillsWorkersError(item, 3)
+        return work(item)
+
+
+def scored_by(workers: Workers, options: ModelOptions, batches: list[Batch]) -> dict[int, Rows]:
+    scores = by_cluster(workers, options)
+    return {batch.number: rows for batch, rows in scores(batches, lambda _: None)}
+
+
 def test_a_worker_gives_the_rows_that_threads_give(
     options: ModelOptions, batches: list[Batch]
 ) -> None:
-    def unordered(
-        work: Callable[[Any], Any], items: Iterable[Any], in_flight: int
-    ) -> Iterator[tuple[Any, Any]]:
-        assert in_flight == IN_FLIGHT
-        yield from reversed([(item, work(item)) for item in items])
-
     steps: list[int] = []
-    scored = list(by_cluster(unordered, options)(batches, steps.append))
+    scored = list(by_cluster(Workers(), options)(batches, steps.append))
     assert [batch.number for batch, _ in scored] == [7, 0]
     assert steps == [2, 3]
     assert scored[::-1] == list(by_threads(options.load())(batches, steps.append))
+
+
+def test_a_file_that_kills_its_workers_is_one_row_with_an_error(
+    options: ModelOptions, batches: list[Batch]
+) -> None:
+    whole, rows = (scored_by(Workers(*deadly), options, batches) for deadly in ((), ("1.wav",)))
+    guilty = rows[0].pop(1)
+    assert guilty["path"] == "1.wav"
+    assert guilty["site"] == "s1"
+    assert guilty["decision"] is None
+    assert "killed its worker 3 times" in guilty["error"]
+    del whole[0][1]
+    assert rows == whole
+
+
+def test_where_every_file_kills_its_workers_the_run_ends(
+    options: ModelOptions, batches: list[Batch]
+) -> None:
+    every = Workers("0.wav", "1.wav", "2.wav", "3.wav", "4.wav")
+    with pytest.raises(KillsWorkersError, match=r"^0\.wav: killed"):  # the third that is tried
+        scored_by(every, options, batches)
 
 
 def test_a_worker_with_another_model_or_none_says_where(

@@ -1,5 +1,6 @@
 """One recording from sound to verdict."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from leakdet.detection.spectral_reference import SpectralReference
 from leakdet.errors import InputError
 from leakdet.scoring import score_recording as module
 from leakdet.scoring.score_recording import embed_source, score_recording, score_source
+from leakdet.scoring.summary import VerdictCounts
 from leakdet.storage.model_file import load_mel_detector
 
 NOISE = np.random.default_rng(0).normal(0, 0.1, 8000)
@@ -211,6 +213,25 @@ def test_whatever_goes_wrong_in_a_recording_stays_in_its_verdict(
     monkeypatch.setattr(MelStream, "__iter__", failing)
     verdict = score_recording(example_files.recording, detector, log_mel)
     assert verdict.error == "RuntimeError: decoder crashed"
+
+
+def test_a_channel_that_cannot_be_reached_is_that_channel_and_no_further_file(
+    example_files, detector: MelDetector, log_mel: LogMel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ending_early(source: Path, _: object) -> Iterator[tuple[Path, int]]:
+        yield source, 1
+        raise OSError("the network is gone")
+
+    monkeypatch.setattr(module, "recordings_in", ending_early)
+    verdicts = score_source(example_files.recording, detector, log_mel)
+    assert [(verdict.channel, verdict.error) for verdict in verdicts] == [
+        (1, ""),
+        (2, "OSError: the network is gone"),
+    ]
+    counts = VerdictCounts()
+    for verdict in verdicts:
+        counts.add(verdict)
+    assert str(counts).startswith("2 channels of 1 file:")
 
 
 def test_every_channel_has_a_verdict_where_the_model_was_trained_so(
