@@ -123,7 +123,7 @@ def engines(options: ModelOptions, sounds: Sequence[Path], rounds: int) -> list[
 
     with cluster(f"local:{WORKERS}") as engine:
         threads = by_threads(options.load(), WORKERS)
-        workers = by_cluster(engine.unordered, options)
+        workers = by_cluster(engine, options)
         for scores in (threads, workers):  # which loads what is loaded once
             seconds(scores)
         times = [(seconds(threads), seconds(workers)) for _ in range(rounds)]
