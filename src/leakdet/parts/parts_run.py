@@ -16,7 +16,12 @@ from leakdet.parts.part_file import require_format
 from leakdet.parts.parts_folder import PartsFolder, parts_folder
 from leakdet.parts.recordings_db import Listed
 from leakdet.scoring.file_list import check_listing, is_model, refuse_models
-from leakdet.scoring.listed_recording import ListedRecording, Listing, list_recordings
+from leakdet.scoring.listed_recording import (
+    REPEATED,
+    ListedRecording,
+    Listing,
+    list_recordings,
+)
 from leakdet.scoring.row_writers import ROW_BYTES, columns_by
 from leakdet.scoring.sidecar import now, run_facts
 from leakdet.scoring.summary import VerdictCounts
@@ -94,7 +99,7 @@ def _list_anew(
         raise
     left_out = listing.sentences()
     if repeated and not earlier:
-        left_out.append(f"listed more than once, scored once, as listed first: {repeated}")
+        left_out.append(f"{REPEATED}: {repeated}")
     told = list(listing.columns), left_out, listing.complete
     listed = Listed(first, files, now(), names, *told)
     before = folder.db.files

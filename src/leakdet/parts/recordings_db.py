@@ -81,7 +81,7 @@ class RecordingsDb:
         """Add the files that are not listed yet, as further batches, and do not commit.
 
         Gives their first number, how many they are, and how many came that were listed before; of
-        those the first counts.
+        those the first counts, and for their columns the first that tells any.
         """
         (last,) = self._one("SELECT max(number) FROM recordings")
         first = 0 if last is None else (last // self.batch_files + 1) * self.batch_files
@@ -95,7 +95,9 @@ class RecordingsDb:
 
         with self._understood():
             self._db.executemany(
-                "INSERT OR IGNORE INTO recordings VALUES (?, NULL, ?, ?, ?)", written()
+                "INSERT INTO recordings VALUES (?, NULL, ?, ?, ?) ON CONFLICT DO UPDATE SET "
+                "columns = excluded.columns WHERE columns IS NULL AND number IS NULL",
+                written(),
             )
             while found := self._rows(
                 "SELECT source FROM recordings WHERE number IS NULL AND source > ? "
@@ -214,7 +216,7 @@ class RecordingsDb:
 def _written(recording: ListedRecording, folder: Path) -> tuple[bytes, bytes | None, Any, str]:
     source = _absolute(recording.source, folder)
     path = None if source == str(recording.source) else os.fsencode(str(recording.source))
-    columns = dumps(dict(recording.columns)) if recording.columns else None
+    columns = dumps(dict(recording.columns)) if any(recording.columns.values()) else None
     return os.fsencode(source), path, columns, recording.error
 
 

@@ -1,7 +1,7 @@
 """The recordings that a command names, listed before any work, and what they may not be."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from leakdet._messages import log_results
@@ -32,8 +32,12 @@ def list_files(names: Sequence[str], name_pattern: str | None = None) -> FileLis
     """
     listing, first = list_recordings(names, name_pattern), dict[str, ListedRecording]()
     for recording in listing:
-        if first.setdefault(str(recording.source), recording) is not recording:
-            listing.repeated.add(str(recording.source))
+        name = str(recording.source)
+        kept = first.setdefault(name, recording)
+        if kept is not recording:
+            listing.repeated.add(name)
+            if not any(kept.columns.values()):  # a folder gave it before the table that tells of it
+                first[name] = replace(kept, columns=recording.columns)
     check_listing(listing, bool(first))
     return FileList(list(first.values()), listing)
 
@@ -51,7 +55,8 @@ def check_listing(listing: Listing, found: bool) -> None:
         )
     if not found:
         named = f"no audio found in {first_few(listing.names)}"
-        raise InputError(f"{'; '.join([named, *listing.unlisted.sentences()])}.")
+        losses = [line for table in listing.tables.values() for line in table.losses()]
+        raise InputError(f"{'; '.join([named, *losses, *listing.unlisted.sentences()])}.")
     check_reachable(listing.first_remote)
 
 

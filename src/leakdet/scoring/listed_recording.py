@@ -14,6 +14,7 @@ from leakdet.scoring.recording_table import RecordingTable, is_table_name
 from leakdet.scoring.tally import Tally
 from leakdet.storage.model_place import find_model, runs_in
 
+REPEATED = "listed more than once, scored once, with what is told of it first"
 NO_COLUMNS: Mapping[str, str] = {}
 FIRST = 3  # files of each bucket, by which it is tried before the work
 
@@ -119,7 +120,7 @@ class Listing:
         lines += self.unlisted.sentences()
         lines += [note for table in self.tables.values() for note in table.notes()]
         for tally, what in (
-            (self.repeated, "listed more than once, scored once, as listed first"),
+            (self.repeated, REPEATED),
             (self.unmatched, "names that --name-pattern does not match, which tell no columns"),
             (self.contradicted, "names and tables that tell otherwise; the table was believed"),
         ):

@@ -57,6 +57,15 @@ def test_what_a_list_tells_of_a_file_comes_back(db: RecordingsDb) -> None:
     assert batch.paths == ("/x/\udcff.wav",)
 
 
+def test_the_first_list_that_tells_of_a_file_counts_until_it_is_numbered(db: RecordingsDb) -> None:
+    file, other = Path("/x/a"), Path("/x/b")
+    told = [ListedRecording(file, {"site": site}) for site in ("", "Zürich", "Bern")]
+    add(db, *told, ListedRecording(other, {"site": ""}))
+    add(db, ListedRecording(other, {"site": "Bern"}), ListedRecording(Path("/x/c"), {"site": "s"}))
+    batch, _ = db.batches()
+    assert [dict(recording.columns) for recording in batch.recordings] == [{"site": "Zürich"}, {}]
+
+
 def test_a_file_is_the_same_from_whatever_folder_it_is_named(
     db: RecordingsDb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,6 +44,23 @@ def test_globs_match_where_no_file_has_the_name_and_each_file_comes_once(
     assert told == (names.count("b.wav") == 2 or "a/2.FLAC" in names)
 
 
+@pytest.mark.parametrize("names", [("a", "table.csv"), ("table.csv", "a")])
+def test_a_table_tells_of_files_that_a_folder_gives_too(
+    folder: Path, names: tuple[str, str]
+) -> None:
+    (folder / "table.csv").write_text("path,site\na/2.FLAC,7\n")
+    told = {str(one.source): one.columns["site"] for one in list_files(names).recordings}
+    assert told == {"a/10.mp3": "", "a/2.FLAC": "7"}
+
+
+def test_a_table_without_a_recording_says_why(folder: Path) -> None:
+    (folder / "table.csv").write_text("path,site\nb.wav,7,8\n")
+    with pytest.raises(
+        InputError, match=r"in table\.csv; left out 1 line .*it has 3 fields, not 2"
+    ):
+        list_files(["table.csv"])
+
+
 def test_names_that_give_nothing_are_told(folder: Path) -> None:
     (folder / "empty").mkdir()
     listed = list_files(["*.wav", "none*.wav", "c[2].wav", "empty"])
