@@ -8,6 +8,7 @@ from unittest import mock
 
 import pytest
 
+from leakdet._cluster_engine import Engine
 from leakdet.parts.part_rows import read_rows
 from leakdet.parts.parts_folder import PartsFolder
 from leakdet.scoring.audio_detector import Detector
@@ -188,7 +189,8 @@ def test_parquet_by_a_cluster(run: Run, tmp_path: Path) -> None:
     @mock.patch("leakdet._cluster_address.check_cluster")
     def with_engine(_: mock.Mock) -> Any:
         engine = mock.MagicMock()
-        engine.__enter__.return_value.unordered = lambda work, items, _: [
+        engine.__enter__.return_value = mock.Mock(spec=Engine)
+        engine.__enter__.return_value.unordered = lambda work, items, *_: [
             (item, work(item)) for item in list(items)[::-1]
         ]
         with mock.patch("leakdet._cluster.cluster", return_value=engine) as connected:
