@@ -14,7 +14,7 @@ from glob import has_magic
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
-from leakdet._remote_errors import explained, reason_of
+from leakdet._remote_errors import explained, reason_of, require_missing
 from leakdet.errors import InputError
 
 Result = TypeVar("Result")
@@ -121,7 +121,8 @@ class RemoteFile:
         def ask(fs: Any, key: str) -> bool:
             try:
                 fs.info(key)  # `exists` says no where it was refused, too
-            except FileNotFoundError:
+            except FileNotFoundError as error:
+                require_missing(error)
                 return False
             return True
 

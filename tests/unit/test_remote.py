@@ -177,11 +177,47 @@ def test_a_web_server_that_lists_names_without_sizes(
     monkeypatch.setattr(SimpleHTTPRequestHandler, "log_message", lambda *_: None)
     serve = partial(SimpleHTTPRequestHandler, directory=str(tmp_path))
     with ThreadingHTTPServer(("127.0.0.1", 0), serve) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         root = RemoteFile(f"http://127.0.0.1:{server.server_port}/")
         assert root.sizes() == {"LEAK/a.wav": 0, "list.csv": 0}
         assert (root / "list.csv").names() == []
         assert (root / "LEAK/a.wav").read_bytes() == b"0123"
+        server.shutdown()
+    monkeypatch.setattr(_remote, "WAIT_S", 0.0)
+    monkeypatch.setattr(_remote, "_silent", set())
+    with pytest.raises(InputError, match=r"not reached in 5 tries .Connect call failed"):
+        root.exists()  # fsspec would say that there is none
+
+
+@pytest.mark.parametrize(
+    ("status", "answer"),
+    [
+        (404, "there is no such file, folder or bucket"),
+        (403, "access is forbidden .403, message='Forbidden'"),
+        (503, "not reached in 5 tries .503, message="),
+    ],
+)
+def test_what_a_web_server_answers(
+    status: int, answer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("aiohttp")
+    monkeypatch.setattr(_remote, "WAIT_S", 0.0)
+    monkeypatch.setattr(_remote, "_silent", set())
+    handler = SimpleHTTPRequestHandler
+    monkeypatch.setattr(handler, "log_message", lambda *_: None)
+    monkeypatch.setattr(handler, "do_GET", lambda self: self.send_error(status))
+    monkeypatch.setattr(handler, "do_HEAD", lambda self: self.send_error(status))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        file = RemoteFile(f"http://127.0.0.1:{server.server_port}/a.wav")
+        if status == 404:
+            assert not file.exists()
+        else:
+            with pytest.raises(InputError, match=answer):
+                file.exists()
+        _remote._silent.clear()
+        with pytest.raises(InputError, match=answer):
+            file.read_bytes()
         server.shutdown()
 
 
