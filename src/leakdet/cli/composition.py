@@ -1,13 +1,9 @@
 """Settings from Hydra's groups and overrides to typed objects, for commands and for Python."""
 
-import atexit
 import re
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from pathlib import Path
 from typing import Any, Literal, TypeVar, overload
 
 import hydra
@@ -25,9 +21,10 @@ from leakdet.cli.command_line import checked
 from leakdet.cli.config_groups import conf_folder, store_options
 from leakdet.cli.door_settings import DOORS, further_trainer_flags, known_settings
 from leakdet.cli.hydra_errors import sentence_of
+from leakdet.cli.recipe_files import file_options, with_experiment_file
 from leakdet.config import BuildConfig, CrossvalConfig, LearnConfig, TrainConfig, TuneConfig
-from leakdet.errors import InputError, LeakdetError, SettingsError
-from leakdet.storage.readable import understood
+from leakdet.config.range_checks import OWN_CODE, OWN_NAME
+from leakdet.errors import LeakdetError, SettingsError
 
 ConfigT = TypeVar("ConfigT")
 
@@ -121,55 +118,29 @@ def as_hydra_reads(door: str, arguments: Sequence[str]) -> list[str]:
 
     Raises:
         InputError: the file of `experiment=FILE` does not exist.
-        SettingsError: it names what the door does not know.
+        SettingsError: it names what the door does not know, or a file that would run code.
     """
     plain = checked(arguments, known_settings(door))
     free = (*DOORS[door].free_keys, *(f"trainer.{flag}" for flag in further_trainer_flags()))
     plain = [re.sub(r"^learn\.from=", "learn.from_=", argument) for argument in plain]
-    return with_experiment_file([added(argument, free) for argument in plain])
+    prepared = with_experiment_file([added(argument, free) for argument in plain])
+    _check_own_code(door, prepared)
+    return prepared
 
 
-def with_experiment_file(arguments: Sequence[str]) -> list[str]:
-    """Turn `experiment=any/where/best.yaml` into a group option with a search path of its own.
-
-    With -m there may be several, separated by commas, beside names of conf/experiment.
-    """
-    several = bool({"-m", "--multirun"} & set(arguments))
-    passed: list[str] = []
-    for argument in arguments:
-        key, _, value = argument.partition("=")
-        given = value.split(",") if several and not Path(value).exists() else [value]
-        if key.lstrip("+") != "experiment" or not any(map(_is_yaml, given)):
-            passed.append(argument)
-            continue
-        group = Path(tempfile.mkdtemp(prefix="leakdet-"))
-        atexit.register(shutil.rmtree, group, ignore_errors=True)
-        (group / "experiment").mkdir()
-        options = [_copied(each, group) if _is_yaml(each) else each for each in given]
-        passed += [f"experiment={','.join(options)}", f"hydra.searchpath=[file://{group}]"]
-    return passed
-
-
-def _is_yaml(option: str) -> bool:
-    return option.strip("'\"").endswith((".yaml", ".yml"))
-
-
-def _copied(option: str, group: Path) -> str:
-    """The name under which a file of settings is copied into a group of experiments."""
-    path = Path(option.strip("'\""))
-    if not path.is_file():
-        raise InputError(f"experiment={option}: there is no such file.")
-    with understood(path, "a YAML file of settings"):
-        if not isinstance(OmegaConf.load(path), DictConfig):
-            raise TypeError("it has no names with values")
-        if cut := re.search(r"(?m)^#[ \t]*@\S*[ \t]*$", path.read_text(encoding="utf-8")):
-            raise ValueError(f"{cut[0].strip()!r} should be # @package _global_")
-    # a prefix, so that it never has the name of an experiment in conf/
-    name = base = "file_" + re.sub(r"\W", "_", path.stem)
-    while (group / "experiment" / f"{name}.yaml").exists():  # the same name in another folder
-        name = f"{base}_{len(list((group / 'experiment').iterdir()))}"
-    shutil.copyfile(path, group / "experiment" / f"{name}.yaml")
-    return name
+def _check_own_code(door: str, prepared: Sequence[str]) -> None:
+    """Refuse to import what a file of settings names and the command line does not."""
+    for words in file_options(prepared):
+        config = composed(door, words)
+        values = [OmegaConf.select(config, setting) for setting in OWN_CODE]
+        named = {name[0] for value in values for name in OWN_NAME.finditer(str(value))}
+        told = {name[0] for word in prepared for name in OWN_NAME.finditer(word)}
+        if missing := sorted(named - told):
+            raise SettingsError(
+                f"experiment: the file of settings names code, {' and '.join(missing)}, which is "
+                "imported only where the command names it too. If you trust it, add "
+                f"trust_network=[{','.join(missing)}]"
+            )
 
 
 def added(argument: str, free_keys: Sequence[str]) -> str:

@@ -8,13 +8,12 @@ from pathlib import Path
 
 from omegaconf import ListConfig, OmegaConf
 
-from leakdet.config.range_checks import OWN_NAME
+from leakdet.config.range_checks import OWN_CODE, OWN_NAME
 from leakdet.errors import InputError, SettingsError
 from leakdet.storage.model_place import LATEST, RUNS
 from leakdet.storage.readable import understood
 
 TRUST = "trust_network"  # the setting that names code which a run's folder may name
-OWN_CODE = ("network.name", "loss.name", "callbacks.extra")  # settings that may name code
 NOTED = Path(".hydra/overrides.yaml")  # Hydra's note of the settings that a run was given
 
 
@@ -55,7 +54,7 @@ def resumed(arguments: Sequence[str]) -> list[str]:
         return [*(a for a in arguments if a not in given), f"resume={place}"]
     keys = {_key(argument) for argument in arguments}
     keys |= {"init_from", "init_reset"}  # of the beginning, which is past
-    kept = [a for a in earlier if _key(a) not in keys and not _key(a).startswith("hydra")]
+    kept = [a for a in earlier if _key(a) not in keys and not _key(a).startswith(("hydra", "-"))]
     if any(a.startswith("hydra.searchpath=") for a in earlier) and "experiment" not in keys:
         raise SettingsError(
             f"{folder}: this run was started with a file of settings, which is not kept with it. "
@@ -105,7 +104,9 @@ def _may_name_code(key: str) -> bool:
 
 
 def _own_names(argument: str) -> list[str]:
-    return [match[0] for match in OWN_NAME.finditer(argument)]
+    """The code that a setting names; a reference, `${…}`, may name any and counts as a whole."""
+    referring = [argument.partition("=")[2]] if "${" in argument else []
+    return [match[0] for match in OWN_NAME.finditer(argument)] + referring
 
 
 def arguments_of(folder: Path) -> list[str] | None:

@@ -11,6 +11,8 @@ from leakdet.errors import SettingsError
 
 T = TypeVar("T")
 Bound = int | float | None
+# settings that may name code of one's own, and what such a name is
+OWN_CODE = ("network.name", "loss.name", "callbacks.extra")
 OWN_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
 # OmegaConf's mark for "the user must give this"; spelt out so that settings need no OmegaConf

@@ -159,8 +159,8 @@ class TrainConfig:
     )
     trust_network: list[str] = doc(
         [],
-        "Networks, losses and callbacks of one's own, package.module:Name, that the folder named "
-        "by resume may import.",
+        "Networks, losses and callbacks of one's own, package.module:Name, that a resumed run or a "
+        "file of settings may import.",
     )
     find_lr: bool = doc(False, "Run a range test first; its choice replaces optimizer.lr.")
     find_batch_size: bool = doc(False, "Grow data.batch_size first while it gets faster and fits.")

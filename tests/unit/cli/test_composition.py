@@ -15,11 +15,9 @@ from leakdet.cli.composition import (
     as_hydra_reads,
     as_yaml,
     compose,
-    composed,
-    with_experiment_file,
 )
 from leakdet.config import BuildConfig, CrossvalConfig, TrainConfig, TuneConfig
-from leakdet.errors import InputError, LeakdetError, SettingsError
+from leakdet.errors import SettingsError
 
 
 def test_each_door_has_its_type() -> None:
@@ -127,51 +125,6 @@ def test_keys_invented_by_the_user_need_no_plus_sign(argument: str, expected: st
     assert added(argument, ("crossval.where", "crossval.protocols")) == expected
 
 
-@pytest.mark.parametrize("prefix", ["", "+"])
-def test_a_file_anywhere_becomes_an_experiment(tmp_path: Path, prefix: str) -> None:
-    file = tmp_path / "field = 2.yaml"
-    file.write_text("# @package _global_\nseed: 7\n")
-    first, option, searched = with_experiment_file(["seed=1", f"{prefix}experiment={file}"])
-    assert (first, option) == ("seed=1", "experiment=file_field___2")
-    folder = Path(searched.removeprefix("hydra.searchpath=[file://").removesuffix("]"))
-    assert (folder / "experiment" / "file_field___2.yaml").read_text() == file.read_text()
-
-
-def test_a_sweep_may_go_over_several_files(tmp_path: Path) -> None:
-    for place, seed in (("a", 7), ("b", 8)):
-        (tmp_path / place).mkdir()
-        (tmp_path / place / "my.yaml").write_text(f"# @package _global_\nseed: {seed}\n")
-    words = ["-m", f"experiment={tmp_path}/a/my.yaml,paper,{tmp_path}/b/my.yaml"]
-    flag, options, searched = as_hydra_reads("train", words)
-    assert (flag, options) == ("-m", "experiment=file_my,paper,file_my_1")
-    seeds = [
-        composed("train", [f"experiment={name}", searched]).seed
-        for name in options.partition("=")[2].split(",")
-    ]
-    assert seeds == [7, 0, 8]
-    with pytest.raises(InputError, match=r"experiment=none\.yaml: there is no such file"):
-        as_hydra_reads("train", ["-m", "experiment=none.yaml,paper"])
-
-
-def test_a_name_stays_a_name_and_a_missing_file_is_told(tmp_path: Path) -> None:
-    assert with_experiment_file(["experiment=smoke", "-m"]) == ["experiment=smoke", "-m"]
-    with pytest.raises(InputError, match=r"none\.yaml: there is no such file"):
-        with_experiment_file([f"experiment={tmp_path / 'none.yaml'}"])
-
-
 def test_a_flag_that_only_some_trainers_set_is_known() -> None:
     assert compose("train", ["trainer=ddp", "trainer.num_nodes=4"]).trainer["num_nodes"] == 4
     assert compose("train", ["trainer.num_nodes=4"]).trainer["num_nodes"] == 4
-
-
-@pytest.mark.parametrize("content", [b"a: [", b"- 1\n", b"\xff\xfe: 1", b"7", b"a: ${"])
-def test_a_damaged_file_of_settings_is_named(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "x.yaml").write_bytes(content)
-    with pytest.raises(LeakdetError, match=r"x\.yaml: not a YAML file of settings \(.+\)"):
-        with_experiment_file([f"experiment={tmp_path / 'x.yaml'}"])
-
-
-def test_a_heading_that_is_cut_off_is_told(tmp_path: Path) -> None:
-    (tmp_path / "x.yaml").write_text("# @pack\nseed: 1\n")
-    with pytest.raises(InputError, match=r"x\.yaml: not .*'# @pack' should be # @package _global_"):
-        compose("train", [f"experiment={tmp_path / 'x.yaml'}"])

@@ -132,6 +132,15 @@ def test_code_that_a_run_names_is_imported_only_where_the_command_names_it(
     assert again in resumed([resume, again])  # the command names it itself
 
 
+def test_what_a_run_noted_names_no_folder_of_settings_and_hides_no_code(run_folder: Path) -> None:
+    noted = run_folder / ".hydra" / "overrides.yaml"
+    noted.write_text("- --config-dir=elsewhere\n- +hydra.callbacks.x=1\n- seed=3\n")
+    assert resumed([f"resume={run_folder}"]) == ["seed=3", f"resume={run_folder}"]
+    noted.write_text("- network.name=\\${data.cache}:Mine\n- data.cache=nets\n")
+    with pytest.raises(SettingsError, match=r"code of its own, \$\{data\.cache\}:Mine, which"):
+        resumed([f"resume={run_folder}"])
+
+
 def test_a_name_of_code_may_have_any_letters(run_folder: Path) -> None:
     (run_folder / ".hydra" / "overrides.yaml").write_text("- network.name=сети:Моя\n", "utf-8")
     with pytest.raises(SettingsError, match=r"сети:Моя"):
