@@ -14,9 +14,11 @@ from leakdet.building.demo_store import store_or_demo
 from leakdet.building.sources import LeftOut
 from leakdet.config import LearnConfig
 from leakdet.detection.detector import MelDetector
+from leakdet.detection.validation_scores import ValidationScores
 from leakdet.evaluation.metrics_json import for_model_file, metrics_content, split_metrics
 from leakdet.evaluation.split_scores import is_synthetic
 from leakdet.learning.added import contents
+from leakdet.learning.approach import JOINT
 from leakdet.learning.before_after import WORSE
 from leakdet.learning.guard import HELD_OUT, TEST, judge_group, judge_old_test, judge_out_of_fold
 from leakdet.learning.lineage import LINEAGE, check_link, extended, publish, round_rows
@@ -162,7 +164,7 @@ def _save(
     card = {**new.card, "decision_rule": new.rule.to_json(), LINEAGE: steps}
     card |= {"metrics": for_model_file(tables), "verdict": own_verdict(content)}
     model = folder / MODEL
-    kept = (new.met, new.validation, new.reference)
+    kept = (new.met, new.validation, new.reference, tested_scores(prepared, outcome))
     save_model(model, new.network.state_dict(), card, *kept)
     write_csv(folder / ROUNDS, round_rows(steps))
     log_result(f"model    {model}")
@@ -170,6 +172,17 @@ def _save(
     write_results(folder, ReportInput(title, recordings, content, folder / log_names.HISTORY))
     log_result(f"learnt   {outcome.sentence}")
     return model
+
+
+def tested_scores(prepared: Prepared, outcome: Outcome) -> ValidationScores | None:
+    """Scores of the old test recordings that the new model is known not to have met.
+
+    None where that is unknown, and for a model of the new place alone: they are not of it.
+    """
+    known = prepared.approach.name == JOINT and prepared.old.met is not None
+    if outcome.on_test is None or not known:
+        return None
+    return ValidationScores.of(outcome.on_test.new.score, outcome.on_test.new.is_leak)
 
 
 def _step(config: LearnConfig, prepared: Prepared, outcome: Outcome) -> dict[str, Any]:

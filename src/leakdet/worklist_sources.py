@@ -67,7 +67,9 @@ def find_sources(places: Sequence[Path], model: Path | None) -> Sources:
             )
     elif lies_at is None:
         where = f"{next(iter(paths))}: it is no longer there" if paths else "its place is not told"
-        LOG.warning(f"the model that scored the rows ({newest}): {where}; name it with --model")
+        LOG.warning(
+            f"the model that scored the rows ({newest or 'unknown'}): {where}; name it with --model"
+        )
     threshold = next((one.threshold for one in told if one.hash == newest), None)
     unfinished = [place for place, one in zip(places, told, strict=True) if not one.finished]
     return Sources(places, newest, lies_at, threshold, unfinished)

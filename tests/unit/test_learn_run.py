@@ -4,13 +4,17 @@ import csv
 import html
 import json
 from pathlib import Path
+from unittest.mock import Mock
 
+import numpy as np
 import pytest
 
 from leakdet import learn_run
 from leakdet.cli.model_lines import model_lines
 from leakdet.errors import SettingsError
-from leakdet.learn_run import learn_in, publish_only
+from leakdet.learn_run import learn_in, publish_only, tested_scores
+from leakdet.learning.outcome import Outcome
+from leakdet.learning.preparation import Prepared
 from leakdet.storage.model_file import load_mel_detector
 
 
@@ -120,3 +124,24 @@ def test_a_file_in_place_of_the_link_is_refused_before_any_work(learner, tmp_pat
     with pytest.raises(SettingsError, match="only a link is ever replaced"):
         learn_in(tmp_path / "run", config)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("approach", "met", "judged", "kept"),
+    [
+        ("joint", "known", True, True),
+        ("joint", None, True, False),
+        ("joint", "known", False, False),
+        ("target", "known", True, False),
+    ],
+)
+def test_only_old_test_recordings_that_a_joint_model_never_met_are_kept(
+    approach: str, met: str | None, judged: bool, kept: bool
+) -> None:
+    old = Mock(met=met)
+    prepared = Mock(spec=Prepared, approach=Mock(), old=old)
+    prepared.approach.name = approach
+    scored = Mock(score=np.array([0.2, 0.9]), is_leak=np.array([False, True]))
+    outcome = Mock(spec=Outcome, on_test=Mock(new=scored) if judged else None)
+    found = tested_scores(prepared, outcome)
+    assert (found.scores.tolist() if found else None) == ([0.2, 0.9] if kept else None)

@@ -48,6 +48,7 @@ def test_of_two_models_the_one_of_the_latest_recording_counts(night_rows, tmp_pa
     ("name", "text", "reason"),
     [
         ("no.csv", None, "cannot be read"),
+        ("nowhere", None, "there is no such folder, and no such file"),
         ("rows.txt", "path\n", "name a folder of parts"),
         ("other.csv", "a,b\n1,2\n", "no rows of leakdet predict"),
         ("empty", None, "there are no parts in this folder"),

@@ -102,8 +102,9 @@ def _csv_columns(path: Path, names: Sequence[str] | None) -> Iterator[Columns]:
             _check_header(path, header)
             taken = [(at, name) for at, name in enumerate(header) if names is None or name in names]
             none_yet = True
-            while (rows := list(islice(reader, AT_A_TIME))) or none_yet:
+            while (block := list(islice(reader, AT_A_TIME))) or none_yet:
                 none_yet = False
+                rows = list(filter(None, block))  # editors leave blank lines
                 if {len(row) for row in rows} - {len(header)}:
                     raise InputError(
                         f"{path}: a row up to line {reader.line_num} has not the {len(header)} "
@@ -118,6 +119,11 @@ def _csv_columns(path: Path, names: Sequence[str] | None) -> Iterator[Columns]:
 
 
 def _check_header(path: Path, header: Sequence[str]) -> None:
+    if len(header) == 1 and (other := max(";\t|", key=header[0].count)) in header[0]:
+        raise InputError(
+            f"{path}: its fields are separated by {other!r}, as some spreadsheets save them. Save "
+            "it with commas and decimal points, or name the file that predict wrote."
+        )
     if not {"path", "decision"} <= {*header}:
         raise InputError(
             f"{path}: these are no rows of leakdet predict; they have at least the columns path "
@@ -132,7 +138,20 @@ def _array(path: Path, name: str, values: Sequence[str]) -> npt.NDArray[Any]:
     try:
         return np.array([float(value) if value else np.nan for value in values], np.float64)
     except ValueError as error:
-        raise InputError(f"{path}: column {name}: {error}; it holds numbers or nothing.") from error
+        bad = next(value for value in values if value and not _is_float(value))
+        comma = " with a decimal point" if _is_float(bad.replace(",", ".")) else ""
+        raise InputError(
+            f"{path}: column {name} holds {bad!r}, which is no number; write numbers{comma}, or "
+            "nothing."
+        ) from error
+
+
+def _is_float(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _parquet_columns(path: Path, names: Sequence[str] | None) -> Iterator[Columns]:

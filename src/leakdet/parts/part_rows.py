@@ -38,6 +38,8 @@ def each_part(place: Path, names: Sequence[str] | None = None) -> Iterator[Colum
             )
     elif place.suffix.lower() in (".csv", ".parquet"):
         files = [place]
+    elif not place.exists():
+        raise InputError(f"{place}: there is no such folder, and no such file.")
     else:
         raise InputError(f"{place}: name a folder of parts, or a .csv file that predict wrote.")
     for file in files:

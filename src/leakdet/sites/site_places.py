@@ -29,8 +29,11 @@ def find_places(
     np.maximum.at(most, site[good], both)
     notes = []
     if bad := int((told & ~good).sum()):
+        swapped = (np.abs(lat) > 90.0) & (np.abs(lat) <= 180.0) & (np.abs(lon) <= 90.0)
+        hint = " Lat and lon may be the wrong way round." if swapped.any() else ""
         notes.append(
             f"{counted(bad, 'recording')} with a lat or lon that is no place count as without one."
+            f"{hint}"
         )
     apart = np.flatnonzero((most - least > APART_DEG).any(axis=1))
     if len(apart):

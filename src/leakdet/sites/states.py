@@ -110,17 +110,20 @@ class SiteStates:
     def _recent(self, site: int) -> str:
         """`3 of its last 4 judged nights`."""
         a = self._alarms
-        nights = counted(int(a.recent_nights[site]), "judged night")
-        return f"{a.recent_alarms[site]} of its last {nights}"
+        return f"{a.recent_alarms[site]} of its last {_nights(int(a.recent_nights[site]))}"
 
     def _calm(self, site: int) -> str:
         if self._alarms.recent_alarms[site]:
             return f"an alarm in {self._recent(site)}, none in the last {self._rules.gap}"
-        nights = counted(int(self._alarms.recent_nights[site]), "judged night")
-        return f"no alarm in its last {nights}"
+        return f"no alarm in its last {_nights(int(self._alarms.recent_nights[site]))}"
 
     def _level(self, site: int) -> str:
         rise = self._levels.rise[site]
         if np.isnan(rise) or abs(rise) < 1.0:
             return ""
         return f", level {abs(rise):.0f} dB {'above' if rise > 0 else 'below'} its own median"
+
+
+def _nights(count: int) -> str:
+    """`judged night`, `2 judged nights`: what stands behind "its last"."""
+    return "judged night" if count == 1 else counted(count, "judged night")

@@ -78,12 +78,22 @@ def test_csv_is_read_in_pieces(tmp_path: Path) -> None:
     assert sizes == [4, 2]
 
 
+def test_blank_lines_are_no_rows(tmp_path: Path) -> None:
+    path = tmp_path / "part.csv"
+    path.write_bytes(part_bytes(ROWS, NAMES, "csv").replace(b"\n", b"\n\r\n"))
+    (columns,) = read_columns(path)
+    assert columns["path"].tolist() == ["a,b.wav", "c.wav"]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
         ("a.csv", b"path,decision\na.wav\n", "fields of the first line"),
         ("a.csv", b'path,decision\n"a.wav,leak\n', "not CSV"),
         ("a.csv", b"path,decision,leak_prob\na.wav,leak,high\n", "column leak_prob"),
+        ("a.csv", b'path,decision,leak_prob\na,leak,"0,5"\n', "'0,5'.*with a decimal point"),
+        ("a.csv", b"path;decision;leak_prob\na;leak;0,5\n", "separated by ';'.*with commas"),
+        ("a.csv", b"path\tdecision\na\tleak\n", "separated by"),
         ("a.csv", b"site,label\n1,leak\n", "no rows of leakdet predict"),
         ("a.csv", b"", "no rows of leakdet predict"),
         ("a.parquet", b"PAR1 and no more", "damaged"),

@@ -35,6 +35,11 @@ def test_a_site_without_a_place_is_on_no_map() -> None:
     assert places(("A", "", ""))[1] == []  # nobody told any place
 
 
+def test_places_that_may_be_the_wrong_way_round_are_said() -> None:
+    assert "the wrong way round" in places(("A", "138.6", "-34.9"))[1][0]
+    assert "the wrong way round" not in places(("A", "52", "200"))[1][0]
+
+
 def test_impossible_places_are_none() -> None:
     place, notes = places(("A", "151", "0.1"), ("B", "0", "0"), ("C", "51", ""))
     assert np.isnan(place).all()
