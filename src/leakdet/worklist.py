@@ -54,7 +54,7 @@ def worklist(arguments: argparse.Namespace) -> int:
     files.check()
     sources = find_sources(arguments.places, arguments.model)
     detector = None
-    if sources.model:
+    if sources.model and (files.page or sources.model.suffix != ".safetensors"):
         LOG.info(f"model    {sources.model}: loading torch")
         from leakdet.scoring.audio_detector import load_detector
 

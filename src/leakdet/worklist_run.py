@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import leakdet
 from leakdet._messages import LOG, log_result
@@ -19,6 +19,7 @@ from leakdet.sites.rules import WorklistRules
 from leakdet.sites.worklist_row import STATES, WorklistRow
 from leakdet.storage.csv_file import write_csv
 from leakdet.storage.disk_space import megabytes
+from leakdet.storage.model_card import open_safetensors
 from leakdet.worklist_files import WorklistFiles
 from leakdet.worklist_review import (
     choose_recordings,
@@ -33,11 +34,30 @@ if TYPE_CHECKING:  # it loads torch
     from leakdet.scoring.audio_detector import Detector
 
 
-def evidence_of(detector: "Detector | None") -> Evidence | None:
-    """The scores that a model keeps of recordings whose truth is known."""
+def evidence_of(detector: "Detector | None", model: Path | None = None) -> Evidence | None:
+    """The scores that a model keeps of recordings whose truth is known.
+
+    Without a detector they are read from a `.safetensors` file alone, which needs no torch.
+    """
     if detector is None:
-        return None
+        return evidence_in(model) if model and model.suffix == ".safetensors" else None
     return Evidence.kept(detector.mel_detector.tested, detector.mel_detector.validation)
+
+
+def evidence_in(model: Path) -> Evidence | None:
+    """As `evidence_of`, from a `.safetensors` file.
+
+    Raises:
+        InputError: it is damaged.
+    """
+    splits: tuple[tuple[str, Literal["test", "validation"]], ...]
+    splits = (("test", "test"), ("val", "validation"))
+    with open_safetensors(model, "numpy") as file:
+        for name, split in splits:
+            kept = (f"{name}.scores", f"{name}.is_leak")
+            if {*kept} <= {*file.keys()} and len(scores := file.get_tensor(kept[0])):
+                return Evidence(scores, file.get_tensor(kept[1]), split)
+    return None
 
 
 def write_worklist(
@@ -53,7 +73,7 @@ def write_worklist(
         InputError: no row names its site and time, or points are asked for and none has a place.
     """
     LOG.info(f"rows     reading {counted(len(sources.places), 'place')}")
-    worklist = make_worklist(sources.rows(), rules, evidence_of(detector))
+    worklist = make_worklist(sources.rows(), rules, evidence_of(detector, sources.model))
     rows = worklist.rows
     cautions = [*sources.sentences(), *worklist.notes, *_old_sounds(rows)]
     for caution in cautions:

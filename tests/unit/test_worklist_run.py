@@ -13,6 +13,7 @@ from leakdet.detection.validation_scores import ValidationScores
 from leakdet.errors import InputError
 from leakdet.scoring.audio_detector import load_detector
 from leakdet.sites.rules import WorklistRules
+from leakdet.storage.model_file import save_model
 from leakdet.worklist_files import WorklistFiles
 from leakdet.worklist_run import evidence_of, write_worklist
 from leakdet.worklist_sources import find_sources
@@ -124,3 +125,23 @@ def test_the_test_scores_that_a_model_keeps_are_its_evidence(example_files) -> N
         evidence = evidence_of(detector)
         assert (evidence.split if evidence else None) == split
         assert (len(evidence.scores) if evidence else 0) == count
+
+
+def test_the_evidence_is_read_from_a_file_without_loading_its_model(tmp_path: Path) -> None:
+    val, tested, none = (
+        ValidationScores(np.array([0.1, 0.9][:n]), np.array([False, True][:n], bool))
+        for n in (2, 1, 0)
+    )
+    for kept, split, scores in (
+        ((None, None), None, []),
+        ((val, None), "validation", [0.1, 0.9]),
+        ((val, none), "validation", [0.1, 0.9]),
+        ((val, tested), "test", [0.1]),
+    ):
+        model = tmp_path / "model.safetensors"
+        save_model(model, {}, {}, validation=kept[0], tested=kept[1])
+        found = evidence_of(None, model)
+        assert (found.split if found else None) == split
+        assert (found.scores.tolist() if found else []) == scores
+        assert not found or found.is_leak.tolist() == [False, True][: len(scores)]
+    assert evidence_of(None, tmp_path / "model.onnx") is None
