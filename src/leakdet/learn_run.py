@@ -164,7 +164,7 @@ def _save(
     card = {**new.card, "decision_rule": new.rule.to_json(), LINEAGE: steps}
     card |= {"metrics": for_model_file(tables), "verdict": own_verdict(content)}
     model = folder / MODEL
-    kept = (new.met, new.validation, new.reference, tested_scores(prepared, outcome))
+    kept = (new.met, new.validation, new.reference, kept_test_scores(prepared, outcome))
     save_model(model, new.network.state_dict(), card, *kept)
     write_csv(folder / ROUNDS, round_rows(steps))
     log_result(f"model    {model}")
@@ -174,7 +174,7 @@ def _save(
     return model
 
 
-def tested_scores(prepared: Prepared, outcome: Outcome) -> ValidationScores | None:
+def kept_test_scores(prepared: Prepared, outcome: Outcome) -> ValidationScores | None:
     """Scores of the old test recordings that the new model is known not to have met.
 
     None where that is unknown, and for a model of the new place alone: they are not of it.

@@ -12,7 +12,7 @@ import pytest
 from leakdet import learn_run
 from leakdet.cli.model_lines import model_lines
 from leakdet.errors import SettingsError
-from leakdet.learn_run import learn_in, publish_only, tested_scores
+from leakdet.learn_run import kept_test_scores, learn_in, publish_only
 from leakdet.learning.outcome import Outcome
 from leakdet.learning.preparation import Prepared
 from leakdet.storage.model_file import load_mel_detector
@@ -143,5 +143,5 @@ def test_only_old_test_recordings_that_a_joint_model_never_met_are_kept(
     prepared.approach.name = approach
     scored = Mock(score=np.array([0.2, 0.9]), is_leak=np.array([False, True]))
     outcome = Mock(spec=Outcome, on_test=Mock(new=scored) if judged else None)
-    found = tested_scores(prepared, outcome)
+    found = kept_test_scores(prepared, outcome)
     assert (found.scores.tolist() if found else None) == ([0.2, 0.9] if kept else None)
