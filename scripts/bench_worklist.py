@@ -20,12 +20,13 @@ STORY = Story(
 READ = """
 from pathlib import Path
 import sys
-from leakdet.parts.part_rows import each_row
-rows = (row for name in sys.argv[1:] for row in each_row(Path(name)))
+from leakdet.parts.part_rows import each_part
+parts = (part for name in sys.argv[1:] for part in each_part(Path(name)))
 """
 RANK = """
 from leakdet.sites.make_worklist import make_worklist
-make_worklist(rows)
+from leakdet.sites.row_columns import read_blocks
+make_worklist(read_blocks(parts))
 """
 WORKLIST = """
 import sys
@@ -33,7 +34,7 @@ from leakdet.worklist import main
 sys.exit(main(sys.argv[1:]))
 """
 STEPS: dict[str, tuple[str, Sequence[str]]] = {
-    "reading the rows alone": (READ + "for row in rows: pass", ()),
+    "reading the rows alone": (READ + "for part in parts: pass", ()),
     "rows to ranked sites": (READ + RANK, ()),
     "leakdet worklist, table (.csv)": (WORKLIST, ("--out", "list.csv")),
     "leakdet worklist, page (.html) and all beside it": (WORKLIST, ()),

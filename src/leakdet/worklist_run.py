@@ -15,6 +15,7 @@ from leakdet.reporting.worklist_page import WorklistPage, write_worklist_page
 from leakdet.reporting.worklist_tables import write_geojson, write_worklist_csv
 from leakdet.sites.dig_worth import Evidence
 from leakdet.sites.make_worklist import Worklist, make_worklist
+from leakdet.sites.row_columns import read_blocks
 from leakdet.sites.rules import WorklistRules
 from leakdet.sites.worklist_row import STATES, WorklistRow
 from leakdet.storage.csv_file import write_csv
@@ -73,7 +74,9 @@ def write_worklist(
         InputError: no row names its site and time, or points are asked for and none has a place.
     """
     LOG.info(f"rows     reading {counted(len(sources.places), 'place')}")
-    worklist = make_worklist(sources.rows(), rules, evidence_of(detector, sources.model))
+    worklist = make_worklist(
+        read_blocks(sources.parts()), rules, evidence_of(detector, sources.model)
+    )
     rows = worklist.rows
     cautions = [*sources.sentences(), *worklist.notes, *_old_sounds(rows)]
     for caution in cautions:

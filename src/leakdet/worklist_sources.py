@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from leakdet._messages import LOG
 from leakdet.errors import InputError, first_few
-from leakdet.parts.part_rows import each_part, each_row
+from leakdet.parts.part_file import Columns
+from leakdet.parts.part_rows import each_part
 from leakdet.parts.parts_folder import FACTS
 from leakdet.scoring.sidecar import sidecar_path
 from leakdet.storage.json_file import read_json
@@ -41,10 +41,10 @@ class Sources:
             )
         return sentences
 
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """All rows, of one place after the other."""
+    def parts(self) -> Iterator[Columns]:
+        """Columns of some rows at a time, of one place after the other."""
         for place in self.places:
-            yield from each_row(place)
+            yield from each_part(place)
 
 
 def find_sources(places: Sequence[Path], model: Path | None) -> Sources:

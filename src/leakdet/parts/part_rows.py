@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -61,15 +60,3 @@ def _filled(part: Columns, name: str) -> npt.NDArray[Any]:
         return part[name]
     rows = len(next(iter(part.values()), ()))
     return np.full(rows, np.nan) if is_number(name) else np.full(rows, "", object)
-
-
-def each_row(place: Path, names: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
-    """One row after the other: numbers are None where blank, text is "" there."""
-    for part in each_part(place, names):
-        plain = [_plain(values) for values in part.values()]
-        yield from (dict(zip(part, row, strict=True)) for row in zip(*plain, strict=True))
-
-
-def _plain(values: npt.NDArray[Any]) -> list[Any]:
-    plain: list[Any] = values.tolist()
-    return plain if values.dtype == object else [None if isnan(x) else x for x in plain]

@@ -32,22 +32,23 @@ class Worklist:
 
 
 def make_worklist(
-    rows: Iterable[Mapping[str, Any]],
+    rows: RowColumns | Iterable[Mapping[str, Any]],
     rules: WorklistRules | None = None,
     evidence: Evidence | None = None,
     today: date | None = None,
 ) -> Worklist:
     """Rank the sites of rows of predict: columns `site` and `recorded_at`, and what it wrote.
 
-    Values are texts, as in a CSV, or numbers. `evidence` are scores whose truth is known, as a
-    model file keeps them; without them no chance, worth or share of leaks is known, and sites are
-    ranked by state. A recording after `today` has a wrong clock; None: the current date in UTC.
+    Values are texts, as in a CSV, or numbers; of many rows, give what `read_blocks` has read.
+    `evidence` are scores whose truth is known, as a model file keeps them; without them no chance,
+    worth or share of leaks is known, and sites are ranked by state. A recording after `today` has
+    a wrong clock; None: the current date in UTC.
 
     Raises:
         InputError: there is no row, or none names its site or a possible time.
     """
     rules = rules or WorklistRules()
-    columns = read_columns(rows)
+    columns = rows if isinstance(rows, RowColumns) else read_columns(rows)
     nights = find_nights(columns, rules, today or datetime.now(UTC).date())
     history = make_history(columns, nights, rules)
     alarms = follow_alarms(history, rules)

@@ -1,17 +1,18 @@
 """Reads the rows of predict into columns: numbers as arrays, repeated texts once."""
 
+import gc
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum
-from itertools import islice
+from itertools import groupby, islice, repeat
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 DAY_S = 86_400
-AT_A_TIME = 65_536  # rows that are held as such
+AT_A_TIME = 4_096  # rows that are held as such
 UNDATED, UNREAD = -1, -2  # instead of seconds: no time was given, or none that is understood
 # Columns of the rows of predict, and those that have a place of their own in the work list.
 OWN = {
@@ -73,45 +74,75 @@ class _Codes(dict[Any, int]):
         return code
 
 
+Block = Mapping[str, Sequence[Any] | np.ndarray]  # some rows: the values of each column
+
+
 def read_columns(rows: Iterable[Mapping[str, Any]]) -> RowColumns:
-    """Read rows of predict, texts as in a CSV or values; columns that lack are unknown.
+    """Read rows of predict, texts as in a CSV or values; the rest as `read_blocks`."""
+    return read_blocks(_blocks(rows))
+
+
+def read_blocks(blocks: Iterable[Block]) -> RowColumns:
+    """Read columns of rows of predict, some rows at a time; columns that lack are unknown.
 
     Of a file with a verdict for each channel, a channel is a site: `B7 channel 2`.
     """
     codes = {name: _Codes() for name in CODED}
-    blocks, stream = [], iter(rows)
-    while block := list(islice(stream, AT_A_TIME)):
-        blocks.append(_block(block, codes))
-    columns = _joined(blocks or [_block([], codes)])
+    collects = gc.isenabled()
+    gc.disable()  # it would look at millions of objects, of which none refers back to another
+    try:
+        read = [_block(block, codes) for block in blocks]
+    finally:
+        if collects:
+            gc.enable()
+    columns = _joined(read or [_block({}, codes)])
     columns.texts = {name: list(known) for name, known in codes.items()}
     return columns
 
 
-def _block(rows: Sequence[Mapping[str, Any]], codes: Mapping[str, "_Codes"]) -> RowColumns:
+def _blocks(rows: Iterable[Mapping[str, Any]]) -> Iterator[Block]:
+    """Rows that have the same columns."""
+    for names, alike in groupby(rows, lambda row: row.keys()):
+        while some := list(islice(alike, AT_A_TIME)):
+            yield {name: [row[name] for row in some] for name in names}
+
+
+def _block(block: Block, codes: Mapping[str, "_Codes"]) -> RowColumns:
     """Columns of some rows; their texts are in `codes`."""
-    times = [row.get("recorded_at") for row in rows]
-    seconds = np.array([_seconds(time) for time in times], np.int64)
+    blank = [None] * len(next(iter(block.values()), ()))
+
+    def values(name: str) -> list[Any]:
+        told = block.get(name, blank)
+        return told.tolist() if isinstance(told, np.ndarray) else list(told)
+
+    def texts(name: str) -> list[str]:
+        return [str(value or "") for value in values(name)]
+
+    times = values("recorded_at")
+    seconds = np.array(list(map(_seconds, times)), np.int64)
     unread = np.flatnonzero(seconds == UNREAD)
-    told = [_numbers([row.get(name) for row in rows]) for name in NUMBERS]
-    flags = [str(row.get("flags") or "") for row in rows]
-    decisions = [str(row.get("decision") or "") for row in rows]
-    texts: dict[str, Iterable[Any]] = {
-        "site": map(_site, rows, told[0][0].tolist()),
-        "logger": (str(row.get("logger") or "").strip() for row in rows),
-        "model": (str(row.get("model") or "") for row in rows),
+    told = {name: _numbers(block.get(name, blank)) for name in NUMBERS}
+    flags, decisions = texts("flags"), texts("decision")
+    others = [name for name in block if name not in OWN and not name.startswith("prob_")]
+    own = zip(*map(texts, others), strict=True) if others else repeat((), len(blank))
+    coded: dict[str, Iterable[Any]] = {
+        "site": map(_site, texts("site"), told["channel"][0].tolist()),
+        "logger": map(str.strip, texts("logger")),
+        "model": texts("model"),
         "decision": decisions,
-        "other": _other_columns(rows),
+        "other": (tuple(zip(others, row, strict=True)) for row in own),
     }
+    kinds = map(_kind, decisions, texts("reason"), flags, texts("error"))
     return RowColumns(
-        [str(row.get("path") or "") for row in rows],
+        texts("path"),
         seconds,
-        {name: numbers for name, (numbers, _) in zip(NUMBERS, told, strict=True)},
-        np.array(list(map(_kind, decisions, flags, rows)), np.int64),
+        {name: numbers for name, (numbers, _) in told.items()},
+        np.array(list(kinds), np.int64),
         np.array([decision == "leak" for decision in decisions], bool),
-        np.array(["clipped" in told for told in flags], bool),
-        {name: np.array([codes[name][text] for text in texts[name]], np.int64) for name in CODED},
+        np.array(["clipped" in flag for flag in flags], bool),
+        {name: np.array([codes[name][text] for text in coded[name]], np.int64) for name in CODED},
         {},
-        sum(bad for _, bad in told),
+        sum(bad for _, bad in told.values()),
         str(times[unread[0]]) if len(unread) else "",
     )
 
@@ -132,31 +163,24 @@ def _joined(blocks: Sequence[RowColumns]) -> RowColumns:
     )
 
 
-def _site(row: Mapping[str, Any], channel: float) -> str:
-    site = str(row.get("site") or "").strip()
+def _site(site: str, channel: float) -> str:
+    site = site.strip()
     return f"{site} channel {channel:.0f}" if site and channel > 0 else site
 
 
-def _other_columns(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[tuple[str, str], ...]]:
-    """Names and values of the columns of each row that are neither predict's nor of this list."""
-    names, keys = tuple[str, ...](), None
-    for row in rows:
-        if row.keys() != keys:
-            keys = row.keys()
-            names = tuple(k for k in keys if k not in OWN and not k.startswith("prob_"))
-        yield tuple([(name, str(row[name] or "")) for name in names])
-
-
-def _kind(decision: str, flags: str, row: Mapping[str, Any]) -> Kind:
-    if row.get("error") or not decision:
+def _kind(decision: str, reason: str, flags: str, error: str) -> Kind:
+    if error or not decision:
         return Kind.FAILED
     if decision == "undecided":
-        return KIND_OF_REASON.get(str(row.get("reason") or ""), Kind.UNDECIDED)
+        return KIND_OF_REASON.get(reason, Kind.UNDECIDED)
     return Kind.MET if "met_in_training" in flags else Kind.JUDGED
 
 
-def _numbers(values: Sequence[Any]) -> tuple[Float[np.ndarray, " R"], int]:
+def _numbers(values: Sequence[Any] | np.ndarray) -> tuple[Float[np.ndarray, " R"], int]:
     """Finite numbers or NaN, and how many are neither a number nor blank."""
+    if isinstance(values, np.ndarray) and values.dtype == np.float64:  # NaN is blank
+        infinite = np.isinf(values)
+        return np.where(infinite, np.nan, values), int(infinite.sum())
     known = [np.nan if value is None or value == "" else value for value in values]
     blank = sum(value != value for value in known)
     try:

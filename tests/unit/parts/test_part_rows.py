@@ -7,7 +7,7 @@ import pytest
 
 from leakdet.errors import InputError
 from leakdet.parts.part_file import part_bytes
-from leakdet.parts.part_rows import each_part, each_row, part_files, read_rows
+from leakdet.parts.part_rows import each_part, part_files, read_rows
 
 NAMES = ["path", "decision", "leak_prob"]
 
@@ -44,10 +44,10 @@ def test_a_column_that_one_part_has_is_blank_in_the_others(tmp_path: Path) -> No
 
 def test_rows_of_one_csv(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("path,decision,leak_prob\na.wav,leak,0.5\nb.wav,,\n")
-    assert list(each_row(tmp_path / "rows.csv")) == [
-        {"path": "a.wav", "decision": "leak", "leak_prob": 0.5},
-        {"path": "b.wav", "decision": "", "leak_prob": None},
-    ]
+    (part,) = each_part(tmp_path / "rows.csv")
+    assert part["path"].tolist() == ["a.wav", "b.wav"]
+    assert part["decision"].tolist() == ["leak", ""]
+    np.testing.assert_array_equal(part["leak_prob"], [0.5, np.nan])
 
 
 @pytest.mark.parametrize("name", ["", "rows.json", "missing.csv"])

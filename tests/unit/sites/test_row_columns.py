@@ -1,12 +1,16 @@
 """Rows of predict as columns."""
 
+import gc
+from collections.abc import Iterator
 from datetime import datetime
+from typing import Any
 
 import numpy as np
 import pytest
 from tests.unit.sites.conftest import row
 
-from leakdet.sites.row_columns import DAY_S, UNDATED, UNREAD, Kind, read_columns
+from leakdet.errors import InputError
+from leakdet.sites.row_columns import DAY_S, UNDATED, UNREAD, Kind, read_blocks, read_columns
 
 NIGHT = datetime.fromisoformat("2026-05-01T03:00")
 
@@ -68,3 +72,52 @@ def test_a_channel_is_a_site_whether_told_as_text_or_number() -> None:
     columns = read_columns(told)
     names = [columns.texts["site"][site] for site in columns.ids["site"]]
     assert names == ["B7 channel 2", "B7 channel 2", "B7", "B7"]
+
+
+def test_arrays_of_columns_read_as_their_rows_do() -> None:
+    told = [
+        row("A", NIGHT, 0.1, leak_prob=score, channel=None, pipe=pipe)
+        for score, pipe in ((0.25, "steel"), (None, ""), (np.inf, "lead"))
+    ]
+    block = {name: np.array([one[name] for one in told], object) for name in told[0]}
+    block["leak_prob"] = np.array([0.25, np.nan, np.inf])
+    columns, expected = read_blocks([block]), read_columns(told)
+    for name, numbers in expected.numbers.items():
+        np.testing.assert_array_equal(columns.numbers[name], numbers)
+    np.testing.assert_array_equal(columns.numbers["leak_prob"], [0.25, np.nan, np.nan])
+    assert columns.bad_numbers == expected.bad_numbers == 1
+    assert block["leak_prob"][2] == np.inf  # what was given stays as it was
+    assert columns.texts == expected.texts
+    assert columns.texts["other"] == [(("pipe", "steel"),), (("pipe", ""),), (("pipe", "lead"),)]
+    assert columns.kind.tolist() == expected.kind.tolist()
+    assert columns.seconds.tolist() == expected.seconds.tolist()
+
+
+def test_rows_of_one_list_may_have_different_columns() -> None:
+    rows = [row("A", NIGHT, 0.1), row("B", NIGHT, 0.2, pipe="steel"), row("C", NIGHT, 0.3)]
+    columns = read_columns(rows)
+    assert columns.numbers["leak_prob"].tolist() == [0.1, 0.2, 0.3]
+    assert [columns.texts["other"][one] for one in columns.ids["other"]] == [
+        (),
+        (("pipe", "steel"),),
+        (),
+    ]
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_garbage_is_collected_afterwards_as_before(collects: bool) -> None:
+    seen = []
+
+    def rows() -> Iterator[dict[str, Any]]:
+        seen.append(gc.isenabled())
+        yield row("A", NIGHT, 0.1)
+        raise InputError("damaged")
+
+    before = gc.isenabled()
+    try:
+        (gc.enable if collects else gc.disable)()
+        with pytest.raises(InputError):
+            read_columns(rows())
+        assert (seen, gc.isenabled()) == ([False], collects)
+    finally:
+        (gc.enable if before else gc.disable)()
