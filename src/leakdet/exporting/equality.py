@@ -31,14 +31,15 @@ class Equality:
     recordings: int = 0
     largest: float = 0.0
     where: str = ""
+    narrow: bool = False  # the recording of the largest difference has no upper bands
     largest_window: float = 0.0
     flipped: int = 0  # of verdicts that no difference within the limit explains
     near: int = 0  # of verdicts whose score is within the limit of the threshold
 
-    def add(self, name: str, difference: float) -> None:
+    def add(self, name: str, difference: float, narrow: bool = False) -> None:
         difference = float("inf") if np.isnan(difference) else difference
         if difference > self.largest:
-            self.largest, self.where = difference, name
+            self.largest, self.where, self.narrow = difference, name, narrow
 
     def compare(self, name: str, own: Verdict, exported: Verdict) -> None:
         """Compare the rows of one recording."""
@@ -49,7 +50,8 @@ class Equality:
             apart = [abs(a.leak_prob - b.leak_prob) for a, b in pairs]
             self.largest_window = max([self.largest_window, *apart])
         if own.leak_prob is not None and exported.leak_prob is not None:
-            self.add(name, abs(own.leak_prob - exported.leak_prob))
+            difference = abs(own.leak_prob - exported.leak_prob)
+            self.add(name, difference, "narrow_band" in own.flags)
         same = len(own.windows) == len(exported.windows) and own.reason == exported.reason
         same &= (own.leak_prob is None) == (exported.leak_prob is None)
         if same and own.flags == exported.flags and own.error == exported.error:

@@ -65,12 +65,18 @@ def export_model(
         if not equality.holds:
             raise InputError(
                 f"The file would not give what predict gives ({equality.sentence()}; most in "
-                f"{equality.where}); nothing was written. {_remedy(precision)}"
+                f"{equality.where}); nothing was written. {_remedy(precision, equality)}"
             )
     return Export(len(content), equality)
 
 
-def _remedy(precision: str) -> str:
+def _remedy(precision: str, equality: Equality) -> str:
+    if precision == "float32" and equality.narrow and not equality.flipped:
+        return (
+            "That recording is narrow_band: its upper bands are empty, and both sides fill them "
+            "with rounding (docs/export.md, Measured). Leave such recordings out of --check, and "
+            "compare the verdicts on them: leakdet predict with either file."
+        )
     if precision == "float32":
         return "Please report this with the model's settings (leakdet info)."
     return "Use --precision float32, which has all digits."

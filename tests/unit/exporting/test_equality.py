@@ -51,6 +51,15 @@ def test_other_reasons_flags_or_windows_are_no_equality(changes) -> None:
     assert not equality.holds
 
 
+def test_the_recording_of_the_largest_difference_may_be_narrow() -> None:
+    equality, narrow = Equality(limit=1e-4), replace(OWN, flags=["narrow_band"])
+    equality.compare("8 kHz", narrow, replace(narrow, leak_prob=0.7004))
+    equality.compare("16 kHz", OWN, replace(OWN, leak_prob=0.7002))
+    assert (equality.where, equality.narrow) == ("8 kHz", True)
+    equality.compare("16 kHz", OWN, replace(OWN, leak_prob=0.7008))
+    assert (equality.where, equality.narrow) == ("16 kHz", False)
+
+
 def test_a_nan_is_no_equality() -> None:
     equality = Equality(limit=1e-4)
     outputs = {"leak_prob": np.array(np.nan), "decision": np.array(1)}

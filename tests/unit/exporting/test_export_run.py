@@ -16,16 +16,28 @@ from leakdet.exporting.equality import Equality
 from leakdet.exporting.export_run import export_model
 from leakdet.scoring.audio_detector import Detector, load_detector
 
+NARROW = Equality(1e-4, 3, 3e-4, "8 kHz", narrow=True)
 
-def test_a_file_that_differs_is_not_written(classes_detector, tmp_path, monkeypatch) -> None:
-    differing = lambda *args: Equality(1e-4, 3, 0.2, "tone")  # noqa: E731
+
+@pytest.mark.parametrize(
+    ("equality", "remedy"),
+    [
+        (Equality(1e-4, 3, 0.2, "tone"), r"most in tone.*nothing was written.*report this"),
+        (NARROW, r"most in 8 kHz.*nothing was written.*narrow_band.*out of --check"),
+        (replace(NARROW, flipped=1), r"report this"),
+    ],
+)
+def test_a_file_that_differs_is_not_written(
+    classes_detector, tmp_path, monkeypatch, equality: Equality, remedy: str
+) -> None:
+    differing = lambda *args: equality  # noqa: E731
     monkeypatch.setattr(export_run, "compare", differing)
     loaded = classes_detector.mel_detector
     monkeypatch.setattr(export_run, "onnx_graph", lambda *args: None)
     monkeypatch.setattr(export_run, "onnx_content", lambda *args, **more: b"graph")
     monkeypatch.setattr(export_run, "load_onnx_detector", lambda path: loaded)
     (tmp_path / "a.onnx").write_text("the file before")
-    with pytest.raises(InputError, match=r"most in tone.*nothing was written.*report this"):
+    with pytest.raises(InputError, match=remedy):
         export_model(classes_detector, tmp_path / "a.onnx")
     assert (tmp_path / "a.onnx").read_text() == "the file before"
     assert [path.name for path in tmp_path.iterdir()] == ["a.onnx"]
