@@ -6,10 +6,17 @@ from pathlib import Path
 from typing import Any
 
 from leakdet.cli.card_lines import RATES, moment_text, rates_text, signal_text
-from leakdet.cli.model_lines import UNJUDGED, card_of, counts_text, network_text, rule_text
+from leakdet.cli.model_lines import (
+    UNJUDGED,
+    card_of,
+    counts_text,
+    licence_of,
+    network_text,
+    rule_text,
+)
 from leakdet.errors import InputError, counted
 from leakdet.storage.model_card import file_hash
-from leakdet.storage.model_place import model_in, model_kind
+from leakdet.storage.model_place import model_in
 
 UNKNOWN = "unknown"
 NAMES = {"f1": "F1", "auroc": "AUROC", "fpr": "false positive rate"}
@@ -34,13 +41,10 @@ def hub_card(path: Path) -> str:
 
 
 def _licence(model: Path) -> str:
-    """Of an `.onnx` file what its maker said; other files do not tell."""
-    if model_kind(model) != ".onnx":
-        return UNKNOWN
-    from leakdet.exporting.onnx_file import LICENCE_KEY, UNSTATED, read_onnx
+    from leakdet.exporting.onnx_file import UNSTATED
 
-    told = read_onnx(model).metadata.get(LICENCE_KEY, UNSTATED)
-    return UNKNOWN if told == UNSTATED else told
+    told = licence_of(model)
+    return UNKNOWN if told in ("", UNSTATED) else told
 
 
 def _head(card: Mapping[str, Any], licence: str) -> Iterator[str]:

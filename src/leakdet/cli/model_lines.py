@@ -33,7 +33,7 @@ def model_lines(path: Path) -> Iterator[str]:
     training = card.get("training", {})
     yield from line("model", f"{path} ({megabytes(path.stat().st_size)})")
     yield from line("what", network_text(card))
-    yield from _exported(card)
+    yield from _exported(card, path)
     yield from line("made", _made(card, training, path))
     yield from line("intact", intact_text(has_checksums(path)))
     yield from line("from", _origin(training))
@@ -65,13 +65,23 @@ def network_text(card: Mapping[str, Any]) -> str:
     return f"network {network} on {unit}s (a window is {shape}: segments, mels, frames); {classes}"
 
 
-def _exported(card: Mapping[str, Any]) -> Iterator[str]:
-    """What an .onnx file was made from."""
+def licence_of(path: Path) -> str:
+    """What an `.onnx` file says of its licence; empty for other files, which do not tell."""
+    if model_kind(path) != ".onnx":
+        return ""
+    from leakdet.exporting.onnx_file import LICENCE_KEY, UNSTATED, read_onnx
+
+    return read_onnx(path).metadata.get(LICENCE_KEY, UNSTATED)
+
+
+def _exported(card: Mapping[str, Any], path: Path) -> Iterator[str]:
+    """What an .onnx file was made from, and its licence."""
     if "exported" in card:
         source, by = card["exported"]["from"], card["exported"]["by"]
         yield from line(
             "onnx", f"from sound to verdict, {card['precision']}; from model {source} by {by}"
         )
+        yield from line("licence", licence_of(path))
 
 
 def _classes(labels: Mapping[str, Any]) -> str:

@@ -53,6 +53,7 @@ def test_card_licence_and_vectors_are_in_the_file(exported, classes_detector) ->
     assert file.facts["sample_rate_hz"] == 4000
     text = info_text(exported)
     assert "from sound to verdict, float32; from model 0123456789ab" in text
+    assert "licence  for tests\n" in text
     assert "yes, by its checksum" in text
 
 
