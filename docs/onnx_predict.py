@@ -27,9 +27,9 @@ def load(path):
 
 def blocks(path, facts):
     """The mono sound of a file at the model's rate, ten seconds at a time."""
-    if facts["channels"] not in ("mean", "first"):
-        raise SystemExit(f"channels={facts['channels']} is for leakdet predict")
     with soundfile.SoundFile(path) as file:
+        if file.channels > 1 and facts["channels"] not in ("mean", "first"):
+            raise SystemExit(f"{path}: channels={facts['channels']} is for leakdet predict")
         rate = soxr.ResampleStream(file.samplerate, facts["sample_rate_hz"], 1, dtype="float32")
         for block in file.blocks(10 * file.samplerate, dtype="float32", always_2d=True):
             if not np.isfinite(block).all():
@@ -88,6 +88,8 @@ def predict(path, session, facts):
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 3:
+        raise SystemExit(__doc__)
     session, facts = load(sys.argv[1])
     print("path,leak_prob,decision")
     for name in sys.argv[2:]:

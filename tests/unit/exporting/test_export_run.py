@@ -1,4 +1,5 @@
 import csv
+import runpy
 import subprocess
 import sys
 from dataclasses import replace
@@ -117,3 +118,13 @@ def test_the_script_of_the_docs_needs_neither_leakdet_nor_torch(
     assert run.returncode == 1
     assert run.stderr == f"{paths[0]}: it holds NaN or infinite values\n"
     assert len(SCRIPT.read_text().splitlines()) < 100
+
+
+def test_the_script_of_the_docs_picks_no_channel_that_it_was_not_told(tmp_path) -> None:
+    blocks = runpy.run_path(str(SCRIPT))["blocks"]
+    for channels in (1, 2):
+        soundfile.write(tmp_path / f"{channels}.wav", np.ones((400, channels)) / 4, 4000)
+    facts = {"channels": "loudest", "sample_rate_hz": 4000}
+    np.testing.assert_allclose(np.concatenate(list(blocks(tmp_path / "1.wav", facts))), 0.25)
+    with pytest.raises(SystemExit, match="channels=loudest is for leakdet predict"):
+        next(blocks(tmp_path / "2.wav", facts))
