@@ -66,8 +66,9 @@ def _local_cluster(distributed: Any, count: int, address: str) -> Any:
             scheduler_kwargs={"dashboard_address": "127.0.0.1:0", "dashboard": False},
         )
     except (RuntimeError, OSError) as error:  # Dask gives up where one of them ends early
+        reason = (str(error) or type(error).__name__).splitlines()[-1].rstrip(".")
         raise InputError(
-            f"cluster {address}: the workers could not be started ({str(error).splitlines()[-1]}). "
+            f"cluster {address}: the workers could not be started ({reason}). "
             "Was one killed, or is the memory or the number of processes exhausted? Try the same "
             "command again, or fewer workers."
         ) from error

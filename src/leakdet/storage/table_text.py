@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from unicodedata import normalize
 
-from leakdet.errors import InputError
+from leakdet.errors import InputError, counted
 
 WORKBOOKS = {
     b"PK\x03\x04": "an Excel workbook (.xlsx)",
@@ -94,7 +94,7 @@ class TableStream:
             elif any(fields := _without_blank_end(fields, width)):
                 whole = len(fields) == width
                 row = dict(zip(self.columns, fields, strict=True)) if whole else None
-                yield number, row or f"it has {len(fields)} fields, not {width}"
+                yield number, row or f"it has {counted(len(fields), 'field')}, not {width}"
 
     def _records(self) -> Iterator[tuple[int, list[str] | str]]:
         """Fields of each line without blanks around them, or what is wrong with it."""

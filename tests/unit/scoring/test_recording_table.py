@@ -53,7 +53,7 @@ def test_faulty_lines_and_times_are_named() -> None:
     told = [columns["recorded_at"] for _, columns, _ in read]
     assert told == ["12/02/2026", ""]
     assert read.losses() == [
-        "left out 2 lines of lists/night.csv: line 3: the path is empty, line 4: it has 1 fields, not 2"
+        "left out 2 lines of lists/night.csv: line 3: the path is empty, line 4: it has 1 field, not 2"
     ]
     (note,) = read.notes()
     assert note.startswith("recorded_at 12/02/2026 of lists/night.csv (1 rows) is not understood")

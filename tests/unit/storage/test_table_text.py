@@ -65,7 +65,7 @@ def test_columns_that_a_spreadsheet_left_blank(table):
     result = read_table(table(b"a,b,,\n1,2,,\n1,2\n1,2,3\n1\n"))
     assert result.columns == ["a", "b"]
     assert [number for number, _ in result.rows] == [2, 3]
-    assert result.faults == [(4, "it has 3 fields, not 2"), (5, "it has 1 fields, not 2")]
+    assert result.faults == [(4, "it has 3 fields, not 2"), (5, "it has 1 field, not 2")]
 
 
 def test_quotes(table):
