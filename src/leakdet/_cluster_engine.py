@@ -21,6 +21,7 @@ R = TypeVar("R")
 
 LOOK_EVERY_S = 1.0  # at the workers
 SAY_EVERY_S = 60.0  # that there is none
+GIVE_UP_S = 120.0  # without a worker of this machine, which Dask may not have started again
 
 
 class KillsWorkersError(InputError):
@@ -43,6 +44,7 @@ class Engine:
     _threads: dict[str, int] = field(default_factory=dict)  # of each worker, by address
     _looked_at: float = -LOOK_EVERY_S
     _told_at: float = -SAY_EVERY_S
+    _none_since: float | None = None  # when the last worker was lost
 
     def unordered(
         self,
@@ -128,6 +130,12 @@ class Engine:
                 f"{counted(sum(threads.values()), 'thread')}"
             )
         self._threads = threads
+        self._none_since = None if threads else self._none_since or now
+        if self._none_since and now >= self._none_since + GIVE_UP_S and local_count(self.address):
+            raise InputError(
+                f"cluster {self.address}: all workers ended, and none was started again. Start the "
+                "same command again."
+            )
         if not threads and now >= self._told_at + SAY_EVERY_S:
             self._told_at = now
             LOG.warning(f"cluster {self.address}: no worker is there yet. {self._start()}")

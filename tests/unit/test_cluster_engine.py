@@ -125,3 +125,13 @@ def test_lost_workers_and_none_are_said_once(caplog: pytest.LogCaptureFixture):
 def test_a_lost_scheduler_is_said(caplog: pytest.LogCaptureFixture):
     with pytest.raises(InputError, match="cluster tcp://a:1: the scheduler is lost"):
         told(caplog, "tcp://a:1", {"tcp://b:1": 1}, OSError("closed"))
+
+
+def test_workers_of_this_machine_are_not_waited_for_without_end(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+):
+    there: dict[str, int] = {"tcp://a:1": 1}
+    monkeypatch.setattr(_cluster_engine, "GIVE_UP_S", 0.0)
+    assert len(told(caplog, "s.json", there, {}, {})) == 3  # others start workers when they like
+    with pytest.raises(InputError, match="local:1: all workers ended, and none was started again"):
+        told(caplog, "local:1", there, {})
