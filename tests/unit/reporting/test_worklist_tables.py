@@ -49,7 +49,7 @@ def test_a_site_without_recordings_has_a_row(worklist_rows, tmp_path: Path) -> N
 def test_points_have_longitude_first_and_unknown_is_null(worklist_rows, tmp_path: Path) -> None:
     rows = worklist_rows(8)
     rows[2] = replace(rows[2], lat=None)
-    rows[3] = replace(rows[3], lat=0.0, lon=0.0)
+    rows[3] = replace(rows[3], lon=None)
     path = tmp_path / "list.geojson"
     assert write_geojson(path, rows) == 6
     content = json.loads(path.read_text(encoding="utf-8"))
