@@ -23,11 +23,11 @@ from benchmarks import median_s, run_sections, write_section
 from leakdet.config import NetworkConfig, SignalConfig
 from leakdet.detection.band_features import window_moments
 from leakdet.detection.decision import DecisionRule
+from leakdet.detection.kept_scores import ValidationScores
 from leakdet.detection.labels import LabelMap
 from leakdet.detection.met_recordings import MetRecordings
 from leakdet.detection.networks import make_network
 from leakdet.detection.spectral_reference import SpectralReference
-from leakdet.detection.validation_scores import ValidationScores
 from leakdet.evaluation.training_reference import MAX_READ
 from leakdet.scoring import sound_scores
 from leakdet.scoring.audio_detector import Detector, load_detector

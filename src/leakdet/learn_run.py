@@ -14,7 +14,7 @@ from leakdet.building.demo_store import store_or_demo
 from leakdet.building.sources import LeftOut
 from leakdet.config import LearnConfig
 from leakdet.detection.detector import MelDetector
-from leakdet.detection.validation_scores import ValidationScores
+from leakdet.detection.kept_scores import ValidationScores
 from leakdet.evaluation.metrics_json import for_model_file, metrics_content, split_metrics
 from leakdet.evaluation.split_scores import is_synthetic
 from leakdet.learning.added import contents

@@ -140,7 +140,7 @@ def _evaluate(
     processes: it is not.
     """
     from leakdet.detection.decision import fit_rule
-    from leakdet.detection.validation_scores import ValidationScores
+    from leakdet.detection.kept_scores import ValidationScores
     from leakdet.evaluation.audit import audit
     from leakdet.evaluation.met_in_training import judged_apart
     from leakdet.evaluation.metrics import auroc

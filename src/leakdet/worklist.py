@@ -8,7 +8,7 @@ from pathlib import Path
 
 from leakdet._exit_codes import DONE, EXPLAINED
 from leakdet._messages import LOG
-from leakdet.cli.arguments import Parser, add_model_options, run_verb
+from leakdet.cli.arguments import MAX_SHOWN, Parser, add_model_options, between, run_verb
 from leakdet.sites.rules import WorklistRules
 
 
@@ -29,7 +29,8 @@ def parser() -> argparse.ArgumentParser:
         "coordinates, and NAME.confirm.csv to fill in; NAME.csv or NAME.geojson: that table alone "
         "(default: worklist.html)",
     )
-    add("--top", type=_top, default=30, metavar="N", help="sites to hear, 0 to 200 (default: 30)")
+    top = f"sites to hear, 0 to {MAX_SHOWN} (default: 30)"
+    add("--top", type=between(0, MAX_SHOWN), default=30, metavar="N", help=top)
     model = "where the model lies that scored the rows (default: where it was then)"
     add("--model", type=Path, help=model)
     add_model_options(command)
@@ -61,13 +62,6 @@ def worklist(arguments: argparse.Namespace) -> int:
         detector = load_detector(sources.model, arguments.device, arguments.trust_network)
     write_worklist(sources, files, rules, arguments.top, detector)
     return DONE
-
-
-def _top(text: str) -> int:
-    number = int(text) if text.isdecimal() else -1
-    if not 0 <= number <= 200:
-        raise argparse.ArgumentTypeError(f"{text!r}; allowed are 0 to 200")
-    return number
 
 
 def main(argv: Sequence[str] | None = None) -> int:

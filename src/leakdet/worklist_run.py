@@ -4,10 +4,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import leakdet
 from leakdet._messages import LOG, log_result
+from leakdet.detection.kept_scores import KEPT, TEST, VAL, ValidationScores
 from leakdet.errors import InputError, counted, first_few
 from leakdet.reporting.review_page import ReviewPage
 from leakdet.reporting.site_map import coordinates
@@ -51,14 +52,9 @@ def evidence_in(model: Path) -> Evidence | None:
     Raises:
         InputError: it is damaged.
     """
-    splits: tuple[tuple[str, Literal["test", "validation"]], ...]
-    splits = (("test", "test"), ("val", "validation"))
     with open_safetensors(model, "numpy") as file:
-        for name, split in splits:
-            kept = (f"{name}.scores", f"{name}.is_leak")
-            if {*kept} <= {*file.keys()} and len(scores := file.get_tensor(kept[0])):
-                return Evidence(scores, file.get_tensor(kept[1]), split)
-    return None
+        kept = {name: file.get_tensor(name) for name in {*KEPT} & {*file.keys()}}
+        return Evidence.kept(*(ValidationScores.from_file(kept, split) for split in (TEST, VAL)))
 
 
 def write_worklist(

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from leakdet.detection.validation_scores import ValidationScores
+from leakdet.detection.kept_scores import ValidationScores
 from leakdet.errors import InputError
 from leakdet.scoring.audio_detector import load_detector
 from leakdet.sites.rules import WorklistRules

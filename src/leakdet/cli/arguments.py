@@ -17,7 +17,7 @@ from leakdet.errors import SettingsError
 REPLACED = {
     "--sites": " Name a table with the columns path, site and recorded_at in place of recordings.",
 }
-MAX_SUGGESTED = 200  # more make a page too long to work through
+MAX_SHOWN = 200  # more make a page too long to work through
 
 
 class Parser(argparse.ArgumentParser):
@@ -124,7 +124,7 @@ def add_rows(parser: argparse.ArgumentParser) -> None:
     add("--windows", action="store_true", help=windows + "NAME.windows.csv")
     add(
         "--suggest",
-        type=_suggested,
+        type=between(1, MAX_SHOWN),
         default=0,
         metavar="N",
         help="also name the N recordings whose truth would teach the model most, 1 to 200: "
@@ -210,11 +210,16 @@ def count(text: str) -> int:
     return number
 
 
-def _suggested(text: str) -> int:
-    number = int(text) if text.isdecimal() else 0
-    if not 1 <= number <= MAX_SUGGESTED:
-        raise argparse.ArgumentTypeError(f"{text!r}; allowed are 1 to {MAX_SUGGESTED}")
-    return number
+def between(least: int, most: int) -> Callable[[str], int]:
+    """The type of an option that is a whole number in a range."""
+
+    def parsed(text: str) -> int:
+        number = int(text) if text.isdecimal() else -1
+        if not least <= number <= most:
+            raise argparse.ArgumentTypeError(f"{text!r}; allowed are {least} to {most}")
+        return number
+
+    return parsed
 
 
 def add_labels(parser: argparse.ArgumentParser) -> None:

@@ -9,12 +9,12 @@ from torch import Tensor
 
 from leakdet.config import SignalConfig
 from leakdet.detection.decision import DecisionRule
+from leakdet.detection.kept_scores import ValidationScores
 from leakdet.detection.labels import LabelMap
 from leakdet.detection.leak_classes import leak_probability
 from leakdet.detection.met_recordings import MetRecordings
 from leakdet.detection.networks import Network
 from leakdet.detection.spectral_reference import SpectralReference
-from leakdet.detection.validation_scores import ValidationScores
 
 
 class WindowScores(NamedTuple):

@@ -14,11 +14,11 @@ from torch import Tensor
 from leakdet.config import SignalConfig
 from leakdet.detection.decision import DecisionRule
 from leakdet.detection.detector import MelDetector, WindowScores
+from leakdet.detection.kept_scores import TEST, ValidationScores
 from leakdet.detection.labels import LabelMap
 from leakdet.detection.met_recordings import MetRecordings
 from leakdet.detection.networks import Network
 from leakdet.detection.spectral_reference import PREFIX, SpectralReference
-from leakdet.detection.validation_scores import TEST, ValidationScores
 from leakdet.errors import InputError
 from leakdet.exporting.onnx_file import EXPORT_AGAIN, OnnxFile, read_onnx
 from leakdet.exporting.pooled_verdict import LEVEL_DB

@@ -19,8 +19,8 @@ from torch import Tensor, nn
 import leakdet
 from leakdet.acoustics.dead_sound import shortest_run
 from leakdet.detection.detector import MelDetector
+from leakdet.detection.kept_scores import TEST
 from leakdet.detection.spectral_reference import LIMITS, PREFIX
-from leakdet.detection.validation_scores import TEST
 from leakdet.errors import InputError
 from leakdet.exporting.onnx_file import (
     FACTS_KEY,

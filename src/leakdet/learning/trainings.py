@@ -11,8 +11,8 @@ from leakdet.config import LearnConfig, TrainConfig
 from leakdet.config.learn import TARGET_BATCH, TARGET_PASSES
 from leakdet.detection.decision import fit_rule
 from leakdet.detection.detector import MelDetector
+from leakdet.detection.kept_scores import ValidationScores
 from leakdet.detection.met_recordings import MetRecordings
-from leakdet.detection.validation_scores import ValidationScores
 from leakdet.evaluation.split_scores import score_split
 from leakdet.evaluation.training_reference import training_reference
 from leakdet.learning.added import contents, without

@@ -16,7 +16,7 @@ from leakdet.detection.logistic import logit, sigmoid
 from leakdet.sites.rules import WorklistRules
 
 if TYPE_CHECKING:  # its module loads torch
-    from leakdet.detection.validation_scores import ValidationScores
+    from leakdet.detection.kept_scores import ValidationScores
 
 FEW = 20  # recordings of a class; below, one of them moves a rate by more than five points
 # of each of the two rates, so that the interval of a share that is made of both holds to 95 %

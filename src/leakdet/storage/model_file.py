@@ -19,11 +19,11 @@ from leakdet.config import NetworkConfig, SignalConfig, from_dict
 from leakdet.config.range_checks import is_own
 from leakdet.detection.decision import DecisionRule
 from leakdet.detection.detector import MelDetector, sample_shape
+from leakdet.detection.kept_scores import KEPT, TEST, ValidationScores
 from leakdet.detection.labels import LabelMap
 from leakdet.detection.met_recordings import HASHES, ROLE, MetRecordings
 from leakdet.detection.networks import Network, make_network
 from leakdet.detection.spectral_reference import PREFIX, SpectralReference
-from leakdet.detection.validation_scores import KEPT, TEST, ValidationScores
 from leakdet.errors import InputError, LeakdetError, SettingsError
 from leakdet.storage.ailh_weights import AILH_SIGNAL, convert, read_state
 from leakdet.storage.atomic import whole_file

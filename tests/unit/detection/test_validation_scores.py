@@ -5,8 +5,9 @@ import pytest
 
 from leakdet.config import DecisionConfig
 from leakdet.detection.decision import DecisionRule, rule_for_scores
+from leakdet.detection.kept_scores import ValidationScores
 from leakdet.detection.thresholds import checked_policy
-from leakdet.detection.validation_scores import MOST, ValidationScores, redecided
+from leakdet.detection.validation_scores import redecided
 from leakdet.errors import SettingsError
 
 RNG = np.random.default_rng(0)
@@ -84,28 +85,6 @@ def test_few_recordings_are_called_few_and_unresolved_rates_told() -> None:
 def test_what_is_no_decision_is_refused_by_name(how: dict) -> None:
     with pytest.raises(SettingsError, match=r"threshold|policy"):
         checked_policy(how.get("threshold"), how.get("policy"))
-
-
-def test_many_recordings_are_thinned_evenly_by_class_and_rank() -> None:
-    truth = RNG.random(3 * MOST) < 0.1
-    scores = RNG.random(3 * MOST)
-    kept = ValidationScores.of(scores, truth)
-    assert len(kept.scores) == MOST
-    assert kept.is_leak.mean() == pytest.approx(truth.mean(), abs=1e-4)
-    for share in (0.01, 0.5, 0.99):
-        expected = np.quantile(scores[~truth], share)
-        assert np.quantile(kept.scores[~kept.is_leak], share) == pytest.approx(expected, abs=1e-3)
-
-
-def test_tensors_come_back_and_misfits_are_refused() -> None:
-    tensors = VALIDATION.tensors()
-    back = ValidationScores.from_file(tensors)
-    assert back is not None
-    assert np.array_equal(back.scores, SCORES)
-    assert np.array_equal(back.is_leak, TRUTH)
-    assert ValidationScores.from_file({}) is None
-    with pytest.raises(ValueError, match="fit together"):
-        ValidationScores.from_file({**tensors, "val.is_leak": tensors["val.is_leak"][:3]})
 
 
 def test_the_rule_of_an_old_file_is_changed_too() -> None:

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from leakdet.detection.detector import MelDetector
+from leakdet.detection.kept_scores import ValidationScores
 from leakdet.detection.spectral_reference import SpectralReference
-from leakdet.detection.validation_scores import ValidationScores
 from leakdet.scoring.site_drift import SiteDrift
 from leakdet.scoring.verdict import Verdict
 from leakdet.storage.model_file import load_mel_detector

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from leakdet.detection.validation_scores import ValidationScores
+from leakdet.detection.kept_scores import ValidationScores
 from leakdet.evaluation.intervals import wilson
 from leakdet.sites.dig_worth import RATE_LEVEL, Evidence, _wilson, chances, leak_shares, worths
 from leakdet.sites.rules import WorklistRules

@@ -13,11 +13,11 @@ from safetensors.torch import save_file
 from leakdet.config import NetworkConfig, SignalConfig
 from leakdet.detection.decision import DecisionRule
 from leakdet.detection.detector import MelDetector
+from leakdet.detection.kept_scores import ValidationScores
 from leakdet.detection.labels import LabelMap
 from leakdet.detection.met_recordings import MetRecordings
 from leakdet.detection.networks import make_network
 from leakdet.detection.spectral_reference import SpectralReference
-from leakdet.detection.validation_scores import ValidationScores
 from leakdet.errors import InputError, LeakdetError
 from leakdet.storage.model_file import CARD_KEY, load_mel_detector, make_card, save_model
 
