@@ -22,12 +22,11 @@ from torch.utils.data import DataLoader, Dataset
 from benchmarks import write_section
 from leakdet.config import DataConfig, NetworkConfig
 from leakdet.detection.networks import make_network
-from leakdet.loading.in_memory import InMemoryLoader, InMemorySamples
+from leakdet.loading.loaders import InMemoryLoader, InMemorySamples, TrainLoader
 from leakdet.loading.samples import SplitSamples
-from leakdet.loading.streaming import StreamLoader
-from leakdet.loading.train_loader import TrainLoader
+from leakdet.loading.stream import StreamLoader
 from leakdet.storage.opening import open_split
-from leakdet.training.malloc import keep_freed_memory
+from leakdet.training.memory import keep_freed_memory
 from stores import FIELD, write_ailh_store, write_store
 
 SLAB_BYTES = 32 << 20  # of a sequential read: half of data.buffer_mb, as a stream reads

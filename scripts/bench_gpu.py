@@ -22,7 +22,7 @@ import torch
 import benchmarks
 import leakdet
 from leakdet.config import TrainConfig
-from leakdet.training.callbacks.system_use import measured
+from leakdet.training.callbacks.machine import measured
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.fit import fit, result_checkpoint
 from leakdet.training.log_names import GPU_USE

@@ -15,7 +15,7 @@ from torch import nn
 from benchmarks import run_sections, write_section
 from leakdet.config import NetworkConfig
 from leakdet.detection.networks import Network, make_network
-from leakdet.training.malloc import keep_freed_memory
+from leakdet.training.memory import keep_freed_memory
 
 FITTING, THREE = "fitting [samples/s]", "3x3 [samples/s]"
 LAYOUTS = {

@@ -21,17 +21,16 @@ import torch
 
 from benchmarks import median_s, run_sections, write_section
 from leakdet.config import NetworkConfig, SignalConfig
-from leakdet.detection.band_features import window_moments
 from leakdet.detection.decision import DecisionRule
-from leakdet.detection.kept_scores import ValidationScores
+from leakdet.detection.familiarity import SpectralReference
 from leakdet.detection.labels import LabelMap
-from leakdet.detection.met_recordings import MetRecordings
-from leakdet.detection.networks import make_network
-from leakdet.detection.spectral_reference import SpectralReference
-from leakdet.evaluation.training_reference import MAX_READ
-from leakdet.scoring import sound_scores
-from leakdet.scoring.audio_detector import Detector, load_detector
-from leakdet.scoring.file_list import list_files
+from leakdet.detection.met import MetRecordings
+from leakdet.detection.networks import make_network, window_moments
+from leakdet.detection.stored_scores import ValidationScores
+from leakdet.evaluation.met import MAX_READ
+from leakdet.scoring import score_recording
+from leakdet.scoring.detector import Detector, load_detector
+from leakdet.scoring.listing import list_files
 from leakdet.scoring.prediction import write_verdicts
 from leakdet.storage.model_card import file_hash
 from leakdet.storage.model_file import load_mel_detector, make_card, save_model
@@ -132,7 +131,7 @@ def cost_row(known: Detector, folder: Path, rate_hz: int, kind: str) -> dict[str
 
     def seconds(detector: Detector) -> float:
         of_bands = window_moments if detector is known else no_moments
-        with patch.object(sound_scores, "window_moments", of_bands):
+        with patch.object(score_recording, "window_moments", of_bands):
             started = time.process_time()  # unmoved by what else the machine does
             write_verdicts(detector, [str(sounds)], listed, folder / "rows.csv", workers=1)
             return time.process_time() - started

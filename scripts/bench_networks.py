@@ -21,16 +21,16 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from bench_kernels import inference_rate, training_rate
 from benchmarks import write_section
-from leakdet.building.demo_store import demo_store
-from leakdet.cli.config_groups import OPTIONS
+from leakdet.building.cached_stores import demo_store
+from leakdet.cli.catalogue import OPTIONS
 from leakdet.config import DataConfig, DemoConfig, NetworkConfig, SignalConfig, TrainConfig
 from leakdet.detection.networks import Network, make_network
 from leakdet.evaluation.metrics import auroc
 from leakdet.evaluation.split_scores import score_split
+from leakdet.runs.training import train_in
 from leakdet.storage.model_file import load_mel_detector
 from leakdet.storage.opening import open_split, split_names
-from leakdet.training.malloc import keep_freed_memory
-from leakdet.training_run import train_in
+from leakdet.training.memory import keep_freed_memory
 from results import PROTOCOLS, RIG, cross_validate, leakdet
 from results_page import cell
 

@@ -18,13 +18,12 @@ import soundfile
 
 from bench_model_file import write_model
 from benchmarks import measured, write_section
-from leakdet._cluster import cluster
-from leakdet.parts.batch import BATCH_FILES, Batch
-from leakdet.parts.batch_scores import ModelOptions, Scores, by_cluster, by_threads
-from leakdet.parts.part_rows import read_rows
-from leakdet.parts.recordings_db import Listed, RecordingsDb
-from leakdet.scoring.listed_recording import ListedRecording
+from leakdet.core.parallel import cluster
+from leakdet.scoring.listing import ListedRecording
+from leakdet.scoring.parts import ModelOptions, Scores, by_cluster, by_threads
 from leakdet.storage.model_card import file_hash
+from leakdet.tables.parts_db import BATCH_FILES, Batch, Listed, RecordingsDb
+from leakdet.tables.parts_files import read_rows
 
 FILES, SOUNDS, SECONDS, RATE_HZ = 100_000, 300, 1.0, 16000
 NIGHT_FILES, NIGHT_S, NIGHT_SAMPLE = 20_000, 10, 512

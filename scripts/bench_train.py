@@ -24,7 +24,7 @@ from torch import nn
 from bench_networks import settings as network_settings
 from benchmarks import run_sections, write_section
 from leakdet.acoustics.augment import augmented
-from leakdet.building.demo_store import demo_store
+from leakdet.building.cached_stores import demo_store
 from leakdet.config import (
     DataConfig,
     DemoConfig,
@@ -39,7 +39,7 @@ from leakdet.loading.samples import Batch
 from leakdet.training.callbacks.built_in import make_callbacks
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.fit import fit
-from leakdet.training.malloc import keep_freed_memory
+from leakdet.training.memory import keep_freed_memory
 from leakdet.training.optimizer import make_optimizer
 from stores import write_store
 
@@ -251,7 +251,7 @@ def memory() -> None:
         print(rows[-1], flush=True)
     note = """A forward and a backward pass and the optimiser's step, batch 512, with glibc; medians of
 40 steps and of 3 processes each, in turn. Training on a CPU keeps what it frees
-(leakdet.training.malloc)."""
+(leakdet.training.memory)."""
     write_section("train_memory", "Memory of a step that stays with the process", rows, note)
 
 

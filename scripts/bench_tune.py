@@ -28,7 +28,7 @@ from leakdet.evaluation.metrics_json import split_metrics
 from leakdet.evaluation.split_scores import apply_rule, score_split
 from leakdet.storage.model_file import load_mel_detector
 from leakdet.storage.opening import open_split
-from leakdet.tuning.trials import CHECKS, finished, ranked, trial_folder
+from leakdet.tuning.study import CHECKS, finished, ranked, trial_folder
 
 TRIALS, EPOCHS, WORKER_TRIALS = 20, 30, 12
 # A small network of the default kind: an epoch is a quarter of a second, and the space is the same.

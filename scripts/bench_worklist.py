@@ -20,12 +20,12 @@ STORY = Story(
 READ = """
 from pathlib import Path
 import sys
-from leakdet.parts.part_rows import each_part
+from leakdet.tables.parts_files import each_part
 parts = (part for name in sys.argv[1:] for part in each_part(Path(name)))
 """
 RANK = """
-from leakdet.sites.make_worklist import make_worklist
-from leakdet.sites.row_columns import read_blocks
+from leakdet.sites.worklist import make_worklist
+from leakdet.sites.rows import read_blocks
 make_worklist(read_blocks(parts))
 """
 WORKLIST = """

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leakdet.detection.spectral_reference import LIMITS
+from leakdet.detection.decision import LIMITS
 from leakdet.evaluation.intervals import wilson
 from results_page import cell, table_row
 

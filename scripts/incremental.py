@@ -19,13 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from leakdet.cli.composition import compose
+from leakdet.cli.compose import compose
 from leakdet.detection.detector import MelDetector
 from leakdet.evaluation.metrics import auroc, binary_metrics
 from leakdet.evaluation.split_scores import apply_rule, score_split
-from leakdet.learning.approach import JOINT, TARGET
-from leakdet.learning.rounds import learn_in_rounds
-from leakdet.learning.trainings import Material, train_on
+from leakdet.learning.paper import learn_in_rounds
+from leakdet.learning.training import JOINT, TARGET, Material, train_on
 from learn_curves import SENSORS, Rig, rows_of
 from results import RIG, leakdet
 from results_page import table_row, write_part

@@ -82,7 +82,7 @@ def meet() -> None:
 
 def run_slowed(verb: str, words: list[str]) -> None:
     """Run `leakdet VERB WORDS`, whose counted steps and results call `meet`."""
-    from leakdet._progress import ProgressCounter
+    from leakdet.core.progress import ProgressCounter
 
     step = ProgressCounter.step
 
@@ -93,9 +93,9 @@ def run_slowed(verb: str, words: list[str]) -> None:
 
     ProgressCounter.step = counted  # type: ignore[method-assign]
     if verb == "parts":
-        from leakdet.parts import parts_folder
+        from leakdet.scoring import parts
 
-        setattr(parts_folder, "BATCH_FILES", 4)  # noqa: B010  it is imported there
+        setattr(parts, "BATCH_FILES", 4)  # noqa: B010  it is imported there
     if verb == "evaluate":
         from leakdet.reporting import report
 

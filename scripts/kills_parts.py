@@ -27,21 +27,21 @@ import soundfile
 
 from bench_model_file import write_model
 from kills import left_processes
-from leakdet.parts.part_rows import each_part
+from leakdet.tables.parts_files import each_part
 
 KINDS = ("driver", "worker", "both")
 # the function at whose so-manieth call, before or after it, the driver kills itself
 MOMENTS = (
-    ("recordings_db.RecordingsDb.add", 1, "after"),  # listed, and not committed
-    ("recordings_db.RecordingsDb.commit", 1, "after"),
-    ("parts_folder.PartsFolder.write_facts", 1, "after"),
-    ("batch_scores._score_file", 9, "before"),  # in the middle of a batch
-    ("recordings_db.RecordingsDb.record", 1, "after"),  # before the part has its name
-    ("parts_folder.PartsFolder.publish", 2, "after"),
-    ("recordings_db.RecordingsDb.record", 2, "before"),  # the file is written
-    ("parts_folder.PartsFolder.publish", 1, "before"),
-    ("parts_folder.PartsFolder.repair", 1, "after"),
-    ("parts_run._tell", 1, "before"),  # all are scored, and nothing says so
+    ("tables.parts_db.RecordingsDb.add", 1, "after"),  # listed, and not committed
+    ("tables.parts_db.RecordingsDb.commit", 1, "after"),
+    ("scoring.parts.PartsFolder.write_facts", 1, "after"),
+    ("scoring.parts._score_file", 9, "before"),  # in the middle of a batch
+    ("tables.parts_db.RecordingsDb.record", 1, "after"),  # before the part has its name
+    ("scoring.parts.PartsFolder.publish", 2, "after"),
+    ("tables.parts_db.RecordingsDb.record", 2, "before"),  # the file is written
+    ("scoring.parts.PartsFolder.publish", 1, "before"),
+    ("scoring.parts.PartsFolder.repair", 1, "after"),
+    ("scoring.parts._tell", 1, "before"),  # all are scored, and nothing says so
 )
 KILLS = len(MOMENTS)
 BATCH = 8  # files
@@ -53,11 +53,9 @@ def hooked(name: str, count: int, when: str) -> None:
     """Run predict, which kills itself at a moment."""
     from unittest import mock
 
-    import leakdet.parts.batch_scores
-    import leakdet.parts.parts_run  # noqa: F401
     from leakdet.predict import main
 
-    target, left = f"leakdet.parts.{name}", [count]
+    target, left = f"leakdet.{name}", [count]
     work: Callable[..., Any] = pkgutil.resolve_name(target)
 
     def killing(*arguments: Any, **named: Any) -> Any:
@@ -71,7 +69,7 @@ def hooked(name: str, count: int, when: str) -> None:
 
     with (
         mock.patch(target, killing),
-        mock.patch("leakdet.parts.parts_folder.BATCH_FILES", BATCH),
+        mock.patch("leakdet.scoring.parts.BATCH_FILES", BATCH),
     ):
         sys.exit(main(sys.argv[3:]))
 

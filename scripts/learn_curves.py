@@ -17,12 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from leakdet.cli.composition import compose
+from leakdet.cli.compose import compose
 from leakdet.detection.detector import MelDetector
 from leakdet.evaluation.metrics import auroc, binary_metrics
 from leakdet.evaluation.split_scores import apply_rule, score_split
-from leakdet.learning.approach import JOINT, TARGET
-from leakdet.learning.trainings import Material, train_on
+from leakdet.learning.training import JOINT, TARGET, Material, train_on
 from leakdet.storage.opening import open_labelled, split_names
 from leakdet.storage.views import pooled
 from learn_curves_page import page

@@ -29,7 +29,7 @@ class Kind:
 
 
 def read_sound(path: Path, folder: Path) -> Any:
-    from leakdet.scoring.audio_detector import load_detector
+    from leakdet.scoring.detector import load_detector
 
     if folder not in DETECTORS:
         DETECTORS[folder] = load_detector(folder / "run" / "model.safetensors", device="cpu")
@@ -47,7 +47,7 @@ def read_store(path: Path, folder: Path) -> Any:
     """Everything of a split that training and evaluation read."""
     from leakdet.storage.integrity import check_contents
     from leakdet.storage.opening import open_split, split_names
-    from leakdet.storage.split_overlap import check_no_overlap
+    from leakdet.storage.overlap import check_no_overlap
 
     split = open_split(path.parent, split_names(path.parent)[0])
     check_no_overlap([split])
@@ -62,7 +62,7 @@ def read_weights(path: Path, folder: Path) -> Any:
     import torch
 
     from leakdet.storage.model_file import load_mel_detector
-    from leakdet.training.checkpoint_io import read_checkpoint
+    from leakdet.training.checkpoints import read_checkpoint
 
     if path.suffix == ".ckpt":
         read_checkpoint(path)
@@ -72,7 +72,7 @@ def read_weights(path: Path, folder: Path) -> Any:
 
 
 def read_manifest(path: Path, folder: Path) -> Any:
-    from leakdet.building.manifest import from_manifest
+    from leakdet.building.sources import from_manifest
 
     return repr(from_manifest(path))
 
@@ -85,19 +85,19 @@ def read_history(path: Path, folder: Path) -> Any:
 
 def read_card(path: Path, folder: Path) -> Any:
     """What `leakdet info` says of the folder that a file lies in."""
-    from leakdet.cli.info_text import info_text
+    from leakdet.cli.describe import info_text
 
     return info_text(path.parent.parent if path.parent.name == ".hydra" else path.parent)
 
 
 def read_fold(path: Path, folder: Path) -> Any:
-    from leakdet.crossvalidation import fold_files
+    from leakdet.crossvalidation import fold_runs
 
-    return fold_files.read_fold(path)
+    return fold_runs.read_fold(path)
 
 
 def read_settings(path: Path, folder: Path) -> Any:
-    from leakdet.cli.composition import as_hydra_reads, composed, typed
+    from leakdet.cli.compose import as_hydra_reads, composed, typed
     from leakdet.config import TrainConfig
 
     return repr(
@@ -138,8 +138,8 @@ def make(folder: Path, store: Path, run: Path) -> None:
     from safetensors import safe_open
     from safetensors.torch import save_file
 
-    from leakdet.crossvalidation.fold_files import write_fold
-    from leakdet.scoring.audio_detector import load_detector
+    from leakdet.crossvalidation.fold_runs import write_fold
+    from leakdet.scoring.detector import load_detector
     from leakdet.storage.hdf5 import seal_h5
     from leakdet.storage.model_card import CARD_KEY
 

@@ -68,7 +68,7 @@ def child(connection: Any, folder: Path) -> None:
     """Read what the parent asks for, with little memory; answer with the result or the error."""
     import resource
 
-    from leakdet.errors import LeakdetError
+    from leakdet.core.errors import LeakdetError
 
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
     sys.stdout = sys.stderr = io.StringIO()

@@ -14,13 +14,12 @@ import numpy as np
 import torch
 
 from benchmarks import write_section
-from leakdet._messages import LOG
-from leakdet.building.demo_store import demo_store
-from leakdet.cli.composition import compose
-from leakdet.evaluation.audit import audit
-from leakdet.evaluation.null_run import null_run_findings
+from leakdet.building.cached_stores import demo_store
+from leakdet.cli.compose import compose
+from leakdet.core.messages import LOG
+from leakdet.evaluation.audit import audit, null_run_findings
 from leakdet.storage.opening import open_split
-from leakdet.training.null_trainings import further_aurocs
+from leakdet.training.scratch import further_aurocs
 
 PERMUTATIONS = 6  # as data.shuffle_repeats has by default
 NOTE = (

@@ -23,9 +23,9 @@ import numpy as np
 import soundfile
 
 from leakdet.acoustics.audio import SoundStream, read_header
-from leakdet.acoustics.mp3_frames import parse_frame
+from leakdet.acoustics.containers.mp3 import parse_frame
 from leakdet.config import SignalConfig
-from leakdet.errors import InputError
+from leakdet.core.errors import InputError
 
 # RAW has no header, SD2 keeps it in a second file
 FORMATS = [kind for kind in soundfile.available_formats() if kind not in ("RAW", "SD2")]

@@ -22,7 +22,7 @@ from scipy.fft import dct
 
 import leakdet
 from leakdet.detection.decision import DecisionRule
-from leakdet.evaluation.audit_findings import auroc_with_interval
+from leakdet.evaluation.audit import auroc_with_interval
 from leakdet.evaluation.metrics_json import metric_table
 from paper_models import MODELS, PASSES, RAW, Model, Windows
 from results import ANALOG, RECORDER, RIG, Protocol, cross_validate

@@ -16,11 +16,10 @@ from typing import Any
 
 import leakdet
 from leakdet.__main__ import VERBS
-from leakdet.cli.composition import default_values
-from leakdet.cli.config_groups import option_names
-from leakdet.cli.door_settings import DOORS, known_settings
-from leakdet.cli.help_pages import KINDS, help_text, plain
-from leakdet.cli.setting_names import Setting
+from leakdet.cli.catalogue import DOORS, known_settings, option_names
+from leakdet.cli.command_line import Setting
+from leakdet.cli.compose import default_values
+from leakdet.cli.help import KINDS, help_text, plain
 
 MARK = re.compile(r"<!-- made from: (.*?) -->")
 # of further modules: what one's own code is made of

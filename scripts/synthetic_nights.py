@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from leakdet.detection.logistic import sigmoid
+from leakdet.detection.calibration import sigmoid
 
 FIRST = datetime.fromisoformat("2026-05-01T02:00")
 # log-odds of recordings: mean, sd between sites, sd within a site (demo, experiment=field)

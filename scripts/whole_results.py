@@ -34,7 +34,7 @@ def whole_rows(out: Path) -> int:
 
 
 def whole_parts(out: Path) -> int:
-    from leakdet.parts.part_rows import part_files, read_rows
+    from leakdet.tables.parts_files import part_files, read_rows
 
     if not (out / "parts").exists() or not part_files(out / "parts"):
         return 0
@@ -46,7 +46,7 @@ def whole_parts(out: Path) -> int:
 def whole_run(out: Path) -> int:
     """Steps of the newest checkpoint; 1,000 more once there is a model."""
     from leakdet.storage.model_file import load_mel_detector
-    from leakdet.training.checkpoint_io import read_checkpoint
+    from leakdet.training.checkpoints import read_checkpoint
 
     whole_files(out)
     kept = [read_checkpoint(path)["global_step"] for path in out.rglob("*.ckpt")]

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from leakdet.sites.dig_worth import Evidence
-from leakdet.sites.make_worklist import make_worklist
 from leakdet.sites.rules import WorklistRules
+from leakdet.sites.worklist import make_worklist
+from leakdet.sites.worth import Evidence
 from synthetic_nights import Network, Story, make_network, network_rows, test_scores
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "worklist-rule.md"

@@ -21,8 +21,8 @@ import torch
 from jsonschema import Draft202012Validator
 from tests.remote_stores import flaky, s3, s3_server  # noqa: F401  fixtures
 
-from leakdet._messages import LOG
 from leakdet.config import SignalConfig
+from leakdet.core.messages import LOG
 from leakdet.storage.writer import RecordingRow, SplitWriter
 
 REPOSITORY = Path(__file__).parents[1]
@@ -81,7 +81,7 @@ def noise(seconds: float, rate_hz: int = 16000, seed: int = 0) -> np.ndarray:
 @pytest.fixture(scope="session")
 def compose() -> Compose:
     """Compose the settings of a command line, such as `compose("train", "seed=1")`."""
-    from leakdet.cli.composition import compose
+    from leakdet.cli.compose import compose
 
     return lambda door, *overrides: compose(door, overrides)
 
@@ -97,7 +97,7 @@ def demo_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def demo_store(demo_cache: Path, compose: Compose) -> Path:
     """A store of 60 recordings of 2 s at 10 sites, with their audio in its folder `audio`."""
-    from leakdet.building.demo_store import demo_store as build_demo
+    from leakdet.building.cached_stores import demo_store as build_demo
 
     config = compose("train", *SMOKE)
     return build_demo(config.demo, config.signal, demo_cache)

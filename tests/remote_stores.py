@@ -10,7 +10,7 @@ import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from leakdet import _remote
+from leakdet.core import locations
 
 
 class FlakyStore(MemoryFileSystem):  # type: ignore[misc]
@@ -45,8 +45,8 @@ class FlakyStore(MemoryFileSystem):  # type: ignore[misc]
 
 @pytest.fixture
 def flaky(monkeypatch: pytest.MonkeyPatch) -> type[FlakyStore]:
-    monkeypatch.setattr(_remote, "WAIT_S", 0.0)
-    monkeypatch.setattr(_remote, "_silent", set())
+    monkeypatch.setattr(locations, "WAIT_S", 0.0)
+    monkeypatch.setattr(locations, "_silent", set())
     fsspec.register_implementation("flaky", FlakyStore, clobber=True)
     FlakyStore.store.clear()
     FlakyStore.requests.clear()
@@ -73,8 +73,8 @@ def s3(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setattr(_remote, "WAIT_S", 0.0)
-    monkeypatch.setattr(_remote, "_silent", set())
+    monkeypatch.setattr(locations, "WAIT_S", 0.0)
+    monkeypatch.setattr(locations, "_silent", set())
     store = fsspec.filesystem("s3")
     store.clear_instance_cache()
     store = fsspec.filesystem("s3")

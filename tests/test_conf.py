@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from leakdet.cli.config_groups import OPTIONS, conf_folder, option_names
+from leakdet.cli.catalogue import OPTIONS, conf_folder, option_names
 from leakdet.config import CallbacksConfig, SignalConfig
-from leakdet.errors import LeakdetError
-from leakdet.training.loggers import LOGGERS, make_loggers
+from leakdet.core.errors import LeakdetError
+from leakdet.training.trainer import LOGGERS, make_loggers
 
 GROUPS = option_names()
 OF_TRAIN = [(group, option) for group in GROUPS if group != "search" for option in GROUPS[group]]
@@ -23,7 +23,7 @@ def test_every_option_of_train_composes(group: str, option: str, compose):
 
 @pytest.mark.parametrize("search", GROUPS["search"])
 def test_every_search_space_fits_the_training_settings(search: str, compose):
-    from leakdet.tuning.space_check import check_space
+    from leakdet.tuning.space import check_space
 
     config = compose("tune", f"search={search}")
     check_space(config.search, config.training())

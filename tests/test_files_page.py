@@ -10,18 +10,18 @@ from typing import get_args
 import numpy as np
 import soundfile
 
-from leakdet.acoustics.chunk_headers import STRAY_BYTES
-from leakdet.acoustics.file_kinds import AUDIO_SUFFIXES, LOST
-from leakdet.acoustics.flags import Flag
+from leakdet.acoustics.containers.riff import STRAY_BYTES
+from leakdet.acoustics.listing import AUDIO_SUFFIXES, LOST
+from leakdet.acoustics.measures import Flag
 from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.windows import MelStream
-from leakdet.building import manifest
+from leakdet.building import sources
 from leakdet.config import SignalConfig
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "files.md").read_text()
-READERS = ("audio", "sound_file", "opened_file", "array_recording")
-LISTERS = "header_scan extraction duplicates label_folders manifest source_labels".split()
+READERS = ("audio", "containers/sound_file", "containers/source")
+LISTERS = "scan extraction sources".split()
 NOISE = 0.1 * np.random.default_rng(0).standard_normal(24000)
 
 
@@ -34,7 +34,7 @@ def rows(heading: str) -> list[list[str]]:
 def texts(nodes: list[ast.expr]) -> Iterator[str]:
     for node in nodes:
         if isinstance(node, ast.Name) and node.id.isupper():
-            yield str(getattr(manifest, node.id))
+            yield str(getattr(sources, node.id))
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.value
         elif isinstance(node, ast.JoinedStr):
@@ -87,7 +87,7 @@ def test_messages_of_the_reader_are_those_of_the_code() -> None:
 
 
 def test_reasons_to_leave_out_are_those_of_the_code() -> None:
-    listing = [*nodes("building", LISTERS), *nodes("storage", ["table_text", "table_paths"])]
+    listing = [*nodes("building", LISTERS), *nodes("tables", ["read"])]
     given = {text for node in listing for text in texts(reasons(node))}
     assert len(given) > 15
     assert {reason for reason, _ in rows("reason | remedy")} == given

@@ -10,7 +10,7 @@ import torch
 import yaml
 
 import leakdet
-from leakdet.errors import InputError
+from leakdet.core.errors import InputError
 
 REPOSITORY = Path(__file__).parents[1]
 SRC = REPOSITORY / "src" / "leakdet"
@@ -91,4 +91,4 @@ def test_nothing_in_the_source_reads_what_could_run() -> None:
                     called,
                 ):
                     found.append((path.name, ast.unparse(node)))
-    assert found == [("torch_file.py", "torch.load(path, map_location='cpu', weights_only=True)")]
+    assert found == [("model_file.py", "torch.load(path, map_location='cpu', weights_only=True)")]

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from leakdet.__main__ import VERBS
-from leakdet._exit_codes import CODES, INTERRUPTED
-from leakdet.cli.composition import as_hydra_reads, default_values
-from leakdet.cli.door_settings import DOORS, known_settings
-from leakdet.cli.help_pages import plain
-from leakdet.errors import InputError
+from leakdet.cli.catalogue import DOORS, known_settings
+from leakdet.cli.compose import as_hydra_reads, default_values
+from leakdet.cli.help import plain
+from leakdet.core.errors import InputError
+from leakdet.core.process import CODES, INTERRUPTED
 from pages import SHELL, blocks
 
 REPOSITORY = Path(__file__).parents[1]

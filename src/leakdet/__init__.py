@@ -8,13 +8,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from leakdet.cli.composition import compose
-    from leakdet.errors import InputError, LeakdetError, SettingsError
-    from leakdet.evaluation_run import evaluate_model
-    from leakdet.scoring.audio_detector import Detector, load_detector
+    from leakdet.cli.compose import compose
+    from leakdet.core.errors import InputError, LeakdetError, SettingsError
+    from leakdet.runs.evaluation import evaluate_model
+    from leakdet.runs.training import FitResult, fit
+    from leakdet.scoring.detector import Detector, load_detector
     from leakdet.scoring.verdict import Verdict, Window
-    from leakdet.storage.store_arrays import SplitArrays, Store, open_store
-    from leakdet.training_run import FitResult, fit
+    from leakdet.storage.opening import SplitArrays, Store, open_store
 
 __version__ = "0.1.0"
 
@@ -37,20 +37,20 @@ __all__ = [
 
 # Where each name lives; a type checker reads the imports above.
 _MODULES = {
-    "Detector": "scoring.audio_detector",
-    "FitResult": "training_run",
-    "InputError": "errors",
-    "LeakdetError": "errors",
-    "SettingsError": "errors",
-    "SplitArrays": "storage.store_arrays",
-    "Store": "storage.store_arrays",
+    "Detector": "scoring.detector",
+    "FitResult": "runs.training",
+    "InputError": "core.errors",
+    "LeakdetError": "core.errors",
+    "SettingsError": "core.errors",
+    "SplitArrays": "storage.opening",
+    "Store": "storage.opening",
     "Verdict": "scoring.verdict",
     "Window": "scoring.verdict",
-    "compose": "cli.composition",
-    "evaluate_model": "evaluation_run",
-    "fit": "training_run",
-    "load_detector": "scoring.audio_detector",
-    "open_store": "storage.store_arrays",
+    "compose": "cli.compose",
+    "evaluate_model": "runs.evaluation",
+    "fit": "runs.training",
+    "load_detector": "scoring.detector",
+    "open_store": "storage.opening",
 }
 
 

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from importlib import import_module
 
 import leakdet
-from leakdet._streams import prepare_streams
+from leakdet.core.messages import prepare_streams
 
 VERBS = {
     "build": "make a store of log-mel from labelled recordings",
@@ -35,7 +35,7 @@ def usage() -> str:
 
 def complete(arguments: Sequence[str]) -> None:
     """Print the completion script of a shell, or what may follow further words."""
-    from leakdet.cli.completion import SCRIPTS, USAGE, candidates
+    from leakdet.cli.help import SCRIPTS, USAGE, candidates
 
     match arguments:
         case [shell] if shell in SCRIPTS:

@@ -3,22 +3,21 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from leakdet._exit_codes import DONE, PARTLY
-from leakdet._messages import log_result
-from leakdet.cli.hydra_door import Run, open_door
+from leakdet.cli.run import Run, open_door
 from leakdet.config import BuildConfig
+from leakdet.core.messages import log_result
+from leakdet.core.process import DONE, PARTLY
 
 if TYPE_CHECKING:
-    from leakdet.building.build_report import BuildReport
+    from leakdet.building.report import BuildReport
 
 
 def build(config: BuildConfig, run: Run) -> int:
     from leakdet.building.addition import add_to_store
-    from leakdet.building.ailh_conversion import convert_store
-    from leakdet.building.builder import build_store
-    from leakdet.building.interrupted_build import told_of_stop
-    from leakdet.building.signal_like import with_like
-    from leakdet.storage.ailh_store import is_ailh
+    from leakdet.building.ailh import convert_store
+    from leakdet.building.builder import build_store, told_of_stop
+    from leakdet.building.sources import with_like
+    from leakdet.storage.ailh import is_ailh
 
     config = with_like(config)
     if config.add_to:
@@ -35,7 +34,7 @@ def show(report: "BuildReport") -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from leakdet.building.build_summary import notes, table_rows
+    from leakdet.building.report import notes, table_rows
 
     console = Console(soft_wrap=True, highlight=False, markup=False)
     table = Table(title=str(report.out), title_justify="left")

@@ -5,18 +5,17 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from leakdet._exit_codes import DONE, INTERRUPTED
-from leakdet._messages import LOG, tell
-from leakdet._signals import Stopped, signal_name
-from leakdet.cli.hydra_door import Run, open_door
+from leakdet.cli.run import Run, open_door
 from leakdet.config import CrossvalConfig
+from leakdet.core.messages import LOG, tell
+from leakdet.core.process import DONE, INTERRUPTED, Stopped, signal_name
 
 
 def crossval(config: CrossvalConfig, run: Run) -> int:
-    from leakdet.building.demo_store import store_or_demo
-    from leakdet.crossval_run import cross_validate
+    from leakdet.building.cached_stores import store_or_demo
+    from leakdet.runs.crossval import cross_validate
     from leakdet.training.callbacks.interruption import Interrupted
-    from leakdet.training.settings_conflicts import check_settings
+    from leakdet.training.conflicts import check_settings
 
     check_settings(config)  # before the demo is made
     if config.data.is_demo:

@@ -5,14 +5,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from leakdet._exit_codes import DONE, EXPLAINED
-from leakdet._messages import LOG
-from leakdet._remote import place
 from leakdet.cli.arguments import Parser, add_labels, add_model_options, labels_of, run_verb
-from leakdet.errors import InputError
-from leakdet.storage.disk_space import require_folder
-from leakdet.storage.model_place import require_model
-from leakdet.storage.store_folder import check_columns, require_store
+from leakdet.core.errors import InputError
+from leakdet.core.files import require_folder
+from leakdet.core.locations import place
+from leakdet.core.messages import LOG
+from leakdet.core.process import DONE, EXPLAINED
+from leakdet.storage.folder import check_columns, require_store
+from leakdet.storage.model_card import require_model
 
 
 def parser() -> argparse.ArgumentParser:
@@ -56,8 +56,8 @@ def evaluate(arguments: argparse.Namespace) -> int:
     if arguments.out is not None:
         require_folder(arguments.out, f"--out {arguments.out}")
     LOG.info(f"store    {arguments.store}: loading torch")
-    from leakdet.evaluation_run import compared, evaluated, write_evaluations
-    from leakdet.scoring.audio_detector import load_detector
+    from leakdet.runs.evaluation import compared, evaluated, write_evaluations
+    from leakdet.scoring.detector import load_detector
 
     evaluations = []
     for model in arguments.models:

@@ -5,10 +5,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from leakdet._exit_codes import DONE, EXPLAINED
-from leakdet._messages import LOG, log_result
-from leakdet._remote import place
 from leakdet.cli.arguments import Parser, add_decision, add_log, decision_of, run_verb
+from leakdet.core.locations import place
+from leakdet.core.messages import LOG, log_result
+from leakdet.core.process import DONE, EXPLAINED
 
 
 def parser() -> argparse.ArgumentParser:
@@ -39,11 +39,10 @@ def parser() -> argparse.ArgumentParser:
 
 
 def export(arguments: argparse.Namespace) -> int:
-    from leakdet.exporting.onnx_file import beside, check_calibration, check_places
-    from leakdet.scoring.file_list import check_headers
-    from leakdet.storage.disk_space import megabytes
-    from leakdet.storage.model_place import require_model
-    from leakdet.storage.onnx_packages import require_packages
+    from leakdet.core.files import megabytes
+    from leakdet.exporting.file import beside, check_calibration, check_places
+    from leakdet.scoring.listing import check_headers
+    from leakdet.storage.model_card import require_model, require_packages
 
     rule = decision_of(arguments)
     require_packages()
@@ -53,9 +52,9 @@ def export(arguments: argparse.Namespace) -> int:
     files = check_headers(arguments.check, "--check") if arguments.check else []
     check_calibration(arguments.precision, arguments.calibrate)
     LOG.info(f"model    {model}: loading torch")
-    from leakdet.exporting.export_run import export_model
     from leakdet.exporting.golden_vectors import write_golden
-    from leakdet.scoring.audio_detector import load_detector
+    from leakdet.runs.export import export_model
+    from leakdet.scoring.detector import load_detector
 
     detector = load_detector(model, "cpu", arguments.trust_network, **rule)
     if detector.decided_anew:

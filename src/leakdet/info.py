@@ -5,9 +5,9 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from leakdet._exit_codes import DONE, EXPLAINED, guarded
-from leakdet._remote import RemoteFile, place
 from leakdet.cli.arguments import Parser
+from leakdet.core.locations import RemoteFile, place
+from leakdet.core.process import DONE, EXPLAINED, guarded
 
 
 def parser() -> argparse.ArgumentParser:
@@ -35,8 +35,8 @@ def parser() -> argparse.ArgumentParser:
 
 
 def info(arguments: argparse.Namespace) -> int:
-    from leakdet.cli.hub_card import hub_card
-    from leakdet.cli.info_text import info_text
+    from leakdet.cli.cards import hub_card
+    from leakdet.cli.describe import info_text
 
     show = hub_card if arguments.markdown else info_text
     print("\n\n".join(_shown(path, show) for path in arguments.path))
@@ -47,8 +47,8 @@ def _shown(path: Path | RemoteFile, show: Callable[[Path], str]) -> str:
     """What `show` tells of a path; behind a URL, of the model there."""
     if isinstance(path, Path):
         return show(path)
-    from leakdet._remote_copies import local_copy, told_as
-    from leakdet.storage.model_place import model_in
+    from leakdet.core.locations import local_copy, told_as
+    from leakdet.storage.model_card import model_in
 
     model = model_in(path)
     copy = local_copy(model)

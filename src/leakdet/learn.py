@@ -1,13 +1,13 @@
 """`leakdet learn model=… data.store=… learn.new=…`: makes a better model from confirmed digs."""
 
-from leakdet._exit_codes import DONE, PARTLY
-from leakdet._messages import tell
-from leakdet.cli.hydra_door import Run, open_door
+from leakdet.cli.run import Run, open_door
 from leakdet.config import LearnConfig
+from leakdet.core.messages import tell
+from leakdet.core.process import DONE, PARTLY
 
 
 def learn(config: LearnConfig, run: Run) -> int:
-    from leakdet.learn_run import learn_in, publish_only
+    from leakdet.runs.learning import learn_in, publish_only
     from leakdet.training.callbacks.interruption import Interrupted
 
     if config.learn.new is None:

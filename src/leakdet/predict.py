@@ -4,19 +4,19 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from leakdet._exit_codes import EXPLAINED
-from leakdet._remote import place
 from leakdet.cli.arguments import (
     Parser,
     add_decision,
     add_model_options,
     add_parts,
     add_rows,
+    add_window_files,
     add_workers,
     run_verb,
 )
-from leakdet.cli.window_files import add_window_files
-from leakdet.prediction_run import predict
+from leakdet.core.locations import place
+from leakdet.core.process import EXPLAINED
+from leakdet.runs.prediction import predict
 
 
 def parser() -> argparse.ArgumentParser:

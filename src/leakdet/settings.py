@@ -5,9 +5,9 @@ import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
 
-from leakdet._exit_codes import DONE, EXPLAINED, guarded
 from leakdet.cli.arguments import Parser
-from leakdet.errors import SettingsError
+from leakdet.core.errors import SettingsError
+from leakdet.core.process import DONE, EXPLAINED, guarded
 
 VERBS = ("build", "train", "tune", "crossval", "learn")
 
@@ -24,9 +24,9 @@ def parser() -> argparse.ArgumentParser:
 
 
 def settings(arguments: argparse.Namespace) -> int:
-    from leakdet.cli.composition import default_values
-    from leakdet.cli.door_settings import known_settings
-    from leakdet.cli.help_pages import settings_text
+    from leakdet.cli.catalogue import known_settings
+    from leakdet.cli.compose import default_values
+    from leakdet.cli.help import settings_text
 
     if arguments.verb not in VERBS:
         close = get_close_matches(arguments.verb, VERBS, 1)

@@ -3,12 +3,11 @@
 import os
 from typing import Any
 
-from leakdet._exit_codes import DONE
-from leakdet._messages import LOG, tell
-from leakdet._processes import is_child
-from leakdet.cli.hydra_door import Run, open_door
 from leakdet.cli.past_runs import NOTED, command_to_continue, keep_note, point_latest
+from leakdet.cli.run import Run, open_door
 from leakdet.config import TrainConfig
+from leakdet.core.messages import LOG, tell
+from leakdet.core.process import DONE, is_child
 
 
 def train(config: TrainConfig, run: Run) -> int:
@@ -16,8 +15,8 @@ def train(config: TrainConfig, run: Run) -> int:
         LOG.info(f"run      {os.path.relpath(run.folder)}")
     from lightning.pytorch.callbacks import LambdaCallback
 
+    from leakdet.runs.training import train_in
     from leakdet.training.callbacks.interruption import Interrupted
-    from leakdet.training_run import train_in
 
     noted = (run.folder / NOTED).read_bytes()
 

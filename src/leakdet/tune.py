@@ -10,12 +10,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leakdet._exit_codes import DONE
-from leakdet._messages import LOG
-from leakdet._processes import check_count, follow_parent
-from leakdet.cli.composition import as_yaml
-from leakdet.cli.hydra_door import Run, open_door
+from leakdet.cli.compose import as_yaml
+from leakdet.cli.run import Run, open_door
 from leakdet.config import TrainConfig, TuneConfig
+from leakdet.core.messages import LOG
+from leakdet.core.process import DONE, check_count, follow_parent
 
 if TYPE_CHECKING:
     from lightning.pytorch.callbacks import Callback
@@ -25,9 +24,9 @@ LOCAL = "basic"
 
 
 def tune(config: TuneConfig, run: Run) -> int:
-    from leakdet.building.demo_store import store_or_demo
-    from leakdet.training_run import train_in
-    from leakdet.tuning.requirements import check_requirements, share_cores
+    from leakdet.building.cached_stores import store_or_demo
+    from leakdet.runs.training import train_in
+    from leakdet.runs.tuning import check_requirements, share_cores
 
     local = run.multirun and run.launcher == LOCAL
     if local and config.tune.worker > 0:
@@ -38,9 +37,9 @@ def tune(config: TuneConfig, run: Run) -> int:
         check_count("tune.workers", config.tune.workers, per_core=2, always=4)
     parts = check_requirements(config, run.multirun)
     config = share_cores(config)
+    from leakdet.tuning.objective import trial_parts
     from leakdet.tuning.study import introduction, open_study
-    from leakdet.tuning.trial_folds import trial_parts
-    from leakdet.tuning.worker_processes import start_workers
+    from leakdet.tuning.workers import start_workers
 
     study = open_study(config)
     if config.tune.worker == 0:
@@ -51,7 +50,7 @@ def tune(config: TuneConfig, run: Run) -> int:
         parts = trial_parts(config, store_or_demo(config.data, config.demo, config.signal))
     workers = start_workers(config, run.arguments) if local else []
     # Slow, as it imports Lightning: the other workers load beside.
-    from leakdet.tuning.study_run import Training, run_study
+    from leakdet.runs.tuning import Training, run_study
 
     def train_fold(
         folder: Path, training: TrainConfig, callbacks: "Sequence[Callback]", fold: int

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
-from leakdet._exit_codes import DONE, EXPLAINED
-from leakdet._messages import LOG
 from leakdet.cli.arguments import MAX_SHOWN, Parser, add_model_options, between, run_verb
+from leakdet.core.messages import LOG
+from leakdet.core.process import DONE, EXPLAINED
 from leakdet.sites.rules import WorklistRules
 
 
@@ -47,9 +47,7 @@ def parser() -> argparse.ArgumentParser:
 
 def worklist(arguments: argparse.Namespace) -> int:
     rules = WorklistRules(**{f.name: getattr(arguments, f.name) for f in fields(WorklistRules)})
-    from leakdet.worklist_files import WorklistFiles
-    from leakdet.worklist_run import write_worklist
-    from leakdet.worklist_sources import find_sources
+    from leakdet.runs.worklist import WorklistFiles, find_sources, write_worklist
 
     files = WorklistFiles.named(arguments.out)
     files.check()
@@ -57,7 +55,7 @@ def worklist(arguments: argparse.Namespace) -> int:
     detector = None
     if sources.model and (files.page or sources.model.suffix != ".safetensors"):
         LOG.info(f"model    {sources.model}: loading torch")
-        from leakdet.scoring.audio_detector import load_detector
+        from leakdet.scoring.detector import load_detector
 
         detector = load_detector(sources.model, arguments.device, arguments.trust_network)
     write_worklist(sources, files, rules, arguments.top, detector)

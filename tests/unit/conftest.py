@@ -19,10 +19,9 @@ import pytest
 from tests.conftest import Planted, store_writer
 
 from leakdet.config import LearnConfig, SignalConfig
-from leakdet.learning.approach import JOINT
-from leakdet.learning.trainings import Material, train_on
+from leakdet.learning.training import JOINT, Material, train_on
 from leakdet.loading.samples import SplitSamples
-from leakdet.storage.ailh_store import FILES
+from leakdet.storage.ailh import FILES
 from leakdet.storage.model_file import save_model
 from leakdet.storage.opening import open_labelled, open_split
 from leakdet.storage.store import StoreSplit, offsets_of

@@ -19,15 +19,15 @@ from lightning.pytorch.callbacks import Callback as LightningCallback
 from lightning.pytorch.profilers import PassThroughProfiler
 from lightning.pytorch.strategies import SingleDeviceStrategy, StrategyRegistry
 
-from leakdet.config import TrainConfig, trainer_flags
-from leakdet.evaluation_run import evaluate_model
-from leakdet.loading import placement
-from leakdet.loading.in_memory import InMemorySamples
+from leakdet.config import TrainConfig, train
+from leakdet.loading import memory as placement
+from leakdet.loading.loaders import InMemorySamples
+from leakdet.runs.evaluation import evaluate_model
+from leakdet.runs.training import MODEL, train_in
 from leakdet.training.callbacks.interruption import Interrupted
-from leakdet.training.checkpoint_io import read_checkpoint
+from leakdet.training.checkpoints import read_checkpoint
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.fit import make_module
-from leakdet.training_run import MODEL, train_in
 
 QUIET = ("experiment=smoke", "logger=none", "trainer.enable_progress_bar=false")
 RUN = (*QUIET, "network=linear", "trainer.max_epochs=2", "data.batch_size=16")
@@ -78,9 +78,7 @@ def moved(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[torch.device]]:
         return to(samples, device)
 
     monkeypatch.setattr(InMemorySamples, "to", note)
-    monkeypatch.setattr(
-        trainer_flags, "ACCELERATORS", (*trainer_flags.ACCELERATORS, Pretended.name())
-    )
+    monkeypatch.setattr(train, "ACCELERATORS", (*train.ACCELERATORS, Pretended.name()))
     monkeypatch.setattr(placement, "accelerator_free_bytes", lambda _: 8 * 10**9)
     AcceleratorRegistry.register(Pretended.name(), Pretended)
     StrategyRegistry.register(Pretended.name(), SingleDeviceStrategy, device=DEVICE)

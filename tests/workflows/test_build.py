@@ -17,7 +17,8 @@ import torch
 
 from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.windows import MelStream
-from leakdet.building import builder, mel_verification
+from leakdet.building import builder
+from leakdet.building import builder as mel_verification
 from leakdet.building.builder import build_store
 from leakdet.config import (
     BuildConfig,
@@ -27,12 +28,12 @@ from leakdet.config import (
     SplitConfig,
     TrainConfig,
 )
-from leakdet.errors import InputError
+from leakdet.core.errors import InputError
 from leakdet.evaluation.recording_media import StoreMedia
 from leakdet.evaluation.traits import traits_of
 from leakdet.storage.hdf5 import seal_h5
 from leakdet.storage.opening import open_split, with_surrogates
-from leakdet.storage.split_overlap import check_no_overlap
+from leakdet.storage.overlap import check_no_overlap
 from leakdet.storage.store import open_leakdet_split
 from leakdet.training.datamodule import LeakDataModule
 

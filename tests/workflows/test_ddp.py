@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from leakdet.training.checkpoint_io import read_checkpoint
+from leakdet.training.checkpoints import read_checkpoint
 
 RUN = (
     "experiment=smoke",

@@ -18,8 +18,8 @@ from tests.remote_stores import FlakyStore
 
 from leakdet.building.builder import build_store
 from leakdet.config import BuildConfig, SignalConfig
-from leakdet.parts.part_rows import read_rows
 from leakdet.storage.opening import open_split
+from leakdet.tables.parts_files import read_rows
 
 SIGNAL = SignalConfig(2000, 400, 200, 100, 50, n_mels=8, fmin_hz=0.0)
 
@@ -185,7 +185,7 @@ def test_parts_whose_files_were_not_reached_are_removed_and_scored_again(
 
     with (
         mock.patch.object(FlakyStore, "cat_file", losing),
-        mock.patch("leakdet.parts.parts_folder.BATCH_FILES", 2),
+        mock.patch("leakdet.scoring.parts.BATCH_FILES", 2),
     ):
         assert door(*command, cwd=tmp_path).returncode == 1
     page = (Path(__file__).parents[2] / "docs/parts.md").read_text()

@@ -16,7 +16,7 @@ import h5py, numpy as np
 from leakdet.config import DataConfig, SignalConfig
 from leakdet.storage.opening import open_split
 from leakdet.loading.samples import SplitSamples
-from leakdet.loading.streaming import StreamLoader
+from leakdet.loading.stream import StreamLoader
 
 folder, recordings = Path(sys.argv[1]), int(sys.argv[2])
 signal, windows = SignalConfig(fmax_hz=8000), 80

@@ -12,9 +12,9 @@ import pytest
 from matplotlib.image import imread
 
 from leakdet.reporting.training_figures import read_history
+from leakdet.runs.training import train_in
 from leakdet.storage.model_file import load_mel_detector
 from leakdet.training import log_names
-from leakdet.training_run import train_in
 
 FIGURES = ("roc", "precision_recall", "reliability", "confusion", "leak_prob")
 FIGURES += ("learning_curve", "leak_prob_checks", "gradient_norms")

@@ -14,8 +14,8 @@ import optuna
 import pytest
 from optuna.trial import FrozenTrial, TrialState
 
-from leakdet.tuning.final_models import same_f1
-from leakdet.tuning.trials import CHECKS, OWNER, finished
+from leakdet.tuning.results import same_f1
+from leakdet.tuning.study import CHECKS, OWNER, finished
 
 TINY = ("experiment=smoke", "demo.sites=6", "demo.recordings_per_site=4", "demo.duration_s=1.5")
 TINY += ("search=small",)
@@ -219,7 +219,7 @@ def test_a_missing_gpu_is_told_before_any_work(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Also where a GPU is there but this build of torch is one for CPUs."""
-    monkeypatch.setattr("leakdet.cli.early_checks.has_gpu", lambda: driver)
+    monkeypatch.setattr("leakdet.cli.checks.has_gpu", lambda: driver)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
     monkeypatch.setattr("torch.backends.mps.is_available", lambda: False)
     result = door(verb, "trainer=gpu", f"data.cache={tmp_path}", cwd=tmp_path)

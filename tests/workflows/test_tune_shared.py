@@ -13,7 +13,7 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
-from leakdet.tuning.trials import finished
+from leakdet.tuning.study import finished
 
 TINY = ("experiment=smoke", "demo.sites=6", "demo.recordings_per_site=4", "demo.duration_s=1.5")
 SEARCH = ("search=small", "tune.finish=false", "tune.n_trials=4", "tune.workers=2")

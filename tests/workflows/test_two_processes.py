@@ -20,7 +20,7 @@ from sklearn.metrics import confusion_matrix, f1_score, roc_auc_score
 from leakdet.building.builder import build_store
 from leakdet.config import BuildConfig, SignalConfig, SplitConfig
 from leakdet.storage.store import open_leakdet_split
-from leakdet.training.checkpoint_io import read_checkpoint
+from leakdet.training.checkpoints import read_checkpoint
 
 RUN = ("experiment=smoke", "logger=none", "trainer.enable_progress_bar=false")
 RUN += ("trainer.max_epochs=1", "hydra.run.dir=run", "data.batch_size=16", "augment.eq_db=0")

@@ -9,8 +9,7 @@ import h5py
 import pytest
 from tests.conftest import noise
 
-from leakdet.learning.confirmed import read_confirmed
-from leakdet.learning.vocabulary import Vocabulary
+from leakdet.learning.inputs import Vocabulary, read_confirmed
 
 SITES, NIGHTS = 6, 4
 

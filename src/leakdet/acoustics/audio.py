@@ -1,26 +1,127 @@
-"""Audio files as mono float32 sound at the signal's rate, read block by block with libsndfile."""
+"""Recordings as mono float32 sound at the signal's rate, from files or arrays, block by block."""
 
 import hashlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from math import nan
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import soxr
+from jaxtyping import Float32
 
-from leakdet._remote import RemoteFile
-from leakdet.acoustics.array_recording import ArrayRecording
-from leakdet.acoustics.channel_mix import ChannelMix, loudest_channel
-from leakdet.acoustics.dead_sound import DeadRuns
-from leakdet.acoustics.flags import Flag
-from leakdet.acoustics.hum import PIECE_S, MainsHum
-from leakdet.acoustics.quiet_level import QuietLevel
-from leakdet.acoustics.sound_file import SoundFile
+from leakdet.acoustics.containers.sound_file import RATES_HZ, SoundFile
+from leakdet.acoustics.measures import PIECE_S, DeadRuns, Flag, MainsHum, QuietLevel
 from leakdet.config import SignalConfig
-from leakdet.errors import InputError, counted
+from leakdet.core.errors import InputError, counted
+from leakdet.core.locations import RemoteFile
+
+# the mean of channels that have nothing in common has 1/channels of their mean power; a tenth of
+# that is left only where they cancel each other
+CANCEL_POWER = 0.1
+
+
+class ChannelMix:
+    """Mixes blocks [N, C] down to channel `pick` or the mean of all, and notices cancellation."""
+
+    def __init__(self, channels: int, pick: int | None) -> None:
+        self._channels, self._pick = channels, 0 if channels == 1 else pick
+        self._own_power = self._mean_power = 0.0
+
+    def __call__(self, block: Float32[np.ndarray, "N C"]) -> Float32[np.ndarray, " N"]:
+        if self._pick is not None:
+            return np.ascontiguousarray(block[:, self._pick])
+        mean = np.ascontiguousarray(block.mean(axis=1))
+        own = block - block.mean(axis=0)
+        self._own_power += float(np.square(own).sum()) / self._channels
+        self._mean_power += float(np.square(own.mean(axis=1)).sum())
+        return mean
+
+    @property
+    def cancels(self) -> bool:
+        """True if channels, in opposite phase, cancelled each other in the mean."""
+        return self._mean_power < CANCEL_POWER * self._own_power / self._channels
+
+
+def loudest_channel(blocks: Iterable[Float32[np.ndarray, "_ C"]]) -> int:
+    """The channel with the greatest power, leaving out its offset; the first of equals."""
+    count, sums, squares = 0, np.zeros(1), np.zeros(1)
+    for block in blocks:
+        count += len(block)
+        sums = sums + block.sum(axis=0, dtype=np.float64)
+        squares = squares + np.square(block, dtype=np.float64).sum(axis=0)
+    return int(np.argmax(squares - sums**2 / max(1, count)))
+
+
+# integer PCM: the value of silence and that of full scale, as in libsndfile
+PCM = {"uint8": (128.0, 2.0**7), "int16": (0.0, 2.0**15), "int32": (0.0, 2.0**31)}
+FLOATS = ("float16", "float32", "float64")
+
+
+class ArrayRecording:
+    """Sound [samples] or [samples, channels]: floats in [-1, 1], or PCM of 8, 16 or 32 bits.
+
+    It is read like a `SoundFile`, and gives the same numbers as a WAV file of these samples.
+    """
+
+    subtype = "FLOAT"
+
+    def __init__(self, samples: np.ndarray, rate_hz: Any) -> None:
+        if samples.dtype.name not in (*PCM, *FLOATS):
+            raise InputError(
+                f"the array is of {samples.dtype}; allowed are {', '.join((*FLOATS, *PCM))}."
+            )
+        if samples.ndim not in (1, 2):
+            raise InputError(
+                f"the array has shape {samples.shape}; "
+                "allowed are [samples] and [samples, channels]."
+            )
+        rate = _number(rate_hz)
+        if rate not in RATES_HZ:
+            raise InputError(
+                f"the rate is {rate_hz} Hz; allowed are whole numbers from {RATES_HZ[0]} to "
+                f"{RATES_HZ[-1]}."
+            )
+        self._samples = samples[:, None] if samples.ndim == 1 else samples
+        self.samplerate = int(rate)
+        self.frames, self.channels = self._samples.shape
+        if not samples.size:
+            raise InputError("the array is empty")
+        if self.channels > self.frames:
+            raise InputError(
+                f"the array has shape {samples.shape}, which is {self.channels} channels of "
+                f"{self.frames} samples each; transpose it to [samples, channels]."
+            )
+        self._position = 0
+
+    def rewind(self) -> None:
+        """Go back to the start."""
+        self._position = 0
+
+    def flags(self) -> list[Flag]:
+        """No flags: an array has no file structure that could be damaged."""
+        return []
+
+    def read(self, frames: int, **_: Any) -> Float32[np.ndarray, "N C"]:
+        """The next samples, at most `frames`."""
+        block = self._samples[self._position : self._position + frames]
+        self._position += len(block)
+        if block.dtype.name not in PCM:
+            return np.ascontiguousarray(block, np.float32)
+        silence, full_scale = PCM[block.dtype.name]
+        return (block.astype(np.float32) - np.float32(silence)) * np.float32(1 / full_scale)
+
+
+def _number(value: Any) -> float:
+    """The value as a float; NaN of what is no number."""
+    try:
+        return nan if isinstance(value, str | bool) else float(value)
+    except TypeError:
+        return nan
+
 
 BLOCK_S = PIECE_S  # decoded at a time; bounds the memory of a recording of any length
 FULL_SCALE = 0.999  # sample points at least this large count as clipped
@@ -84,9 +185,6 @@ def recordings_in(source: SoundSource, signal: SignalConfig) -> Iterator[tuple[S
     """The recordings of a file or array, each with its channel for `SoundStream`.
 
     It is one, unless `signal.channels` is `each`. Read each before the next is asked for.
-
-    Raises:
-        InputError: the file cannot be opened, or an array has several channels that are recordings.
     """
     if signal.channels != "each":
         yield source, 0
@@ -118,10 +216,6 @@ class SoundStream:
     with 0 made mono as `signal.channels` says; resampled by soxr with its anti-alias filter, and
     high-passed if the settings ask for it. Values beyond ±1 in float files are kept and flagged
     `over_full_scale`. Mains hum is measured only `with_hum`, since it takes time.
-
-    Raises:
-        InputError: the file cannot be opened or decoded, has no such channel, or holds NaN or
-            infinite values.
     """
 
     def __init__(

@@ -11,7 +11,7 @@ from jaxtyping import Complex, Float, Float64
 from torch import Tensor, nn
 
 from leakdet.config import SignalConfig
-from leakdet.errors import SettingsError
+from leakdet.core.errors import SettingsError
 
 
 def hz_to_mel(hz: float) -> float:
@@ -34,11 +34,7 @@ def band_centres_hz(signal: SignalConfig) -> Float64[np.ndarray, " M"]:
 
 
 def mel_filterbank(signal: SignalConfig) -> Float64[np.ndarray, "F M"]:
-    """Triangular filters of unit peak (not of unit area) over the FFT bins.
-
-    Raises:
-        SettingsError: a filter lies between two FFT bins, so that its band would be the floor.
-    """
+    """Triangular filters of unit peak (not of unit area) over the FFT bins."""
     bins_hz = np.linspace(0.0, signal.sample_rate_hz / 2, signal.fft_samples // 2 + 1)
     corners_hz = filter_corners_hz(signal)
     low, centre, high = corners_hz[:-2], corners_hz[1:-1], corners_hz[2:]

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Float16, Float32, Int64
 from torch import Tensor
 
 from leakdet.acoustics.audio import SoundSource, SoundStream, WaveformFacts
-from leakdet.acoustics.dead_sound import WindowState, are_loud, dead_flags, window_state
+from leakdet.acoustics.measures import WindowState, are_loud, dead_flags, window_state
 from leakdet.acoustics.mel import LogMel
 from leakdet.config import SignalConfig
 

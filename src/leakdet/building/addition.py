@@ -14,41 +14,44 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from leakdet._messages import LOG
-from leakdet._remote import place
 from leakdet.acoustics.mel import LogMel
-from leakdet.building.build_report import BuildReport, write_build_files, write_splits
-from leakdet.building.builder import extract_all, open_writers
-from leakdet.building.duplicates import StoredRecording
-from leakdet.building.extraction import Extractor
-from leakdet.building.extraction_engine import extraction_engine
-from leakdet.building.header_scan import scan_headers
-from leakdet.building.mel_verification import verify_mel
-from leakdet.building.signal_like import signal_of_store
-from leakdet.building.source_labels import relabelled
-from leakdet.building.source_listing import read_source
-from leakdet.building.sources import LeftOut, Source, SourceRecording, printable
-from leakdet.building.store_size import build_bytes
-from leakdet.building.stored_build import StoredBuild, link, link_files, report_of
+from leakdet.building.builder import extract_all, open_writers, verify_mel
+from leakdet.building.extraction import Extractor, StoredRecording, extraction_engine
+from leakdet.building.listing import read_source
+from leakdet.building.report import (
+    BuildReport,
+    StoredBuild,
+    link,
+    link_files,
+    report_of,
+    write_build_files,
+    write_splits,
+)
+from leakdet.building.scan import build_bytes, scan_headers
+from leakdet.building.sources import (
+    LeftOut,
+    Source,
+    SourceRecording,
+    printable,
+    relabelled,
+    signal_of_store,
+)
 from leakdet.config import BuildConfig, SignalConfig
-from leakdet.errors import InputError, SettingsError, counted, first_few
-from leakdet.storage.ailh_store import is_ailh
-from leakdet.storage.atomic import publish, staged_folder
-from leakdet.storage.disk_space import require_space
+from leakdet.core.errors import InputError, SettingsError, counted, first_few
+from leakdet.core.files import publish, require_space, staged_folder
+from leakdet.core.locations import place
+from leakdet.core.messages import LOG
+from leakdet.storage.ailh import is_ailh
+from leakdet.storage.folder import require_store
 from leakdet.storage.opening import open_split, split_names
-from leakdet.storage.split_overlap import check_no_overlap, split_columns
-from leakdet.storage.store_folder import require_store
-from leakdet.storage.store_identity import StoreIdentity
+from leakdet.storage.overlap import check_no_overlap, split_columns
+from leakdet.storage.store import StoreIdentity
 
 
 def add_to_store(config: BuildConfig) -> BuildReport:
     """Add the recordings of `config.source` to the store `config.add_to`, whole or not at all.
 
     The result describes the whole store; what was left out is of the new recordings alone.
-
-    Raises:
-        InputError: the store cannot be added to, the signal or the labels are others than its own,
-            or no recording is left to add.
     """
     store = Path(os.path.realpath(config.add_to))
     if config.source == "demo" or config.surrogates:
@@ -152,11 +155,7 @@ def _build_part(
 
 
 def _labelled(config: BuildConfig, before: StoredBuild) -> Source:
-    """The recordings of the source under the labels of the store.
-
-    Raises:
-        InputError: a label is none of the store's, or means something else.
-    """
+    """The recordings of the source under the labels of the store."""
     names, leaks = before.build["label_names"], before.build["leak_labels"]
     labels = replace(config.labels, leak=config.labels.leak or leaks)
     by_channel = config.signal.channels == "each"

@@ -1,45 +1,126 @@
-"""Builds a store from audio: reads each recording once, writes its log-mel, verifies, publishes."""
+"""Builds a store from audio: reads each recording once, writes its log-mel, verifies, publishes.
 
+In AILH stores, a shared buffer once gave most recordings the mel of another file, unnoticed for
+weeks.
+"""
+
+import math
 import os
-from collections.abc import Sequence
-from contextlib import ExitStack, closing
-from dataclasses import asdict, replace
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from leakdet._messages import LOG
-from leakdet._progress import ProgressCounter
-from leakdet._remote import RemoteFile, place
+import numpy as np
+from jaxtyping import Shaped
+
 from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.synth import write_demo
-from leakdet.building.build_report import BuildReport, write_build_files, write_splits
-from leakdet.building.duplicates import DuplicateFilter, StoredRecording
-from leakdet.building.extraction import Extraction, Extractor
-from leakdet.building.extraction_engine import extraction_engine
-from leakdet.building.header_scan import HeaderScan, scan_headers
-from leakdet.building.mel_verification import verify_mel
-from leakdet.building.source_labels import relabelled
-from leakdet.building.source_listing import read_source
-from leakdet.building.sources import LeftOut, Source, SourceRecording
+from leakdet.building.extraction import (
+    DuplicateFilter,
+    Extraction,
+    Extractor,
+    StoredRecording,
+    extraction_engine,
+    mel_stream,
+)
+from leakdet.building.listing import read_source
+from leakdet.building.report import BuildReport, write_build_files, write_splits
+from leakdet.building.scan import HeaderScan, build_bytes, scan_headers
+from leakdet.building.sources import LeftOut, Source, SourceRecording, relabelled
 from leakdet.building.splits import assign_splits, check_division
-from leakdet.building.store_size import build_bytes
 from leakdet.building.surrogate_split import write_surrogates
 from leakdet.config import BuildConfig, DemoConfig
-from leakdet.errors import InputError
-from leakdet.storage.atomic import check_free, publish, staged_folder
-from leakdet.storage.disk_space import require_space
-from leakdet.storage.layout import SOURCE_FILE
-from leakdet.storage.store import SPLITS
+from leakdet.core.errors import InputError
+from leakdet.core.files import check_free, publish, require_space, staged_folder
+from leakdet.core.locations import RemoteFile, place
+from leakdet.core.messages import LOG, log_result
+from leakdet.core.parallel import in_order
+from leakdet.core.process import Stopped
+from leakdet.core.progress import ProgressCounter
+from leakdet.storage.opening import SURROGATES
+from leakdet.storage.store import SOURCE_FILE, SPLITS, StoreSplit, open_leakdet_split
 from leakdet.storage.writer import SplitWriter
+
+MIN_RECORDINGS = 16  # verified in each split; of a large one, every fiftieth
+MAX_DIFFERENCE_DB = 0.125  # two steps of float16 at 100 dB; other recordings differ by whole dB
+
+
+@dataclass(frozen=True)
+class _MelDifference:
+    """Largest difference in dB between a recording's stored mel and one computed from its audio."""
+
+    split: StoreSplit
+    paths: list[Path | RemoteFile]
+    channels: Shaped[np.ndarray, " R"]
+    log_mel: LogMel
+
+    def __call__(self, row: int) -> float:
+        at, end = self.split.recording_offsets[row : row + 2].tolist()
+        name = str(self.split.recording_ids[row]) if self.split.has("surrogate_of") else None
+        largest = 0.0
+        # block by block, so that a day of sound is never in memory whole
+        channel = int(self.channels[row])
+        for block in mel_stream(self.paths[row], self.log_mel, name, channel):
+            fresh = block.mel.float().numpy()
+            if at + len(fresh) > end:
+                return math.inf
+            stored = self.split.read(at, at + len(fresh)).astype(np.float32)
+            largest = float(np.maximum(largest, np.abs(stored - fresh).max()))  # NaN stays NaN
+            at += len(fresh)
+        return largest if at == end else math.inf
+
+
+def verify_mel(folder: Path, out: Path, log_mel: LogMel, full: bool, workers: int = 0) -> None:
+    """Recompute the mel of a sample of each split in `folder`, or of all recordings if `full`.
+
+    `out` is where the store will be published.
+    """
+    for name in (*SPLITS, SURROGATES):
+        file = folder / f"{name}.h5"
+        if file.exists():
+            split = open_leakdet_split(folder, name, [file])
+            count = max(MIN_RECORDINGS, split.recordings // 50)
+            rows = np.random.default_rng(0).permutation(split.recordings)
+            chosen = np.sort(rows if full else rows[:count]).tolist()
+            _verify_split(split, chosen, folder, out, log_mel, workers)
+
+
+def _verify_split(
+    split: StoreSplit, rows: list[int], folder: Path, out: Path, log_mel: LogMel, workers: int
+) -> None:
+    paths = [place(str(path).replace(str(out), str(folder), 1)) for path in split.texts("path")]
+    difference = _MelDifference(split, paths, split.numbers("channel", 0.0), log_mel)
+    with ProgressCounter(f"verifying {split.name}", len(rows), "recordings") as progress:
+        for row, difference_db in in_order(difference, rows, workers):
+            progress.step()
+            if not difference_db <= MAX_DIFFERENCE_DB:  # true for NaN too
+                raise InputError(
+                    f"{split.name}: the stored mel of {split.recording_ids[row]} is not that of "
+                    f"its audio (off by {difference_db:.2f} dB). Nothing was published. Did the "
+                    "audio change during the build? If not, this is a fault of leakdet: please "
+                    "report it."
+                )
+
+
+@contextmanager
+def told_of_stop(config: BuildConfig) -> Iterator[None]:
+    """Say what is kept when Ctrl-C or a signal ends the work inside."""
+    try:
+        yield
+    except (KeyboardInterrupt, Stopped):
+        log_result(
+            f"kept     {config.out}: nothing of this build, and what was there stays; the same "
+            "command builds it anew"
+        )
+        raise
 
 
 def build_store(config: BuildConfig, listed: Source | None = None) -> BuildReport:
     """Build `config.out` from `config.source`, atomically.
 
     `listed` are its recordings where the caller has read them.
-
-    Raises:
-        InputError: see `read_source` and `assign_splits`; or `out` exists, or verification failed.
     """
     out = Path(config.out).absolute()
     check_free(out, config.overwrite)
@@ -90,11 +171,7 @@ def build_store(config: BuildConfig, listed: Source | None = None) -> BuildRepor
 
 
 def _check_apart(out: Path, source: Path | RemoteFile, listed: Source) -> None:
-    """Refuse to replace a store that holds what is to be read: it would be deleted with it.
-
-    Raises:
-        InputError: the source, or a recording of it, lies in `out`.
-    """
+    """Refuse to replace a store that holds what is to be read: it would be deleted with it."""
     target = os.path.realpath(out)
     for path in (source, *(recording.path for recording in listed.recordings)):
         if isinstance(path, Path) and f"{os.path.realpath(path)}/".startswith(f"{target}/"):

@@ -1,11 +1,61 @@
 """The content of a source of `build`: recordings with label, groups and split; files left out."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from pathlib import Path
+import os
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
 from unicodedata import normalize
 
-from leakdet._remote import RemoteFile
+from leakdet.acoustics.listing import LOST, LeftUnlisted, audio_files, is_audio_name, is_hidden
+from leakdet.config import BuildConfig, LabelsConfig, SignalConfig
+from leakdet.core.errors import InputError, SettingsError, counted
+from leakdet.core.locations import RemoteFile, is_url, local_copy, named, told_as
+from leakdet.detection.labels import LabelView, label_view
+from leakdet.storage.model_card import model_in, model_kind, read_card
+from leakdet.storage.opening import open_split, split_names
+from leakdet.storage.store import SPLITS
+from leakdet.tables.read import Table, absence, file_named, is_reserved, read_table
+
+
+def with_like(config: BuildConfig) -> BuildConfig:
+    """The settings with the signal of `config.like`; as they are where it names nothing."""
+    if not config.like:
+        return config
+    signal = signal_like(Path(config.like))
+    if config.signal != SignalConfig() and (differing := signal.differences(config.signal)):
+        raise SettingsError(
+            f"like={config.like}: its signal differs from the one that is given (like / given): "
+            f"{'; '.join(differing)}. Leave out signal=, or like=."
+        )
+    return replace(config, signal=signal)
+
+
+def signal_like(path: Path) -> SignalConfig:
+    """The signal of a model file, the folder of a run, or a store."""
+    if path.is_dir() and any(path.glob("*.[hH]5")):
+        return signal_of_store(path)
+    model = model_in(path)
+    if model_kind(model) != ".safetensors":
+        if model.exists():
+            raise InputError(
+                f"{model}: like= takes a .safetensors file, a run's folder or a store."
+            )
+        raise InputError(f"{model}: there is no such model or store.")
+    signal = read_card(model)["signal"]
+    if signal is None:
+        raise InputError(f"{model}: it does not say by which signal its recordings became mel.")
+    return SignalConfig.from_dict(signal, str(model))
+
+
+def signal_of_store(store: Path) -> SignalConfig:
+    """The signal by which a store was built. Raises `InputError` where it does not say it."""
+    names = split_names(store)
+    signal = open_split(store, names[0]).signal if names else None
+    if signal is None:
+        raise InputError(f"{store}: it does not say by which signal its recordings became mel.")
+    return signal
+
 
 SPLIT_NAMES = {
     "train": "train", "training": "train",
@@ -81,3 +131,234 @@ def printable(name: str) -> str:
     """
     text = name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     return normalize("NFC", text)
+
+
+NO_LABEL = "it has no label"  # of a row that learn counts and build leaves out
+READ_COLUMNS = ("path", "label", "split", "weight")
+
+
+class RowError(Exception):
+    """The reason why a row gives no recording."""
+
+
+def from_manifest(
+    path: Path | RemoteFile, by_channel: bool = False, unlabelled: str = ""
+) -> Source:
+    """List the recordings of a table; rows that give none are left out with their line.
+
+    With `by_channel`, a column `channel` may name the one channel of a file that a row is about.
+    Rows without a label get the label `unlabelled`.
+    """
+    copy = local_copy(path)
+    with told_as(path, copy):
+        table = read_table(copy)
+    groups = _group_columns(path, table)
+    left_out = [LeftOut(f"{path}, line {number}", reason) for number, reason in table.faults]
+    recordings = []
+    for number, row in table.rows:
+        try:
+            channel = _parse_channel(row.get("channel", "")) if by_channel else 0
+            row["label"] = row["label"] or unlabelled
+            recordings.append(replace(_recording(path, row, groups), channel=channel))
+        except RowError as error:
+            named = f" ({printable(row['path'])})" if row["path"] else ""
+            left_out.append(LeftOut(f"{path}, line {number}{named}", str(error)))
+    return Source(recordings, left_out, table.remarks)
+
+
+def _group_columns(path: Path | RemoteFile, table: Table) -> list[str]:
+    columns = table.columns
+    missing = sorted({"path", "label"} - set(columns))
+    if missing:
+        raise InputError(
+            f"{path}: a manifest needs the columns path and label; {missing} missing in {columns}."
+        )
+    wrong = sorted({name for name in columns if not name or "/" in name or columns.count(name) > 1})
+    if wrong:
+        raise InputError(
+            f"{path}: columns {wrong} are unnamed, repeated or hold a slash; rename them."
+        )
+    own = [name for name in columns if name not in READ_COLUMNS and is_reserved(name)]
+    if own:
+        table.remarks.append(
+            f"Columns of {path.name} that make no groups, since leakdet writes such itself: "
+            f"{', '.join(own)}."
+        )
+    return [name for name in columns if name not in (*READ_COLUMNS, *own)]
+
+
+def _recording(
+    manifest: Path | RemoteFile, row: dict[str, str], groups: list[str]
+) -> SourceRecording:
+    name, label = row["path"], printable(row["label"])
+    if not name:
+        raise RowError("the path is empty")
+    if not label:
+        raise RowError(NO_LABEL)
+    file = file_named(manifest, name)
+    if file is None:
+        raise RowError(absence(name))
+    split = _parse_split(row.get("split", ""))
+    weight = _parse_weight(row.get("weight", ""))
+    values = {column: printable(row[column]) for column in groups}
+    identity = printable(name if is_url(name) else Path(name).as_posix())
+    return SourceRecording(identity, file, label, split, weight, {**groups_of_name(file), **values})
+
+
+def _parse_split(value: str) -> str | None:
+    if value and value.casefold() not in SPLIT_NAMES:
+        raise RowError(f"split {value!r} is not one of {', '.join(SPLITS)}")
+    return SPLIT_NAMES[value.casefold()] if value else None
+
+
+def _parse_channel(value: str) -> int:
+    if value and not (value.isascii() and value.isdecimal() and int(value)):
+        raise RowError(f"channel {value!r} is not a number from 1 on")
+    return int(value or 0)
+
+
+def _parse_weight(value: str) -> float:
+    try:
+        weight = float(value.replace(",", ".") or 1)
+    except ValueError:
+        weight = -1.0
+    if not 0 <= weight < float("inf"):
+        raise RowError(f"weight {value!r} is not a number of at least 0")
+    return weight
+
+
+def from_folders(root: Path) -> Source:
+    """List the recordings below `root`; a folder's name is the label of what it holds."""
+    unlisted = LeftUnlisted()
+    folders = _subfolders(root, unlisted)
+    splits, beside = split_folders(folder.name for folder in folders)
+    for name in beside:
+        if any(audio_files(root / name, LeftUnlisted())):
+            raise InputError(f"{root / name}: {SOUND_BESIDE_SPLITS}")
+    split_of: dict[Path, str | None] = {root / name: split for name, split in splits.items()}
+    split_of = split_of or {root: None}  # label folders
+    strays = [
+        LeftOut(printable(str(path)), "not in a label folder")
+        for parent in dict.fromkeys([root, *split_of])
+        for path in _strays(parent, unlisted)
+    ]
+    recordings = [
+        recording
+        for parent, split in split_of.items()
+        for folder in (folders if parent == root else _subfolders(parent, unlisted))
+        for recording in _label_folder(root, folder, split, unlisted)
+    ]
+    return Source(recordings, [*strays, *left_out_of(root, unlisted)], unlisted.notes())
+
+
+def _subfolders(folder: Path, unlisted: LeftUnlisted) -> list[Path]:
+    try:
+        names = sorted(folder.iterdir())
+        paths = [path for path in names if os.path.isdir(path)]  # noqa: PTH112  Path's may raise
+    except OSError as error:
+        raise InputError(f"{folder}: the folder cannot be read ({error.strerror}).") from error
+    for path in names:
+        if path.is_symlink() and path not in paths and not is_hidden(path.name):
+            unlisted.add_odd(path)
+    unlisted.hidden += sum(is_hidden(path.name) for path in paths)
+    return [path for path in paths if not is_hidden(path.name)]
+
+
+def _strays(folder: Path, unlisted: LeftUnlisted) -> Iterator[Path]:
+    """The sound that lies in no label folder."""
+    for path in sorted(folder.iterdir()):
+        if not path.is_file() or is_hidden(path.name):
+            continue
+        if is_audio_name(path):
+            yield path
+        else:
+            unlisted.add_other(path)
+
+
+def _label_folder(
+    root: Path, folder: Path, split: str | None, unlisted: LeftUnlisted
+) -> Iterator[SourceRecording]:
+    label = printable(folder.name)
+    for path in sorted(audio_files(folder, unlisted)):
+        identity = printable(path.relative_to(root).as_posix())
+        yield SourceRecording(identity, path, label, split, groups=groups_of_name(path))
+
+
+def left_out_of(root: Path | RemoteFile, unlisted: LeftUnlisted) -> Iterator[LeftOut]:
+    """What a walk over a folder left out, for the report of the build."""
+    for folder, why in unlisted.unreadable:
+        yield LeftOut(printable(folder), f"the folder cannot be read ({why})")
+    for path, what in unlisted.odd:
+        yield LeftOut(printable(path), what)
+    for (kind, suffix), count in sorted(unlisted.kinds.items()):
+        files = counted(count, "file")
+        what, remedy = LOST[kind]
+        pattern = f"*{suffix}" if suffix.startswith(".") else f"* {suffix}"
+        told = f"{files} {what}; {remedy}"
+        yield LeftOut(printable(f"{root}/**/{pattern}"), told)
+
+
+def from_remote_folders(root: RemoteFile) -> Source:
+    """List the recordings below `root`, in the order and with the names of a local folder."""
+    unlisted, start = LeftUnlisted(), len(root.key.parts)
+    files = {file.key.parts[start:]: file for file in audio_files(root, unlisted)}
+    splits, beside = split_folders({parts[0] for parts in files if len(parts) > 1})
+    if beside:
+        raise named(root / beside[0], InputError(SOUND_BESIDE_SPLITS))
+    depth = 2 if splits else 1  # folders above a recording: of a split and a label, or of a label
+    recordings, strays = [], []
+    for parts, file in sorted(files.items()):
+        identity = printable(PurePosixPath(*parts).as_posix())
+        if len(parts) > depth:
+            split = splits.get(parts[0])
+            label = printable(parts[depth - 1])
+            groups = groups_of_name(file)
+            recordings.append(SourceRecording(identity, file, label, split, groups=groups))
+        else:
+            strays.append(LeftOut(printable(str(file)), "not in a label folder"))
+    return Source(recordings, [*strays, *left_out_of(root, unlisted)], unlisted.notes())
+
+
+def relabelled(
+    source: Source, labels: LabelsConfig, where: str, known: Sequence[str] = ()
+) -> tuple[Source, LabelView]:
+    """The recordings under their new labels, without those that are left out, and the view.
+
+    Of several spellings of a label that in `known`, the labels of a store that there is, or else
+    the most frequent one is kept. Raises `InputError` as
+    `label_view` does.
+    """
+    found = [recording.label for recording in source.recordings]
+    by_frequency = sorted(Counter(found).items(), key=lambda item: (-item[1], item[0]))
+    view = label_view([*known, *(label for label, _ in by_frequency)], labels, where).counting(
+        found
+    )
+    view = replace(view, names=tuple(sorted(view.names)), leaks=tuple(sorted(view.leaks)))
+    recordings = [
+        replace(recording, label=name)
+        for recording in source.recordings
+        if (name := view.name_of_label[recording.label]) is not None
+    ]
+    return _one_label_each(Source(recordings, source.left_out, source.remarks)), view
+
+
+def _one_label_each(source: Source) -> Source:
+    """Leave out files that are listed with two labels; one listed twice alike is left out later."""
+    labels: defaultdict[tuple[Path | RemoteFile, int], set[str]] = defaultdict(set)
+    channels: defaultdict[Path | RemoteFile, set[int]] = defaultdict(set)
+    for recording in source.recordings:
+        labels[recording.path, recording.channel].add(recording.label)
+        channels[recording.path].add(recording.channel)
+    kept: list[SourceRecording] = []
+    left_out = list(source.left_out)
+    for recording in source.recordings:
+        others = sorted(labels[recording.path, recording.channel])
+        if len(others) > 1:
+            reason = f"listed with the labels {' and '.join(others)}"
+        elif 0 in channels[recording.path] and len(channels[recording.path]) > 1:
+            reason = "listed both whole and by channel"
+        else:
+            kept.append(recording)
+            continue
+        left_out.append(LeftOut(recording.recording_id, reason))
+    return Source(kept, left_out, source.remarks)

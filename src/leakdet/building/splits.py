@@ -8,20 +8,14 @@ from jaxtyping import Bool, Float, Int
 
 from leakdet.building.sources import SourceRecording
 from leakdet.config import SplitConfig
-from leakdet.errors import InputError, first_few
-from leakdet.storage.layout import SOURCE_FILE
-from leakdet.storage.store import SPLITS
+from leakdet.core.errors import InputError, first_few
+from leakdet.storage.store import SOURCE_FILE, SPLITS
 
 
 def assign_splits(
     recordings: Sequence[SourceRecording], settings: SplitConfig, leaks: Sequence[str]
 ) -> list[str]:
-    """The split of each recording: that given by the source, or else whole groups are assigned.
-
-    Raises:
-        InputError: only some recordings have a split, a group or a file of several channels lies
-            in two given splits, or a group column is unknown.
-    """
+    """The split of each recording: that given by the source, or else whole groups are assigned."""
     given = [recording.split for recording in recordings]
     if any(given):
         lacking = [r.recording_id for r in recordings if r.split is None]
@@ -182,9 +176,6 @@ def check_both_classes(
     """Check that every split has leaks and others; `rows` are (split, label) of each recording.
 
     `given` splits are the source's own; else `groups` are the groups that were divided, by row.
-
-    Raises:
-        InputError: with the counts by split and label, the cause and the way out.
     """
     counts = Counter(rows)
     labels = sorted({label for _, label in rows})

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 
-from leakdet._progress import ProgressCounter
-from leakdet.building.build_report import BuildReport
 from leakdet.building.extraction import Extraction
+from leakdet.building.report import BuildReport
 from leakdet.building.sources import LeftOut, SourceRecording
 from leakdet.config import BuildConfig
+from leakdet.core.progress import ProgressCounter
 from leakdet.storage.opening import SURROGATES
 from leakdet.storage.writer import SplitWriter
 

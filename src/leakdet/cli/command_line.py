@@ -1,13 +1,266 @@
 """Checks a command line of settings against the known ones before Hydra or torch are imported."""
 
+import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import MISSING as NO_DEFAULT
+from dataclasses import dataclass, field, fields, is_dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
-from leakdet.cli.setting_names import LIGHTNING_ARGUMENTS, Setting, nearest
-from leakdet.cli.written_values import text_for_hydra, value_for_hydra
+from leakdet.config.fields import require
 from leakdet.config.train import LOGGERS
-from leakdet.errors import SettingsError
+from leakdet.core.errors import SettingsError
+
+# names that users of other tools type, and what they mean here
+HABITS = {
+    "epochs": "trainer.max_epochs",
+    "num_epochs": "trainer.max_epochs",
+    "max_epochs": "trainer.max_epochs",
+    "learning_rate": "optimizer.lr",
+    "batch": "data.batch_size",
+    "bs": "data.batch_size",
+    "dataset": "data.store",
+    "num_workers": "data.workers",
+    "early_stopping": "patience",
+    "gpu": "trainer",
+    "gpus": "trainer.devices",
+    "device": "trainer.accelerator",
+    "precision": "trainer.precision",
+    "trials": "tune.n_trials",
+    "folds": "crossval.folds",
+    "group_by": "split.group_by",
+    "leak": "labels.leak",
+    "model": "network",
+}
+TRAINER_FLAGS = {
+    "accelerator": "Where training runs: cpu, gpu or auto.",
+    "devices": "Number of devices, or a list of their numbers.",
+    "max_epochs": "Epochs at most.",
+    "gradient_clip_val": "Norm to which gradients are clipped; null: off.",
+    "accumulate_grad_batches": "Batches of one optimizer step.",
+    "check_val_every_n_epoch": "Epochs from one validation check to the next.",
+    "precision": "Arithmetic: 32-true, bf16-mixed, 16-mixed.",
+}
+# of lightning.Trainer; this list is here because importing Lightning takes seconds
+LIGHTNING_ARGUMENTS = (
+    "accelerator", "accumulate_grad_batches", "barebones", "benchmark", "callbacks",
+    "check_val_every_n_epoch", "default_root_dir", "detect_anomaly", "deterministic", "devices",
+    "enable_autolog_hparams", "enable_checkpointing", "enable_model_summary",
+    "enable_progress_bar", "fast_dev_run", "gradient_clip_algorithm", "gradient_clip_val",
+    "inference_mode", "limit_predict_batches", "limit_test_batches", "limit_train_batches",
+    "limit_val_batches", "log_every_n_steps", "logger", "max_epochs", "max_steps", "max_time",
+    "min_epochs", "min_steps", "model_registry", "num_nodes", "num_sanity_val_steps",
+    "overfit_batches", "plugins", "precision", "profiler", "reload_dataloaders_every_n_epochs",
+    "strategy", "sync_batchnorm", "use_distributed_sampler", "val_check_interval",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting: its dotted name, type, default, meaning with unit, and allowed values.
+
+    `names`: people give names of their own, such as labels, one or a list or mapping of them.
+    """
+
+    name: str
+    kind: type
+    default: Any
+    meaning: str
+    allowed: str
+    names: bool = False
+    choices: Sequence[str] = ()  # the values, where they are listed
+    optional: bool = True  # null is a value too
+
+    @property
+    def open(self) -> bool:
+        """True if any key is allowed below it, as under `trainer` and `network.extra`."""
+        return self.kind is dict and not self.names
+
+
+def catalogue(schema: type[Any], prefix: str = "") -> Iterator[Setting]:
+    """Every setting of a settings dataclass, in the order of its fields."""
+    types = get_type_hints(schema)
+    for known in fields(schema):
+        # learn.from is the field from_: a word of Python's cannot name a field
+        name, kind = prefix + known.name.rstrip("_"), types[known.name]
+        if is_dataclass(kind):
+            assert isinstance(kind, type)
+            yield from catalogue(kind, name + ".")
+            continue
+        factory = known.default_factory
+        default = known.default if factory is NO_DEFAULT else factory()
+        allowed = known.metadata.get("allowed")
+        meaning = known.metadata.get("meaning", "")
+        names = known.metadata.get("names")
+        choices = allowed.one_of if allowed else ()
+        optional = kind is Any or NoneType in get_args(kind)
+        kind = names or _plain(kind)
+        given_names = bool(names)
+        yield Setting(
+            name, kind, default, meaning, str(allowed or ""), given_names, choices, optional
+        )
+
+
+def trainer_flag(flag: str, allowed: str = "") -> Setting:
+    """An argument of `lightning.Trainer` that conf/trainer/ sets."""
+    meaning = TRAINER_FLAGS.get(flag, "Argument of lightning.Trainer.")
+    return Setting(f"trainer.{flag}", object, None, meaning, allowed)
+
+
+def _plain(kind: Any) -> type:
+    """`str` of `str | None`, `list` of `list[float]`, `object` of anything."""
+    if isinstance(kind, UnionType):
+        kind = next(part for part in get_args(kind) if part is not NoneType)
+    kind = get_origin(kind) or kind
+    return kind if isinstance(kind, type) else object
+
+
+def nearest(name: str, known: Iterable[str], most: int = 3) -> list[str]:
+    """The known names that a misspelt one may stand for, the likeliest first.
+
+    >>> nearest("optimizr.lr", ["optimizer.lr", "optimizer.min_lr", "seed"])
+    ['optimizer.lr', 'optimizer.min_lr']
+    >>> nearest("lr", ["optimizer.lr", "optimizer.min_lr", "seed"])
+    ['optimizer.lr']
+    """
+    names = list(known)
+    by_end: dict[str, list[str]] = {}
+    for full in names:
+        by_end.setdefault(full.rpartition(".")[2], []).append(full)
+    end = name.rpartition(".")[2]
+    habit = [HABITS[end]] if HABITS.get(end) in names else []
+    same_end = by_end.get(end, [])
+    close = get_close_matches(name, names, most, 0.75)
+    close_end = [
+        full for similar in get_close_matches(end, by_end, most, 0.75) for full in by_end[similar]
+    ]
+    if habit or same_end:  # a like-sounding name is no better than the very word
+        close_end = []
+    branch = name.rpartition(".")[0] + "."
+    inside = [n.removeprefix(branch) for n in names if n.startswith(branch)]
+    if len(branch) > 1 and inside:  # what only sounds alike and lies elsewhere is not meant
+        close = [branch + similar for similar in get_close_matches(end, inside, most, 0.6)]
+        close_end = []
+    return list(dict.fromkeys([*habit, *same_end, *close, *close_end]))[:most]
+
+
+PLAIN = re.compile(r"[A-Za-z0-9_./:%+-]*")  # what Hydra reads as a text without quotes
+SWEEP = re.compile(r"(choice|range|interval|glob|sort|shuffle)\(.*\)").fullmatch
+QUOTED = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
+ITEM = re.compile(rf"\s*({QUOTED}|[^,]*?)\s*(?:,|$)")
+PAIR = re.compile(rf"\s*({QUOTED}|[^:,]+?)\s*:\s*({QUOTED}|[^,]+?)\s*(?:,|$)")
+
+
+def value_for_hydra(value: str, setting: Setting, several: bool) -> str:
+    """A value of a known setting; `several`: commas may separate values of a sweep."""
+    _check_kind(value, setting)
+    if setting.names and setting.kind is dict and not _is_hydras(value):
+        return _quoted(json.dumps(dict(_pairs(value, setting.name)), ensure_ascii=False))
+    if setting.kind is list and not _is_hydras(value):
+        items = list(_items(value))
+        return f"[{','.join(_quoted(item, always=setting.names) for item in items)}]"
+    if setting.kind is str and not _is_written_out(value, "'\""):
+        sweep = several and "," in value and not Path(value).exists()
+        values = value.split(",") if sweep else [value]
+        return ",".join(_quoted(one, always=_is_no_text(one)) for one in values)
+    return text_for_hydra(value, several) if setting.kind is object else value
+
+
+def _check_kind(value: str, setting: Setting) -> None:
+    """Raise `SettingsError` for a value that is not of the kind of the setting."""
+    words, fits = KINDS.get(setting.kind, ("a value", bool))
+    words = setting.allowed.replace("a number", words) if setting.allowed else words
+    if value == "null":
+        require(setting.optional, setting.name, value, words)
+    elif setting.kind in KINDS and not _is_written_out(value, "'\""):
+        for each in [value] if setting.kind is list else value.split(","):
+            require(bool(fits(each.strip())), setting.name, each, words)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+KINDS: dict[type, tuple[str, Callable[[str], object]]] = {
+    int: ("a whole number", re.compile(r"[+-]?\d[\d_]*").fullmatch),
+    float: ("a number", _is_number),
+    bool: ("true or false", re.compile(r"(?i)true|false|yes|no|on|off|y|n|[01]").fullmatch),
+    list: (
+        "a list such as [a,b]",
+        lambda text: (text[:1] == "[") == (text[-1:] == "]") or text.count("[") == text.count("]"),
+    ),
+}
+
+
+def text_for_hydra(value: str, several: bool) -> str:
+    """Quote a text that may also be a list, a group or a sweep."""
+    plain = _is_written_out(value, "'\"[{") or (several and "," in value)
+    return value if plain else _quoted(value)
+
+
+def _is_hydras(value: str) -> bool:
+    """True for a value for a collection that Hydra evaluates, instead of names."""
+    nested = value[:1] == "[" and any(bracket in value[1:-1] for bracket in "[{")
+    return not value or value == "null" or "${" in value or bool(SWEEP(value)) or nested
+
+
+def _items(value: str) -> Iterator[str]:
+    """The names in `[a, 'b, c']` or `a,b`."""
+    inside = value[1:-1] if value[0] == "[" and value[-1] == "]" else value
+    if inside.strip():
+        yield from (_bare(match[1]) for match in _matches(ITEM, inside))
+
+
+def _pairs(value: str, name: str) -> Iterator[tuple[str, str]]:
+    """The names in `{old: new, 'older: one': new}`."""
+    inside = value[1:-1] if value[0] == "{" and value[-1] == "}" else "?"
+    matches = _matches(PAIR, inside)
+    if sum(len(match[0]) for match in matches) < len(inside.rstrip()):
+        raise SettingsError(f"{name}={value}: write it as {name}={{old: new, other: new}}.")
+    yield from ((_bare(match[1]), _bare(match[2])) for match in matches)
+
+
+def _matches(pattern: re.Pattern[str], text: str) -> list[re.Match[str]]:
+    """Matches that follow one another from the start of the text."""
+    found, at = [], 0
+    while at < len(text) and (match := pattern.match(text, at)):
+        found.append(match)
+        at = match.end()
+    return found
+
+
+def _bare(text: str) -> str:
+    """A text without the quotes around it."""
+    if len(text) > 1 and text[0] in "'\"" and text[-1] == text[0]:
+        return re.sub(r"\\(.)", r"\1", text[1:-1])
+    return text
+
+
+def _is_written_out(value: str, openings: str) -> bool:
+    return (
+        not value or value == "null" or value[0] in openings or "${" in value or bool(SWEEP(value))
+    )
+
+
+def _is_no_text(value: str) -> bool:
+    """True for text that Hydra would read as null, number or truth value, losing its spelling."""
+    return _is_number(value) or value.casefold() in ("true", "false", "null")
+
+
+def _quoted(value: str, always: bool = False) -> str:
+    if PLAIN.fullmatch(value) and not always:
+        return value
+    backslashes = len(value) - len(value.rstrip("\\"))  # they would escape the closing quote
+    escaped = re.sub(r"(\\*)'", lambda found: 2 * found[1] + "\\'", value)  # they too count double
+    return "'" + escaped + "\\" * backslashes + "'"
+
 
 # Hydra's own options that take a value, and those that take none.
 WITH_VALUE = {
@@ -50,10 +303,6 @@ def checked(arguments: Sequence[str], known: Known) -> list[str]:
     """The arguments as Hydra can read them, if every name in them is known.
 
     Texts get the quotes that Hydra needs, and one name where a list is meant becomes a list.
-
-    Raises:
-        SettingsError: an unknown name, with the nearest known ones; a flag that is none; an option
-            that a group does not have.
     """
     several = any(argument in ("-m", "--multirun") for argument in arguments)
     own_folder = any(a.startswith(("--config-dir", "-cd", "hydra.searchpath")) for a in arguments)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from omegaconf import ListConfig, OmegaConf
 
-from leakdet.config.range_checks import OWN_CODE, OWN_NAME
-from leakdet.errors import InputError, SettingsError
-from leakdet.storage.model_place import LATEST, RUNS
-from leakdet.storage.readable import understood
+from leakdet.config.fields import OWN_CODE, OWN_NAME
+from leakdet.core.errors import InputError, SettingsError
+from leakdet.core.files import understood
+from leakdet.storage.model_card import LATEST, RUNS
 
 TRUST = "trust_network"  # the setting that names code which a run's folder may name
 NOTED = Path(".hydra/overrides.yaml")  # Hydra's note of the settings that a run was given
@@ -34,11 +34,6 @@ def resumed(arguments: Sequence[str]) -> list[str]:
 
     `resume=latest` names the newest run in `runs/train`. `resume=auto` stays as it is: it compares
     settings with those of earlier runs, so the command line must give them.
-
-    Raises:
-        InputError: there is no latest run.
-        SettingsError: the run took its settings from a file that is not kept with it, or used
-            code of its own that the command does not name.
     """
     given = [argument for argument in arguments if argument.startswith("resume=")]
     place = given[-1].partition("=")[2].strip("'\"") if given else "auto"

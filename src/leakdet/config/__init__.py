@@ -6,22 +6,22 @@ checked in `__post_init__`, when a composed configuration becomes an object, bef
 """
 
 from leakdet.config.build import BuildConfig, DemoConfig, LabelsConfig, SplitConfig
-from leakdet.config.callbacks import CallbacksConfig
 from leakdet.config.crossval import CrossvalConfig, CrossvalSettings, ProtocolConfig
-from leakdet.config.data import DataConfig
+from leakdet.config.fields import MISSING, from_dict
 from leakdet.config.learn import LearnConfig, LearnSettings
 from leakdet.config.model import DecisionConfig, LossConfig, NetworkConfig
-from leakdet.config.range_checks import MISSING, from_dict
 from leakdet.config.signal import SignalConfig
 from leakdet.config.train import (
     INIT_PARTS,
     AugmentConfig,
     AveragingConfig,
+    CallbacksConfig,
+    DataConfig,
     OptimizerConfig,
     StopConfig,
     TrainConfig,
+    TrainerFlags,
 )
-from leakdet.config.trainer_flags import TrainerFlags
 from leakdet.config.tune import SearchParam, TuneConfig, TuneSettings
 
 __all__ = [

@@ -6,9 +6,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from leakdet.config.range_checks import MISSING, check_ranges, doc, require
+from leakdet.config.fields import MISSING, check_ranges, doc, require
 from leakdet.config.signal import SignalConfig
-from leakdet.errors import SettingsError
+from leakdet.core.errors import SettingsError
 
 
 @dataclass

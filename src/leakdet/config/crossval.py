@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from leakdet.config.range_checks import check_ranges, doc, require
+from leakdet.config.fields import check_ranges, doc, require
 from leakdet.config.train import TrainConfig
 
 

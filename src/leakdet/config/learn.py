@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass, field, replace
 
-from leakdet.config.data import DataConfig
-from leakdet.config.range_checks import MISSING, check_ranges, doc, require
-from leakdet.config.train import TrainConfig
-from leakdet.errors import SettingsError
+from leakdet.config.fields import MISSING, check_ranges, doc, require
+from leakdet.config.train import DataConfig, TrainConfig
+from leakdet.core.errors import SettingsError
 
 TARGET_BATCH, TARGET_PASSES = 48, 10  # windows of a step, validation checks being one a pass
 
@@ -69,11 +68,7 @@ class LearnSettings:
         require(ok, "learn.hold_out", self.hold_out, allowed)
 
     def published_alone(self) -> str:
-        """The link that a model is published by where nothing is learnt.
-
-        Raises:
-            SettingsError: none is given, so that there is nothing to do.
-        """
+        """The link that a model is published by where nothing is learnt."""
         if self.publish is None:
             raise SettingsError(
                 "learn.new must be given: the confirmed recordings, a CSV with path and label. "

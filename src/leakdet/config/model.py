@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from leakdet.config.range_checks import check_ranges, doc, is_own, require
+from leakdet.config.fields import check_ranges, doc, is_own, require
 
 
 @dataclass

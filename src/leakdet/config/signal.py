@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from leakdet.config.range_checks import check_ranges, doc, from_dict, require
+from leakdet.config.fields import check_ranges, doc, from_dict, require
 
 
 @dataclass

@@ -1,14 +1,208 @@
-"""Settings of `train`."""
+"""Settings of `train`: the data, the callbacks, the flags of Lightning's trainer, and the rest."""
 
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from leakdet.config.build import LOGS, DemoConfig, LabelsConfig
-from leakdet.config.callbacks import CallbacksConfig
-from leakdet.config.data import DataConfig
+from leakdet.config.fields import check_ranges, doc, is_own, require
 from leakdet.config.model import DecisionConfig, LossConfig, NetworkConfig
-from leakdet.config.range_checks import check_ranges, doc, require
 from leakdet.config.signal import SignalConfig
+
+
+@dataclass
+class DataConfig:
+    """The data that the network is trained on, and the way they reach it."""
+
+    store: str | None = doc(None, "Folder or URL of the store; null: the demo, synthesised once.")
+    stores: list[str] = doc([], "Several stores that train as one, in place of data.store.")
+    cache: str | None = doc(
+        None, "Folder of demo, joined and copied stores; null: the user's cache folder."
+    )
+    unit: str = doc("window", "What one sample of the network is.", one_of=("window", "segment"))
+    sampling: str = doc(
+        "natural",
+        "How often each class is drawn: as it occurs, equally often, the rarer ones repeated up to "
+        "the most frequent one, or from equally often to as it occurs.",
+        one_of=("natural", "balanced", "oversampled", "curriculum"),
+    )
+    curriculum_epochs: int = doc(
+        10, "Epochs from balanced to natural under curriculum.", at_least=1
+    )
+    batch_size: int = doc(
+        512,
+        "Samples in a batch, of all processes together; 0: as many as suit the GPU's memory.",
+        at_least=0,
+    )
+    residency: str = doc(
+        "auto",
+        "Where windows are kept during training: device memory, main memory, or the disk.",
+        one_of=("auto", "device", "ram", "stream"),
+    )
+    workers: int = doc(0, "Reading processes of residency=stream; 0: a thread.", at_least=0)
+    worker_start: str = doc(
+        "forkserver", "How these processes are started.", one_of=("fork", "forkserver", "spawn")
+    )
+    buffer_mb: float = doc(
+        64.0, "Megabytes of windows that each reader shuffles under residency=stream.", at_least=1
+    )
+    negatives: str | None = doc(
+        None,
+        "Folder of sounds without a leak, such as rain or taps, that train beside the recordings; "
+        "null: none.",
+    )
+    negatives_weight: float = doc(
+        0.1, "Weight of the loss of these sounds, where that of the recordings has 1.", at_least=0
+    )
+    shuffle_labels: bool = doc(
+        False,
+        "Permute the labels of train and val over recordings: a null test; nothing is learnt.",
+    )
+    shuffle_repeats: int = doc(
+        6, "Trainings of a null test, each with another permutation of the labels.", at_least=1
+    )
+
+    def __post_init__(self) -> None:
+        check_ranges(self, "data.")
+        alone = self.store is None or not self.stores
+        require(alone, "data.stores", self.stores, "none beside data.store; name all of them here")
+
+    @property
+    def is_demo(self) -> bool:
+        """True if no store is named."""
+        return self.store is None and not self.stores
+
+
+@dataclass
+class CallbacksConfig:
+    """One switch per built-in callback, and the user's own callbacks.
+
+    Numbers that a callback works with stay where they are: `patience`, `loss_patience`,
+    `averaging`, `trainer.enable_progress_bar`. Checkpoints and history.csv are always written.
+    """
+
+    early_stopping: bool = doc(True, "Stop after patience checks without a better one.")
+    loss_stop: bool = doc(True, "Stop after loss_patience checks with a risen loss.")
+    learning_rate_monitor: bool = doc(True, "Log the learning rate.")
+    loader_wait: bool = doc(True, "Log the time spent waiting for data; warn if it is long.")
+    step_times: bool = doc(True, "Log samples/s; warn of slow callbacks and slow checks.")
+    first_batch: bool = doc(True, "Warn if the input is badly scaled.")
+    gradient_monitor: bool = doc(True, "Log gradient norms; warn if they explode or vanish.")
+    rate_watch: bool = doc(True, "Warn if nothing is learnt: too low a rate, a flat loss.")
+    collapse: bool = doc(True, "Warn of constant, inverted or single-class predictions.")
+    overfit: bool = doc(True, "Warn if the training loss falls while fewer leaks are found.")
+    system_use: bool = doc(
+        True, "Log use of CPU, memory and GPU; warn of an idle GPU, full memory."
+    )
+    extra: list[str] = doc(
+        [], "package.module:Class of each of your own, made without arguments after the others."
+    )
+
+    def __post_init__(self) -> None:
+        for name in self.extra:
+            require(is_own(name), "callbacks.extra", name, "package.module:Class")
+
+
+ACCELERATORS = ("auto", "cpu", "gpu", "cuda", "mps", "tpu")
+PRECISIONS = (
+    "32-true", "bf16-mixed", "16-mixed", "64-true", "bf16-true", "16-true", "transformer-engine",
+    "transformer-engine-float16", "32", "64", "16", "bf16",
+)  # fmt: skip
+
+
+def _whole(value: Any, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def _share(value: Any) -> bool:
+    return _whole(value, 0) or (isinstance(value, float) and 0 <= value <= 1)
+
+
+def _number(value: Any) -> bool:
+    return (_whole(value, 0) or isinstance(value, float)) and value >= 0
+
+
+def _devices(value: Any) -> bool:
+    if isinstance(value, list):
+        return bool(value) and all(_whole(number, 0) for number in value)
+    return bool(re.fullmatch(r"auto|-1|[1-9]\d*|\d+(,\d*)+", str(value)))
+
+
+# what is allowed, in words, and the test of it
+LIMIT = ("a whole number of at least 1, or -1 for no limit", lambda v: _whole(v, 1) or v == -1)
+COUNT = ("a whole number of at least 1", lambda value: _whole(value, 1))
+COUNT_OR_NONE = ("a whole number of at least 0", lambda value: _whole(value, 0))
+SHARE = ("a number of batches, or a share from 0.0 to 1.0", _share)
+SWITCH = ("true or false", lambda value: isinstance(value, bool))
+ALLOWED: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "accelerator": (f"one of {', '.join(ACCELERATORS)}", lambda value: value in ACCELERATORS),
+    "precision": (f"one of {', '.join(PRECISIONS)}", lambda value: str(value) in PRECISIONS),
+    "devices": (
+        "a number of devices from 1, a list of device numbers, auto, or -1 for all",
+        _devices,
+    ),
+    "max_epochs": LIMIT,
+    "max_steps": LIMIT,
+    "min_epochs": COUNT_OR_NONE,
+    "min_steps": COUNT_OR_NONE,
+    "num_nodes": COUNT,
+    "check_val_every_n_epoch": COUNT,
+    "accumulate_grad_batches": COUNT,
+    "log_every_n_steps": COUNT_OR_NONE,
+    "num_sanity_val_steps": ("a number of batches, or -1 for all", lambda v: _whole(v, -1)),
+    "limit_train_batches": SHARE,
+    "limit_val_batches": SHARE,
+    "overfit_batches": SHARE,
+    "val_check_interval": SHARE,
+    "gradient_clip_val": ("a number of at least 0", _number),
+    "benchmark": SWITCH,
+    "detect_anomaly": SWITCH,
+    "enable_progress_bar": SWITCH,
+    "enable_model_summary": SWITCH,
+    "deterministic": ("true, false or warn", lambda value: value in (True, False, "warn")),
+}
+
+
+@dataclass(frozen=True)
+class TrainerFlags:
+    """Each flag as given under `trainer`, or Lightning's own default where it is absent or null."""
+
+    accelerator: str = "auto"
+    devices: Any = "auto"  # a number, a list of device numbers, such a list as text, or auto
+    strategy: str = "auto"
+    num_nodes: int = 1
+    max_epochs: int = 1000  # -1: no limit
+    max_steps: int = -1  # -1: no limit
+    check_val_every_n_epoch: int = 1
+    val_check_interval: float | int = 1.0  # float: share of an epoch; int: batches
+    limit_train_batches: float | int = 1.0  # float: share of the batches; int: batches
+    limit_val_batches: float | int = 1.0  # float: share of the batches; int: batches
+    overfit_batches: float | int = 0.0
+    fast_dev_run: bool | int = False
+    accumulate_grad_batches: int = 1
+    gradient_clip_val: float | None = None
+    enable_progress_bar: bool = True
+
+    @classmethod
+    def of(cls, trainer: Mapping[str, Any]) -> "TrainerFlags":
+        """Read the flags from the settings under `trainer`."""
+        given = {name: value for name, value in trainer.items() if value is not None}
+        for name, (allowed, fits) in ALLOWED.items():
+            if name in given:
+                require(fits(given[name]), f"trainer.{name}", given[name], allowed)
+        names = (field.name for field in fields(cls))
+        return cls(**{name: given[name] for name in names if name in given})
+
+    def span(self, checks: int) -> str:
+        """A number of validation checks in words: as epochs, where the flags count in epochs."""
+        if not isinstance(self.val_check_interval, float):
+            return _counted(checks, "validation check")
+        return _counted(checks * self.check_val_every_n_epoch * self.val_check_interval, "epoch")
+
+
+def _counted(number: int | float, noun: str) -> str:
+    return f"{number:g} {noun}" + ("" if number == 1 else "s")
 
 
 @dataclass

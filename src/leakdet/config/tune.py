@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from leakdet.config.range_checks import check_ranges, doc, require
+from leakdet.config.fields import check_ranges, doc, require
 from leakdet.config.train import TrainConfig
 
 # The signed-rank test of n pairs gives p >= 1 / 2**n, and the pruner asks for p < 0.1: four
@@ -119,11 +119,7 @@ _FIELD_TYPES: dict[str, tuple[Any, str]] = {
 
 
 def _search_param(name: str, given: Any) -> SearchParam:
-    """Build a parameter from plain values.
-
-    Raises:
-        SettingsError: a field is unknown or its value is of the wrong type.
-    """
+    """Build a parameter from plain values."""
     if isinstance(given, SearchParam):
         return given
     known = ", ".join(_FIELD_TYPES)

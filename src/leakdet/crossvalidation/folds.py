@@ -11,9 +11,9 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
 from leakdet.building.splits import balance, give_both_classes
-from leakdet.errors import InputError, first_few
-from leakdet.storage.layout import SOURCE_FILE
-from leakdet.storage.store_folder import unknown_column
+from leakdet.core.errors import InputError, first_few
+from leakdet.storage.folder import unknown_column
+from leakdet.storage.store import SOURCE_FILE
 
 RECORDING = "recording"  # in place of a column: every recording is a group of its own
 LABEL = "label"
@@ -112,10 +112,6 @@ def make_folds(
     `folds` 0 leaves out one group at a time; otherwise whole groups are distributed over so many
     folds, stratified by label. Of the rest, about `val_fraction` validates: whole groups where
     these come near it, single recordings otherwise. Recordings of one of `files` stay together.
-
-    Raises:
-        InputError: a file with channels in two groups, fewer groups than folds or than two, or a
-            fold whose training part lacks a class; with the counts.
     """
     result = []
     key_of_file = np.arange(len(groups)) if files is None else files

@@ -1,4 +1,4 @@
-"""Calibration of a recording's score to a probability, which leaves every verdict as it is.
+"""Log-odds, and the calibration of a score to a probability, which leaves every verdict as it is.
 
 `probability = sigmoid(slope * logit(score) + offset)` with slope > 0: Platt scaling [Platt 1999],
 or temperature scaling [Guo et al. 2017] with offset 0 and slope 1 / temperature. It holds at the
@@ -11,9 +11,66 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from jaxtyping import Bool, Float
 
-from leakdet.detection.logistic import fit_coefficients, logit, sigmoid
-from leakdet.detection.ranking import checked_scores
-from leakdet.errors import InputError, SettingsError
+from leakdet.core.errors import InputError, SettingsError
+from leakdet.detection.thresholds import checked_scores
+
+# Half a float32 step below 1: network probabilities saturate there. Log-odds stay within 17.3.
+SATURATION = 2.0**-25
+# keeps the fit unique where columns are proportional to each other [Lin, Lin and Weng 2007]
+MIN_PENALTY = 1e-12
+
+
+def logit(prob: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
+    """Log-odds in float64; probabilities 0 and 1 give ±17.3."""
+    inside = np.clip(prob.astype(np.float64, copy=False), SATURATION, 1.0 - SATURATION)
+    return np.asarray(np.log(inside) - np.log1p(-inside))
+
+
+def sigmoid(log_odds: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
+    """Probability of log-odds; never overflows."""
+    small = np.exp(-np.abs(log_odds))
+    return np.asarray(np.where(log_odds >= 0.0, 1.0, small) / (1.0 + small))
+
+
+def fit_coefficients(
+    columns: Float[np.ndarray, "N K"],
+    target: Float[np.ndarray, " N"],
+    *,
+    base: Float[np.ndarray, " N"] | float = 0.0,
+    penalty: Float[np.ndarray, " K"] | float = 0.0,
+) -> Float[np.ndarray, " K"]:
+    """Coefficients of `sigmoid(base + columns @ coef)` that fit targets in [0, 1] best.
+
+    They minimise the mean cross-entropy plus `penalty @ coef**2 / 2`.
+    """
+    from scipy.optimize import minimize  # slow to import, and scoring never fits
+
+    rows, count = columns.shape
+    ridge = np.broadcast_to(penalty, count) + MIN_PENALTY
+
+    def loss(coef: np.ndarray) -> float:
+        value = base + columns @ coef
+        return float(np.mean(np.logaddexp(0.0, value) - target * value) + 0.5 * ridge @ coef**2)
+
+    def gradient(coef: np.ndarray) -> np.ndarray:
+        slope = columns.T @ (sigmoid(base + columns @ coef) - target) / rows
+        return np.asarray(slope + ridge * coef)
+
+    def hessian(coef: np.ndarray) -> np.ndarray:
+        prob = sigmoid(base + columns @ coef)
+        return np.asarray((columns.T * (prob * (1.0 - prob))) @ columns / rows + np.diag(ridge))
+
+    # ends with "bad approximation" where floating point resolves no better minimum
+    fit = minimize(
+        loss,
+        np.zeros(count),
+        jac=gradient,
+        hess=hessian,
+        method="trust-exact",
+        options={"gtol": 1e-10},
+    )
+    return np.asarray(fit.x)
+
 
 KINDS = ("platt", "temperature")
 CALIBRATIONS = ("none", *KINDS)
@@ -82,10 +139,6 @@ def fit_calibration(
 
     Targets are (P + 1) / (P + 2) for leaks and 1 / (N + 2) for the rest [Platt 1999], which keep
     the fit finite where scores separate the classes. One class alone gives no calibration.
-
-    Raises:
-        SettingsError: `kind` is none of `CALIBRATIONS`.
-        InputError: a score is NaN or outside [0, 1].
     """
     if kind not in CALIBRATIONS:
         raise SettingsError(f"The calibration is {kind!r}; allowed are {', '.join(CALIBRATIONS)}.")

@@ -9,12 +9,12 @@ from torch import Tensor
 
 from leakdet.config import SignalConfig
 from leakdet.detection.decision import DecisionRule
-from leakdet.detection.kept_scores import ValidationScores
+from leakdet.detection.familiarity import SpectralReference
 from leakdet.detection.labels import LabelMap
-from leakdet.detection.leak_classes import leak_probability
-from leakdet.detection.met_recordings import MetRecordings
+from leakdet.detection.losses import leak_probability
+from leakdet.detection.met import MetRecordings
 from leakdet.detection.networks import Network
-from leakdet.detection.spectral_reference import SpectralReference
+from leakdet.detection.stored_scores import ValidationScores
 
 
 class WindowScores(NamedTuple):

@@ -1,19 +1,42 @@
 """Losses as pure functions that return their parts."""
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from inspect import signature
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from leakdet._imports import import_named
 from leakdet.config import LossConfig
-from leakdet.detection.leak_classes import any_of
+from leakdet.core.errors import SettingsError
+from leakdet.core.plugins import import_named
 from leakdet.detection.networks import Output
-from leakdet.errors import SettingsError
+
+
+def any_of(class_id: Int[Tensor, " B"], leaks: Sequence[int]) -> Bool[Tensor, " B"]:
+    """True for each class that is one of `leaks`."""
+    return reduce(torch.logical_or, (class_id == leak for leak in leaks))
+
+
+def leak_share(class_prob: Float[Tensor, "B C"], leaks: Sequence[int]) -> Float[Tensor, " B"]:
+    """Probability of the classes `leaks` together, in [0, 1]."""
+    one, *more = (class_prob[:, leak] for leak in leaks)
+    return sum(more, one).clamp(max=1.0) if more else one
+
+
+def leak_probability(output: Output, leaks: Sequence[int], blend: float) -> Float[Tensor, " B"]:
+    """blend * sum of softmax(class_logits) over `leaks` + (1 - blend) * sigmoid(leak_logit).
+
+    `blend` is 1 when the auxiliary head was not trained: its weights are random then and must not
+    count.
+    """
+    prob = leak_share(output.class_logits.float().softmax(-1), leaks)
+    return (
+        prob if blend == 1.0 else blend * prob + (1.0 - blend) * output.leak_logit.float().sigmoid()
+    )
 
 
 class LossParts(NamedTuple):
@@ -55,9 +78,6 @@ def class_loss(
 
     A function of the user gets the float32 logits, the class ids and `config.extra`; class weights
     and label smoothing apply to the built-in losses only.
-
-    Raises:
-        SettingsError: `package.module:function` gives no loss per sample; see also `own_loss`.
     """
     match config.name:
         case "ce" | "weighted_ce":
@@ -75,11 +95,7 @@ def class_loss(
 
 
 def own_loss(config: LossConfig) -> Callable[..., object]:
-    """The function `package.module:function` that `config` names.
-
-    Raises:
-        SettingsError: there is no such function, or it does not take `config.extra`.
-    """
+    """The function `package.module:function` that `config` names."""
     function: Callable[..., object] = import_named("loss.name", config.name)
     try:
         signature(function).bind(None, None, **config.extra)

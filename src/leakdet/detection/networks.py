@@ -3,21 +3,148 @@
 All of them keep the position along frequency, because a leak shows in where its noise lies.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from inspect import signature
 from typing import NamedTuple, TypeVar
 
+import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from leakdet._imports import import_named, own_code
 from leakdet.config import NetworkConfig
-from leakdet.config.range_checks import is_own
-from leakdet.detection.dropout import Dropout
-from leakdet.detection.input_layer import InputLayer
-from leakdet.errors import SettingsError
+from leakdet.config.fields import is_own
+from leakdet.core.errors import SettingsError
+from leakdet.core.plugins import import_named, own_code
+
+STEPS = 1 << 16  # resolution of the dropout probability
+
+
+class Dropout(nn.Dropout):
+    """A `torch.nn.Dropout` whose p is rounded to 16 bits on a CPU.
+
+    There torch draws one random number per element, 27 % of a step of `paper`; here four elements
+    share a random word of 64 bits (docs/benchmarks.md).
+    """
+
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002
+        dropped = round(self.p * STEPS)
+        if not self.training or input.device.type != "cpu" or dropped in (0, STEPS):
+            return super().forward(input)
+        words = torch.empty(-(-input.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
+        # evenly from -STEPS / 2 to STEPS / 2 - 1
+        draws = words.view(torch.int16)[: input.numel()].view(input.shape)
+        kept = (draws >= dropped - STEPS // 2).to(input.dtype)
+        return input * kept.mul_(STEPS / (STEPS - dropped))
+
+
+MIN_DEVIATION_DB = 1e-3  # below it a band is constant
+
+
+class InputLayer(nn.Module):
+    """Join segments in time, average `time_pool` columns, remove the level, standardise bands.
+
+    Shape:
+        mel [B, S, M, T] in dB -> [B, 1, M, ceil(S * T / time_pool)]
+    """
+
+    band_mean: Tensor
+    band_deviation: Tensor
+
+    def __init__(self, config: NetworkConfig, mels: int) -> None:
+        super().__init__()
+        self.time_pool = config.time_pool
+        self.level_free = config.input_norm == "level_free"
+        self.register_buffer("band_mean", torch.zeros(mels))
+        self.register_buffer("band_deviation", torch.ones(mels))
+
+    def forward(self, mel: Float[Tensor, "B S M T"]) -> Float[Tensor, "B 1 M C"]:
+        columns = self.columns(mel)
+        return ((columns - self.band_mean[:, None]) / self.band_deviation[:, None])[:, None]
+
+    def columns(self, mel: Float[Tensor, "B S M T"]) -> Float[Tensor, "B M C"]:
+        """Columns in dB before standardisation."""
+        columns = mel.permute(0, 2, 1, 3).flatten(2)
+        if self.time_pool > 1:
+            columns = functional.avg_pool1d(
+                columns, self.time_pool, ceil_mode=True, count_include_pad=False
+            )
+        if self.level_free:
+            columns = columns - columns.mean((1, 2), keepdim=True)
+        return columns
+
+    def elements_per_sample(self, mel: Float[Tensor, "_ S M T"]) -> int:
+        """Number of output elements of one sample, M * C."""
+        _, segments, mels, frames = mel.shape
+        return mels * -(-segments * frames // self.time_pool)
+
+    @torch.no_grad()
+    def fit(self, batches: Iterable[Float[Tensor, "_ S M T"]]) -> None:
+        """Set each band's mean and deviation from training samples; of constant bands it is 1."""
+        count = 0
+        total = torch.zeros_like(self.band_mean, dtype=torch.float64)
+        squares = torch.zeros_like(total)
+        for mel in batches:
+            columns = self.columns(mel.float()).double()
+            count += columns.shape[0] * columns.shape[2]
+            total += columns.sum((0, 2))
+            squares += columns.square().sum((0, 2))
+        mean = total / max(1, count)
+        deviation = (squares / max(1, count) - mean.square()).clamp(min=0).sqrt()
+        self.band_mean.copy_(mean)
+        self.band_deviation.copy_(torch.where(deviation > MIN_DEVIATION_DB, deviation, 1.0))
+
+
+def window_moments(mel: Float[Tensor, "W S M T"]) -> Float[np.ndarray, "W 2 M"]:
+    """Mean and mean square of each band in dB over the time of each window, float64."""
+    # by NumPy and in place, since predict waits for it: torch takes half as long again
+    windows, _, bands, _ = mel.shape
+    in_time = mel.to(torch.float32, copy=True).cpu().transpose(2, 3)
+    level: np.ndarray = in_time.reshape(windows, -1, bands).numpy()
+    share = np.full(level.shape[1], 1.0 / level.shape[1], np.float32)
+    mean: np.ndarray = share @ level
+    level -= mean[:, None]
+    level *= level
+    moments = np.stack([mean, share @ level], axis=1).astype(np.float64)
+    moments[:, 1] += np.square(moments[:, 0])
+    return moments
+
+
+def band_features(moments: Float[np.ndarray, "*R 2 M"]) -> Float[np.ndarray, "*R F"]:
+    """Features of recordings from the moments of their windows, averaged over the windows.
+
+    F = 2 M: the level-free mean of each band (minus the mean of all), then its standard deviation
+    over time, all in dB.
+    """
+    mean, square = moments[..., 0, :], moments[..., 1, :]
+    features = np.empty((*mean.shape[:-1], 2 * mean.shape[-1]))
+    features[..., : mean.shape[-1]] = mean - mean.mean(-1, keepdims=True)
+    variance = np.maximum(0.0, square - mean * mean)
+    np.sqrt(variance, out=features[..., mean.shape[-1] :])
+    return features
+
+
+class FeatureSums:
+    """Features of recordings whose windows come block after block, in bounded memory."""
+
+    def __init__(self, recording_offsets: Int[np.ndarray, " offsets"], bands: int) -> None:
+        self._offsets = recording_offsets
+        self._total = np.zeros((len(recording_offsets) - 1, 2, bands))
+        self._position = 0
+
+    def add(self, mel: Float[Tensor, "W S M T"]) -> None:
+        """Take the next windows, which may end one recording and begin others."""
+        numbers = self._position + np.arange(len(mel))
+        recording = np.searchsorted(self._offsets, numbers, side="right") - 1
+        first = np.flatnonzero(np.diff(recording, prepend=-1))
+        self._total[recording[first]] += np.add.reduceat(window_moments(mel), first)
+        self._position += len(mel)
+
+    def features(self) -> Float[np.ndarray, "R F"]:
+        """Features of all recordings, whose windows have all come."""
+        return band_features(self._total / np.diff(self._offsets)[:, None, None])
+
 
 Result = TypeVar("Result")
 

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
-from leakdet.detection.label_view import LabelView
-from leakdet.detection.labels import LabelMap
+from leakdet.detection.labels import LabelMap, LabelView
 from leakdet.evaluation.intervals import (
     Resampling,
     f1_interval,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
-from leakdet.evaluation.audit_findings import auroc_with_interval
+from leakdet.evaluation.audit import auroc_with_interval
 from leakdet.evaluation.intervals import LEVEL, f1_interval, wilson
 
 MAX_GROUPS = 50

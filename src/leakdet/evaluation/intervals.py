@@ -12,8 +12,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 from scipy.stats import binomtest
 
-from leakdet.detection.ranking import rank
-from leakdet.errors import SettingsError
+from leakdet.core.errors import SettingsError
+from leakdet.detection.thresholds import rank
 from leakdet.evaluation.metrics import RATES, binary_metrics, score_set
 
 LEVEL = 0.95

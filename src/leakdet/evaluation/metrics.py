@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from leakdet.detection.ranking import COUNT_SLACK, Cuts, Ranking, rank
+from leakdet.detection.thresholds import COUNT_SLACK, Cuts, Ranking, rank
 
 FPR_POINTS = (0.1, 0.01, 0.001, 0.0001)
 TPR_POINTS = (0.5, 0.85, 0.95)

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float, Float32, Shaped
 
-from leakdet._messages import LOG
 from leakdet.acoustics.clip import Clip, make_clip, read_sound
 from leakdet.acoustics.mel import band_centres_hz
 from leakdet.acoustics.windows import window_starts
 from leakdet.config import SignalConfig
-from leakdet.errors import InputError
+from leakdet.core.errors import InputError
+from leakdet.core.messages import LOG
 from leakdet.evaluation.scored_recordings import MelColumns
 from leakdet.storage.hdf5 import open_h5
 from leakdet.storage.store import StoreSplit

@@ -10,19 +10,18 @@ import torch
 from jaxtyping import Bool, Float, Float16, Int
 from torch import Tensor
 
-from leakdet._progress import ProgressCounter
-from leakdet.detection.band_features import FeatureSums
-from leakdet.detection.decision import DecisionRule
+from leakdet.core.errors import InputError
+from leakdet.core.progress import ProgressCounter
+from leakdet.detection.decision import DecisionRule, pool_classes
 from leakdet.detection.detector import MelDetector
 from leakdet.detection.labels import LabelMap
-from leakdet.detection.pooling import pool_classes
-from leakdet.errors import InputError
+from leakdet.detection.networks import FeatureSums
 from leakdet.evaluation.class_tables import ClassScores, true_classes
 from leakdet.evaluation.recording_media import StoreMedia, texts_or_none, window_starts_s
 from leakdet.evaluation.scored_recordings import ScoredRecordings
-from leakdet.storage.labelled_split import view_of
+from leakdet.storage.folder import build_facts
 from leakdet.storage.store import StoreSplit
-from leakdet.storage.store_folder import build_facts
+from leakdet.storage.views import view_of
 
 BLOCK_WINDOWS = 4096
 

@@ -1,15 +1,21 @@
-"""Traits of recordings that no leak detector should need: loudness, duration, order …"""
+"""Traits of recordings that a detector must not live on, and baselines made of them.
+
+All are fitted on training recordings and score others. Pure functions on arrays; higher scores mean
+leak.
+"""
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 
-from leakdet.acoustics.hum import MAINS_HZ
+from leakdet.acoustics.measures import MAINS_HZ
 from leakdet.acoustics.mel import band_centres_hz
 from leakdet.config import SignalConfig
+from leakdet.detection.calibration import fit_coefficients, sigmoid
+from leakdet.evaluation.metrics import auroc
 from leakdet.evaluation.recording_media import texts_or_none
 from leakdet.storage.store import StoreSplit
 
@@ -183,3 +189,65 @@ def _rank_within(
             _, rank = np.unique(order[members], return_inverse=True)
             ranks[members] = rank / max(1, rank.max())
     return ranks
+
+
+def trait_scores(
+    train: Float[np.ndarray, " A"], is_leak: Bool[np.ndarray, " A"], test: Float[np.ndarray, " B"]
+) -> Float[np.ndarray, " B"]:
+    """The trait as a score, its sign turned so that leaks score higher in training.
+
+    The value itself is kept, so that scores of several folds can be pooled.
+    """
+    area = auroc(train, is_leak)
+    return -test if area is not None and area < 0.5 else test.copy()
+
+
+def group_scores(
+    train: Shaped[np.ndarray, " A"], is_leak: Bool[np.ndarray, " A"], test: Shaped[np.ndarray, " B"]
+) -> Float[np.ndarray, " B"]:
+    """Log-odds of a leak in the recording's group over those of all; 0 for an unseen group.
+
+    Each group is smoothed by one more recording of the average leak share.
+    """
+    names, number = np.unique(train, return_inverse=True)
+    share = float(is_leak.mean())
+    leaks = np.bincount(number, is_leak, len(names)) + share
+    others = np.bincount(number, ~is_leak, len(names)) + 1.0 - share
+    log_odds = np.log(leaks / others) - np.log(share / (1.0 - share))
+    index = np.clip(np.searchsorted(names, test), 0, len(names) - 1)
+    return np.where(names[index] == test, log_odds[index], 0.0)
+
+
+@dataclass(frozen=True)
+class Logistic:
+    """Logistic regression on standardised features."""
+
+    mean: Float[np.ndarray, " M"]
+    deviation: Float[np.ndarray, " M"]
+    coef: Float[np.ndarray, " M"]
+    intercept: float
+
+    def prob(self, features: Float[np.ndarray, "N M"]) -> Float[np.ndarray, " N"]:
+        """Leak probability of each row."""
+        return sigmoid((features - self.mean) / self.deviation @ self.coef + self.intercept)
+
+
+def fit_logistic(
+    features: Float[np.ndarray, "N M"], is_leak: Bool[np.ndarray, " N"], c: float = 1.0
+) -> Logistic:
+    """Minimise sum(cross-entropy) + |coef|^2 / (2 c) on standardised features; intercept free."""
+    x = features.astype(np.float64)
+    mean, deviation = x.mean(0), x.std(0)
+    deviation = np.where(deviation > 1e-9, deviation, 1.0)
+    x = np.column_stack([(x - mean) / deviation, np.ones(len(x))])
+    penalty = np.append(np.full(x.shape[1] - 1, 1.0), 0.0) / (c * len(x))
+    coef = fit_coefficients(x, is_leak.astype(np.float64), penalty=penalty)
+    return Logistic(mean, deviation, coef[:-1], float(coef[-1]))
+
+
+def mean_by(
+    values: Float[np.ndarray, " N"], owner: Int[np.ndarray, " N"], owners: int
+) -> Float[np.ndarray, " owners"]:
+    """Mean of the values of each owner; 0 where an owner has none."""
+    counts = np.bincount(owner, minlength=owners)
+    return np.asarray(np.bincount(owner, values, owners) / np.maximum(1, counts))

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from leakdet._remote import RemoteFile
-from leakdet.errors import InputError
+from leakdet.core.errors import InputError
+from leakdet.core.locations import RemoteFile
+from leakdet.exporting.detector import OnnxDetector
 from leakdet.exporting.golden_vectors import golden_sounds
-from leakdet.exporting.onnx_detector import OnnxDetector
-from leakdet.scoring.audio_detector import Detector
+from leakdet.scoring.detector import Detector
 from leakdet.scoring.verdict import Verdict
 
 # Largest difference of a probability: of the numbers of float32 alone, and of fewer digits.
@@ -99,11 +99,7 @@ def _has_dead_windows(verdict: Verdict) -> bool:
 def compare(
     own: Detector, exported: Detector, precision: str, files: Sequence[Path | RemoteFile] = ()
 ) -> Equality:
-    """Compare on generated sounds, one of them longer than a piece, and on files.
-
-    Raises:
-        InputError: a file cannot be read.
-    """
+    """Compare on generated sounds, one of them longer than a piece, and on files."""
     equality = Equality(LIMITS[precision])
     graph = exported.mel_detector
     assert isinstance(graph, OnnxDetector)

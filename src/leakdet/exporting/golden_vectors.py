@@ -8,14 +8,13 @@ import numpy as np
 import torch
 from jaxtyping import Float32, Float64
 
-from leakdet.acoustics.array_recording import ArrayRecording
+from leakdet.acoustics.audio import ArrayRecording
 from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.windows import MelStream
 from leakdet.config import SignalConfig
+from leakdet.core.files import publish, staged_folder, write_json
 from leakdet.detection.detector import MelDetector
 from leakdet.scoring.score_recording import score_recording
-from leakdet.storage.atomic import publish, staged_folder
-from leakdet.storage.json_file import write_json
 
 Sounds = dict[str, Float32[np.ndarray, " N"]]
 

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float16
 
 from leakdet.config import SignalConfig
-from leakdet.errors import InputError
+from leakdet.core.errors import InputError
 from leakdet.storage.opening import open_split
 
 if TYPE_CHECKING:
@@ -24,11 +24,7 @@ CALIBRATION_WINDOWS = 1024
 
 
 def calibration_mel(store: Path, signal: SignalConfig) -> Float16[np.ndarray, "W S M T"]:
-    """Log-mel of up to 1,024 windows, spread evenly over a store's training split.
-
-    Raises:
-        InputError: there is no such store or split, or its signal is another one.
-    """
+    """Log-mel of up to 1,024 windows, spread evenly over a store's training split."""
     split = open_split(store, "train")
     if split.signal is None or split.signal.hash != signal.hash:
         raise InputError(

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from leakdet.errors import SettingsError
+from leakdet.core.errors import SettingsError
 
 LINEAGE = "lineage"  # of the card: a step per learning, the first one first
 
@@ -50,12 +50,7 @@ def round_rows(steps: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def check_link(link: Path) -> None:
-    """Refuse a place where a link to a model cannot be put.
-
-    Raises:
-        SettingsError: something else than a link is there, or its folder is missing or not
-            writable.
-    """
+    """Refuse a place where a link to a model cannot be put."""
     try:
         _require_free(link)
         _beside(link).symlink_to(link.name)  # the only sure way to know

@@ -1,4 +1,4 @@
-"""Everything that a learning starts from, checked before anything is trained."""
+"""Sites of the new recordings whose sound has moved from that of training, and since when."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -7,26 +7,62 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int
 
+from leakdet.acoustics.mel import band_centres_hz
 from leakdet.config import LearnConfig
+from leakdet.core.errors import InputError, SettingsError, first_few
 from leakdet.detection.detector import MelDetector
-from leakdet.errors import InputError, SettingsError, first_few
-from leakdet.evaluation.met_in_training import met_roles
-from leakdet.evaluation.model_labels import labels_for
+from leakdet.detection.drift import Move, find_drift
+from leakdet.evaluation.comparison import labels_for
+from leakdet.evaluation.met import features_of, met_roles
 from leakdet.evaluation.split_scores import check_same_signal, split_group_by
-from leakdet.learning.added import Added, add_recordings, contents, known_contents, without
-from leakdet.learning.approach import JOINT, Approach, chosen_approach, with_doubt
-from leakdet.learning.confirmed import require_both_classes
-from leakdet.learning.held_out import HeldOut, fold_keys, held_out_group, known_of_others
-from leakdet.learning.moved_sites import moved_sites
-from leakdet.learning.recorded_times import time_notes
-from leakdet.learning.trainings import Material
-from leakdet.learning.vocabulary import Vocabulary
-from leakdet.storage.labelled_split import view_of
+from leakdet.learning.gate import HeldOut, fold_keys, held_out_group, known_of_others
+from leakdet.learning.inputs import (
+    Added,
+    Vocabulary,
+    add_recordings,
+    contents,
+    known_contents,
+    recorded_times,
+    require_both_classes,
+    time_notes,
+    without,
+)
+from leakdet.learning.training import JOINT, PLACES, Approach, Material, chosen_approach, with_doubt
+from leakdet.storage.model_card import model_in
 from leakdet.storage.model_file import load_mel_detector
-from leakdet.storage.model_place import model_in
 from leakdet.storage.opening import open_labelled, open_split, split_names
 from leakdet.storage.store import StoreSplit
-from leakdet.storage.views import SplitView
+from leakdet.storage.views import SplitView, view_of
+
+
+def moved_sites(old: MelDetector, split: SplitView) -> list[str]:
+    """A sentence for each site that moved; none where sites or training are unknown, or too few."""
+    training = None if old.reference is None else old.reference.distribution
+    column = next((name for name in PLACES if name in split.groups), None)
+    if training is None or column is None or old.signal is None:
+        return []
+    features, half = features_of(split).astype(np.float64), training.shape[1] // 2
+    drift = find_drift(
+        features[:, :half],
+        np.zeros(split.recordings),
+        split.groups[column].astype(str),
+        recorded_times(split.groups, split.recordings),
+        training[:, :half],
+    )
+    centres_hz = band_centres_hz(old.signal)
+    return [_sentence(move, float(centres_hz[move.band or 0])) for move in drift.moves]
+
+
+def _sentence(move: Move, centre_hz: float) -> str:
+    side = "stronger" if move.shift > 0 else "weaker"
+    other, since = "the training recordings'", ""
+    if move.since is not None:
+        other, since = "before", f" since {move.since}"
+    return (
+        f"{move.site} sounds otherwise{since}: its band at {centre_hz:,.0f} Hz is "
+        f"{abs(move.shift):.1f} dB {side} than {other}"
+    )
+
 
 ADDED = "added"  # in the run's folder: the store of the new recordings
 
@@ -95,12 +131,7 @@ class Prepared:
 
 
 def prepare(config: LearnConfig, folder: Path) -> Prepared:
-    """Open, read and check; the new recordings are extracted into a store in `folder`.
-
-    Raises:
-        InputError: a model, store, source or label cannot be used.
-        SettingsError: too few new recordings, or settings that contradict each other.
-    """
+    """Open, read and check; the new recordings are extracted into a store in `folder`."""
     parent = model_in(Path(config.model)).resolve()  # a link may be moved later
     source = Path(str(config.learn.new))
     old = load_mel_detector(parent, trust_network=config.network.name)

@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from leakdet.detection.met_recordings import group_sentences
-from leakdet.evaluation.audit_findings import luck_findings
+from leakdet.detection.met import group_sentences
+from leakdet.evaluation.audit import luck_findings
 from leakdet.evaluation.intervals import wilson
-from leakdet.evaluation.met_in_training import all_met, met_sentences, start_sentences
-from leakdet.reporting.wording import counted, percent_range
+from leakdet.evaluation.met import all_met, met_sentences, start_sentences
+from leakdet.reporting.pages import counted, percent_range
 
 WEAK_AUROC = 0.75
 MANY_ALARMS = 0.2  # of the recordings without a leak

@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from leakdet.core.files import write_whole
 from leakdet.evaluation.scored_recordings import timeline_points
-from leakdet.reporting.page_template import filled
-from leakdet.reporting.row_media import RowMedia
-from leakdet.reporting.small_pictures import timeline_paths
-from leakdet.storage.atomic import write_whole
+from leakdet.reporting.pages import filled
+from leakdet.reporting.recording_card import RowMedia, timeline_paths
 
 LABEL = "label"
 

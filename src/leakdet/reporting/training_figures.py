@@ -9,7 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from leakdet.reporting.figure_style import (
+from leakdet.core.files import understood
+from leakdet.reporting.figures import (
     GREY,
     INK,
     LEAK,
@@ -19,8 +20,7 @@ from leakdet.reporting.figure_style import (
     new_figure,
     write_pngs,
 )
-from leakdet.storage.csv_file import read_csv
-from leakdet.storage.readable import understood
+from leakdet.tables.read import read_csv
 
 HISTORY = "the history of a training"
 TRAIN, VAL = QUIET, LEAK

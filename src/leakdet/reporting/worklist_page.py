@@ -1,24 +1,217 @@
-"""The work list as a page: sites by rank with filters and a map, and recordings to hear and tick.
+"""The page of the work list, its map, and the tables beside it.
+
+Equirectangular: degrees of longitude are shortened by the cosine of the middle latitude, which
+keeps shapes as they are over the extent of a water network.
 
 One file that asks nothing of any network. Of thousands of sites, the document holds the first rows;
 the script makes the others from the JSON in the page when they are asked for.
 """
 
+import json
+import math
 import re
 import string
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 from typing import Any
 
-from leakdet.errors import first_few
-from leakdet.reporting.page_template import filled
+import numpy as np
+from jaxtyping import Float
+
+import leakdet
+from leakdet.core.errors import first_few
+from leakdet.core.files import write_whole
+from leakdet.reporting.pages import filled
 from leakdet.reporting.review_page import ReviewPage, review_content
-from leakdet.reporting.site_map import Point, SiteMap, site_map
-from leakdet.sites.worklist_row import STATES, WorklistRow
-from leakdet.storage.atomic import write_whole
+from leakdet.sites.states import STATES, WorklistRow
+from leakdet.tables.read import write_csv
+
+WIDTH = 1000.0  # of the drawing, in its own units
+LEAST_HEIGHT, MOST_HEIGHT = 350.0, 1000.0
+MARGIN = 40.0
+LEAST_EXTENT_M = 200.0  # of a network that is one point
+M_PER_DEGREE = 111_195.0  # of latitude, on a sphere of 6371 km
+MOST_NUMBERS = 30  # ranks that are written beside their dots
+CROSS = "m-7-7l14 14m0-14l-14 14"
+PLUS = "m-9 0h18m-9-9v18"
+DOT = "h0"  # a line without length, of which the round or square caps are drawn
+GLYPHS = {"silent logger": CROSS, "broken": PLUS}
+# from the one at the bottom to the one on top
+DRAWN = ("quiet", "ceased", "silent logger", "broken", "watch", "persistent", "new")
+
+Point = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Marks:
+    """All sites of one state as one path: the same glyph at each of them."""
+
+    state: str
+    count: int
+    glyph: str
+    path: str
+
+
+@dataclass(frozen=True)
+class Number:
+    """A rank written beside its dot."""
+
+    x: float
+    y: float
+    text: str
+
+
+@dataclass(frozen=True)
+class SiteMap:
+    """The drawing; `points` has the place of each row in it, None where it has no coordinates."""
+
+    height: float
+    marks: Sequence[Marks]
+    numbers: Sequence[Number]
+    points: Sequence[Point | None]
+    scale_length: float
+    scale_text: str
+    without: int  # rows that are not on the map
+
+
+def coordinates(row: WorklistRow) -> tuple[float, float] | None:
+    """Latitude and longitude; None where they are unknown."""
+    return None if row.lat is None or row.lon is None else (row.lat, row.lon)
+
+
+def site_map(rows: Sequence[WorklistRow]) -> SiteMap | None:
+    """The map of rows in order of rank; None where none has coordinates."""
+    places = [coordinates(row) for row in rows]
+    known = [place for place in places if place is not None]
+    if not known:
+        return None
+    metres = _metres(np.array(known))
+    width_m, height_m = np.maximum(np.ptp(metres, axis=0), LEAST_EXTENT_M).tolist()
+    inner = WIDTH - 2 * MARGIN
+    per_m = min(inner / width_m, (MOST_HEIGHT - 2 * MARGIN) / height_m)
+    height = float(round(max(LEAST_HEIGHT, height_m * per_m + 2 * MARGIN)))
+    middle = (metres.min(axis=0) + metres.max(axis=0)) / 2
+    drawn = (metres - middle) * [per_m, -per_m] + [WIDTH / 2, height / 2]
+    of_known: Iterator[Point] = iter(map(tuple, np.round(drawn, 1).tolist()))
+    points = [None if place is None else next(of_known) for place in places]
+    length_m = _round_below(inner / 4 / per_m)
+    return SiteMap(
+        height,
+        _marks(rows, points),
+        _numbers(points),
+        points,
+        round(length_m * per_m, 1),
+        f"{length_m / 1000:g} km" if length_m >= 1000 else f"{length_m:g} m",
+        len(rows) - len(known),
+    )
+
+
+def _metres(places: Float[np.ndarray, "P 2"]) -> Float[np.ndarray, "P 2"]:
+    """East and north in metres. A network on both sides of longitude 180 stays in one piece."""
+    lat, lon = places.T
+    if np.ptp(lon) > 180:
+        lon = lon % 360
+    middle = math.radians((lat.min() + lat.max()) / 2)
+    return np.stack([lon * math.cos(middle), lat], axis=1) * M_PER_DEGREE
+
+
+def _marks(rows: Sequence[WorklistRow], points: Sequence[Point | None]) -> list[Marks]:
+    of_state: Mapping[str, list[Point]] = {state: [] for state in DRAWN}
+    for row, point in zip(rows, points, strict=True):
+        if point is not None:
+            of_state[row.state].append(point)
+    return [
+        Marks(state, len(found), glyph, "".join(f"M{x:g} {y:g}{glyph}" for x, y in found))
+        for state, found in of_state.items()
+        for glyph in (GLYPHS.get(state, DOT),)
+    ]
+
+
+def _numbers(points: Sequence[Point | None]) -> list[Number]:
+    """The first ranks, as far as their texts do not lie on each other."""
+    kept: list[Number] = []
+    for rank, point in enumerate(points[:MOST_NUMBERS], 1):
+        if point is None:
+            continue
+        x, y = point
+        if all(abs(x - other.x) > 34 or abs(y - other.y) > 26 for other in kept):
+            kept.append(Number(x, y, str(rank)))
+    return kept
+
+
+def _round_below(length: float) -> float:
+    """The largest of 1, 2 or 5 times a power of ten that is no longer.
+
+    >>> _round_below(730.0), _round_below(1999.0)
+    (500.0, 1000.0)
+    """
+    power = 10.0 ** math.floor(math.log10(length))
+    return max(base * power for base in (1, 2, 5) if base * power <= length)
+
+
+CREATED_BY = "leakdet worklist"  # of the GeoJSON, with the version behind
+COLUMNS = (
+    "rank", "site", "state", "why", "nights", "leak_nights", "since", "score", "median_score",
+    "level_dbfs", "median_level_dbfs", "familiarity", "health", "chance", "worth",
+    "leak_share", "leak_share_low", "leak_share_high", "lat", "lon", "latest_recording",
+    "latest_recorded_at",
+)  # fmt: skip
+
+BEGINNING = ",".join(COLUMNS[:7])  # of the CSV, by which it is known again
+
+
+def table_row(rank: int, row: WorklistRow) -> dict[str, Any]:
+    """The values of `COLUMNS`, None where unknown, and then the columns of the site's own."""
+    low, high = row.leak_share_interval or (None, None)
+    latest = row.recordings[0] if row.recordings else None
+    at = latest.recorded_at if latest else None
+    values = (
+        rank, row.site, row.state, row.why, row.nights, row.leak_nights,
+        None if row.since is None else row.since.isoformat(), row.score, row.median_score,
+        row.level_dbfs, row.median_level_dbfs, row.familiarity, "; ".join(row.health),
+        row.chance, row.worth, row.leak_share, low, high, row.lat, row.lon,
+        latest.path if latest else "", None if at is None else at.isoformat(),
+    )  # fmt: skip
+    own = {name: value for name, value in row.columns.items() if name not in COLUMNS}
+    return {**dict(zip(COLUMNS, values, strict=True)), **own}
+
+
+def write_worklist_csv(path: Path, rows: Sequence[WorklistRow]) -> None:
+    """Write one row per site in order of rank, atomically."""
+    own = dict.fromkeys(name for row in rows for name in row.columns if name not in COLUMNS)
+    table = (table_row(rank, row) for rank, row in enumerate(rows, 1))
+    write_csv(path, table, [*COLUMNS, *own])
+
+
+def write_geojson(path: Path, rows: Sequence[WorklistRow]) -> int:
+    """Write a point for each site with coordinates, atomically; the result counts them."""
+    features = []
+    for rank, row in enumerate(rows, 1):
+        place = coordinates(row)
+        if place is None:
+            continue
+        values = table_row(rank, row)
+        del values["lat"], values["lon"]
+        point = {"type": "Point", "coordinates": [place[1], place[0]]}
+        features.append({"type": "Feature", "geometry": point, "properties": values})
+    content = {
+        "type": "FeatureCollection",
+        "created_by": f"{CREATED_BY} {leakdet.__version__}",
+        "features": features,
+    }
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False)
+    write_whole(path, text, errors="backslashreplace")
+    return len(features)
+
+
+def is_worklist(path: Path, mark: str) -> bool:
+    """True if a file is a table, page or GeoJSON of the command: its beginning holds the mark."""
+    with path.open("rb") as file:
+        return mark.encode() in file.read(4096)
+
 
 GENERATOR = "leakdet worklist"  # marks the page as the command's own
 LEVELS = string.digits + string.ascii_uppercase + string.ascii_lowercase

@@ -9,8 +9,8 @@ from leakdet.acoustics.audio import SoundSource, SoundStream
 from leakdet.acoustics.clip import Clip, make_clip
 from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.windows import MelStream
+from leakdet.core.errors import InputError
 from leakdet.detection.detector import MelDetector
-from leakdet.errors import InputError
 from leakdet.scoring.score_recording import score_recording
 from leakdet.scoring.verdict import Verdict
 
@@ -30,11 +30,7 @@ class Playback:
 def playback(
     source: SoundSource, channel: int, detector: MelDetector, log_mel: LogMel, clip_s: float
 ) -> Playback:
-    """Read a recording again, in bounded memory; the clip is around its most leak-like window.
-
-    Raises:
-        InputError: it can no longer be read.
-    """
+    """Read a recording again, in bounded memory; the clip is around its most leak-like window."""
     verdict = score_recording(source, detector, log_mel, channel)
     if verdict.error:
         raise InputError(verdict.error)

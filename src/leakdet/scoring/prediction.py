@@ -1,20 +1,321 @@
-"""One run of predict: verdicts on all recordings, their rows, their counts, and the sidecar."""
+"""One verdict after the other into rows that replace nothing unasked, their summary and note."""
 
-from collections.abc import Callable, Sequence
+import csv
+import json
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from leakdet._progress import ProgressCounter
-from leakdet.scoring.audio_detector import Detector
-from leakdet.scoring.file_list import FileList
-from leakdet.scoring.output_file import is_regular
-from leakdet.scoring.row_writers import columns_by, verdict_writer
-from leakdet.scoring.sidecar import now, write_sidecar
-from leakdet.scoring.summary import VerdictCounts
+import leakdet
+from leakdet.core.errors import InputError, counted
+from leakdet.core.files import write_json
+from leakdet.core.locations import RemoteFile, told_as
+from leakdet.core.messages import LOG
+from leakdet.core.progress import ProgressCounter
+from leakdet.scoring.listing import FileList
 from leakdet.scoring.verdict import Verdict
+from leakdet.tables.write import (
+    PARTIAL,
+    WINDOW_COLUMNS,
+    columns_by,
+    is_regular,
+    verdict_writer,
+    windows_file,
+)
+
+if TYPE_CHECKING:
+    from leakdet.detection.detector import MelDetector
+    from leakdet.scoring.detector import Detector
+
+
+def model_text(detector: "MelDetector", decided_anew: str = "") -> str:
+    """The model, what its own evaluation said of it, and by which other threshold it decides."""
+    changed = f"\nnote     {decided_anew}" if decided_anew else ""
+    return _own_text(detector) + changed
+
+
+def _own_text(detector: "MelDetector") -> str:
+    own = detector.card.get("verdict")
+    named = f"model    {detector.file_hash}"
+    lines = [f"{named}: the file does not say how good it was in its own evaluation"]
+    if own:
+        lines = [f"{named}: {own['label']} (own evaluation on {own['split']}). {own['sentence']}"]
+        if own["grade"] != "good":
+            lines.append("note     confirm its verdicts by other evidence before you dig")
+    if detector.reference is None:
+        lines.append(
+            "note     the file does not say what its training recordings sound like: sounds unlike "
+            "them (rain, taps, another sensor) are decided as any other"
+        )
+    elif detector.rule.unfamiliar == "off":
+        lines.append(
+            "note     familiarity was not judged (unfamiliar is off): sounds unlike the training "
+            "recordings (rain, taps, another sensor) are decided as any other; the column "
+            "familiarity tells them"
+        )
+    return "\n".join(lines)
+
+
+class VerdictCounts:
+    """Counts of recordings by verdict and flag, and of the undecided ones by reason."""
+
+    def __init__(self) -> None:
+        self._decisions = Counter({"leak": 0, "no_leak": 0, "undecided": 0, "failed": 0})
+        self._reasons: Counter[str] = Counter()
+        self._flags: Counter[str] = Counter()
+        self._channels = self._files = 0
+        self._classes: Counter[str] = Counter()
+
+    def add(self, verdict: Verdict) -> None:
+        values = verdict.decision, verdict.reason, verdict.flags, verdict.class_name
+        self._add(*values, verdict.channel)
+
+    def add_row(self, row: Mapping[str, Any]) -> None:
+        """Count the verdict of a row, as `Verdict.to_dict` gives it."""
+        flags = [flag for flag in row["flags"].split(",") if flag]
+        values = row["decision"], row["reason"], flags, row.get("class")
+        self._add(*values, row.get("channel", 0))
+
+    def _add(
+        self,
+        decision: str | None,
+        reason: str,
+        flags: Sequence[str],
+        class_name: str | None,
+        channel: int,
+    ) -> None:
+        self._decisions[decision or "failed"] += 1
+        self._reasons[reason] += 1
+        self._flags.update(flags)
+        self._channels += channel > 0
+        self._files += channel <= 1
+        if class_name is not None:
+            self._classes[class_name] += 1
+
+    def state(self) -> dict[str, Any]:
+        """Plain values, which `merge` takes."""
+        return {
+            "decisions": self._decisions,
+            "reasons": self._reasons,
+            "flags": self._flags,
+            "classes": self._classes,
+            "channels": self._channels,
+            "files": self._files,
+        }
+
+    def merge(self, state: Mapping[str, Any]) -> None:
+        """Add what was counted elsewhere."""
+        self._decisions.update(state["decisions"])
+        self._reasons.update(state["reasons"])
+        self._flags.update(state["flags"])
+        self._classes.update(state["classes"])
+        self._channels += state["channels"]
+        self._files += state["files"]
+
+    def log(self) -> None:
+        """Log the counts in words; as JSON they are numbers too."""
+        LOG.info(str(self), extra={"facts": {"kind": "counts", **self.to_json()}})
+
+    @property
+    def failed(self) -> int:
+        return self._decisions["failed"]
+
+    @property
+    def total(self) -> int:
+        return self._decisions.total()
+
+    def __str__(self) -> str:
+        why = ", ".join(f"{count} {reason}" for reason, count in self._reasons.items() if reason)
+        decisions = {name: f"{count} {name}" for name, count in self._decisions.items()}
+        decisions["undecided"] += f" ({why})" if why else ""
+        what = counted(self.total, "channel" if self._channels else "file")
+        what += f" of {counted(self._files, 'file')}" if self._channels else ""
+        text = f"{what}: {', '.join(decisions.values())}"
+        for kind, counts in (("classes", self._classes), ("flags", self._flags)):
+            if counts:
+                listed = (f"{count} {name}" for name, count in counts.most_common())
+                text += f"\n{kind}: {', '.join(listed)}"
+        return text
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values: how many recordings, and how many by decision, reason and flag."""
+        reasons = {reason: count for reason, count in self._reasons.items() if reason}
+        return {
+            "recordings": self.total,
+            "decisions": dict(self._decisions),
+            "reasons": reasons,
+            "flags": dict(self._flags.most_common()),
+            **({"classes": dict(self._classes.most_common())} if self._classes else {}),
+        }
+
+
+def sidecar_path(out: Path) -> Path:
+    """`verdicts.csv.json` beside `verdicts.csv`."""
+    return out.with_name(f"{out.name}.json")
+
+
+def now() -> str:
+    """The time in UTC, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def write_sidecar(
+    out: Path,
+    detector: "Detector",
+    counts: "VerdictCounts",
+    *,
+    inputs: Sequence[str],
+    left_out: Sequence[str],
+    settings: Mapping[str, Any],
+    started_at: str,
+) -> None:
+    """Write the sidecar of the rows in `out` atomically.
+
+    `left_out` says what of `inputs` was not listed, `settings` are those of the command.
+    """
+    content = {
+        "rows": out.name,
+        "started_at": started_at,
+        "finished_at": now(),
+        **run_facts(detector, settings),
+        "inputs": list(inputs),
+        "left_out": list(left_out),
+        **counts.to_json(),
+    }
+    write_json(sidecar_path(out), content)
+
+
+def run_facts(detector: "Detector", settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What makes rows: version, model with its own verdict, decision rule, signal, settings."""
+    model = detector.mel_detector
+    return {
+        "created_by": f"leakdet {leakdet.__version__}",
+        "model": {
+            "path": str(detector.path.absolute()),
+            "hash": model.file_hash,
+            "created_by": model.card.get("created_by"),
+            "created_at": model.card.get("created_at"),
+            "verdict": model.card.get("verdict"),
+        },
+        "decision_rule": model.rule.to_json(),
+        "decided_anew": detector.decided_anew or None,
+        "signal": asdict(model.signal) if model.signal else None,
+        "settings": {**settings, "device": model.device},
+    }
+
+
+TYPED_IN = "label"  # the column that makes rows a manifest
+
+
+def check_replaceable(out: Path, windows: bool) -> None:
+    """Check that predict itself wrote what lies where `out` and the files beside it will be."""
+    if not is_regular(out):
+        return
+    own: list[tuple[Path, Callable[[Path], bool]]] = [(out, _are_rows)]
+    own.append((sidecar_path(out), lambda path: _json(path).get("rows") == out.name))
+    if windows:
+        own.append((windows_file(out), lambda path: {*WINDOW_COLUMNS} <= {*_header(path)}))
+    for path, is_own in own:
+        if path.is_file() and path.stat().st_size and not is_own(path):
+            raise InputError(
+                f"--out {out}: {path} would be replaced, and predict did not write it, or it was "
+                "edited since; choose another name."
+            )
+
+
+def _are_rows(path: Path) -> bool:
+    columns = {*_json(path, first_line=True)} or {*_header(path)}
+    if len(columns) < 2 and not any(mark in name for name in columns for mark in "\0{["):
+        return True  # no table, no JSON, no binary file: as with a shell's own output
+    return {"path", "decision"} <= columns and TYPED_IN not in columns
+
+
+def _header(path: Path) -> list[str]:
+    with path.open(newline="", encoding="utf-8", errors="replace") as file:
+        return next(csv.reader([file.readline(1 << 16)]), [])
+
+
+def _json(path: Path, first_line: bool = False) -> dict[str, object]:
+    """The object that the file holds, or its first line; empty if it is none."""
+    with path.open(encoding="utf-8", errors="replace") as file:
+        text = file.readline() if first_line else file.read()
+    try:
+        content = json.loads(text)
+    except ValueError:
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+@contextmanager
+def local_rows(out: Path | RemoteFile | None, windows: bool = False) -> Iterator[Path | None]:
+    """The local file to write rows to; at the end it is put to `out` with those beside it.
+
+    An empty `NAME.partial` there shows beforehand that files may be written, and is removed in the
+    end. Where the work or the transfer fails, the rows that were written stay on this machine.
+    """
+    if not isinstance(out, RemoteFile):
+        yield out
+        return
+    folder = Path(tempfile.mkdtemp(prefix="leakdet-rows-"))
+    local, marker = folder / out.name, out.parent / (out.name + PARTIAL)
+    try:
+        _check_place(out, marker, folder, windows)
+        with told_as(out, local):
+            yield local
+        _put(out, local)
+    except BaseException:
+        if not any(path.stat().st_size for path in folder.iterdir() if path.is_file()):
+            shutil.rmtree(folder)  # it holds no rows
+        raise
+    finally:
+        with suppress(InputError):
+            marker.remove()
+    shutil.rmtree(folder)
+
+
+def _check_place(out: RemoteFile, marker: RemoteFile, folder: Path, windows: bool) -> None:
+    """Look at what is there by copies of it, and try whether files may be written."""
+    earlier = folder / "earlier"
+    earlier.mkdir()
+    copy = earlier / (out.name or "none")
+    try:
+        if not out.name or out.url.endswith("/"):
+            raise InputError("this is a folder; name a file in it")
+        for file in (copy, sidecar_path(copy), *[windows_file(copy)] * windows):
+            there = out.parent / file.name
+            if there.exists():
+                if there.is_folder():
+                    raise InputError("this is a folder; name a file in it")
+                file.write_bytes(there.read_bytes())
+        (earlier / "empty").touch()
+        marker.put(earlier / "empty")
+    except InputError as error:
+        raise InputError(f"--out {out}: {error}.") from error
+    with told_as(out.parent, earlier):
+        check_replaceable(copy, windows)
+    shutil.rmtree(earlier)
+
+
+def _put(out: RemoteFile, local: Path) -> None:
+    for file in (windows_file(local), local, sidecar_path(local)):  # it tells of the others
+        if file.exists():
+            try:
+                (out.parent / file.name).put(file)
+            except InputError as error:
+                raise InputError(
+                    f"--out {out}: cannot be written ({error}). The rows are whole in {local}; "
+                    "copy them from there."
+                ) from error
 
 
 def write_verdicts(
-    detector: Detector,
+    detector: "Detector",
     paths: Sequence[str],
     listed: FileList,
     out: Path | None = None,
@@ -27,9 +328,6 @@ def write_verdicts(
 
     `kind` and `windows` as for `verdict_writer`. Each of `observers` is called with every verdict.
     Beside a whole file of rows a sidecar is written.
-
-    Raises:
-        InputError: as `verdict_writer`.
     """
     verdicts = detector.predict_listed(listed.recordings, workers)
     counts, started_at = VerdictCounts(), now()

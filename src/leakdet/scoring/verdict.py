@@ -1,4 +1,4 @@
-"""The verdict on one recording, with its evidence."""
+"""The verdict on a recording as a row."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from leakdet.acoustics.flags import Flag
+from leakdet.acoustics.measures import Flag
 
 Decision = Literal["leak", "no_leak", "undecided"]
 Reason = Literal["", "silent", "short", "stuck", "dropouts", "unfamiliar"]

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from leakdet.config.range_checks import check_ranges, doc, require
+from leakdet.config.fields import check_ranges, doc, require
 
 
 @dataclass(frozen=True)

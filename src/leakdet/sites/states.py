@@ -1,16 +1,264 @@
-"""The state of each site by a stated rule, and its reason as a sentence."""
+"""The state of each site by a stated rule, its course, its logger, and its reason."""
 
-from collections.abc import Sequence
-from datetime import date
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from functools import partial
+from typing import Literal, get_args
 
 import numpy as np
+from jaxtyping import Bool, Float, Int
 
-from leakdet.errors import counted
-from leakdet.sites.course import Alarms, Levels, Presence
-from leakdet.sites.row_columns import Kind
+from leakdet.core.errors import counted
+from leakdet.sites.nights import (
+    WITH_SOUND,
+    History,
+    at,
+    held,
+    last_few,
+    last_of,
+    masked_median,
+    packed,
+    sum_of_last,
+)
+from leakdet.sites.rows import Kind
 from leakdet.sites.rules import WorklistRules
-from leakdet.sites.site_history import History
-from leakdet.sites.worklist_row import State
+
+State = Literal["new", "persistent", "ceased", "watch", "quiet", "silent logger", "broken"]
+STATES: tuple[State, ...] = get_args(State)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A recording of a site; `leak_prob` is None where no window was live, or it failed."""
+
+    path: str
+    recorded_at: datetime | None
+    leak_prob: float | None
+    decision: str  # leak, no_leak, undecided; "" where it could not be scored
+    quiet_level_dbfs: float | None
+    channel: int = 0  # of its file, from 1, where each channel is a site; 0: the whole file
+
+
+@dataclass(frozen=True)
+class WorklistRow:
+    """A site with its state, the reason for it, and what a dig there is worth.
+
+    What is unknown is None: a `score` of a site that was never heard, the `worth` where the model
+    keeps no evidence of its own.
+    """
+
+    site: str
+    state: State
+    why: str  # one sentence: the reason by the rule
+    nights: int  # nights with a judged recording, n
+    leak_nights: int  # those of them with an alarm, k
+    since: date | None  # first night of the present run of alarms
+    score: float | None  # of the last night heard: leak_prob pooled over that night's recordings
+    median_score: float | None  # of its earlier nights
+    level_dbfs: float | None  # lowest quiet level of the last night heard
+    median_level_dbfs: float | None  # of its earlier nights
+    familiarity: float | None  # of the last night heard
+    # score of each night from the first to the last of the network; None: not heard
+    trend: tuple[float | None, ...]
+    # of the logger: missing, silent, clipped, other rate, level far from its history
+    health: tuple[str, ...]
+    worth: float | None  # expected worth of a dig there, in the currency of the costs
+    leak_share: float | None  # share of true leaks from the first rank down to this one
+    leak_share_interval: tuple[float, float] | None  # its 95 % interval
+    lat: float | None
+    lon: float | None
+    columns: Mapping[str, str]  # other columns of its latest row, such as logger and pipe
+    recordings: tuple[Recording, ...]  # newest first
+    chance: float | None = None  # of a leak there, from which the worth follows
+
+
+@dataclass(frozen=True)
+class Alarms:
+    """Alarms among the judged nights of each site; nights by their index, -1: none."""
+
+    judged: Int[np.ndarray, " S"]  # nights
+    alarms: Int[np.ndarray, " S"]
+    last_judged: Int[np.ndarray, " S"]
+    last_alarm: Int[np.ndarray, " S"]
+    since: Int[np.ndarray, " S"]  # first night of the present run of alarms
+    quiet_before: Int[np.ndarray, " S"]  # judged nights before it
+    onset: Bool[np.ndarray, " S"]  # enough of these were quiet to have heard it begin
+    recent_alarms: Int[np.ndarray, " S"]  # among the last few judged nights
+    recent_nights: Int[np.ndarray, " S"]
+    suspected: Bool[np.ndarray, " S"]
+    was_suspected: Bool[np.ndarray, " S"]  # now or before
+    early: Int[np.ndarray, " S"]  # earlier nights, of which medians are, lie before this one
+    recent_score: Float[np.ndarray, " S"]  # held in as many of the last nights as suspect
+    median_score: Float[np.ndarray, " S"]  # of earlier nights
+
+
+@dataclass(frozen=True)
+class Levels:
+    """Quiet level of each site, in dBFS, against its own earlier nights with the same logger."""
+
+    last: Float[np.ndarray, " S"]
+    median: Float[np.ndarray, " S"]
+    off: Float[np.ndarray, " S"]  # of the last night over the median and the common rise, dB
+    rise: Float[np.ndarray, " S"]  # the same, held in as many of the last nights as suspect
+    restarted: Int[np.ndarray, " S"]  # night of the first recording of a changed logger; -1
+
+
+@dataclass(frozen=True)
+class Presence:
+    """Whether each site is heard; nights by their index, -1: none."""
+
+    last_heard: Int[np.ndarray, " S"]
+    missed: Int[np.ndarray, " S"]  # nights of the network since then
+    overdue: Bool[np.ndarray, " S"]  # more than its own interval explains
+    spoilt: Int[np.ndarray, " S"]  # its last nights in a row without any usable sound
+    unjudged: Int[np.ndarray, " S"]  # its last nights in a row with usable sound, but not judged
+
+
+def follow_alarms(history: History, rules: WorklistRules) -> Alarms:
+    """The alarms of each site, and its present run of them."""
+    judged, scores = history.judged, history.score
+    order, valid = packed(judged)
+    alarms = np.take_along_axis(history.alarm, order, axis=1) & valid
+    n = judged.sum(axis=1)
+    place = np.arange(judged.shape[1])
+    recent = sum_of_last(alarms, rules.of_nights)
+    pause = (sum_of_last(alarms, rules.gap) == 0) & (place >= rules.gap - 1) & valid
+    paused = last_of(pause)
+    in_run = alarms & (place > paused[:, None])
+    since = np.where(in_run.any(axis=1), np.argmax(in_run, axis=1), -1)
+    onset = (since >= 0) & (paused >= 0)
+    # earlier nights lie before the present run, or else before the last few, or the last one
+    few = np.where(n > rules.of_nights, rules.of_nights, 1)
+    early = at(order, np.where(onset, since, np.maximum(n - few, -1)), 0)
+    in_last = last_few(judged, rules.of_nights)
+    before = judged & (np.arange(judged.shape[1]) < early[:, None])
+    return Alarms(
+        n,
+        alarms.sum(axis=1),
+        last_of(judged),
+        last_of(history.alarm),
+        at(order, since, -1),
+        np.maximum(since, 0),
+        onset,
+        at(recent, n - 1, 0),
+        np.minimum(n, rules.of_nights),
+        at(recent, n - 1, 0) >= rules.alarms,
+        ((recent >= rules.alarms) & valid).any(axis=1),
+        early,
+        held(scores, in_last, rules.alarms),
+        masked_median(scores, before),
+    )
+
+
+def follow_levels(history: History, alarms: Alarms, rules: WorklistRules) -> Levels:
+    """The level of each site against its own; it restarts where the logger changed."""
+    level, night = history.level, np.arange(history.level.shape[1])
+    known = ~np.isnan(level)
+    last = last_of(known)
+    logger = at(history.logger, last_of(history.logger >= 0), -1)
+    other = (history.logger >= 0) & (history.logger != logger[:, None])
+    restarted = last_of(other)  # the last night of an earlier logger
+    same = known & (night > restarted[:, None])
+    early = np.where(alarms.judged > 0, alarms.early, last)
+    median = masked_median(level, same & (night < early[:, None]), rules.level_nights)
+    over = level - median[:, None] - history.common_rise
+    recent = last_few(same & (night >= early[:, None]), rules.of_nights)
+    rise = np.where(recent.sum(axis=1) >= rules.alarms, held(over, recent, rules.alarms), np.nan)
+    first = np.argmax((history.logger >= 0) & (night > restarted[:, None]), axis=1)
+    return Levels(
+        at(level, last, np.nan),
+        median,
+        at(over, last, np.nan),
+        rise,
+        np.where(restarted >= 0, first, -1),
+    )
+
+
+def follow_presence(
+    history: History, network: Bool[np.ndarray, " N"], rules: WorklistRules
+) -> Presence:
+    """When each site was heard last, and since when it tells nothing."""
+    heard = history.heard > 0
+    usable = np.sum([history.counts[kind] for kind in WITH_SOUND], axis=0) > 0
+    last, night = last_of(heard), np.arange(heard.shape[1])
+    missed = (network & (night > last[:, None])).sum(axis=1)
+    order, valid = packed(heard)
+    number = np.cumsum(network)[order].astype(float)  # nights of the network, counted
+    gaps = np.diff(number, axis=1)
+    interval = np.nan_to_num(masked_median(gaps, valid[:, 1:]), nan=1.0)
+    after_usable = night > last_of(usable)[:, None]
+    after_judged = night > last_of(history.judged)[:, None]
+    return Presence(
+        last,
+        missed,
+        missed >= rules.silent_after * interval,
+        (heard & after_usable).sum(axis=1),
+        (usable & after_judged & ~history.common).sum(axis=1),
+    )
+
+
+KINDS = {
+    Kind.NO_SOUND: ("silent", "without sound"),
+    Kind.SPOILT: ("spoilt", "short, stuck or with dropouts"),
+    Kind.FAILED: ("failed", "that could not be read"),
+}
+RATE_NIGHTS = 9  # earlier nights whose usual rate the last one is compared with
+GAPS = 0.2  # share of the network's nights since its first; more of them missed are told
+
+
+def health_facts(
+    history: History,
+    levels: Levels,
+    presence: Presence,
+    network: Bool[np.ndarray, " N"],
+    clock_back: Int[np.ndarray, " S"],
+    dates: Sequence[date],
+    rules: WorklistRules,
+) -> list[tuple[str, ...]]:
+    """Facts of each site, on its last night heard where nothing else is said."""
+    heard, last, night = history.heard, presence.last_heard, np.arange(len(network))
+    facts: list[list[str]] = [[] for _ in last]
+
+    def tell(which: Bool[np.ndarray, " S"], text: Callable[[int], str]) -> None:
+        for site in np.flatnonzero(which).tolist():
+            facts[site].append(text(site))
+
+    own = network & (night >= np.argmax(heard > 0, axis=1)[:, None])
+    nights, lacking = own.sum(axis=1), (own & (heard == 0)).sum(axis=1)
+    away = (last >= 0) & (presence.missed > 0)
+    tell(away, lambda site: f"missing for {counted(int(presence.missed[site]), 'night')}")
+    often = (last >= 0) & ~away & (lacking > GAPS * nights)
+    tell(often, lambda site: f"missing in {lacking[site]} of {counted(int(nights[site]), 'night')}")
+    total = at(heard, last, 0)
+    for kind, (name, words) in KINDS.items():
+        bad = at(history.counts[kind], last, 0)
+        tell(bad > 0, partial(_of, name, bad, total, words))
+    clipped = at(history.clipped, last, 0)
+    tell((clipped > 0) & (2 * clipped >= total), partial(_of, "clipped", clipped, total, ""))
+    rate = at(history.rate_hz, last, np.nan)
+    before = masked_median(
+        history.rate_hz, last_few((night < last[:, None]) & (heard > 0), RATE_NIGHTS)
+    )
+    other = ~np.isnan(rate) & ~np.isnan(before) & (rate != before)
+    tell(other, lambda site: f"other rate: {rate[site]:.0f} Hz, before {before[site]:.0f} Hz")
+    off = np.nan_to_num(levels.off, nan=0.0)
+    tell(np.abs(off) >= rules.level_far_db, lambda site: f"level far: {_shift(float(off[site]))}")
+    tell(
+        levels.restarted >= 0,
+        lambda site: f"logger changed on {dates[levels.restarted[site]]}: levels count from there",
+    )
+    tell(clock_back > 0, lambda site: f"clock: {clock_back[site]} recordings dated wrongly")
+    return [tuple(site) for site in facts]
+
+
+def _of(name: str, bad: np.ndarray, total: np.ndarray, words: str, site: int) -> str:
+    """`silent: 1 of 2 recordings without sound`."""
+    return f"{name}: {bad[site]} of {counted(int(total[site]), 'recording')} {words}".rstrip()
+
+
+def _shift(off_db: float) -> str:
+    return f"{abs(off_db):.0f} dB {'above' if off_db > 0 else 'below'} its own median"
 
 
 class SiteStates:

@@ -1,16 +1,69 @@
-"""Opening HDF5 files for reading, with messages that name the file and the remedy."""
+"""HDF5 files: opened with messages that name the remedy, and looked at safely without a seal.
+
+In a damaged file HDF5 may follow a circle of addresses for ever, inside C, where no signal of
+Python and no thread reaches it. A seal notices the damage before; stores of older versions have
+none.
+"""
 
 import errno
 import re
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 
 import h5py
 
-from leakdet.errors import InputError, LeakdetError
-from leakdet.storage.seal import USER_BLOCK_BYTES, seal_store, store_is_sealed
-from leakdet.storage.unsealed_hdf5 import check_ends
+from leakdet.core.errors import InputError, LeakdetError
+from leakdet.core.files import USER_BLOCK_BYTES, seal_store, store_is_sealed
+
+CPU_S = 4  # of the look, which takes a tenth of a second; waiting for a slow disk takes none
+MEMORY_BYTES = 1 << 30  # a circle may also take memory without end
+SMALL_BYTES = 64 << 20  # data sets up to here are read; of larger ones the index of their chunks
+OUT_OF_MEMORY = 3
+LOOK = f"""
+import resource, sys
+resource.setrlimit(resource.RLIMIT_CPU, ({CPU_S}, {CPU_S} + 1))
+resource.setrlimit(resource.RLIMIT_DATA, ({MEMORY_BYTES}, {MEMORY_BYTES}))
+import h5py
+def look(name, item):
+    dict(item.attrs)
+    if isinstance(item, h5py.Dataset):
+        if item.chunks:
+            item.id.get_num_chunks()
+        if item.nbytes <= {SMALL_BYTES}:
+            item[...]
+try:
+    with h5py.File(sys.argv[1], "r", locking=False) as file:
+        dict(file.attrs)
+        file.visititems(look)
+except Exception as error:
+    is_memory = isinstance(error, MemoryError) or "alloc" in str(error)
+    sys.exit({OUT_OF_MEMORY} if is_memory else 0)
+"""
+ENDLESS = (OUT_OF_MEMORY, -signal.SIGXCPU, -signal.SIGKILL, -signal.SIGSEGV, -signal.SIGABRT)
+
+
+def check_ends(path: Path, remedy: str) -> None:
+    """Check that HDF5 comes to an end with this file; once, and again after a change."""
+    status = path.stat()
+    _check_ends(path, remedy, (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns))
+
+
+@lru_cache(maxsize=4096)
+def _check_ends(path: Path, remedy: str, state: tuple[int, int, int, int]) -> None:
+    # -P: no module in the current folder is imported; errors are met again, and told, by the reader
+    command = [sys.executable, "-P", "-c", LOOK, str(path)]
+    nothing = subprocess.DEVNULL
+    code = subprocess.run(
+        command, stdin=nothing, stdout=nothing, stderr=nothing, check=False
+    ).returncode
+    if code in ENDLESS:
+        raise InputError(f"{path}: damaged: HDF5 never comes to an end with it. {remedy}")
+
 
 REBUILD = "Build the store again, or copy it again from an undamaged one."
 UNSEALED_DATA = ("mel", "waveform")  # large, and not read to open a split
@@ -21,11 +74,7 @@ SYSTEM_REASON = re.compile(r"errno = (?!22\b)\d+, error message = '([^']+)'")  #
 
 @contextmanager
 def open_h5(path: Path) -> Iterator[h5py.File]:
-    """Open for reading. What h5py raises on a damaged file, here or in the block, is a sentence.
-
-    Raises:
-        InputError: says why the file cannot be opened or read, and what to do.
-    """
+    """Open for reading. What h5py raises on a damaged file, here or in the block, is a sentence."""
     try:
         # of what is no file, h5py says what is wrong
         if path.is_file() and not store_is_sealed(path, REBUILD):

@@ -7,10 +7,10 @@ from itertools import pairwise
 import numpy as np
 from jaxtyping import Float16, UInt32
 
-from leakdet._parallel import in_order
-from leakdet._progress import ProgressCounter
-from leakdet.errors import InputError, first_few
-from leakdet.storage.ailh_store import is_ailh
+from leakdet.core.errors import InputError, first_few
+from leakdet.core.parallel import in_order
+from leakdet.core.progress import ProgressCounter
+from leakdet.storage.ailh import is_ailh
 from leakdet.storage.hdf5 import REBUILD
 from leakdet.storage.store import StoreSplit
 from leakdet.storage.views import file_rows
@@ -20,11 +20,7 @@ NOT_FINITE = 0x7C00  # float16: bits of infinity; NaN lies above
 
 
 def check_contents(split: StoreSplit) -> UInt32[np.ndarray, " R"]:
-    """Read and check every recording, on all cores. Returns their CRC-32.
-
-    Raises:
-        InputError: a recording is damaged, holds NaN or infinite values, or was never computed.
-    """
+    """Read and check every recording, on all cores. Returns their CRC-32."""
     sums = np.zeros(split.recordings, np.uint32)
     uncomputed: list[int] = []
 

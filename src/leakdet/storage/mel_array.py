@@ -11,7 +11,7 @@ import h5py
 import numpy as np
 from jaxtyping import Float16, Int
 
-from leakdet.errors import InputError
+from leakdet.core.errors import InputError
 from leakdet.storage.hdf5 import open_h5
 
 CHUNK_BYTES = 1 << 20  # reading one window from a larger HDF5 chunk is slow

@@ -1,46 +1,158 @@
 """The model file: one `.safetensors` of weights whose metadata is JSON. Nothing in it is executed.
 
+Its kernels are three columns wide although its input has one: only the middle column ever met data,
+and is kept. The file names neither classes nor signal; both are those of the AILH scripts.
+
 A training checkpoint carries the same JSON beside its weights, so that it alone is enough to
 evaluate and predict.
 """
 
+import io
 import json
+import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors.torch import save
 from torch import Tensor
 
 import leakdet
 from leakdet.config import NetworkConfig, SignalConfig, from_dict
-from leakdet.config.range_checks import is_own
+from leakdet.config.fields import is_own
+from leakdet.core.errors import InputError, LeakdetError, SettingsError
+from leakdet.core.files import (
+    COPY_AGAIN,
+    UNSEALED,
+    require_readable,
+    sealed,
+    understood,
+    whole_file,
+)
+from leakdet.core.files import KEY as SEAL_KEY
 from leakdet.detection.decision import DecisionRule
 from leakdet.detection.detector import MelDetector, sample_shape
-from leakdet.detection.kept_scores import KEPT, TEST, ValidationScores
-from leakdet.detection.labels import LabelMap
-from leakdet.detection.met_recordings import HASHES, ROLE, MetRecordings
+from leakdet.detection.familiarity import PREFIX, SpectralReference
+from leakdet.detection.labels import BINARY_NAMES, LabelMap
+from leakdet.detection.met import HASHES, ROLE, MetRecordings
 from leakdet.detection.networks import Network, make_network
-from leakdet.detection.spectral_reference import PREFIX, SpectralReference
-from leakdet.errors import InputError, LeakdetError, SettingsError
-from leakdet.storage.ailh_weights import AILH_SIGNAL, convert, read_state
-from leakdet.storage.atomic import whole_file
+from leakdet.detection.stored_scores import KEPT, TEST, ValidationScores
 from leakdet.storage.model_card import (
     CARD_KEY,
     FORMAT_VERSION,
+    MODEL_FILES,
     card_in,
     check_card,
     file_hash,
+    model_kind,
     open_safetensors,
     parse_card,
 )
-from leakdet.storage.model_place import MODEL_FILES, model_kind
-from leakdet.storage.readable import require_readable
-from leakdet.storage.seal import KEY as SEAL_KEY
-from leakdet.storage.seal import UNSEALED, sealed
-from leakdet.storage.torch_file import read_torch
+
+
+def read_torch(path: Path, kind: str) -> Any:
+    """Plain containers and tensors on the CPU. `kind` names the file in the error.
+
+    The archive keeps a CRC-32 of each tensor and of all else in it, which torch does not compare.
+    """
+    # torch raises many kinds for a cut-off file and for pickles that it refuses
+    with understood(path, f"a whole {kind}", COPY_AGAIN):
+        _check_archive(path)
+        return torch.load(path, map_location="cpu", weights_only=True)
+
+
+def _check_archive(path: Path) -> None:
+    """Raise an error where a part of an archive is not what was written."""
+    with path.open("rb") as file:
+        if file.read(2) != b"PK":  # the format of torch before 1.6 has no checksums
+            return
+        with zipfile.ZipFile(file) as archive:
+            wrong = archive.testzip()
+    if wrong is not None:
+        raise ValueError(f"damaged: {wrong} is not what was written, by its checksum")
+
+
+def write_torch(content: Any, path: Path) -> None:
+    """Write what `torch.save` makes of it; a full disk is an OSError, in torch a RuntimeError."""
+    buffer = io.BytesIO()
+    torch.save(content, buffer)
+    path.write_bytes(buffer.getbuffer())
+
+
+AILH_SIGNAL = SignalConfig(
+    sample_rate_hz=4096,
+    window_samples=1024,
+    window_hop_samples=1024,
+    segment_samples=512,
+    segment_hop_samples=512,
+    fmin_hz=0.0,
+    fmax_hz=2048.0,
+    floor=1e-10,
+)  # conf/signal/ailh.yaml
+FIVE = ("BACKGROUND", "CRACK", "LEAK", "NORMAL", "UNCLASSIFIED")
+LAYERS = ("conv1", "conv2", "conv3", "fc1", "cls_head", "leak_head")
+WRAPPED_IN = ("model_state_dict", "state_dict", "model")
+PREFIXES = ("_orig_mod.", "module.")
+
+
+@dataclass
+class Converted:
+    """A network of AILH as settings, classes and weights of leakdet."""
+
+    network: NetworkConfig
+    labels: LabelMap
+    weights: dict[str, Tensor]
+
+
+def read_state(path: Path) -> dict[str, Tensor]:
+    """The weights in a `.pth`, whether bare or inside a checkpoint. Nothing in it is executed."""
+    weights: Any = read_torch(path, "file of weights")
+    for key in WRAPPED_IN:
+        if isinstance(weights, Mapping) and isinstance(weights.get(key), Mapping):
+            weights = weights[key]
+    if not isinstance(weights, Mapping) or not all(
+        isinstance(value, Tensor) for value in weights.values()
+    ):
+        raise InputError(f"{path}: holds no weights of a network.")
+    return dict(weights)
+
+
+def convert(state: Mapping[str, Tensor], where: str) -> Converted:
+    """Convert weights of AILH. Raises `InputError` where the layers are others."""
+    weights = {_plain(name): tensor.float() for name, tensor in state.items()}
+    wanted = {f"{layer}.{kind}" for layer in LAYERS for kind in ("weight", "bias")}
+    if weights.keys() != wanted:
+        raise InputError(
+            f"{where}: not the network of AILH: it has {sorted(weights.keys() - wanted)} and "
+            f"lacks {sorted(wanted - weights.keys())}."
+        )
+    for layer in ("conv1", "conv2", "conv3"):
+        kernel = weights[f"{layer}.weight"]
+        middle = kernel.shape[-1] // 2
+        weights[f"{layer}.weight"] = kernel[..., middle : middle + 1].contiguous()
+    mels = AILH_SIGNAL.n_mels
+    weights |= {"input.band_mean": torch.zeros(mels), "input.band_deviation": torch.ones(mels)}
+    network = NetworkConfig(name="dual_head", input_norm="none", standardise=False, time_pool=1)
+    return Converted(network, _labels(len(weights["cls_head.bias"]), where), weights)
+
+
+def _plain(name: str) -> str:
+    for prefix in PREFIXES:
+        name = name.removeprefix(prefix)
+    return name
+
+
+def _labels(classes: int, where: str) -> LabelMap:
+    match classes:
+        case 2:
+            return LabelMap("binary", BINARY_NAMES, (1,))
+        case 5:
+            return LabelMap("multiclass", FIVE, (FIVE.index("LEAK"),))
+    raise InputError(f"{where}: has {classes} classes; models of AILH have 2 or 5.")
+
 
 GROUPS_KEY, REFERENCE_KEY = "groups_met", "spectral_reference"  # of the card
 
@@ -109,10 +221,6 @@ def load_mel_detector(
 
     A model whose network is user code, `package.module:Class`, loads only where `trust_network`
     names it: a file never chooses what is imported.
-
-    Raises:
-        InputError: missing, cut off, no model of leakdet, of a newer format, with a network that is
-            not trusted or not installed, or with weights that do not fit the network.
     """
     card, weights = read_model(path)
     try:
@@ -155,11 +263,7 @@ def load_mel_detector(
 
 
 def read_model(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Checked description and weights of a model file, a checkpoint, or the `best.pth` of AILH.
-
-    Raises:
-        InputError: missing, cut off, no model of leakdet, or of a newer format.
-    """
+    """Checked description and weights of a model file, a checkpoint, or the `best.pth` of AILH."""
     require_readable(path, "model file")
     match model_kind(path):
         case ".ckpt":

@@ -1,10 +1,11 @@
-"""Views: recordings picked from the splits of a store, as a split of their own, such as a fold.
+"""Views: recordings, windows or classes picked from splits, as a split of their own.
 
 A view holds row numbers; its mel is gathered from the store's files when it is read. It has live
 windows only, and no recording without one.
 """
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,8 +13,9 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Bool, Int, Int64
 
-from leakdet.detection.label_view import joined
-from leakdet.errors import InputError, first_few
+from leakdet.config import LabelsConfig
+from leakdet.core.errors import InputError, first_few
+from leakdet.detection.labels import LabelView, joined, label_view
 from leakdet.storage.hdf5 import open_h5
 from leakdet.storage.mel_array import MelArray
 from leakdet.storage.store import StoreSplit, offsets_of
@@ -120,11 +122,7 @@ class SplitView(StoreSplit):
 
 
 def pooled(splits: Sequence[StoreSplit]) -> SplitView:
-    """All recordings of all `splits`, one split after the other.
-
-    Raises:
-        InputError: the splits disagree on vocabulary, leak labels or signal.
-    """
+    """All recordings of all `splits`, one split after the other."""
     first = splits[0]
     for split in splits[1:]:
         for what in ("label_names", "leak_labels", "signal"):
@@ -248,3 +246,64 @@ def _view(
         bases=bases,
         picked=picked,
     )
+
+
+def keeping(view: SplitView, kept: Bool[np.ndarray, " W"]) -> SplitView:
+    """The view with these of its windows alone; every recording must keep one.
+
+    Windows that are not kept count as those without sound: views of this one do not have them
+    either, nor do samples, in memory or streamed.
+    """
+    counts = np.add.reduceat(kept.astype(np.int64), view.recording_offsets[:-1])
+    if (counts == 0).any():
+        raise ValueError(f"recording {view.recording_ids[counts == 0][0]} keeps no window")
+    masks = [np.ones(base.windows, bool) if base.live is None else base.live for base in view.bases]
+    alive = np.concatenate(masks)
+    alive[view.mel.windows[~kept]] = False
+    bounds = np.cumsum([base.windows for base in view.bases])[:-1]
+    bases = [
+        _with_live(base, mask)
+        for base, mask in zip(view.bases, np.split(alive, bounds), strict=True)
+    ]
+    return replace(view, bases=bases).take(np.arange(view.recordings), view.name)
+
+
+def _with_live(base: StoreSplit, live: Bool[np.ndarray, " W"]) -> StoreSplit:
+    """A copy of a split as opened, of which only these windows are taken."""
+    copied = copy(base)
+    copied.__dict__["live"] = live
+    return copied
+
+
+def labelled(split: StoreSplit, labels: LabelsConfig | None = None) -> StoreSplit:
+    """The split under label settings; None: the defaults. Recordings to be left out are not in
+    it.
+    """
+    where = str(split.files[0].parent)
+    view = label_view(split.label_names, labels or LabelsConfig(), where, split.leak_labels)
+    view = view.counting(np.array(split.label_names)[split.label_id].tolist())
+    new_id = np.array(view.ids(split.label_names), np.int64)[split.label_id]
+    relabelled = replace(
+        split,
+        label_id=new_id,
+        label_names=list(view.names),
+        leak_labels=list(view.leaks),
+        label_view=view,
+    )
+    if not view.left_out:
+        return relabelled
+    return pooled([relabelled]).take(np.flatnonzero(new_id >= 0), split.name)
+
+
+def view_of(split: StoreSplit) -> LabelView:
+    """The label view that the split was opened under; of one that was not, the default view."""
+    return split.label_view or label_view(
+        split.label_names, LabelsConfig(), str(split.files[0].parent), split.leak_labels
+    )
+
+
+def view_of_all(splits: Sequence[StoreSplit]) -> LabelView:
+    """The view of several splits of a store, with what is left out of all of them."""
+    view = joined([view_of(split) for split in splits])
+    assert view is not None
+    return view

@@ -15,8 +15,8 @@ from jaxtyping import Bool
 
 import leakdet
 from leakdet.config import SignalConfig
+from leakdet.core.files import USER_BLOCK_BYTES
 from leakdet.storage.hdf5 import seal_h5
-from leakdet.storage.seal import USER_BLOCK_BYTES
 from leakdet.storage.store import GROUP, SCHEMA_VERSION, offsets_of
 
 PAGE_BYTES = 4096  # data sets begin at a page of memory when they are mapped

@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from leakdet._messages import LOG
-from leakdet._processes import is_child
 from leakdet.config import TrainConfig, TrainerFlags
+from leakdet.core.messages import LOG
+from leakdet.core.process import is_child
 from leakdet.detection.networks import Output
-from leakdet.loading.epoch_order import epoch_bounds, share_sizes
+from leakdet.loading.order import epoch_bounds, share_sizes
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.negatives import SAMPLES_PER_NEGATIVE
 

@@ -12,24 +12,20 @@ import torch
 from torch import Tensor
 
 from leakdet.config import TrainConfig
+from leakdet.core.errors import InputError, SettingsError
 from leakdet.detection.detector import sample_shape
 from leakdet.detection.labels import LabelMap
-from leakdet.errors import InputError, SettingsError
-from leakdet.loading.epoch_order import drawn_mix
-from leakdet.loading.eval_loader import EvalLoader
-from leakdet.loading.in_memory import InMemoryLoader, InMemorySamples
-from leakdet.loading.placement import Residency, choose_residency, uses_cuda
+from leakdet.loading.loaders import EvalLoader, InMemoryLoader, InMemorySamples, TrainLoader
+from leakdet.loading.memory import Residency, choose_residency, require_shared_memory, uses_cuda
+from leakdet.loading.order import drawn_mix
 from leakdet.loading.samples import SplitSamples
-from leakdet.loading.shared_memory import require_shared_memory
-from leakdet.loading.streaming import StreamLoader
-from leakdet.loading.train_loader import TrainLoader
+from leakdet.loading.stream import StreamLoader
 from leakdet.storage.integrity import check_contents
-from leakdet.storage.labelled_split import view_of
-from leakdet.storage.split_overlap import check_no_copies, sounds_are_hashed
+from leakdet.storage.overlap import check_no_copies, sounds_are_hashed
 from leakdet.storage.store import StoreSplit
+from leakdet.storage.views import view_of
 from leakdet.training.sound_folder import FolderSounds, read_sound_folder
-from leakdet.training.started_from import StartedFrom
-from leakdet.training.store_splits import Splits, open_splits, parts_of_store
+from leakdet.training.splits import Splits, StartedFrom, open_splits, parts_of_store
 
 # consecutive samples that are read together, in one disk access, to fit the input layer
 RUN = 64
@@ -69,9 +65,6 @@ class LeakDataModule(pl.LightningDataModule):
         """Open the splits, check them against each other and choose where windows are kept.
 
         Lightning calls it again for each stage; only the first call does anything.
-
-        Raises:
-            InputError: what `open_splits` raises, or a split has no leak or nothing but leaks.
         """
         if self._is_set_up:
             return
@@ -94,10 +87,6 @@ class LeakDataModule(pl.LightningDataModule):
 
         What is streamed for training is checked while epoch 0 reads it, unless only the mel can
         tell whether a recording lies in another split too. `test`: that split will be scored.
-
-        Raises:
-            InputError: a recording is damaged, was never computed, or lies in two splits.
-            SettingsError: as `require_shared_memory`.
         """
         if self.streams:
             require_shared_memory(self.train_samples, self.config.data)
@@ -243,10 +232,8 @@ class LeakDataModule(pl.LightningDataModule):
         return (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
 
     def _require_agreement_of_processes(self) -> None:
-        """Each machine chooses for itself; epochs in memory and streamed ones are cut differently.
-
-        Raises:
-            SettingsError: some machines stream and others do not.
+        """Each machine chooses for itself; epochs in memory and streamed ones are cut
+        differently.
         """
         trainer = self.trainer
         if trainer is None or trainer.world_size == 1:

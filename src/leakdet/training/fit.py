@@ -8,29 +8,26 @@ import lightning.pytorch as pl
 import torch
 from lightning.pytorch.callbacks import Callback, EarlyStopping, ModelCheckpoint
 
-from leakdet._messages import LOG
-from leakdet._processes import follow_parent, is_child, named_to_children
 from leakdet.config import TrainConfig
+from leakdet.core.errors import LeakdetError
+from leakdet.core.messages import LOG
+from leakdet.core.process import follow_parent, is_child, named_to_children
 from leakdet.detection.networks import make_network
-from leakdet.errors import LeakdetError
-from leakdet.storage.model_place import model_in
+from leakdet.storage.model_card import model_in
 from leakdet.training import log_names
 from leakdet.training.callbacks.interruption import Interrupted, Interruption
-from leakdet.training.checkpoint_io import read_checkpoint
+from leakdet.training.checkpoints import inherit_best, initialise, read_checkpoint
+from leakdet.training.conflicts import check_settings
 from leakdet.training.datamodule import LeakDataModule
-from leakdet.training.distributed import lost_peer_explained
-from leakdet.training.lr_batch_finder import found_settings
-from leakdet.training.memory_remedies import full_memory_explained
+from leakdet.training.finders import found_settings
+from leakdet.training.memory import full_memory_explained
 from leakdet.training.module import LeakModule
 from leakdet.training.negatives import check_negatives
-from leakdet.training.resumable_csv_logger import resume_logs
-from leakdet.training.resume import starting_checkpoint
-from leakdet.training.resume_compatibility import with_chosen_settings
-from leakdet.training.settings_conflicts import check_settings
+from leakdet.training.resume import starting_checkpoint, with_chosen_settings
 from leakdet.training.sound_folder import read_sound_folder
-from leakdet.training.stopping import resolved
-from leakdet.training.trainer import make_trainer
-from leakdet.training.warm_start import inherit_best, initialise
+from leakdet.training.steps import resolved
+from leakdet.training.trainer import make_trainer, resume_logs
+from leakdet.training.validation import lost_peer_explained
 
 
 def fit(
@@ -39,12 +36,6 @@ def fit(
     """Train to the end, with checkpoints and logs under `run_folder`.
 
     `extra` callbacks come after all others.
-
-    Raises:
-        SettingsError: settings contradict each other, or name what does not exist.
-        InputError: the store cannot be used, or what `resume` or `init_from` names.
-        LeakdetError: the loss became NaN or infinite, or memory is full.
-        Interrupted: a signal asked it to stop; the checkpoint is written.
     """
     if is_child():
         follow_parent()
@@ -97,11 +88,7 @@ def fit(
 
 
 def make_module(config: TrainConfig, data: LeakDataModule) -> LeakModule:
-    """A module ready for its first step: input statistics or initial weights, sounds to mix in.
-
-    Raises:
-        InputError: what `init_from` or `augment.interference` names cannot be used.
-    """
+    """A module ready for its first step: input statistics or initial weights, sounds to mix in."""
     network = make_network(config.network, data.sample_shape, len(data.labels.names))
     inherited, interference = {}, None
     if config.init_from is not None:
@@ -134,11 +121,7 @@ def _check_trained(trainer: pl.Trainer) -> None:
 
 
 def result_checkpoint(trainer: pl.Trainer) -> Path:
-    """The checkpoint that is the result: of the best check by `select`, or the last under fixed.
-
-    Raises:
-        LeakdetError: no validation check was reached.
-    """
+    """The checkpoint that is the result: of the best check by `select`, or the last under fixed."""
     module: Any = trainer.lightning_module
     fixed = module.config.stop.name == "fixed"
     best = log_names.BEST_F1 if module.config.select == "f1" else log_names.BEST_SELECTED

@@ -1,6 +1,7 @@
 """Training and validating a network, with recording-level metrics at each validation check."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import reduce
 from typing import Any, NoReturn
@@ -10,31 +11,59 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from leakdet.acoustics.augment import augmented
+from leakdet.acoustics.augment import augmented, draw_mixup
 from leakdet.config import TrainConfig
+from leakdet.core.errors import LeakdetError
 from leakdet.detection.decision import DecisionRule, rule_for_scores
 from leakdet.detection.losses import LossParts, class_weights, loss_parts
 from leakdet.detection.networks import Network, Output
-from leakdet.errors import LeakdetError
 from leakdet.evaluation.metrics import auroc
 from leakdet.loading.samples import Batch
 from leakdet.storage.model_card import CARD_KEY
 from leakdet.storage.model_file import make_card
 from leakdet.training import log_names
-from leakdet.training.accumulators import LossSums, ValidationAccumulator, right_samples
-from leakdet.training.check_metrics import CheckMetrics, class_numbers
+from leakdet.training.checkpoints import inherit_optimizer, inherit_schedule
 from leakdet.training.compilation import compiled_for
 from leakdet.training.datamodule import LeakDataModule
-from leakdet.training.distributed import sum_over_ranks
-from leakdet.training.mixup import mixup
-from leakdet.training.model_selection import Selection, require_finite
 from leakdet.training.negatives import divided, negatives_loss, with_negatives
 from leakdet.training.optimizer import make_optimizer, step_divisor, steps_of, warmup_cosine
-from leakdet.training.resume_compatibility import RESUME_KEY, store_fingerprint
-from leakdet.training.sample_summary import SampleSummary
-from leakdet.training.seeding import seed_batch
-from leakdet.training.validation_result import ValidationResult
-from leakdet.training.warm_start import inherit_optimizer, inherit_schedule
+from leakdet.training.resume import RESUME_KEY, store_fingerprint
+from leakdet.training.validation import (
+    CheckMetrics,
+    LossSums,
+    SampleSummary,
+    Selection,
+    ValidationAccumulator,
+    ValidationResult,
+    class_numbers,
+    require_finite,
+    right_samples,
+    sum_over_ranks,
+)
+
+
+def seed_batch(place: Sequence[int], device: torch.device) -> None:
+    """Seed torch on the CPU and on `device` for the batch at `place`: seed, epoch, batch, rank."""
+    seed = int(np.random.SeedSequence(place).generate_state(1, np.uint64)[0] >> 1)
+    # not torch.manual_seed, which seeds every kind of accelerator: 2 ms a step
+    torch.default_generator.manual_seed(seed)
+    if device.type != "cpu":
+        torch.get_device_module(device).manual_seed(seed)
+
+
+def mixup(mel: Tensor, batch: Batch, alpha: float) -> tuple[Tensor, list[Batch]]:
+    """Blend each sample of `mel` [B, U, M, T] with another one by a share from Beta(alpha, alpha).
+
+    Returns the blended samples and two batches of targets, whose losses add up: weighted by the
+    share and by the rest of it.
+    """
+    partner, share = draw_mixup(len(mel), alpha, mel.device)
+    own = share[:, None, None, None]
+    first = batch._replace(weight=batch.weight * share)
+    second = batch._replace(
+        class_id=batch.class_id[partner], weight=batch.weight[partner] * (1 - share)
+    )
+    return own * mel + (1 - own) * mel[partner], [first, second]
 
 
 class LeakModule(pl.LightningModule):

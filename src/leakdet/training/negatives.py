@@ -12,28 +12,24 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from leakdet.acoustics.audio_listing import LeftUnlisted, audio_files
 from leakdet.acoustics.augment import augmented
+from leakdet.acoustics.listing import LeftUnlisted, audio_files
 from leakdet.config import AugmentConfig, TrainConfig
-from leakdet.detection.label_view import same_label, sounds_like_leak
+from leakdet.core.errors import SettingsError, first_few
+from leakdet.detection.labels import same_label, sounds_like_leak
 from leakdet.detection.losses import loss_parts
 from leakdet.detection.networks import Output
-from leakdet.errors import SettingsError, first_few
 from leakdet.storage.opening import open_split, split_names
 
 if TYPE_CHECKING:
     from leakdet.training.datamodule import LeakDataModule
 
+
 SAMPLES_PER_NEGATIVE = 4  # in a batch; more negatives would lower the noise, and cost time
 
 
 def check_negatives(data: "LeakDataModule") -> None:
-    """Check that the negatives belong to one class without a leak, and are not in the store.
-
-    Raises:
-        SettingsError: several classes mean no leak, a folder in it is called like a leak, or a
-            sound in it is a recording of the store.
-    """
+    """Check that the negatives belong to one class without a leak, and are not in the store."""
     folder, labels = data.config.data.negatives, data.labels
     if folder is None:
         return

@@ -10,7 +10,7 @@ from torch.optim import Adam, AdamW, Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from leakdet.config import OptimizerConfig
-from leakdet.errors import SettingsError
+from leakdet.core.errors import SettingsError
 
 
 def make_optimizer(network: nn.Module, settings: OptimizerConfig) -> Optimizer:
@@ -55,11 +55,7 @@ def warmup_cosine(
 
 
 def steps_of(trainer: pl.Trainer) -> tuple[int, float]:
-    """Optimiser steps of the whole run and of an epoch.
-
-    Raises:
-        SettingsError: the run has no end.
-    """
+    """Optimiser steps of the whole run and of an epoch."""
     total = trainer.estimated_stepping_batches
     if total == math.inf:
         raise SettingsError(

@@ -8,13 +8,13 @@ import torch
 from jaxtyping import Float16
 from torch import Tensor
 
-from leakdet._messages import LOG
 from leakdet.acoustics.audio import recordings_in
-from leakdet.acoustics.audio_listing import LeftUnlisted, audio_files
+from leakdet.acoustics.listing import LeftUnlisted, audio_files
 from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.windows import MelStream
+from leakdet.core.errors import InputError
+from leakdet.core.messages import LOG
 from leakdet.detection.detector import as_samples
-from leakdet.errors import InputError
 from leakdet.storage.store import StoreSplit
 
 MOST = 2000  # windows, taken evenly from all files
@@ -32,10 +32,6 @@ def read_sound_folder(setting: str, folder: Path, train: StoreSplit, unit: str) 
     """Read every sound under `folder`, which `setting` names, in the signal and unit of train.
 
     Silent windows are left out.
-
-    Raises:
-        InputError: there is no such folder, no sound in it that can be read, or the store does not
-            say how its mel was computed.
     """
     if train.signal is None:
         raise InputError(

@@ -1,26 +1,154 @@
 """Lightning's trainer as the settings ask for it, with this run's callbacks and loggers."""
 
+import csv
 import logging
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import lightning.pytorch as pl
 import torch
+from lightning.fabric.loggers.logger import rank_zero_experiment
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.accelerators import CPUAccelerator
-from lightning.pytorch.callbacks import Callback
+from lightning.pytorch.callbacks import Callback, ModelCheckpoint
+from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
+from lightning.pytorch.loggers.csv_logs import ExperimentWriter
 from lightning.pytorch.profilers import Profiler
 
-from leakdet._messages import logs_json
 from leakdet.config import TrainConfig
-from leakdet.errors import SettingsError
+from leakdet.config.train import LOGGERS
+from leakdet.core.errors import SettingsError
+from leakdet.core.messages import logs_json
+from leakdet.tables.read import write_csv
+from leakdet.training import log_names
 from leakdet.training.callbacks.built_in import make_callbacks
-from leakdet.training.checkpoint_io import AtomicCheckpointIO
-from leakdet.training.loggers import make_loggers
-from leakdet.training.malloc import keep_freed_memory
-from leakdet.training.phase_profiler import PROFILE, PhaseProfiler
-from leakdet.training.step_recording import TRACE, NvtxRanges, OperatorTrace
+from leakdet.training.checkpoints import AtomicCheckpointIO
+from leakdet.training.memory import keep_freed_memory
+from leakdet.training.profiling import PROFILE, TRACE, NvtxRanges, OperatorTrace, PhaseProfiler
+
+
+class ResumableCSVLogger(CSVLogger):
+    """Keeps the rows up to the resumed step, where Lightning's logger deletes the file it finds."""
+
+    def __init__(self, run_folder: Path, **arguments: Any) -> None:
+        super().__init__(run_folder, name="", version=log_names.LOGS, **arguments)
+        self.resumed_at: int | None = None  # optimiser steps done by then; None: a new run
+
+    @property
+    @rank_zero_experiment
+    def experiment(self) -> Any:
+        if self._experiment is None and self.resumed_at is not None:
+            self._experiment = _AppendingWriter(self.log_dir, self.resumed_at)
+        return super().experiment
+
+    def after_save_checkpoint(self, checkpoint_callback: ModelCheckpoint) -> None:
+        """Write the rows so far: a run that is killed resumes from this checkpoint."""
+        self.save()
+
+
+def resume_logs(loggers: Iterable[Logger], step: int) -> None:
+    """Let the loggers keep what the run wrote before the optimiser step from which it resumes."""
+    for logger in loggers:
+        if isinstance(logger, ResumableCSVLogger):
+            logger.resumed_at = step
+
+
+class _AppendingWriter(ExperimentWriter):
+    """Drops the rows from `step` on, which will be written again, and appends to the others."""
+
+    def __init__(self, log_dir: str, step: int) -> None:
+        super().__init__(log_dir)
+        path = Path(self.metrics_file_path)
+        rows = rows_before(path, step) if path.is_file() else []
+        if rows:
+            write_csv(path, rows)
+            self.metrics_keys = list(rows[0])
+        else:
+            path.unlink(missing_ok=True)
+
+    def _check_log_dir_exists(self) -> None:
+        """Do nothing: Lightning's deletes the old file, with a warning."""
+
+
+def rows_before(path: Path, step: int) -> list[dict[str, Any]]:
+    """The rows up to the last one of an earlier step, without those that are cut off or damaged.
+
+    A row is numbered by the steps done before its own, but one that a callback wrote between two
+    steps by all that were done: it is kept only if a row of an earlier step follows.
+    """
+    with path.open(newline="", encoding="utf-8", errors="replace") as file:
+        lines = (line.replace("\0", "") for line in file)
+        rows = [
+            row for row in csv.DictReader(lines) if None not in row and None not in row.values()
+        ]
+    rows = [row for row in rows if row.get("step", "").isdecimal()]
+    earlier = [index for index, row in enumerate(rows) if int(row["step"]) < step]
+    return rows[: earlier[-1] + 1] if earlier else []
+
+
+SCORES = ("auroc", "f1", "recall", "fpr")  # of recordings, under HPARAMS
+
+
+def make_loggers(settings: Mapping[str, Any], run_folder: Path) -> list[Logger]:
+    """A logger per key of `settings`, whose value holds the logger's own arguments."""
+    loggers = []
+    for name, arguments in settings.items():
+        try:
+            loggers.append(_logger(name, dict(arguments or {}), run_folder))
+        except TypeError as error:
+            raise SettingsError(
+                f"logger.{name}: {error}. Allowed are the arguments of Lightning's logger."
+            ) from error
+    return loggers
+
+
+def _logger(name: str, arguments: dict[str, Any], run_folder: Path) -> Logger:
+    match name:
+        case "csv":
+            return ResumableCSVLogger(run_folder, **arguments)
+        case "tensorboard":
+            # without its placeholder -1 in HPARAMS, where `log_scores` writes scores
+            arguments = {"default_hp_metric": False, **arguments}
+            return TensorBoardLogger(run_folder, name="", version=log_names.LOGS, **arguments)
+        case "wandb" | "mlflow":
+            return _foreign_logger(name, arguments, run_folder)
+    raise SettingsError(
+        f"logger.{name}: there is no such logger; allowed are {', '.join(LOGGERS)}."
+    )
+
+
+def log_scores(
+    logger: TensorBoardLogger, settings: Mapping[str, Any], metrics: Mapping[str, Any]
+) -> None:
+    """Show a run's settings with its scores on the last split under HPARAMS of TensorBoard.
+
+    `auroc_at_least`, the lower end of the AUROC's 95 % interval, is the one to sort runs by: it
+    flatters none that was scored on few recordings.
+    """
+    split = metrics["splits"][-1]
+    table = metrics[split]["recording"]
+    scores = {f"{split}/{name}": table[name] for name in SCORES}
+    interval = table["intervals"]["auroc"]
+    scores[f"{split}/auroc_at_least"] = interval[0] if interval else None
+    known = {f"{log_names.RESULTS}{name}": v for name, v in scores.items() if v is not None}
+    logger.log_hyperparams(dict(settings), known)
+
+
+def _foreign_logger(name: str, arguments: dict[str, Any], run_folder: Path) -> Logger:
+    """Loggers whose packages leakdet does not install; by default they stay off the network."""
+    from lightning.pytorch.loggers import MLFlowLogger, WandbLogger
+
+    try:
+        if name == "wandb":
+            return WandbLogger(save_dir=run_folder, **{"offline": True, **arguments})
+        return MLFlowLogger(**{"tracking_uri": (run_folder / "mlruns").as_uri(), **arguments})
+    except ModuleNotFoundError as error:
+        raise SettingsError(
+            f"logger={name} needs a package that is not installed: pip install {name}."
+        ) from error
+
 
 TRAINERS = ("cpu", "gpu", "ddp", "debug")  # files of conf/trainer
 
@@ -28,12 +156,7 @@ TRAINERS = ("cpu", "gpu", "ddp", "debug")  # files of conf/trainer
 def make_trainer(
     config: TrainConfig, run_folder: Path, extra: Sequence[Callback] = ()
 ) -> pl.Trainer:
-    """A trainer that writes under `run_folder`; `extra` callbacks come after all others.
-
-    Raises:
-        SettingsError: a flag of the trainer, a logger or a callback that does not exist, or what
-            this machine lacks.
-    """
+    """A trainer that writes under `run_folder`; `extra` callbacks come after all others."""
     _silence_lightning()
     loggers = make_loggers(config.logger, run_folder)
     callbacks = [*make_callbacks(config, run_folder), *extra]

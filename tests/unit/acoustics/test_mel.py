@@ -7,7 +7,7 @@ import torch
 
 from leakdet.acoustics.mel import LogMel, band_centres_hz, detrended, magnitude, mel_filterbank
 from leakdet.config import SignalConfig
-from leakdet.errors import SettingsError
+from leakdet.core.errors import SettingsError
 
 PRESETS = {
     "field": SignalConfig(),

@@ -15,7 +15,7 @@ from leakdet.building import addition
 from leakdet.building.addition import add_to_store
 from leakdet.building.builder import build_store
 from leakdet.config import BuildConfig, LabelsConfig, SignalConfig, SplitConfig, TrainConfig
-from leakdet.errors import InputError, SettingsError
+from leakdet.core.errors import InputError, SettingsError
 from leakdet.storage.opening import open_split, split_names
 from leakdet.training.datamodule import LeakDataModule
 

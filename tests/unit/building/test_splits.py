@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from leakdet.building.sources import SourceRecording
 from leakdet.building.splits import assign_splits, check_both_classes, check_division
 from leakdet.config import SplitConfig
-from leakdet.errors import InputError
+from leakdet.core.errors import InputError
 
 
 def recordings(*of: tuple[str, str], split: str | None = None) -> list[SourceRecording]:

@@ -3,9 +3,8 @@ from functools import partial
 from pathlib import Path
 
 from leakdet.acoustics.mel import LogMel
-from leakdet.building.build_report import BuildReport
-from leakdet.building.extraction import Extractor
-from leakdet.building.extraction_engine import ExtractionEngine
+from leakdet.building.extraction import ExtractionEngine, Extractor
+from leakdet.building.report import BuildReport
 from leakdet.building.surrogate_split import write_surrogates
 from leakdet.storage.store import open_leakdet_split
 from leakdet.storage.writer import SplitWriter

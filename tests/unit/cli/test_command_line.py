@@ -1,16 +1,154 @@
-"""A command line is checked against the known names, and quoted as Hydra needs it."""
-
+import inspect
+from dataclasses import asdict
 from pathlib import Path
 
+import lightning.pytorch as pl
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from leakdet.cli.command_line import checked
-from leakdet.cli.composition import compose
-from leakdet.cli.door_settings import known_settings
-from leakdet.errors import SettingsError
+from leakdet.cli.catalogue import DOORS, known_settings
+from leakdet.cli.command_line import (
+    HABITS,
+    LIGHTNING_ARGUMENTS,
+    Setting,
+    catalogue,
+    checked,
+    nearest,
+    text_for_hydra,
+    trainer_flag,
+    value_for_hydra,
+)
+from leakdet.cli.compose import compose
+from leakdet.config import BuildConfig, CrossvalConfig, TrainConfig, TuneConfig
+from leakdet.core.errors import SettingsError
+
+SETTING_NAMES = [setting.name for setting in catalogue(TrainConfig)]
+
+
+def _leaves(values: dict, prefix: str = "") -> list[str]:
+    names = []
+    for key, value in values.items():
+        inside = isinstance(value, dict) and value
+        names += _leaves(value, f"{prefix}{key}.") if inside else [prefix + key]
+    return names
+
+
+def test_the_catalogue_has_every_field_and_its_default() -> None:
+    assert _leaves(asdict(TrainConfig())) == SETTING_NAMES
+    defaults = {setting.name: setting.default for setting in catalogue(TrainConfig)}
+    assert defaults["optimizer.lr"] == TrainConfig().optimizer.lr
+    assert defaults["init_reset"] == TrainConfig().init_reset
+
+
+@pytest.mark.parametrize("schema", [BuildConfig, TrainConfig, TuneConfig, CrossvalConfig])
+def test_every_setting_has_a_meaning(schema: type) -> None:
+    assert [setting.name for setting in catalogue(schema) if not setting.meaning] == []
+
+
+def test_types_are_plain_and_open_settings_are_known() -> None:
+    settings = {setting.name: setting for setting in catalogue(TrainConfig)}
+    assert settings["data.store"].kind is str
+    assert settings["augment.interference_db"].kind is list
+    assert [name for name, setting in settings.items() if setting.open] == [
+        "network.extra",
+        "loss.extra",
+        "trainer",
+        "logger",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("optimizr.lr", "optimizer.lr"),
+        ("lr", "optimizer.lr"),
+        ("learning_rate", "optimizer.lr"),
+        ("optimizer.learning_rate", "optimizer.lr"),
+        ("data.batchsize", "data.batch_size"),
+        ("batch_size", "data.batch_size"),
+        ("paitence", "patience"),
+        ("drop_out", "network.dropout"),
+    ],
+)
+def test_the_nearest_name_is_the_meant_one(typed: str, meant: str) -> None:
+    assert nearest(typed, SETTING_NAMES)[0] == meant
+
+
+def test_nothing_is_near_to_nonsense() -> None:
+    assert nearest("s_excel", SETTING_NAMES) == []
+
+
+def test_habits_lead_to_settings_that_exist() -> None:
+    flags = [trainer_flag(flag).name for flag in ("max_epochs", "devices", "accelerator")]
+    known = {s.name for door in DOORS.values() for s in catalogue(door.schema)}
+    assert set(HABITS.values()) <= known | {*flags, "trainer.precision", "network"}
+
+
+def test_every_argument_of_lightnings_trainer_is_listed() -> None:
+    assert set(inspect.signature(pl.Trainer).parameters) <= set(LIGHTNING_ARGUMENTS)
+
+
+NAMES = Setting("labels.leak", list, [], "", "", names=True)
+MAPPING = Setting("labels.rename", dict, None, "", "", names=True)
+COLUMNS = Setting("split.group_by", list, [], "", "")
+
+
+def read(setting: Setting, value: str) -> object:
+    written = value_for_hydra(value, setting, several=False)
+    return OverridesParser.create().parse_override(f"x={written}").value()
+
+
+@pytest.mark.parametrize(
+    ("typed", "names"),
+    [
+        ("leak", ["leak"]),
+        ("a,b c", ["a", "b c"]),
+        ("[gasket-leak, orifice-leak]", ["gasket-leak", "orifice-leak"]),
+        ("[漏水,Leck (groß),a=b,O'Leak]", ["漏水", "Leck (groß)", "a=b", "O'Leak"]),
+        ("['a, b',\"c]\"]", ["a, b", "c]"]),
+        ("'a, b'", ["a, b"]),
+        ("[]", []),
+        ("null", None),
+        ("1e5", ["1e5"]),
+    ],
+)
+def test_one_name_or_a_list_of_names(typed: str, names: list[str] | None) -> None:
+    found = read(NAMES, typed)
+    assert (None if found is None else [str(name) for name in found]) == names
+
+
+def test_numbers_in_a_list_stay_numbers() -> None:
+    assert read(Setting("split.ratios", list, [], "", ""), "[0.7,0.2,0.1]") == [0.7, 0.2, 0.1]
+    assert [str(name) for name in read(COLUMNS, "[Straße]")] == ["Straße"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "names"),
+    [
+        ("{old: new}", {"old": "new"}),
+        ("{漏水:leak, O'Leak: leak}", {"漏水": "leak", "O'Leak": "leak"}),
+        ("{'a: b': \"c, d\", Leck (groß): a=b}", {"a: b": "c, d", "Leck (groß)": "a=b"}),
+        ("{}", {}),
+        ("null", {}),
+    ],
+)
+def test_a_mapping_of_names(typed: str, names: dict[str, str]) -> None:
+    assert compose("train", [f"labels.rename={typed}"]).labels.rename == names
+
+
+@pytest.mark.parametrize("typed", ["old", "{old}", "{old: new}x", "{a: b, c}", "[a, b]"])
+def test_what_is_no_mapping_is_refused(typed: str) -> None:
+    with pytest.raises(SettingsError, match=r"write it as labels\.rename=\{old: new, other: new\}"):
+        value_for_hydra(typed, MAPPING, several=False)
+
+
+def test_a_sweep_and_what_is_written_out_pass() -> None:
+    assert text_for_hydra("a,b", several=True) == "a,b"
+    assert text_for_hydra("a b", several=True) == "'a b'"
+    assert value_for_hydra("${other}", NAMES, several=False) == "${other}"
+
 
 TRAIN = known_settings("train")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from leakdet.cli.past_runs import NOTED, command_to_continue, keep_note, point_latest, resumed
-from leakdet.errors import InputError, SettingsError
+from leakdet.core.errors import InputError, SettingsError
 
 
 @pytest.fixture

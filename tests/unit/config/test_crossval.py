@@ -1,7 +1,7 @@
 import pytest
 
 from leakdet.config import CrossvalConfig, CrossvalSettings, ProtocolConfig, TrainConfig
-from leakdet.errors import SettingsError
+from leakdet.core.errors import SettingsError
 
 
 def test_one_value_or_many_become_lists_of_texts():

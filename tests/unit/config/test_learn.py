@@ -2,9 +2,9 @@
 
 import pytest
 
-from leakdet.cli.setting_names import catalogue
+from leakdet.cli.command_line import catalogue
 from leakdet.config import LearnConfig, TrainerFlags
-from leakdet.errors import SettingsError
+from leakdet.core.errors import SettingsError
 
 
 def test_a_target_training_has_its_steps_and_chooses_nothing(compose) -> None:

@@ -1,7 +1,7 @@
 import pytest
 
 from leakdet.config import DecisionConfig, LossConfig, NetworkConfig
-from leakdet.errors import SettingsError
+from leakdet.core.errors import SettingsError
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ from dataclasses import asdict, replace
 import pytest
 
 from leakdet.config import SignalConfig
-from leakdet.errors import SettingsError
+from leakdet.core.errors import SettingsError
 
 
 @pytest.mark.parametrize(

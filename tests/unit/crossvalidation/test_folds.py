@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from leakdet.core.errors import InputError
 from leakdet.crossvalidation.folds import group_keys, make_folds, select_rows
-from leakdet.errors import InputError
 
 
 @st.composite

@@ -1,11 +1,142 @@
 import json
+import unicodedata
 
 import pytest
 
 from leakdet.config import LabelsConfig
-from leakdet.detection.label_view import LabelView, label_view
-from leakdet.detection.labels import LabelMap
-from leakdet.errors import InputError
+from leakdet.core.errors import InputError
+from leakdet.detection.labels import LabelMap, LabelView, joined, label_view, sounds_like_leak
+
+
+def view_of_labels(*names: str, stored: tuple[str, ...] = (), **settings: object) -> LabelView:
+    return label_view(names, LabelsConfig(**settings), "store", stored)
+
+
+@pytest.mark.parametrize(
+    "names", [("LEAK", "NOLEAK"), ("no_leak", "leak"), ("BACKGROUND", "Leak", "NORMAL")]
+)
+def test_the_leak_label_is_found_in_any_case_and_place(names: tuple[str, ...]):
+    (leak,) = view_of_labels(*names).leaks
+    assert leak.casefold() == "leak"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "leaks"),
+    [
+        ("BURST", ("burst",)),
+        (["drip", "Burst"], ("burst", "drip")),
+        ("漏水", ("漏水",)),
+        ("leck (GROSS)", ("Leck (groß)",)),
+        ("a=b", ("a=b",)),
+    ],
+)
+def test_leaks_are_those_named(wanted: object, leaks: tuple[str, ...]):
+    assert (
+        view_of_labels("burst", "quiet", "drip", "漏水", "Leck (groß)", "a=b", leak=wanted).leaks
+        == leaks
+    )
+
+
+def test_spellings_are_one_label_and_the_first_is_kept():
+    composed, decomposed = "Fuß", unicodedata.normalize("NFD", "Geräusch")
+    found = view_of_labels("LEAK", "Leak", "leak", decomposed, "Geräusch", composed)
+    assert found.names == ("LEAK", decomposed, composed)
+    assert found.ids(["leak", "Geräusch", "Fuß"]) == [0, 1, 2]
+    assert found.notes()[0] == "LEAK, Leak and leak are spellings of one label and count as LEAK"
+
+
+def test_renaming_comes_before_leaving_out_and_naming_the_leaks():
+    found = view_of_labels(
+        "Tropf", "Riss", "ok", "fein", "unklar",
+        rename={"tropf": "drip", "fein": "OK"}, ignore=["unklar"], leak=["drip", "RISS"],
+    )  # fmt: skip
+    assert found.names == ("drip", "Riss", "ok")
+    assert found.leaks == ("drip", "Riss")
+    assert found.ids(["Tropf", "Riss", "ok", "fein", "unklar"]) == [0, 1, 2, 2, -1]
+    told = found.counting(["unklar", "ok", "unklar"])
+    assert told.sentence() == "leak: drip, Riss; no leak: ok; left out: unklar (2 recordings)"
+    assert told.notes() == ["Tropf is renamed to drip", "fein is renamed to ok"]
+
+
+def test_names_may_be_exchanged():
+    found = view_of_labels("leak", "ok", rename={"leak": "ok", "ok": "leak"})
+    assert found.name_of_label == {"leak": "ok", "ok": "leak"}
+    assert found.leaks == ("leak",)
+
+
+def test_leaks_of_the_store_count_where_the_settings_name_none():
+    assert view_of_labels("a", "b", "c", stored=("a", "b")).leaks == ("a", "b")
+    assert view_of_labels("a", "b", "c", stored=("a",), rename={"a": "x"}).leaks == ("x",)
+    assert view_of_labels("a", "b", "c", stored=("a", "b"), ignore="a").leaks == ("b",)
+    assert view_of_labels("a", "b", "c", stored=("a", "b"), leak="c").leaks == ("c",)
+
+
+@pytest.mark.parametrize(
+    ("names", "settings", "message"),
+    [
+        (
+            ("burst", "quiet"),
+            {},
+            r'no label is called "leak" \(found: burst, quiet\)\. Which one means a leak\? .*=burst$',
+        ),
+        (("noleaks", "leaks"), {"leak": "LEAK"}, r"labels\.leak=leaks$"),
+        (("a-leak", "b leak", "ok"), {}, r"'labels\.leak=\[a-leak,b leak\]'$"),
+        (("burst", "quiet"), {"leak": ["burst", "rain"]}, 'no label is called "rain"'),
+        (("leak", "leak2"), {"leak": ["leak", "leak2"]}, "every label means a leak"),
+        (
+            ("ok", "drip", "a leak"),
+            {"leak": ["ok", "drip", "a leak"]},
+            r"example .labels\.leak=a leak.$",
+        ),
+        (("leak", "ok"), {"ignore": "noise"}, r"labels\.ignore names noise, but no label"),
+        (("leak", "ok"), {"rename": {"o": "x"}}, r"labels\.rename names o, but no label"),
+        (
+            ("leak", "gasket-leak", "ok"),
+            {},
+            r"gasket-leak sounds like a leak, but only leak would count as one.*"
+            r"'labels\.leak=\[leak,gasket-leak\]', or labels\.leak=leak if",
+        ),
+    ],
+)
+def test_what_is_missing_or_doubtful_is_refused_with_the_remedy(
+    names: tuple[str, ...], settings: dict[str, object], message: str
+):
+    with pytest.raises(InputError, match=f"^store: .*{message}"):
+        view_of_labels(*names, **settings)
+
+
+def test_a_remedy_can_be_an_option():
+    with pytest.raises(InputError, match="--leak leak --leak gasket-leak, or --leak leak if"):
+        label_view(["leak", "gasket-leak", "ok"], LabelsConfig(), "store", flags=True)
+
+
+@pytest.mark.parametrize("stored", [(), ("leak",)])
+def test_a_label_that_sounds_like_a_leak_and_is_none_by_choice_is_told(stored: tuple[str, ...]):
+    found = view_of_labels("leak", "valve_leak", "ok", stored=stored, leak=[] if stored else "leak")
+    assert found.notes() == [
+        "valve_leak sounds like a leak but counts as no leak; to change that: "
+        "'labels.leak=[leak,valve_leak]'"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "like"),
+    [
+        *((name, True) for name in ("LEAK", "gasket-leak", "Leckage", "Rohrleck", "漏水", "fuite")),
+        *((name, False) for name in ("NOLEAK", "no_leak", "non-leak", "kein Leck", "leak-free")),
+        *((name, False) for name in ("without a leak", "pas de fuite", "Fleck", "不漏", "normal")),
+        ("casino leak", True),
+    ],
+)
+def test_what_people_would_take_for_a_leak(name: str, like: bool):
+    assert sounds_like_leak(name) == like
+
+
+def test_the_view_of_several_splits_counts_all_that_is_left_out():
+    one = view_of_labels("leak", "ok", "?", ignore="?")
+    views = [one.counting(["?", "ok"]), one.counting(["ok"]), one.counting(["?", "?"])]
+    assert joined(views).left_out == {"?": 3}
+
 
 FIVE = ["BACKGROUND", "CRACK", "LEAK", "NORMAL", "UNCLASSIFIED"]
 

@@ -1,15 +1,135 @@
+import math
 import sys
 import types
+from itertools import pairwise
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
 from leakdet.config import NetworkConfig
-from leakdet.detection.networks import Network, make_network
-from leakdet.errors import SettingsError
+from leakdet.core.errors import SettingsError
+from leakdet.detection.networks import (
+    STEPS,
+    Dropout,
+    FeatureSums,
+    InputLayer,
+    Network,
+    band_features,
+    make_network,
+    window_moments,
+)
+
+
+@pytest.mark.parametrize("p", [0.1, 0.25, 0.5, 0.9])
+def test_the_share_that_is_dropped_and_the_scale_of_the_rest(p: float) -> None:
+    numbers = torch.full((1001, 333), 2.0)
+    dropped = Dropout(p)(numbers)
+    share = float((dropped == 0).double().mean())
+    assert share == pytest.approx(p, abs=5 * math.sqrt(p * (1 - p) / numbers.numel()))
+    kept = dropped[dropped != 0]
+    torch.testing.assert_close(
+        kept, torch.full_like(kept, 2.0 / (1 - p)), rtol=2 / STEPS / (1 - p), atol=0.0
+    )
+
+
+def test_elements_are_dropped_independently_of_each_other_and_of_their_position() -> None:
+    """Four elements share a random word, but neighbours up to 8 apart are uncorrelated, and columns
+    have equal shares.
+    """
+    dropped = (Dropout(0.25)(torch.ones(4000, 64)) == 0).double()
+    flat = dropped.flatten() - dropped.mean()
+    for apart in range(1, 9):
+        correlation = float((flat[apart:] * flat[:-apart]).mean() / flat.square().mean())
+        assert abs(correlation) < 5 / math.sqrt(flat.numel())
+    assert (dropped.mean(0) - 0.25).abs().max() < 5 * math.sqrt(0.25 * 0.75 / 4000)
+
+
+def test_the_gradient_passes_where_the_number_did() -> None:
+    numbers = torch.randn(7, 13, requires_grad=True)
+    dropped = Dropout(0.25)(numbers)
+    dropped.sum().backward()
+    assert numbers.grad is not None
+    torch.testing.assert_close(numbers.grad * numbers, dropped)
+
+
+def test_the_seed_decides() -> None:
+    layer, masks = Dropout(0.5), []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        masks.append(layer(torch.ones(100)))
+    assert torch.equal(masks[0], masks[1])
+    assert not torch.equal(masks[0], masks[2])
+
+
+@pytest.mark.parametrize("p", [0.0, 1.0])
+def test_all_or_nothing_is_torchs(p: float) -> None:
+    numbers = torch.randn(10)
+    assert torch.equal(Dropout(p)(numbers), nn.Dropout(p)(numbers))
+
+
+def test_nothing_is_dropped_outside_training_and_the_type_stays() -> None:
+    layer = Dropout(0.25)
+    assert layer(torch.ones(5, dtype=torch.bfloat16)).dtype == torch.bfloat16
+    numbers = torch.randn(5)
+    assert torch.equal(layer.eval()(numbers), numbers)
+
+
+def test_the_input_layer_gives_bands_of_mean_0_and_deviation_1():
+    layer = InputLayer(NetworkConfig(time_pool=3), 8)
+    mel = torch.randn(64, 7, 8, 1) * torch.arange(1, 9)[:, None] + 10 * torch.arange(8)[:, None]
+    layer.fit(mel.split(10))
+    x = layer(mel)
+    assert x.shape == (64, 1, 8, 3)
+    torch.testing.assert_close(x.mean((0, 1, 3)), torch.zeros(8), atol=1e-3, rtol=0)
+    torch.testing.assert_close(x.var((0, 1, 3), correction=0), torch.ones(8), atol=1e-3, rtol=0)
+
+
+def test_a_silent_band_stays_finite():
+    layer = InputLayer(NetworkConfig(input_norm="none"), 2)
+    layer.fit([torch.full((4, 30, 2, 1), -100.0)])
+    assert torch.equal(layer(torch.full((4, 30, 2, 1), -100.0)), torch.zeros(4, 1, 2, 8))
+
+
+BANDS = 5
+
+
+def mel_of(windows: int, seed: int) -> torch.Tensor:
+    rng = np.random.default_rng(seed)
+    return torch.from_numpy(rng.normal(-60.0, 8.0, (windows, 3, BANDS, 2))).half()
+
+
+def test_features_are_the_level_free_means_and_the_spreads() -> None:
+    mel = mel_of(4, 0)
+    level = mel.double().numpy().transpose(0, 1, 3, 2).reshape(-1, BANDS)
+    features = band_features(window_moments(mel).mean(axis=0))
+    np.testing.assert_allclose(features[:BANDS], level.mean(0) - level.mean(), atol=1e-4)
+    np.testing.assert_allclose(features[BANDS:], level.std(0), atol=1e-4)
+
+
+def test_level_does_not_matter() -> None:
+    mel = mel_of(4, 1).float()
+    quiet, loud = (band_features(window_moments(mel + d).mean(axis=0)) for d in (-16.0, 16.0))
+    np.testing.assert_allclose(quiet, loud, atol=1e-4)
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=8), st.integers(1, 12))
+def test_blocks_of_any_size_give_the_features_of_each_recording(
+    windows: list[int], block: int
+) -> None:
+    offsets = np.concatenate([[0], np.cumsum(windows)])
+    mel = mel_of(int(offsets[-1]), 2)
+    sums = FeatureSums(offsets, BANDS)
+    for start in range(0, len(mel), block):
+        sums.add(mel[start : start + block])
+    alone = [band_features(window_moments(mel[a:b]).mean(axis=0)) for a, b in pairwise(offsets)]
+    np.testing.assert_allclose(sums.features(), alone, atol=1e-9)
+
 
 NAMES = ("paper", "dual_head", "linear", "compact")
 RAW = {"input_norm": "none", "standardise": False, "time_pool": 1}

@@ -1,14 +1,211 @@
-"""Planted faults: each must be result, and a store without one must stay unsuspected."""
-
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from leakdet.evaluation.audit import audit, duplicates
+from leakdet.evaluation.audit import (
+    alarms,
+    audit,
+    auroc_with_interval,
+    baseline_aurocs,
+    display_name,
+    duplicates,
+    null_result,
+    null_run_findings,
+    permuted_labels,
+    remarks,
+    same_spectrum,
+)
 from leakdet.evaluation.traits import Traits
 from leakdet.storage.opening import open_split
+
+BANDS = 8
+
+
+def recordings(seed: int, count: int = 40) -> tuple[np.ndarray, np.ndarray]:
+    """Features in which leaks differ much, as where a true direction is there to be hit by luck."""
+    rng = np.random.default_rng(seed)
+    is_leak = np.arange(count) % 2 == 0
+    return rng.normal(size=(count, BANDS)) + 1.5 * is_leak[:, None], is_leak
+
+
+def halves(count: int = 40) -> list[tuple[np.ndarray, np.ndarray]]:
+    rows = np.arange(count)
+    return [(rows[: count // 2], rows[count // 2 :])]
+
+
+def test_labels_are_permuted_within_each_part_and_nowhere_else() -> None:
+    is_leak = np.arange(30) % 3 == 0
+    train, val = np.arange(12), np.arange(12, 20)
+    labels = permuted_labels(is_leak, [train, val])
+    assert labels.shape == (1000, 30)
+    assert (labels[:, train].sum(1) == is_leak[train].sum()).all()
+    assert (labels[:, val].sum(1) == is_leak[val].sum()).all()
+    assert (labels[:, 20:] == is_leak[20:]).all()
+    assert labels[:, :20].mean(0) == pytest.approx(np.full(20, 1 / 3), abs=0.08)
+    assert (labels == permuted_labels(is_leak, [train, val])).all()
+
+
+def test_the_baseline_is_the_difference_of_class_means() -> None:
+    """Unpermuted labels give the AUROC of that direction; 0.5 where a class is not scored."""
+    features, is_leak = recordings(0)
+    ((train, test),) = halves()
+    fitted = features[train]
+    direction = (fitted[is_leak[train]].mean(0) - fitted[~is_leak[train]].mean(0)) / fitted.var(0)
+    score = features[test] @ direction
+    expected = np.mean(score[is_leak[test]][:, None] > score[~is_leak[test]][None, :])
+    one_class = np.where(np.arange(40) < 20, is_leak, False)
+    areas = baseline_aurocs(features, np.stack([is_leak, ~is_leak, one_class]), halves())
+    assert areas == pytest.approx([expected, expected, 0.5])
+    assert expected > 0.9
+
+
+@pytest.mark.parametrize(
+    ("count", "judged"),
+    [(1, "test"), (6, "test"), (6, "permuted too"), (6, "cross-validated")],
+)
+def test_the_interval_covers_a_half_in_95_of_100_seeds(count: int, judged: str) -> None:
+    """The networks' permutations are drawn anew, as those of a linear network would be."""
+    covered = []
+    rows = np.arange(40)
+    folds = halves()
+    if judged == "cross-validated":
+        folds = [(rows[rows % 4 != k], rows[rows % 4 == k]) for k in range(4)]
+    for seed in range(100):
+        features, is_leak = recordings(seed)
+        parts = {"test": [rows[:20]], "permuted too": [rows[:20], rows[20:]]}.get(judged, [rows])
+        networks = baseline_aurocs(features, permuted_labels(is_leak, parts, 1)[:count], folds)
+        baseline = baseline_aurocs(features, permuted_labels(is_leak, parts)[:100], folds)
+        low, high = null_result(networks.tolist(), baseline)["interval"]
+        covered.append(low <= 0.5 <= high)
+    assert np.mean(covered) >= 0.95
+
+
+def test_labels_that_leak_are_found_by_several_permutations_and_not_by_one() -> None:
+    """Where recordings differ much, a single permutation reaches 1 by luck."""
+    features, is_leak = recordings(3)
+    ((train, test),) = halves()
+    baseline = baseline_aurocs(features, permuted_labels(is_leak, [train]), [(train, test)])
+    grave, mild = null_run_findings(null_result([1.0] * 6, baseline))
+    assert mild == []
+    assert grave[0].startswith("Null run: on average over 6 permutations of the labels the")
+    assert grave[0].endswith("held-out labels leak into the training.")
+    assert null_run_findings(null_result([1.0], baseline))[0] == []
+
+
+def findings(aurocs: list[float], **more: Any) -> str:
+    baseline = np.random.default_rng(0).normal(0.5, 0.02, 500)
+    grave, mild = null_run_findings(null_result(aurocs, baseline, **more))
+    assert grave == []
+    return mild[0]
+
+
+def test_what_chose_the_checkpoint_does_not_accuse() -> None:
+    assert "Only a test split can show" in findings([0.9] * 4, chosen_on=True)
+
+
+def test_what_a_null_run_means_is_said() -> None:
+    assert "no better than guessing, as expected" in findings([0.7, 0.4])
+    assert "below guessing, as happens with few recordings" in findings([0.2, 0.3])
+    assert "a single permutation of a linear model reaches 0.46 to 0.54" in findings([0.5])
+
+
+def row(auroc: float | None, low: float = 0.6) -> dict[str, Any]:
+    return {"auroc": auroc, "interval": None if auroc is None else [low, 1.0]}
+
+
+def test_a_trivial_rival_is_named_with_both_numbers() -> None:
+    (sentence,) = alarms(
+        row(0.9), {"loudness": row(0.86), "duration": row(0.7), "class_prior": row(0.5)}
+    )
+    assert sentence.startswith(
+        "A trivial trait predicts leaks about as well as the network (AUROC 0.90) or better: "
+    )
+    assert "loudness (0.86)" in sentence
+    assert "duration" not in sentence
+
+
+def test_a_strong_trait_is_named_though_the_network_is_better() -> None:
+    (sentence,) = alarms(row(0.99), {"group sensor": row(0.85)})
+    assert "knowing the sensor alone (0.85)" in sentence
+
+
+@pytest.mark.parametrize(
+    "baselines",
+    [
+        {"loudness": row(0.88, low=0.45)},  # luck is possible
+        {"logistic_regression": row(0.95)},  # an honest model
+        {"loudness": row(None)},
+        {"loudness": row(0.75)},
+        {},
+    ],
+)
+def test_no_alarm_without_a_reason(baselines: dict[str, Any]) -> None:
+    assert alarms(row(0.9), baselines) == []
+
+
+def test_remarks_name_luck_and_the_simple_model() -> None:
+    assert remarks(row(0.55, low=0.4), {}) == [
+        "Too few recordings to rule out luck: AUROC 0.55, but anything from 0.40 to 1.00 is "
+        "possible."
+    ]
+    worse = {"auroc": 0.2, "interval": [0.1, 0.3]}
+    assert remarks(worse, {})[0].startswith("Worse than guessing here: AUROC 0.20 (95 % interval")
+    assert remarks(row(0.5, low=0.4), {})[0].startswith("No better than guessing here")
+    assert "adds nothing" in remarks(row(0.8), {"logistic_regression": row(0.81)})[0]
+    assert remarks(row(0.8), {"logistic_regression": row(0.7)}) == []
+    assert remarks(None, {"logistic_regression": row(0.7)}) == []
+
+
+def test_ranking_says_none_without_both_classes() -> None:
+    assert auroc_with_interval(np.array([1.0, -3.0]), np.array([True, True]), None) == {
+        "auroc": None,
+        "interval": None,
+    }
+
+
+def test_a_ranking_of_few_without_a_mistake_may_be_chance() -> None:
+    few = auroc_with_interval(
+        np.array([1.0, -3.0, 2.0, 0.0]), np.array([True, False, True, False]), None
+    )
+    assert few["auroc"] == 1.0
+    assert few["interval"] == [pytest.approx(0.342, abs=1e-3), 1.0]  # Wilson's of 2 of 2
+    assert alarms(row(0.9), {"loudness": few}) == []
+    is_leak = np.arange(20) < 10
+    many = auroc_with_interval(is_leak.astype(float), is_leak, None)
+    assert many["interval"][0] > 0.7
+    assert "loudness (1.00)" in alarms(row(0.9), {"loudness": many})[0]
+
+
+def test_one_sound_is_known_again_at_another_level_and_another_sound_is_not() -> None:
+    rng = np.random.default_rng(0)
+    reference = rng.normal(0.0, 3.0, (50, 16))
+    others = np.stack(
+        [
+            reference[7] + rng.normal(0, 0.01, 16),
+            reference[7] + rng.normal(0, 0.3, 16),
+            -reference[3],
+        ]
+    )
+    assert same_spectrum(reference, others).tolist() == [True, False, False]
+
+
+def test_close_spectra_are_found_as_by_comparing_every_pair() -> None:
+    rng = np.random.default_rng(0)
+    reference = rng.normal(0, 3, (60, 16))
+    others = np.concatenate([reference[:20], rng.normal(0, 3, (20, 16))])
+    others += rng.normal(0, 0.05, others.shape) * rng.choice([0.5, 1.5], (40, 1))
+    pairs = np.sqrt(np.square(others[:, None] - reference[None]).mean(2))
+    expected = (pairs < 0.05).any(1)
+    assert 0 < expected.sum() < 20
+    assert same_spectrum(reference, others).tolist() == expected.tolist()
+    assert same_spectrum(reference[:0], others).tolist() == [False] * 40
+
+
+def test_names_are_words() -> None:
+    assert display_name("recording_order_in_session") == "the order of recording within the session"
+    assert display_name("logistic_regression") == "logistic regression"
 
 
 @pytest.fixture

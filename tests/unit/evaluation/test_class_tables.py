@@ -9,8 +9,7 @@ from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 from torchmetrics.functional.classification import multiclass_f1_score
 
 from leakdet.config import LabelsConfig
-from leakdet.detection.label_view import label_view
-from leakdet.detection.labels import LabelMap
+from leakdet.detection.labels import LabelMap, label_view
 from leakdet.evaluation.class_tables import (
     ClassScores,
     class_rates,

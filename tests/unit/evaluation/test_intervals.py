@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leakdet.detection.ranking import rank
-from leakdet.errors import SettingsError
+from leakdet.core.errors import SettingsError
+from leakdet.detection.thresholds import rank
 from leakdet.evaluation import intervals
 from leakdet.evaluation.intervals import bootstrap_intervals, f1_interval, paired_difference, wilson
 from leakdet.evaluation.metrics import RATES, binary_metrics, score_set

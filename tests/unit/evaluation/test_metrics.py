@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from sklearn import metrics as sk
 from torchmetrics.functional.classification import binary_calibration_error
 
-from leakdet.detection.ranking import rank
-from leakdet.errors import InputError
+from leakdet.core.errors import InputError
+from leakdet.detection.thresholds import rank
 from leakdet.evaluation.metrics import (
     COUNTS,
     FPR_POINTS,

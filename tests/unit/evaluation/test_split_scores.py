@@ -7,9 +7,9 @@ import h5py
 import pytest
 import torch
 
+from leakdet.core.errors import InputError
 from leakdet.detection.detector import MelDetector, WindowScores
 from leakdet.detection.labels import BINARY_NAMES, LabelMap
-from leakdet.errors import InputError
 from leakdet.evaluation.split_scores import is_synthetic, score_split, split_group_by
 from leakdet.storage.hdf5 import seal_h5
 from leakdet.storage.opening import open_split

@@ -14,15 +14,14 @@ for package in ("onnx", "onnxscript", "onnxruntime"):
     pytest.importorskip(package, reason="the extra `export` is not installed")
 
 from leakdet.config import NetworkConfig, SignalConfig
-from leakdet.detection.band_features import band_features
 from leakdet.detection.decision import DecisionRule
 from leakdet.detection.detector import MelDetector, sample_shape
+from leakdet.detection.familiarity import SpectralReference
 from leakdet.detection.labels import BINARY_NAMES, LabelMap
-from leakdet.detection.met_recordings import MetRecordings
-from leakdet.detection.networks import make_network
-from leakdet.detection.spectral_reference import SpectralReference
-from leakdet.exporting.export_run import export_model
-from leakdet.scoring.audio_detector import Detector
+from leakdet.detection.met import MetRecordings
+from leakdet.detection.networks import band_features, make_network
+from leakdet.runs.export import export_model
+from leakdet.scoring.detector import Detector
 from leakdet.storage.model_file import make_card
 
 SMALL = SignalConfig(

@@ -3,9 +3,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from leakdet.exporting.detector import load_onnx_detector
 from leakdet.exporting.equality import Equality, compare
-from leakdet.exporting.onnx_detector import load_onnx_detector
-from leakdet.scoring.audio_detector import Detector
+from leakdet.scoring.detector import Detector
 from leakdet.scoring.verdict import Verdict, Window
 
 OWN = Verdict("a.wav", "leak", 0.7, 0.5, [Window(0.0, 1.0, 0.8), Window(0.5, 1.5, 0.6)], 2)

@@ -4,12 +4,12 @@ import onnx
 import pytest
 import torch
 
-from leakdet.errors import InputError
+from leakdet.core.errors import InputError
+from leakdet.exporting.detector import load_onnx_detector
 from leakdet.exporting.equality import compare
+from leakdet.exporting.graph import onnx_content
 from leakdet.exporting.int8_network import calibration_mel, int8_network
-from leakdet.exporting.onnx_detector import load_onnx_detector
-from leakdet.exporting.onnx_writer import onnx_content
-from leakdet.scoring.audio_detector import Detector
+from leakdet.scoring.detector import Detector
 
 
 def test_the_network_alone_becomes_integers(exported, classes_detector, tmp_path) -> None:

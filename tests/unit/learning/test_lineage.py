@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from leakdet.errors import SettingsError
+from leakdet.core.errors import SettingsError
 from leakdet.learning.lineage import check_link, extended, lineage_of, publish
 
 

@@ -7,11 +7,10 @@ from types import SimpleNamespace
 import pytest
 
 from leakdet.config import DataConfig
-from leakdet.loading import stream_plan, streaming
-from leakdet.loading.in_memory import InMemoryLoader, InMemorySamples
+from leakdet.loading import order, stream
+from leakdet.loading.loaders import InMemoryLoader, InMemorySamples, TrainLoader
 from leakdet.loading.samples import Batch, SplitSamples
-from leakdet.loading.streaming import StreamLoader
-from leakdet.loading.train_loader import TrainLoader
+from leakdet.loading.stream import StreamLoader
 
 MakeLoader = Callable[..., TrainLoader]
 
@@ -19,7 +18,7 @@ MakeLoader = Callable[..., TrainLoader]
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many chunks as a large split has."""
-    monkeypatch.setattr(stream_plan, "CHUNK_BYTES", 32)
+    monkeypatch.setattr(order, "CHUNK_BYTES", 32)
 
 
 @pytest.fixture(scope="session")
@@ -58,7 +57,7 @@ def worker_batches() -> Callable[..., list[Batch]]:
         for number in range(workers):
             info = SimpleNamespace(id=number, num_workers=workers)
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(streaming, "get_worker_info", lambda info=info: info)
+                patch.setattr(stream, "get_worker_info", lambda info=info: info)
                 loader.reader.start_at(epoch, start)
                 per_worker.append(list(loader.reader))
         turns = itertools.zip_longest(*per_worker)

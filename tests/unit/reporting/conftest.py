@@ -10,8 +10,8 @@ import pytest
 from leakdet.acoustics.clip import Clip, make_clip
 from leakdet.evaluation.metrics_json import metrics_content, split_metrics
 from leakdet.evaluation.scored_recordings import MelColumns, RecordingMedia, ScoredRecordings
-from leakdet.reporting.report_input import ReportInput
-from leakdet.sites.worklist_row import STATES, Recording, WorklistRow
+from leakdet.reporting.report import ReportInput
+from leakdet.sites.states import STATES, Recording, WorklistRow
 
 
 class NoiseMedia:

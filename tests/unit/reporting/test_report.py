@@ -6,7 +6,248 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from leakdet.reporting.report import render, write_report, write_results
+from leakdet.detection.labels import LabelMap
+from leakdet.evaluation.class_tables import ClassScores, class_table
+from leakdet.evaluation.metrics import COUNTS, RATES
+from leakdet.reporting.report import (
+    LEARNING,
+    MAX_IDS,
+    all_numbers,
+    audit_rows,
+    cards,
+    class_page,
+    digs,
+    interval_sentence,
+    kept_apart,
+    page_figures,
+    render,
+    write_report,
+    write_results,
+)
+
+
+def test_the_last_split_is_judged(scored, report_input):
+    material = report_input(scored(name="val"), scored(name="test"))
+    assert material.judged == "test"
+    assert material.tables is material.metrics["test"]
+
+
+LABELS = LabelMap("multiclass", ("drip", "ok", "pump"), (0,))
+
+
+def page(true: list[int], predicted: list[int]) -> dict:
+    label = np.array([*LABELS.names, "rain"])[true]
+    found = class_page(
+        class_table(ClassScores(LABELS, np.eye(3)[predicted], np.array(true)), label)
+    )
+    assert found is not None
+    return found
+
+
+def test_a_binary_model_has_none() -> None:
+    assert class_page(None) is None
+
+
+def test_rows_are_true_classes_and_columns_predicted_ones() -> None:
+    found = page([0, 0, 0, 1, 1, 2, -1], [0, 0, 1, 1, 1, 0, 0])
+    assert found["sentence"].startswith("The most probable class is true of 4 of 6 recordings; ")
+    drip, _, pump = found["rows"]
+    assert [cell["count"] for cell in drip["cells"]] == [2, 1, 0]
+    assert [cell["kind"] for cell in drip["cells"]] == ["right", "wrong", ""]
+    assert (drip["leak"], pump["leak"], drip["n"], pump["predicted"]) == (True, False, 3, 0)
+    assert pump["metrics"][1] == "n/a: no recording is called so"
+    assert (
+        "Few recordings of drip (3), ok (2), pump (1): their numbers are uncertain"
+        in found["notes"]
+    )
+    assert "Not in the table, since no class of the model: rain (1)" in found["notes"]
+
+
+def test_a_class_without_recordings_says_so() -> None:
+    found = page([0, 1], [0, 1])
+    assert found["rows"][2]["metrics"] == ["n/a: no recording of this class"] * 3
+    assert [cell["share"] for cell in found["rows"][2]["cells"]] == [None] * 3
+
+
+def test_nothing_to_judge() -> None:
+    assert page([-1], [0])["sentence"] == "No recording has a label that is a class of the model."
+
+
+def met(count, of, table):
+    return {
+        "recordings": of,
+        "met": count,
+        "train": count - 1,
+        "val": 1,
+        "ids": [f"{row}.wav" for row in range(count)],
+        "recording": table,
+    }
+
+
+def test_recordings_that_the_model_has_met_are_told_apart():
+    table = {"tp": 9, "positives": 10, "fp": 1, "negatives": 11}
+    (apart,) = kept_apart({"met_in_training": met(21, 22, table)})
+    assert apart.heading == "Met in training"
+    assert apart.sentence == (
+        "21 of 22 recordings: 20 trained the model, 1 chose its weights or threshold. They are no "
+        "evidence for it. On these alone it found 9 of 10 leaks and raised 1 false alarm on 11 "
+        "recordings without a leak."
+    )
+    assert (len(apart.ids), apart.more) == (21, 0)
+
+
+def test_silent_recordings_are_told_apart_and_long_lists_end():
+    (apart,) = kept_apart({"without_sound": [f"{row}.wav" for row in range(MAX_IDS + 2)]})
+    assert apart.sentence.startswith("502 recordings without a window of sound: nothing to judge")
+    assert (len(apart.ids), apart.more) == (MAX_IDS, 2)
+
+
+def test_recordings_of_no_known_group_are_told_apart():
+    (apart,) = kept_apart({"without_group": ["a.wav"], "group_by": ["pipe"]})
+    assert apart.sentence == "1 recording with a blank pipe took no part."
+    assert apart.ids == ["a.wav"]
+
+
+def test_what_predict_would_not_decide_is_told_with_its_reason():
+    strange = {
+        "setting": "strict",
+        "recordings": 22,
+        "undecided": 2,
+        "decided_wrongly": 3,
+        "median_familiarity": 0.4,
+        "max_familiarity": 2.345,
+        "ids": ["a.wav", "b.wav"],
+    }
+    (apart,) = kept_apart({"unfamiliar": strange})
+    assert (apart.heading, apart.ids, apart.more) == ("Unfamiliar", ["a.wav", "b.wav"], 0)
+    assert apart.sentence == (
+        "2 of 22 recordings sound unlike those of training: predict leaves them undecided. The "
+        "numbers above count them. Of the other 20, 3 would be decided wrongly. "
+        "Undecided is a familiarity above 0.8 (decision.unfamiliar=strict); the highest here is 2.35."
+    )
+    assert kept_apart({"unfamiliar": strange | {"undecided": 0, "ids": []}}) == []
+    assert kept_apart({"unfamiliar": None}) == []
+
+
+def test_nothing_is_kept_apart_where_nothing_is_said():
+    assert kept_apart({}) == []
+    assert kept_apart({"met_in_training": None, "without_sound": []}) == []
+    assert kept_apart({"met_in_training": met(1, 2, None) | {"met": 0}}) == []
+
+
+def plain(text: str) -> str:
+    return text.replace("\u00a0", " ")
+
+
+def test_digs_follow_bayes():
+    table = {"recall": 0.8, "fpr": 0.1, "positives": 50, "n": 100}
+    table["intervals"] = {"recall": [0.7, 0.9], "fpr": [0.05, 0.2]}
+    here, tenth, fiftieth = digs(table)
+    assert here["hits"] == "89"
+    assert plain(here["share"]) == "as among these recordings (50 %)"
+    assert tenth["hits"] == f"{100 * 0.8 * 0.1 / (0.8 * 0.1 + 0.1 * 0.9):.0f}" == "47"
+    assert fiftieth["range"] == "7 to 27"
+
+
+def test_a_detector_that_never_alarms_digs_nowhere():
+    table = {"recall": 0.0, "fpr": 0.0, "positives": 50, "n": 100}
+    table["intervals"] = {"recall": [0.0, 0.1], "fpr": [0.0, 0.2]}
+    assert digs(table)[0] == {
+        "share": digs(table)[0]["share"],
+        "hits": "no alarms",
+        "range": "0 to 100",
+    }
+    assert digs(table | {"recall": None}) == []
+
+
+def test_cards_show_value_interval_and_basis(scored, report_input):
+    table = report_input(scored()).tables["recording"]
+    recall, fpr, precision, f1, auroc = cards(table)
+    assert plain(recall["value"]) == f"{100 * table['recall']:.0f} %"
+    assert recall["basis"] == f"{table['tp']} of 20"
+    assert fpr["basis"] == f"{table['fp']} of 20"
+    assert precision["basis"] == f"{table['tp']} of {table['predicted_positives']}"
+    assert f1["value"] == f"{table['f1']:.3f}"
+    low, high = table["intervals"]["auroc"]
+    assert auroc["interval"] == f"{low:.2f} to {high:.2f}"
+
+
+def test_an_undefined_card_gives_the_reason(scored, report_input):
+    (recall, *_) = cards(report_input(scored(4, leaks=False)).tables["recording"])
+    assert recall["value"] == "n/a"
+    assert recall["interval"] == "none of 4 rows is a leak"
+
+
+def test_all_numbers_hold_every_metric_of_every_split(scored, report_input):
+    material = report_input(scored(name="val"), scored())
+    numbers = all_numbers(material.metrics, ["val", "test"])
+    assert numbers["columns"] == [
+        "test, recordings",
+        "val, recordings",
+        "test, windows",
+        "val, windows",
+    ]
+    keys = [key for key, *_ in numbers["rows"]]
+    assert set(keys) == {*COUNTS, *RATES, "smallest_resolvable_fpr"}
+    cells = dict(zip(keys, (row[2] for row in numbers["rows"]), strict=True))
+    assert cells["n"] == ["40", "40", "120", "120"]
+    assert cells["tpr_at_fpr_0.001"][0] == "n/a: 20 negatives resolve no FPR below 0.05"
+    assert cells["f1"][0].startswith(f"{material.tables['recording']['f1']:.3f} (")
+
+
+def test_notes_are_listed_where_there_are_any(scored, report_input):
+    material = report_input(scored())
+    material.tables["recording"]["intervals"]["note"] = None
+    assert all_numbers(material.metrics, ["test"])["notes"] == []
+    material.tables["recording"]["intervals"]["note"] = "too narrow"
+    assert all_numbers(material.metrics, ["test"])["notes"] == ["test: too narrow"]
+
+
+def test_intervals_say_what_they_resample_and_which_are_wilsons():
+    intervals = {"unit": "recording", "note": None}
+    assert interval_sentence({"intervals": intervals}).endswith("resample recordings.")
+    note = "the intervals rest on 2 groups only and are too narrow; recall: all replicates alike"
+    text = interval_sentence({"intervals": {"unit": "pipe", "note": note}})
+    assert text.endswith("resample whole groups (pipe). Of recall: all replicates alike.")
+
+
+def test_the_detector_stands_among_the_baselines_by_auroc(scored, report_input):
+    rows = [
+        {"name": name, "explanation": "", "auroc": auroc, "interval": None}
+        for name, auroc in (("loudness", 0.99), ("nothing", None), ("chance", 0.5))
+    ]
+    table = report_input(scored()).tables["recording"] | {"auroc": 0.8}
+    shown = [row["name"] for row in audit_rows({"rows": rows}, table)]
+    assert shown == ["loudness", "the detector", "chance", "nothing"]
+
+
+def test_each_figure_has_a_heading_with_its_split_and_a_reading(scored, report_input):
+    drawn = page_figures(report_input(scored(name="val"), scored()))
+    assert [heading for heading, *_ in drawn] == [
+        "Leaks found against false alarms (ROC): test recordings",
+        "Precision against leaks found: test recordings",
+        "Scores: test recordings",
+        "Calibration: test recordings",
+    ]
+    assert all(reading.endswith(".") and svg.startswith("<svg ") for _, reading, svg in drawn)
+
+
+def test_thresholds_of_folds_are_not_called_one(scored, report_input):
+    recordings = scored(name="held_out")
+    recordings.threshold = np.where(np.arange(40) < 20, 0.4, 0.6)
+    readings = {heading: reading for heading, reading, _ in page_figures(report_input(recordings))}
+    reading = readings["Scores: recordings held out of training"]
+    assert reading.startswith("Each fold has its own threshold.")
+
+
+def test_learning_curves_mark_the_epoch_kept(scored, report_input, tmp_path: Path):
+    history = tmp_path / "history.csv"
+    history.write_text("epoch,train/loss,val/loss,val/recording_f1\n0,,0.7,0\n1,0.5,0.6,1\n")
+    material = replace(report_input(scored(8)), history=history)
+    *_, (heading, _, svg) = page_figures(material)
+    assert (heading, "dotted" in svg) == (LEARNING, False)
+    material = replace(report_input(scored(8), best_epoch=1), history=history)
+    assert "dotted" in page_figures(material)[-1][2]
 
 
 class Reader(HTMLParser):

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from tests.browsers import chromium
 
+from leakdet.reporting.recording_card import RowMedia
 from leakdet.reporting.review_page import ReviewPage, ReviewRow, render_review, write_review_page
-from leakdet.reporting.row_media import RowMedia
 
 COLUMNS = ("path", "label", "leak_prob", "note")
 NAMES = ("/in/a, b.wav", '/in/"loud" ü.wav', "/in/<b>&.wav", "/in/line\nbreak.wav", "/in/e.wav")

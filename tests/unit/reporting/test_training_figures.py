@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from leakdet.errors import InputError
+from leakdet.core.errors import InputError
 from leakdet.reporting.training_figures import (
     gradient_norms,
     learning_curve,

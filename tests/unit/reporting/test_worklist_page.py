@@ -1,5 +1,4 @@
-"""The page of the work list, also in a real browser: filters, order, map, few rows at a time."""
-
+import csv
 import html
 import json
 import re
@@ -13,17 +12,137 @@ from typing import Any
 import pytest
 from tests.browsers import chromium
 
+from leakdet.reporting.recording_card import RowMedia
 from leakdet.reporting.review_page import ReviewPage, ReviewRow
-from leakdet.reporting.row_media import RowMedia
 from leakdet.reporting.worklist_page import (
+    BEGINNING,
+    COLUMNS,
+    CREATED_BY,
     GENERATOR,
+    WIDTH,
     WorklistPage,
+    coordinates,
+    is_worklist,
     render_worklist,
+    site_map,
+    table_row,
     trend_text,
+    write_geojson,
+    write_worklist_csv,
     write_worklist_page,
 )
-from leakdet.reporting.worklist_tables import is_worklist
-from leakdet.sites.worklist_row import WorklistRow
+from leakdet.sites.states import WorklistRow
+
+
+@pytest.fixture
+def row(worklist_rows):
+    return worklist_rows(1)[0]
+
+
+def at(row, *places):
+    return [replace(row, lat=lat, lon=lon) for lat, lon in places]
+
+
+def test_distances_are_true_in_both_directions(row) -> None:
+    # 1 km east and 1 km north of a place at 60 degrees, where a degree of longitude is half as long
+    km = 1 / 111.195
+    chart = site_map(at(row, (60.0, 10.0), (60.0, 10.0 + 2 * km), (60.0 + km, 10.0)))
+    assert chart is not None
+    (x0, y0), (x1, y1), (x2, y2) = (point for point in chart.points if point)
+    east, north = x1 - x0, y0 - y2
+    assert (y1, x2) == (y0, x0)
+    assert east > 0
+    assert north == pytest.approx(east, rel=0.01)
+    assert chart.scale_text == "200 m"
+    assert chart.scale_length == pytest.approx(east / 5, abs=0.1)
+
+
+def test_every_site_is_inside_and_drawn_once(worklist_rows) -> None:
+    rows = worklist_rows(300)
+    chart = site_map(rows)
+    assert chart is not None
+    assert all(0 < x < WIDTH and 0 < y < chart.height for x, y in (p for p in chart.points if p))
+    assert sum(marks.count for marks in chart.marks) == 300
+    for marks in chart.marks:
+        assert len(re.findall(r"M[\d.]+ ", marks.path)) == marks.count
+        assert marks.count == sum(row.state == marks.state for row in rows)
+
+
+def test_one_place_alone_is_in_the_middle(row) -> None:
+    chart = site_map(at(row, (52.0, 13.0), (52.0, 13.0)))
+    assert chart is not None
+    assert chart.points == [(WIDTH / 2, chart.height / 2)] * 2
+    assert [number.text for number in chart.numbers] == ["1"]  # not one text upon the other
+
+
+def test_a_network_on_both_sides_of_longitude_180_stays_in_one_piece(row) -> None:
+    chart = site_map(at(row, (-17.0, 179.9), (-17.0, -179.9)))
+    assert chart is not None
+    assert chart.scale_text == "5 km"  # of 21 km
+
+
+def test_a_site_without_a_place_is_left_out(row) -> None:
+    nowhere = replace(row, lat=None, lon=None)
+    assert coordinates(nowhere) is None
+    assert site_map([nowhere]) is None
+    chart = site_map([nowhere, *at(row, (52.0, 13.0))])
+    assert chart is not None
+    assert (chart.without, chart.points[0]) == (1, None)
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+
+
+def test_a_row_per_site_in_order_of_rank(worklist_rows, tmp_path: Path) -> None:
+    rows = worklist_rows(30)
+    write_worklist_csv(tmp_path / "list.csv", rows)
+    found = read(tmp_path / "list.csv")
+    assert list(found[0]) == [*COLUMNS, "logger", "pipe"]
+    assert [row["rank"] for row in found] == [str(rank) for rank in range(1, 31)]
+    assert [row["site"] for row in found] == [row.site for row in rows]
+    assert found[0]["since"] == "2026-11-28"
+    assert found[0]["score"] == str(rows[0].score)
+    assert found[5]["score"] == found[5]["worth"] == ""  # a silent logger
+    assert found[5]["health"] == "missing for 4 nights"
+    assert found[0]["latest_recorded_at"] == "2026-11-30T03:00:00"
+
+
+def test_columns_of_its_own_name_are_not_overwritten(worklist_rows) -> None:
+    row = replace(worklist_rows(1)[0], columns={"state": "Berlin", "pipe": "PE"})
+    values = table_row(1, row)
+    assert (values["state"], values["pipe"]) == ("new", "PE")
+
+
+def test_a_site_without_recordings_has_a_row(worklist_rows, tmp_path: Path) -> None:
+    row = replace(worklist_rows(1)[0], recordings=(), columns={})
+    write_worklist_csv(tmp_path / "list.csv", [row])
+    assert read(tmp_path / "list.csv")[0]["latest_recording"] == ""
+
+
+def test_points_have_longitude_first_and_unknown_is_null(worklist_rows, tmp_path: Path) -> None:
+    rows = worklist_rows(8)
+    rows[2] = replace(rows[2], lat=None)
+    rows[3] = replace(rows[3], lon=None)
+    path = tmp_path / "list.geojson"
+    assert write_geojson(path, rows) == 6
+    content = json.loads(path.read_text(encoding="utf-8"))
+    assert content["type"] == "FeatureCollection"
+    first, silent = content["features"][0], content["features"][3]
+    assert first["geometry"] == {"type": "Point", "coordinates": [rows[0].lon, rows[0].lat]}
+    assert first["properties"]["rank"] == 1
+    assert silent["properties"]["rank"] == 6
+    assert silent["properties"]["score"] is None
+
+
+def test_its_own_files_are_known_again(worklist_rows, tmp_path: Path) -> None:
+    write_worklist_csv(tmp_path / "a.csv", worklist_rows(2))
+    write_geojson(tmp_path / "a.geojson", worklist_rows(2))
+    (tmp_path / "other.csv").write_text("rank,site\n1,a\n")
+    assert is_worklist(tmp_path / "a.csv", BEGINNING)
+    assert is_worklist(tmp_path / "a.geojson", CREATED_BY)
+    assert not is_worklist(tmp_path / "other.csv", BEGINNING)
+
 
 NAMED = "<b>&'</script>"
 MakePage = Callable[..., WorklistPage]

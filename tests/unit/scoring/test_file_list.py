@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from tests.remote_stores import FlakyStore
 
-from leakdet.errors import InputError
-from leakdet.scoring.file_list import check_files, check_headers, list_files
+from leakdet.core.errors import InputError
+from leakdet.scoring.listing import check_files, check_headers, list_files
 
 NAMES = ("b.wav", "a/2.FLAC", "a/10.mp3", "a/notes.txt", "c[1].wav")
 MODEL = Path("model.safetensors")

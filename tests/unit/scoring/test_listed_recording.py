@@ -7,9 +7,9 @@ import fsspec
 import pytest
 from tests.remote_stores import FlakyStore
 
-from leakdet._remote import RemoteFile
-from leakdet.errors import InputError, SettingsError
-from leakdet.scoring.listed_recording import ListedRecording, list_recordings
+from leakdet.core.errors import InputError, SettingsError
+from leakdet.core.locations import RemoteFile
+from leakdet.scoring.listing import ListedRecording, list_recordings
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +38,7 @@ def test_nothing_is_listed_ahead_of_what_is_asked_for(monkeypatch: pytest.Monkey
             asked.append(number)
             yield path / f"{number}.wav"
 
-    monkeypatch.setattr("leakdet.scoring.listed_recording.audio_files", endless)
+    monkeypatch.setattr("leakdet.scoring.listing.audio_files", endless)
     assert next(iter(list_recordings(["a"]))) == ListedRecording(Path("a/0.wav"))
     assert asked == [0]
 

@@ -7,8 +7,8 @@ import pytest
 import soundfile
 
 from leakdet.acoustics.mel import LogMel
-from leakdet.errors import InputError
-from leakdet.scoring.audio_detector import load_detector
+from leakdet.core.errors import InputError
+from leakdet.scoring.detector import load_detector
 from leakdet.scoring.playback import PICTURE_WINDOWS, playback
 from leakdet.scoring.score_recording import score_recording
 

@@ -1,17 +1,190 @@
-"""A run of predict: rows, counts and the sidecar, also where it is interrupted."""
-
 import csv
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from leakdet.scoring.audio_detector import Detector, load_detector
-from leakdet.scoring.file_list import FileList, list_files
-from leakdet.scoring.listed_recording import Listing
-from leakdet.scoring.prediction import write_verdicts
+from leakdet.core.errors import InputError
+from leakdet.core.messages import messages_on_screen
+from leakdet.detection.familiarity import SpectralReference
+from leakdet.scoring.detector import Detector, load_detector
+from leakdet.scoring.listing import FileList, Listing, list_files
+from leakdet.scoring.prediction import (
+    VerdictCounts,
+    check_replaceable,
+    model_text,
+    now,
+    sidecar_path,
+    write_sidecar,
+    write_verdicts,
+)
 from leakdet.scoring.verdict import Verdict
+from leakdet.storage.model_file import load_mel_detector
+from leakdet.tables.write import row_columns, verdict_writer
+
+
+def test_the_models_own_verdict_is_said_first(example_files) -> None:
+    detector = load_mel_detector(example_files.model)
+    own = {"split": "test", "grade": "good", "label": "Tells leaks apart", "sentence": "It did."}
+    good = replace(detector, card={"verdict": own}, file_hash="0123abcd")
+    text = "model    0123abcd: Tells leaks apart (own evaluation on test). It did."
+    assert model_text(good).splitlines()[0] == text
+    assert "does not say what its training recordings sound like" in model_text(good)
+    rng = np.random.default_rng(0)
+    reference = SpectralReference.of(rng.normal(0, 1, (20, 4)), np.arange(20) < 10)
+    good = replace(good, reference=reference)
+    assert model_text(good) == text
+    off = replace(good, rule=replace(good.rule, unfamiliar="off"))
+    assert model_text(off).splitlines()[1].startswith("note     familiarity was not judged")
+    assert len(model_text(off).splitlines()) == 2
+    bad = replace(good, card={"verdict": {**own, "grade": "bad"}})
+    assert "before you dig" in model_text(bad)
+    assert "does not say" in model_text(replace(good, card={}))
+    assert model_text(good, "decided anew: …").splitlines() == [text, "note     decided anew: …"]
+
+
+def test_undecided_recordings_are_counted_by_reason() -> None:
+    counts = VerdictCounts()
+    assert str(counts) == "0 files: 0 leak, 0 no_leak, 0 undecided, 0 failed"
+    for reason in ("silent", "short", "short"):
+        counts.add(Verdict("a", "undecided", None, 0.5, reason=reason))
+    counts.add(Verdict("a", "leak", 0.9, 0.5))
+    counts.add(Verdict("a", None, None, 0.5, error="no sound"))
+    assert str(counts) == ("5 files: 1 leak, 0 no_leak, 3 undecided (1 silent, 2 short), 1 failed")
+    assert (counts.failed, counts.total) == (1, 5)
+
+
+def test_flags_are_counted() -> None:
+    counts = VerdictCounts()
+    counts.add(Verdict("a", "leak", 0.9, 0.5, flags=["clipped"]))
+    counts.add(Verdict("b", "leak", 0.9, 0.5, flags=["truncated", "clipped"]))
+    assert str(counts).splitlines()[1:] == ["flags: 2 clipped, 1 truncated"]
+
+
+def test_channels_are_counted_with_their_files() -> None:
+    counts = VerdictCounts()
+    for channel in (1, 2, 1):
+        counts.add(Verdict("a", "leak", 0.9, 0.5, channel=channel))
+    counts.add(Verdict("b", None, None, 0.5, error="no sound"))
+    assert str(counts) == "4 channels of 3 files: 3 leak, 0 no_leak, 0 undecided, 1 failed"
+
+
+def test_classes_are_counted_where_they_are_told() -> None:
+    counts = VerdictCounts()
+    for name in ("pump", "burst", "pump"):
+        counts.add(Verdict("a", "leak", 0.9, 0.5, class_name=name))
+    counts.add(Verdict("a", "undecided", 0.9, 0.5, reason="short"))
+    assert str(counts).splitlines()[1:] == ["classes: 2 pump, 1 burst"]
+    assert counts.to_json()["classes"] == {"pump": 2, "burst": 1}
+    assert "classes" not in VerdictCounts().to_json()
+
+
+def test_rows_are_counted_as_their_verdicts_and_counts_are_merged() -> None:
+    verdicts = [
+        Verdict("a.wav", "leak", 0.9, 0.5, flags=["clipped", "damaged"], channel=1),
+        Verdict("a.wav", "undecided", None, 0.5, reason="silent", channel=2),
+        Verdict("b.wav", None, None, 0.5, error="no sound"),
+        Verdict("c.wav", "no_leak", 0.1, 0.5, class_name="rain", class_prob={"rain": 0.9}),
+    ]
+    whole, first, second = VerdictCounts(), VerdictCounts(), VerdictCounts()
+    for number, verdict in enumerate(verdicts):
+        whole.add(verdict)
+        (first if number < 2 else second).add_row(verdict.to_dict())
+    merged = VerdictCounts()
+    for part in (first, second):
+        merged.merge(json.loads(json.dumps(part.state())))
+    assert str(merged) == str(whole)
+    assert merged.to_json() == whole.to_json()
+
+
+def test_counts_are_numbers_where_messages_are_json(capsys) -> None:
+    counts = VerdictCounts()
+    counts.add(Verdict("a.wav", "leak", 0.9, 0.5))
+    with messages_on_screen(as_json=True):
+        counts.log()
+    (told,) = map(json.loads, capsys.readouterr().err.splitlines())
+    assert (told["kind"], told["message"]) == ("counts", str(counts))
+    assert {key: told[key] for key in counts.to_json()} == counts.to_json()
+
+
+def test_it_says_which_model_decided_how_and_what_came_of_it(example_files, tmp_path: Path) -> None:
+    detector = load_detector(example_files.model, device="cpu", threshold=0.75)
+    counts = VerdictCounts()
+    counts.add(Verdict("a", "leak", 0.9, 0.75, flags=["clipped", "met_in_training"]))
+    counts.add(Verdict("b", "undecided", None, 0.75, reason="short", flags=["short"]))
+    counts.add(Verdict("c", None, None, 0.75, error="no sound"))
+    out = tmp_path / "rows.csv"
+    write_sidecar(
+        out,
+        detector,
+        counts,
+        inputs=["in", "empty"],
+        left_out=["left out empty: no audio there"],
+        settings={"format": "csv"},
+        started_at=now(),
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.csv.json"]
+    content = json.loads(sidecar_path(out).read_text())
+    assert content["model"]["path"] == str(example_files.model)
+    assert content["model"]["hash"] == detector.mel_detector.file_hash
+    assert content["model"]["verdict"] is None
+    assert content["decision_rule"]["threshold"] == 0.75
+    assert "0.75 instead of the model's own 0.5" in content["decided_anew"]
+    assert content["settings"] == {"format": "csv", "device": "cpu"}
+    assert content["inputs"] == ["in", "empty"]
+    assert content["left_out"] == ["left out empty: no audio there"]
+    assert content["recordings"] == 3
+    assert content["decisions"] == {"leak": 1, "no_leak": 0, "undecided": 1, "failed": 1}
+    assert content["reasons"] == {"short": 1}
+    assert content["flags"] == {"clipped": 1, "met_in_training": 1, "short": 1}
+    assert content["started_at"] <= content["finished_at"]
+
+
+VERDICT = Verdict("a.wav", "leak", 0.9, 0.5)
+
+
+def refused(out: Path, windows: bool = False) -> str:
+    with pytest.raises(InputError, match="would be replaced, and predict did not write it") as told:
+        check_replaceable(out, windows)
+    return str(told.value)
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_rows_of_an_earlier_run_are_replaced(kind: str, tmp_path: Path) -> None:
+    out = tmp_path / f"v.{kind}"
+    check_replaceable(out, windows=True)
+    with verdict_writer(out, kind, True, row_columns()) as write:
+        write(VERDICT)
+    (tmp_path / f"v.{kind}.json").write_text(json.dumps({"rows": out.name}))
+    check_replaceable(out, windows=kind == "csv")
+    for text in ("", "old\n"):  # as mktemp makes it; no table
+        out.write_text(text)
+        check_replaceable(out, windows=False)
+
+
+def test_what_predict_did_not_write_is_kept(tmp_path: Path) -> None:
+    table = tmp_path / "sites.csv"
+    table.write_text("path,label\na.wav,leak\n")
+    assert str(table) in refused(table)
+    (tmp_path / "metrics.json").write_text(json.dumps({"model": "m"}))
+    assert "metrics.json would" in refused(tmp_path / "metrics")
+    (tmp_path / "v.windows.csv").write_text("notes\n")
+    check_replaceable(tmp_path / "v.csv", windows=False)
+    assert "v.windows.csv would" in refused(tmp_path / "v.csv", windows=True)
+    for content in (b"\xff\xfe[1]", b"RIFF\0\0\0", b'{\n "a": 1\n}\n'):
+        (tmp_path / "other.jsonl").write_bytes(content)
+        refused(tmp_path / "other.jsonl")
+
+
+def test_rows_with_labels_filled_in_are_kept(tmp_path: Path) -> None:
+    out = tmp_path / "v.csv"
+    with verdict_writer(out, "csv", False, row_columns()) as write:
+        write(VERDICT)
+    out.write_text(out.read_text().replace("path,", "path,label,", 1))
+    refused(out)
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from leakdet.errors import InputError
-from leakdet.scoring.recording_table import RecordingTable
+from leakdet.core.errors import InputError
+from leakdet.scoring.listing import RecordingTable
 
 
 @pytest.fixture(autouse=True)

@@ -1,5 +1,3 @@
-"""One recording from sound to verdict."""
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,18 +7,38 @@ import pytest
 import soundfile
 import torch
 
-from leakdet.acoustics.array_recording import ArrayRecording
+from leakdet.acoustics.audio import ArrayRecording
 from leakdet.acoustics.mel import LogMel
-from leakdet.acoustics.windows import MelStream
-from leakdet.detection.band_features import band_features, window_moments
+from leakdet.acoustics.windows import MelStream, window_starts
+from leakdet.config import SignalConfig
+from leakdet.core.errors import InputError
 from leakdet.detection.detector import MelDetector
-from leakdet.detection.met_recordings import MetRecordings
-from leakdet.detection.spectral_reference import SpectralReference
-from leakdet.errors import InputError
+from leakdet.detection.familiarity import SpectralReference
+from leakdet.detection.met import MetRecordings
+from leakdet.detection.networks import band_features, window_moments
 from leakdet.scoring import score_recording as module
-from leakdet.scoring.score_recording import embed_source, score_recording, score_source
-from leakdet.scoring.summary import VerdictCounts
+from leakdet.scoring.prediction import VerdictCounts
+from leakdet.scoring.score_recording import Pieces, embed_source, score_recording, score_source
 from leakdet.storage.model_file import load_mel_detector
+
+SIGNAL = SignalConfig(4000, 100, 40, 50, 25, n_mels=4, fmin_hz=300.0)
+
+
+@pytest.mark.parametrize("lead", [0, 1, 3])
+@pytest.mark.parametrize("length", [*range(100, 700, 7), 1000, 1021, 1051])
+def test_windows_of_pieces_are_those_of_the_whole(lead: int, length: int) -> None:
+    sound = np.arange(length, dtype=np.float32)
+    pieces = Pieces(SIGNAL, lead, most=5)
+    cut = [piece for part in np.array_split(sound, 9) for piece in pieces.add(part)]
+    starts = []
+    for piece, skip in [*cut, pieces.last()]:
+        own = window_starts(len(piece), SIGNAL)
+        assert len(own) > skip  # each piece has a window of its own
+        starts += (piece[0] + own[skip:]).tolist()
+        assert skip == (lead if piece[0] > 0 else skip)
+        assert len(own) - skip <= 5 + 3
+    assert starts == window_starts(length, SIGNAL).tolist()
+
 
 NOISE = np.random.default_rng(0).normal(0, 0.1, 8000)
 

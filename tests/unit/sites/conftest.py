@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from typing import Any
 
-from leakdet.sites.make_worklist import make_worklist
-from leakdet.sites.worklist_row import WorklistRow
+from leakdet.sites.states import WorklistRow
+from leakdet.sites.worklist import make_worklist
 
 FIRST = date(2026, 5, 1)  # the morning of the first night
 TODAY = date(2026, 7, 1)

@@ -4,7 +4,7 @@ from dataclasses import fields
 
 import pytest
 
-from leakdet.errors import SettingsError
+from leakdet.core.errors import SettingsError
 from leakdet.sites.rules import WorklistRules
 
 

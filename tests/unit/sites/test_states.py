@@ -1,13 +1,177 @@
-"""The state of a site by its own history: synthetic histories with a known story."""
-
 from datetime import date, datetime
 
 import numpy as np
 import pytest
 from tests.unit.sites.conftest import TODAY, network, night_rows, only, row
+from tests.unit.sites.test_nights import history_of
 
-from leakdet.sites.make_worklist import make_worklist
 from leakdet.sites.rules import WorklistRules
+from leakdet.sites.states import (
+    STATES,
+    Recording,
+    WorklistRow,
+    follow_alarms,
+    follow_levels,
+    follow_presence,
+)
+from leakdet.sites.worklist import make_worklist
+
+
+def worklist_row() -> WorklistRow:
+    return WorklistRow(
+        site="A",
+        state="watch",
+        why="an alarm in 1 of 2 nights",
+        nights=2,
+        leak_nights=1,
+        since=None,
+        score=0.9,
+        median_score=0.2,
+        level_dbfs=-60.0,
+        median_level_dbfs=None,
+        familiarity=None,
+        trend=(None, 0.2, 0.9),
+        health=(),
+        worth=None,
+        leak_share=None,
+        leak_share_interval=None,
+        lat=None,
+        lon=None,
+        columns={"logger": "7"},
+        recordings=(Recording("a.wav", None, 0.9, "leak", -60.0),),
+    )
+
+
+def test_the_states_are_those_that_the_page_groups_by() -> None:
+    assert STATES == ("new", "persistent", "ceased", "watch", "quiet", "silent logger", "broken")
+
+
+def test_a_row_compares_by_its_values() -> None:
+    assert worklist_row() == worklist_row()
+    assert worklist_row().state in STATES
+
+
+RULES = WorklistRules()
+T, F = 0.9, 0.1
+
+
+def alarms_of(*scores: float | None) -> dict[str, int]:
+    found = follow_alarms(history_of(night_rows("A", scores)), RULES)
+    return {name: values[0].item() for name, values in vars(found).items()}
+
+
+def test_a_run_of_alarms_begins_after_two_nights_without_one() -> None:
+    found = alarms_of(T, F, F, F, T, F, T, T)
+    assert (found["since"], found["onset"], found["quiet_before"]) == (4, True, 4)
+    assert (found["recent_alarms"], found["suspected"], found["early"]) == (3, True, 4)
+    found = alarms_of(F, T, T, T)
+    assert (found["since"], found["onset"]) == (1, False)  # one quiet night proves little
+    found = alarms_of(T, T, T, F, F)
+    assert (found["since"], found["suspected"], found["was_suspected"]) == (-1, False, True)
+    assert (found["last_alarm"], found["judged"], found["alarms"]) == (2, 5, 3)
+
+
+def test_nights_that_were_not_heard_neither_make_nor_end_a_run() -> None:
+    found = alarms_of(F, F, T, None, None, T, None, T)
+    assert (found["since"], found["recent_alarms"], found["recent_nights"]) == (2, 3, 4)
+    assert found["suspected"]
+    assert (found["recent_score"], found["median_score"]) == (T, F)
+
+
+def levels_of(levels: list[float], **columns: str) -> dict[str, float]:
+    history = history_of(
+        network(len(levels)) + night_rows("A", [F] * len(levels), levels, **columns)
+    )
+    found = follow_levels(history, follow_alarms(history, RULES), RULES)
+    return {name: values[-1].item() for name, values in vars(found).items()}
+
+
+def test_a_rise_counts_where_it_is_held() -> None:
+    once = levels_of([-70.0] * 9 + [-55.0])
+    assert (once["last"], once["median"], once["off"], once["rise"]) == (-55.0, -70.0, 15.0, 0.0)
+    held = levels_of([-70.0] * 7 + [-62.0, -60.0, -61.0])
+    assert held["rise"] == 8.0
+
+
+def test_a_median_needs_enough_nights() -> None:
+    assert np.isnan(levels_of([-70.0] * 8)["median"])
+    assert levels_of([-70.0] * 9)["median"] == -70.0
+
+
+def test_another_logger_begins_a_new_history_of_levels() -> None:
+    old = night_rows("A", [F] * 10, -50.0, logger="1")
+    new = night_rows("A", [None] * 10 + [F] * 6, -70.0, logger="2")
+    history = history_of(network(16) + old + new)
+    found = follow_levels(history, follow_alarms(history, RULES), RULES)
+    assert found.restarted[-1] == 10
+    assert np.isnan(found.median[-1])  # two nights are none
+    assert found.restarted[0] == -1
+
+
+def test_presence_counts_nights_of_the_network_in_the_sites_own_interval() -> None:
+    rows = network(12) + night_rows("A", [F] * 9) + night_rows("B", [F, None, None] * 3)
+    found = follow_presence(history_of(rows), np.ones(12, bool), RULES)
+    assert found.last_heard[-2:].tolist() == [8, 6]
+    assert found.missed[-2:].tolist() == [3, 5]
+    assert found.overdue[-2:].tolist() == [True, False]
+    network_nights = np.ones(12, bool)
+    network_nights[9:] = False
+    found = follow_presence(history_of(rows), network_nights, RULES)
+    assert found.missed[-2:].tolist() == [0, 2]
+
+
+Q = 0.1
+
+
+def facts(*rows: list, nights: int = 12) -> tuple[str, ...]:
+    return only(network(nights) + [one for some in rows for one in some], "A").health
+
+
+def test_a_sound_logger_has_no_fact() -> None:
+    assert facts(night_rows("A", [Q] * 12)) == ()
+    assert facts(night_rows("A", [None] * 8 + [Q] * 4)) == ()  # installed later
+
+
+def test_missing_now_or_often() -> None:
+    assert facts(night_rows("A", [Q] * 11 + [None])) == ("missing for 1 night",)
+    assert facts(night_rows("A", [Q, None, None, Q] * 3)) == ("missing in 6 of 12 nights",)
+
+
+@pytest.mark.parametrize(
+    ("columns", "fact"),
+    [
+        ({"decision": "undecided", "reason": "silent"}, "silent: 1 of 1 recording without sound"),
+        (
+            {"decision": "undecided", "reason": "stuck"},
+            "spoilt: 1 of 1 recording short, stuck or with dropouts",
+        ),
+        (
+            {"decision": "", "error": "damaged"},
+            "failed: 1 of 1 recording that could not be read",
+        ),
+        ({"flags": "clipped"}, "clipped: 1 of 1 recording"),
+        ({"source_rate_hz": "8000"}, "other rate: 8000 Hz, before 16000 Hz"),
+    ],
+)
+def test_facts_of_the_last_night(columns: dict[str, str], fact: str) -> None:
+    late = night_rows("A", [Q] * 12, **columns)[11:]
+    assert facts(night_rows("A", [Q] * 11), late) == (fact,)
+
+
+def test_a_level_far_from_its_history_on_either_side() -> None:
+    assert facts(night_rows("A", [Q] * 12, [-70.0] * 11 + [-95.0])) == (
+        "level far: 25 dB below its own median",
+    )
+    assert facts(night_rows("A", [Q] * 12, [-70.0] * 11 + [-50.0])) == (
+        "level far: 20 dB above its own median",
+    )
+
+
+def test_another_logger_is_said_and_its_level_is_not_compared() -> None:
+    old = night_rows("A", [Q] * 8, -40.0, logger="1")
+    new = night_rows("A", [None] * 8 + [Q] * 4, -70.0, logger="2")
+    assert facts(old, new) == ("logger changed on 2026-05-09: levels count from there",)
+
 
 QUIET, LOUD = 0.1, 0.9
 

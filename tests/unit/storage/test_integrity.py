@@ -6,7 +6,7 @@ import h5py
 import numpy as np
 import pytest
 
-from leakdet.errors import InputError
+from leakdet.core.errors import InputError
 from leakdet.storage.integrity import check_contents, check_recordings
 from leakdet.storage.opening import open_split
 from leakdet.storage.views import pooled

@@ -7,7 +7,7 @@ import h5py
 import numpy as np
 import pytest
 
-from leakdet.errors import InputError
+from leakdet.core.errors import InputError
 from leakdet.storage import mel_array
 from leakdet.storage.mel_array import MelArray, MelPart
 from leakdet.storage.views import PickedMel

@@ -1,25 +1,136 @@
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
+from torch import Tensor, nn
+from torch.nn import functional
 
 from leakdet.config import NetworkConfig, SignalConfig
+from leakdet.core.errors import InputError, LeakdetError
 from leakdet.detection.decision import DecisionRule
 from leakdet.detection.detector import MelDetector
-from leakdet.detection.kept_scores import ValidationScores
+from leakdet.detection.familiarity import SpectralReference
 from leakdet.detection.labels import LabelMap
-from leakdet.detection.met_recordings import MetRecordings
+from leakdet.detection.met import MetRecordings
 from leakdet.detection.networks import make_network
-from leakdet.detection.spectral_reference import SpectralReference
-from leakdet.errors import InputError, LeakdetError
-from leakdet.storage.model_file import CARD_KEY, load_mel_detector, make_card, save_model
+from leakdet.detection.stored_scores import ValidationScores
+from leakdet.storage.model_file import (
+    AILH_SIGNAL,
+    CARD_KEY,
+    load_mel_detector,
+    make_card,
+    read_torch,
+    save_model,
+    write_torch,
+)
+
+
+class ExecutedError(Exception):
+    pass
+
+
+class TorchBomb:
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return ExecutedError, ("code in the file was executed",)
+
+
+def test_plain_containers_and_tensors_come_back(tmp_path: Path):
+    path = tmp_path / "plain.ckpt"
+    write_torch({"epoch": 3, "state_dict": {"weight": torch.arange(4)}}, path)
+    content = read_torch(path, "training checkpoint")
+    assert content["epoch"] == 3
+    assert torch.equal(content["state_dict"]["weight"], torch.arange(4))
+
+
+def test_what_is_cut_off_or_executable_is_refused_with_its_kind(tmp_path: Path):
+    path = tmp_path / "x.ckpt"
+    torch.save({"bomb": TorchBomb()}, path)
+    whole = path.read_bytes()
+    for content in (whole, whole[: len(whole) // 2], b"", b"hello"):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match=r"x\.ckpt: not a whole training checkpoint \(.+\)"):
+            read_torch(path, "training checkpoint")
+
+
+def test_a_changed_byte_of_a_tensor_is_noticed(tmp_path: Path):
+    """torch loads it without a word."""
+    path = tmp_path / "x.ckpt"
+    write_torch({"weight": torch.full((1000,), 7.0)}, path)
+    whole = bytearray(path.read_bytes())
+    whole[whole.index(torch.full((1,), 7.0).numpy().tobytes() * 9) + 2] ^= 1
+    path.write_bytes(whole)
+    assert not torch.equal(torch.load(path)["weight"], torch.full((1000,), 7.0))
+    with pytest.raises(InputError, match=r"x\.ckpt: .*data/0 is not what was written.*Copy it"):
+        read_torch(path, "training checkpoint")
+
+
+def test_files_of_the_first_format_of_torch_have_no_checksums_and_load(tmp_path: Path):
+    content, path = {"weight": torch.arange(4)}, tmp_path / "x.pth"
+    torch.save(content, path, _use_new_zipfile_serialization=False)
+    assert torch.equal(read_torch(path, "file of weights")["weight"], content["weight"])
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_named():
+    with pytest.raises(OSError, match="No space left"):
+        write_torch({"weight": torch.zeros(1000)}, Path("/dev/full"))
+
+
+class AilhNetwork(nn.Module):
+    """The network as the AILH scripts define it: 3x3 kernels on input of one column."""
+
+    def __init__(self, classes: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(1, 32, 3, padding=1)
+        self.conv2 = nn.Conv2d(32, 64, 3, padding=1)
+        self.conv3 = nn.Conv2d(64, 128, 3, padding=1)
+        self.fc1 = nn.Linear(2048, 256)
+        self.cls_head, self.leak_head = nn.Linear(256, classes), nn.Linear(256, 1)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        x = functional.max_pool2d(self.conv2(self.conv1(x).relu()).relu(), (2, 1))
+        x = functional.max_pool2d(self.conv3(x).relu(), (2, 1))
+        x = self.fc1(functional.adaptive_avg_pool2d(x, (16, 1)).flatten(1)).relu()
+        return self.cls_head(x), self.leak_head(x).squeeze(-1)
+
+
+@pytest.mark.parametrize(("classes", "prefix", "wrap"), [(5, "", False), (2, "_orig_mod.", True)])
+def test_outputs_are_equal(tmp_path: Path, classes: int, prefix: str, wrap: bool) -> None:
+    torch.manual_seed(0)
+    network = AilhNetwork(classes).eval()
+    assert sum(p.numel() for p in network.parameters()) == (618758 if classes == 5 else 617987)
+    state: Any = {prefix + name: weight for name, weight in network.state_dict().items()}
+    torch.save({"model_state_dict": state, "epoch": 3} if wrap else state, tmp_path / "best.pth")
+    detector = load_mel_detector(tmp_path / "best.pth")
+    mel = 20 * torch.randn(7, 1, 64, 1) - 60
+    with torch.no_grad():
+        class_logits, leak_logit = network(mel)
+        output = detector.network(mel)
+    torch.testing.assert_close(output.class_logits, class_logits, atol=1e-6, rtol=1e-6)
+    torch.testing.assert_close(output.leak_logit, leak_logit, atol=1e-6, rtol=1e-6)
+    assert detector.labels.names[detector.labels.leaks[0]] == "LEAK"
+
+
+def test_other_weights_are_refused_by_name(tmp_path: Path) -> None:
+    torch.save({"conv1.weight": torch.zeros(1)}, tmp_path / "best.pth")
+    with pytest.raises(InputError, match=r"not the network of AILH.*fc1\.weight"):
+        load_mel_detector(tmp_path / "best.pth")
+    (tmp_path / "cut.pth").write_bytes(b"PK")
+    with pytest.raises(InputError, match=r"cut\.pth: not a whole file of weights"):
+        load_mel_detector(tmp_path / "cut.pth")
+
+
+def test_its_signal_is_the_preset(compose: Callable[..., Any]) -> None:
+    assert compose("train", "signal=ailh", "experiment=ailh").signal == AILH_SIGNAL
+
 
 SIGNAL = SignalConfig(fmax_hz=8000.0)
 CONFIG = NetworkConfig()
@@ -138,10 +249,6 @@ def test_a_description_that_does_not_fit_is_refused(
     saved(tmp_path / "m.safetensors", **changes)
     with pytest.raises(Exception, match=message):
         load_mel_detector(tmp_path / "m.safetensors")
-
-
-class ExecutedError(Exception):
-    pass
 
 
 class Bomb:

@@ -2,6 +2,7 @@ import io
 import json
 import multiprocessing
 import pickle  # noqa: TID251  how worker processes get their split
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,83 @@ import numpy as np
 import pytest
 
 from leakdet.config import SignalConfig
-from leakdet.errors import InputError, LeakdetError
+from leakdet.core.errors import InputError, LeakdetError
 from leakdet.storage.hdf5 import seal_h5
-from leakdet.storage.split_overlap import check_no_overlap
-from leakdet.storage.store import open_leakdet_split, split_files
+from leakdet.storage.overlap import check_no_overlap
+from leakdet.storage.store import (
+    StoreIdentity,
+    check_layout,
+    check_values,
+    open_leakdet_split,
+    read_attributes,
+    split_files,
+)
 from leakdet.storage.writer import PAGE_BYTES, RecordingRow, SplitWriter
+
+
+@pytest.fixture
+def path(write_store: Any, planted: Any) -> Path:
+    return write_store(train=[planted("leak", 1), planted("other", 2)]) / "train.h5"
+
+
+def test_a_whole_file_passes_and_gives_its_attributes(path: Path) -> None:
+    with h5py.File(path, "r") as file:
+        check_layout(path, file)
+        signal, names, leak = read_attributes(path, file)
+        offsets = file["recording_offsets"][...].astype(np.int64)
+        check_values(path, file, offsets, np.array([0, 1]), names, signal)
+    assert (names, leak, signal.mel_shape) == (["leak", "other"], ["leak"], (5, 12, 1))
+
+
+@pytest.mark.parametrize("name", ["mel", "label_id", "recording_id"])
+def test_a_missing_data_set_is_named(path: Path, name: str) -> None:
+    with h5py.File(path, "r+") as file:
+        del file[name]
+        with pytest.raises(InputError, match=rf"train\.h5: lacks {name}; it has .*Build the store"):
+            check_layout(path, file)
+
+
+@pytest.mark.parametrize(
+    ("offsets", "label_id", "message"),
+    [
+        ([0, 4, 4], [0, 1], r"recording 0001\.wav they go from 4 to 4"),
+        ([0, 4, 7], [0, 1], "all recordings together they go from 0 to 7"),
+        ([0, 4, 8], [0, 2], r"label_id 2 of recording 0001\.wav .*0 to 1"),
+    ],
+)
+def test_values_that_disagree_are_named_with_the_recording(
+    path: Path, offsets: list[int], label_id: list[int], message: str
+) -> None:
+    with h5py.File(path, "r") as file:
+        signal, names, _ = read_attributes(path, file)
+        with pytest.raises(InputError, match=message):
+            check_values(path, file, np.array(offsets), np.array(label_id), names, signal)
+
+
+def test_a_store_that_stays_the_same(tmp_path: Path):
+    for name in ("train.h5", "TEST.H5", "build.json"):
+        (tmp_path / name).write_text(name)
+    identity = StoreIdentity.of(tmp_path)
+    (tmp_path / "build.json").write_text("a note")
+    identity.check("")
+    assert sorted(identity.files) == ["TEST.H5", "train.h5"]
+
+
+@pytest.mark.parametrize("change", ["rebuilt", "changed", "removed"])
+def test_a_store_that_is_another_one_now(tmp_path: Path, change: str):
+    store = tmp_path / "store"
+    store.mkdir()
+    (store / "train.h5").write_text("old")
+    identity = StoreIdentity.of(store)
+    if change == "changed":
+        (store / "train.h5").write_text("longer")
+    else:
+        store.rename(tmp_path / "old")
+        if change == "rebuilt":
+            shutil.copytree(tmp_path / "old", store)
+    with pytest.raises(InputError, match=r"while it was used \(train\.h5\).*The weights are safe"):
+        identity.check("The weights are safe.")
+
 
 SIGNAL = SignalConfig(2000, 200, 100, 50, 25, n_mels=8, fmin_hz=0.0)
 LENGTHS = [3, 1, 5, 2]

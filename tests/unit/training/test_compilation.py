@@ -10,12 +10,12 @@ from torch import Tensor, nn
 
 from leakdet.config import TrainConfig
 from leakdet.config.train import COMPILE_MODES
+from leakdet.core.errors import SettingsError
 from leakdet.detection.networks import Output
-from leakdet.errors import SettingsError
 from leakdet.training import compilation
 from leakdet.training.compilation import compiled, rehearse, step_sizes, torch_mode
+from leakdet.training.conflicts import check_settings
 from leakdet.training.datamodule import LeakDataModule
-from leakdet.training.settings_conflicts import check_settings
 
 Configured = Callable[..., TrainConfig]
 Opened = Callable[[TrainConfig], LeakDataModule]

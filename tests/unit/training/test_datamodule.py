@@ -13,9 +13,9 @@ import pytest
 import torch
 
 from leakdet.config import DataConfig, TrainConfig
-from leakdet.errors import InputError
+from leakdet.core.errors import InputError
 from leakdet.training.datamodule import LeakDataModule
-from leakdet.training.resume_compatibility import store_fingerprint
+from leakdet.training.resume import store_fingerprint
 
 WINDOWS, LABELS = [3, 2, 4, 1], [0, 1, 1, 1]
 

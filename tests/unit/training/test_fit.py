@@ -13,9 +13,9 @@ import pytest
 import torch
 
 from leakdet.config import TrainConfig
-from leakdet.errors import LeakdetError
+from leakdet.core.errors import LeakdetError
 from leakdet.training import log_names
-from leakdet.training.checkpoint_io import read_checkpoint
+from leakdet.training.checkpoints import read_checkpoint
 from leakdet.training.fit import result_checkpoint
 
 Configured = Callable[..., TrainConfig]

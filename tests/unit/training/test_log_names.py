@@ -1,7 +1,7 @@
 from collections import Counter
 
 from leakdet.training import log_names
-from leakdet.training.sample_summary import BINS
+from leakdet.training.validation import BINS
 
 
 def values() -> list[str]:

@@ -12,19 +12,24 @@ import soundfile
 import torch
 
 from leakdet.config import AugmentConfig, LossConfig, TrainConfig
+from leakdet.core.errors import SettingsError
 from leakdet.detection.losses import loss_parts
 from leakdet.detection.networks import Output
-from leakdet.errors import SettingsError
 from leakdet.reporting.training_figures import read_history
+from leakdet.runs.training import train_in
 from leakdet.storage.model_file import load_mel_detector
 from leakdet.storage.opening import open_split
 from leakdet.training import log_names
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.fit import result_checkpoint
-from leakdet.training.introduction import introduction
-from leakdet.training.negatives import check_negatives, divided, negatives_loss, with_negatives
+from leakdet.training.negatives import (
+    check_negatives,
+    divided,
+    negatives_loss,
+    with_negatives,
+)
+from leakdet.training.run_summary import introduction
 from leakdet.training.sound_folder import read_sound_folder
-from leakdet.training_run import train_in
 
 Configured = Callable[..., TrainConfig]
 Fitted = Callable[..., pl.Trainer]

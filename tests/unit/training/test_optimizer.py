@@ -17,8 +17,8 @@ from torch.optim import SGD
 from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, SequentialLR
 
 from leakdet.config import OptimizerConfig, TrainConfig
-from leakdet.errors import SettingsError
-from leakdet.training.checkpoint_io import read_checkpoint
+from leakdet.core.errors import SettingsError
+from leakdet.training.checkpoints import read_checkpoint
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.fit import make_module
 from leakdet.training.optimizer import make_optimizer, rate_share, samples_in_step, warmup_cosine

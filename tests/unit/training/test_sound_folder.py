@@ -11,7 +11,7 @@ import soundfile
 import torch
 
 from leakdet.config import TrainConfig
-from leakdet.errors import InputError
+from leakdet.core.errors import InputError
 from leakdet.training import module
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.sound_folder import read_sound_folder

@@ -13,10 +13,9 @@ import torch
 
 from leakdet.config import SearchParam, TrainConfig, TuneConfig, TuneSettings
 from leakdet.training import log_names
-from leakdet.tuning.objective import Objective
-from leakdet.tuning.pruning_callback import CheckReporter
+from leakdet.tuning.objective import CheckReporter, Objective
 from leakdet.tuning.study import open_study
-from leakdet.tuning.worker import Worker
+from leakdet.tuning.workers import Worker
 
 SPACE = {
     "lr": SearchParam(setting="optimizer.lr", low=1e-4, high=1e-1, log=True),

@@ -5,7 +5,12 @@ the same kind of background plus the steady turbulence of a jet. Nothing else de
 Formulas, reasons and measurements: `docs/demo.md`.
 """
 
-from leakdet.acoustics.synth.demo_files import write_demo
-from leakdet.acoustics.synth.recording import LEAK, NOLEAK, DemoRecording, demo_recording
+from leakdet.acoustics.synth.recordings import (
+    LEAK,
+    NOLEAK,
+    DemoRecording,
+    demo_recording,
+    write_demo,
+)
 
 __all__ = ["LEAK", "NOLEAK", "DemoRecording", "demo_recording", "write_demo"]

@@ -1,8 +1,11 @@
 """The callbacks of a run: those that are switched on, the checkpoints, and the user's own."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import lightning.pytorch as pl
+import torch
 from lightning.pytorch.callbacks import (
     Callback,
     LearningRateMonitor,
@@ -11,30 +14,76 @@ from lightning.pytorch.callbacks import (
 )
 
 from leakdet.config import TrainConfig, TrainerFlags
+from leakdet.core.errors import SettingsError
+from leakdet.core.files import require_space
+from leakdet.core.plugins import import_named
+from leakdet.detection.networks import make_network
+from leakdet.tables.read import write_csv
 from leakdet.training import log_names
 from leakdet.training.callbacks.averaging import averaging
-from leakdet.training.callbacks.collapse import Collapse
+from leakdet.training.callbacks.diagnostics import (
+    Collapse,
+    Findings,
+    FirstBatch,
+    GradientMonitor,
+    Overfit,
+    RateWatch,
+)
 from leakdet.training.callbacks.early_stopping import LossStop, SelectionStop
-from leakdet.training.callbacks.findings import Findings
-from leakdet.training.callbacks.first_batch import FirstBatch
-from leakdet.training.callbacks.gradients import GradientMonitor
-from leakdet.training.callbacks.history import History
-from leakdet.training.callbacks.loader_wait import LoaderWait
-from leakdet.training.callbacks.overfit import Overfit
-from leakdet.training.callbacks.own_callbacks import own_callbacks
+from leakdet.training.callbacks.machine import SystemUse
 from leakdet.training.callbacks.progress import EpochTable
-from leakdet.training.callbacks.rate_watch import RateWatch
-from leakdet.training.callbacks.step_times import StepTimes
-from leakdet.training.callbacks.system_use import SystemUse
-from leakdet.training.model_selection import Selection
+from leakdet.training.callbacks.speed import LoaderWait, StepTimes
+from leakdet.training.datamodule import LeakDataModule
+from leakdet.training.module import LeakModule
+from leakdet.training.validation import Selection
+
+
+class History(Callback):
+    """Writes the file anew at every check, from the rows in the module's checkpoint."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / log_names.HISTORY
+
+    def on_validation_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
+        if isinstance(pl_module, LeakModule) and pl_module.history and trainer.is_global_zero:
+            write_csv(self.path, pl_module.history)
+
+
+SETTING = "callbacks.extra"
+
+
+def own_classes(names: Sequence[str]) -> list[type[Callback]]:
+    """The classes `package.module:Class`."""
+    return [_callback_class(name) for name in names]
+
+
+def _callback_class(name: str) -> type[Callback]:
+    kind = import_named(SETTING, name)
+    if not (isinstance(kind, type) and issubclass(kind, Callback)):
+        raise SettingsError(
+            f"{SETTING}: {name} is no callback; it must be a subclass of "
+            "lightning.pytorch.callbacks.Callback."
+        )
+    return kind
+
+
+def own_callbacks(names: Sequence[str]) -> list[Callback]:
+    """An instance of each class, made without arguments. Errors are those of `own_classes`."""
+    return [_instance(name, kind) for name, kind in zip(names, own_classes(names), strict=True)]
+
+
+def _instance(name: str, kind: type[Callback]) -> Callback:
+    try:
+        return kind()
+    except TypeError as error:
+        raise SettingsError(
+            f"{SETTING}: {name} is made without arguments, and that failed ({error}). Give its "
+            "arguments defaults, or name a subclass that sets them."
+        ) from error
 
 
 def make_callbacks(config: TrainConfig, run_folder: Path) -> list[Callback]:
-    """Callbacks in the order in which Lightning calls them; it moves the checkpoints to the end.
-
-    Raises:
-        SettingsError: one of `callbacks.extra` cannot be made.
-    """
+    """Callbacks in the order in which Lightning calls them; it moves the checkpoints to the end."""
     own, findings = own_callbacks(config.callbacks.extra), Findings(run_folder)
     # Lightning takes one progress bar: the user's replaces the table
     own_bar = any(isinstance(callback, ProgressBar) for callback in own)
@@ -103,3 +152,18 @@ def checkpoints(folder: Path, select: str = "f1") -> list[Callback]:
     chosen = [] if select == "f1" else [best_selected]
     last = ModelCheckpoint(folder, log_names.LAST, monitor=None, **common)
     return [*chosen, best_f1, best_loss, last]
+
+
+RESULTS_BYTES = 5_000_000  # report, figures, rows and logs of a usual run
+COPIES = 3  # in a checkpoint: the weights, and two moments of the optimiser
+
+
+def space_line(config: TrainConfig, data: LeakDataModule, folder: Path) -> str:
+    """Check before work that the run folder's disk has room; a line for the introduction."""
+    with torch.device("meta"):
+        network = make_network(config.network, data.sample_shape, len(data.labels.names))
+    weights = sum(tensor.nbytes for tensor in network.state_dict().values())
+    of_checkpoint = weights * (COPIES + (config.averaging.name != "none"))
+    count = len(checkpoints(folder, config.select)) + 1  # one more while it is replaced
+    need = count * of_checkpoint + weights + RESULTS_BYTES
+    return f"folder   {folder}: {require_space(folder, need, str(folder))}"

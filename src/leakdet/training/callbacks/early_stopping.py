@@ -6,11 +6,11 @@ from typing import Any
 import lightning.pytorch as pl
 from lightning.pytorch.callbacks import Callback, EarlyStopping
 
-from leakdet._messages import LOG
 from leakdet.config import TrainerFlags
+from leakdet.core.messages import LOG
 from leakdet.training import log_names
-from leakdet.training.model_selection import Selection
 from leakdet.training.module import LeakModule
+from leakdet.training.validation import Selection
 
 RISEN = 1.01  # times the lowest loss; below this the loss counts as level
 

@@ -13,9 +13,8 @@ import lightning.pytorch as pl
 import torch
 from lightning.pytorch.callbacks import Callback
 
-from leakdet._json_lines import json_lines
-from leakdet._messages import logs_json, on_screen
-from leakdet._signals import STOPPING, is_ignored
+from leakdet.core.messages import json_lines, logs_json, on_screen
+from leakdet.core.process import STOPPING, is_ignored
 
 # steps between agreements of several processes within an epoch, each of which costs a message
 AGREE_EVERY = 8

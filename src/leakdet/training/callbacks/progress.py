@@ -8,10 +8,10 @@ from typing import Any
 import lightning.pytorch as pl
 from lightning.pytorch.callbacks import Callback, ProgressBar
 
-from leakdet._messages import LOG
-from leakdet._progress import ProgressCounter, time_text
-from leakdet.training.model_selection import Selection
+from leakdet.core.messages import LOG
+from leakdet.core.progress import ProgressCounter, time_text
 from leakdet.training.module import LeakModule
+from leakdet.training.validation import Selection
 
 COLUMNS = (
     "epoch", "train loss", "val loss", "val F1", "val AUROC", "learning rate", "s/epoch", "left",

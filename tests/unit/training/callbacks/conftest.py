@@ -9,7 +9,7 @@ import pytest
 from lightning.pytorch.loggers import Logger
 
 from leakdet.training import log_names
-from leakdet.training.callbacks.findings import kinds_in
+from leakdet.training.callbacks.diagnostics import kinds_in
 
 Rows = list[dict[str, float]]
 

@@ -11,7 +11,7 @@ import torch
 
 from leakdet.config import TrainConfig
 from leakdet.training import log_names
-from leakdet.training.checkpoint_io import read_checkpoint
+from leakdet.training.checkpoints import read_checkpoint
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.fit import fit, make_module
 

@@ -1,24 +1,75 @@
-"""Each switch leaves out its callback; a run without any of them trains, checkpoints and stops."""
-
 import re
+import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import lightning.pytorch as pl
 import numpy as np
 import pytest
-from lightning.pytorch.callbacks import Callback, ModelCheckpoint
+from lightning.pytorch.callbacks import Callback, DeviceStatsMonitor, EarlyStopping, ModelCheckpoint
 
 from leakdet.config import CallbacksConfig, TrainConfig
-from leakdet.errors import SettingsError
+from leakdet.core.errors import InputError, SettingsError
 from leakdet.storage.model_file import load_mel_detector
 from leakdet.training import log_names
-from leakdet.training.callbacks.built_in import make_callbacks
-from leakdet.training.checkpoint_io import read_checkpoint
+from leakdet.training.callbacks.built_in import (
+    RESULTS_BYTES,
+    History,
+    make_callbacks,
+    own_callbacks,
+    own_classes,
+    space_line,
+)
+from leakdet.training.checkpoints import read_checkpoint
+from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.fit import result_checkpoint
+from leakdet.training.module import LeakModule
+
+
+@pytest.mark.parametrize(("first_process", "written"), [(True, ["history.csv"]), (False, [])])
+def test_the_first_process_writes_a_row_for_each_check(
+    tmp_path: Path, first_process: bool, written: list[str]
+) -> None:
+    module = Mock(spec=LeakModule, history=[{"epoch": 0.0, "a": 1.5}, {"epoch": 1.0, "b": 2.0}])
+    trainer = Mock(spec=pl.Trainer, is_global_zero=first_process)
+    History(tmp_path).on_validation_end(trainer, module)
+    assert [path.name for path in tmp_path.iterdir()] == written
+    if written:
+        lines = (tmp_path / "history.csv").read_text().splitlines()
+        assert lines == ["epoch,a,b", "0.0,1.5,", "1.0,,2.0"]
+
+
+def test_a_sanity_check_before_training_writes_nothing(tmp_path: Path) -> None:
+    trainer = Mock(spec=pl.Trainer, is_global_zero=True)
+    History(tmp_path).on_validation_end(trainer, Mock(spec=LeakModule, history=[]))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_each_name_gives_an_instance_of_its_class() -> None:
+    name = "lightning.pytorch.callbacks:DeviceStatsMonitor"
+    assert own_classes([name]) == [DeviceStatsMonitor]
+    first, second = own_callbacks([name, name])
+    assert isinstance(first, DeviceStatsMonitor)
+    assert first is not second
+    assert own_callbacks([]) == []
+
+
+@pytest.mark.parametrize("name", ["pathlib:Path", "math:pi"])
+def test_what_is_no_callback_is_refused(name: str) -> None:
+    with pytest.raises(SettingsError, match=rf"callbacks\.extra: {name} is no callback"):
+        own_classes([name])
+
+
+def test_a_class_that_needs_arguments_is_refused_with_the_way_out() -> None:
+    assert issubclass(EarlyStopping, Callback)
+    with pytest.raises(SettingsError, match=r"without arguments.*monitor.*Give its arguments"):
+        own_callbacks(["lightning.pytorch.callbacks:EarlyStopping"])
+
 
 Configured = Callable[..., TrainConfig]
 Fitted = Callable[..., pl.Trainer]
@@ -151,3 +202,25 @@ def test_a_resumed_run_remembers_the_best_by_its_selection(fitted: Fitted, tmp_p
 def best_score(trainer: pl.Trainer) -> float:
     callback: Any = trainer.checkpoint_callback
     return float(callback.best_model_score)
+
+
+def test_the_estimate_is_near_what_a_training_writes(
+    configured: Callable[..., TrainConfig],
+    fitted: Callable[..., Any],
+    opened: Callable[[TrainConfig], LeakDataModule],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config = configured("trainer.max_epochs=1")
+    fitted(tmp_path, "trainer.max_epochs=1")
+    files = list((tmp_path / log_names.CHECKPOINTS).glob("*.ckpt"))
+    written = sum(file.stat().st_size for file in files)
+
+    def line(free: int) -> str:
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+        return space_line(config, opened(config), tmp_path / "run")
+
+    assert len(files) == 3
+    with pytest.raises(InputError, match=r"run: about .* free some space"):
+        line(written + RESULTS_BYTES)  # one more file while another one is replaced
+    assert line(2 * written + RESULTS_BYTES).startswith(f"folder   {tmp_path / 'run'}: about")

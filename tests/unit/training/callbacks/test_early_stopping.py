@@ -2,7 +2,7 @@
 
 from leakdet.config import TrainerFlags
 from leakdet.training.callbacks.early_stopping import LossStop, SelectionStop
-from leakdet.training.model_selection import Selection
+from leakdet.training.validation import Selection
 
 F1 = Selection("f1")
 

@@ -1,0 +1,201 @@
+"""The bytes of a recording: a file, a pipe or a URL, in part or spliced, and the layout in them."""
+
+import os
+import shutil
+import stat
+import tempfile
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from leakdet.core.errors import InputError
+from leakdet.core.locations import RemoteFile
+
+REMOTE_BLOCK_BYTES = 8 << 20  # a file that is shorter takes one request
+KEPT_BLOCKS = 3  # the memory of a file of any length: where it is read, its start and its end
+
+
+class RemoteBytes:
+    """Reads any part of a file; a short one is fetched whole, by one request."""
+
+    def __init__(self, file: RemoteFile) -> None:
+        self._file = file
+        self._blocks: OrderedDict[int, bytes] = OrderedDict()
+        self.size = REMOTE_BLOCK_BYTES
+        first = self._block(0)
+        self.size = len(first) if len(first) < REMOTE_BLOCK_BYTES else file.size()
+
+    def read_at(self, at: int, count: int) -> bytes:
+        """`count` bytes from `at` on, or as many as there are."""
+        parts, stop = [], min(at + count, self.size)
+        while at < stop:
+            number, skip = divmod(at, REMOTE_BLOCK_BYTES)
+            part = self._block(number)[skip : skip + stop - at]
+            if not part:
+                break  # it became shorter
+            parts.append(part)
+            at += len(part)
+        return b"".join(parts)
+
+    def _block(self, number: int) -> bytes:
+        if number in self._blocks:
+            self._blocks.move_to_end(number)
+        else:
+            start = number * REMOTE_BLOCK_BYTES
+            self._blocks[number] = self._file.read_range(start, start + REMOTE_BLOCK_BYTES)
+            if len(self._blocks) > KEPT_BLOCKS:
+                self._blocks.popitem(last=False)
+        return self._blocks[number]
+
+    def close(self) -> None:
+        """Forget the blocks."""
+        self._blocks.clear()
+
+
+def opened_file(path: Path | RemoteFile) -> IO[bytes] | RemoteBytes:
+    """The file, or a copy of what comes through a pipe; `-` is standard input."""
+    if isinstance(path, RemoteFile):
+        return RemoteBytes(path)
+    try:
+        if str(path) == "-":
+            path = Path("/dev/stdin")
+        kind = path.stat().st_mode
+        if not (stat.S_ISREG(kind) or stat.S_ISFIFO(kind)):
+            what = "a folder" if stat.S_ISDIR(kind) else "a device or socket"
+            raise InputError(f"it is {what}, not a sound file or a pipe")
+        file = path.open("rb")
+        if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            return file
+        copy = tempfile.TemporaryFile()  # noqa: SIM115  the caller closes it
+        with file:
+            shutil.copyfileobj(file, copy)
+        copy.flush()
+        return copy
+    except OSError as error:
+        raise InputError(f"the file cannot be opened: {error.strerror}") from error
+    except ValueError as error:
+        raise InputError(f"the file cannot be opened: {error}") from error
+
+
+Piece = bytes | tuple[int, int]  # bytes of our own, or from where to where in the file
+BLOCK_BYTES = 1 << 16
+
+
+@dataclass
+class Layout:
+    """The structure of a sound file, by which it is read to its end.
+
+    `parts` are decoded one after another; without any, the file is decoded as it is. `numbers`:
+    they are bare sample points, without a header. `frames` is what the container announces, where
+    it does.
+    """
+
+    parts: list[list[Piece]] = field(default_factory=list)
+    numbers: bool = False
+    frames: int | None = None
+    truncated: bool = False  # ends before what it announces
+    damaged: bool = False  # holds bytes that nothing explains
+    mended: bool = False  # the sizes in its header are not those of its content
+    several: bool = False  # holds further sound that is not read
+    unchecked: bool = False  # a container whose sizes are not compared
+
+
+class ByteSource:
+    """The pieces one after another, as a file that can be read and searched.
+
+    `descriptor` is of an open regular file, and stays open; or it is a file behind a URL.
+    """
+
+    def __init__(
+        self, descriptor: int | RemoteBytes, pieces: Sequence[Piece] | None = None
+    ) -> None:
+        self.descriptor, self.is_whole = descriptor, pieces is None
+        if pieces is None:
+            pieces = [(0, _size(descriptor))]
+        self.pieces = [piece for piece in pieces if _length(piece)]
+        self._starts = [0]
+        for piece in self.pieces:
+            self._starts.append(self._starts[-1] + _length(piece))
+        self.size = self._starts[-1]
+        self._block, self._block_at = b"", 0
+        self._position = 0
+
+    def at(self, offset: int, count: int) -> bytes:
+        """`count` bytes from `offset` on, or as many as there are."""
+        begin = offset - self._block_at
+        if begin >= 0 and begin + count <= len(self._block):
+            return self._block[begin : begin + count]
+        if count > BLOCK_BYTES:
+            return self._read(offset, count)
+        self._block, self._block_at = self._read(offset, BLOCK_BYTES), offset
+        return self._block[:count]
+
+    def find(self, pattern: bytes, start: int, stop: int | None = None) -> int:
+        """Offset of the next `pattern` from `start` to before `stop`; -1 if there is none."""
+        stop, step = self.size if stop is None else min(stop, self.size), 1 << 20
+        begin = start - self._block_at
+        if 0 <= begin < len(self._block) and (index := self._block.find(pattern, begin)) >= 0:
+            at = self._block_at + index
+            return at if at < stop else -1
+        while start < stop:
+            index = self._read(start, step + len(pattern) - 1).find(pattern)
+            if index >= 0:
+                return start + index if start + index < stop else -1
+            start += step
+        return -1
+
+    def part(self, start: int, stop: int) -> list[Piece]:
+        """The pieces that make up the bytes from `start` to `stop`."""
+        parts: list[Piece] = []
+        for piece, at in zip(self.pieces, self._starts, strict=False):
+            low, high = max(start - at, 0), min(stop - at, _length(piece))
+            if low < high and isinstance(piece, bytes):
+                parts.append(piece[low:high])
+            elif low < high:
+                parts.append((int(piece[0]) + low, int(piece[0]) + high))
+        return parts
+
+    def _read(self, offset: int, count: int) -> bytes:
+        found, number = [], bisect_right(self._starts, offset) - 1
+        while count > 0 and number < len(self.pieces):
+            piece, skip = self.pieces[number], offset - self._starts[number]
+            if isinstance(piece, bytes):
+                block = piece[skip : skip + count]
+            else:
+                block = self._from_file(min(count, piece[1] - piece[0] - skip), piece[0] + skip)
+            if not block:
+                break
+            found.append(block)
+            offset, count = offset + len(block), count - len(block)
+            number += offset >= self._starts[number + 1]
+        return b"".join(found)
+
+    def _from_file(self, count: int, at: int) -> bytes:
+        if isinstance(self.descriptor, int):
+            return os.pread(self.descriptor, count, at)
+        return self.descriptor.read_at(at, count)
+
+    def read(self, count: int) -> bytes:
+        """The next bytes, as of a file."""
+        block = self.at(self._position, count)
+        self._position += len(block)
+        return block
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        origin = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self.size}[whence]
+        self._position = origin + offset
+        return self._position
+
+    def tell(self) -> int:
+        return self._position
+
+
+def _size(file: int | RemoteBytes) -> int:
+    return file.size if isinstance(file, RemoteBytes) else os.fstat(file).st_size
+
+
+def _length(piece: Piece) -> int:
+    return len(piece) if isinstance(piece, bytes) else piece[1] - piece[0]

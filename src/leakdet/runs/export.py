@@ -1,0 +1,78 @@
+"""One export: the graph, its description, the comparison with predict, and the file."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from leakdet.core.errors import InputError
+from leakdet.core.files import whole_file
+from leakdet.core.locations import RemoteFile
+from leakdet.core.messages import LOG
+from leakdet.exporting.detector import OnnxDetector, load_onnx_detector
+from leakdet.exporting.equality import Equality, compare
+from leakdet.exporting.golden_vectors import golden_rows
+from leakdet.exporting.graph import onnx_content, onnx_graph
+from leakdet.exporting.int8_network import calibration_mel, int8_network
+from leakdet.exporting.network_cost import network_cost
+from leakdet.scoring.detector import Detector
+
+
+@dataclass(frozen=True)
+class Export:
+    """What was written: bytes of the file, and how it compares with predict."""
+
+    size_bytes: int
+    equality: Equality
+
+
+def export_model(
+    detector: Detector,
+    out: Path,
+    precision: str = "float32",
+    check: Sequence[Path | RemoteFile] = (),
+    licence: str | None = None,
+    calibrate: Path | None = None,
+) -> Export:
+    """Write `out`, an `.onnx` file, if it gives what predict gives.
+
+    `check` are recordings on which both are compared, besides generated sounds. `calibrate` is the
+    store whose training split gives the ranges of int8-network.
+    """
+    inner = detector.mel_detector
+    if isinstance(inner, OnnxDetector):
+        raise InputError(f"{detector.path}: this is an .onnx file already.")
+    if inner.signal is None:
+        raise InputError(
+            f"{detector.path}: it was trained on a store that does not say how its mel was made; "
+            "it cannot take sound."
+        )
+    LOG.info(f"network  {network_cost(inner).sentence()}")
+    LOG.info("graph    torch writes it, which takes some seconds")
+    mel = None if calibrate is None else calibration_mel(calibrate, inner.signal)
+    graph = onnx_graph(inner, precision)
+    if mel is not None:
+        graph = int8_network(graph, mel)
+    rows = golden_rows(inner)
+    content = onnx_content(graph, inner, precision, vectors=rows, licence=licence)
+    with whole_file(out) as partial:
+        partial.write_bytes(content)
+        exported = Detector(load_onnx_detector(partial), partial)
+        equality = compare(detector, exported, precision, check)
+        if not equality.holds:
+            raise InputError(
+                f"The file would not give what predict gives ({equality.sentence()}; most in "
+                f"{equality.where}); nothing was written. {_remedy(precision, equality)}"
+            )
+    return Export(len(content), equality)
+
+
+def _remedy(precision: str, equality: Equality) -> str:
+    if precision == "float32" and equality.narrow and not equality.flipped:
+        return (
+            "That recording is narrow_band: its upper bands are empty, and both sides fill them "
+            "with rounding (docs/export.md, Measured). Leave such recordings out of --check, and "
+            "compare the verdicts on them: leakdet predict with either file."
+        )
+    if precision == "float32":
+        return "Please report this with the model's settings (leakdet info)."
+    return "Use --precision float32, which has all digits."

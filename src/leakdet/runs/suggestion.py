@@ -1,0 +1,119 @@
+"""`predict --suggest`: a table of recordings to confirm next, and a page to hear and tick them."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from leakdet.core.errors import counted
+from leakdet.core.locations import absolute_name, place
+from leakdet.core.messages import LOG, log_result, log_results
+from leakdet.core.progress import ProgressCounter
+from leakdet.reporting.review_page import LABEL, ReviewPage, ReviewRow, write_review_page
+from leakdet.runs.review_media import WHY, ReviewMedia, check_unlabelled
+from leakdet.scoring.detector import Detector
+from leakdet.scoring.suggest import Suggester, Suggestion
+from leakdet.scoring.verdict import Verdict
+from leakdet.tables.read import write_csv
+from leakdet.tables.write import check_output, is_regular
+
+TOLD = "leak_prob threshold decision reason familiarity duration_s source_rate_hz flags model"
+PAGE_BYTES = 12_000_000  # about as much at most, with pictures
+
+
+class SuggestionRun:
+    """Suggests recordings of one run of predict; `add` takes its verdicts, `write` ends it."""
+
+    def __init__(self, most: int, out: Path | None) -> None:
+        """Name the files beside `out` (None: in the current folder) and check that they are
+        free.
+        """
+        beside = out if out and is_regular(out) else None
+        name = f"{beside.stem}.confirm" if beside else "confirm"
+        folder = beside.parent if beside else Path()
+        self.table, self.page = folder / f"{name}.csv", folder / f"{name}.html"
+        self._suggester = Suggester(most)
+        for path in (self.table, self.page):
+            check_output(path, PAGE_BYTES)
+        check_unlabelled(self.table, "--suggest")
+
+    def add(self, verdict: Verdict) -> None:
+        """Take the next verdict."""
+        self._suggester.add(verdict)
+
+    def write(self, detector: Detector) -> None:
+        """Choose, read the chosen recordings again, and write the table and the page."""
+        chosen = self._suggester.choose()
+        if not chosen:
+            log_result(f"confirm  {self._suggester.sentence(0)}: nothing to suggest")
+            return
+        rows = [_values(suggestion) for suggestion in chosen]
+        columns = list(rows[0])
+        write_csv(self.table, rows, columns)
+        media = ReviewMedia(detector, len(chosen))
+        with ProgressCounter("pictures and sounds", len(chosen), "recordings") as progress:
+            shown = []
+            for suggestion, values in zip(chosen, rows, strict=True):
+                shown.append(_row(suggestion, values, media))
+                progress.step()
+        sentences = [
+            f"{self._suggester.sentence(len(chosen))}. They are near the threshold, unlike the "
+            "training recordings, or unlike each other: the truth about them teaches most.",
+            "Tick only what was confirmed. A label that is not known stays empty. What was ticked "
+            f"is learnt by: leakdet learn model={detector.path} data.store=STORE learn.new="
+            f"{self.table.name}",
+        ]
+        if media.left_out:
+            sentences.append(
+                f"{media.left_out} of them have no sound here, since the page is full: their "
+                "files play in any player."
+            )
+        title = f"{counted(len(chosen), 'recording')} to confirm"
+        kicker = f"model {detector.mel_detector.file_hash}"
+        write_review_page(
+            self.page, ReviewPage(title, kicker, sentences, self.table.name, columns, shown)
+        )
+        LOG.info(f"suggest  {self._suggester.sentence(len(chosen))}")
+        log_results(
+            (
+                f"page     {self.page}: hear them, tick what they were, save",
+                f"table    {self.table}: or fill in its column label",
+            )
+        )
+
+
+def _values(suggestion: Suggestion) -> dict[str, str]:
+    """The row of the table. The path is absolute: the table may be saved anywhere."""
+    row = suggestion.verdict.to_dict()
+    row["path"] = absolute_name(row["path"])
+    first: dict[str, Any] = {name: row[name] for name in ("path", "channel") if name in row}
+    told = {name: row[name] for name in TOLD.split()}
+    columns = suggestion.verdict.columns  # site, time …: learn takes them as groups and dates
+    values = {**first, LABEL: "", WHY: suggestion.why, **columns, **told}
+    return {name: "" if value is None else str(value) for name, value in values.items()}
+
+
+def _row(suggestion: Suggestion, values: Mapping[str, str], media: ReviewMedia) -> ReviewRow:
+    verdict, path = suggestion.verdict, place(values["path"])
+    heard = media.playback(path, verdict.channel)
+    facts = {
+        **verdict.columns,
+        "leak probability": values["leak_prob"][:5],
+        "decision": verdict.decision or "",
+        "reason": verdict.reason,
+        "familiarity": values["familiarity"],
+        "seconds": values["duration_s"],
+        "channel": values.get("channel", ""),
+        "flags": values["flags"].replace(",", ", "),
+        "folder": str(path.parent),
+    }
+    return ReviewRow(
+        path.name,
+        values,
+        suggestion.why,
+        facts,
+        verdict.threshold,
+        np.array([window.leak_prob for window in heard.verdict.windows] if heard else []),
+        media.of(heard),
+    )

@@ -1,0 +1,255 @@
+"""One training run from store to model file, metrics and report; train, tune and fit call it."""
+
+import os
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from leakdet.config import TrainConfig
+from leakdet.core.messages import LOG, log_result
+
+if TYPE_CHECKING:
+    from lightning.pytorch.callbacks import Callback
+
+    from leakdet.detection.detector import MelDetector
+    from leakdet.evaluation.scored_recordings import ScoredRecordings
+    from leakdet.storage.store import StoreSplit
+    from leakdet.training.datamodule import LeakDataModule
+
+MODEL = "model.safetensors"  # in the folder of a run
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """The result of a training, all of it in its folder."""
+
+    folder: Path
+    model: Path  # the model file
+    metrics: dict[str, Any]  # the content of metrics.json
+    warnings: list[str]  # of the diagnostic callbacks, as in warnings.txt
+
+
+def fit(config: TrainConfig, folder: "str | os.PathLike[str]") -> FitResult:
+    """Train as `leakdet train` does, into `folder`: checkpoints, model file, metrics and report.
+
+    >>> import leakdet
+    >>> settings = ["data.store=store", "network=linear", "trainer.max_epochs=2", "logger=none"]
+    >>> result = fit(leakdet.compose("train", settings), "runs/first")
+    >>> result.model.name, result.metrics["test"]["recording"]["n"]
+    ('model.safetensors', 4)
+
+    Raises:
+        SettingsError: settings contradict each other, or the folder holds a run already, or one
+            that another process is writing.
+        InputError: a store, checkpoint or other file that the settings name cannot be used.
+        LeakdetError: the loss became NaN or infinite.
+        KeyboardInterrupt: Ctrl-C; the step was finished and `checkpoints/last.ckpt` written.
+    """
+    from leakdet.core.files import claimed
+    from leakdet.storage.folder import with_local_stores
+    from leakdet.training import log_names
+    from leakdet.training.callbacks.interruption import Interrupted
+
+    if not isinstance(config, TrainConfig):
+        raise TypeError(f'fit({config!r}, …): give settings, leakdet.compose("train", {config!r})')
+    folder, config = Path(folder), replace(config, data=with_local_stores(config.data))
+    try:
+        with claimed(folder):
+            metrics = train_in(folder, config)
+    except Interrupted as stop:
+        if stop.number == signal.SIGINT:
+            raise KeyboardInterrupt(str(stop)) from stop
+        raise
+    path = folder / log_names.WARNINGS
+    warnings = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return FitResult(folder, folder / MODEL, metrics or {}, warnings)
+
+
+def train_in(
+    folder: Path,
+    config: TrainConfig,
+    extra: "Sequence[Callback]" = (),
+    finish: bool = True,
+    parts: "Sequence[StoreSplit]" = (),
+) -> dict[str, Any] | None:
+    """Train in `folder` with further callbacks; the content of metrics.json, on rank 0 only.
+
+    `finish=False` ends after fitting: no split is scored and no model file written. `parts` train
+    and validate in place of the store's own splits, where nothing is to be finished.
+    """
+    from leakdet.cli.checks import refuse_other_signal, refuse_used_folder
+    from leakdet.core.process import is_child
+    from leakdet.storage.model_file import load_mel_detector
+    from leakdet.storage.store import StoreIdentity
+    from leakdet.training.callbacks.built_in import space_line
+    from leakdet.training.conflicts import check_settings
+    from leakdet.training.datamodule import LeakDataModule
+    from leakdet.training.fit import fit as fit_network
+    from leakdet.training.fit import result_checkpoint
+    from leakdet.training.run_summary import introduction
+    from leakdet.training.splits import started_from, warn_of_start
+    from leakdet.training.steps import needs_val, resolved
+
+    check_settings(config)
+    refuse_other_signal(config)
+    if config.resume is None:
+        refuse_used_folder(folder)
+    store = _store(config)
+    opened = StoreIdentity.of(store)
+    data = LeakDataModule(config, store, *parts)
+    data.setup("fit")
+    config, data.start = resolved(config, data), started_from(config)
+    data.set_batch_size(config.data.batch_size)
+    if not is_child():
+        LOG.info(f"{introduction(config, data)}\n{space_line(config, data, folder)}")
+    chooses = needs_val(config, data.splits.val.recordings)
+    warn_of_start(data.start, store, data.splits, chooses)
+    data.read_windows(test=finish)
+    trainer = fit_network(config, data, folder, extra)
+    if not trainer.is_global_zero or not finish:  # the other ranks have done their part
+        return None
+    checkpoint = result_checkpoint(trainer)
+    opened.check(f"The trained weights are in {checkpoint}, which predict and evaluate take.")
+    best = load_mel_detector(checkpoint, trust_network=config.network.name)
+    single = trainer.world_size == 1
+    recordings, audited, start = _evaluate(config, data, best, folder if single else None)
+    content = _save(data, best, recordings, audited, start, folder)
+    _figures(trainer, content, folder)
+    return content
+
+
+def _store(config: TrainConfig) -> Path:
+    from leakdet.building.cached_stores import store_or_demo
+    from leakdet.core.process import is_child
+
+    store = store_or_demo(config.data, config.demo, config.signal)
+    if config.data.is_demo and not is_child():
+        LOG.info(f"No data.store was given: training on the demo, synthetic recordings in {store}")
+    return store
+
+
+def _evaluate(
+    config: TrainConfig, data: "LeakDataModule", best: "MelDetector", repeats_in: Path | None
+) -> tuple[dict[str, "ScoredRecordings"], dict[str, Any], dict[str, Any]]:
+    """Fit the rule on val, score val and test with the best weights, and audit the last of them.
+
+    Test recordings that the start of the training has met are kept apart; entries of metrics.json
+    on that come third. A null run is repeated in the folder `repeats_in`; None, as with several
+    processes: it is not.
+    """
+    from leakdet.detection.decision import fit_rule
+    from leakdet.detection.stored_scores import ValidationScores
+    from leakdet.evaluation.audit import audit
+    from leakdet.evaluation.met import judged_apart, reference_sentence, training_reference
+    from leakdet.evaluation.metrics import auroc
+    from leakdet.evaluation.split_scores import apply_rule, score_split
+    from leakdet.storage.opening import open_labelled
+    from leakdet.training.run_summary import met_by_training
+    from leakdet.training.scratch import further_aurocs
+
+    # without surrogates, which are no recordings
+    train = open_labelled(data.store, "train", config.labels)
+    best.reference = training_reference(data.store, train, config.seed)
+    LOG.info(reference_sentence(best.reference))
+    val = score_split(best, data.splits.val)
+    if config.data.shuffle_labels:
+        val.is_leak, val.true_class = data.val_is_leak, data.val_samples.class_of_recording
+    best.rule = fit_rule(
+        val.window_prob,
+        val.split.recording_offsets,
+        val.is_leak,
+        config.decision,
+        fitted_on="val",
+    )
+    val_scores = best.rule.score(val.window_prob, val.split.recording_offsets)
+    best.validation = ValidationScores.of(val_scores, val.is_leak)
+    scored = {"val": val}
+    best.met, start = met_by_training(data, train), dict[str, Any]()
+    if data.start is not None:
+        start["started_from"] = data.start.account(data.splits)
+    if test := data.splits.test:
+        if data.start is not None:
+            test, start["met_in_training"] = judged_apart(best, test)
+        scored["test"] = score_split(best, test)
+    judged = list(scored.values())[-1]
+    score = best.rule.score(judged.window_prob, judged.split.recording_offsets)
+    aurocs = []
+    if config.data.shuffle_labels:
+        area = auroc(score, judged.is_leak)
+        aurocs = [] if area is None else [area]
+        aurocs += further_aurocs(config, data.store, repeats_in) if repeats_in else []
+    audited = audit(train, judged.split, score, is_leak=judged.is_leak, null_aurocs=aurocs)
+    recordings = {name: apply_rule(scores, best.rule) for name, scores in scored.items()}
+    if tested := recordings.get("test"):
+        best.tested = ValidationScores.of(tested.score, tested.is_leak)
+    return recordings, audited, start
+
+
+def _save(
+    data: "LeakDataModule",
+    best: "MelDetector",
+    recordings: dict[str, "ScoredRecordings"],
+    audited: dict[str, Any],
+    start: dict[str, Any],
+    folder: Path,
+) -> dict[str, Any]:
+    from leakdet.cli.tables import metrics_text
+    from leakdet.evaluation.met import all_met, unfamiliar_account, unfamiliar_sentence
+    from leakdet.evaluation.metrics_json import for_model_file, metrics_content, split_metrics
+    from leakdet.evaluation.split_scores import is_synthetic, split_group_by
+    from leakdet.reporting.conclusion import own_verdict
+    from leakdet.reporting.report import ReportInput, write_results
+    from leakdet.storage.model_file import save_model
+    from leakdet.training import log_names
+    from leakdet.training.run_summary import training_facts
+
+    group_by = split_group_by(data.store)
+    tables = {name: split_metrics(found, group_by=group_by) for name, found in recordings.items()}
+    log_result(metrics_text(tables, best.rule, all_met(start.get("met_in_training"))))
+    for finding in audited["findings"]:
+        log_result(f"audit    {finding}")
+    training = best.card["training"] | training_facts(data)
+    card = {**best.card, "decision_rule": best.rule.to_json(), "training": training}
+    card["metrics"] = for_model_file(tables)
+    model = folder / MODEL
+    log_result(f"model    {model}")
+    # the checkpoint's settings, since only they hold a learning rate and batch size that were found
+    copied = ("settings", "store", "store_signal_hash", "recordings", "versions")
+    more = {"best_epoch": training["epoch"], "model": model.name}
+    more["synthetic"] = is_synthetic(data.store)
+    more |= {key: training[key] for key in copied}
+    if best.met is not None and data.splits.test is not None:
+        more["groups_met"] = best.met.groups_met(data.splits.test.groups)
+    more["unfamiliar"] = unfamiliar_account(list(recordings.values())[-1], best.rule)
+    if sentence := unfamiliar_sentence(more["unfamiliar"]):
+        LOG.info(f"unfamiliar  {sentence}")
+    content = metrics_content(tables, best.rule, group_by, audit=audited, **more, **start)
+    card["verdict"] = own_verdict(content)
+    kept = (best.met, best.validation, best.reference, best.tested)
+    save_model(model, best.network.state_dict(), card, *kept)
+    title = f"training on {data.store.name}"
+    write_results(folder, ReportInput(title, recordings, content, folder / log_names.HISTORY))
+    return content
+
+
+def _figures(trainer: Any, metrics: dict[str, Any], folder: Path) -> None:
+    """Draw the run into its folder beside the figures of its results, all for TensorBoard too."""
+    from lightning.pytorch.loggers import TensorBoardLogger
+
+    from leakdet.reporting.figures import read_pngs
+    from leakdet.reporting.training_figures import read_history, write_training_figures
+    from leakdet.training import log_names
+    from leakdet.training.trainer import log_scores
+
+    history = read_history(folder / log_names.HISTORY)
+    write_training_figures(history, metrics["best_epoch"], folder / "figures")
+    for logger in trainer.loggers:
+        if isinstance(logger, TensorBoardLogger):
+            for name, pixels in read_pngs(folder / "figures").items():
+                logger.experiment.add_image(
+                    f"{log_names.FIGURES}{name}", pixels, trainer.global_step, dataformats="HWC"
+                )
+            log_scores(logger, metrics["settings"], metrics)
+            logger.finalize("success")

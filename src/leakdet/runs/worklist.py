@@ -1,0 +1,464 @@
+"""From rows of predict over many nights to the work list: its page and the tables beside it."""
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import leakdet
+from leakdet.core import locations
+from leakdet.core.errors import InputError, counted, first_few
+from leakdet.core.files import megabytes, read_json
+from leakdet.core.locations import RemoteFile, is_url
+from leakdet.core.messages import LOG, log_result
+from leakdet.core.progress import ProgressCounter
+from leakdet.detection.stored_scores import KEPT, TEST, VAL, ValidationScores
+from leakdet.reporting.recording_card import RowMedia
+from leakdet.reporting.review_page import LABEL, ReviewPage, ReviewRow
+from leakdet.reporting.worklist_page import (
+    BEGINNING,
+    CREATED_BY,
+    GENERATOR,
+    WorklistPage,
+    coordinates,
+    is_worklist,
+    write_geojson,
+    write_worklist_csv,
+    write_worklist_page,
+)
+from leakdet.runs.review_media import WHY, ReviewMedia, check_unlabelled
+from leakdet.scoring.parts import FACTS
+from leakdet.scoring.prediction import sidecar_path
+from leakdet.sites.rows import read_blocks
+from leakdet.sites.rules import WorklistRules
+from leakdet.sites.states import STATES, Recording, WorklistRow
+from leakdet.sites.worklist import Worklist, make_worklist
+from leakdet.sites.worth import Evidence
+from leakdet.storage.model_card import file_hash, open_safetensors, require_model
+from leakdet.tables.parts_files import Columns, each_part
+from leakdet.tables.read import write_csv
+from leakdet.tables.write import check_output, is_regular
+
+if TYPE_CHECKING:
+    from leakdet.scoring.detector import Detector
+
+PAGE_BYTES = 25_000_000  # of 20,000 sites, with sounds
+COMMAND = "leakdet worklist"
+
+
+@dataclass(frozen=True)
+class WorklistFiles:
+    """Where the parts of a work list are written; None: not asked for."""
+
+    page: Path | None
+    table: Path | None
+    points: Path | None
+    confirm: Path | None
+
+    @classmethod
+    def named(cls, out: Path) -> "WorklistFiles":
+        """A page and the tables beside it, or the one table whose ending the name has."""
+        match out.suffix.lower():
+            case ".html" | ".htm":
+                beside = (out.with_suffix(end) for end in (".csv", ".geojson", ".confirm.csv"))
+                return cls(out, *beside)
+            case ".csv":
+                return cls(None, out, None, None)
+            case ".geojson":
+                return cls(None, None, out, None)
+        raise InputError(
+            f"--out {out}: end the name with .html (a page, and beside it the tables), .csv or "
+            ".geojson."
+        )
+
+    def check(self) -> None:
+        """Check that all of them can be written, and that nothing else is replaced."""
+        marks = (
+            (self.page, f'content="{GENERATOR}"'),
+            (self.table, BEGINNING),
+            (self.points, CREATED_BY),
+        )
+        for path, mark in marks:
+            if path is None:
+                continue
+            check_output(path, PAGE_BYTES)
+            if not is_regular(path) or path.is_dir():
+                raise InputError(f"--out {path}: name a file, no device and no folder.")
+            if path.exists() and path.stat().st_size and not is_worklist(path, mark):
+                raise InputError(
+                    f"{path}: {COMMAND} would replace it, and did not write it; give another --out."
+                )
+        if self.confirm is not None:
+            check_output(self.confirm)
+            check_unlabelled(self.confirm, COMMAND)
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where the rows are, and what is known of the model that scored the newest of them."""
+
+    places: Sequence[Path]
+    model_hash: str
+    model: Path | None  # where it lies, if it is still there
+    threshold: float | None
+    unfinished: Sequence[Path]  # folders in which predict has not come to its end
+
+    def sentences(self) -> list[str]:
+        """What is not whole, or not at hand."""
+        sentences = []
+        if self.unfinished:
+            names = first_few([str(place) for place in self.unfinished], 3)
+            sentences.append(
+                f"Not all recordings are scored yet in {names}: predict has not come to its end."
+            )
+        if self.model is None:
+            sentences.append(
+                f"The model that scored the rows ({self.model_hash or 'unknown'}) is not at hand: "
+                "there are no pictures, no sounds, and no chance of a leak."
+            )
+        return sentences
+
+    def parts(self) -> Iterator[Columns]:
+        """Columns of some rows at a time, of one place after the other."""
+        for place in self.places:
+            yield from each_part(place)
+
+
+def find_sources(places: Sequence[Path], model: Path | None) -> Sources:
+    """Look into folders of parts and tables; `model` is where their model lies, if it was moved."""
+    told = [_told_of(place) for place in places]
+    hashes = {one.hash for one in told}
+    newest = told[0].hash if len(hashes) == 1 else _newest_model(places)
+    paths = dict.fromkeys(one.path for one in told if one.path and one.hash == newest)
+    lies_at = next((path for path in paths if path.is_file() and file_hash(path) == newest), None)
+    if model is not None:
+        lies_at = require_model(model)
+        if (own := file_hash(lies_at)) != newest:
+            raise InputError(
+                f"--model {model}: this is {own}, and the rows were scored by {newest or 'none'}; "
+                "give the model that scored them, or score them with this one."
+            )
+    elif lies_at is None:
+        where = f"{next(iter(paths))}: it is no longer there" if paths else "its place is not told"
+        LOG.warning(
+            f"the model that scored the rows ({newest or 'unknown'}): {where}; name it with --model"
+        )
+    threshold = next((one.threshold for one in told if one.hash == newest), None)
+    unfinished = [place for place, one in zip(places, told, strict=True) if not one.finished]
+    return Sources(places, newest, lies_at, threshold, unfinished)
+
+
+@dataclass(frozen=True)
+class ToldModel:
+    """The model of the rows in one place, as far as it is told; `finished`: all are there."""
+
+    hash: str = ""
+    path: Path | None = None
+    threshold: float | None = None
+    finished: bool = True
+
+
+def _told_of(place: Path) -> ToldModel:
+    """What the description beside the rows tells, or else their first row."""
+    description = place / FACTS if place.is_dir() else sidecar_path(place)
+    told = read_json(description, "a description of rows") if description.is_file() else {}
+    finished = not place.is_dir() or not told or bool(told.get("outcome"))
+    with suppress(KeyError, TypeError):
+        path, threshold = Path(told["model"]["path"]), float(told["decision_rule"]["threshold"])
+        return ToldModel(str(told["model"]["hash"]), path, threshold, finished)
+    for part in each_part(place, ("path", "model", "threshold")):
+        for name, threshold in zip(part.get("model", ()), part.get("threshold", ()), strict=False):
+            return ToldModel(str(name), None, float(threshold), finished)
+    return ToldModel(finished=finished)
+
+
+def _newest_model(places: Sequence[Path]) -> str:
+    """The model of the latest recording, where several scored the rows."""
+    latest = ("", "")
+    for place in places:
+        for part in each_part(place, ("recorded_at", "model")):
+            if "recorded_at" in part and len(part["model"]):
+                at = int(part["recorded_at"].argmax())
+                latest = max(latest, (str(part["recorded_at"][at]), str(part["model"][at])))
+    return latest[1]
+
+
+ONE_NIGHT = timedelta(hours=18)
+TIMES = "recorded_at"
+TOLD = ("leak_prob", "decision", "quiet_level_dbfs", "model")
+RESERVED = {"path", "channel", "site", TIMES, LABEL, WHY, *TOLD, "split", "weight"}
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A recording to hear, of a site with its rank."""
+
+    rank: int
+    row: WorklistRow
+    recording: Recording
+
+
+def choose_recordings(rows: Sequence[WorklistRow], most: int) -> list[Shown]:
+    """Of the first `most` sites with sound, the most leak-like recording of their last night."""
+    shown: list[Shown] = []
+    for rank, row in enumerate(rows, 1):
+        if len(shown) >= most:
+            break
+        scored = [recording for recording in row.recordings if recording.leak_prob is not None]
+        if scored:
+            night = [other for other in scored if _same_night(other, scored[0])]
+            shown.append(Shown(rank, row, max(night, key=lambda other: other.leak_prob or 0.0)))
+    return shown
+
+
+def _same_night(one: Recording, newest: Recording) -> bool:
+    if one.recorded_at is None or newest.recorded_at is None:
+        return one is newest
+    return newest.recorded_at - one.recorded_at < ONE_NIGHT
+
+
+def found_file(name: str, places: Sequence[Path]) -> Path | RemoteFile:
+    """Where a recording of these rows lies: absolute, a URL, or the first that is there.
+
+    Relative names are those of the folder in which predict ran: the current one, or else that of
+    the rows or the one above it.
+    """
+    if is_url(name):
+        return locations.place(name)
+    folders = [Path(), *places, *(folder.parent for folder in places)]
+    candidates = [folder / name for folder in folders]
+    found = next((path for path in candidates if path.exists()), candidates[0])
+    return Path(os.path.abspath(found))  # noqa: PTH100  links stay as they are named
+
+
+def confirm_rows(
+    shown: Sequence[Shown], files: Sequence[Path | RemoteFile], model: str
+) -> list[dict[str, str]]:
+    """The table to fill in, as learn and build read it: a row for each recording, label empty."""
+    rows = []
+    for one, file in zip(shown, files, strict=True):
+        at, recording = one.recording.recorded_at, one.recording
+        channel = {"channel": recording.channel} if recording.channel else {}
+        first = {
+            "path": str(file),
+            **channel,
+            "site": one.row.site.removesuffix(f" channel {recording.channel}"),
+            TIMES: "" if at is None else at.isoformat(),
+        }
+        own = {name: text for name, text in one.row.columns.items() if name not in RESERVED}
+        values = {
+            **first,
+            **own,
+            LABEL: "",
+            WHY: f"rank {one.rank}, {one.row.state}: {one.row.why}",
+            "leak_prob": recording.leak_prob,
+            "decision": recording.decision,
+            "quiet_level_dbfs": recording.quiet_level_dbfs,
+            "model": model,
+        }
+        rows.append({name: "" if value is None else str(value) for name, value in values.items()})
+    return rows
+
+
+def gone_sentence(files: Sequence[Path | RemoteFile]) -> str:
+    """What is said where files are no longer where predict read them; "" where all are there."""
+    gone = [str(file) for file in files if isinstance(file, Path) and not file.exists()]
+    if not gone:
+        return ""
+    return (
+        f"{len(gone)} of {counted(len(files), 'recording')} to hear are no longer there "
+        f"({first_few(gone, 2)}): their rows have neither picture nor sound."
+    )
+
+
+def review_page(
+    shown: Sequence[Shown],
+    rows: Sequence[dict[str, str]],
+    files: Sequence[Path | RemoteFile],
+    detector: "Detector | None",
+    threshold: float,
+    table: str,
+) -> ReviewPage:
+    """The recordings with pictures and sounds, as far as their files and the model are there."""
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    media = ReviewMedia(detector, len(shown)) if detector else None
+    drawn = []
+    with ProgressCounter("pictures and sounds", len(shown), "recordings") as progress:
+        for one, values, file in zip(shown, rows, files, strict=True):
+            drawn.append(_drawn(one, values, file, media, threshold))
+            progress.step()
+    return ReviewPage("", "", [], table, columns, drawn)
+
+
+def _drawn(
+    one: Shown,
+    values: dict[str, str],
+    file: Path | RemoteFile,
+    media: ReviewMedia | None,
+    threshold: float,
+) -> ReviewRow:
+    gone = isinstance(file, Path) and not file.exists()
+    heard = media.playback(file, one.recording.channel) if media and not gone else None
+    facts = {
+        "channel": values.get("channel", ""),
+        "recorded": values[TIMES].replace("T", " "),
+        "leak probability": values["leak_prob"][:5],
+        "quiet level": f"{float(level):.0f} dB" if (level := values["quiet_level_dbfs"]) else "",
+        "file": f"{file} (gone)" if gone else str(file),
+    }
+    windows = [window.leak_prob for window in heard.verdict.windows] if heard else []
+    return ReviewRow(
+        one.row.site,
+        values,
+        values[WHY],
+        facts,
+        threshold,
+        np.array(windows),
+        media.of(heard) if media else RowMedia(""),
+    )
+
+
+def evidence_of(detector: "Detector | None", model: Path | None = None) -> Evidence | None:
+    """The scores that a model keeps of recordings whose truth is known.
+
+    Without a detector they are read from a `.safetensors` file alone, which needs no torch.
+    """
+    if detector is None:
+        return evidence_in(model) if model and model.suffix == ".safetensors" else None
+    return Evidence.kept(detector.mel_detector.tested, detector.mel_detector.validation)
+
+
+def evidence_in(model: Path) -> Evidence | None:
+    """As `evidence_of`, from a `.safetensors` file."""
+    with open_safetensors(model, "numpy") as file:
+        kept = {name: file.get_tensor(name) for name in {*KEPT} & {*file.keys()}}
+        return Evidence.kept(*(ValidationScores.from_file(kept, split) for split in (TEST, VAL)))
+
+
+def write_worklist(
+    sources: Sources,
+    files: WorklistFiles,
+    rules: WorklistRules,
+    top: int,
+    detector: "Detector | None",
+) -> None:
+    """Rank the sites and write the files."""
+    LOG.info(f"rows     reading {counted(len(sources.places), 'place')}")
+    worklist = make_worklist(
+        read_blocks(sources.parts()), rules, evidence_of(detector, sources.model)
+    )
+    rows = worklist.rows
+    cautions = [*sources.sentences(), *worklist.notes, *_old_sounds(rows)]
+    for caution in cautions:
+        LOG.info(f"note     {caution}")
+    states = Counter(row.state for row in rows)
+    told = ", ".join(f"{states[state]} {state}" for state in STATES if states[state])
+    over = counted(len(worklist.nights), "night")
+    facts = {"states": dict(states)}
+    LOG.info(f"sites    {counted(len(rows), 'site')} over {over}: {told}", extra={"facts": facts})
+    beside = _write_tables(files, rows)
+    if files.page and files.confirm:
+        review = _write_review(sources, files.confirm, rows, top, detector)
+        page = WorklistPage(
+            f"Work list: {counted(len(rows), 'site')} over {over}",
+            f"model {sources.model_hash or 'unknown'}",
+            [_last_night(worklist, sources.threshold)],
+            cautions,
+            rows,
+            worklist.nights,
+            sources.threshold,
+            _method(sources, rules, detector),
+            beside,
+            review,
+            {row.values["site"]: number for number, row in enumerate(review.rows)},
+        )
+        write_worklist_page(files.page, page)
+        size = megabytes(files.page.stat().st_size)
+        log_result(f"page     {files.page}: the sites, to find and hear and tick ({size})")
+
+
+def _write_tables(files: WorklistFiles, rows: Sequence[WorklistRow]) -> list[str]:
+    """Write the table and the points; the result has the names of the files."""
+    written = []
+    if files.table:
+        write_worklist_csv(files.table, rows)
+        log_result(f"table    {files.table}: a row for each site")
+        written.append(files.table.name)
+    if files.points and any(coordinates(row) for row in rows):
+        count = write_geojson(files.points, rows)
+        log_result(f"points   {files.points}: {counted(count, 'site')} for a map")
+        written.append(files.points.name)
+    elif files.points and files.page:
+        files.points.unlink(missing_ok=True)  # of an earlier list
+        LOG.info("note     no site has coordinates (columns lat and lon): no map, no GeoJSON")
+    elif files.points:
+        raise InputError(
+            f"--out {files.points}: no site has coordinates; predict takes them from the columns "
+            "lat and lon of a table of recordings."
+        )
+    return written
+
+
+def _write_review(
+    sources: Sources,
+    table: Path,
+    rows: Sequence[WorklistRow],
+    top: int,
+    detector: "Detector | None",
+) -> ReviewPage:
+    """Write the table to confirm; the result has its recordings with pictures and sounds."""
+    shown = choose_recordings(rows, top)
+    found = [found_file(one.recording.path, sources.places) for one in shown]
+    if detector and (sentence := gone_sentence(found)):
+        LOG.warning(sentence)
+    values = confirm_rows(shown, found, sources.model_hash)
+    page = review_page(shown, values, found, detector, sources.threshold or 0.5, table.name)
+    if shown:
+        write_csv(table, values, page.columns)
+        log_result(f"confirm  {table}: {counted(len(shown), 'recording')}, label to be filled in")
+    return page
+
+
+def _last_night(worklist: Worklist, threshold: float | None) -> str:
+    """How many sites were heard in the last night, and how many scored as a leak does."""
+    scores = [row.trend[-1] for row in worklist.rows]
+    heard = [score for score in scores if score is not None]
+    text = f"Night of {worklist.nights[-1]}: {len(heard)} of {counted(len(scores), 'site')} judged"
+    if threshold is None:
+        return f"{text}."
+    above = sum(score >= threshold for score in heard)
+    return f"{text}, {above} of them at or above the threshold {threshold:.2f}."
+
+
+def _old_sounds(rows: Sequence[WorklistRow]) -> list[str]:
+    """Where sites that always sound so are ranked, since an old leak may be among them."""
+    ranks = [rank for rank, row in enumerate(rows, 1) if row.state == "persistent"]
+    if not ranks:
+        return []
+    many = counted(len(ranks), "site")
+    return [
+        f"{many} with alarms night after night, the first at rank {ranks[0]} of {len(rows)}: a "
+        "pump, or an old leak. Choose the state persistent to see them all."
+    ]
+
+
+def _method(sources: Sources, rules: WorklistRules, detector: "Detector | None") -> dict[str, str]:
+    """How the list came about: its rows, its model, and each parameter of the rule."""
+    verdict = detector.mel_detector.card.get("verdict") if detector else None
+    told = f"{sources.model_hash}: {verdict['label']}. {verdict['sentence']}" if verdict else ""
+    method = {
+        "rows": first_few([str(place) for place in sources.places]),
+        "model": told or sources.model_hash or "unknown",
+        "made by": f"leakdet {leakdet.__version__}",
+    }
+    for parameter in fields(rules):
+        value = getattr(rules, parameter.name)
+        shown = "not given" if value is None else f"{value:g}"
+        method[f"{parameter.name} = {shown}"] = parameter.metadata["meaning"]
+    return method

@@ -1,0 +1,262 @@
+"""The detector of sound, as programs use it: paths, URLs or arrays in, verdicts out."""
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar, overload
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from leakdet.acoustics.audio import ArrayRecording, SoundSource
+from leakdet.acoustics.listing import LeftUnlisted, audio_files, is_audio_name
+from leakdet.acoustics.mel import LogMel
+from leakdet.core.errors import InputError
+from leakdet.core.locations import RemoteFile, local_copy, place, told_as
+from leakdet.core.messages import LOG
+from leakdet.core.parallel import in_order
+from leakdet.detection.detector import MelDetector
+from leakdet.detection.stored_scores import redecided
+from leakdet.detection.thresholds import checked_policy
+from leakdet.exporting.detector import load_onnx_detector
+from leakdet.scoring.listing import ListedRecording
+from leakdet.scoring.score_recording import embed_source, score_listed, score_source
+from leakdet.scoring.verdict import Verdict
+from leakdet.storage.model_card import model_in, model_kind
+from leakdet.storage.model_file import load_mel_detector
+
+PathLike = str | os.PathLike[str] | RemoteFile
+Sound = tuple[npt.NDArray[Any], int]  # samples and their rate in Hz
+
+
+def is_path(recordings: object) -> bool:
+    return isinstance(recordings, str | os.PathLike | RemoteFile)
+
+
+def is_single(recordings: Any) -> bool:
+    """True of a file or an array: not of a folder, nor of several."""
+    if not is_path(recordings):
+        return is_sound(recordings)
+    where = place(recordings)
+    if isinstance(where, RemoteFile):
+        return is_audio_name(where) or not where.is_folder()
+    return not where.is_dir()
+
+
+def is_sound(recordings: object) -> bool:
+    return (
+        isinstance(recordings, tuple)
+        and len(recordings) == 2
+        and isinstance(recordings[0], np.ndarray)
+    )
+
+
+def sources_of(recordings: Any) -> Iterator[SoundSource]:
+    """Files and arrays, in order; of a folder the audio below it."""
+    several = isinstance(recordings, Iterable) and not isinstance(recordings, np.ndarray | bytes)
+    single = is_path(recordings) or is_sound(recordings) or not several
+    for recording in [recordings] if single else recordings:
+        if is_sound(recording):
+            yield ArrayRecording(*recording)
+        elif is_path(recording):
+            unlisted = LeftUnlisted()
+            yield from audio_files(place(recording), unlisted)
+            for sentence in unlisted.sentences():
+                LOG.warning(sentence)
+        else:
+            raise TypeError(
+                "a recording is a path or (samples, rate_hz) with a NumPy array of samples; "
+                f"this one is of type {type(recording).__name__}"
+            )
+
+
+Result = TypeVar("Result")
+
+
+class Detector:
+    """Verdicts on recordings by one model; made by `load_detector`.
+
+    A recording is the path or URL of a sound file, or `(samples, rate_hz)`: an array [samples] or
+    [samples, channels] of floats in [-1, 1] or of PCM (uint8, int16, int32), which is scored as the
+    file of these samples would be. A folder stands for the audio files below it.
+
+    One recording gives one result, a folder or several recordings give a list. So does a type
+    checker see it, but for a single path, which may be either: give `[folder]` where types matter.
+    Of a model trained with `signal.channels=each`, every channel is a recording: a file of several
+    gives a list, in which `Verdict.channel` counts them from 1; of an array, give one channel.
+    """
+
+    def __init__(
+        self, mel_detector: MelDetector, path: Path | RemoteFile, decided_anew: str = ""
+    ) -> None:
+        self.mel_detector = mel_detector
+        self.path = path
+        self.decided_anew = decided_anew  # how the threshold was changed; "": it is the model's own
+
+    def __repr__(self) -> str:
+        return f"Detector({str(self.path)!r}, threshold={self.threshold:g})"
+
+    @property
+    def threshold(self) -> float:
+        """Recordings whose `leak_prob` reaches it are called leaks."""
+        return self.mel_detector.rule.threshold
+
+    @overload
+    def predict(self, recordings: Sound, workers: int = 0) -> Verdict: ...
+    @overload
+    def predict(self, recordings: PathLike, workers: int = 0) -> Any: ...
+    @overload
+    def predict(
+        self, recordings: Iterable[PathLike | Sound], workers: int = 0
+    ) -> list[Verdict]: ...
+
+    def predict(self, recordings: Any, workers: int = 0) -> Any:
+        """Give the verdict on a recording, or a list of verdicts; unreadable files have an `error`.
+
+        `workers` recordings are scored at a time, 0: one per core. Scores do not depend on it.
+
+        Raises:
+            InputError: the model cannot score sound, or an array is no recording.
+            TypeError: an argument is neither a path nor `(samples, rate_hz)`.
+        """
+        return self._apply(score_source, recordings, workers)
+
+    def predict_each(
+        self, recordings: PathLike | Sound | Iterable[PathLike | Sound], workers: int = 0
+    ) -> Iterator[Verdict]:
+        """Yield the verdicts of `predict` one by one, in order, for any number of recordings."""
+        return self._each(score_source, recordings, workers)
+
+    def predict_listed(
+        self, recordings: Iterable[ListedRecording], workers: int = 0
+    ) -> Iterator[Verdict]:
+        """Yield the verdicts on recordings of a list, in order, with the columns of the list."""
+        log_mel = self._log_mel
+        score = lambda listed: score_listed(listed, self.mel_detector, log_mel)  # noqa: E731
+        return (verdict for _, of_one in in_order(score, recordings, workers) for verdict in of_one)
+
+    def predict_one(self, recording: ListedRecording) -> list[Verdict]:
+        """The verdicts on a recording of a list, in this thread: one, or one on each channel."""
+        return score_listed(recording, self.mel_detector, self._log_mel)
+
+    @overload
+    def embed(self, recordings: Sound, workers: int = 0) -> npt.NDArray[np.float32]: ...
+    @overload
+    def embed(self, recordings: PathLike, workers: int = 0) -> Any: ...
+    @overload
+    def embed(
+        self, recordings: Iterable[PathLike | Sound], workers: int = 0
+    ) -> list[npt.NDArray[np.float32]]: ...
+
+    def embed(self, recordings: Any, workers: int = 0) -> Any:
+        """The network's features before its heads, float32 [windows, features], for each recording.
+
+        Of a model that takes single segments, a window has the mean of its segments' features.
+
+        Raises:
+            InputError: as `predict`, and where a recording cannot be read.
+            TypeError: as `predict`.
+        """
+        return self._apply(embed_source, recordings, workers)
+
+    @cached_property
+    def _log_mel(self) -> LogMel:
+        if self.mel_detector.signal is None:
+            raise InputError(
+                f"{self.path}: it was trained on a store that does not say how its mel was made; "
+                "it cannot score audio."
+            )
+        return LogMel(self.mel_detector.signal)
+
+    def _apply(
+        self,
+        work: Callable[[SoundSource, MelDetector, LogMel], list[Result]],
+        recordings: Any,
+        workers: int,
+    ) -> Result | list[Result]:
+        results = list(self._each(work, recordings, workers))
+        single = is_single(recordings)
+        return results[0] if single and len(results) == 1 else results
+
+    def _each(
+        self,
+        work: Callable[[SoundSource, MelDetector, LogMel], list[Result]],
+        recordings: Any,
+        workers: int,
+    ) -> Iterator[Result]:
+        log_mel = self._log_mel
+        compute = lambda source: work(source, self.mel_detector, log_mel)  # noqa: E731  for threads
+        results = in_order(compute, sources_of(recordings), workers)
+        return (result for _, of_source in results for result in of_source)
+
+
+def load_detector(
+    path: PathLike,
+    device: str = "auto",
+    trust_network: str | Sequence[str] | None = None,
+    *,
+    threshold: float | None = None,
+    policy: str | None = None,
+    unfamiliar: str | None = None,
+) -> Detector:
+    """The detector of a model file, a checkpoint, an `.onnx` file, or the folder of a training run.
+
+    A URL is copied first. An `.onnx` file runs on the CPU, by onnxruntime
+    (`pip install 'leakdet[export]'`). Of a folder,
+    `model.safetensors` is taken, else the best checkpoint. `device` is auto (a GPU where there is
+    one), cpu, cuda, cuda:N or mps. A network that is no part of leakdet is imported only where
+    `trust_network` gives its name, `package.module:Class`.
+
+    `threshold` or `policy` (`max_fpr=0.01`, `min_tpr=0.95`, `min_cost=10`, `max_f1`) replaces the
+    model's own threshold; a policy is fitted on the validation scores that the model file keeps.
+    `Detector.decided_anew` says in a sentence what that does. `unfamiliar` (off, normal or strict)
+    replaces the model's own setting: how unlike its training recordings an undecided one sounds.
+
+    >>> load_detector("model.safetensors", device="cpu").predict("recording.wav").windows[0]
+    Window(start_s=0.0, end_s=0.25, leak_prob=...)
+
+    Raises:
+        InputError: there is no model, it is damaged, its network is not trusted, or the machine
+            lacks the device.
+        SettingsError: a threshold, policy or `unfamiliar` is wrong, or the model keeps nothing to
+            fit a policy on.
+    """
+    if threshold is not None or policy is not None:
+        checked_policy(threshold, policy)
+    model = model_in(place(path))
+    copy = local_copy(model)
+    with told_as(model, copy):
+        loaded = _loaded(copy, device, trust_network or ())
+    rule, decided_anew = redecided(loaded.rule, loaded.validation, threshold, policy)
+    if unfamiliar is not None:
+        rule = replace(rule, unfamiliar=unfamiliar)
+    return Detector(replace(loaded, rule=rule), model, decided_anew)
+
+
+def _loaded(model: Path, device: str, trust_network: str | Sequence[str]) -> MelDetector:
+    if model_kind(model) == ".onnx":
+        return load_onnx_detector(model, device)
+    return load_mel_detector(model, chosen_device(device), trust_network)
+
+
+def chosen_device(name: str) -> str:
+    """The device of this name; `auto` is a GPU where there is one.
+
+    Raises:
+        InputError: this machine does not have it.
+    """
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if not re.fullmatch(r"(cpu|cuda|mps|xpu)(:\d+)?", name):
+        raise InputError(f"device {name}: it must be auto, cpu, cuda, cuda:N or mps.")
+    try:
+        torch.zeros(1, device=name)
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(
+            f"device {name}: not available here ({str(error).splitlines()[0]}). Use auto or cpu."
+        ) from error
+    return name

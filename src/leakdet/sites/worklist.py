@@ -1,0 +1,256 @@
+"""The rows of the work list from what is known of each site."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from leakdet.core.errors import counted, first_few
+from leakdet.sites.nights import FEW_SITES, History, Nights, at, find_nights, last_of, make_history
+from leakdet.sites.rows import DAY_S, Kind, RowColumns, read_columns
+from leakdet.sites.rules import WorklistRules
+from leakdet.sites.states import (
+    Alarms,
+    Levels,
+    Presence,
+    Recording,
+    SiteStates,
+    State,
+    WorklistRow,
+    follow_alarms,
+    follow_levels,
+    follow_presence,
+    health_facts,
+)
+from leakdet.sites.worth import Evidence, Ranks, rank_sites
+
+APART_DEG = 0.001  # about 100 m; recordings of one site farther apart contradict each other
+
+
+def find_places(
+    columns: RowColumns, rows: Int[np.ndarray, " K"]
+) -> tuple[Float[np.ndarray, "S 2"], list[str]]:
+    """Latitude and longitude of each site in degrees, NaN where unknown, and remarks.
+
+    `rows` are in the order of time. 0, 0 is what a receiver without a fix writes, and unknown.
+    """
+    site = columns.ids["site"][rows]
+    lat, lon = columns.numbers["lat"][rows], columns.numbers["lon"][rows]
+    told = ~np.isnan(lat) | ~np.isnan(lon)
+    with np.errstate(invalid="ignore"):
+        good = (np.abs(lat) <= 90.0) & (np.abs(lon) <= 180.0) & ((lat != 0.0) | (lon != 0.0))
+    place = np.full((len(columns.texts["site"]), 2), np.nan)
+    least, most = np.full_like(place, np.inf), np.full_like(place, -np.inf)
+    both = np.stack([lat, lon], axis=1)[good]
+    place[site[good]] = both
+    np.minimum.at(least, site[good], both)
+    np.maximum.at(most, site[good], both)
+    notes = []
+    if bad := int((told & ~good).sum()):
+        swapped = (np.abs(lat) > 90.0) & (np.abs(lat) <= 180.0) & (np.abs(lon) <= 90.0)
+        hint = " Lat and lon may be the wrong way round." if swapped.any() else ""
+        notes.append(
+            f"{counted(bad, 'recording')} with a lat or lon that is no place count as without one."
+            f"{hint}"
+        )
+    apart = np.flatnonzero((most - least > APART_DEG).any(axis=1))
+    if len(apart):
+        names = first_few([columns.texts["site"][one] for one in apart], 3)
+        notes.append(
+            f"{counted(len(apart), 'site')} with places that contradict each other ({names}): the "
+            "latest is shown; correct lat and lon in the manifest."
+        )
+    used = np.unique(site)
+    unknown = int(np.isnan(place[used, 0]).sum())
+    if 0 < unknown < len(used):
+        notes.append(f"{counted(unknown, 'site')} without a place: on no map.")
+    return place, notes
+
+
+FIRST_DAY = datetime.fromisoformat("0001-01-01")
+
+
+@dataclass(frozen=True)
+class SiteFacts:
+    """All that is known of the sites, by their ids."""
+
+    columns: RowColumns
+    nights: Nights
+    history: History
+    alarms: Alarms
+    levels: Levels
+    presence: Presence
+    states: Mapping[int, tuple[State, str]]
+    ranks: Ranks
+    place: Float[np.ndarray, "S 2"]
+    health: list[tuple[str, ...]]
+
+
+def site_rows(facts: SiteFacts, most_recordings: int) -> list[WorklistRow]:
+    """A row for each ranked site."""
+    site = facts.columns.ids["site"][facts.nights.rows]
+    ends = np.searchsorted(site, np.arange(len(facts.columns.texts["site"])), side="right")
+    score, last = facts.history.score, last_of(~np.isnan(facts.history.score))
+    last_score = at(score, last, np.nan)
+    familiar = facts.history.familiarity
+    familiarity = at(familiar, last_of(~np.isnan(familiar)), np.nan)
+    dates, result = facts.nights.dates, []
+    for one in facts.ranks.order:
+        begin, end = int(ends[one - 1]) if one else 0, int(ends[one])
+        newest = facts.nights.rows[max(begin, end - most_recordings) : end][::-1]
+        state, why = facts.states[one]
+        since = int(facts.alarms.since[one])
+        low, high = facts.ranks.interval[one].tolist()
+        result.append(
+            WorklistRow(
+                site=facts.columns.texts["site"][one],
+                state=state,
+                why=why,
+                nights=int(facts.alarms.judged[one]),
+                leak_nights=int(facts.alarms.alarms[one]),
+                since=dates[since] if since >= 0 else None,
+                score=_known(last_score[one]),
+                median_score=_known(facts.alarms.median_score[one]),
+                level_dbfs=_known(facts.levels.last[one]),
+                median_level_dbfs=_known(facts.levels.median[one]),
+                familiarity=_known(familiarity[one]),
+                trend=tuple(_known(value) for value in score[one].tolist()),
+                health=facts.health[one],
+                worth=_known(facts.ranks.worth[one]),
+                leak_share=_known(facts.ranks.leak_share[one]),
+                leak_share_interval=None if np.isnan(low) else (low, high),
+                lat=_known(facts.place[one, 0]),
+                lon=_known(facts.place[one, 1]),
+                columns=_other_columns(facts.columns, newest),
+                recordings=tuple(_recording(facts.columns, row) for row in newest.tolist()),
+                chance=_known(facts.ranks.chance[one]),
+            )
+        )
+    return result
+
+
+def _other_columns(columns: RowColumns, newest: Int[np.ndarray, " M"]) -> dict[str, str]:
+    """Those of the latest row; none where no row counts."""
+    if not len(newest):
+        return {}
+    return dict(columns.texts["other"][columns.ids["other"][newest[0]]])
+
+
+def _recording(columns: RowColumns, row: int) -> Recording:
+    return Recording(
+        columns.path[row],
+        FIRST_DAY + timedelta(seconds=int(columns.seconds[row]) - DAY_S),
+        _known(columns.numbers["leak_prob"][row]),
+        columns.texts["decision"][columns.ids["decision"][row]],
+        _known(columns.numbers["quiet_level_dbfs"][row]),
+        int(_known(columns.numbers["channel"][row]) or 0),
+    )
+
+
+def _known(value: float) -> float | None:
+    return None if value != value else float(value)
+
+
+@dataclass(frozen=True)
+class Worklist:
+    """The sites, ranked; the nights of the network; and what must be known to read it."""
+
+    rows: list[WorklistRow]
+    nights: list[date]  # from the first to the last; `trend` of each row has one value for each
+    notes: list[str]  # a sentence each
+
+
+def make_worklist(
+    rows: RowColumns | Iterable[Mapping[str, Any]],
+    rules: WorklistRules | None = None,
+    evidence: Evidence | None = None,
+    today: date | None = None,
+) -> Worklist:
+    """Rank the sites of rows of predict: columns `site` and `recorded_at`, and what it wrote.
+
+    Values are texts, as in a CSV, or numbers; of many rows, give what `read_blocks` has read.
+    `evidence` are scores whose truth is known, as a model file keeps them; without them no chance,
+    worth or share of leaks is known, and sites are ranked by state. A recording after `today` has
+    a wrong clock; None: the current date in UTC.
+    """
+    rules = rules or WorklistRules()
+    columns = rows if isinstance(rows, RowColumns) else read_columns(rows)
+    nights = find_nights(columns, rules, today or datetime.now(UTC).date())
+    history = make_history(columns, nights, rules)
+    alarms = follow_alarms(history, rules)
+    levels = follow_levels(history, alarms, rules)
+    presence = follow_presence(history, nights.network, rules)
+    states = SiteStates(history, alarms, levels, presence, nights.dates, rules)
+    listed = (presence.last_heard >= 0) | (nights.clock_back > 0)
+    told = {site: states.of(site) for site in np.flatnonzero(listed).tolist()}
+    unjudged = {site for site in told if states.is_unjudged(site)}
+    by_state = {site: state for site, (state, _) in told.items()}
+    ranks = rank_sites(by_state, unjudged, alarms, levels, rules, evidence)
+    place, remarks = find_places(columns, nights.rows)
+    health = health_facts(
+        history, levels, presence, nights.network, nights.clock_back, nights.dates, rules
+    )
+    facts = SiteFacts(
+        columns, nights, history, alarms, levels, presence, told, ranks, place, health
+    )
+    notes = [*nights.notes, *_left_out(columns, listed), *remarks]
+    notes += [*_history_notes(columns, nights.rows, history, nights.dates)]
+    notes += _worth_notes(rules, evidence)
+    return Worklist(site_rows(facts, rules.recordings), nights.dates, notes)
+
+
+def _left_out(columns: RowColumns, listed: np.ndarray) -> list[str]:
+    """A remark on sites of which no recording counts; they have no row."""
+    known = zip(columns.texts["site"], listed, strict=True)
+    names = [name for name, has_row in known if name and not has_row]
+    if not names:
+        return []
+    return [
+        f"{counted(len(names), 'site')} without a recording that counts: {first_few(names, 3)}."
+    ]
+
+
+def _history_notes(
+    columns: RowColumns, rows: np.ndarray, history: History, dates: list[date]
+) -> list[str]:
+    notes = []
+    if columns.bad_numbers:
+        notes.append(
+            f"{counted(columns.bad_numbers, 'value')} that are no number count as unknown."
+        )
+    if np.isnan(history.level).all():
+        notes.append("No row has a quiet_level_dbfs: levels are unknown, and only scores decide.")
+    elif len(history.level) < FEW_SITES:
+        notes.append(
+            f"With fewer than {FEW_SITES} sites, what rain or a pump does to all of them cannot be "
+            "told from what happens at one."
+        )
+    if history.common.any():
+        nights = first_few([str(dates[n]) for n in np.flatnonzero(history.common)], 3)
+        notes.append(
+            f"Unusually many sites have an alarm in {counted(int(history.common.sum()), 'night')} "
+            f"({nights}): a common cause, such as rain, so these count for none."
+        )
+    if met := int((columns.kind[rows] == Kind.MET).sum()):
+        notes.append(
+            f"{counted(met, 'recording')} that the model met in training decide nothing: its "
+            "verdict on them is no evidence."
+        )
+    return notes
+
+
+def _worth_notes(rules: WorklistRules, evidence: Evidence | None) -> list[str]:
+    notes = []
+    if evidence is None:
+        notes.append(
+            "No scores of the model's own test recordings are known: the chance of a leak is "
+            "unknown, and sites are ranked by state and score."
+        )
+    else:
+        notes += evidence.notes()
+    if rules.dig_cost is None or rules.leak_cost is None:
+        notes.append("The worth of a dig is unknown without the costs of a dig and of a leak.")
+    return notes

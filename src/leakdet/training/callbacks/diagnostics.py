@@ -1,0 +1,520 @@
+"""Diagnostic callbacks: what goes wrong in a training, found by its numbers, with the remedy."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import lightning.pytorch as pl
+import numpy as np
+import torch
+from jaxtyping import Float
+from lightning.pytorch.callbacks import Callback
+from lightning.pytorch.loggers import TensorBoardLogger
+from torch import Tensor
+
+from leakdet.config import NetworkConfig, TrainConfig
+from leakdet.core.messages import LOG
+from leakdet.detection.losses import any_of, chance_loss
+from leakdet.detection.networks import Output
+from leakdet.loading.samples import Batch
+from leakdet.training import log_names
+from leakdet.training.module import LeakModule
+from leakdet.training.validation import BINS, SampleSummary, ValidationResult
+
+
+class Finding(NamedTuple):
+    """A fault of the training: its kind, and a sentence with the cause and the next step."""
+
+    kind: str
+    text: str
+
+
+class Findings(Callback):
+    """Warns of each kind of finding once, also across a resume, and keeps it in warnings.txt."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / log_names.WARNINGS
+        self.kinds: list[str] = []
+
+    def on_train_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
+        if trainer.ckpt_path is not None and self.path.exists():
+            self.kinds = kinds_in(self.path.read_text(encoding="utf-8"))
+
+    def warn(self, trainer: "pl.Trainer", finding: Finding | None) -> None:
+        if finding is None or finding.kind in self.kinds:
+            return
+        self.kinds.append(finding.kind)
+        if trainer.is_global_zero:
+            line = f"epoch {trainer.current_epoch + 1}, {finding.kind}: {finding.text}"
+            LOG.warning(line)
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(line + "\n")
+
+
+def kinds_in(text: str) -> list[str]:
+    """The kinds in the lines of a warnings.txt."""
+    return re.findall(r"^epoch \d+, (\w+): ", text, flags=re.MULTILINE)
+
+
+def log_numbers(trainer: "pl.Trainer", numbers: dict[str, float]) -> None:
+    """Log past `pl_module.log`, whose bookkeeping costs more than most of these numbers.
+
+    Lightning's LearningRateMonitor does the same.
+    """
+    for logger in trainer.loggers:
+        logger.log_metrics(numbers, trainer.global_step)
+
+
+def place_of_windows(module: "pl.LightningModule") -> str:
+    """Where the windows are kept, as in `Residency.kind`; "" for a module of another kind."""
+    return module.data.residency.kind if isinstance(module, LeakModule) else ""
+
+
+CHECKS = 3  # in a row before a warning: the first checks of a good run may look the same
+CONSTANT_STD = 0.01  # of leak_prob over the validation samples
+LOW_F1 = 0.1
+AUX_RATIO = 3.0
+HEAD_CORRELATION = 0.5
+
+
+class Collapse(Callback):
+    """Warns of what `collapse` finds in CHECKS checks in a row, and draws histograms.
+
+    TensorBoard gets one of the samples' probabilities and one of the recordings' scores.
+    """
+
+    def __init__(self, findings: Findings) -> None:
+        self.findings = findings
+        self.streak: dict[str, int] = {}
+
+    def on_validation_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
+        if not isinstance(pl_module, LeakModule) or pl_module.latest is None:
+            return
+        if "learning_rate" in self.findings.kinds:
+            return  # weights that never change look like every collapse; the cause is known
+        result = pl_module.latest
+        found = list(collapse(result, pl_module.config))
+        self.streak = {finding.kind: self.streak.get(finding.kind, 0) + 1 for finding in found}
+        for finding in found:
+            if self.streak[finding.kind] >= CHECKS:
+                self.findings.warn(trainer, finding)
+        if trainer.is_global_zero:
+            for logger in trainer.loggers:
+                if isinstance(logger, TensorBoardLogger):
+                    logger.experiment.add_histogram(
+                        log_names.VAL_SCORE_HISTOGRAM, result.scores, result.step
+                    )
+                    _add_samples(logger, result.samples, result.step)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"streak": self.streak}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.streak = dict(state_dict["streak"])
+
+
+def collapse(result: ValidationResult, config: TrainConfig) -> Iterator[Finding]:
+    """Faults of the predictions; of several findings with one cause only the cause.
+
+    Advice names no setting that is set already.
+    """
+    cause = _cause(result, config)
+    if cause is not None:
+        yield cause
+        return
+    samples, positives = result.samples, int(result.is_leak.sum())
+    if samples.predicted_leak_share in (0.0, 1.0):
+        which = "leak" if samples.predicted_leak_share else "no leak"
+        yield Finding(
+            "one_class",
+            f"every sample is predicted as {which} (leak_prob {samples.mean:.3f} +- "
+            f"{samples.std:.3f}, recordings from {result.scores.min():.3f} to "
+            f"{result.scores.max():.3f}). Look at the class balance that the run prints"
+            + ("; data.sampling=balanced evens it." if config.data.sampling == "natural" else "."),
+        )
+    elif result.f1 < LOW_F1 and positives > 0:
+        policy = config.decision.policy
+        advice = (
+            "The threshold is the best one for F1 already: the scores do not tell leaks apart."
+            if policy == "max_f1"
+            else f"See the threshold, which decision.policy={policy} sets; max_f1 fits it for F1."
+        )
+        yield Finding(
+            "low_f1",
+            f"recording F1 is {result.f1:.3f} although {positives} recordings are leaks. {advice}",
+        )
+    if samples.head_correlation is not None and samples.head_correlation < HEAD_CORRELATION:
+        yield Finding(
+            "heads",
+            "the class head and the leak head disagree (correlation "
+            f"{samples.head_correlation:.2f}), although both predict leak or no leak. Lower "
+            "loss.aux_weight or set it to 0.",
+        )
+
+
+def _cause(result: ValidationResult, config: TrainConfig) -> Finding | None:
+    """A finding that explains all others."""
+    samples, positives = result.samples, int(result.is_leak.sum())
+    if samples.std < CONSTANT_STD:
+        finder = "" if config.find_lr else " (find_lr=true)"
+        scale = "" if config.network.standardise else ", and network.standardise=true"
+        return Finding(
+            "constant",
+            f"leak_prob hardly differs between samples (mean {samples.mean:.3f}, deviation "
+            f"{samples.std:.4f}): the network has learnt nothing or collapsed. Look at train/loss; "
+            f"try another optimizer.lr{finder}{scale}.",
+        )
+    chance_error = auroc_error(positives, len(result.is_leak) - positives)
+    if result.auroc is not None and result.auroc < 0.5 - 2 * chance_error:
+        return Finding(
+            "inverted",
+            f"recordings rank the wrong way round (AUROC {result.auroc:.3f}): leaks get lower "
+            "scores than the rest. Compare labels.leak and the class names of train and val; "
+            "listen to the worst-ranked recordings.",
+        )
+    class_loss, aux_loss = result.val_loss[1], config.loss.aux_weight * result.val_loss[2]
+    if aux_loss > AUX_RATIO * class_loss:
+        return Finding(
+            "auxiliary",
+            f"the weighted auxiliary loss ({aux_loss:.3f}) is more than {AUX_RATIO:g} times the "
+            f"class loss ({class_loss:.3f}): the class head is hardly trained. Lower "
+            "loss.aux_weight (0.05 to 0.3 is usual).",
+        )
+    return None
+
+
+def auroc_error(positives: int, negatives: int) -> float:
+    """Standard error of the AUROC of random scores (Mann-Whitney)."""
+    return float(
+        ((positives + negatives + 1) / (12 * max(1, positives) * max(1, negatives))) ** 0.5
+    )
+
+
+def _add_samples(logger: TensorBoardLogger, samples: SampleSummary, step: int) -> None:
+    """Draw the samples' histogram from its bins: the probabilities stayed on the device."""
+    logger.experiment.add_histogram_raw(
+        log_names.VAL_PROB_HISTOGRAM,
+        min=0.0,
+        max=1.0,
+        num=samples.count,
+        sum=samples.count * samples.mean,
+        sum_squares=samples.count * (samples.std**2 + samples.mean**2),
+        bucket_limits=[(number + 1) / BINS for number in range(BINS)],
+        bucket_counts=list(samples.histogram),
+        global_step=step,
+    )
+
+
+OFF_CHANCE = 2.0  # times the chance loss, or a part of it
+WELL_SCALED = (1 / 3, 3.0)  # standard deviation of a standardised batch
+
+
+class FirstBatch(Callback):
+    """Runs one forward pass before the first step of a fresh network."""
+
+    def __init__(self, findings: Findings) -> None:
+        self.findings = findings
+
+    @torch.no_grad()
+    def on_train_batch_start(
+        self, trainer: "pl.Trainer", pl_module: "pl.LightningModule", batch: Any, batch_idx: int
+    ) -> None:
+        fresh = trainer.global_step == 0 and batch_idx == 0
+        if not fresh or not isinstance(pl_module, LeakModule) or not isinstance(batch, Batch):
+            return
+        if pl_module.config.init_from is not None or len(batch.class_id) == 0:
+            return
+        network = pl_module.network.eval()
+        output, input_std = (
+            network(batch.mel.float()),
+            float(network.input(batch.mel.float()).std()),
+        )
+        network.train()
+        unweighted = batch._replace(weight=torch.ones_like(batch.weight))
+        parts = pl_module.loss(output, unweighted, pl_module.weights)
+        class_loss = float(parts.class_loss)
+        chance = chance_loss(batch.class_id, pl_module.weights, pl_module.config.loss)
+        is_leak = any_of(batch.class_id, pl_module.leaks)
+        numbers = {
+            log_names.FIRST_CLASS_LOSS: class_loss,
+            log_names.FIRST_LEAK_LOSS: float(parts.leak_loss),
+            log_names.FIRST_CHANCE_LOSS: chance,
+            log_names.FIRST_LEAK_SHARE: float(is_leak.float().mean()),
+            log_names.FIRST_INPUT_STD: input_std,
+            **head_numbers(output, pl_module.leaks, both=pl_module.blend != 1.0),
+        }
+        log_numbers(trainer, numbers)
+        largest = float(output.class_logits.abs().max())
+        settings = pl_module.config.network
+        finding = off_chance(class_loss, chance, largest, input_std, settings)
+        self.findings.warn(trainer, finding)
+
+
+def head_numbers(output: Output, leaks: Sequence[int], both: bool) -> dict[str, float]:
+    """Range of the logits and predicted share of leaks of the class head; `both`: the leak head's.
+
+    Without an auxiliary loss the leak head is never trained, and nothing is told of it.
+    """
+    called_leaks = any_of(output.class_logits.argmax(-1), leaks)
+    ranges = dict(zip(log_names.FIRST_LOGITS, output.class_logits.aminmax(), strict=True))
+    mixes = {log_names.FIRST_PREDICTED: called_leaks.float().mean()}
+    if both:
+        ranges |= dict(zip(log_names.FIRST_LEAK_LOGITS, output.leak_logit.aminmax(), strict=True))
+        mixes[log_names.FIRST_PREDICTED_LEAKS] = (output.leak_logit > 0).float().mean()
+    return {name: float(value) for name, value in (ranges | mixes).items()}
+
+
+def off_chance(
+    loss: float, chance: float, largest_logit: float, input_std: float, network: NetworkConfig
+) -> Finding | None:
+    """Judge the class loss of untrained weights against `chance`, the loss of equal logits.
+
+    What to do follows from what is set, and from the standard deviation of the batch's input.
+    """
+    if chance / OFF_CHANCE <= loss <= chance * OFF_CHANCE:
+        return None
+    unset = {
+        "network.standardise=true": not network.standardise,
+        "network.input_norm=level_free": network.input_norm != "level_free",
+    }
+    remedies = [setting for setting, missing in unset.items() if missing]
+    if WELL_SCALED[0] <= input_std <= WELL_SCALED[1]:
+        cause = (
+            f"the input is well scaled (standard deviation {input_std:.2g}), so the first weights "
+            "give large outputs, as network.name=linear often does. Training corrects that; if "
+            "train/loss does not fall, lower optimizer.lr."
+        )
+    elif remedies:
+        cause = (
+            f"the input is badly scaled (standard deviation {input_std:.3g}, not about 1). Set "
+            f"{' and '.join(remedies)}."
+        )
+    else:
+        cause = (
+            f"the input is standardised over train, yet this batch has a standard deviation of "
+            f"{input_std:.3g}, not about 1. Look for silent, constant or damaged recordings."
+        )
+    return Finding(
+        "first_batch",
+        f"before the first step the class loss is {loss:.3f}, chance is {chance:.3f} (largest "
+        f"logit {largest_logit:.3g}): {cause}",
+    )
+
+
+EXPLODING, VANISHING = 1e4, 1e-8  # mean norms
+
+
+class GradientMonitor(Callback):
+    """Measures the norm of every step, and once an epoch that of every parameter.
+
+    Norms stay on the device until the epoch's end, so that no step waits for them.
+    """
+
+    def __init__(self, findings: Findings) -> None:
+        self.findings = findings
+        self.parameters: dict[str, Tensor] = {}
+        self.norms: list[Tensor] = []
+        self.of_layers: dict[str, Tensor] = {}
+
+    def on_train_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
+        self.parameters = dict(pl_module.named_parameters())
+        self.norms = [norm.to(pl_module.device) for norm in self.norms]  # of a resumed epoch
+
+    def on_train_epoch_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
+        self.norms, self.of_layers = [], {}
+
+    def on_before_optimizer_step(
+        self,
+        trainer: "pl.Trainer",
+        pl_module: "pl.LightningModule",
+        optimizer: torch.optim.Optimizer,
+    ) -> None:
+        gradients = {n: p.grad for n, p in self.parameters.items() if p.grad is not None}
+        norms = torch._foreach_norm(list(gradients.values()))
+        self.norms.append(torch.stack(norms).norm())
+        if not self.of_layers:
+            self.of_layers = dict(zip(gradients, norms, strict=True))
+        every = trainer.log_every_n_steps  # type: ignore[attr-defined]
+        if trainer.loggers and every and (trainer.global_step + 1) % every == 0:
+            log_numbers(trainer, {log_names.GRADIENT_NORM: float(self.norms[-1])})
+
+    def on_validation_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
+        """Add the norms to the check's row of the history."""
+        if self.norms and isinstance(pl_module, LeakModule):
+            norms = torch.stack(self.norms)
+            summary = torch.stack([norms.mean(), norms.min(), norms.max()]).tolist()
+            names = (log_names.GRADIENT_MEAN, log_names.GRADIENT_MIN, log_names.GRADIENT_MAX)
+            pl_module.note(dict(zip(names, summary, strict=True)))
+
+    def on_train_epoch_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
+        if not self.norms:
+            return
+        self._judge(trainer)
+        norms = {f"{log_names.GRADIENT_LAYER}{name}": n for name, n in self.of_layers.items()}
+        log_numbers(trainer, {name: float(norm) for name, norm in norms.items()})
+        self.norms = []
+
+    def on_exception(
+        self, trainer: "pl.Trainer", pl_module: "pl.LightningModule", exception: BaseException
+    ) -> None:
+        """Name the cause where a run ends because its loss is NaN."""
+        if self.norms and isinstance(exception, Exception):
+            self._judge(trainer)
+
+    def _judge(self, trainer: "pl.Trainer") -> None:
+        norms = torch.stack(self.norms).cpu().double().numpy()
+        half = trainer.precision == "16-mixed"
+        self.findings.warn(trainer, bad_gradients(norms, trainer.gradient_clip_val, half))
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"norms": torch.stack(self.norms).tolist() if self.norms else []}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.norms = list(torch.tensor(state_dict["norms"]))
+
+
+def bad_gradients(
+    norms: Float[np.ndarray, " N"], clipped_at: int | float | None, half: bool = False
+) -> Finding | None:
+    """Judge the gradient norms of an epoch's optimiser steps, before clipping.
+
+    `half`: the run has trainer.precision=16-mixed.
+    """
+    not_finite = int((~np.isfinite(norms)).sum())
+    clip = "" if clipped_at else " or set trainer.gradient_clip_val=1"
+    mean = float(norms.mean()) if len(norms) else 1.0
+    if not_finite:
+        text = f"{not_finite} of {len(norms)} gradients were not finite. Lower optimizer.lr{clip}."
+        if half:
+            text += (
+                " With trainer.precision=16-mixed a few at the start are normal; if many, "
+                "try bf16-mixed."
+            )
+    elif mean > EXPLODING:
+        text = (
+            f"gradients explode: their mean norm is {mean:.3g}. Lower optimizer.lr{clip}; look at "
+            "the weights of the loss."
+        )
+    elif mean < VANISHING:
+        text = (
+            f"gradients vanish: their mean norm is {mean:.3g}. Is the loss weighted to nothing, or "
+            "the input constant?"
+        )
+    else:
+        return None
+    return Finding("gradient", text)
+
+
+NEAR = 0.8  # of the loss of guessing: below, much was learnt before the first check
+FLAT = 0.97  # of the first loss or that of guessing, below which something was learnt
+FLAT_CHECKS, STEPS = 5, 50  # after the warm-up, before a loss is called flat
+LEAST = 1e-6
+LAST_SHARE = 0.9  # of the run, after which a low rate is the schedule's end
+
+
+class RateWatch(Callback):
+    """Looks at the rate at the end of each epoch, when a warm-up has begun to rise.
+
+    At each validation check it looks at the loss, of weights that began at random.
+    """
+
+    def __init__(self, findings: Findings) -> None:
+        self.findings = findings
+
+    def on_validation_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
+        if isinstance(pl_module, LeakModule) and pl_module.config.init_from is None:
+            config = pl_module.config
+            classes = zip(range(len(pl_module.weights)), pl_module.data.train_mix, strict=True)
+            guessing = sum(
+                share * chance_loss(torch.tensor([number]), pl_module.weights.cpu(), config.loss)
+                for number, share in classes
+            )
+            self.findings.warn(trainer, flat_loss(pl_module.history, float(guessing), config))
+
+    def on_train_epoch_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
+        rate = max(
+            group["lr"] for optimizer in trainer.optimizers for group in optimizer.param_groups
+        )
+        done = trainer.global_step / max(1.0, float(trainer.estimated_stepping_batches))
+        self.findings.warn(trainer, low_rate(rate, done))
+
+
+def low_rate(rate: float, done: float) -> Finding | None:
+    """Judge a learning rate after the share `done` of the run's optimiser steps."""
+    if rate >= LEAST or done >= LAST_SHARE:
+        return None
+    return Finding(
+        "learning_rate",
+        f"the learning rate is {rate:.3g} after {done:.0%} of the run: the weights hardly change. "
+        "See optimizer.lr and optimizer.warmup_epochs; find_lr=true proposes a rate.",
+    )
+
+
+def flat_loss(
+    history: Sequence[Mapping[str, Any]], guessing: float, config: TrainConfig
+) -> Finding | None:
+    """Judge whether the class loss in training has stayed near `guessing`, that of equal logits."""
+    rows = [row for row in history if row["epoch"] >= config.optimizer.warmup_epochs]
+    if len(rows) < FLAT_CHECKS or rows[-1]["step"] - rows[0]["step"] < STEPS:
+        return None
+    losses = [float(row[log_names.TRAIN_CLASS_LOSS]) for row in history]
+    if losses[0] <= NEAR * guessing or min(losses) <= FLAT * min(losses[0], guessing):
+        return None
+    finder = "" if config.find_lr else " (find_lr=true proposes one)"
+    return Finding(
+        "flat_loss",
+        f"the class loss in training was {losses[0]:.3f} at the first check and is "
+        f"{losses[-1]:.3f} after {len(losses)}, never below {min(losses):.3f}; guessing has "
+        f"{guessing:.3f}: nothing is learnt. Try another "
+        f"optimizer.lr{finder} and a larger network; listen whether the recordings with a leak "
+        "differ from the others, and whether their labels are right.",
+    )
+
+
+FALLING_CHECKS = 3  # in a row, the first of the fall included
+BEYOND_NOISE = 4.0  # standard errors of a difference of two rates
+
+
+class Overfit(Callback):
+    """Reads the history of validation checks, which a resumed run has too."""
+
+    def __init__(self, findings: Findings) -> None:
+        self.findings = findings
+
+    def on_validation_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
+        if isinstance(pl_module, LeakModule) and pl_module.latest is not None:
+            leaks = int(pl_module.latest.is_leak.sum())
+            self.findings.warn(trainer, overfit(pl_module.history, leaks))
+
+
+def overfit(history: Sequence[Mapping[str, Any]], leaks: int) -> Finding | None:
+    """Judge whether fewer of `leaks` leaks are found while the training loss falls.
+
+    The latest checks count in which the loss fell each time and the true-positive rate at the
+    smallest measurable false-positive rate never rose: at least CHECKS of them, and a fall of the
+    rate that so few leaks do not give by luck.
+    """
+    losses: list[float] = []
+    rates: list[float] = []
+    for row in reversed(history):
+        loss, rate = row[log_names.TRAIN_LOSS], row.get(log_names.VAL_TPR_LEAST_FPR)
+        if rate is None or (losses and not (loss > losses[-1] and rate >= rates[-1])):
+            break
+        losses.append(loss)
+        rates.append(rate)
+    if len(rates) < FALLING_CHECKS or rates[-1] - rates[0] <= BEYOND_NOISE * _error(rates, leaks):
+        return None
+    return Finding(
+        "overfit",
+        f"train loss fell in {len(losses)} checks in a row ({losses[-1]:.3f} to {losses[0]:.3f}) "
+        "while the leaks found at the smallest measurable false-alarm rate fell too "
+        f"({rates[-1]:.3f} to {rates[0]:.3f}): the network memorises the training recordings. "
+        "Raise network.dropout, augment.eq_db or optimizer.weight_decay, or bring more recordings.",
+    )
+
+
+def _error(rates: Sequence[float], leaks: int) -> float:
+    """Standard error of the difference of the first and the last rate, were they equal."""
+    common = (rates[0] + rates[-1]) / 2
+    return float((2 * common * (1 - common) / max(1, leaks)) ** 0.5)

@@ -1,0 +1,458 @@
+"""The result of a study: its winner, trials.csv, best.yaml, result.json and the page."""
+
+import html
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import optuna
+from optuna.study import StudyDirection
+from optuna.trial import FrozenTrial, TrialState
+
+from leakdet.config import LabelsConfig, TrainConfig, TuneConfig
+from leakdet.core.errors import InputError, LeakdetError, counted
+from leakdet.core.files import locked, read_json, write_json, write_whole
+from leakdet.core.messages import LOG, log_result
+from leakdet.core.process import DONE, PARTLY
+from leakdet.detection.losses import balance_levers
+from leakdet.evaluation.comparison import compare
+from leakdet.evaluation.intervals import FEW_GROUPS
+from leakdet.evaluation.split_scores import apply_rule, score_split, split_group_by
+from leakdet.storage.model_file import load_mel_detector
+from leakdet.storage.opening import open_labelled, split_names
+from leakdet.tables.read import write_csv
+from leakdet.tuning.objective import ToYaml
+from leakdet.tuning.plots import INSTALL, drawn_plots, has_plotly
+from leakdet.tuning.space import settings_of, with_settings
+from leakdet.tuning.study import (
+    AUROC,
+    CHECKS,
+    CONFUSION,
+    LEAK_SHARE,
+    REASON,
+    finished,
+    ranked,
+    running,
+)
+from leakdet.tuning.workers import checks_saved
+
+STYLE = """
+:root { color-scheme: light dark; --page: #fff; --ink: #1f2937; --soft: #4b5563; --line: #d1d5db;
+  --best: #f0fdf4; --done: #166534; }
+@media screen and (prefers-color-scheme: dark) {
+  :root { --page: #111827; --ink: #e5e7eb; --soft: #a8b1bf; --line: #374151; --best: #0c2a1a;
+    --done: #86efac; }
+  .plot { filter: invert(1) hue-rotate(180deg); }
+}
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 80rem; padding: 1rem; color: var(--ink); background: var(--page);
+  font: 1rem/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
+h1 { font-size: 1.35rem; margin: 0 0 .5rem; }
+h2 { font-size: 1.15rem; margin: 2rem 0 .5rem; border-bottom: 1px solid var(--line); }
+table { border-collapse: collapse; }
+th, td { padding: .25rem .5rem; text-align: left; vertical-align: top;
+  border-bottom: 1px solid var(--line); }
+.facts th { white-space: nowrap; }
+.trials { width: 100%; font-size: .8rem; font-variant-numeric: tabular-nums; }
+.trials td, .trials th { padding: .2rem .4rem .2rem 0; overflow-wrap: normal; }
+.trials thead th { vertical-align: bottom; }
+.trials .best { background: var(--best); font-weight: 600; }
+.trials .best .state { color: var(--done); }
+.plot, .wide { overflow-x: auto; }
+.small { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(18rem, 100%), 1fr)); }
+.small > div { min-width: 0; overflow: hidden; }
+@media (max-width: 46rem) {
+  .facts th, .facts td { display: block; border: 0; padding: .1rem 0; }
+  .trials { font-size: .9rem; }
+  .trials thead { display: none; }
+  .trials tr { display: block; border: 1px solid var(--line); border-radius: .5rem;
+    margin: .5rem 0; padding: .4rem .6rem; }
+  .trials th, .trials td { display: inline-block; border: 0; padding: 0 .9rem 0 0;
+    overflow-wrap: anywhere; }
+  .trials td:empty { display: none; }
+  .trials :is(th, td)::before { content: attr(data-name) " "; color: var(--soft);
+    font-weight: 400; }
+  .plot.wide > div { min-width: 52rem; }
+}
+@page { margin: 12mm; size: landscape; }
+@media print {
+  body { max-width: none; padding: 0; font-size: 10pt; }
+  .trials { font-size: 7pt; }
+  .trials td, .trials th { overflow-wrap: anywhere; }
+  .wide { overflow: visible; }
+  .plots { display: none; }
+  tr { break-inside: avoid; }
+  * { print-color-adjust: exact; }
+}
+"""
+
+# A plot is drawn when the page has come to it, and the place of small ones shrinks after that.
+FIT = '<script>addEventListener("load", () => dispatchEvent(new Event("resize")))</script>'
+
+
+def write_page(study: optuna.Study, path: Path, result: Mapping[str, Any]) -> None:
+    """Write the page of a study and its `result` (result.json); without plotly it has no plots."""
+    best = result["best"]["trial"]
+    trials = _trials(study, result["objective"], best)
+    sections = [f"<section><h2>Trials, the best first</h2>\n{trials}</section>"]
+    if has_plotly():
+        plots = drawn_plots(study, result["objective"])
+    else:
+        hint = f"Not drawn: plotly is not installed. {INSTALL}, then repeat the command with "
+        plots = {"Plots": f"<p>{hint}tune.workers=1.</p>"}
+    sections += [
+        f'<section class="plots"><h2>{html.escape(heading)}</h2>\n{content}</section>'
+        for heading, content in plots.items()
+    ]
+    title = html.escape(study.study_name)
+    parts = [
+        '<!doctype html><html lang="en"><meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        '<link rel="icon" href="data:,">',
+        f"<title>Study {title}</title><style>{STYLE}</style>",
+        f"<h1>Study {title}</h1>{_facts(study, result)}",
+        *sections,
+        f"{FIT}</html>",
+    ]
+    write_whole(path, "\n".join(parts) + "\n")
+
+
+def _facts(study: optuna.Study, result: Mapping[str, Any]) -> str:
+    best, trials = result["best"], dict(result["trials"])
+    trials.pop("best_trial", None)
+    made, saved = trials.pop("checks", None), trials.pop("checks_saved", None)
+    rows = [
+        ("Objective", f"{result['objective']} on val, {study.direction.name.lower()}"),
+        ("Trials", ", ".join(f"{count} {state}" for state, count in trials.items() if count)),
+        ("Best", f"trial {best['trial']}, {_text(best['value'])}: {_listed(best['params'])}"),
+    ]
+    if made is not None:
+        rows.insert(2, ("Validation checks", f"{made} made, {saved} saved by pruning"))
+    if "verdict" in result:
+        rows.append(("Did tuning help?", result["verdict"]))
+    lines = (f'<tr><th scope="row">{_cell(a)}</th><td>{_cell(b)}</td></tr>' for a, b in rows)
+    return f'<table class="facts">{"".join(lines)}</table>'
+
+
+def _listed(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key} {_text(value)}" for key, value in values.items())
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _cell(value: object) -> str:
+    return html.escape(_text(value))
+
+
+def _trials(study: optuna.Study, objective: str, best: int) -> str:
+    """One row for each trial, the best first and marked; on a phone each row is a card."""
+    trials = list(study.get_trials(deepcopy=False))
+    complete = ranked(trials, study.direction == StudyDirection.MAXIMIZE)
+    ranks = {trial.number: rank for rank, trial in enumerate(complete)}
+    trials.sort(key=lambda trial: ranks.get(trial.number, len(ranks)))
+    parameters = sorted({name for trial in trials for name in trial.params})
+    names = ("trial", "state", objective, "checks", *parameters)
+    heads = (_cell(name).replace("_", "_<wbr>") for name in names)  # where they may break
+    head = "".join(f'<th scope="col">{name}</th>' for name in heads)
+    rows = []
+    for trial in trials:
+        value = "" if trial.value is None else trial.value
+        drawn = (trial.params.get(name, "") for name in parameters)
+        cells = (trial.number, _state(trial), value, trial.user_attrs.get(CHECKS, ""), *drawn)
+        rows.append(_row(names, cells, trial.number == best))
+    return (
+        '<div class="wide"><table class="trials">'
+        f"<thead><tr>{head}</tr></thead>\n<tbody>{''.join(rows)}</tbody></table></div>"
+    )
+
+
+def _state(trial: FrozenTrial) -> str:
+    reason = trial.user_attrs.get(REASON, "")
+    return f"{trial.state.name.lower()}{': ' if reason else ''}{reason}"
+
+
+def _row(names: Iterable[str], cells: Iterable[object], best: bool) -> str:
+    (name, number), *others = zip(names, cells, strict=True)
+    mark = ' class="best"' if best else ""
+    tail = " (best)" if best else ""
+    texts = [f'<th scope="row" data-name="{html.escape(name)}">{_cell(number)}{tail}</th>']
+    for name, value in others:
+        kind = ' class="state"' if name == "state" else ""
+        texts.append(f'<td{kind} data-name="{html.escape(name)}">{_cell(value)}</td>')
+    return f"<tr{mark}>{''.join(texts)}</tr>"
+
+
+TrainWhole = Callable[[Path, TrainConfig], Mapping[str, Any]]  # returns the metrics of the run
+
+
+def final_models(
+    config: TuneConfig, tuned: TrainConfig, value: float | None, train: TrainWhole
+) -> dict[str, Any]:
+    """Train both in `tune.folder`; the part of result.json that compares them.
+
+    `value` is the winner's objective; training it again should reproduce it.
+    """
+    folder = Path(config.tune.folder)
+    untuned = replace(config.training(), threads=tuned.threads)
+    metrics: dict[str, Mapping[str, Any]] = {}
+    for name, training in (("untuned", untuned), ("best", tuned)):
+        LOG.info(f"\n{name}: training")
+        shutil.rmtree(folder / name, ignore_errors=True)
+        (folder / name).mkdir(parents=True)
+        metrics[name] = train(folder / name, training)
+    networks = (untuned.network.name, tuned.network.name)
+    models = {name: folder / name / "model.safetensors" for name in metrics}
+    comparison = compare_models(
+        models["untuned"], models["best"], config.labels, trust_network=networks
+    )
+    sentence = tuning_sentence(comparison)
+    log_result(f"\n{sentence}")
+    result: dict[str, Any] = {
+        "comparison": comparison,
+        "verdict": sentence,
+        "model": str(models["best"]),
+    }
+    if config.tune.objective == "recording_f1" and config.tune.trainings == 1:
+        again = metrics["best"]["val"]["recording"]["f1"]
+        result["reproduced"] = same_f1(again, value)
+        if not result["reproduced"]:
+            LOG.info(
+                f"note     trained again, the winner has F1 {again} on val, not {value} "
+                "(another device?)"
+            )
+    return result
+
+
+def compare_models(
+    untuned: Path,
+    tuned: Path,
+    labels: LabelsConfig | None = None,
+    trust_network: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Compare two model files on the same recordings of val and, where there is one, of test.
+
+    Returns for each split {"recordings", "unit", "units", "f1", "auroc", "mcnemar"}; differences
+    are tuned minus untuned. Their intervals resample `units` groups or recordings.
+    """
+    detectors = [load_mel_detector(path, trust_network=trust_network) for path in (untuned, tuned)]
+    store = Path(detectors[1].card["training"]["store"])
+    group_by = split_group_by(store)
+    tables: dict[str, Any] = {}
+    for name in [name for name in ("val", "test") if name in split_names(store)]:
+        split = open_labelled(store, name, labels)
+        a, b = (apply_rule(score_split(one, split), one.rule) for one in detectors)
+        compared = compare(a, b, ("untuned", "tuned"), group_by)
+        groups = a.resampling_units(group_by)  # None: single recordings, or one group only
+        grouped = 1 if groups is None else len(np.unique(groups))
+        tables[name] = {
+            "recordings": compared["n"],
+            "unit": "/".join(group_by) or "recording",
+            "units": grouped if group_by else compared["n"],
+            **{row["metric"]: row for row in compared["differences"]},
+            "mcnemar": compared["mcnemar"],
+        }
+    return tables
+
+
+def same_f1(evaluated: float | None, logged: float | None) -> bool:
+    """True if two F1 are the same fraction: training logs it in single precision."""
+    return None not in (evaluated, logged) and bool(np.float32(evaluated) == np.float32(logged))
+
+
+def tuning_sentence(comparison: Mapping[str, Any]) -> str:
+    """A sentence on whether tuning helped, which claims no more than the interval shows."""
+    name = "test" if "test" in comparison else "val"
+    table = comparison[name]
+    f1, recordings = table["f1"], counted(table["recordings"], f"{name} recording")
+    if f1["difference"] is None:
+        return f"Whether tuning helped is unknown: {f1['note']} on the {recordings}."
+    before, after = f1["a"], f1["b"]
+    numbers = f"F1 {before:.3f} before, {after:.3f} after"
+    if before == after:
+        numbers = f"F1 {before:.2f} before and after"
+    if f1["interval"] is None or table["units"] < FEW_GROUPS:
+        if table["unit"] != "recording":
+            recordings += f" from {counted(table['units'], 'group')} ({table['unit']})"
+        return (
+            f"Tuning made no measurable difference ({numbers}); {recordings} are too few to tell."
+        )
+    low, high = f1["interval"]
+    if low > 0:
+        sentence = "Tuning helped"
+    elif high < 0:
+        sentence = "Tuning made the detector worse; keep the untuned settings"
+    else:
+        sentence = "Tuning made no measurable difference"
+    interval = f"95 % interval of the gain {low:+.3f} to {high:+.3f}"
+    sentence = f"{sentence}: {numbers} on {recordings} ({interval})."
+    if name == "val":
+        sentence += " The trials were chosen on these recordings, which flatters the winner."
+    return sentence
+
+
+RESULT = "result.json"
+
+
+def finish(config: TuneConfig, study: optuna.Study, train: TrainWhole, to_yaml: ToYaml) -> int:
+    """Write the result, once for all workers; returns the exit code.
+
+    Raises `LeakdetError` where no trial completed.
+    """
+    folder = Path(config.tune.folder)
+    path = folder / RESULT
+    with locked(folder / "finish.lock"):
+        elsewhere = running(study.get_trials(deepcopy=False))
+        if elsewhere:
+            LOG.info(
+                f"{counted(len(elsewhere), 'trial')} still running on other hosts; "
+                "repeat the command when all have ended: it writes the result"
+            )
+            return PARTLY
+        best = winner(study, config.tune.maximises)
+        trials = {**counts(study), "best_trial": best.number}
+        result = _earlier(path)
+        if result.get("trials") == trials and (not config.tune.finish or "verdict" in result):
+            if config.tune.workers > 1:
+                return DONE  # another worker has written it
+            log_result(
+                f"The study is finished; its result is in {folder}. More trials: tune.n_trials=N"
+            )
+        else:
+            write_trials(study, folder / "trials.csv")
+            result = _result(config, study, best, trials, train, to_yaml)
+            write_json(path, result)
+        write_page(study, folder / "tune.html", result)  # last: it must not cost the result
+        log_result(
+            f"result   {folder / 'best.yaml'}, {folder / 'trials.csv'}, {folder / 'tune.html'}"
+        )
+    return DONE
+
+
+def _result(
+    config: TuneConfig,
+    study: optuna.Study,
+    best: FrozenTrial,
+    trials: dict[str, int],
+    train: TrainWhole,
+    to_yaml: ToYaml,
+) -> dict[str, Any]:
+    """The content of result.json; writes best.yaml and, with `tune.finish`, trains both models."""
+    tune = config.tune
+    tuned = config_of(best, config)
+    note = (
+        f"study {tune.study}, trial {best.number} of {len(study.trials)}: "
+        f"{tune.objective} {best.value!r} on val"
+    )
+    write_whole(Path(tune.folder) / "best.yaml", to_yaml(tuned, note))
+    log_result(f"best     trial {best.number}: {tune.objective} {best.value:.4f} on val")
+    if sentence := balance_sentence(best, tuned):
+        LOG.info(sentence)
+    tied = tied_with_best(study, tune.maximises)
+    if tied > max(1, trials["complete"] // 2):
+        LOG.info(
+            f"note     {tied} of {trials['complete']} complete trials share the best value, so "
+            "the objective cannot rank them; tune.objective=loss may"
+        )
+    result: dict[str, Any] = {
+        "study": tune.study,
+        "objective": tune.objective,
+        "trials": trials,
+        "best": {
+            "trial": best.number,
+            "value": best.value,
+            "params": best.params,
+            "user_attrs": best.user_attrs,
+        },
+        "tied_with_best": tied,
+    }
+    return result | (final_models(config, tuned, best.value, train) if tune.finish else {})
+
+
+def balance_sentence(best: FrozenTrial, tuned: TrainConfig) -> str:
+    """The share of leaks in the winner's loss, and the settings that together make it.
+
+    The search may multiply several of them, which a single training refuses.
+    """
+    share = best.user_attrs.get(LEAK_SHARE)
+    if share is None:
+        return ""
+    levers = balance_levers(tuned.loss, tuned.data.sampling)
+    cause = f" ({' times '.join(levers)})" if levers else ""
+    return f"balance  in the winner's loss leaks weigh {share:.0%}{cause}"
+
+
+def winner(study: optuna.Study, maximises: bool) -> FrozenTrial:
+    """The best complete trial. Raises `LeakdetError` with the reasons where there is none."""
+    trials = finished(study.get_trials(deepcopy=False))
+    best = ranked(trials, maximises)
+    if best:
+        return best[0]
+    failed = [trial for trial in trials if trial.state == TrialState.FAIL]
+    reasons = sorted({str(t.user_attrs.get(REASON, "no reason was recorded")) for t in failed})
+    raise LeakdetError(
+        f"0 of {len(trials)} trials completed. Reasons: {'; '.join(reasons[:5]) or 'none'}. The "
+        "trials' log.txt say more; correct the settings and name a new study, tune.study=NAME."
+    )
+
+
+def config_of(trial: FrozenTrial, config: TuneConfig) -> TrainConfig:
+    """The training configuration of a trial, as in its first repeat."""
+    return with_settings(config.training(), settings_of(config.search, trial.params))
+
+
+def counts(study: optuna.Study) -> dict[str, int]:
+    """Trials by state, those that were interrupted, and validation checks made and saved."""
+    trials = study.get_trials(deepcopy=False)
+    by_state = {
+        state.name.lower(): sum(trial.state == state for trial in finished(trials))
+        for state in TrialState
+        if state.is_finished()
+    }
+    retried = sum(trial.state == TrialState.FAIL for trial in trials) - by_state["fail"]
+    checks = sum(int(trial.user_attrs.get(CHECKS, 0)) for trial in trials)
+    saved = checks_saved(trials)
+    return by_state | {"interrupted": retried, "checks": checks, "checks_saved": saved}
+
+
+def tied_with_best(study: optuna.Study, maximises: bool) -> int:
+    """Number of complete trials that share the best value."""
+    best = ranked(study.get_trials(deepcopy=False), maximises)
+    return sum(trial.value == best[0].value for trial in best)
+
+
+def write_trials(study: optuna.Study, path: Path) -> None:
+    """Write `trials.csv`, a row for each trial.
+
+    `tp`, `fp` and `fn` count validation recordings at the check that gave the value, over all
+    trainings of the trial.
+    """
+    trials = study.get_trials(deepcopy=False)
+    parameters = sorted({name for trial in trials for name in trial.params})
+    attributes = (AUROC, LEAK_SHARE, CHECKS, "seconds", REASON)
+    shown = ("tp", "fp", "fn")
+    rows = []
+    for trial in trials:
+        confusion = trial.user_attrs.get(CONFUSION) or {}
+        rows.append(
+            {"number": trial.number, "state": trial.state.name, "value": trial.value}
+            | {name: confusion.get(name, "") for name in shown}
+            | {name: trial.user_attrs.get(name, "") for name in attributes}
+            | {name: trial.params.get(name, "") for name in parameters}
+        )
+    write_csv(path, rows, ["number", "state", "value", *shown, *attributes, *parameters])
+
+
+def _earlier(path: Path) -> dict[str, Any]:
+    """The result that was written before; empty where there is none, or a damaged one."""
+    try:
+        return read_json(path, "the result of a study") if path.exists() else {}
+    except InputError as error:
+        LOG.warning(f"{error} It is written anew.")
+        return {}

@@ -1,0 +1,241 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from safetensors.numpy import save_file
+
+from leakdet.cli.cards import (
+    UNJUDGED,
+    changed_settings,
+    hub_card,
+    line,
+    model_lines,
+    rates_text,
+    signal_text,
+)
+from leakdet.core.errors import InputError
+from leakdet.storage.model_card import CARD_KEY, read_card
+
+TABLE = {
+    "n": 12,
+    "positives": 6,
+    "f1": 0.912,
+    "auroc": None,
+    "recall": 0.83,
+    "intervals": {"f1": [0.8, 1.0], "auroc": None, "recall": None},
+}
+
+
+def test_a_long_text_goes_on_below_in_whole_words() -> None:
+    text = f"{'word ' * 30}/a/path/that-is-too-long-for-one-line/{'x' * 90}"
+    lines = line("from", text)
+    assert " ".join(found.strip() for found in lines) == f"from     {text}"
+    assert all(len(found) <= 80 for found in lines[:-1])
+    assert all(found.startswith(" " * 9) for found in lines[1:])
+
+
+def test_rates_have_their_intervals_and_undefined_ones_are_left_out() -> None:
+    text = rates_text(TABLE)
+    assert text.replace("\u00a0", " ") == (
+        "12 recordings, 6 with a leak: f1 0.91 [0.80, 1.00], recall 0.83"
+    )
+    assert rates_text({"n": 2, "positives": 0}) == (
+        "2 recordings, 0 with a leak; no rate is defined"
+    )
+
+
+def test_a_rate_stays_beside_its_interval() -> None:
+    lines = line("test", rates_text(TABLE) * 3)
+    assert not any(found.rstrip().endswith(("0.80,", "0.91")) for found in lines)
+
+
+def test_settings_are_those_that_differ() -> None:
+    assert changed_settings({"seed": 0}, {"seed": 0}) == "the defaults"
+    assert changed_settings({"seed": 3, "new": 1}, {"seed": 0}) == "the defaults, but seed=3"
+    assert changed_settings({}, {"seed": 0}).startswith("unknown")
+
+
+def test_a_signal_in_words() -> None:
+    signal = {
+        "sample_rate_hz": 16000,
+        "window_samples": 16000,
+        "window_hop_samples": 8000,
+        "n_mels": 64,
+        "fmin_hz": 300.0,
+        "fmax_hz": "auto",
+    }
+    assert signal_text(signal) == (
+        "16 kHz, windows of 1 s every 0.5 s, 64 mel bands from 300 to auto"
+    )
+    assert signal_text(None).startswith("unknown")
+
+
+def text_of(path: Path) -> str:
+    """The card as one line, where any number of spaces is one, since long paths are wrapped."""
+    return " ".join(" ".join(model_lines(path)).split())
+
+
+def with_card(path: Path, example: Path, **changes: Any) -> Path:
+    card = {**read_card(example), **changes}
+    save_file({"a": np.zeros(2)}, path, metadata={CARD_KEY: json.dumps(card)})
+    return path
+
+
+def test_a_trained_model_tells_where_it_is_from_and_how_good_it_was(trained) -> None:
+    text = text_of(trained.model)
+    own = read_card(trained.model)["verdict"]
+    for told in (
+        f"from {trained.store}: 36 recordings in train",
+        "network paper on windows",
+        f"verdict {own['label']} (test)",
+        "test 12 recordings, 6 with a leak: f1",
+        "fitted on val",
+        "intact yes, by its checksum",
+        "settings the defaults, but ",
+        " trainer.max_epochs=3 ",
+    ):
+        assert told in text
+    for caution in own["cautions"]:
+        assert caution in text
+
+
+def test_a_checkpoint_is_not_judged(trained) -> None:
+    text = text_of(trained.folder / "checkpoints" / "last.ckpt")
+    assert f"verdict {UNJUDGED}" in text
+    assert f"from {trained.store}; weights of epoch 3" in text
+    assert "intact yes, by its checksum" in text
+
+
+def test_what_an_older_file_does_not_say_is_unknown(tmp_path: Path, example_files) -> None:
+    path = with_card(
+        tmp_path / "m.safetensors", example_files.model, training={}, created_at=None, signal=None
+    )
+    text = text_of(path)
+    assert "made at an unknown time" in text
+    assert "from a store that the file does not name" in text
+    assert "signal unknown" in text
+    assert "settings unknown" in text
+    assert "intact not verified: an older file, without a checksum" in text
+    assert f"verdict {UNJUDGED}" in text
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        ({"store": "/net/maple"}, "/net/maple"),
+        ({"store": None, "stores": ["/net/maple", "oak"]}, "/net/maple, oak"),
+        ({"store": None, "stores": []}, "the demo, synthetic recordings"),
+        ({"store": None}, "the demo, synthetic recordings"),  # of an older file
+    ],
+)
+def test_what_a_checkpoint_was_trained_on_is_what_was_asked_for(
+    tmp_path: Path, example_files, data: dict[str, Any], told: str
+) -> None:
+    training = {"settings": {"data": data}, "recordings": {"train": 1, "val": 4}}
+    path = with_card(tmp_path / "m.safetensors", example_files.model, training=training)
+    assert f"from {told}: 1 recording in train, 4 recordings in val" in text_of(path)
+
+
+def test_the_scores_of_several_sensors_are_told(tmp_path: Path, trained) -> None:
+    metrics = read_card(trained.model)["metrics"]
+    row = {"column": "sensor", "value": "b7", "n": 6, "positives": 2, "auroc": 0.75}
+    row["intervals"] = {"auroc": [0.25, 1.0]}
+    metrics["test"]["sensors"] = [row, {**row, "value": "", "auroc": None}]
+    text = text_of(with_card(tmp_path / "m.safetensors", trained.model, metrics=metrics))
+    told = "sensor b7: 6 recordings, 2 with a leak: auroc 0.75 [0.25, 1.00]"
+    assert f"{told} sensor (not given): 6 recordings, 2 with a leak; no rate is defined" in text
+    del metrics["test"]["sensors"]  # as in an older file
+    older = text_of(with_card(tmp_path / "older.safetensors", trained.model, metrics=metrics))
+    assert "test 12 recordings" in older
+    assert "sensor b7" not in older
+
+
+def test_the_labels_that_mean_a_leak_are_told(tmp_path: Path, example_files) -> None:
+    path = tmp_path / "m.safetensors"
+    two = {"mode": "binary", "names": ["NO_LEAK", "LEAK"], "leak_indices": [1]}
+    several = {"mode": "multiclass", "names": ["drip", "ok", "burst"], "leak_indices": [0, 2]}
+    for labels, told in (
+        ({**two, "leak_labels": ["drip", "burst"]}, "frames); NO_LEAK, LEAK (drip, burst)"),
+        (several, "frames); drip (leak), ok, burst (leak)"),
+        ({"mode": "binary", "names": ["NO_LEAK", "LEAK"], "leak_index": 1}, "; NO_LEAK, LEAK "),
+    ):
+        assert told in text_of(with_card(path, example_files.model, labels=labels))
+
+
+def test_the_lineage_counts_what_was_learnt_without_a_label(tmp_path: Path, example_files) -> None:
+    step = {"at": None, "leak": 3, "no_leak": 3, "new": "n.csv", "from": "target"}
+    step |= {"parent": "abc", "parent_path": "old.safetensors"}
+    steps = [step, step | {"unverified": 6}, step | {"unverified": 0}]
+    text = text_of(with_card(tmp_path / "m.safetensors", example_files.model, lineage=steps))
+    assert text.count("3 with a leak and 3 without and 6 not verified, of n.csv") == 1
+    assert text.count("3 with a leak and 3 without, of n.csv") == 2
+
+
+def parts(text: str) -> tuple[dict[str, Any], str]:
+    """The YAML of the head, and the Markdown behind it."""
+    _, head, body = text.split("---\n", 2)
+    return yaml.safe_load(head), body
+
+
+def test_the_head_is_what_hubs_read_and_holds_the_scores_of_test_alone(trained) -> None:
+    head, _ = parts(hub_card(trained.folder))
+    assert head["library_name"] == "leakdet"
+    assert head["pipeline_tag"] == "audio-classification"
+    assert head["license"] == "unknown"
+    (index,) = head["model-index"]
+    (result,) = index["results"]  # val chose the threshold
+    assert result["dataset"]["split"] == "test"
+    told = read_card(trained.model)["metrics"]["test"]["recording"]
+    values = {metric["type"]: metric["value"] for metric in result["metrics"]}
+    assert values["auroc"] == pytest.approx(told["auroc"], abs=1e-4)
+    assert set(values) == set(head["metrics"])
+    assert all("12 recordings, 95 % interval" in metric["name"] for metric in result["metrics"])
+
+
+def test_the_text_says_what_from_what_how_good_and_what_not_to_use_it_for(trained) -> None:
+    _, body = parts(hub_card(trained.model))
+    own = read_card(trained.model)["verdict"]
+    assert f"**{own['label']}** (test). {own['sentence']}" in body
+    assert f"- data: {trained.store.name}; 36 recordings in train" in body
+    assert str(trained.store.parent) not in body  # where it lay is no one else's business
+    assert "- Deciding on a dig by it alone: its own evaluation does not bear that." in body
+    assert "- Recordings of a lower rate than" in body
+    headings = [line for line in body.splitlines() if line.startswith("## ")]
+    assert len(headings) == 5
+
+
+def test_what_a_file_does_not_say_is_unknown(tmp_path: Path, example_files) -> None:
+    path = with_card(tmp_path / "m.safetensors", example_files.model, training={}, created_at=None)
+    head, body = parts(hub_card(path))
+    assert "model-index" not in head
+    assert "metrics" not in head
+    assert "- data: unknown; number of recordings unknown" in body
+    assert "Not judged" in body
+    assert "- Any decision, before it is evaluated" in body
+    assert "the file keeps nothing to tell them by" in body
+
+
+def test_a_model_of_the_demo_says_that_its_recordings_are_synthetic(
+    tmp_path: Path, example_files
+) -> None:
+    training = {"settings": {"data": {"store": None}}}
+    path = with_card(tmp_path / "m.safetensors", example_files.model, training=training)
+    assert "- data: the demo of leakdet, synthetic recordings" in hub_card(path)
+
+
+def test_several_stores_are_told_by_their_names(tmp_path: Path, example_files) -> None:
+    stores = ["/net/maple street", "oak"]
+    data = {"store": None, "stores": stores}
+    training = {"settings": {"data": data}, "store": "/home/me/.cache/joined-1a2b"}
+    path = with_card(tmp_path / "m.safetensors", example_files.model, training=training)
+    assert "- data: maple street, oak; number of recordings unknown" in hub_card(path)
+
+
+def test_a_place_without_a_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such model file"):
+        hub_card(tmp_path / "none.safetensors")
+    with pytest.raises(InputError, match="no model in this folder"):
+        hub_card(tmp_path)

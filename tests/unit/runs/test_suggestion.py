@@ -1,0 +1,160 @@
+"""predict --suggest: its table, its page, and what it refuses."""
+
+import csv
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from leakdet.core.errors import InputError
+from leakdet.runs import review_media
+from leakdet.runs.suggestion import SuggestionRun
+from leakdet.scoring.detector import load_detector
+
+COLUMNS = [
+    "path", "label", "why_suggested", "leak_prob", "threshold", "decision", "reason",
+    "familiarity", "duration_s", "source_rate_hz", "flags", "model",
+]  # fmt: skip
+
+
+@pytest.fixture
+def detector(example_files):
+    return load_detector(example_files.model, device="cpu")
+
+
+@pytest.fixture
+def sounds(write_sound) -> list[Path]:
+    return [write_sound(f"in/{n}.wav", seconds=2.0 + n / 4, seed=n) for n in range(5)]
+
+
+def suggested(detector, sounds: list[Path], most: int, out: Path | None) -> SuggestionRun:
+    run = SuggestionRun(most, out)
+    for verdict in detector.predict(sounds):
+        run.add(verdict)
+    run.write(detector)
+    return run
+
+
+def test_the_table_has_absolute_paths_and_empty_labels(
+    detector, sounds, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    relative = [path.relative_to(tmp_path) for path in sounds]
+    run = suggested(detector, relative, 3, Path("rows.csv"))
+    assert (str(run.table), str(run.page)) == ("rows.confirm.csv", "rows.confirm.html")
+    rows = list(csv.DictReader(run.table.read_text(encoding="utf-8").splitlines()))
+    assert list(rows[0]) == COLUMNS
+    assert len(rows) == 3
+    assert {row["path"] for row in rows} <= {str(path) for path in sounds}
+    assert {row["label"] for row in rows} == {""}
+    assert all(row["why_suggested"] for row in rows)
+    of_path = {verdict.path: verdict for verdict in detector.predict(sounds)}
+    assert all(float(row["leak_prob"]) == of_path[row["path"]].leak_prob for row in rows)
+
+
+def test_the_page_saves_the_rows_of_the_table(detector, sounds, tmp_path: Path) -> None:
+    run = suggested(detector, sounds, 4, tmp_path / "rows.csv")
+    html = run.page.read_text(encoding="utf-8")
+    table = json.loads(re.search(r'id="table">(.*)</script>', html)[1])
+    rows = list(csv.reader(run.table.read_text(encoding="utf-8").splitlines()))
+    assert [table["columns"], *table["rows"]] == rows
+    assert table["file"] == "rows.confirm.csv"
+    assert f"learn model={detector.path} data.store=STORE learn.new=rows.confirm.csv" in html
+    assert html.count("<audio") == html.count("<img") == html.count("<fieldset") == 4
+
+
+def test_a_full_page_says_which_sounds_are_left_out(
+    detector, sounds, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(review_media, "MAX_AUDIO_BYTES", 60_000)
+    run = suggested(detector, sounds, 5, tmp_path / "rows.csv")
+    html = run.page.read_text(encoding="utf-8")
+    silent = 5 - html.count("<audio")
+    assert 0 < silent < 5
+    assert f"{silent} of them have no sound here" in html
+
+
+def test_files_that_are_gone_are_named_and_stay_in_the_table(
+    detector, sounds, tmp_path: Path, messages
+) -> None:
+    run = SuggestionRun(5, tmp_path / "rows.csv")
+    for verdict in detector.predict(sounds):
+        run.add(verdict)
+    sounds[2].unlink()
+    run.write(detector)
+    assert f"{sounds[2]}: no picture and no sound of it" in messages.text
+    assert len(run.table.read_text().splitlines()) == 6
+    assert run.page.read_text(encoding="utf-8").count("<audio") == 4
+
+
+def test_nothing_to_suggest_writes_nothing(detector, tmp_path: Path, messages) -> None:
+    (tmp_path / "bad.wav").write_text("no sound")
+    run = suggested(detector, [tmp_path / "bad.wav"], 5, tmp_path / "rows.csv")
+    assert not run.table.exists()
+    assert not run.page.exists()
+    assert "0 of 1 recordings (not suggested: 1 unreadable): nothing to suggest" in messages.text
+
+
+def test_columns_of_a_list_become_groups_and_are_shown(detector, sounds, tmp_path: Path) -> None:
+    from leakdet.building.sources import from_manifest
+    from leakdet.scoring.listing import ListedRecording
+
+    run = SuggestionRun(2, tmp_path / "rows.csv")
+    columns = {"site": "mill", "recorded_at": "2026-11-20T02:00:00"}
+    for verdict in detector.predict_listed(ListedRecording(sound, columns) for sound in sounds):
+        run.add(verdict)
+    run.write(detector)
+    text = run.table.read_text(encoding="utf-8")
+    assert text.startswith("path,label,why_suggested,site,recorded_at,leak_prob,")
+    run.table.write_text(text.replace("wav,,", "wav,leak,"), encoding="utf-8")
+    found = from_manifest(run.table).recordings
+    assert [recording.groups for recording in found] == [columns, columns]
+    page = run.page.read_text(encoding="utf-8")
+    assert page.count("2026-11-20T02:00:00") == 4  # of two recordings, seen and saved
+
+
+def test_labels_that_were_filled_in_are_never_replaced(detector, sounds, tmp_path: Path) -> None:
+    run = suggested(detector, sounds, 3, tmp_path / "rows.csv")
+    suggested(detector, sounds, 2, tmp_path / "rows.csv")  # nothing was filled in
+    text = run.table.read_text(encoding="utf-8")
+    run.table.write_text(text.replace("wav,,", "wav,leak,", 1), encoding="utf-8")
+    with pytest.raises(InputError, match="1 of its 2 labels are filled in"):
+        SuggestionRun(3, tmp_path / "rows.csv")
+    by_excel = run.table.read_text(encoding="utf-8").replace(",", ";")
+    run.table.write_text(by_excel, encoding="utf-8-sig")
+    with pytest.raises(InputError, match="1 of its 2 labels are filled in"):
+        SuggestionRun(3, tmp_path / "rows.csv")
+    run.table.write_text("path,label\na.wav,leak\n")
+    with pytest.raises(InputError, match="did not write it"):
+        SuggestionRun(3, tmp_path / "rows.csv")
+
+
+def test_a_manifest_of_confirmed_labels_makes_no_groups(detector, sounds, tmp_path: Path) -> None:
+    from leakdet.building.sources import from_manifest
+
+    run = suggested(detector, sounds, 3, tmp_path / "rows.csv")
+    text = run.table.read_text(encoding="utf-8").replace("wav,,", "wav,dry_hole,")
+    saved = tmp_path / "elsewhere" / "confirmed.csv"
+    saved.parent.mkdir()
+    saved.write_text(text, encoding="utf-8")
+    source = from_manifest(saved)
+    assert [recording.label for recording in source.recordings] == ["dry_hole"] * 3
+    assert {recording.path for recording in source.recordings} <= set(sounds)
+    assert all(recording.groups == {} for recording in source.recordings)
+
+
+def test_predict_names_both_files(door, example_files, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for name in ("a.wav", "b.wav"):
+        shutil.copy(example_files.recording, tmp_path / "in" / name)
+    result = door("predict", example_files.model, "in", "--suggest", "2", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.count("\n") == 3  # rows alone
+    assert "confirm.html" in result.stderr
+    assert "1 of 2 recordings; all others are copies" in result.stderr
+    assert (tmp_path / "confirm.csv").read_text().count("\n") == 2
+    for number in ("0", "201", "many"):
+        result = door("predict", example_files.model, "in", "--suggest", number, cwd=tmp_path)
+        assert (result.returncode, "allowed are 1 to 200" in result.stderr) == (2, True)
