@@ -53,7 +53,7 @@ ROOMS = {
         ARRAYS,
     ),
     "tuning": (
-        "core config detection tables storage evaluation training crossvalidation",
+        "core config detection tables storage evaluation training crossvalidation reporting",
         f"{ARRAYS} lightning optuna optuna_integration sqlalchemy psutil",
     ),
     "learning": (
