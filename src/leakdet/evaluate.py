@@ -8,7 +8,7 @@ from pathlib import Path
 from leakdet.cli.arguments import Parser, add_labels, add_model_options, labels_of, run_verb
 from leakdet.core.errors import InputError
 from leakdet.core.files import require_folder
-from leakdet.core.locations import place
+from leakdet.core.locations import parse_location
 from leakdet.core.messages import LOG
 from leakdet.core.process import DONE, EXPLAINED
 from leakdet.storage.folder import check_columns, require_store
@@ -24,7 +24,7 @@ def parser() -> argparse.ArgumentParser:
     add = command.add_argument
     add(
         "models",
-        type=place,
+        type=parse_location,
         nargs="+",
         metavar="MODEL",
         help="one or two model files (.safetensors, .onnx), checkpoints (.ckpt) or folders of runs",

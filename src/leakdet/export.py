@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from leakdet.cli.arguments import Parser, add_decision, add_log, decision_of, run_verb
-from leakdet.core.locations import place
+from leakdet.core.locations import parse_location
 from leakdet.core.messages import LOG, log_result
 from leakdet.core.process import DONE, EXPLAINED
 
@@ -16,7 +16,11 @@ def parser() -> argparse.ArgumentParser:
     about += "or leakdet. It is compared with predict before it gets its name."
     command = Parser("leakdet export", description=about, epilog=EXPLAINED)
     add = command.add_argument
-    add("model", type=place, help="a .safetensors file, a .ckpt file or the folder of a training")
+    add(
+        "model",
+        type=parse_location,
+        help="a .safetensors file, a .ckpt file or the folder of a training",
+    )
     add("--out", type=Path, help="the file (default: the model's name with .onnx, beside it)")
     add(
         "--precision",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from leakdet.cli.arguments import Parser
-from leakdet.core.locations import RemoteFile, place
+from leakdet.core.locations import Location, parse_location
 from leakdet.core.process import DONE, EXPLAINED, guarded
 
 
@@ -19,7 +19,7 @@ def parser() -> argparse.ArgumentParser:
     )
     command.add_argument(
         "path",
-        type=place,
+        type=parse_location,
         nargs="+",
         metavar="PATH",
         help="a model file, an .onnx file, a checkpoint (also a URL of these), a store (its folder "
@@ -43,16 +43,16 @@ def info(arguments: argparse.Namespace) -> int:
     return DONE
 
 
-def _shown(path: Path | RemoteFile, show: Callable[[Path], str]) -> str:
+def _shown(path: Location, show: Callable[[Path], str]) -> str:
     """What `show` tells of a path; behind a URL, of the model there."""
     if isinstance(path, Path):
         return show(path)
-    from leakdet.core.locations import local_copy, told_as
+    from leakdet.core.locations import errors_naming, local_copy
     from leakdet.storage.model_card import model_in
 
     model = model_in(path)
     copy = local_copy(model)
-    with told_as(model, copy):
+    with errors_naming(model, copy):
         return show(copy).replace(str(copy), str(model))
 
 

@@ -14,7 +14,7 @@ from leakdet.cli.arguments import (
     add_workers,
     run_verb,
 )
-from leakdet.core.locations import place
+from leakdet.core.locations import parse_location
 from leakdet.core.process import EXPLAINED
 from leakdet.runs.prediction import predict
 
@@ -24,7 +24,9 @@ def parser() -> argparse.ArgumentParser:
     command = Parser("leakdet predict", description=about, epilog=EXPLAINED)
     add = command.add_argument
     add(
-        "model", type=place, help="a .safetensors, .onnx or .ckpt file, or the folder of a training"
+        "model",
+        type=parse_location,
+        help="a .safetensors, .onnx or .ckpt file, or the folder of a training",
     )
     paths = (
         "audio files, folders searched for audio, quoted globs, URLs of these (s3://BUCKET/NIGHT), "

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import nan
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +16,7 @@ from leakdet.acoustics.containers.sound_file import RATES_HZ, SoundFile
 from leakdet.acoustics.measures import PIECE_S, DeadRuns, Flag, MainsHum, QuietLevel
 from leakdet.config import SignalConfig
 from leakdet.core.errors import InputError, counted
-from leakdet.core.locations import RemoteFile
+from leakdet.core.locations import Location
 
 # the mean of channels that have nothing in common has 1/channels of their mean power; a tenth of
 # that is left only where they cancel each other
@@ -163,7 +162,7 @@ class WaveformFacts:
 
 
 OpenSound = SoundFile | ArrayRecording  # can be read again from its start
-SoundSource = Path | RemoteFile | OpenSound
+SoundSource = Location | OpenSound
 
 
 class Header(NamedTuple):
@@ -174,7 +173,7 @@ class Header(NamedTuple):
     about_s: float  # estimated from the file's size where the header has no length
 
 
-def read_header(path: Path | RemoteFile) -> Header:
+def read_header(path: Location) -> Header:
     """Read a sound file's header. Raises `InputError` if it is not an audio file."""
     with SoundFile(path) as file:
         rate_hz, channels = int(file.samplerate), int(file.channels)
@@ -201,7 +200,7 @@ def recordings_in(source: SoundSource, signal: SignalConfig) -> Iterator[tuple[S
 
 @contextmanager
 def _opened(source: SoundSource) -> Iterator[OpenSound]:
-    if isinstance(source, Path | RemoteFile):
+    if isinstance(source, Location):
         with SoundFile(source) as file:
             yield file
     else:

@@ -11,7 +11,7 @@ from jaxtyping import Float, Float32, Shaped
 from leakdet.acoustics.audio import SoundStream
 from leakdet.acoustics.containers.sound_file import SoundFile
 from leakdet.config import SignalConfig
-from leakdet.core.locations import RemoteFile
+from leakdet.core.locations import Location
 
 PEAK = 0.7  # of full scale: level of the largest sample point
 MAX_GAIN_DB = 60.0
@@ -81,9 +81,7 @@ class SourcePiece:
         soundfile.write(out, self.points, self.rate_hz, self.subtype, format="WAV")
 
 
-def read_piece(
-    source: Path | RemoteFile, start_s: float, stop_s: float, channel: int = 0
-) -> SourcePiece:
+def read_piece(source: Location, start_s: float, stop_s: float, channel: int = 0) -> SourcePiece:
     """The sample points of a file between two times, of all channels or of one, counted from 1.
 
     What is lossy is decoded to floats. Everything before the piece is decoded too, since many kinds

@@ -11,7 +11,7 @@ from typing import Literal, overload
 from leakdet.acoustics.containers.mp3 import parse_frame
 from leakdet.acoustics.containers.riff import FILE_NAMES
 from leakdet.core.errors import InputError, counted, first_few
-from leakdet.core.locations import RemoteFile, named
+from leakdet.core.locations import Location, RemoteFile, named
 
 AUDIO_SUFFIXES = frozenset(
     ".wav .wave .flac .ogg .oga .opus .mp3 .mp2 .mpga .aif .aiff .aifc .au .snd .caf .w64 .rf64 "
@@ -35,7 +35,7 @@ LOST: dict[Lost, tuple[str, str]] = {  # what they are, and the remedy
 }
 
 
-def is_audio_name(path: Path | RemoteFile) -> bool:
+def is_audio_name(path: Location) -> bool:
     """True if the suffix is one that libsndfile reads; a blank behind it does not matter."""
     return _suffix(path) in AUDIO_SUFFIXES
 
@@ -45,7 +45,7 @@ def is_hidden(name: str) -> bool:
     return name.startswith(".") or name == "__MACOSX"
 
 
-def kind_of_other(path: Path | RemoteFile) -> tuple[Lost | None, str]:
+def kind_of_other(path: Location) -> tuple[Lost | None, str]:
     """What a file that has no name of sound is, if it may hold sound, and its suffix."""
     suffix = _suffix(path)
     if suffix in UNREADABLE_SUFFIXES:
@@ -60,11 +60,11 @@ def kind_of_other(path: Path | RemoteFile) -> tuple[Lost | None, str]:
     return None, suffix or "without suffix"
 
 
-def _suffix(path: Path | RemoteFile) -> str:
+def _suffix(path: Location) -> str:
     return path.suffix.strip().lower()
 
 
-def _begins_as_sound(path: Path | RemoteFile) -> bool:
+def _begins_as_sound(path: Location) -> bool:
     try:
         if isinstance(path, RemoteFile):
             head = path.read_range(0, 4)
@@ -153,7 +153,7 @@ class LeftUnlisted:
             self.odd.append((str(path), what))
         return bool(what)
 
-    def add_other(self, path: Path | RemoteFile) -> None:
+    def add_other(self, path: Location) -> None:
         """Add a file that has no name of sound."""
         kind, suffix = kind_of_other(path)
         if kind:
@@ -170,12 +170,12 @@ def audio_files(path: Path, unlisted: LeftUnlisted) -> Iterator[Path]: ...
 @overload
 def audio_files(path: RemoteFile, unlisted: LeftUnlisted) -> Iterator[RemoteFile]: ...
 @overload
-def audio_files(path: Path | RemoteFile, unlisted: LeftUnlisted) -> Iterator[Path | RemoteFile]: ...
+def audio_files(path: Location, unlisted: LeftUnlisted) -> Iterator[Location]: ...
 
 
 def audio_files(
-    path: Path | RemoteFile, unlisted: LeftUnlisted
-) -> Iterator[Path] | Iterator[RemoteFile] | Iterator[Path | RemoteFile]:
+    path: Location, unlisted: LeftUnlisted
+) -> Iterator[Path] | Iterator[RemoteFile] | Iterator[Location]:
     """The path itself, whatever its name; of a folder the audio below it, in the order of names.
 
     Links are followed, and each folder is listed once. What is left out is added to `unlisted`.

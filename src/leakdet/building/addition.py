@@ -39,7 +39,7 @@ from leakdet.building.sources import (
 from leakdet.config import BuildConfig, SignalConfig
 from leakdet.core.errors import InputError, SettingsError, counted, first_few
 from leakdet.core.files import publish, require_space, staged_folder
-from leakdet.core.locations import place
+from leakdet.core.locations import parse_location
 from leakdet.core.messages import LOG
 from leakdet.storage.ailh import is_ailh
 from leakdet.storage.folder import require_store
@@ -159,7 +159,7 @@ def _labelled(config: BuildConfig, before: StoredBuild) -> Source:
     names, leaks = before.build["label_names"], before.build["leak_labels"]
     labels = replace(config.labels, leak=config.labels.leak or leaks)
     by_channel = config.signal.channels == "each"
-    source = read_source(place(config.source), by_channel)
+    source = read_source(parse_location(config.source), by_channel)
     source, view = relabelled(source, labels, config.source, known=names)
     counts = Counter(recording.label for recording in source.recordings)
     unknown = {label: count for label, count in counts.items() if label not in names}

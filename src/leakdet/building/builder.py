@@ -34,7 +34,7 @@ from leakdet.building.surrogate_split import write_surrogates
 from leakdet.config import BuildConfig, DemoConfig
 from leakdet.core.errors import InputError
 from leakdet.core.files import check_free, publish, require_space, staged_folder
-from leakdet.core.locations import RemoteFile, place
+from leakdet.core.locations import Location, parse_location
 from leakdet.core.messages import LOG, log_result
 from leakdet.core.parallel import in_order
 from leakdet.core.process import Stopped
@@ -52,7 +52,7 @@ class _MelDifference:
     """Largest difference in dB between a recording's stored mel and one computed from its audio."""
 
     split: StoreSplit
-    paths: list[Path | RemoteFile]
+    paths: list[Location]
     channels: Shaped[np.ndarray, " R"]
     log_mel: LogMel
 
@@ -90,7 +90,9 @@ def verify_mel(folder: Path, out: Path, log_mel: LogMel, full: bool, workers: in
 def _verify_split(
     split: StoreSplit, rows: list[int], folder: Path, out: Path, log_mel: LogMel, workers: int
 ) -> None:
-    paths = [place(str(path).replace(str(out), str(folder), 1)) for path in split.texts("path")]
+    paths = [
+        parse_location(str(path).replace(str(out), str(folder), 1)) for path in split.texts("path")
+    ]
     difference = _MelDifference(split, paths, split.numbers("channel", 0.0), log_mel)
     with ProgressCounter(f"verifying {split.name}", len(rows), "recordings") as progress:
         for row, difference_db in in_order(difference, rows, workers):
@@ -131,7 +133,7 @@ def build_store(config: BuildConfig, listed: Source | None = None) -> BuildRepor
             listed or _read_source(config, folder), config.labels, config.source
         )
         if config.source != "demo" and out.exists():
-            _check_apart(out, place(config.source), source)
+            _check_apart(out, parse_location(config.source), source)
         report.remarks += [f"Labels: {line}." for line in (view.sentence(), *view.notes())]
         report.remarks += source.remarks
         if config.source == "demo" and not config.split.group_by:
@@ -170,7 +172,7 @@ def build_store(config: BuildConfig, listed: Source | None = None) -> BuildRepor
     return report
 
 
-def _check_apart(out: Path, source: Path | RemoteFile, listed: Source) -> None:
+def _check_apart(out: Path, source: Location, listed: Source) -> None:
     """Refuse to replace a store that holds what is to be read: it would be deleted with it."""
     target = os.path.realpath(out)
     for path in (source, *(recording.path for recording in listed.recordings)):
@@ -196,7 +198,9 @@ def _channels_together(config: BuildConfig, scan: HeaderScan, report: BuildRepor
 
 def _read_source(config: BuildConfig, folder: Path) -> Source:
     if config.source != "demo":
-        return read_source(place(config.source), by_channel=config.signal.channels == "each")
+        return read_source(
+            parse_location(config.source), by_channel=config.signal.channels == "each"
+        )
     return read_source(_synthesise(config.demo, folder))
 
 

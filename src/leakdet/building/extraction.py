@@ -26,7 +26,7 @@ from leakdet.building.report import BuildReport
 from leakdet.building.sources import LeftOut, SourceRecording, printable
 from leakdet.config import BuildConfig, SignalConfig
 from leakdet.core.errors import InputError
-from leakdet.core.locations import RemoteFile
+from leakdet.core.locations import Location
 from leakdet.core.parallel import Engine, cluster, in_order
 from leakdet.storage.writer import BinaryFile, RecordingRow, SplitWriter
 
@@ -133,7 +133,7 @@ class Extractor:
 
 
 def mel_stream(
-    path: Path | RemoteFile,
+    path: Location,
     log_mel: LogMel,
     surrogate: str | None = None,
     channel: int = 0,
@@ -249,7 +249,7 @@ class ExtractionEngine:
     def __call__(
         self,
         extract: Extractor,
-        about_s: Mapping[Path | RemoteFile, float],
+        about_s: Mapping[Location, float],
         recordings: Sequence[SourceRecording],
         step: Callable[[int], None],
     ) -> Iterator[ExtractedRecording | LeftOut]:
@@ -289,7 +289,7 @@ class Batch:
 
 
 def batches(
-    recordings: Iterable[SourceRecording], about_s: Mapping[Path | RemoteFile, float]
+    recordings: Iterable[SourceRecording], about_s: Mapping[Location, float]
 ) -> Iterator[Batch]:
     """Cut the recordings into batches of about equal work."""
     batch, number, seconds = list[SourceRecording](), 0, 0.0

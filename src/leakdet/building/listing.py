@@ -11,12 +11,12 @@ from leakdet.building.sources import (
     from_remote_folders,
 )
 from leakdet.core.errors import InputError
-from leakdet.core.locations import RemoteFile, named
+from leakdet.core.locations import Location, RemoteFile, named
 
 TAKES = "source= takes a folder of label folders, a CSV manifest, or demo."
 
 
-def read_source(path: Path | RemoteFile, by_channel: bool = False) -> Source:
+def read_source(path: Location, by_channel: bool = False) -> Source:
     """List the recordings of a folder or CSV manifest, also behind a URL, without opening them.
 
     With `by_channel`, rows of a manifest may name one channel of a file.
@@ -40,7 +40,7 @@ def read_source(path: Path | RemoteFile, by_channel: bool = False) -> Source:
     return source
 
 
-def _is_file(path: Path | RemoteFile) -> bool:
+def _is_file(path: Location) -> bool:
     if isinstance(path, Path):
         return path.is_file()
     try:  # web servers tell of no folders, and list what lies below them
@@ -49,7 +49,7 @@ def _is_file(path: Path | RemoteFile) -> bool:
         raise named(path, error, "source=") from error
 
 
-def require_source(path: Path | RemoteFile) -> None:
+def require_source(path: Location) -> None:
     """Raise `InputError` where there is nothing at `path`, or a URL cannot be reached."""
     try:
         is_there = path.exists()
@@ -59,7 +59,7 @@ def require_source(path: Path | RemoteFile) -> None:
         raise InputError(f"{path}: no such file or folder. {TAKES}")
 
 
-def _nothing(path: Path | RemoteFile, left_out: list[LeftOut], is_table: bool) -> str:
+def _nothing(path: Location, left_out: list[LeftOut], is_table: bool) -> str:
     if left_out:
         first = left_out[0]
         return (

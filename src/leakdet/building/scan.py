@@ -4,7 +4,6 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from leakdet.acoustics.audio import Header, read_header
 from leakdet.acoustics.mel import mel_filterbank
@@ -12,7 +11,7 @@ from leakdet.acoustics.windows import window_starts
 from leakdet.building.sources import LeftOut, Source, SourceRecording
 from leakdet.config import BuildConfig, SignalConfig
 from leakdet.core.errors import InputError, SettingsError, first_few
-from leakdet.core.locations import RemoteFile
+from leakdet.core.locations import Location
 from leakdet.core.parallel import in_order
 from leakdet.core.progress import ProgressCounter
 from leakdet.storage.store import SOURCE_FILE
@@ -26,14 +25,14 @@ class HeaderScan:
     left_out: list[LeftOut]
     readable: list[SourceRecording] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
-    about_s: dict[Path | RemoteFile, float] = field(default_factory=dict)  # length of each file
+    about_s: dict[Location, float] = field(default_factory=dict)  # length of each file
 
 
 def scan_headers(source: Source, config: BuildConfig) -> HeaderScan:
     """Read every header, before recordings are divided into splits."""
     scan = HeaderScan(config.signal, list(source.left_out))
     of_rate: defaultdict[int, list[SourceRecording]] = defaultdict(list)
-    seen: set[tuple[Path | RemoteFile, int]] = set()
+    seen: set[tuple[Location, int]] = set()
     with ProgressCounter("reading headers", len(source.recordings), "files") as progress:
         for recording, header in in_order(_header_of, source.recordings, config.workers):
             progress.step()
@@ -132,7 +131,7 @@ SOUND_BYTES = {"none": 0, "int16": 2, "float32": 4}
 
 def build_bytes(
     assigned: Sequence[tuple[SourceRecording, str]],
-    about_s: Mapping[Path | RemoteFile, float],
+    about_s: Mapping[Location, float],
     signal: SignalConfig,
     config: BuildConfig,
     leaks: Sequence[str],

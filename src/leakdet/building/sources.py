@@ -10,7 +10,7 @@ from unicodedata import normalize
 from leakdet.acoustics.listing import LOST, LeftUnlisted, audio_files, is_audio_name, is_hidden
 from leakdet.config import BuildConfig, LabelsConfig, SignalConfig
 from leakdet.core.errors import InputError, SettingsError, counted
-from leakdet.core.locations import RemoteFile, is_url, local_copy, named, told_as
+from leakdet.core.locations import Location, RemoteFile, errors_naming, is_url, local_copy, named
 from leakdet.detection.labels import LabelView, label_view
 from leakdet.storage.model_card import model_in, model_kind, read_card
 from leakdet.storage.opening import open_split, split_names
@@ -75,7 +75,7 @@ class SourceRecording:
     """A recording as its source describes it, before anything is read."""
 
     recording_id: str
-    path: Path | RemoteFile
+    path: Location
     label: str
     split: str | None = None
     weight: float = 1.0
@@ -118,7 +118,7 @@ def split_folders(names: Iterable[str]) -> tuple[dict[str, str], list[str]]:
     return ({}, []) if are_labels else (splits, beside)
 
 
-def groups_of_name(path: Path | RemoteFile) -> dict[str, str]:
+def groups_of_name(path: Location) -> dict[str, str]:
     """The groups in the file names of AILH."""
     parts = printable(path.stem).split("~")
     return dict(zip(_AILH_NAME, parts, strict=True)) if len(parts) == len(_AILH_NAME) else {}
@@ -141,16 +141,14 @@ class RowError(Exception):
     """The reason why a row gives no recording."""
 
 
-def from_manifest(
-    path: Path | RemoteFile, by_channel: bool = False, unlabelled: str = ""
-) -> Source:
+def from_manifest(path: Location, by_channel: bool = False, unlabelled: str = "") -> Source:
     """List the recordings of a table; rows that give none are left out with their line.
 
     With `by_channel`, a column `channel` may name the one channel of a file that a row is about.
     Rows without a label get the label `unlabelled`.
     """
     copy = local_copy(path)
-    with told_as(path, copy):
+    with errors_naming(path, copy):
         table = read_table(copy)
     groups = _group_columns(path, table)
     left_out = [LeftOut(f"{path}, line {number}", reason) for number, reason in table.faults]
@@ -166,7 +164,7 @@ def from_manifest(
     return Source(recordings, left_out, table.remarks)
 
 
-def _group_columns(path: Path | RemoteFile, table: Table) -> list[str]:
+def _group_columns(path: Location, table: Table) -> list[str]:
     columns = table.columns
     missing = sorted({"path", "label"} - set(columns))
     if missing:
@@ -187,9 +185,7 @@ def _group_columns(path: Path | RemoteFile, table: Table) -> list[str]:
     return [name for name in columns if name not in (*READ_COLUMNS, *own)]
 
 
-def _recording(
-    manifest: Path | RemoteFile, row: dict[str, str], groups: list[str]
-) -> SourceRecording:
+def _recording(manifest: Location, row: dict[str, str], groups: list[str]) -> SourceRecording:
     name, label = row["path"], printable(row["label"])
     if not name:
         raise RowError("the path is empty")
@@ -284,7 +280,7 @@ def _label_folder(
         yield SourceRecording(identity, path, label, split, groups=groups_of_name(path))
 
 
-def left_out_of(root: Path | RemoteFile, unlisted: LeftUnlisted) -> Iterator[LeftOut]:
+def left_out_of(root: Location, unlisted: LeftUnlisted) -> Iterator[LeftOut]:
     """What a walk over a folder left out, for the report of the build."""
     for folder, why in unlisted.unreadable:
         yield LeftOut(printable(folder), f"the folder cannot be read ({why})")
@@ -344,8 +340,8 @@ def relabelled(
 
 def _one_label_each(source: Source) -> Source:
     """Leave out files that are listed with two labels; one listed twice alike is left out later."""
-    labels: defaultdict[tuple[Path | RemoteFile, int], set[str]] = defaultdict(set)
-    channels: defaultdict[Path | RemoteFile, set[int]] = defaultdict(set)
+    labels: defaultdict[tuple[Location, int], set[str]] = defaultdict(set)
+    channels: defaultdict[Location, set[int]] = defaultdict(set)
     for recording in source.recordings:
         labels[recording.path, recording.channel].add(recording.label)
         channels[recording.path].add(recording.channel)

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from leakdet.config import LabelsConfig
 from leakdet.core.errors import SettingsError
 from leakdet.core.files import is_taken
-from leakdet.core.locations import is_url, place
+from leakdet.core.locations import is_url, parse_location
 from leakdet.core.messages import asked_for, json_lines
 from leakdet.core.process import WRONG, check_count, guarded
 
@@ -115,7 +115,7 @@ def add_rows(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
         "--out",
-        type=place,
+        type=parse_location,
         help="write to this file or URL, and FILE.json with model, settings and counts "
         "(default, and -: standard output)",
     )
@@ -141,7 +141,7 @@ def add_parts(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
         "--parts",
-        type=place,
+        type=parse_location,
         metavar="DIR",
         help="for any number of files: write the rows of 256 files at a time to "
         "DIR/part-00000.csv and so on; the same command goes on where it stopped",

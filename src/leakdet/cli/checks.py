@@ -25,7 +25,7 @@ from leakdet.config.conflicts import check_trainer
 from leakdet.config.fields import MISSING
 from leakdet.core.errors import InputError, SettingsError
 from leakdet.core.files import check_free
-from leakdet.core.locations import is_url, place
+from leakdet.core.locations import is_url, parse_location
 from leakdet.core.parallel import check_cluster
 from leakdet.core.process import is_child
 from leakdet.storage.folder import build_facts, group_columns, require_store, unknown_column
@@ -78,7 +78,7 @@ def check_build(config: BuildConfig) -> None:
     from leakdet.building.listing import require_source
 
     if config.source not in ("demo", MISSING):
-        require_source(place(config.source))
+        require_source(parse_location(config.source))
     if config.add_to:
         require_store(Path(config.add_to))
     if config.cluster:

@@ -253,7 +253,10 @@ class RemoteFile:
         raise AssertionError  # a try returns or raises
 
 
-def place(name: str | os.PathLike[str] | RemoteFile) -> Path | RemoteFile:
+Location = Path | RemoteFile  # of this machine, or behind a URL
+
+
+def parse_location(name: str | os.PathLike[str] | RemoteFile) -> Location:
     """Where a name leads: a URL of another machine, or a path, also of `file://`."""
     if isinstance(name, RemoteFile):
         return name
@@ -312,7 +315,7 @@ def _opened(url: str) -> tuple[Any, str]:
 _folders: list[tempfile.TemporaryDirectory[str]] = []  # removed at the end of the process
 
 
-def local_copy(file: Path | RemoteFile, word: str = "") -> Path:
+def local_copy(file: Location, word: str = "") -> Path:
     """A copy of a file under its own name; a local file as it is.
 
     `word` is what stands before it on the command line, such as `source=`.
@@ -334,7 +337,7 @@ def new_folder() -> Path:
 
 
 @contextmanager
-def told_as(file: Path | RemoteFile, copy: Path) -> Iterator[None]:
+def errors_naming(file: Location, copy: Path) -> Iterator[None]:
     """Name the file itself where an error of the block names its copy."""
     try:
         yield

@@ -2,12 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from leakdet.core.errors import InputError
-from leakdet.core.locations import RemoteFile
+from leakdet.core.locations import Location
 from leakdet.exporting.detector import OnnxDetector
 from leakdet.exporting.golden_vectors import golden_sounds
 from leakdet.scoring.detector import Detector
@@ -97,7 +96,7 @@ def _has_dead_windows(verdict: Verdict) -> bool:
 
 
 def compare(
-    own: Detector, exported: Detector, precision: str, files: Sequence[Path | RemoteFile] = ()
+    own: Detector, exported: Detector, precision: str, files: Sequence[Location] = ()
 ) -> Equality:
     """Compare on generated sounds, one of them longer than a piece, and on files."""
     equality = Equality(LIMITS[precision])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from leakdet.core.errors import InputError
 from leakdet.core.files import is_sealed, is_taken, require_readable, understood
-from leakdet.core.locations import RemoteFile
+from leakdet.core.locations import Location, RemoteFile
 from leakdet.storage.folder import require_store
 from leakdet.storage.model_card import (
     CARD_KEY,
@@ -52,14 +52,14 @@ class OnnxFile:
         return base64.b64decode(self.metadata[TENSORS_KEY])
 
 
-def beside(model: Path | RemoteFile) -> Path:
+def beside(model: Location) -> Path:
     """The file that an export of a model is written to: beside it; of a URL, in this folder."""
     return (
         Path(f"{model.stem}.onnx") if isinstance(model, RemoteFile) else model.with_suffix(".onnx")
     )
 
 
-def check_places(model: Path | RemoteFile, out: Path, golden: Path | None) -> None:
+def check_places(model: Location, out: Path, golden: Path | None) -> None:
     """Check before any work where an export will write."""
     if model_kind(out) != ".onnx" or out.is_dir():
         raise InputError(f"--out {out}: name a file that ends in .onnx.")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from leakdet.core.errors import InputError
 from leakdet.core.files import whole_file
-from leakdet.core.locations import RemoteFile
+from leakdet.core.locations import Location
 from leakdet.core.messages import LOG
 from leakdet.exporting.detector import OnnxDetector, load_onnx_detector
 from leakdet.exporting.equality import Equality, compare
@@ -29,7 +29,7 @@ def export_model(
     detector: Detector,
     out: Path,
     precision: str = "float32",
-    check: Sequence[Path | RemoteFile] = (),
+    check: Sequence[Location] = (),
     licence: str | None = None,
     calibrate: Path | None = None,
 ) -> Export:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leakdet.cli.arguments import CLIP_S, check_window_files
-from leakdet.core.locations import RemoteFile
+from leakdet.core.locations import Location, RemoteFile
 from leakdet.core.messages import LOG, log_results
 from leakdet.core.process import DONE, PARTLY
 
@@ -88,7 +88,7 @@ def _predict_rows(arguments: argparse.Namespace, rule: dict[str, Any], out: Path
 
 @contextmanager
 def _window_files(
-    arguments: argparse.Namespace, files: Sequence[Path | RemoteFile], detector: "Detector"
+    arguments: argparse.Namespace, files: Sequence[Location], detector: "Detector"
 ) -> Iterator[tuple[list[Callable[["Verdict"], None]], "LeakClips | None"]]:
     """What writes the labels and clips that are asked for, and the clips."""
     from leakdet.scoring.extras import label_files, leak_clips

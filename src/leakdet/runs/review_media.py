@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from leakdet.core.errors import InputError
-from leakdet.core.locations import RemoteFile
+from leakdet.core.locations import Location
 from leakdet.core.messages import LOG
 from leakdet.reporting.recording_card import RowMedia
 from leakdet.reporting.review_page import LABEL
@@ -36,7 +36,7 @@ class ReviewMedia:
         self._bytes_left = MAX_AUDIO_BYTES
         self.left_out = 0
 
-    def playback(self, path: Path | RemoteFile, channel: int = 0) -> "Playback | None":
+    def playback(self, path: Location, channel: int = 0) -> "Playback | None":
         """Read a recording again; None, and a warning, where it can no longer be read."""
         from leakdet.scoring.playback import playback
 

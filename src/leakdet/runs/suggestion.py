@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from leakdet.core.errors import counted
-from leakdet.core.locations import absolute_name, place
+from leakdet.core.locations import absolute_name, parse_location
 from leakdet.core.messages import LOG, log_result, log_results
 from leakdet.core.progress import ProgressCounter
 from leakdet.reporting.review_page import LABEL, ReviewPage, ReviewRow, write_review_page
@@ -95,7 +95,7 @@ def _values(suggestion: Suggestion) -> dict[str, str]:
 
 
 def _row(suggestion: Suggestion, values: Mapping[str, str], media: ReviewMedia) -> ReviewRow:
-    verdict, path = suggestion.verdict, place(values["path"])
+    verdict, path = suggestion.verdict, parse_location(values["path"])
     heard = media.playback(path, verdict.channel)
     facts = {
         **verdict.columns,

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import leakdet
-from leakdet.core import locations
 from leakdet.core.errors import InputError, counted, first_few
 from leakdet.core.files import megabytes, read_json
-from leakdet.core.locations import RemoteFile, is_url
+from leakdet.core.locations import Location, is_url, parse_location
 from leakdet.core.messages import LOG, log_result
 from leakdet.core.progress import ProgressCounter
 from leakdet.detection.stored_scores import KEPT, TEST, VAL, ValidationScores
@@ -223,14 +222,14 @@ def _same_night(one: Recording, newest: Recording) -> bool:
     return newest.recorded_at - one.recorded_at < ONE_NIGHT
 
 
-def found_file(name: str, places: Sequence[Path]) -> Path | RemoteFile:
+def found_file(name: str, places: Sequence[Path]) -> Location:
     """Where a recording of these rows lies: absolute, a URL, or the first that is there.
 
     Relative names are those of the folder in which predict ran: the current one, or else that of
     the rows or the one above it.
     """
     if is_url(name):
-        return locations.place(name)
+        return parse_location(name)
     folders = [Path(), *places, *(folder.parent for folder in places)]
     candidates = [folder / name for folder in folders]
     found = next((path for path in candidates if path.exists()), candidates[0])
@@ -238,7 +237,7 @@ def found_file(name: str, places: Sequence[Path]) -> Path | RemoteFile:
 
 
 def confirm_rows(
-    shown: Sequence[Shown], files: Sequence[Path | RemoteFile], model: str
+    shown: Sequence[Shown], files: Sequence[Location], model: str
 ) -> list[dict[str, str]]:
     """The table to fill in, as learn and build read it: a row for each recording, label empty."""
     rows = []
@@ -266,7 +265,7 @@ def confirm_rows(
     return rows
 
 
-def gone_sentence(files: Sequence[Path | RemoteFile]) -> str:
+def gone_sentence(files: Sequence[Location]) -> str:
     """What is said where files are no longer where predict read them; "" where all are there."""
     gone = [str(file) for file in files if isinstance(file, Path) and not file.exists()]
     if not gone:
@@ -280,7 +279,7 @@ def gone_sentence(files: Sequence[Path | RemoteFile]) -> str:
 def review_page(
     shown: Sequence[Shown],
     rows: Sequence[dict[str, str]],
-    files: Sequence[Path | RemoteFile],
+    files: Sequence[Location],
     detector: "Detector | None",
     threshold: float,
     table: str,
@@ -299,7 +298,7 @@ def review_page(
 def _drawn(
     one: Shown,
     values: dict[str, str],
-    file: Path | RemoteFile,
+    file: Location,
     media: ReviewMedia | None,
     threshold: float,
 ) -> ReviewRow:

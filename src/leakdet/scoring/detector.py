@@ -16,7 +16,7 @@ from leakdet.acoustics.audio import ArrayRecording, SoundSource
 from leakdet.acoustics.listing import LeftUnlisted, audio_files, is_audio_name
 from leakdet.acoustics.mel import LogMel
 from leakdet.core.errors import InputError
-from leakdet.core.locations import RemoteFile, local_copy, place, told_as
+from leakdet.core.locations import Location, RemoteFile, errors_naming, local_copy, parse_location
 from leakdet.core.messages import LOG
 from leakdet.core.parallel import in_order
 from leakdet.detection.detector import MelDetector
@@ -41,7 +41,7 @@ def is_single(recordings: Any) -> bool:
     """True of a file or an array: not of a folder, nor of several."""
     if not is_path(recordings):
         return is_sound(recordings)
-    where = place(recordings)
+    where = parse_location(recordings)
     if isinstance(where, RemoteFile):
         return is_audio_name(where) or not where.is_folder()
     return not where.is_dir()
@@ -64,7 +64,7 @@ def sources_of(recordings: Any) -> Iterator[SoundSource]:
             yield ArrayRecording(*recording)
         elif is_path(recording):
             unlisted = LeftUnlisted()
-            yield from audio_files(place(recording), unlisted)
+            yield from audio_files(parse_location(recording), unlisted)
             for sentence in unlisted.sentences():
                 LOG.warning(sentence)
         else:
@@ -90,9 +90,7 @@ class Detector:
     gives a list, in which `Verdict.channel` counts them from 1; of an array, give one channel.
     """
 
-    def __init__(
-        self, mel_detector: MelDetector, path: Path | RemoteFile, decided_anew: str = ""
-    ) -> None:
+    def __init__(self, mel_detector: MelDetector, path: Location, decided_anew: str = "") -> None:
         self.mel_detector = mel_detector
         self.path = path
         self.decided_anew = decided_anew  # how the threshold was changed; "": it is the model's own
@@ -227,9 +225,9 @@ def load_detector(
     """
     if threshold is not None or policy is not None:
         checked_policy(threshold, policy)
-    model = model_in(place(path))
+    model = model_in(parse_location(path))
     copy = local_copy(model)
-    with told_as(model, copy):
+    with errors_naming(model, copy):
         loaded = _loaded(copy, device, trust_network or ())
     rule, decided_anew = redecided(loaded.rule, loaded.validation, threshold, policy)
     if unfamiliar is not None:

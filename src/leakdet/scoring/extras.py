@@ -11,7 +11,7 @@ from leakdet.acoustics.clip import read_piece
 from leakdet.config import SignalConfig
 from leakdet.core.errors import InputError, counted
 from leakdet.core.files import publish, require_space, staged_folder
-from leakdet.core.locations import RemoteFile, absolute_name, is_url, place
+from leakdet.core.locations import Location, absolute_name, is_url, parse_location
 from leakdet.core.messages import LOG, log_result
 from leakdet.scoring.verdict import Verdict
 from leakdet.tables.read import write_csv
@@ -151,7 +151,7 @@ TABLE = "clips.csv"
 TOLD = "leak_prob threshold decision flags familiarity model"
 
 
-def check_clips(files: Sequence[Path | RemoteFile], folder: Path, most_s: float) -> None:
+def check_clips(files: Sequence[Location], folder: Path, most_s: float) -> None:
     """Check before any work that leaks can be read again, and that their clips have room.
 
     The disk must hold clips of every tenth file, of 16 bits at 48 kHz.
@@ -175,7 +175,7 @@ class LeakClips:
         stretch = most_suspected(verdict, self._most_s) if verdict.decision == "leak" else None
         if stretch is None or verdict.path is None:
             return
-        source = place(verdict.path)
+        source = parse_location(verdict.path)
         try:
             piece = read_piece(source, stretch.start_s, stretch.end_s, verdict.channel)
         except InputError as error:

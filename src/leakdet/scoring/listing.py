@@ -12,13 +12,14 @@ from string import Formatter
 from leakdet.acoustics.listing import LeftUnlisted, audio_files
 from leakdet.core.errors import InputError, SettingsError, counted, first_few
 from leakdet.core.locations import (
+    Location,
     RemoteFile,
     check_reachable,
+    errors_naming,
     is_url,
     local_copy,
     named,
-    place,
-    told_as,
+    parse_location,
 )
 from leakdet.core.messages import log_results
 from leakdet.storage.model_card import MODEL_SUFFIXES, find_model, model_kind, runs_in
@@ -117,7 +118,7 @@ class NamePattern:
     def _wrong(self, why: str) -> SettingsError:
         return SettingsError(f"--name-pattern {self.text!r}: {why}. {HELP}.")
 
-    def read(self, path: Path | RemoteFile) -> Mapping[str, str] | None:
+    def read(self, path: Location) -> Mapping[str, str] | None:
         """The columns that a name tells; None where it does not match, or a time is none."""
         found = self._match("/".join([*path.parts[:-1], path.stem][-self._depth :]))
         if found is None:
@@ -151,10 +152,10 @@ class RecordingTable:
     `recorded_at` becomes ISO 8601; what is no time stays as it is.
     """
 
-    def __init__(self, path: Path | RemoteFile) -> None:
+    def __init__(self, path: Location) -> None:
         self.path = path
         self._copy = local_copy(path)
-        with told_as(path, self._copy):
+        with errors_naming(path, self._copy):
             self._table = TableStream(self._copy)
         named = self._table.columns
         if named and "path" not in named:
@@ -169,7 +170,7 @@ class RecordingTable:
         self.left_out = [name for name in named if is_reserved(name) and name != "path"]
         self.faults, self.unread = Tally(), Tally()
 
-    def __iter__(self) -> Iterator[tuple[Path | RemoteFile, dict[str, str], str]]:
+    def __iter__(self) -> Iterator[tuple[Location, dict[str, str], str]]:
         """File, columns, and why it cannot be read, of each row."""
         self.faults, self.unread = Tally(), Tally()
         for number, row in self._table:
@@ -225,7 +226,7 @@ class ListedRecording:
     `columns` go on into its row. `error` says why it cannot be read, where its list knows already.
     """
 
-    source: Path | RemoteFile
+    source: Location
     columns: Mapping[str, str] = field(default_factory=lambda: NO_COLUMNS)
     error: str = ""
 
@@ -275,7 +276,7 @@ class Listing:
                 f"{self.unmatched}. {HELP}."
             )
 
-    def _listed(self, path: Path | RemoteFile) -> Iterator[ListedRecording]:
+    def _listed(self, path: Location) -> Iterator[ListedRecording]:
         if table := self.tables.get(path):
             for file, told, error in table:
                 yield ListedRecording(file, self._columns(file, told), error)
@@ -283,13 +284,13 @@ class Listing:
             for file in audio_files(path, self.unlisted):
                 yield ListedRecording(file, self._columns(file, NO_COLUMNS))
 
-    def _note_remote(self, file: Path | RemoteFile) -> None:
+    def _note_remote(self, file: Location) -> None:
         if isinstance(file, RemoteFile):
             first = self.first_remote.setdefault(file.host, [])
             if len(first) < FIRST:
                 first.append(file)
 
-    def _columns(self, file: Path | RemoteFile, told: Mapping[str, str]) -> Mapping[str, str]:
+    def _columns(self, file: Location, told: Mapping[str, str]) -> Mapping[str, str]:
         """Every column: as the table tells it, else as the name does, else empty."""
         if not self.columns:
             return NO_COLUMNS
@@ -329,7 +330,7 @@ def list_recordings(names: Sequence[str], name_pattern: str | None = None) -> Li
     return Listing(names, name_pattern)
 
 
-def _tables(names: Sequence[str]) -> Iterator[Path | RemoteFile]:
+def _tables(names: Sequence[str]) -> Iterator[Location]:
     """The tables among names. Others that a glob such as `night/*` finds are no tables."""
     for name in filter(is_table_name, names):
         for path in _expanded(name):
@@ -337,8 +338,8 @@ def _tables(names: Sequence[str]) -> Iterator[Path | RemoteFile]:
                 yield path
 
 
-def _expanded(name: str) -> Iterator[Path | RemoteFile]:
-    if isinstance(remote := place(name), RemoteFile):
+def _expanded(name: str) -> Iterator[Location]:
+    if isinstance(remote := parse_location(name), RemoteFile):
         try:
             yield from remote.matches()
         except InputError as error:
@@ -360,7 +361,7 @@ class FileList:
     listing: Listing
 
     @property
-    def files(self) -> list[Path | RemoteFile]:
+    def files(self) -> list[Location]:
         return [recording.source for recording in self.recordings]
 
 
@@ -392,7 +393,7 @@ def check_listing(listing: Listing, found: bool) -> None:
     check_reachable(listing.first_remote)
 
 
-def check_headers(names: Sequence[str], option: str) -> list[Path | RemoteFile]:
+def check_headers(names: Sequence[str], option: str) -> list[Location]:
     """The files of names that an option gives, whose headers say that they are sound."""
     from leakdet.acoustics.audio import read_header  # with SciPy, which takes its time
 
@@ -406,11 +407,11 @@ def check_headers(names: Sequence[str], option: str) -> list[Path | RemoteFile]:
     return listed.files
 
 
-def is_model(file: Path | RemoteFile) -> bool:
+def is_model(file: Location) -> bool:
     return model_kind(file) in MODEL_SUFFIXES
 
 
-def refuse_models(models: Sequence[Path | RemoteFile], model: Path | RemoteFile) -> None:
+def refuse_models(models: Sequence[Location], model: Location) -> None:
     """Raise `InputError` where there are models among the recordings for `model`."""
     if models:
         raise InputError(
@@ -420,9 +421,7 @@ def refuse_models(models: Sequence[Path | RemoteFile], model: Path | RemoteFile)
         )
 
 
-def check_files(
-    files: Sequence[Path | RemoteFile], model: Path | RemoteFile, out: Path | RemoteFile | None
-) -> None:
+def check_files(files: Sequence[Location], model: Location, out: Location | None) -> None:
     """Refuse models among the files, and an output that is an input."""
     refuse_models([file for file in files if is_model(file)], model)
     if isinstance(out, RemoteFile):

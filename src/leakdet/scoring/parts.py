@@ -20,7 +20,7 @@ from leakdet.core.files import (
     whole_file,
     write_json,
 )
-from leakdet.core.locations import RemoteFile, absolute_name, local_copy
+from leakdet.core.locations import Location, absolute_name, local_copy
 from leakdet.core.messages import LOG, log_result, log_results
 from leakdet.core.parallel import Engine, KillsWorkersError, in_order
 from leakdet.core.process import DONE, PARTLY
@@ -235,7 +235,7 @@ Scores = Callable[[Iterable[Batch], Callable[[int], None]], Iterator[tuple[Batch
 class ModelOptions:
     """A model file, and how it is loaded, for other processes."""
 
-    path: Path | RemoteFile  # absolute
+    path: Location  # absolute
     file_hash: str
     device: str = "auto"
     trust_network: tuple[str, ...] = ()
@@ -392,9 +392,7 @@ def _listed(folder: PartsFolder, arguments: argparse.Namespace) -> Listed:
     return newest
 
 
-def _list_anew(
-    folder: PartsFolder, listing: Listing, names: list[str], model: Path | RemoteFile
-) -> Listed:
+def _list_anew(folder: PartsFolder, listing: Listing, names: list[str], model: Location) -> Listed:
     earlier = folder.db.listings
     if earlier and (unknown := {*listing.columns} - {*earlier[0].columns}):
         raise InputError(
@@ -419,7 +417,7 @@ def _list_anew(
     return listed
 
 
-def _without_models(listing: Listing, model: Path | RemoteFile) -> Iterator[ListedRecording]:
+def _without_models(listing: Listing, model: Location) -> Iterator[ListedRecording]:
     for recording in listing:
         if is_model(recording.source):
             refuse_models([recording.source], model)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import leakdet
 from leakdet.core.errors import InputError, counted
 from leakdet.core.files import write_json
-from leakdet.core.locations import RemoteFile, told_as
+from leakdet.core.locations import Location, RemoteFile, errors_naming
 from leakdet.core.messages import LOG
 from leakdet.core.progress import ProgressCounter
 from leakdet.scoring.listing import FileList
@@ -253,7 +253,7 @@ def _json(path: Path, first_line: bool = False) -> dict[str, object]:
 
 
 @contextmanager
-def local_rows(out: Path | RemoteFile | None, windows: bool = False) -> Iterator[Path | None]:
+def local_rows(out: Location | None, windows: bool = False) -> Iterator[Path | None]:
     """The local file to write rows to; at the end it is put to `out` with those beside it.
 
     An empty `NAME.partial` there shows beforehand that files may be written, and is removed in the
@@ -266,7 +266,7 @@ def local_rows(out: Path | RemoteFile | None, windows: bool = False) -> Iterator
     local, marker = folder / out.name, out.parent / (out.name + PARTIAL)
     try:
         _check_place(out, marker, folder, windows)
-        with told_as(out, local):
+        with errors_naming(out, local):
             yield local
         _put(out, local)
     except BaseException:
@@ -297,7 +297,7 @@ def _check_place(out: RemoteFile, marker: RemoteFile, folder: Path, windows: boo
         marker.put(earlier / "empty")
     except InputError as error:
         raise InputError(f"--out {out}: {error}.") from error
-    with told_as(out.parent, earlier):
+    with errors_naming(out.parent, earlier):
         check_replaceable(copy, windows)
     shutil.rmtree(earlier)
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -22,7 +21,7 @@ from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.windows import Chunk, MelStream, WindowBlock
 from leakdet.config import SignalConfig
 from leakdet.core.errors import InputError
-from leakdet.core.locations import RemoteFile
+from leakdet.core.locations import Location
 from leakdet.detection.decision import pool_classes
 from leakdet.detection.detector import MelDetector
 from leakdet.detection.networks import band_features, window_moments
@@ -302,7 +301,7 @@ def embed_source(
 def _path(source: SoundSource) -> str | None:
     if isinstance(source, ArrayRecording):
         return None
-    return str(source if isinstance(source, Path | RemoteFile) else source.path)
+    return str(source if isinstance(source, Location) else source.path)
 
 
 class _Batch(NamedTuple):

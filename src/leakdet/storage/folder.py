@@ -15,7 +15,7 @@ from typing import Any
 from leakdet.config import DataConfig
 from leakdet.core.errors import InputError, first_few
 from leakdet.core.files import default_cache, megabytes, require_space, require_writable
-from leakdet.core.locations import RemoteFile, named, place
+from leakdet.core.locations import RemoteFile, named, parse_location
 from leakdet.core.messages import LOG
 
 
@@ -99,7 +99,7 @@ def local_store(store: str, cache: str | None = None) -> Path | str:
 
     A copy is made once, and again where the store has changed.
     """
-    url = place(store)
+    url = parse_location(store)
     if not isinstance(url, RemoteFile):
         return store
     try:

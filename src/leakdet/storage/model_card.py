@@ -13,7 +13,7 @@ from safetensors import safe_open
 
 from leakdet.core.errors import InputError, first_few
 from leakdet.core.files import COPY_AGAIN, is_sealed, require_readable, understood
-from leakdet.core.locations import RemoteFile, named
+from leakdet.core.locations import Location, RemoteFile, named
 
 PACKAGES = ("onnx", "onnxscript", "onnxruntime")
 TO_RUN = ("onnx", "onnxruntime")
@@ -38,7 +38,7 @@ RUNS = Path("runs/train")  # where conf/train.yaml puts them
 LATEST = "latest"  # link there to the newest of them
 
 
-def model_kind(path: Path | RemoteFile) -> str:
+def model_kind(path: Location) -> str:
     """The suffix that tells the kind of a model, such as `.onnx`; capitals mean the same.
 
     >>> model_kind(Path("PUMPS.ONNX"))
@@ -55,8 +55,8 @@ def find_model(folder: Path) -> Path | None:
 @overload
 def require_model(path: Path) -> Path: ...
 @overload
-def require_model(path: Path | RemoteFile) -> Path | RemoteFile: ...
-def require_model(path: Path | RemoteFile) -> Path | RemoteFile:
+def require_model(path: Location) -> Location: ...
+def require_model(path: Location) -> Location:
     """The model file that a path names, its own or that of a run's folder, without reading it."""
     model = model_in(path)
     if isinstance(model, Path):
@@ -69,8 +69,8 @@ def require_model(path: Path | RemoteFile) -> Path | RemoteFile:
 @overload
 def model_in(path: Path, word: str = "") -> Path: ...
 @overload
-def model_in(path: Path | RemoteFile, word: str = "") -> Path | RemoteFile: ...
-def model_in(path: Path | RemoteFile, word: str = "") -> Path | RemoteFile:
+def model_in(path: Location, word: str = "") -> Location: ...
+def model_in(path: Location, word: str = "") -> Location:
     """The model file in the folder of a run; any other path as it is. A URL is looked for.
 
     `word` is what stands before the path on the command line, such as `init_from=`.

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from leakdet.core.errors import InputError
-from leakdet.core.locations import RemoteFile, place
+from leakdet.core.locations import Location, RemoteFile, parse_location
 from leakdet.scoring.listing import ListedRecording
 
 BATCH_FILES = 256
@@ -168,7 +168,7 @@ class RecordingsDb:
         return Batch(
             first // self.batch_files,
             tuple(
-                ListedRecording(place(os.fsdecode(source)), loads(columns or "{}"), error)
+                ListedRecording(parse_location(os.fsdecode(source)), loads(columns or "{}"), error)
                 for source, _, columns, error in rows
             ),
             tuple(os.fsdecode(source if path is None else path) for source, path, _, _ in rows),
@@ -246,7 +246,7 @@ def _written(recording: ListedRecording, folder: Path) -> tuple[bytes, bytes | N
     return os.fsencode(source), path, columns, recording.error
 
 
-def _absolute(source: Path | RemoteFile, folder: Path) -> str:
+def _absolute(source: Location, folder: Path) -> str:
     """The same for one file, whatever folder it was named from; links to it differ."""
     if isinstance(source, RemoteFile):
         return str(source)

@@ -17,7 +17,7 @@ import numpy as np
 
 from leakdet.core.errors import InputError, counted
 from leakdet.core.files import understood, whole_file
-from leakdet.core.locations import RemoteFile, is_url, place
+from leakdet.core.locations import Location, RemoteFile, is_url, parse_location
 
 # of recordings.csv, of the rows of predict, and of tables of recordings to confirm
 _RESERVED = frozenset(
@@ -229,14 +229,14 @@ def _blocks(path: Path) -> Iterator[bytes]:
             yield block
 
 
-def file_named(table: Path | RemoteFile, name: str) -> Path | RemoteFile | None:
+def file_named(table: Location, name: str) -> Location | None:
     """The file of this name, as it is spelled or as another system spells it; None: there is none.
 
     Relative names are looked for beside the table, then in the current folder. URLs, and files
     beside a table behind one, are not looked for.
     """
     if is_url(name):
-        return place(name)
+        return parse_location(name)
     if isinstance(table, RemoteFile) and not Path(name).is_absolute():
         folder, relative = table.parent, posixpath.normpath(name.replace("\\", "/"))
         while relative.startswith("../"):  # a key of a store is no path that is followed

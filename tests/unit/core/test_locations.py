@@ -13,15 +13,16 @@ from tests.remote_stores import FlakyStore
 from leakdet.core import locations
 from leakdet.core.errors import InputError
 from leakdet.core.locations import (
+    Location,
     RemoteFile,
     absolute_name,
     check_reachable,
+    errors_naming,
     explained,
     is_url,
     local_copy,
-    place,
+    parse_location,
     reason_of,
-    told_as,
 )
 
 
@@ -72,9 +73,9 @@ def test_a_reason_is_one_line_and_never_empty() -> None:
         ("-", Path("-")),
     ],
 )
-def test_a_name_is_a_path_or_a_url(name: str, expected: Path | RemoteFile) -> None:
-    assert place(name) == expected
-    assert place(expected) == expected
+def test_a_name_is_a_path_or_a_url(name: str, expected: Location) -> None:
+    assert parse_location(name) == expected
+    assert parse_location(expected) == expected
     assert is_url(name) == (name[0] in "fsz")
 
 
@@ -315,8 +316,11 @@ def test_errors_name_the_file_and_not_its_copy() -> None:
     file, copy = RemoteFile("s3://bucket/list.csv"), Path("/tmp/leakdet-1/list.csv")
     with (
         pytest.raises(InputError, match=r"^s3://bucket/list.csv, line 2: bad$"),
-        told_as(file, copy),
+        errors_naming(file, copy),
     ):
         raise InputError(f"{copy}, line 2: bad")
-    with pytest.raises(InputError, match=r"^/tmp/leakdet-1/list.csv: bad"), told_as(copy, copy):
+    with (
+        pytest.raises(InputError, match=r"^/tmp/leakdet-1/list.csv: bad"),
+        errors_naming(copy, copy),
+    ):
         raise InputError(f"{copy}: bad")

@@ -4,7 +4,6 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from leakdet.acoustics.containers.riff import FILE_NAMES, byte_order, header_lay
 from leakdet.acoustics.containers.source import ByteSource, Layout, Piece, RemoteBytes, opened_file
 from leakdet.acoustics.measures import Flag
 from leakdet.core.errors import InputError
-from leakdet.core.locations import RemoteFile
+from leakdet.core.locations import Location
 
 _lock = threading.Lock()
 _users = 0
@@ -118,7 +117,7 @@ class SoundFile:
     left out; `flags` names it when all has been read.
     """
 
-    def __init__(self, path: Path | RemoteFile) -> None:
+    def __init__(self, path: Location) -> None:
         self.path = path
         file = self._file = opened_file(path)
         try:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from leakdet.core.errors import InputError
-from leakdet.core.locations import RemoteFile
+from leakdet.core.locations import Location, RemoteFile
 
 REMOTE_BLOCK_BYTES = 8 << 20  # a file that is shorter takes one request
 KEPT_BLOCKS = 3  # the memory of a file of any length: where it is read, its start and its end
@@ -55,7 +55,7 @@ class RemoteBytes:
         self._blocks.clear()
 
 
-def opened_file(path: Path | RemoteFile) -> IO[bytes] | RemoteBytes:
+def opened_file(path: Location) -> IO[bytes] | RemoteBytes:
     """The file, or a copy of what comes through a pipe; `-` is standard input."""
     if isinstance(path, RemoteFile):
         return RemoteBytes(path)

@@ -54,7 +54,7 @@ def test_a_short_file_takes_one_request(put: Any, flaky: type[FlakyStore]) -> No
 def test_any_part_of_a_long_file_is_read_in_few_blocks(
     put: Any, flaky: type[FlakyStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote_bytes, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(remote_bytes, "REMOTE_BLOCK_BYTES", 1000)
     content = np.random.default_rng(1).bytes(4500)
     put(content)
     source = RemoteBytes(FILE)
@@ -71,14 +71,14 @@ def test_any_part_of_a_long_file_is_read_in_few_blocks(
 
 @pytest.mark.parametrize("size", [0, 1000, 1001, 2000])
 def test_sizes_beside_that_of_a_block(size: int, put: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote_bytes, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(remote_bytes, "REMOTE_BLOCK_BYTES", 1000)
     put(bytes(size))
     source = RemoteBytes(FILE)
     assert (source.size, source.read_at(0, 5000)) == (size, bytes(size))
 
 
 def test_a_file_that_became_shorter_ends_there(put: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote_bytes, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(remote_bytes, "REMOTE_BLOCK_BYTES", 1000)
     put(bytes(5000))
     source = RemoteBytes(FILE)
     put(bytes(2500))
@@ -97,7 +97,7 @@ def test_sound_is_the_same_as_that_of_the_local_file(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(remote_bytes, "BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(remote_bytes, "REMOTE_BLOCK_BYTES", block_bytes)
     file = io.BytesIO()
     soundfile.write(file, SOUND, 16000, format=kind, subtype=subtype)
     content = file.getvalue()[: int(len(file.getvalue()) * part)]
