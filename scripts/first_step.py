@@ -48,7 +48,7 @@ def main() -> None:
 
         mark("import of torch")
         from leakdet.training import datamodule, fit, module
-        from leakdet.training.callbacks.diagnostics import FirstBatch
+        from leakdet.training.callbacks.diagnostics import Diagnostics
 
         mark("import of Lightning, torchmetrics, h5py")
         data_module = datamodule.LeakDataModule
@@ -58,7 +58,7 @@ def main() -> None:
         mark_once(fit, "make_module", "network, input layer fitted")
         mark_once(module.LeakModule, "configure_optimizers", "loops and optimiser")
         first = ("first batch diagnosed", "two validation batches, first batch")
-        mark_once(FirstBatch, "on_train_batch_start", *first)
+        mark_once(Diagnostics, "on_train_batch_start", *first)
 
         def ended(*_: Any) -> None:
             mark("first step")

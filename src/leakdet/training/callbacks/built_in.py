@@ -21,18 +21,10 @@ from leakdet.detection.networks import make_network
 from leakdet.tables.read import write_csv
 from leakdet.training import log_names
 from leakdet.training.callbacks.averaging import averaging
-from leakdet.training.callbacks.diagnostics import (
-    Collapse,
-    Findings,
-    FirstBatch,
-    GradientMonitor,
-    Overfit,
-    RateWatch,
-)
+from leakdet.training.callbacks.diagnostics import Diagnostics, Findings
 from leakdet.training.callbacks.early_stopping import LossStop, SelectionStop
-from leakdet.training.callbacks.machine import SystemUse
 from leakdet.training.callbacks.progress import EpochTable
-from leakdet.training.callbacks.speed import LoaderWait, StepTimes
+from leakdet.training.callbacks.speed import Speed
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.module import LeakModule
 from leakdet.training.validation import Selection
@@ -84,16 +76,17 @@ def _instance(name: str, kind: type[Callback]) -> Callback:
 
 def make_callbacks(config: TrainConfig, run_folder: Path) -> list[Callback]:
     """Callbacks in the order in which Lightning calls them; it moves the checkpoints to the end."""
-    own, findings = own_callbacks(config.callbacks.extra), Findings(run_folder)
+    on, findings = config.callbacks, Findings(run_folder)
+    own = own_callbacks(on.extra)
     # Lightning takes one progress bar: the user's replaces the table
     own_bar = any(isinstance(callback, ProgressBar) for callback in own)
     shows_table = TrainerFlags.of(config.trainer).enable_progress_bar and not own_bar
     return [
-        # first, so that what the others do between two batches is told
-        *([StepTimes(findings)] if config.callbacks.step_times else []),
+        *([Speed(findings, on)] if on.step_times or on.loader_wait or on.system_use else []),
         *_stops(config),
         *averaging(config),
-        *_monitors(config, findings),
+        *([LearningRateMonitor("step")] if on.learning_rate_monitor and config.logger else []),
+        Diagnostics(findings, on),
         History(run_folder),
         *checkpoints(run_folder / log_names.CHECKPOINTS, config.select),
         *([EpochTable()] if shows_table else []),
@@ -110,26 +103,6 @@ def _stops(config: TrainConfig) -> list[Callback]:
     no_better = [SelectionStop(config.patience, flags, by)] if on.early_stopping else []
     rising = on.loss_stop and config.loss_patience
     return [*no_better, *([LossStop(config.loss_patience, flags, by)] if rising else [])]
-
-
-def _monitors(config: TrainConfig, findings: Findings) -> list[Callback]:
-    """The callbacks that log and warn."""
-    on = config.callbacks
-    monitors: list[tuple[bool, Callback]] = [
-        (on.loader_wait, LoaderWait(findings)),
-        (on.first_batch, FirstBatch(findings)),
-        (on.gradient_monitor, GradientMonitor(findings)),
-        (on.rate_watch, RateWatch(findings)),
-        (on.collapse, Collapse(findings)),
-        (on.overfit, Overfit(findings)),
-        (on.system_use, SystemUse(findings)),
-    ]
-    rates = on.learning_rate_monitor and bool(config.logger)
-    return [
-        *([LearningRateMonitor("step")] if rates else []),
-        findings,
-        *(callback for switched_on, callback in monitors if switched_on),
-    ]
 
 
 def checkpoints(folder: Path, select: str = "f1") -> list[Callback]:

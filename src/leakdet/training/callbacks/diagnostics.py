@@ -1,4 +1,7 @@
-"""Diagnostic callbacks: what goes wrong in a training, found by its numbers, with the remedy."""
+"""Diagnostics of learning: judges of what goes wrong, and the callback that asks them.
+
+A judge is a plain function that returns a `Finding` or None.
+"""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,14 +16,14 @@ from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.loggers import TensorBoardLogger
 from torch import Tensor
 
-from leakdet.config import NetworkConfig, TrainConfig
+from leakdet.config import CallbacksConfig, NetworkConfig, TrainConfig
 from leakdet.core.messages import LOG
 from leakdet.detection.losses import any_of, chance_loss
 from leakdet.detection.networks import Output
 from leakdet.loading.samples import Batch
 from leakdet.training import log_names
 from leakdet.training.module import LeakModule
-from leakdet.training.validation import BINS, SampleSummary, ValidationResult
+from leakdet.training.validation import BINS, ValidationResult
 
 
 class Finding(NamedTuple):
@@ -30,14 +33,15 @@ class Finding(NamedTuple):
     text: str
 
 
-class Findings(Callback):
-    """Warns of each kind of finding once, also across a resume, and keeps it in warnings.txt."""
+class Findings:
+    """The findings of a run: each kind is warned of once, and kept in warnings.txt."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / log_names.WARNINGS
         self.kinds: list[str] = []
 
-    def on_train_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
+    def begin(self, trainer: "pl.Trainer") -> None:
+        """Take over the kinds that the run was warned of before it was resumed."""
         if trainer.ckpt_path is not None and self.path.exists():
             self.kinds = kinds_in(self.path.read_text(encoding="utf-8"))
 
@@ -66,52 +70,11 @@ def log_numbers(trainer: "pl.Trainer", numbers: dict[str, float]) -> None:
         logger.log_metrics(numbers, trainer.global_step)
 
 
-def place_of_windows(module: "pl.LightningModule") -> str:
-    """Where the windows are kept, as in `Residency.kind`; "" for a module of another kind."""
-    return module.data.residency.kind if isinstance(module, LeakModule) else ""
-
-
 CHECKS = 3  # in a row before a warning: the first checks of a good run may look the same
 CONSTANT_STD = 0.01  # of leak_prob over the validation samples
 LOW_F1 = 0.1
 AUX_RATIO = 3.0
 HEAD_CORRELATION = 0.5
-
-
-class Collapse(Callback):
-    """Warns of what `collapse` finds in CHECKS checks in a row, and draws histograms.
-
-    TensorBoard gets one of the samples' probabilities and one of the recordings' scores.
-    """
-
-    def __init__(self, findings: Findings) -> None:
-        self.findings = findings
-        self.streak: dict[str, int] = {}
-
-    def on_validation_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
-        if not isinstance(pl_module, LeakModule) or pl_module.latest is None:
-            return
-        if "learning_rate" in self.findings.kinds:
-            return  # weights that never change look like every collapse; the cause is known
-        result = pl_module.latest
-        found = list(collapse(result, pl_module.config))
-        self.streak = {finding.kind: self.streak.get(finding.kind, 0) + 1 for finding in found}
-        for finding in found:
-            if self.streak[finding.kind] >= CHECKS:
-                self.findings.warn(trainer, finding)
-        if trainer.is_global_zero:
-            for logger in trainer.loggers:
-                if isinstance(logger, TensorBoardLogger):
-                    logger.experiment.add_histogram(
-                        log_names.VAL_SCORE_HISTOGRAM, result.scores, result.step
-                    )
-                    _add_samples(logger, result.samples, result.step)
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"streak": self.streak}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self.streak = dict(state_dict["streak"])
 
 
 def collapse(result: ValidationResult, config: TrainConfig) -> Iterator[Finding]:
@@ -191,78 +154,8 @@ def auroc_error(positives: int, negatives: int) -> float:
     )
 
 
-def _add_samples(logger: TensorBoardLogger, samples: SampleSummary, step: int) -> None:
-    """Draw the samples' histogram from its bins: the probabilities stayed on the device."""
-    logger.experiment.add_histogram_raw(
-        log_names.VAL_PROB_HISTOGRAM,
-        min=0.0,
-        max=1.0,
-        num=samples.count,
-        sum=samples.count * samples.mean,
-        sum_squares=samples.count * (samples.std**2 + samples.mean**2),
-        bucket_limits=[(number + 1) / BINS for number in range(BINS)],
-        bucket_counts=list(samples.histogram),
-        global_step=step,
-    )
-
-
 OFF_CHANCE = 2.0  # times the chance loss, or a part of it
 WELL_SCALED = (1 / 3, 3.0)  # standard deviation of a standardised batch
-
-
-class FirstBatch(Callback):
-    """Runs one forward pass before the first step of a fresh network."""
-
-    def __init__(self, findings: Findings) -> None:
-        self.findings = findings
-
-    @torch.no_grad()
-    def on_train_batch_start(
-        self, trainer: "pl.Trainer", pl_module: "pl.LightningModule", batch: Any, batch_idx: int
-    ) -> None:
-        fresh = trainer.global_step == 0 and batch_idx == 0
-        if not fresh or not isinstance(pl_module, LeakModule) or not isinstance(batch, Batch):
-            return
-        if pl_module.config.init_from is not None or len(batch.class_id) == 0:
-            return
-        network = pl_module.network.eval()
-        output, input_std = (
-            network(batch.mel.float()),
-            float(network.input(batch.mel.float()).std()),
-        )
-        network.train()
-        unweighted = batch._replace(weight=torch.ones_like(batch.weight))
-        parts = pl_module.loss(output, unweighted, pl_module.weights)
-        class_loss = float(parts.class_loss)
-        chance = chance_loss(batch.class_id, pl_module.weights, pl_module.config.loss)
-        is_leak = any_of(batch.class_id, pl_module.leaks)
-        numbers = {
-            log_names.FIRST_CLASS_LOSS: class_loss,
-            log_names.FIRST_LEAK_LOSS: float(parts.leak_loss),
-            log_names.FIRST_CHANCE_LOSS: chance,
-            log_names.FIRST_LEAK_SHARE: float(is_leak.float().mean()),
-            log_names.FIRST_INPUT_STD: input_std,
-            **head_numbers(output, pl_module.leaks, both=pl_module.blend != 1.0),
-        }
-        log_numbers(trainer, numbers)
-        largest = float(output.class_logits.abs().max())
-        settings = pl_module.config.network
-        finding = off_chance(class_loss, chance, largest, input_std, settings)
-        self.findings.warn(trainer, finding)
-
-
-def head_numbers(output: Output, leaks: Sequence[int], both: bool) -> dict[str, float]:
-    """Range of the logits and predicted share of leaks of the class head; `both`: the leak head's.
-
-    Without an auxiliary loss the leak head is never trained, and nothing is told of it.
-    """
-    called_leaks = any_of(output.class_logits.argmax(-1), leaks)
-    ranges = dict(zip(log_names.FIRST_LOGITS, output.class_logits.aminmax(), strict=True))
-    mixes = {log_names.FIRST_PREDICTED: called_leaks.float().mean()}
-    if both:
-        ranges |= dict(zip(log_names.FIRST_LEAK_LOGITS, output.leak_logit.aminmax(), strict=True))
-        mixes[log_names.FIRST_PREDICTED_LEAKS] = (output.leak_logit > 0).float().mean()
-    return {name: float(value) for name, value in (ranges | mixes).items()}
 
 
 def off_chance(
@@ -305,75 +198,6 @@ def off_chance(
 EXPLODING, VANISHING = 1e4, 1e-8  # mean norms
 
 
-class GradientMonitor(Callback):
-    """Measures the norm of every step, and once an epoch that of every parameter.
-
-    Norms stay on the device until the epoch's end, so that no step waits for them.
-    """
-
-    def __init__(self, findings: Findings) -> None:
-        self.findings = findings
-        self.parameters: dict[str, Tensor] = {}
-        self.norms: list[Tensor] = []
-        self.of_layers: dict[str, Tensor] = {}
-
-    def on_train_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
-        self.parameters = dict(pl_module.named_parameters())
-        self.norms = [norm.to(pl_module.device) for norm in self.norms]  # of a resumed epoch
-
-    def on_train_epoch_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
-        self.norms, self.of_layers = [], {}
-
-    def on_before_optimizer_step(
-        self,
-        trainer: "pl.Trainer",
-        pl_module: "pl.LightningModule",
-        optimizer: torch.optim.Optimizer,
-    ) -> None:
-        gradients = {n: p.grad for n, p in self.parameters.items() if p.grad is not None}
-        norms = torch._foreach_norm(list(gradients.values()))
-        self.norms.append(torch.stack(norms).norm())
-        if not self.of_layers:
-            self.of_layers = dict(zip(gradients, norms, strict=True))
-        every = trainer.log_every_n_steps  # type: ignore[attr-defined]
-        if trainer.loggers and every and (trainer.global_step + 1) % every == 0:
-            log_numbers(trainer, {log_names.GRADIENT_NORM: float(self.norms[-1])})
-
-    def on_validation_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
-        """Add the norms to the check's row of the history."""
-        if self.norms and isinstance(pl_module, LeakModule):
-            norms = torch.stack(self.norms)
-            summary = torch.stack([norms.mean(), norms.min(), norms.max()]).tolist()
-            names = (log_names.GRADIENT_MEAN, log_names.GRADIENT_MIN, log_names.GRADIENT_MAX)
-            pl_module.note(dict(zip(names, summary, strict=True)))
-
-    def on_train_epoch_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
-        if not self.norms:
-            return
-        self._judge(trainer)
-        norms = {f"{log_names.GRADIENT_LAYER}{name}": n for name, n in self.of_layers.items()}
-        log_numbers(trainer, {name: float(norm) for name, norm in norms.items()})
-        self.norms = []
-
-    def on_exception(
-        self, trainer: "pl.Trainer", pl_module: "pl.LightningModule", exception: BaseException
-    ) -> None:
-        """Name the cause where a run ends because its loss is NaN."""
-        if self.norms and isinstance(exception, Exception):
-            self._judge(trainer)
-
-    def _judge(self, trainer: "pl.Trainer") -> None:
-        norms = torch.stack(self.norms).cpu().double().numpy()
-        half = trainer.precision == "16-mixed"
-        self.findings.warn(trainer, bad_gradients(norms, trainer.gradient_clip_val, half))
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"norms": torch.stack(self.norms).tolist() if self.norms else []}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self.norms = list(torch.tensor(state_dict["norms"]))
-
-
 def bad_gradients(
     norms: Float[np.ndarray, " N"], clipped_at: int | float | None, half: bool = False
 ) -> Finding | None:
@@ -413,33 +237,6 @@ LEAST = 1e-6
 LAST_SHARE = 0.9  # of the run, after which a low rate is the schedule's end
 
 
-class RateWatch(Callback):
-    """Looks at the rate at the end of each epoch, when a warm-up has begun to rise.
-
-    At each validation check it looks at the loss, of weights that began at random.
-    """
-
-    def __init__(self, findings: Findings) -> None:
-        self.findings = findings
-
-    def on_validation_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
-        if isinstance(pl_module, LeakModule) and pl_module.config.init_from is None:
-            config = pl_module.config
-            classes = zip(range(len(pl_module.weights)), pl_module.data.train_mix, strict=True)
-            guessing = sum(
-                share * chance_loss(torch.tensor([number]), pl_module.weights.cpu(), config.loss)
-                for number, share in classes
-            )
-            self.findings.warn(trainer, flat_loss(pl_module.history, float(guessing), config))
-
-    def on_train_epoch_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
-        rate = max(
-            group["lr"] for optimizer in trainer.optimizers for group in optimizer.param_groups
-        )
-        done = trainer.global_step / max(1.0, float(trainer.estimated_stepping_batches))
-        self.findings.warn(trainer, low_rate(rate, done))
-
-
 def low_rate(rate: float, done: float) -> Finding | None:
     """Judge a learning rate after the share `done` of the run's optimiser steps."""
     if rate >= LEAST or done >= LAST_SHARE:
@@ -476,18 +273,6 @@ FALLING_CHECKS = 3  # in a row, the first of the fall included
 BEYOND_NOISE = 4.0  # standard errors of a difference of two rates
 
 
-class Overfit(Callback):
-    """Reads the history of validation checks, which a resumed run has too."""
-
-    def __init__(self, findings: Findings) -> None:
-        self.findings = findings
-
-    def on_validation_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
-        if isinstance(pl_module, LeakModule) and pl_module.latest is not None:
-            leaks = int(pl_module.latest.is_leak.sum())
-            self.findings.warn(trainer, overfit(pl_module.history, leaks))
-
-
 def overfit(history: Sequence[Mapping[str, Any]], leaks: int) -> Finding | None:
     """Judge whether fewer of `leaks` leaks are found while the training loss falls.
 
@@ -518,3 +303,186 @@ def _error(rates: Sequence[float], leaks: int) -> float:
     """Standard error of the difference of the first and the last rate, were they equal."""
     common = (rates[0] + rates[-1]) / 2
     return float((2 * common * (1 - common) / max(1, leaks)) ** 0.5)
+
+
+class Diagnostics(Callback):
+    """Measures the first batch and the gradients, and asks the judges at checks and epochs' ends.
+
+    Each switch leaves out its part: first_batch, gradient_monitor, rate_watch, collapse, overfit.
+    Norms of gradients stay on the device until an epoch ends, so that no step waits for them.
+    """
+
+    def __init__(self, findings: Findings, on: CallbacksConfig) -> None:
+        self.findings, self.on = findings, on
+        self.streak: dict[str, int] = {}  # checks in a row by the kind of their fault
+        self.parameters: dict[str, Tensor] = {}
+        self.norms: list[Tensor] = []  # of the epoch's steps
+        self.of_layers: dict[str, Tensor] = {}  # in the epoch's first step
+
+    def on_train_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
+        self.findings.begin(trainer)
+        self.parameters = dict(pl_module.named_parameters())
+        self.norms = [norm.to(pl_module.device) for norm in self.norms]  # of a resumed epoch
+
+    def on_train_epoch_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
+        self.norms, self.of_layers = [], {}
+
+    def on_train_batch_start(
+        self, trainer: "pl.Trainer", pl_module: "pl.LightningModule", batch: Any, batch_idx: int
+    ) -> None:
+        """Run one forward pass before the first step of a fresh network."""
+        fresh = self.on.first_batch and trainer.global_step == 0 and batch_idx == 0
+        if not fresh or not isinstance(pl_module, LeakModule) or not isinstance(batch, Batch):
+            return
+        if pl_module.config.init_from is None and len(batch.class_id):
+            numbers, finding = first_batch(pl_module, batch)
+            log_numbers(trainer, numbers)
+            self.findings.warn(trainer, finding)
+
+    def on_before_optimizer_step(
+        self,
+        trainer: "pl.Trainer",
+        pl_module: "pl.LightningModule",
+        optimizer: torch.optim.Optimizer,
+    ) -> None:
+        if not self.on.gradient_monitor:
+            return
+        gradients = {n: p.grad for n, p in self.parameters.items() if p.grad is not None}
+        norms = torch._foreach_norm(list(gradients.values()))
+        self.norms.append(torch.stack(norms).norm())
+        if not self.of_layers:
+            self.of_layers = dict(zip(gradients, norms, strict=True))
+        every = trainer.log_every_n_steps  # type: ignore[attr-defined]
+        if trainer.loggers and every and (trainer.global_step + 1) % every == 0:
+            log_numbers(trainer, {log_names.GRADIENT_NORM: float(self.norms[-1])})
+
+    def on_validation_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
+        """Add the norms to the check's row of the history."""
+        if self.norms and isinstance(pl_module, LeakModule):
+            norms = torch.stack(self.norms)
+            summary = torch.stack([norms.mean(), norms.min(), norms.max()]).tolist()
+            names = (log_names.GRADIENT_MEAN, log_names.GRADIENT_MIN, log_names.GRADIENT_MAX)
+            pl_module.note(dict(zip(names, summary, strict=True)))
+
+    def on_validation_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
+        if not isinstance(pl_module, LeakModule) or pl_module.latest is None:
+            return
+        history, latest, config = pl_module.history, pl_module.latest, pl_module.config
+        if self.on.rate_watch and config.init_from is None:
+            self.findings.warn(trainer, flat_loss(history, guessing_loss(pl_module), config))
+        if self.on.collapse:
+            self._judge_predictions(trainer, latest, config)
+        if self.on.overfit:
+            self.findings.warn(trainer, overfit(history, int(latest.is_leak.sum())))
+
+    def _judge_predictions(
+        self, trainer: "pl.Trainer", latest: ValidationResult, config: TrainConfig
+    ) -> None:
+        """Warn of a fault that CHECKS checks in a row have, and draw histograms."""
+        if "learning_rate" in self.findings.kinds:
+            return  # weights that never change look like every collapse; the cause is known
+        faults = list(collapse(latest, config))
+        self.streak = {fault.kind: self.streak.get(fault.kind, 0) + 1 for fault in faults}
+        for fault in faults:
+            if self.streak[fault.kind] >= CHECKS:
+                self.findings.warn(trainer, fault)
+        for logger in trainer.loggers if trainer.is_global_zero else ():
+            if isinstance(logger, TensorBoardLogger):
+                add_histograms(logger, latest)
+
+    def on_train_epoch_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
+        if self.norms:
+            self._judge_gradients(trainer)
+            norms = {f"{log_names.GRADIENT_LAYER}{name}": n for name, n in self.of_layers.items()}
+            log_numbers(trainer, {name: float(norm) for name, norm in norms.items()})
+            self.norms = []
+        if self.on.rate_watch:  # now, when a warm-up has begun to rise
+            groups = [group for each in trainer.optimizers for group in each.param_groups]
+            done = trainer.global_step / max(1.0, float(trainer.estimated_stepping_batches))
+            self.findings.warn(trainer, low_rate(max(group["lr"] for group in groups), done))
+
+    def on_exception(
+        self, trainer: "pl.Trainer", pl_module: "pl.LightningModule", exception: BaseException
+    ) -> None:
+        """Name the cause where a run ends because its loss is NaN."""
+        if self.norms and isinstance(exception, Exception):
+            self._judge_gradients(trainer)
+
+    def _judge_gradients(self, trainer: "pl.Trainer") -> None:
+        norms = torch.stack(self.norms).cpu().double().numpy()
+        half = trainer.precision == "16-mixed"
+        self.findings.warn(trainer, bad_gradients(norms, trainer.gradient_clip_val, half))
+
+    def state_dict(self) -> dict[str, Any]:
+        norms = torch.stack(self.norms).tolist() if self.norms else []
+        return {"streak": self.streak, "norms": norms}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.streak = dict(state_dict["streak"])
+        self.norms = list(torch.tensor(state_dict["norms"]))
+
+
+@torch.no_grad()
+def first_batch(module: LeakModule, batch: Batch) -> tuple[dict[str, float], Finding | None]:
+    """Numbers of a forward pass of the untrained network, and what they tell of its input."""
+    network, settings = module.network.eval(), module.config.network
+    output, input_std = (
+        network(batch.mel.float()),
+        float(network.input(batch.mel.float()).std()),
+    )
+    network.train()
+    unweighted = batch._replace(weight=torch.ones_like(batch.weight))
+    parts = module.loss(output, unweighted, module.weights)
+    chance = chance_loss(batch.class_id, module.weights, module.config.loss)
+    numbers = {
+        log_names.FIRST_CLASS_LOSS: float(parts.class_loss),
+        log_names.FIRST_LEAK_LOSS: float(parts.leak_loss),
+        log_names.FIRST_CHANCE_LOSS: chance,
+        log_names.FIRST_LEAK_SHARE: float(any_of(batch.class_id, module.leaks).float().mean()),
+        log_names.FIRST_INPUT_STD: input_std,
+        **head_numbers(output, module.leaks, both=module.blend != 1.0),
+    }
+    largest = float(output.class_logits.abs().max())
+    return numbers, off_chance(float(parts.class_loss), chance, largest, input_std, settings)
+
+
+def head_numbers(output: Output, leaks: Sequence[int], both: bool) -> dict[str, float]:
+    """Range of the logits and predicted share of leaks of the class head; `both`: the leak head's.
+
+    Without an auxiliary loss the leak head is never trained, and nothing is told of it.
+    """
+    called_leaks = any_of(output.class_logits.argmax(-1), leaks)
+    ranges = dict(zip(log_names.FIRST_LOGITS, output.class_logits.aminmax(), strict=True))
+    mixes = {log_names.FIRST_PREDICTED: called_leaks.float().mean()}
+    if both:
+        ranges |= dict(zip(log_names.FIRST_LEAK_LOGITS, output.leak_logit.aminmax(), strict=True))
+        mixes[log_names.FIRST_PREDICTED_LEAKS] = (output.leak_logit > 0).float().mean()
+    return {name: float(value) for name, value in (ranges | mixes).items()}
+
+
+def guessing_loss(module: LeakModule) -> float:
+    """The class loss of equal logits, over the classes as training draws them."""
+    weights, config = module.weights.cpu(), module.config.loss
+    shares = enumerate(module.data.train_mix)
+    return float(
+        sum(share * chance_loss(torch.tensor([n]), weights, config) for n, share in shares)
+    )
+
+
+def add_histograms(logger: TensorBoardLogger, result: ValidationResult) -> None:
+    """Draw recordings' scores, and samples' probabilities from their bins: they stayed on the
+    device.
+    """
+    samples = result.samples
+    logger.experiment.add_histogram(log_names.VAL_SCORE_HISTOGRAM, result.scores, result.step)
+    logger.experiment.add_histogram_raw(
+        log_names.VAL_PROB_HISTOGRAM,
+        min=0.0,
+        max=1.0,
+        num=samples.count,
+        sum=samples.count * samples.mean,
+        sum_squares=samples.count * (samples.std**2 + samples.mean**2),
+        bucket_limits=[(number + 1) / BINS for number in range(BINS)],
+        bucket_counts=list(samples.histogram),
+        global_step=result.step,
+    )

@@ -1,107 +1,138 @@
-"""Logs how busy and how full processor, memory and GPU are; warns of idle and of full ones."""
+"""The machine beside a training: its state in a long wait, readings of its use, and judges."""
 
 import contextlib
+import os
+import re
 import statistics
 import threading
 from collections import deque
 from functools import cache
+from pathlib import Path
+from typing import NamedTuple
 
-import lightning.pytorch as pl
 import psutil
 import torch
-from lightning.pytorch.callbacks import Callback
 
 from leakdet.core.messages import LOG
+from leakdet.loading.loaders import Wait
 from leakdet.loading.memory import host_used_share
 from leakdet.training import log_names
-from leakdet.training.callbacks.diagnostics import Finding, Findings, log_numbers, place_of_windows
-from leakdet.training.memory import GpuMemory, read_gpu_memory, why_no_gpu_use
+from leakdet.training.callbacks.diagnostics import Finding
+from leakdet.training.memory import GpuMemory, why_no_gpu_use
+
+READS_MB, PAGE_FAULTS = 1.0, 10  # in a spike, from which a disk is its cause
+STALLED = 0.2  # of the time
+OWN_WORK = 0.8  # processor seconds per second waited
+OVERLOAD = 1.5  # processes that run or want to, per core: a training alone fills the cores
+
+
+class MachineState(NamedTuple):
+    """What the machine and this process did during a spike, or means over several."""
+
+    load: float  # processes that run or wait for a core or a disk: mean of the last minute
+    ram: float  # used share
+    cpu: float  # processor seconds of this process per second waited
+    page_faults: float
+    read_mb: float
+    disk_stall: float  # share of the last ten seconds in which some process waited for a disk
+
+    @classmethod
+    def now(cls, wait: Wait) -> "MachineState":
+        """The state at the end of this wait."""
+        cpu = wait.cpu_s / max(1e-9, wait.seconds)
+        of_process = (cpu, float(wait.page_faults), wait.read_bytes / 1e6)
+        return cls(os.getloadavg()[0], host_used_share(), *of_process, disk_stall())
+
+    def words(self) -> str:
+        return (
+            f"load {self.load:.1f} on {cores()} cores, memory {self.ram:.0%} used, "
+            f"{self.page_faults:.0f} page faults, {self.read_mb:.1f} MB read, disk waits "
+            f"{self.disk_stall:.0%}"
+        )
+
+    def cause(self, cores: int, streams: bool) -> str:
+        """What made the wait long: "disk", "work" of this process, "busy" cores, or "" if unknown.
+
+        `streams`: windows are read from files, maybe by other processes, whose reads only the
+        machine's disk waits show.
+        """
+        stalled = streams and self.disk_stall >= STALLED
+        if stalled or self.read_mb >= READS_MB or self.page_faults >= PAGE_FAULTS:
+            return "disk"
+        if self.cpu >= OWN_WORK:
+            return "work"
+        return "busy" if self.load > OVERLOAD * cores else ""
+
+
+def cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def disk_stall(path: Path = Path("/proc/pressure/io")) -> float:
+    """Share of the last ten seconds in which some process waited for a disk; 0 if untold."""
+    try:
+        line = re.search(r"some avg10=([\d.]+)", path.read_text())
+    except OSError:  # a kernel that does not count it
+        return 0.0
+    return float(line[1]) / 100 if line else 0.0
+
 
 EVERY_S = 1.0
 IDLE_GPU = 0.30
-KEPT = 10_000  # latest readings between two checks
-LEAST_READINGS = 5  # of the GPU, before it is called idle
+READINGS = 10_000  # the latest that are kept between two checks
 BUSY_CPU = 0.90
 FULL_GPU, FULL_RAM = 0.95, 0.90
 OTHERS = 0.10  # of the GPU's memory, above which other programs are named
 CACHED = 0.8  # most in tensors at once, of what was reserved: below, much of it was a cache
 
 
-class SystemUse(Callback):
-    """Takes readings in a thread of its own, and logs their means at each validation check.
+class UseReadings:
+    """Readings of the machine's use, which a thread of its own takes.
 
     Lightning's DeviceStatsMonitor reads in the training thread, twice in each step that is logged,
     all counts of torch's allocator, but neither how busy a GPU is nor what other programs take.
     """
 
-    def __init__(self, findings: Findings) -> None:
-        self.findings = findings
-        self._readings: deque[dict[str, float]] = deque(maxlen=KEPT)
-        self._unjudged: list[dict[str, float]] = []  # of a GPU
+    def __init__(self) -> None:
+        self.readings: deque[dict[str, float]] = deque(maxlen=READINGS)
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def on_train_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
-        device = pl_module.device
+    def start(self, device: torch.device, says: bool) -> None:
+        """Begin to read; `says`: log what keeps the use of a GPU from being read."""
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(device)
-        untold = why_no_gpu_use(device)
-        if untold and trainer.is_global_zero:
-            _say_once(f"gpu use  {untold}")
+        obstacle = why_no_gpu_use(device)
+        if obstacle and says:
+            _say_once(f"gpu use  {obstacle}")
         self._stopping.clear()
         self._thread = threading.Thread(
-            target=self._take_readings,
-            args=(torch.device("cpu") if untold else device,),
+            target=self._read,
+            args=(torch.device("cpu") if obstacle else device,),
             name="system use",
             daemon=True,
         )
         self._thread.start()
 
-    def _take_readings(self, device: torch.device) -> None:
+    def _read(self, device: torch.device) -> None:
         psutil.cpu_percent()
         while not self._stopping.wait(EVERY_S):
-            self._readings.append(measured(device))
+            self.readings.append(measured(device))
 
-    def on_validation_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
-        if trainer.sanity_checking:
-            return
-        # one reading now, where the time since the last check was too short for any
-        taken, self._readings = self._readings, deque(maxlen=KEPT)
-        readings = list(taken) or [measured(torch.device("cpu"))]
-        memory, place = read_gpu_memory(pl_module.device), place_of_windows(pl_module)
-        log_numbers(trainer, _means(readings) | (memory.numbers() if memory else {}))
-        fullest = max(row[log_names.RAM_USE] for row in readings)
-        if fullest > FULL_RAM:
-            self.findings.warn(trainer, full_memory(fullest, own_bytes(), place))
-        if memory is not None:
-            self.findings.warn(trainer, full_gpu(memory, place))
-        self._judge_gpu_use(trainer, [row for row in readings if log_names.GPU_USE in row])
+    def take(self) -> list[dict[str, float]]:
+        """The readings since the last call, or one now where there was no time for any."""
+        taken, self.readings = self.readings, deque(maxlen=READINGS)
+        return list(taken) or [measured(torch.device("cpu"))]
 
-    def _judge_gpu_use(self, trainer: "pl.Trainer", readings: list[dict[str, float]]) -> None:
-        """Judge once there are enough readings, which short epochs give together."""
-        self._unjudged += readings
-        if len(self._unjudged) >= LEAST_READINGS:
-            means = _means(self._unjudged)
-            self._unjudged = []
-            finding = idle_gpu(means[log_names.GPU_USE], means[log_names.CPU_USE])
-            self.findings.warn(trainer, finding)
-
-    def teardown(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule", stage: str) -> None:
-        self._stop()
-
-    def on_exception(
-        self, trainer: "pl.Trainer", pl_module: "pl.LightningModule", exception: BaseException
-    ) -> None:
-        self._stop()  # Lightning tears no callback down after an exception
-
-    def _stop(self) -> None:
+    def stop(self) -> None:
         self._stopping.set()
         if self._thread is not None:
             self._thread.join()
             self._thread = None
 
 
-def _means(readings: list[dict[str, float]]) -> dict[str, float]:
+def means(readings: list[dict[str, float]]) -> dict[str, float]:
     """The mean of each number over the readings that have it."""
     return {
         name: statistics.fmean(row[name] for row in readings if name in row)
@@ -187,9 +218,9 @@ def full_memory(share: float, own_bytes: int, place: str = "") -> Finding:
 def own_bytes() -> int:
     """Memory of this process and those that it started."""
     process, sizes = psutil.Process(), []
-    for one in (process, *process.children(recursive=True)):
+    for each in (process, *process.children(recursive=True)):
         with contextlib.suppress(psutil.Error):  # it has just ended
-            sizes.append(int(one.memory_info().rss))
+            sizes.append(int(each.memory_info().rss))
     return sum(sizes)
 
 

@@ -3,6 +3,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import lightning.pytorch as pl
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 from leakdet.config import (
+    CallbacksConfig,
     DataConfig,
     DecisionConfig,
     LossConfig,
@@ -21,7 +23,10 @@ from leakdet.core.errors import LeakdetError
 from leakdet.detection.networks import Output
 from leakdet.loading.loaders import TrainLoader
 from leakdet.training import log_names
+from leakdet.training.callbacks import diagnostics
 from leakdet.training.callbacks.diagnostics import (
+    CHECKS,
+    Diagnostics,
     Finding,
     Findings,
     bad_gradients,
@@ -34,11 +39,14 @@ from leakdet.training.callbacks.diagnostics import (
     off_chance,
     overfit,
 )
+from leakdet.training.module import LeakModule
 from leakdet.training.validation import SampleSummary, ValidationResult
 
 Fitted = Callable[..., pl.Trainer]
 Warned = Callable[[Path], list[str]]
-FOUR = ("trainer.max_epochs=4", "loss_patience=0")
+# what the loader and the machine are told of depends on how busy this machine is
+ALONE = ("callbacks.loader_wait=false", "callbacks.step_times=false", "callbacks.system_use=false")
+FOUR = (*ALONE, "trainer.max_epochs=4", "loss_patience=0")
 Rows = list[dict[str, float]]
 BROKEN = {
     "learning_rate": ("optimizer.lr=0",),
@@ -62,7 +70,7 @@ def test_a_broken_run_gives_its_own_warning(
 def test_a_kind_is_warned_of_once_also_after_a_resume(
     tmp_path: Path, trainer_and_rows: tuple[pl.Trainer, Rows]
 ) -> None:
-    trainer, module = trainer_and_rows[0], pl.LightningModule()
+    trainer = trainer_and_rows[0]
     first, second = Finding("gpu", "idle"), Finding("heads", "disagree, epoch 3, twice: really")
     findings = Findings(tmp_path)
     for finding in (first, None, first, second):
@@ -71,12 +79,12 @@ def test_a_kind_is_warned_of_once_also_after_a_resume(
     assert kinds_in(text) == ["gpu", "heads"]
     resumed = Findings(tmp_path)
     trainer.ckpt_path = "last.ckpt"
-    resumed.on_train_start(trainer, module)
+    resumed.begin(trainer)
     resumed.warn(trainer, first)
     assert (tmp_path / log_names.WARNINGS).read_text() == text
     fresh = Findings(tmp_path)
     trainer.ckpt_path = None
-    fresh.on_train_start(trainer, module)
+    fresh.begin(trainer)
     assert fresh.kinds == []
 
 
@@ -129,6 +137,30 @@ def kinds(samples: SampleSummary = HEALTHY, aux_loss: float = 0.2, **other: floa
 )
 def test_a_fault_is_told_by_its_own_finding(expected: list[str], found: list[str]) -> None:
     assert found == expected
+
+
+JUDGES = {"rate_watch": "flat_loss", "collapse": "collapse", "overfit": "overfit"}
+
+
+@pytest.mark.parametrize("off", JUDGES)
+def test_a_switch_leaves_out_its_judge_and_no_other(
+    off: str,
+    tmp_path: Path,
+    trainer_and_rows: tuple[pl.Trainer, Rows],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for judge in JUDGES.values():
+        finding = Finding(judge, "a fault")
+        monkeypatch.setattr(
+            diagnostics, judge, lambda *_, f=finding: [f] if f.kind == "collapse" else f
+        )
+    monkeypatch.setattr(diagnostics, "guessing_loss", lambda _: GUESSING)
+    module = Mock(spec=LeakModule, latest=RESULT, history=[], config=CONFIG)
+    findings = Findings(tmp_path)
+    watch = Diagnostics(findings, CallbacksConfig(**{off: False}))
+    for _ in range(CHECKS):
+        watch.on_validation_end(trainer_and_rows[0], module)
+    assert set(findings.kinds) == {judge for switch, judge in JUDGES.items() if switch != off}
 
 
 CONSTANT = SampleSummary(100, 0.5, 0.001, 1.0, None, (0,) * 10)
@@ -189,7 +221,7 @@ def test_inverted_labels(
         return (batch._replace(class_id=1 - batch.class_id) for batch in plain(self))
 
     monkeypatch.setattr(TrainLoader, "__iter__", inverted)
-    fitted(tmp_path, "trainer.max_epochs=5", "loss_patience=0")
+    fitted(tmp_path, *ALONE, "trainer.max_epochs=5", "loss_patience=0")
     assert warned(tmp_path) == ["inverted"]
 
 
@@ -200,7 +232,7 @@ def test_a_badly_scaled_input(
 
     plain = InputLayer.forward
     monkeypatch.setattr(InputLayer, "forward", lambda self, mel: 300 * plain(self, mel))
-    fitted(tmp_path, "trainer.max_epochs=1")
+    fitted(tmp_path, *ALONE, "trainer.max_epochs=1")
     assert warned(tmp_path) == ["first_batch"]
 
 

@@ -11,19 +11,25 @@ import psutil
 import pytest
 import torch
 
+from leakdet.config import CallbacksConfig
 from leakdet.core.errors import LeakdetError
 from leakdet.core.messages import LOG
+from leakdet.loading.loaders import Wait
 from leakdet.training import log_names
-from leakdet.training.callbacks import machine
+from leakdet.training.callbacks import machine, speed
 from leakdet.training.callbacks.diagnostics import Findings
 from leakdet.training.callbacks.machine import (
-    SystemUse,
+    MachineState,
+    UseReadings,
+    cores,
+    disk_stall,
     full_gpu,
     full_memory,
     idle_gpu,
     measured,
     own_bytes,
 )
+from leakdet.training.callbacks.speed import LEAST_READINGS, SPIKE_S, Speed
 from leakdet.training.memory import GpuMemory
 
 Fitted = Callable[..., pl.Trainer]
@@ -31,6 +37,8 @@ Alone = tuple[pl.Trainer, list[dict[str, float]]]
 Warned = Callable[[Path], list[str]]
 GB = 10**9
 HEALTHY = GpuMemory(80 * GB, 30 * GB, 20 * GB, 49 * GB, 40 * GB, 49 * GB)
+IDLE = MachineState(0.5, 0.3, 0.1, 0, 0, 0.0)
+OF_USE = CallbacksConfig(loader_wait=False, step_times=False)
 
 
 class NVMLError(Exception):
@@ -44,7 +52,8 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Callable[[GpuMemory, int], pl.Lightn
     def make(memory: GpuMemory, percent: int) -> pl.LightningModule:
         monkeypatch.setattr(torch.cuda, "utilization", lambda device: percent)
         monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda device: None)
-        monkeypatch.setattr(machine, "read_gpu_memory", lambda device: memory)
+        monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
+        monkeypatch.setattr(speed, "read_gpu_memory", lambda device: memory)
         module: pl.LightningModule = Mock(spec=pl.LightningModule, device=torch.device("cuda"))
         return module
 
@@ -59,9 +68,11 @@ def test_where_the_driver_gives_no_number_the_others_are_logged(
 
     monkeypatch.setattr(torch.cuda, "utilization", utilization)
     assert set(measured(torch.device("cuda"))) == {log_names.CPU_USE, log_names.RAM_USE}
-    use, (trainer, rows) = SystemUse(Findings(tmp_path)), trainer_and_rows
-    use._readings.append({log_names.CPU_USE: 0.5, log_names.RAM_USE: 0.2, log_names.GPU_USE: 0.8})
-    use._readings.append({log_names.CPU_USE: 0.7, log_names.RAM_USE: 0.4})
+    use, (trainer, rows) = Speed(Findings(tmp_path), OF_USE), trainer_and_rows
+    use.use.readings.append(
+        {log_names.CPU_USE: 0.5, log_names.RAM_USE: 0.2, log_names.GPU_USE: 0.8}
+    )
+    use.use.readings.append({log_names.CPU_USE: 0.7, log_names.RAM_USE: 0.4})
     use.on_validation_start(trainer, Mock(spec=pl.LightningModule, device=torch.device("cpu")))
     assert rows == [
         {
@@ -75,7 +86,7 @@ def test_where_the_driver_gives_no_number_the_others_are_logged(
 def test_a_check_that_comes_before_the_first_reading_has_one(
     tmp_path: Path, trainer_and_rows: Alone
 ) -> None:
-    use, (trainer, rows) = SystemUse(Findings(tmp_path)), trainer_and_rows
+    use, (trainer, rows) = Speed(Findings(tmp_path), OF_USE), trainer_and_rows
     use.on_validation_start(trainer, Mock(spec=pl.LightningModule, device=torch.device("cpu")))
     assert set(rows[0]) == {log_names.CPU_USE, log_names.RAM_USE}
     trainer.sanity_checking = True
@@ -111,11 +122,11 @@ def test_each_fault_has_its_own_sentence_and_a_healthy_machine_none(
 ) -> None:
     monkeypatch.setattr(machine, "host_used_share", lambda: ram)
     use, (trainer, rows), module = (
-        SystemUse(Findings(tmp_path)),
+        Speed(Findings(tmp_path), OF_USE),
         trainer_and_rows,
         gpu(memory, percent),
     )
-    use._readings.extend(measured(torch.device("cuda")) for _ in range(machine.LEAST_READINGS))
+    use.use.readings.extend(measured(torch.device("cuda")) for _ in range(LEAST_READINGS))
     use.on_validation_start(trainer, module)
     assert warned(tmp_path) == kinds
     assert rows[0][log_names.GPU_USE] == percent / 100
@@ -129,10 +140,10 @@ def test_short_epochs_are_judged_together(
     warned: Warned,
     tmp_path: Path,
 ) -> None:
-    use, trainer, module = SystemUse(Findings(tmp_path)), trainer_and_rows[0], gpu(HEALTHY, 20)
-    for _ in range(machine.LEAST_READINGS):
+    use, trainer, module = Speed(Findings(tmp_path), OF_USE), trainer_and_rows[0], gpu(HEALTHY, 20)
+    for _ in range(LEAST_READINGS):
         assert warned(tmp_path) == []
-        use._readings.append(measured(torch.device("cuda")))
+        use.use.readings.append(measured(torch.device("cuda")))
         use.on_validation_start(trainer, module)
     assert warned(tmp_path) == ["gpu"]
 
@@ -154,9 +165,9 @@ def test_the_missing_reader_is_said_once_and_only_on_a_gpu(
     on_cpu = Mock(spec=pl.LightningModule, device=torch.device("cpu"))
     with caplog.at_level(logging.INFO, LOG.name):
         for training in (on_cpu, module, module):
-            use = SystemUse(Findings(tmp_path))
-            use.on_train_start(trainer, training)
-            use._stop()
+            use = UseReadings()
+            use.start(training.device, says=trainer.is_global_zero)
+            use.stop()
     (line,) = caplog.messages
     assert line.startswith("gpu use  not measured: nvidia-ml-py")
     assert "pip install 'leakdet[gpu]'" in line
@@ -217,3 +228,37 @@ def test_the_advice_on_full_memory_goes_by_where_the_windows_are(place: str, say
 
 def test_own_memory_is_that_of_this_process_and_its_children() -> None:
     assert own_bytes() >= psutil.Process().memory_info().rss * 0.9
+
+
+@pytest.mark.parametrize(
+    ("state", "cause"),
+    [
+        (IDLE, ""),
+        (IDLE._replace(disk_stall=0.5), ""),  # of some other program
+        (IDLE._replace(read_mb=5), "disk"),
+        (IDLE._replace(page_faults=40, cpu=1.0), "disk"),
+        (IDLE._replace(cpu=0.9, load=9), "work"),
+        (IDLE._replace(load=9), "busy"),
+        (IDLE._replace(load=2.4), ""),  # a training fills its cores
+    ],
+)
+def test_the_cause_of_a_spike(state: MachineState, cause: str) -> None:
+    assert state.cause(2, streams=False) == cause
+
+
+def test_the_reads_of_other_processes_show_in_the_disk_waits_of_the_machine(tmp_path: Path) -> None:
+    pressure = tmp_path / "io"
+    pressure.write_text("some avg10=34.50 avg60=9.00 avg300=1.00 total=1\nfull avg10=1.00\n")
+    stall = disk_stall(pressure)
+    assert stall == pytest.approx(0.345)
+    assert disk_stall(tmp_path / "none") == 0
+    state = IDLE._replace(disk_stall=stall)
+    assert (state.cause(2, streams=True), state.cause(2, streams=False)) == ("disk", "")
+
+
+def test_the_state_of_this_machine() -> None:
+    state = MachineState.now(Wait(0, False, False, 0.0, 2 * SPIKE_S, SPIKE_S, 3, 4_000_000))
+    assert (state.cpu, state.page_faults, state.read_mb) == (0.5, 3, 4)
+    assert 0 < state.ram <= 1
+    assert state.load >= 0
+    assert IDLE.words().startswith(f"load 0.5 on {cores()} cores, memory 30% used, 0 page faults")
