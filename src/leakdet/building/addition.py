@@ -10,13 +10,12 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from leakdet.acoustics.mel import LogMel
 from leakdet.building.builder import extract_all, open_writers, verify_mel
-from leakdet.building.extraction import Extractor, StoredRecording, extraction_engine
+from leakdet.building.extraction import Extractor, StoredRecording
 from leakdet.building.listing import read_source
 from leakdet.building.report import (
     BuildReport,
@@ -123,7 +122,6 @@ def _build_part(
         list(before.build[name]) for name in ("label_names", "leak_labels")
     )
     source = _labelled(config, before)
-    engine = stack.enter_context(extraction_engine(config))
     scan = scan_headers(source, config)
     report.left_out, report.remarks = scan.left_out, scan.remarks
     places = _Places(config.split.group_by, before)
@@ -140,7 +138,7 @@ def _build_part(
         for row in before.rows
     ]
     extract = Extractor(log_mel, config.waveform, part, part)
-    extract_all(assigned, writers, partial(engine, extract, scan.about_s), report, stored)
+    extract_all(assigned, writers, extract, report, config.workers, stored)
     writers = {name: writer for name, writer in writers.items() if writer.rows}
     if not writers:
         raise _nothing(before.folder, report)

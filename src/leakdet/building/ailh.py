@@ -35,11 +35,6 @@ def convert_store(config: BuildConfig) -> BuildReport:
             f"surrogates={config.surrogates}: {config.source} holds mel and no audio to make them "
             "from; leave it out."
         )
-    if config.cluster:
-        raise SettingsError(
-            f"cluster={config.cluster}: {config.source} holds mel, so that there is no work to "
-            "share; leave it out."
-        )
     source, out = Path(config.source).absolute(), Path(config.out).absolute()
     check_free(out, config.overwrite)
     found = [open_split(source, name) for name in split_names(source)]

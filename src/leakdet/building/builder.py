@@ -9,7 +9,6 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,10 +18,8 @@ from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.synth import write_demo
 from leakdet.building.extraction import (
     DuplicateFilter,
-    Extraction,
     Extractor,
     StoredRecording,
-    extraction_engine,
     mel_stream,
 )
 from leakdet.building.listing import read_source
@@ -139,7 +136,6 @@ def build_store(config: BuildConfig, listed: Source | None = None) -> BuildRepor
         if config.source == "demo" and not config.split.group_by:
             config = replace(config, split=replace(config.split, group_by=["site"]))
             report.remarks.append("The demo is split by site (split.group_by=[site]).")
-        engine = stack.enter_context(extraction_engine(config))
         scan = scan_headers(source, config)
         config = _channels_together(config, scan, report)
         report.signal, report.left_out = scan.signal, scan.left_out
@@ -154,13 +150,12 @@ def build_store(config: BuildConfig, listed: Source | None = None) -> BuildRepor
         LOG.info(f"space    {require_space(folder, need, f'out={config.out}')}")
         log_mel = LogMel(scan.signal)
         extract = Extractor(log_mel, config.waveform, folder, out)
-        extraction = partial(engine, extract, scan.about_s)
-        extract_all(assigned, writers, extraction, report)
+        extract_all(assigned, writers, extract, report, config.workers)
         kept = {row.recording_id for writer in writers.values() for row in writer.rows}
         left = [pair for pair in assigned if pair[0].recording_id in kept]
         check_division(left, config.split, report.leak_labels)
         if config.surrogates:
-            write_surrogates(scan.readable, writers["train"], extraction, config, report)
+            write_surrogates(scan.readable, writers["train"], extract, config, report)
         write_splits(writers, folder, config, report)
         if config.verify != "off":
             full = config.verify == "full"
@@ -239,16 +234,18 @@ def open_writers(
 def extract_all(
     assigned: Sequence[tuple[SourceRecording, str]],
     writers: dict[str, SplitWriter],
-    extraction: Extraction,
+    extract: Extractor,
     report: BuildReport,
+    workers: int,
     stored: Sequence[StoredRecording] = (),
 ) -> None:
     """Fill the writers in the order of the source, without what is `stored` already."""
     duplicates = DuplicateFilter(writers, report, stored)
     recordings = [recording for recording, _ in assigned]
     with ProgressCounter("building", len(assigned), "recordings") as progress:
-        results = extraction(recordings, progress.step)
-        for (recording, split), extracted in zip(assigned, results, strict=True):
+        results = in_order(extract, recordings, workers)
+        for (recording, split), (_, extracted) in zip(assigned, results, strict=True):
+            progress.step()
             if isinstance(extracted, LeftOut):
                 report.left_out.append(extracted)
                 continue

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 
-from leakdet.building.extraction import Extraction
+from leakdet.building.extraction import Extractor
 from leakdet.building.report import BuildReport
 from leakdet.building.sources import LeftOut, SourceRecording
 from leakdet.config import BuildConfig
+from leakdet.core.parallel import in_order
 from leakdet.core.progress import ProgressCounter
 from leakdet.storage.opening import SURROGATES
 from leakdet.storage.writer import SplitWriter
@@ -19,7 +20,7 @@ from leakdet.storage.writer import SplitWriter
 def write_surrogates(
     recordings: Sequence[SourceRecording],
     train: SplitWriter,
-    extraction: Extraction,
+    extract: Extractor,
     config: BuildConfig,
     report: BuildReport,
 ) -> None:
@@ -45,17 +46,18 @@ def write_surrogates(
     )
     with ExitStack() as stack:
         stack.callback(writer.discard)
-        _extract_into(writer, surrogates, extraction)
+        _extract_into(writer, surrogates, extract, config.workers)
         report.surrogates = len(writer.rows)
         path = train.folder / f"{SURROGATES}.h5"
         writer.write(path, report.label_names, report.leak_labels, config.compression)
 
 
 def _extract_into(
-    writer: SplitWriter, surrogates: Sequence[SourceRecording], extraction: Extraction
+    writer: SplitWriter, surrogates: Sequence[SourceRecording], extract: Extractor, workers: int
 ) -> None:
     with ProgressCounter("surrogates", len(surrogates), "recordings") as progress:
-        for extracted in extraction(surrogates, progress.step):
+        for _, extracted in in_order(extract, surrogates, workers):
+            progress.step()
             if not isinstance(extracted, LeftOut):
                 with closing(extracted):
                     writer.add(extracted.row, extracted.mel, extracted.sound)

@@ -26,7 +26,6 @@ from leakdet.config.fields import MISSING
 from leakdet.core.errors import InputError, SettingsError
 from leakdet.core.files import check_free
 from leakdet.core.locations import is_url, parse_location
-from leakdet.core.parallel import check_cluster
 from leakdet.core.process import is_child
 from leakdet.storage.folder import build_facts, group_columns, require_store, unknown_column
 from leakdet.storage.model_card import model_in, refuse_several, require_model
@@ -81,8 +80,6 @@ def check_build(config: BuildConfig) -> None:
         require_source(parse_location(config.source))
     if config.add_to:
         require_store(Path(config.add_to))
-    if config.cluster:
-        check_cluster("cluster", config.cluster)
     if config.out not in ("", MISSING):
         check_free(Path(config.out).absolute(), config.overwrite)
 

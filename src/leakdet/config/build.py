@@ -140,10 +140,6 @@ class BuildConfig:
         one_of=("none", "gzip", "lzf"),
     )
     workers: int = doc(0, "Threads that read recordings; 0: one per core.", at_least=0)
-    cluster: str = doc(
-        "",
-        "Workers that read recordings, not threads: local:N, tcp://… or a scheduler's JSON file.",
-    )
     add_to: str = doc(
         "", "Store to which the recordings are added, to train or, by a column split, to val."
     )

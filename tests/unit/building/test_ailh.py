@@ -7,7 +7,7 @@ import pytest
 
 from leakdet.building.ailh import convert_store
 from leakdet.config import BuildConfig, SignalConfig
-from leakdet.core.errors import InputError, SettingsError
+from leakdet.core.errors import InputError
 from leakdet.storage.ailh import FILES
 from leakdet.storage.integrity import check_contents
 from leakdet.storage.opening import open_split
@@ -93,8 +93,3 @@ def test_what_is_not_finite_is_left_out_and_the_new_store_is_whole(
         split = open_split(tmp_path / "new", name)
         check_contents(split)
         assert split.recordings == recordings
-
-
-def test_an_ailh_store_gives_a_cluster_nothing_to_do(old: Path, tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"cluster=local:2: .*old holds mel.*leave it out"):
-        convert_store(BuildConfig(source=str(old), out=str(tmp_path / "new"), cluster="local:2"))

@@ -1,9 +1,8 @@
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 
 from leakdet.acoustics.mel import LogMel
-from leakdet.building.extraction import ExtractionEngine, Extractor
+from leakdet.building.extraction import Extractor
 from leakdet.building.report import BuildReport
 from leakdet.building.surrogate_split import write_surrogates
 from leakdet.storage.store import open_leakdet_split
@@ -24,10 +23,7 @@ def test_only_leaks_that_train_kept_have_surrogates(tmp_path: Path, signal, reco
         with closing(extract(recording)) as extracted:
             train.add(extracted.row, extracted.mel, None)
     report = BuildReport(tmp_path / "store", signal, ["LEAK", "NOLEAK"], ["LEAK"])
-    extraction = partial(
-        ExtractionEngine(1), extract, {recording.path: 1.0 for recording in recordings}
-    )
-    write_surrogates(recordings, train, extraction, config(surrogates=2), report)
+    write_surrogates(recordings, train, extract, config(surrogates=2), report)
     train.discard()
     split = open_leakdet_split(folder, "surrogates", [folder / "surrogates.h5"])
     assert split.recording_ids.tolist() == ["a.wav#surrogate1", "a.wav#surrogate2"]

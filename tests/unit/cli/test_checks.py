@@ -209,11 +209,6 @@ def test_an_own_store_may_be_replaced(tmp_path: Path) -> None:
         check_build(BuildConfig(source="demo", out=out))
 
 
-def test_the_address_of_a_cluster_is_checked(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"cluster=local:N, N=9999: allowed are at most"):
-        check_build(BuildConfig(source="demo", out=str(tmp_path / "s"), cluster="local:9999"))
-
-
 PAPER = SignalConfig(
     sample_rate_hz=8192,
     window_samples=2048,
