@@ -24,16 +24,12 @@ def parser() -> argparse.ArgumentParser:
     add("--out", type=Path, help="the file (default: the model's name with .onnx, beside it)")
     add(
         "--precision",
-        choices=("float32", "float16", "int8-network"),
+        choices=("float32", "float16"),
         default="float32",
         help="of the network; the front end is always float32 (default: float32)",
     )
-    store = "the store that trained the model, for the ranges of int8-network"
-    add("--calibrate", type=Path, metavar="STORE", help=store)
     audio = "recordings on which the file is compared with predict too: files, folders, globs"
     add("--check", nargs="+", default=[], metavar="AUDIO", help=audio)
-    golden = "write ten sounds with log-mel, probabilities and verdict into this new folder"
-    add("--golden", type=Path, metavar="DIR", help=golden)
     add("--licence", metavar="TEXT", help="the model's licence, for the file's metadata")
     add_decision(command)
     trusted, name = "a network of your own that it may load", "PACKAGE.MODULE:CLASS"
@@ -44,31 +40,25 @@ def parser() -> argparse.ArgumentParser:
 
 def export(arguments: argparse.Namespace) -> int:
     from leakdet.core.files import megabytes
-    from leakdet.exporting.file import beside, check_calibration, check_places
+    from leakdet.exporting.file import beside, check_places
     from leakdet.scoring.listing import check_headers
     from leakdet.storage.model_card import require_model, require_packages
 
     rule = decision_of(arguments)
     require_packages()
     model = require_model(arguments.model)
-    out, golden = arguments.out or beside(model), arguments.golden
-    check_places(model, out, golden)
+    out = arguments.out or beside(model)
+    check_places(model, out)
     files = check_headers(arguments.check, "--check") if arguments.check else []
-    check_calibration(arguments.precision, arguments.calibrate)
     LOG.info(f"model    {model}: loading torch")
-    from leakdet.exporting.golden_vectors import write_golden
     from leakdet.runs.export import export_model
     from leakdet.scoring.detector import load_detector
 
     detector = load_detector(model, "cpu", arguments.trust_network, **rule)
     if detector.decided_anew:
         LOG.info(f"note     {detector.decided_anew}")
-    more = (arguments.precision, files, arguments.licence, arguments.calibrate)
-    written = export_model(detector, out, *more)
+    written = export_model(detector, out, arguments.precision, files, arguments.licence)
     LOG.info(f"compared {written.equality.sentence()}")
-    if golden:
-        write_golden(detector.mel_detector, golden)
-        log_result(f"golden   {golden}")
     log_result(f"written  {out} ({megabytes(written.size_bytes)}, {arguments.precision})")
     return DONE
 

@@ -4,10 +4,11 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
-from itertools import takewhile
+from itertools import takewhile, zip_longest
 from pathlib import Path
 from typing import Any, NoReturn
 
+from leakdet.cli.command_line import REMOVED
 from leakdet.config import LabelsConfig
 from leakdet.core.errors import SettingsError
 from leakdet.core.files import is_taken
@@ -15,9 +16,6 @@ from leakdet.core.locations import is_url, parse_location
 from leakdet.core.messages import asked_for, json_lines
 from leakdet.core.process import WRONG, check_count, guarded
 
-REPLACED = {
-    "--sites": " Name a table with the columns path, site and recorded_at in place of recordings.",
-}
 MAX_SHOWN = 200  # more make a page too long to work through
 
 
@@ -29,13 +27,16 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         self._words = sys.argv[1:] if args is None else list(args)
         options = [name for name in self._option_string_actions if name.startswith("--")]
-        for word in takewhile(lambda word: word != "--", self._words):
-            name = word.partition("=")[0]
+        words = list(takewhile(lambda word: word != "--", self._words))
+        for word, following in zip_longest(words, words[1:], fillvalue=""):
+            name, _, value = word.partition("=")
+            for removed in (name, f"{name} {value or following}"):
+                if removed in REMOVED:
+                    self.error(f"{removed} was removed. {REMOVED[removed]}")
             known = any(option.startswith(name) for option in options)
             if name.startswith("--") and not known:
                 close = get_close_matches(name, options, 1)
                 hint = f" Did you mean {close[0]}?" if close else " --help lists them all."
-                hint = REPLACED.get(name, hint)
                 self.error(f"there is no option {name}.{hint}")
         return super().parse_known_args(args, namespace)
 

@@ -35,6 +35,16 @@ HABITS = {
     "leak": "labels.leak",
     "model": "network",
 }
+# Settings and options that earlier versions had, and what to do instead.
+REMOVED = {
+    "cluster": "build reads recordings by threads: workers=N.",
+    "--sites": "Name a table with the columns path, site and recorded_at in place of recordings.",
+    "--precision int8-network": "Export float32, and quantise the file with onnxruntime: "
+    "docs/export.md, Fewer bits.",
+    "--calibrate": "Export float32, and quantise the file with onnxruntime: docs/export.md, Fewer "
+    "bits.",
+    "--golden": "Run scripts/golden_vectors.py MODEL DIR in a checkout of leakdet.",
+}
 TRAINER_FLAGS = {
     "accelerator": "Where training runs: cpu, gpu or auto.",
     "devices": "Number of devices, or a list of their numbers.",
@@ -418,6 +428,8 @@ def _parts(argument: str) -> tuple[str, str, str, str]:
 
 
 def _unknown(argument: str, key: str, value: str, known: Known) -> str:
+    if key in REMOVED:
+        return f"{argument}: {key} was removed. {REMOVED[key]}"
     if key in known.elsewhere:
         return f"{argument}: {key} is a setting of leakdet {known.elsewhere[key]}, not of this one."
     whole, _, inner = key.rpartition(".")

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leakdet.core.errors import InputError
-from leakdet.core.files import is_sealed, is_taken, require_readable, understood
+from leakdet.core.files import is_sealed, require_readable, understood
 from leakdet.core.locations import Location, RemoteFile
-from leakdet.storage.folder import require_store
 from leakdet.storage.model_card import (
     CARD_KEY,
     check_card,
@@ -59,33 +58,15 @@ def beside(model: Location) -> Path:
     )
 
 
-def check_places(model: Location, out: Path, golden: Path | None) -> None:
+def check_places(model: Location, out: Path) -> None:
     """Check before any work where an export will write."""
     if model_kind(out) != ".onnx" or out.is_dir():
         raise InputError(f"--out {out}: name a file that ends in .onnx.")
     if model_kind(model) == ".onnx":
         raise InputError(f"{model}: this is an .onnx file already.")
-    for option, place in (("--out", out), ("--golden", golden)):
-        folder = None if place is None else Path(os.path.abspath(place)).parent  # noqa: PTH100  no link is followed
-        if folder is not None and not (folder.is_dir() and os.access(folder, os.W_OK)):
-            raise InputError(
-                f"{option} {place}: {folder} is no folder that may be written; make it first."
-            )
-    if golden is not None and is_taken(golden):
-        raise InputError(f"--golden {golden}: exists already; name a new folder.")
-
-
-def check_calibration(precision: str, store: Path | None) -> None:
-    """Check that int8-network, and it alone, has a store to take its ranges from."""
-    if precision == "int8-network" and store is None:
-        raise InputError(
-            "--precision int8-network: name the store that trained the model, whose windows give "
-            "the ranges of the integers: --calibrate STORE"
-        )
-    if store is not None and precision != "int8-network":
-        raise InputError(f"--calibrate {store}: only --precision int8-network takes it.")
-    if store is not None:
-        require_store(store)
+    folder = Path(os.path.abspath(out)).parent  # noqa: PTH100  no link is followed
+    if not (folder.is_dir() and os.access(folder, os.W_OK)):
+        raise InputError(f"--out {out}: {folder} is no folder that may be written; make it first.")
 
 
 def read_onnx(path: Path) -> OnnxFile:

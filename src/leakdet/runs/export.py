@@ -9,11 +9,8 @@ from leakdet.core.files import whole_file
 from leakdet.core.locations import Location
 from leakdet.core.messages import LOG
 from leakdet.exporting.detector import OnnxDetector, load_onnx_detector
-from leakdet.exporting.equality import Equality, compare
-from leakdet.exporting.golden_vectors import golden_rows
+from leakdet.exporting.equality import Equality, compare, reference_verdicts
 from leakdet.exporting.graph import onnx_content, onnx_graph
-from leakdet.exporting.int8_network import calibration_mel, int8_network
-from leakdet.exporting.network_cost import network_cost
 from leakdet.scoring.detector import Detector
 
 
@@ -31,12 +28,10 @@ def export_model(
     precision: str = "float32",
     check: Sequence[Location] = (),
     licence: str | None = None,
-    calibrate: Path | None = None,
 ) -> Export:
     """Write `out`, an `.onnx` file, if it gives what predict gives.
 
-    `check` are recordings on which both are compared, besides generated sounds. `calibrate` is the
-    store whose training split gives the ranges of int8-network.
+    `check` are recordings on which both are compared, besides generated sounds.
     """
     inner = detector.mel_detector
     if isinstance(inner, OnnxDetector):
@@ -46,14 +41,11 @@ def export_model(
             f"{detector.path}: it was trained on a store that does not say how its mel was made; "
             "it cannot take sound."
         )
-    LOG.info(f"network  {network_cost(inner).sentence()}")
+    parameters = sum(parameter.numel() for parameter in inner.network.parameters())
+    LOG.info(f"network  {parameters:,} parameters")
     LOG.info("graph    torch writes it, which takes some seconds")
-    mel = None if calibrate is None else calibration_mel(calibrate, inner.signal)
-    graph = onnx_graph(inner, precision)
-    if mel is not None:
-        graph = int8_network(graph, mel)
-    rows = golden_rows(inner)
-    content = onnx_content(graph, inner, precision, vectors=rows, licence=licence)
+    graph, vectors = onnx_graph(inner, precision), reference_verdicts(detector)
+    content = onnx_content(graph, inner, precision, vectors=vectors, licence=licence)
     with whole_file(out) as partial:
         partial.write_bytes(content)
         exported = Detector(load_onnx_detector(partial), partial)

@@ -52,6 +52,21 @@ def test_a_misspelt_option_is_named_before_what_is_missing(
     assert parser.parse_args(["--dev", "cpu", "--", "--zzz"]).path == ["--zzz"]
 
 
+@pytest.mark.parametrize(
+    "words",
+    ["--precision int8-network", "--precision=int8-network", "--calibrate store", "--golden=dir"],
+)
+def test_a_removed_option_says_what_to_do_instead(
+    words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        import_module("leakdet.export").parser().parse_args(["model.safetensors", *words.split()])
+    assert ended.value.code == 2
+    refusal = capsys.readouterr().err
+    assert words.replace("=", " ").removesuffix(" store").removesuffix(" dir") in refusal
+    assert "docs/export.md" in refusal or "scripts/golden_vectors.py" in refusal
+
+
 def test_each_trusted_network_is_named_by_itself(parser: argparse.ArgumentParser) -> None:
     names = ["nets:Mine", "more.nets:Other"]
     words = ["--device", "cuda:1", *(word for name in names for word in ("--trust-network", name))]

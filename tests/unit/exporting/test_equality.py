@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from leakdet.exporting.detector import load_onnx_detector
-from leakdet.exporting.equality import Equality, compare
+from leakdet.exporting.equality import Equality, compare, seeded_sounds
 from leakdet.scoring.detector import Detector
 from leakdet.scoring.verdict import Verdict, Window
 
@@ -58,6 +58,12 @@ def test_the_recording_of_the_largest_difference_may_be_narrow() -> None:
     assert (equality.where, equality.narrow) == ("8 kHz", True)
     equality.compare("16 kHz", OWN, replace(OWN, leak_prob=0.7008))
     assert (equality.where, equality.narrow) == ("16 kHz", False)
+
+
+def test_the_generated_sounds_are_the_same_every_time(small_signal) -> None:
+    first, second = seeded_sounds(small_signal), seeded_sounds(small_signal)
+    assert first.keys() == second.keys()
+    assert all((first[name] == second[name]).all() for name in first)
 
 
 def test_a_nan_is_no_equality() -> None:

@@ -12,12 +12,7 @@ from leakdet.core.errors import InputError
 from leakdet.core.files import KEY, UNSEALED, sealed
 from leakdet.exporting import file as onnx_file
 from leakdet.exporting.detector import load_onnx_detector
-from leakdet.exporting.file import (
-    check_calibration,
-    check_places,
-    check_self_contained,
-    read_onnx,
-)
+from leakdet.exporting.file import check_places, check_self_contained, read_onnx
 from leakdet.storage.model_card import CARD_KEY, has_checksums
 
 
@@ -144,29 +139,10 @@ def test_a_foreign_model_is_named_as_such(tmp_path) -> None:
 
 
 def test_places_are_checked_before_any_work(tmp_path, exported) -> None:
-    (tmp_path / "there").mkdir()
-    (tmp_path / "there" / "file").touch()
-    for out, golden, sentence in (
-        (tmp_path / "a.bin", None, "ends in .onnx"),
-        (tmp_path / "no" / "a.onnx", None, "make it first"),
-        (tmp_path / "a.onnx", tmp_path / "there", "exists already"),
-        (tmp_path / "a.onnx", tmp_path / "there" / "file", "exists already"),
-    ):
-        with pytest.raises(InputError, match=sentence):
-            check_places(tmp_path / "model.safetensors", out, golden)
-    (tmp_path / "empty").mkdir()
-    check_places(tmp_path / "model.safetensors", tmp_path / "a.onnx", tmp_path / "empty")
+    for out, remedy in (("a.bin", "ends in .onnx"), ("no/a.onnx", "make it first")):
+        with pytest.raises(InputError, match=remedy):
+            check_places(tmp_path / "model.safetensors", tmp_path / out)
+    check_places(tmp_path / "model.safetensors", tmp_path / "a.onnx")
     for model in (exported, tmp_path / "M.ONNX"):
         with pytest.raises(InputError, match=r"an .onnx file already"):
-            check_places(model, tmp_path / "A.ONNX", None)
-
-
-def test_integers_need_a_store_and_nothing_else_takes_one(tmp_path) -> None:
-    check_calibration("float32", None)
-    for precision, store, sentence in (
-        ("int8-network", None, "--calibrate STORE"),
-        ("float16", tmp_path, "only --precision int8-network takes it"),
-        ("int8-network", tmp_path / "none", "none"),
-    ):
-        with pytest.raises(InputError, match=sentence):
-            check_calibration(precision, store)
+            check_places(model, tmp_path / "A.ONNX")

@@ -135,4 +135,4 @@ def test_predict_compares_the_sites_of_a_table(door, trained, tmp_path: Path) ->
     assert "night.csv: a table of recordings needs the column path" in result.stderr
     assert "loading torch" not in result.stderr
     result = door("predict", trained.folder, "night.csv", "--sites", "sites.csv", cwd=tmp_path)
-    assert "there is no option --sites. Name a table with the columns path, site" in result.stderr
+    assert "--sites was removed. Name a table with the columns path, site" in result.stderr

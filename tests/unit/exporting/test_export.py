@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 import soundfile
 
@@ -16,6 +17,7 @@ from leakdet.exporting.equality import Equality
 from leakdet.runs import export
 from leakdet.runs.export import export_model
 from leakdet.scoring.detector import Detector, load_detector
+from pages import blocks
 
 NARROW = Equality(1e-4, 3, 3e-4, "8 kHz", narrow=True)
 
@@ -79,7 +81,8 @@ def test_models_that_take_no_sound_and_onnx_files_are_refused(
         export_model(load_detector(exported), tmp_path / "a.onnx")
 
 
-SCRIPT = Path(__file__).parents[3] / "docs" / "onnx_predict.py"
+DOCS = Path(__file__).parents[3] / "docs"
+SCRIPT = DOCS / "onnx_predict.py"
 WITHOUT = """
 import runpy, sys
 for name in ("leakdet", "torch", "onnx", "scipy"):
@@ -128,3 +131,28 @@ def test_the_script_of_the_docs_picks_no_channel_that_it_was_not_told(tmp_path) 
     np.testing.assert_allclose(np.concatenate(list(blocks(tmp_path / "1.wav", facts))), 0.25)
     with pytest.raises(SystemExit, match="channels=loudest is for leakdet predict"):
         next(blocks(tmp_path / "2.wav", facts))
+
+
+def test_the_quantising_of_the_docs_changes_the_network_alone(
+    classes_detector, exported, tmp_path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "recordings").mkdir()
+    (tmp_path / "model.onnx").write_bytes(exported.read_bytes())
+    rng = np.random.default_rng(1)
+    for name in "abc":
+        sound = rng.normal(0.0, 0.1, 12000)
+        soundfile.write(tmp_path / "recordings" / f"{name}.wav", sound, 4000)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(DOCS))
+    page = blocks((DOCS / "export.md").read_text(encoding="utf-8"))
+    [recipe] = [block.text for block in page if block.language == "python"]
+    exec(compile(recipe, "export.md", "exec"), names := {})
+    graph = onnx.load("int8.onnx").graph
+    rounded = [w.name for w in graph.initializer if w.data_type == onnx.TensorProto.INT8]
+    assert any("cls_head" in name for name in rounded)
+    assert not any("front_end" in name for name in rounded)
+    files = sorted((tmp_path / "recordings").iterdir())
+    for path, verdict in zip(files, classes_detector.predict(files), strict=True):
+        leak_prob, decision = names["predict"](path, names["integers"], names["facts"])
+        assert 0.0 < abs(leak_prob - verdict.leak_prob) < 0.1
+        assert decision == verdict.decision
