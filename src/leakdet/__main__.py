@@ -20,7 +20,7 @@ VERBS = {
     "worklist": "rank the sites of a network by what predict said over many nights",
     "export": "write a model as one ONNX file, from sound to verdict",
     "info": "describe a model, a store or a run: what, when, from what, how good",
-    "settings": "list the settings of build, train, tune, crossval or learn, with their ranges",
+    "settings": "list the settings or options of a verb, with their ranges, or those about a word",
 }
 
 

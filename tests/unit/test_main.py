@@ -69,16 +69,14 @@ def test_help_may_be_misspelt_and_completion_has_some(
 
 
 @pytest.mark.parametrize(
-    ("verb", "remedy"), [("trian", "Did you mean train?"), ("predict", "lists arguments")]
+    ("verb", "remedy"), [("trian", "Did you mean train?"), ("info", "allowed are build")]
 )
 def test_a_verb_without_settings_is_told_from_the_others(
     verb: str, remedy: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert settings_main([verb]) == 2
     message = capsys.readouterr().err
-    assert message.startswith(
-        f"error: {verb}: settings are those of build, train, tune, crossval or"
-    )
+    assert message.startswith(f"error: {verb}: ")
     assert remedy in message.replace("\n", " ")
 
 

@@ -1,5 +1,6 @@
 """The text of `--help` and `leakdet settings`, and the completion of a command line."""
 
+import argparse
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,6 +11,7 @@ from leakdet.cli.command_line import Setting, nearest
 from leakdet.core.process import EXPLAINED
 
 WIDTH = 80
+WITHOUT_SETTINGS = ("info", "settings")
 PURPOSE = {
     "build": "Make a store of log-mel from labelled recordings.",
     "train": "Train a detector on a store (by default on the demo) and write its model file.",
@@ -92,17 +94,37 @@ def settings_text(
     settings: Iterable[Setting], values: Mapping[str, Any], word: str | None = None
 ) -> str:
     """Every setting with its sentence, or those whose name or sentence has `word`."""
-    everything = list(settings)
-    if word is None:
-        chosen = everything
-    else:
-        lowered = word.casefold()
-        chosen = [s for s in everything if lowered in f"{s.name} {s.meaning}".casefold()]
+    described = {
+        setting.name: _described(setting, values.get(setting.name, setting.default))
+        for setting in settings
+    }
+    return _about(described, word, "setting")
+
+
+def options_text(parser: argparse.ArgumentParser, word: str | None = None) -> str:
+    """Every option of a verb with plain arguments, or those about `word`; defaults are in them."""
+    described = {}
+    for action in parser._actions:
+        option = next((name for name in action.option_strings if name.startswith("--")), "")
+        if option not in ("", "--help"):
+            choices = f"{{{','.join(action.choices)}}}" if action.choices else ""
+            value = "" if action.nargs == 0 else action.metavar or choices or action.dest.upper()
+            line = f"  {option} {' '.join(value) if isinstance(value, tuple) else value}".rstrip()
+            meaning = (action.help or "").replace("%%", "%")
+            described[option] = [line, *_wrapped(f"      {meaning}", 6)]
+    return _about(described, word, "option")
+
+
+def _about(described: Mapping[str, Sequence[str]], word: str | None, kind: str) -> str:
+    """The descriptions by name that have `word` in them, or all."""
+    lowered = (word or "").casefold()
+    texts = ["\n".join(lines) for lines in described.values()]
+    chosen = [text for text in texts if lowered in " ".join(text.split()).casefold()]
     if not chosen:
-        names = nearest(word or "", [setting.name for setting in everything])
+        names = nearest(word or "", [name.lstrip("-") for name in described])
         hint = f" Did you mean {' or '.join(names)}?" if names else ""
-        return f"No setting has {word!r} in its name or description.{hint}"
-    return "\n".join(line for s in chosen for line in _described(s, values.get(s.name, s.default)))
+        return f"No {kind} has {word!r} in its name or description.{hint}"
+    return "\n".join(chosen)
 
 
 def _described(setting: Setting, value: Any) -> list[str]:
@@ -236,7 +258,7 @@ def candidates(
         case ["completion"]:
             known = dict.fromkeys(SHELLS, "")
         case ["settings"]:
-            known = {door: verbs.get(door, "") for door in DOORS}
+            known = {verb: text for verb, text in verbs.items() if verb not in WITHOUT_SETTINGS}
         case [door, *given] if door in DOORS:
             known = FLAGS if word.startswith("-") else _settings(door, given, word)
         case [verb, *given] if verb in verbs:

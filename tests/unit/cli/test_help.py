@@ -2,6 +2,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,12 @@ from leakdet.cli.help import (
     SHELLS,
     USAGE,
     candidates,
+    options_text,
     plain,
     settings_text,
 )
 from leakdet.cli.run import door_help
+from leakdet.settings import PLAIN as PLAIN_VERBS
 
 
 @pytest.mark.parametrize("door", DOORS)
@@ -61,6 +64,18 @@ def test_settings_are_found_by_a_word() -> None:
     assert text.startswith("  augment.mask_mels=3\n")
     assert "optimizer.lr" not in text
     assert "Did you mean optimizer.lr" in settings_text(settings, {}, "optimizr.lr")
+
+
+@pytest.mark.parametrize("verb", PLAIN_VERBS)
+def test_options_are_listed_and_found_by_a_word(verb: str) -> None:
+    parser = import_module(f"leakdet.{verb}").parser()
+    text = options_text(parser)
+    assert all(len(line) <= 80 for line in text.splitlines())
+    for option in parser._option_string_actions:
+        if option.startswith("--") and option != "--help":
+            assert f"  {option}" in text.splitlines() or f"  {option} " in text
+    assert options_text(parser, "JSON: AN object").startswith("  --log {normal,json}\n")
+    assert options_text(parser, "quite").endswith("Did you mean quiet?")
 
 
 @pytest.mark.parametrize(
