@@ -11,9 +11,8 @@ from leakdet.config import SignalConfig
 from leakdet.detection.decision import DecisionRule
 from leakdet.detection.familiarity import SpectralReference
 from leakdet.detection.labels import LabelMap
-from leakdet.detection.losses import leak_probability
 from leakdet.detection.met import MetRecordings
-from leakdet.detection.networks import Network
+from leakdet.detection.networks import Network, leak_probability
 from leakdet.detection.stored_scores import ValidationScores
 
 

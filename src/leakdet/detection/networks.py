@@ -3,7 +3,7 @@
 All of them keep the position along frequency, because a leak shows in where its noise lies.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from inspect import signature
 from typing import NamedTuple, TypeVar
 
@@ -159,6 +159,24 @@ class Output(NamedTuple):
 
     class_logits: Tensor
     leak_logit: Tensor
+
+
+def leak_share(class_prob: Float[Tensor, "B C"], leaks: Sequence[int]) -> Float[Tensor, " B"]:
+    """Probability of the classes `leaks` together, in [0, 1]."""
+    one, *more = (class_prob[:, leak] for leak in leaks)
+    return sum(more, one).clamp(max=1.0) if more else one
+
+
+def leak_probability(output: Output, leaks: Sequence[int], blend: float) -> Float[Tensor, " B"]:
+    """blend * sum of softmax(class_logits) over `leaks` + (1 - blend) * sigmoid(leak_logit).
+
+    `blend` is 1 when the auxiliary head was not trained: its weights are random then and must not
+    count.
+    """
+    prob = leak_share(output.class_logits.float().softmax(-1), leaks)
+    return (
+        prob if blend == 1.0 else blend * prob + (1.0 - blend) * output.leak_logit.float().sigmoid()
+    )
 
 
 class Network(nn.Module):

@@ -26,8 +26,7 @@ from leakdet.detection.calibration import SATURATION
 from leakdet.detection.decision import LIMITS
 from leakdet.detection.detector import MelDetector, as_samples
 from leakdet.detection.familiarity import SpectralReference
-from leakdet.detection.losses import leak_probability
-from leakdet.detection.networks import Output
+from leakdet.detection.networks import Output, leak_probability
 
 
 def live_windows(

@@ -28,8 +28,8 @@ from leakdet.config import DecisionConfig, TrainConfig
 from leakdet.core.errors import LeakdetError
 from leakdet.detection.decision import pool, pool_classes
 from leakdet.detection.detector import window_mean
-from leakdet.detection.losses import LossParts, any_of, leak_probability, leak_share
-from leakdet.detection.networks import Output
+from leakdet.detection.losses import LossParts, any_of
+from leakdet.detection.networks import Output, leak_probability, leak_share
 from leakdet.detection.thresholds import rank
 from leakdet.evaluation.metrics import (
     FPR_POINTS,

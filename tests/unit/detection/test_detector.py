@@ -5,8 +5,7 @@ from leakdet.config import NetworkConfig
 from leakdet.detection.decision import DecisionRule
 from leakdet.detection.detector import MelDetector, as_samples, sample_shape, window_mean
 from leakdet.detection.labels import LabelMap
-from leakdet.detection.losses import leak_probability
-from leakdet.detection.networks import make_network
+from leakdet.detection.networks import leak_probability, make_network
 
 SHAPE = (3, 8, 1)
 

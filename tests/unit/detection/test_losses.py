@@ -19,11 +19,9 @@ from leakdet.detection.losses import (
     effective_balance,
     focal_loss,
     leak_loss,
-    leak_probability,
-    leak_share,
     loss_parts,
 )
-from leakdet.detection.networks import Output
+from leakdet.detection.networks import Output, leak_probability, leak_share
 
 PROB = torch.tensor([[0.5, 0.25, 0.25], [0.1, 0.2, 0.7]])
 

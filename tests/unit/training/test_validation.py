@@ -15,8 +15,8 @@ from leakdet.config import DecisionConfig, TrainConfig
 from leakdet.core.errors import LeakdetError
 from leakdet.detection.decision import pool, pool_classes
 from leakdet.detection.detector import window_mean
-from leakdet.detection.losses import LossParts, leak_probability
-from leakdet.detection.networks import Output
+from leakdet.detection.losses import LossParts
+from leakdet.detection.networks import Output, leak_probability
 from leakdet.evaluation.metrics import binary_metrics
 from leakdet.loading.samples import Batch
 from leakdet.training import log_names
