@@ -19,11 +19,11 @@ import soundfile
 from bench_model_file import write_model
 from benchmarks import measured, write_section
 from leakdet.core.parallel import cluster
-from leakdet.scoring.listing import ListedRecording
 from leakdet.scoring.parts import ModelOptions, Scores, by_cluster, by_threads
 from leakdet.storage.model_card import file_hash
-from leakdet.tables.parts_db import BATCH_FILES, Batch, Listed, RecordingsDb
-from leakdet.tables.parts_files import read_rows
+from leakdet.tables.parts_db import BATCH_FILES, Batch, ListingRecord, RecordingsDb
+from leakdet.tables.read import read_rows
+from leakdet.tables.schema import InputRecording
 
 FILES, SOUNDS, SECONDS, RATE_HZ = 100_000, 300, 1.0, 16000
 NIGHT_FILES, NIGHT_S, NIGHT_SAMPLE = 20_000, 10, 512
@@ -100,8 +100,8 @@ def listing(work: Path, files: int) -> list[dict[str, Any]]:
     names = (f"/data/nights/2026-11-28/logger{number:09}.wav" for number in order)
     database = RecordingsDb(work / "list.sqlite")
     began = time.perf_counter()
-    first, count, _ = database.add(ListedRecording(Path(name)) for name in names)
-    database.commit(Listed(first, count, "", [], [], [], True))
+    first, count, _ = database.add(InputRecording(Path(name)) for name in names)
+    database.commit(ListingRecord(first, count, "", [], [], [], True))
     seconds = time.perf_counter() - began
     database.close()
     return [{"what": "names listed, in random order", "files": count, "s": seconds,
@@ -111,7 +111,7 @@ def listing(work: Path, files: int) -> list[dict[str, Any]]:
 def engines(options: ModelOptions, sounds: Sequence[Path], rounds: int) -> list[dict[str, Any]]:
     """Time batches by threads and by a cluster of this machine, in turn."""
     names = [str(sounds[number % len(sounds)]) for number in range(BATCH_FILES)]
-    recordings = tuple(ListedRecording(Path(name)) for name in names)
+    recordings = tuple(InputRecording(Path(name)) for name in names)
     batches = [Batch(number, recordings, tuple(names)) for number in range(BATCHES)]
 
     def seconds(scores: Scores) -> float:

@@ -20,7 +20,7 @@ STORY = Story(
 READ = """
 from pathlib import Path
 import sys
-from leakdet.tables.parts_files import each_part
+from leakdet.tables.read import each_part
 parts = (part for name in sys.argv[1:] for part in each_part(Path(name)))
 """
 RANK = """

@@ -27,7 +27,7 @@ import soundfile
 
 from bench_model_file import write_model
 from kills import left_processes
-from leakdet.tables.parts_files import each_part
+from leakdet.tables.read import each_part
 
 KINDS = ("driver", "worker", "both")
 # the function at whose so-manieth call, before or after it, the driver kills itself

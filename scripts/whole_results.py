@@ -34,7 +34,7 @@ def whole_rows(out: Path) -> int:
 
 
 def whole_parts(out: Path) -> int:
-    from leakdet.tables.parts_files import part_files, read_rows
+    from leakdet.tables.read import part_files, read_rows
 
     if not (out / "parts").exists() or not part_files(out / "parts"):
         return 0

@@ -34,12 +34,12 @@ ROOMS = {
     "config": ("core", ""),
     "detection": ("core config", ARRAYS),
     "acoustics": ("core config", f"{ARRAYS} soundfile soxr"),
-    "tables": ("core detection scoring", "numpy pyarrow"),
+    "tables": ("core", "numpy pyarrow"),
     "storage": ("core config detection tables", f"{ARRAYS} h5py safetensors"),
     "building": ("core config detection tables storage acoustics", f"{ARRAYS} psutil"),
     "loading": ("core config detection storage", f"{ARRAYS} psutil"),
     "exporting": (
-        "core config detection storage acoustics scoring",
+        "core config detection tables storage acoustics scoring",
         f"{ARRAYS} onnx onnxruntime safetensors",
     ),
     "scoring": ("core config detection tables storage acoustics exporting", ARRAYS),
@@ -61,7 +61,7 @@ ROOMS = {
         "crossvalidation",
         ARRAYS,
     ),
-    "sites": ("core config detection", ARRAYS),
+    "sites": ("core config detection tables", ARRAYS),
     "reporting": (
         "core config detection tables storage evaluation sites",
         f"{ARRAYS} matplotlib jinja2",
@@ -71,7 +71,7 @@ ROOMS = {
         "numpy rich hydra omegaconf",
     ),
     # The package names its public modules, and loads none of them.
-    "leakdet": ("core cli storage scoring runs", ""),
+    "leakdet": ("core cli tables storage scoring runs", ""),
     "__main__": (f"core cli {' '.join(DOORS)}", "rich"),
 }
 EVERY_ROOM = " ".join(set(ROOMS) - {"leakdet", "__main__"})

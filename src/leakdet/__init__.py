@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from leakdet.runs.evaluation import evaluate_model
     from leakdet.runs.training import FitResult, fit
     from leakdet.scoring.detector import Detector, load_detector
-    from leakdet.scoring.verdict import Verdict, Window
     from leakdet.storage.opening import SplitArrays, Store, open_store
+    from leakdet.tables.schema import Verdict, Window
 
 __version__ = "0.1.0"
 
@@ -44,8 +44,8 @@ _MODULES = {
     "SettingsError": "core.errors",
     "SplitArrays": "storage.opening",
     "Store": "storage.opening",
-    "Verdict": "scoring.verdict",
-    "Window": "scoring.verdict",
+    "Verdict": "tables.schema",
+    "Window": "tables.schema",
     "compose": "cli.compose",
     "evaluate_model": "runs.evaluation",
     "fit": "runs.training",

@@ -19,7 +19,7 @@ from tests.remote_stores import FlakyStore
 from leakdet.building.builder import build_store
 from leakdet.config import BuildConfig, SignalConfig
 from leakdet.storage.opening import open_split
-from leakdet.tables.parts_files import read_rows
+from leakdet.tables.read import read_rows
 
 SIGNAL = SignalConfig(2000, 400, 200, 100, 50, n_mels=8, fmin_hz=0.0)
 

@@ -19,7 +19,9 @@ from leakdet.storage.opening import SURROGATES
 from leakdet.storage.overlap import values_sentence
 from leakdet.storage.store import SPLITS, split_files
 from leakdet.storage.writer import RecordingRow, SplitWriter
-from leakdet.tables.read import is_reserved, read_csv, write_csv
+from leakdet.tables.read import read_csv
+from leakdet.tables.schema import is_reserved
+from leakdet.tables.write import write_csv
 
 
 @dataclass

@@ -15,7 +15,8 @@ from leakdet.detection.labels import LabelView, label_view
 from leakdet.storage.model_card import model_in, model_kind, read_card
 from leakdet.storage.opening import open_split, split_names
 from leakdet.storage.store import SPLITS
-from leakdet.tables.read import Table, absence, file_named, is_reserved, read_table
+from leakdet.tables.read import Table, absence, file_named, read_table
+from leakdet.tables.schema import is_reserved
 
 
 def with_like(config: BuildConfig) -> BuildConfig:

@@ -43,7 +43,7 @@ from leakdet.evaluation.scored_recordings import decision_name
 from leakdet.evaluation.split_scores import score_split
 from leakdet.evaluation.traits import Traits
 from leakdet.storage.views import SplitView, view_of
-from leakdet.tables.read import write_csv
+from leakdet.tables.write import write_csv
 from leakdet.training.callbacks.progress import EpochReport
 from leakdet.training.scratch import quiet, train_bare
 from leakdet.training.steps import needs_val

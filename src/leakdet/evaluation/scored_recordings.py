@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 
 from leakdet.acoustics.clip import Clip
 from leakdet.evaluation.class_tables import ClassScores
-from leakdet.tables.read import write_csv
+from leakdet.tables.write import write_csv
 
 TIMELINE_POINTS = 100
 

@@ -16,7 +16,7 @@ from leakdet.core.errors import InputError
 from leakdet.core.locations import Location
 from leakdet.exporting.detector import OnnxDetector
 from leakdet.scoring.detector import Detector
-from leakdet.scoring.verdict import Verdict
+from leakdet.tables.schema import Verdict
 
 # Largest difference of a probability: of the numbers of float32 alone, and of fewer digits.
 LIMITS = {"float32": 1e-4, "float16": 0.01}

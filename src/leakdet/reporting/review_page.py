@@ -19,8 +19,6 @@ from leakdet.evaluation.scored_recordings import timeline_points
 from leakdet.reporting.pages import filled
 from leakdet.reporting.recording_card import RowMedia, timeline_paths
 
-LABEL = "label"
-
 
 @dataclass(frozen=True)
 class Choice:

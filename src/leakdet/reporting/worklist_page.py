@@ -27,7 +27,7 @@ from leakdet.core.files import write_whole
 from leakdet.reporting.pages import filled
 from leakdet.reporting.review_page import ReviewPage, review_content
 from leakdet.sites.states import STATES, WorklistRow
-from leakdet.tables.read import write_csv
+from leakdet.tables.write import write_csv
 
 WIDTH = 1000.0  # of the drawing, in its own units
 LEAST_HEIGHT, MOST_HEIGHT = 350.0, 1000.0

@@ -166,7 +166,7 @@ def write_evaluations(evaluations: Sequence[Evaluation], out: Path) -> None:
     from leakdet.core.files import write_json
     from leakdet.evaluation.comparison import recording_rows
     from leakdet.reporting.report import ReportInput, write_results
-    from leakdet.tables.read import write_csv
+    from leakdet.tables.write import write_csv
 
     folders = [out] if len(evaluations) == 1 else [out / "a", out / "b"]
     for evaluation, folder in zip(evaluations, folders, strict=True):

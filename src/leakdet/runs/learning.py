@@ -35,7 +35,7 @@ from leakdet.reporting.conclusion import own_verdict
 from leakdet.reporting.report import ReportInput, write_results
 from leakdet.storage.model_card import file_hash, model_in
 from leakdet.storage.model_file import load_mel_detector, save_model
-from leakdet.tables.read import write_csv
+from leakdet.tables.write import write_csv
 from leakdet.training import log_names
 
 MODEL, ROUNDS, FOLD = "model.safetensors", "rounds.csv", ".fold"

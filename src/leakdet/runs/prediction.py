@@ -14,7 +14,7 @@ from leakdet.core.process import DONE, PARTLY
 if TYPE_CHECKING:
     from leakdet.scoring.detector import Detector
     from leakdet.scoring.extras import LeakClips
-    from leakdet.scoring.verdict import Verdict
+    from leakdet.tables.schema import Verdict
 
 
 def predict(arguments: argparse.Namespace) -> int:

@@ -9,14 +9,13 @@ from leakdet.core.errors import InputError
 from leakdet.core.locations import Location
 from leakdet.core.messages import LOG
 from leakdet.reporting.recording_card import RowMedia
-from leakdet.reporting.review_page import LABEL
 from leakdet.tables.read import read_table
+from leakdet.tables.schema import LABEL, WHY
 
 if TYPE_CHECKING:
     from leakdet.scoring.detector import Detector
     from leakdet.scoring.playback import Playback
 
-WHY = "why_suggested"  # the column that marks such a table as leakdet's own
 MAX_AUDIO_BYTES = 6_000_000  # of all sounds of a page together
 CLIP_S = 10.0
 CLIP_SHARE_S = 240.0  # of all clips together: those of more than 24 recordings are shorter

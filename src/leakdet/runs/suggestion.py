@@ -10,13 +10,12 @@ from leakdet.core.errors import counted
 from leakdet.core.locations import absolute_name, parse_location
 from leakdet.core.messages import LOG, log_result, log_results
 from leakdet.core.progress import ProgressCounter
-from leakdet.reporting.review_page import LABEL, ReviewPage, ReviewRow, write_review_page
-from leakdet.runs.review_media import WHY, ReviewMedia, check_unlabelled
+from leakdet.reporting.review_page import ReviewPage, ReviewRow, write_review_page
+from leakdet.runs.review_media import ReviewMedia, check_unlabelled
 from leakdet.scoring.detector import Detector
 from leakdet.scoring.suggest import Suggester, Suggestion
-from leakdet.scoring.verdict import Verdict
-from leakdet.tables.read import write_csv
-from leakdet.tables.write import check_output, is_regular
+from leakdet.tables.schema import LABEL, WHY, Verdict
+from leakdet.tables.write import check_output, is_regular, write_csv
 
 TOLD = "leak_prob threshold decision reason familiarity duration_s source_rate_hz flags model"
 PAGE_BYTES = 12_000_000  # about as much at most, with pictures

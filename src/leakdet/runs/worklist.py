@@ -19,7 +19,7 @@ from leakdet.core.messages import LOG, log_result
 from leakdet.core.progress import ProgressCounter
 from leakdet.detection.stored_scores import KEPT, TEST, VAL, ValidationScores
 from leakdet.reporting.recording_card import RowMedia
-from leakdet.reporting.review_page import LABEL, ReviewPage, ReviewRow
+from leakdet.reporting.review_page import ReviewPage, ReviewRow
 from leakdet.reporting.worklist_page import (
     BEGINNING,
     CREATED_BY,
@@ -31,7 +31,7 @@ from leakdet.reporting.worklist_page import (
     write_worklist_csv,
     write_worklist_page,
 )
-from leakdet.runs.review_media import WHY, ReviewMedia, check_unlabelled
+from leakdet.runs.review_media import ReviewMedia, check_unlabelled
 from leakdet.scoring.parts import FACTS
 from leakdet.scoring.prediction import sidecar_path
 from leakdet.sites.rows import read_blocks
@@ -40,9 +40,9 @@ from leakdet.sites.states import STATES, Recording, WorklistRow
 from leakdet.sites.worklist import Worklist, make_worklist
 from leakdet.sites.worth import Evidence
 from leakdet.storage.model_card import file_hash, open_safetensors, require_model
-from leakdet.tables.parts_files import Columns, each_part
-from leakdet.tables.read import write_csv
-from leakdet.tables.write import check_output, is_regular
+from leakdet.tables.read import Columns, each_part
+from leakdet.tables.schema import LABEL, RECORDED_AT, WHY, is_reserved
+from leakdet.tables.write import check_output, is_regular, write_csv
 
 if TYPE_CHECKING:
     from leakdet.scoring.detector import Detector
@@ -181,17 +181,14 @@ def _newest_model(places: Sequence[Path]) -> str:
     """The model of the latest recording, where several scored the rows."""
     latest = ("", "")
     for place in places:
-        for part in each_part(place, ("recorded_at", "model")):
-            if "recorded_at" in part and len(part["model"]):
-                at = int(part["recorded_at"].argmax())
-                latest = max(latest, (str(part["recorded_at"][at]), str(part["model"][at])))
+        for part in each_part(place, (RECORDED_AT, "model")):
+            if RECORDED_AT in part and len(part["model"]):
+                at = int(part[RECORDED_AT].argmax())
+                latest = max(latest, (str(part[RECORDED_AT][at]), str(part["model"][at])))
     return latest[1]
 
 
 ONE_NIGHT = timedelta(hours=18)
-TIMES = "recorded_at"
-TOLD = ("leak_prob", "decision", "quiet_level_dbfs", "model")
-RESERVED = {"path", "channel", "site", TIMES, LABEL, WHY, *TOLD, "split", "weight"}
 
 
 @dataclass(frozen=True)
@@ -248,9 +245,9 @@ def confirm_rows(
             "path": str(file),
             **channel,
             "site": one.row.site.removesuffix(f" channel {recording.channel}"),
-            TIMES: "" if at is None else at.isoformat(),
+            RECORDED_AT: "" if at is None else at.isoformat(),
         }
-        own = {name: text for name, text in one.row.columns.items() if name not in RESERVED}
+        own = {name: text for name, text in one.row.columns.items() if not is_reserved(name)}
         values = {
             **first,
             **own,
@@ -306,7 +303,7 @@ def _drawn(
     heard = media.playback(file, one.recording.channel) if media and not gone else None
     facts = {
         "channel": values.get("channel", ""),
-        "recorded": values[TIMES].replace("T", " "),
+        "recorded": values[RECORDED_AT].replace("T", " "),
         "leak probability": values["leak_prob"][:5],
         "quiet level": f"{float(level):.0f} dB" if (level := values["quiet_level_dbfs"]) else "",
         "file": f"{file} (gone)" if gone else str(file),

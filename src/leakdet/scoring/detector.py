@@ -23,11 +23,10 @@ from leakdet.detection.detector import MelDetector
 from leakdet.detection.stored_scores import redecided
 from leakdet.detection.thresholds import checked_policy
 from leakdet.exporting.detector import load_onnx_detector
-from leakdet.scoring.listing import ListedRecording
 from leakdet.scoring.score_recording import embed_source, score_listed, score_source
-from leakdet.scoring.verdict import Verdict
 from leakdet.storage.model_card import model_in, model_kind
 from leakdet.storage.model_file import load_mel_detector
+from leakdet.tables.schema import InputRecording, Verdict
 
 PathLike = str | os.PathLike[str] | RemoteFile
 Sound = tuple[npt.NDArray[Any], int]  # samples and their rate in Hz
@@ -130,14 +129,14 @@ class Detector:
         return self._each(score_source, recordings, workers)
 
     def predict_listed(
-        self, recordings: Iterable[ListedRecording], workers: int = 0
+        self, recordings: Iterable[InputRecording], workers: int = 0
     ) -> Iterator[Verdict]:
         """Yield the verdicts on recordings of a list, in order, with the columns of the list."""
         log_mel = self._log_mel
         score = lambda listed: score_listed(listed, self.mel_detector, log_mel)  # noqa: E731
         return (verdict for _, of_one in in_order(score, recordings, workers) for verdict in of_one)
 
-    def predict_one(self, recording: ListedRecording) -> list[Verdict]:
+    def predict_one(self, recording: InputRecording) -> list[Verdict]:
         """The verdicts on a recording of a list, in this thread: one, or one on each channel."""
         return score_listed(recording, self.mel_detector, self._log_mel)
 

@@ -9,8 +9,8 @@ from leakdet.core.errors import counted
 from leakdet.core.messages import LOG, log_results
 from leakdet.detection.detector import MelDetector
 from leakdet.detection.drift import FEWEST, Drift, Move, find_drift
-from leakdet.scoring.verdict import Verdict
 from leakdet.tables.read import time_of
+from leakdet.tables.schema import Verdict
 
 MOST = 200_000  # recordings that are compared, about 60 MB; later ones are not
 

@@ -13,8 +13,8 @@ from leakdet.core.errors import InputError, counted
 from leakdet.core.files import publish, require_space, staged_folder
 from leakdet.core.locations import Location, absolute_name, is_url, parse_location
 from leakdet.core.messages import LOG, log_result
-from leakdet.scoring.verdict import Verdict
-from leakdet.tables.read import write_csv
+from leakdet.tables.schema import Verdict
+from leakdet.tables.write import write_csv
 
 
 class Stretch(NamedTuple):

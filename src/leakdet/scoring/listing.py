@@ -23,7 +23,8 @@ from leakdet.core.locations import (
 )
 from leakdet.core.messages import log_results
 from leakdet.storage.model_card import MODEL_SUFFIXES, find_model, model_kind, runs_in
-from leakdet.tables.read import ALLOWED, TableStream, absence, file_named, is_reserved, iso_text
+from leakdet.tables.read import ALLOWED, TableStream, absence, file_named, iso_text
+from leakdet.tables.schema import NO_COLUMNS, RECORDED_AT, InputRecording, is_reserved
 
 SHOWN = 5
 
@@ -137,7 +138,6 @@ def _told(name: str, text: str, form: str) -> str:
 
 
 SUFFIXES = (".csv", ".tsv", ".xlsx", ".xls")  # of workbooks it is said what to do
-RECORDED_AT = "recorded_at"
 
 
 def is_table_name(name: str) -> bool:
@@ -215,20 +215,7 @@ class RecordingTable:
 
 
 REPEATED = "listed more than once, scored once, with what is told of it first"
-NO_COLUMNS: Mapping[str, str] = {}
 FIRST = 3  # files of each bucket, by which it is tried before the work
-
-
-@dataclass(frozen=True, slots=True)
-class ListedRecording:
-    """A recording to score, with what its list tells of it.
-
-    `columns` go on into its row. `error` says why it cannot be read, where its list knows already.
-    """
-
-    source: Location
-    columns: Mapping[str, str] = field(default_factory=lambda: NO_COLUMNS)
-    error: str = ""
 
 
 class Listing:
@@ -255,7 +242,7 @@ class Listing:
         self.repeated, self.unmatched, self.contradicted = Tally(), Tally(), Tally()
         self._matched = False
 
-    def __iter__(self) -> Iterator[ListedRecording]:
+    def __iter__(self) -> Iterator[InputRecording]:
         self._start()
         for name in self.names:
             repeated, found = len(self.unlisted.repeated), False
@@ -276,13 +263,13 @@ class Listing:
                 f"{self.unmatched}. {HELP}."
             )
 
-    def _listed(self, path: Location) -> Iterator[ListedRecording]:
+    def _listed(self, path: Location) -> Iterator[InputRecording]:
         if table := self.tables.get(path):
             for file, told, error in table:
-                yield ListedRecording(file, self._columns(file, told), error)
+                yield InputRecording(file, self._columns(file, told), error)
         else:
             for file in audio_files(path, self.unlisted):
-                yield ListedRecording(file, self._columns(file, NO_COLUMNS))
+                yield InputRecording(file, self._columns(file, NO_COLUMNS))
 
     def _note_remote(self, file: Location) -> None:
         if isinstance(file, RemoteFile):
@@ -357,7 +344,7 @@ def _expanded(name: str) -> Iterator[Location]:
 class FileList:
     """Recordings in the order of the names that gave them, each once, and what gave none."""
 
-    recordings: Sequence[ListedRecording]
+    recordings: Sequence[InputRecording]
     listing: Listing
 
     @property
@@ -367,7 +354,7 @@ class FileList:
 
 def list_files(names: Sequence[str], name_pattern: str | None = None) -> FileList:
     """The audio of paths, folders, globs and tables, each file once."""
-    listing, first = list_recordings(names, name_pattern), dict[str, ListedRecording]()
+    listing, first = list_recordings(names, name_pattern), dict[str, InputRecording]()
     for recording in listing:
         name = str(recording.source)
         kept = first.setdefault(name, recording)

@@ -27,18 +27,18 @@ from leakdet.core.process import DONE, PARTLY
 from leakdet.core.progress import ProgressCounter
 from leakdet.scoring.listing import (
     REPEATED,
-    ListedRecording,
     Listing,
     check_listing,
     is_model,
     list_recordings,
     refuse_models,
 )
-from leakdet.scoring.prediction import VerdictCounts, now, run_facts
+from leakdet.scoring.prediction import VerdictCounts, columns_by, now, run_facts
 from leakdet.storage.model_card import file_hash, require_model
-from leakdet.tables.parts_db import BATCH_FILES, Batch, Listed, RecordingsDb
-from leakdet.tables.parts_files import part_bytes, part_files, require_format
-from leakdet.tables.write import ROW_BYTES, columns_by
+from leakdet.tables.parts_db import BATCH_FILES, Batch, ListingRecord, RecordingsDb
+from leakdet.tables.read import part_files
+from leakdet.tables.schema import InputRecording
+from leakdet.tables.write import ROW_BYTES, part_bytes, require_format
 
 if TYPE_CHECKING:
     from leakdet.scoring.detector import Detector
@@ -370,7 +370,7 @@ def predict_parts(arguments: argparse.Namespace, rule: Mapping[str, Any]) -> int
         return _tell(folder, listed)
 
 
-def _listed(folder: PartsFolder, arguments: argparse.Namespace) -> Listed:
+def _listed(folder: PartsFolder, arguments: argparse.Namespace) -> ListingRecord:
     """The listing that this run is about: a new one, or the newest of a folder that was begun."""
     pattern = arguments.name_pattern
     names = list(map(absolute_name, arguments.paths))
@@ -392,7 +392,9 @@ def _listed(folder: PartsFolder, arguments: argparse.Namespace) -> Listed:
     return newest
 
 
-def _list_anew(folder: PartsFolder, listing: Listing, names: list[str], model: Location) -> Listed:
+def _list_anew(
+    folder: PartsFolder, listing: Listing, names: list[str], model: Location
+) -> ListingRecord:
     earlier = folder.db.listings
     if earlier and (unknown := {*listing.columns} - {*earlier[0].columns}):
         raise InputError(
@@ -409,7 +411,7 @@ def _list_anew(folder: PartsFolder, listing: Listing, names: list[str], model: L
     if repeated and not earlier:
         left_out.append(f"{REPEATED}: {repeated}")
     told = list(listing.columns), left_out, listing.complete
-    listed = Listed(first, files, now(), names, *told)
+    listed = ListingRecord(first, files, now(), names, *told)
     before = folder.db.files
     folder.db.commit(listed)
     if earlier:
@@ -417,7 +419,7 @@ def _list_anew(folder: PartsFolder, listing: Listing, names: list[str], model: L
     return listed
 
 
-def _without_models(listing: Listing, model: Location) -> Iterator[ListedRecording]:
+def _without_models(listing: Listing, model: Location) -> Iterator[InputRecording]:
     for recording in listing:
         if is_model(recording.source):
             refuse_models([recording.source], model)
@@ -472,7 +474,7 @@ def _told_what_stays(folder: PartsFolder) -> Iterator[None]:
         raise
 
 
-def _tell(folder: PartsFolder, listed: Listed) -> int:
+def _tell(folder: PartsFolder, listed: ListingRecord) -> int:
     """Count all parts, write the outcome, print that of the newest listing; gives its exit code."""
     counts, newest = VerdictCounts(), VerdictCounts()
     for state in folder.db.counts():

@@ -12,7 +12,7 @@ from leakdet.acoustics.windows import MelStream
 from leakdet.core.errors import InputError
 from leakdet.detection.detector import MelDetector
 from leakdet.scoring.score_recording import score_recording
-from leakdet.scoring.verdict import Verdict
+from leakdet.tables.schema import Verdict
 
 PICTURE_WINDOWS = 400  # of a longer recording, the mel of the first ones
 

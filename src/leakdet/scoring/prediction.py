@@ -19,15 +19,8 @@ from leakdet.core.locations import Location, RemoteFile, errors_naming
 from leakdet.core.messages import LOG
 from leakdet.core.progress import ProgressCounter
 from leakdet.scoring.listing import FileList
-from leakdet.scoring.verdict import Verdict
-from leakdet.tables.write import (
-    PARTIAL,
-    WINDOW_COLUMNS,
-    columns_by,
-    is_regular,
-    verdict_writer,
-    windows_file,
-)
+from leakdet.tables.schema import LABEL, WINDOW_COLUMNS, Verdict, row_columns
+from leakdet.tables.write import PARTIAL, is_regular, row_writer, windows_file
 
 if TYPE_CHECKING:
     from leakdet.detection.detector import MelDetector
@@ -60,6 +53,13 @@ def _own_text(detector: "MelDetector") -> str:
             "familiarity tells them"
         )
     return "\n".join(lines)
+
+
+def columns_by(detector: "MelDetector", listed: Sequence[str] = ()) -> list[str]:
+    """The columns of rows by this model, with those of a list."""
+    signal, labels = detector.signal, detector.labels
+    by_channel = signal is not None and signal.channels == "each"
+    return row_columns(by_channel, labels.names if labels.tells_classes else (), listed)
 
 
 class VerdictCounts:
@@ -210,9 +210,6 @@ def run_facts(detector: "Detector", settings: Mapping[str, Any]) -> dict[str, An
     }
 
 
-TYPED_IN = "label"  # the column that makes rows a manifest
-
-
 def check_replaceable(out: Path, windows: bool) -> None:
     """Check that predict itself wrote what lies where `out` and the files beside it will be."""
     if not is_regular(out):
@@ -233,7 +230,7 @@ def _are_rows(path: Path) -> bool:
     columns = {*_json(path, first_line=True)} or {*_header(path)}
     if len(columns) < 2 and not any(mark in name for name in columns for mark in "\0{["):
         return True  # no table, no JSON, no binary file: as with a shell's own output
-    return {"path", "decision"} <= columns and TYPED_IN not in columns
+    return {"path", "decision"} <= columns and LABEL not in columns  # a manifest has it
 
 
 def _header(path: Path) -> list[str]:
@@ -326,18 +323,18 @@ def write_verdicts(
 ) -> VerdictCounts:
     """Score the files that `paths` gave, write their rows, and count their verdicts.
 
-    `kind` and `windows` as for `verdict_writer`. Each of `observers` is called with every verdict.
+    `kind` and `windows` as for `row_writer`. Each of `observers` is called with every verdict.
     Beside a whole file of rows a sidecar is written.
     """
     verdicts = detector.predict_listed(listed.recordings, workers)
     counts, started_at = VerdictCounts(), now()
     header = columns_by(detector.mel_detector, listed.listing.columns)
     with (
-        verdict_writer(out, kind, windows, header) as write,
+        row_writer(out, kind, windows, header) as write,
         ProgressCounter("scoring", len(listed.recordings), "files") as progress,
     ):
         for verdict in verdicts:
-            write(verdict)
+            write(verdict.to_dict())
             progress.step(int(verdict.channel <= 1))  # once a file
             counts.add(verdict)
             for observe in observers:

@@ -26,8 +26,7 @@ from leakdet.detection.decision import pool_classes
 from leakdet.detection.detector import MelDetector
 from leakdet.detection.networks import band_features, window_moments
 from leakdet.exporting.detector import OnnxDetector, moments_of
-from leakdet.scoring.listing import ListedRecording
-from leakdet.scoring.verdict import Decision, Reason, Verdict, Window
+from leakdet.tables.schema import Decision, InputRecording, Reason, Verdict, Window
 
 
 class WindowsScored(NamedTuple):
@@ -159,7 +158,7 @@ def score_source(source: SoundSource, detector: MelDetector, log_mel: LogMel) ->
     return verdicts
 
 
-def score_listed(listed: ListedRecording, detector: MelDetector, log_mel: LogMel) -> list[Verdict]:
+def score_listed(listed: InputRecording, detector: MelDetector, log_mel: LogMel) -> list[Verdict]:
     """The verdicts on a recording of a list, with the columns that its list tells."""
     if listed.error:
         verdicts = [_failed(listed.source, detector, InputError(listed.error))]

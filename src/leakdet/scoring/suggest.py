@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float
 
 from leakdet.detection.decision import LIMITS
-from leakdet.scoring.verdict import Verdict
+from leakdet.tables.schema import Verdict
 
 MAX_KEPT = 20_000  # recordings; of more, those of the largest weights are kept
 LEAST_WEIGHT = 0.05

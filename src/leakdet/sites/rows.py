@@ -11,15 +11,13 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from leakdet.tables.schema import RECORDED_AT, is_row_column
+
 DAY_S = 86_400
 AT_A_TIME = 4_096  # rows that are held as such
 UNDATED, UNREAD = -1, -2  # instead of seconds: no time was given, or none that is understood
-# Columns of the rows of predict, and those that have a place of their own in the work list.
-OWN = {
-    "path", "channel", "decision", "reason", "leak_prob", "threshold", "windows", "leak_windows",
-    "duration_s", "source_rate_hz", "flags", "familiarity", "model", "error", "class",
-    "p10_prob", "quiet_level_dbfs", "mains_hum_db", "timeline", "site", "recorded_at", "lat", "lon",
-}  # fmt: skip
+# columns of a list that have a place of their own in the work list
+PLACED = {"site", RECORDED_AT, "lat", "lon"}
 
 
 class Kind(IntEnum):
@@ -118,12 +116,12 @@ def _block(block: Block, codes: Mapping[str, "_Codes"]) -> RowColumns:
     def texts(name: str) -> list[str]:
         return [str(value or "") for value in values(name)]
 
-    times = values("recorded_at")
+    times = values(RECORDED_AT)
     seconds = np.array(list(map(_seconds, times)), np.int64)
     unread = np.flatnonzero(seconds == UNREAD)
     told = {name: _numbers(block.get(name, blank)) for name in NUMBERS}
     flags, decisions = texts("flags"), texts("decision")
-    others = [name for name in block if name not in OWN and not name.startswith("prob_")]
+    others = [name for name in block if name not in PLACED and not is_row_column(name)]
     own = zip(*map(texts, others), strict=True) if others else repeat((), len(blank))
     coded: dict[str, Iterable[Any]] = {
         "site": map(_site, texts("site"), told["channel"][0].tolist()),

@@ -17,7 +17,7 @@ from typing import Any
 
 from leakdet.core.errors import InputError
 from leakdet.core.locations import Location, RemoteFile, parse_location
-from leakdet.scoring.listing import ListedRecording
+from leakdet.tables.schema import InputRecording
 
 BATCH_FILES = 256
 
@@ -27,7 +27,7 @@ class Batch:
     """At most 256 recordings, whose sources are absolute, and their paths as they were named."""
 
     number: int
-    recordings: tuple[ListedRecording, ...]
+    recordings: tuple[InputRecording, ...]
     paths: tuple[str, ...]
 
     def __len__(self) -> int:
@@ -62,7 +62,7 @@ CREATE TABLE parts (number INTEGER PRIMARY KEY, sha256 TEXT, counts TEXT);
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListingRecord:
     """One listing: its files have the numbers from `first` on."""
 
     first: int
@@ -91,10 +91,12 @@ class RecordingsDb:
         self._db.close()
 
     @property
-    def listings(self) -> list[Listed]:
+    def listings(self) -> list[ListingRecord]:
         rows = self._rows("SELECT * FROM listings ORDER BY first")
         return [
-            Listed(first, files, at, loads(names), loads(columns), loads(left_out), bool(complete))
+            ListingRecord(
+                first, files, at, loads(names), loads(columns), loads(left_out), bool(complete)
+            )
             for first, files, at, names, columns, left_out, complete in rows
         ]
 
@@ -103,7 +105,7 @@ class RecordingsDb:
         """How many files are listed."""
         return sum(listed.files for listed in self.listings)
 
-    def add(self, recordings: Iterable[ListedRecording]) -> tuple[int, int, int]:
+    def add(self, recordings: Iterable[InputRecording]) -> tuple[int, int, int]:
         """Add the files that are not listed yet, as further batches, and do not commit.
 
         Gives their first number, how many they are, and how many came that were listed before; of
@@ -138,7 +140,7 @@ class RecordingsDb:
                 (after,) = found[-1]
         return first, count, given - count
 
-    def commit(self, listed: Listed) -> None:
+    def commit(self, listed: ListingRecord) -> None:
         """Make what was added part of the list; if it is nothing, leave the list as it is."""
         with self._understood(), self._db:
             if listed.files:
@@ -168,7 +170,7 @@ class RecordingsDb:
         return Batch(
             first // self.batch_files,
             tuple(
-                ListedRecording(parse_location(os.fsdecode(source)), loads(columns or "{}"), error)
+                InputRecording(parse_location(os.fsdecode(source)), loads(columns or "{}"), error)
                 for source, _, columns, error in rows
             ),
             tuple(os.fsdecode(source if path is None else path) for source, path, _, _ in rows),
@@ -239,7 +241,7 @@ class RecordingsDb:
             ) from error
 
 
-def _written(recording: ListedRecording, folder: Path) -> tuple[bytes, bytes | None, Any, str]:
+def _written(recording: InputRecording, folder: Path) -> tuple[bytes, bytes | None, Any, str]:
     source = _absolute(recording.source, folder)
     path = None if source == str(recording.source) else os.fsencode(str(recording.source))
     columns = dumps(dict(recording.columns)) if any(recording.columns.values()) else None

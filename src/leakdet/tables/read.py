@@ -1,70 +1,235 @@
-"""Reads tables as spreadsheets and leakdet write them, the files they name and their times."""
+"""Reads tables: those of leakdet, rows of predict, and lists of recordings as anyone writes them.
+
+One reader takes CSV apart and says in which line a fault lies. What leakdet wrote is UTF-8 with
+commas, and a fault is an error; a list may be in any encoding and delimiter, and its faults are
+given with the number of their line.
+"""
 
 import codecs
 import csv
 import os
 import posixpath
+import re
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from unicodedata import normalize
 
 import numpy as np
+import numpy.typing as npt
 
 from leakdet.core.errors import InputError, counted
-from leakdet.core.files import understood, whole_file
+from leakdet.core.files import understood
 from leakdet.core.locations import Location, RemoteFile, is_url, parse_location
-
-# of recordings.csv, of the rows of predict, and of tables of recordings to confirm
-_RESERVED = frozenset(
-    "recording_id path split label weight windows live_windows duration_s source_rate_hz rms_dbfs "
-    "dc_offset clipped_fraction flags content_sha256 mel_crc32 mains_hum_50_db mains_hum_60_db "
-    "surrogate_of decision reason leak_prob threshold leak_windows familiarity model error class "
-    "channel source_file p10_prob quiet_level_dbfs mains_hum_db why_suggested timeline".split()
-)
+from leakdet.tables.schema import column_type
+from leakdet.tables.write import require_format
 
 
-def is_reserved(column: str) -> bool:
-    """True of a column that makes no group of recordings, and that no table of them can add."""
-    return column in _RESERVED or column.startswith("prob_")
+def _records(
+    lines: Iterable[str], delimiter: str = ",", skipped: int = 0
+) -> Iterator[tuple[int, list[str] | str]]:
+    """First line and fields of each record, or what is wrong with it; `skipped` lines lie before.
+
+    Raises `ValueError` where a quote is never closed, since nothing behind it can be read.
+    """
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    while True:
+        number = reader.line_num + skipped + 1
+        try:
+            yield number, next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            if "unexpected end of data" in str(error):
+                raise ValueError(
+                    f"line {number}: a quote that opens there is never closed"
+                ) from error
+            last = reader.line_num + skipped
+            more = "" if last == number else f", with the lines up to {last}"
+            yield number, f"not CSV ({error}){more}"
+
+
+def _own_records(lines: Iterable[str]) -> Iterator[list[str]]:
+    """The header and the rows of a table that leakdet wrote; raises `ValueError` at a fault.
+
+    Blank lines, as editors leave them, are no rows.
+    """
+    width = 0
+    for number, fields in _records(lines):
+        if isinstance(fields, str):
+            raise ValueError(f"line {number}: {fields}")
+        if not fields:
+            continue
+        width = width or len(fields)
+        if len(fields) != width:
+            raise ValueError(
+                f"line {number} has {counted(len(fields), 'field')}, and the first has {width}"
+            )
+        yield fields
 
 
 def read_csv(path: Path, what: str, remedy: str = "") -> list[dict[str, str]]:
     """The rows of a table that `write_csv` wrote; `what` names its kind."""
-    with (
-        understood(path, what, remedy),
-        path.open(newline="", encoding="utf-8", errors="surrogateescape") as file,
-    ):
-        reader = csv.DictReader(file, strict=True)
-        rows: list[dict[str, str]] = []
-        for row in reader:
-            if None in row or None in row.values():
-                raise ValueError(f"line {reader.line_num} has not the columns of the first")
-            rows.append(row)
-    return rows
+    with understood(path, what, remedy), _opened(path) as lines:
+        records = _own_records(lines)
+        header = next(records, [])
+        return [dict(zip(header, fields, strict=True)) for fields in records]
 
 
-def write_csv(
-    path: Path, rows: Iterable[Mapping[str, Any]], columns: Sequence[str] | None = None
-) -> None:
-    """Write rows under `columns`; None: under their keys, in the order of first appearance.
+def _opened(path: Path) -> IO[str]:
+    """A table of leakdet; names of files may hold any bytes."""
+    return path.open(newline="", encoding="utf-8-sig", errors="surrogateescape")
 
-    A row that lacks a column has a blank there. Names of files may hold any bytes.
+
+Columns = dict[str, npt.NDArray[Any]]
+AT_A_TIME = 4_096  # rows of a CSV
+
+
+def read_columns(path: Path, names: Sequence[str] | None = None) -> Iterator[Columns]:
+    """Columns of a file of rows, at most 4,096 rows of a CSV at a time; None: all that it has.
+
+    Numbers are float64, NaN where blank; text is an array of `str`, "" where blank. Of `names`,
+    those that the file lacks are left out.
     """
-    if columns is None:
-        rows = list(rows)
-        columns = list(dict.fromkeys(name for row in rows for name in row))
-    with (
-        whole_file(path) as partial,
-        partial.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file,
-    ):
-        writer = csv.DictWriter(file, columns, restval="")
-        writer.writeheader()
-        writer.writerows(rows)
+    if path.suffix.lower() == ".parquet":
+        require_format("parquet")
+        yield from _parquet_columns(path, names)
+    else:
+        yield from _csv_columns(path, names)
+
+
+def _csv_columns(path: Path, names: Sequence[str] | None) -> Iterator[Columns]:
+    try:
+        with _opened(path) as lines:
+            records = _own_records(lines)
+            header = next(records, [])
+            _check_header(path, header)
+            taken = [(at, name) for at, name in enumerate(header) if names is None or name in names]
+            none_yet = True
+            while (rows := list(islice(records, AT_A_TIME))) or none_yet:
+                none_yet = False
+                values = list(zip(*rows, strict=True)) or [()] * len(header)
+                yield {name: _array(path, name, values[at]) for at, name in taken}
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}).") from error
+    except ValueError as error:
+        raise InputError(f"{path}: {error}; the file is damaged.") from error
+
+
+def _check_header(path: Path, header: Sequence[str]) -> None:
+    if len(header) == 1 and (other := max(";\t|", key=header[0].count)) in header[0]:
+        raise InputError(
+            f"{path}: its fields are separated by {other!r}, as some spreadsheets save them. Save "
+            "it with commas and decimal points, or name the file that predict wrote."
+        )
+    if not {"path", "decision"} <= {*header}:
+        raise InputError(
+            f"{path}: these are no rows of leakdet predict; they have at least the columns path "
+            "and decision."
+        )
+
+
+def _array(path: Path, name: str, values: Sequence[str]) -> npt.NDArray[Any]:
+    if column_type(name) == "string":
+        # decisions, models and sites are few, and paths many
+        return np.array(values if name == "path" else list(map(sys.intern, values)), object)
+    try:
+        return np.array([float(value) if value else np.nan for value in values], np.float64)
+    except ValueError as error:
+        bad = next(value for value in values if value and not _is_float(value))
+        comma = " with a decimal point" if _is_float(bad.replace(",", ".")) else ""
+        raise InputError(
+            f"{path}: column {name} holds {bad!r}, which is no number; write numbers{comma}, or "
+            "nothing."
+        ) from error
+
+
+def _is_float(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _parquet_columns(path: Path, names: Sequence[str] | None) -> Iterator[Columns]:
+    import pyarrow
+    from pyarrow import parquet
+
+    try:
+        header = parquet.read_schema(path).names
+        _check_header(path, header)
+        taken = [name for name in header if names is None or name in names]
+        table = parquet.read_table(path, columns=taken, use_threads=False)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror or error}).") from error
+    except pyarrow.ArrowException as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"{path}: not Parquet ({reason}); the file is damaged.") from error
+    arrays: Columns = {}
+    for name in taken:
+        column = table.column(name)
+        if column_type(name) != "string":
+            arrays[name] = column.cast(pyarrow.float64()).to_numpy()
+        else:
+            coded = column.cast(pyarrow.string()).fill_null("").combine_chunks().dictionary_encode()
+            words = np.array(coded.dictionary.to_pylist(), object)
+            arrays[name] = words[coded.indices.to_numpy()] if len(coded) else words
+    yield arrays
+
+
+PART = re.compile(r"part-(\d{5,})\.(csv|parquet)")
+
+
+def part_files(folder: Path) -> list[tuple[int, Path]]:
+    """The parts in a folder and their numbers, by number."""
+    found = ((PART.fullmatch(path.name), path) for path in folder.iterdir())
+    return sorted((int(match[1]), path) for match, path in found if match)
+
+
+def each_part(place: Path, names: Sequence[str] | None = None) -> Iterator[Columns]:
+    """Columns of one part after the other, as `read_columns` gives them; memory is that of one.
+
+    `place` is a folder of parts or a file of rows. Of `names`, what the rows lack is left out.
+    """
+    if place.is_dir():
+        files = [path for _, path in part_files(place)]
+        if not files:
+            raise InputError(
+                f"{place}: there are no parts in this folder; leakdet predict --parts {place} "
+                "writes them."
+            )
+    elif place.suffix.lower() in (".csv", ".parquet"):
+        files = [place]
+    elif not place.exists():
+        raise InputError(f"{place}: there is no such folder, and no such file.")
+    else:
+        raise InputError(f"{place}: name a folder of parts, or a .csv file that predict wrote.")
+    for file in files:
+        yield from read_columns(file, names)
+
+
+def read_rows(place: Path, names: Sequence[str] | None = None) -> Columns:
+    """The columns of all rows, in their order; the rest as `each_part`.
+
+    A column that only some of the parts have is blank in the others.
+    """
+    parts = list(each_part(place, names))
+    columns = dict.fromkeys(name for part in parts for name in part)
+    return {name: np.concatenate([_filled(part, name) for part in parts]) for name in columns}
+
+
+def _filled(part: Columns, name: str) -> npt.NDArray[Any]:
+    if name in part:
+        return part[name]
+    rows = len(next(iter(part.values()), ()))
+    is_text = column_type(name) == "string"
+    return np.full(rows, "", object) if is_text else np.full(rows, np.nan)
 
 
 WORKBOOKS = {
@@ -155,22 +320,12 @@ class TableStream:
             else:
                 delimiter = max(",;\t|", key=first.count)
             kept = chain([first] if first else [], lines)
-            reader = csv.reader(kept, delimiter=delimiter, strict=True)
-            while True:
-                number = reader.line_num + skipped + 1
-                try:
-                    yield number, [value.strip() for value in next(reader)]
-                except StopIteration:
-                    return
-                except csv.Error as error:
-                    yield number, self._fault(error, number, reader.line_num + skipped)
-
-    def _fault(self, error: csv.Error, number: int, last: int) -> str:
-        if "unexpected end of data" in str(error):
-            raise InputError(
-                f"{self.path}, line {number}: a quote that opens there is never closed."
-            ) from error
-        return f"not CSV ({error}){'' if last == number else f', with the lines up to {last}'}"
+            try:
+                for number, record in _records(kept, delimiter, skipped):
+                    is_fault = isinstance(record, str)
+                    yield number, record if is_fault else list(map(str.strip, record))
+            except ValueError as error:
+                raise InputError(f"{self.path}, {error}.") from error
 
 
 def _without_blank_end(fields: list[str], width: int) -> list[str]:
@@ -181,7 +336,7 @@ def _without_blank_end(fields: list[str], width: int) -> list[str]:
 
 
 def _encoding_of(path: Path, remarks: list[str]) -> str:
-    """How the text is encoded. Raises `InputError` where it is none."""
+    """The encoding of a text file."""
     with path.open("rb") as file:
         start = file.read(8)
     for mark, kind in WORKBOOKS.items():
@@ -191,12 +346,12 @@ def _encoding_of(path: Path, remarks: list[str]) -> str:
                 "that file."
             )
     zeros = bytes(map(bool, start[:4]))
-    told = [name for mark, name in BYTE_ORDER_MARKS.items() if start.startswith(mark)]
-    told += [name for mark, name in UNMARKED.items() if zeros.startswith(mark)]
-    if told:
-        if error := _decoding_error(path, told[0]):
+    encodings = [name for mark, name in BYTE_ORDER_MARKS.items() if start.startswith(mark)]
+    encodings += [name for mark, name in UNMARKED.items() if zeros.startswith(mark)]
+    if encodings:
+        if error := _decoding_error(path, encodings[0]):
             raise InputError(f"{path}: not text in {error.encoding} ({error.reason}).") from error
-        return told[0]
+        return encodings[0]
     if _is_binary(path):
         raise InputError(f"{path}: this is no text. Save the table as CSV UTF-8.")
     if _decoding_error(path, "utf-8") is None:
@@ -256,7 +411,7 @@ def file_named(table: Location, name: str) -> Location | None:
 
 
 def absence(name: str) -> str:
-    """What to say of a name that `file_named` does not find."""
+    """The reason why `file_named` finds no file of a name."""
     if Path(name).is_absolute():
         return "no such file"
     return f"no such file, neither beside the manifest nor in {Path.cwd()}"

@@ -1,23 +1,42 @@
-"""Writes rows of predict as CSV or JSON lines, to a file or a pipe, never half a row."""
+"""Writes tables: CSV as a whole, rows of predict one by one to a file or pipe, parts as bytes."""
 
 import csv
+import io
 import json
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from fcntl import LOCK_EX, LOCK_NB, flock
+from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Protocol, runtime_checkable
+from typing import IO, Any, Protocol, runtime_checkable
 
 from leakdet.core.errors import InputError
-from leakdet.core.files import flush_to_disk, require_space
+from leakdet.core.files import flush_to_disk, require_space, whole_file
 from leakdet.core.messages import LOG
-from leakdet.scoring.verdict import Verdict
+from leakdet.tables.schema import TIMELINE, WINDOW_COLUMNS, column_type
 
-if TYPE_CHECKING:
-    from leakdet.detection.detector import MelDetector
+Row = Mapping[str, Any]
+
+
+def write_csv(path: Path, rows: Iterable[Row], columns: Sequence[str] | None = None) -> None:
+    """Write rows under `columns`; None: under their keys, in the order of first appearance.
+
+    A row that lacks a column has a blank there. Names of files may hold any bytes.
+    """
+    if columns is None:
+        rows = list(rows)
+        columns = list(dict.fromkeys(name for row in rows for name in row))
+    with (
+        whole_file(path) as partial,
+        partial.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file,
+    ):
+        writer = csv.DictWriter(file, columns, restval="")
+        writer.writeheader()
+        writer.writerows(rows)
+
 
 PARTIAL = ".partial"
 
@@ -128,9 +147,8 @@ def _open_descriptor(out: Path) -> int | None:
 
 FORMATS = {".csv": "csv", ".txt": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 ROW_BYTES = 250  # about as much, with a path of usual length
-WINDOW_COLUMNS = ("path", "window_start_s", "window_end_s", "leak_prob")
 
-Write = Callable[[Verdict], None]
+WriteRow = Callable[[Row], None]
 
 
 def check_windows(out: Path | None, kind: str, windows: bool) -> None:
@@ -142,29 +160,6 @@ def check_windows(out: Path | None, kind: str, windows: bool) -> None:
         )
 
 
-def row_columns(
-    by_channel: bool = False, classes: Sequence[str] = (), listed: Sequence[str] = ()
-) -> list[str]:
-    """The columns of a CSV of rows; channel, classes and columns of a list where these are told."""
-    told = Verdict(
-        None,
-        None,
-        None,
-        0.0,
-        channel=int(by_channel),
-        class_prob=dict.fromkeys(classes),
-        columns=dict.fromkeys(listed, ""),
-    )
-    return [key for key in told.to_dict() if key != "timeline"]
-
-
-def columns_by(detector: "MelDetector", listed: Sequence[str] = ()) -> list[str]:
-    """The columns of rows by this model, with those of a list."""
-    signal, labels = detector.signal, detector.labels
-    by_channel = signal is not None and signal.channels == "each"
-    return row_columns(by_channel, labels.names if labels.tells_classes else (), listed)
-
-
 @runtime_checkable
 class TextFile(Protocol):
     """A text file that is open for writing."""
@@ -173,13 +168,10 @@ class TextFile(Protocol):
 
 
 @contextmanager
-def verdict_writer(
-    out: Path | None,
-    kind: str,
-    windows: bool,
-    header: Sequence[str],
-) -> Iterator[Write]:
-    """A function that writes one verdict; `kind` is csv or jsonl, `out=None` standard output.
+def row_writer(
+    out: Path | None, kind: str, windows: bool, header: Sequence[str]
+) -> Iterator[WriteRow]:
+    """A function that writes one row; `kind` is csv or jsonl, `out=None` standard output.
 
     `header` names the columns of a CSV, as `row_columns` gives them. `windows` writes
     the windows too: into the rows of jsonl, beside a CSV file `NAME.csv` into `NAME.windows.csv`.
@@ -187,7 +179,7 @@ def verdict_writer(
     """
     with output_file(out) if out else nullcontext(sys.stdout) as rows:
         if kind == "jsonl":
-            yield lambda verdict: _write_json_line(rows, verdict, windows)
+            yield lambda row: _write_json_line(rows, row, windows)
         elif windows and out:
             with output_file(windows_file(out)) as timeline:
                 yield _csv_writer(rows, header, timeline)
@@ -213,25 +205,70 @@ def format_of(out: Path | None, given: str | None) -> str:
     return kind
 
 
-def _csv_writer(rows: TextFile, header: Sequence[str], timeline: TextFile | None = None) -> Write:
-    row_writer = csv.DictWriter(rows, header, extrasaction="ignore")
-    row_writer.writeheader()
+def _csv_writer(
+    rows: TextFile, header: Sequence[str], timeline: TextFile | None = None
+) -> WriteRow:
+    writer = csv.DictWriter(rows, header, extrasaction="ignore")
+    writer.writeheader()
     if timeline is None:
-        return lambda verdict: row_writer.writerow(verdict.to_dict())
+        return lambda row: writer.writerow(row)
     window_writer = csv.writer(timeline)
     by_channel, (first, *others) = "channel" in header, WINDOW_COLUMNS
     window_writer.writerow([first, *["channel"] * by_channel, *others])
 
-    def write(verdict: Verdict) -> None:
-        row_writer.writerow(verdict.to_dict())
-        place = (verdict.path, *[verdict.channel] * by_channel)
-        window_writer.writerows((*place, *window) for window in verdict.windows)
+    def write(row: Row) -> None:
+        writer.writerow(row)
+        recording = (row["path"], *[row.get("channel", 0)] * by_channel)
+        window_writer.writerows((*recording, *window) for window in row[TIMELINE])
 
     return write
 
 
-def _write_json_line(rows: TextFile, verdict: Verdict, windows: bool) -> None:
-    row = verdict.to_dict()
-    if not windows:
-        del row["timeline"]
-    rows.write(json.dumps(row, ensure_ascii=False) + "\n")
+def _write_json_line(rows: TextFile, row: Row, windows: bool) -> None:
+    content = {name: value for name, value in row.items() if windows or name != TIMELINE}
+    rows.write(json.dumps(content, ensure_ascii=False) + "\n")
+
+
+def require_format(kind: str) -> None:
+    """Raise `InputError` where Parquet is asked for and cannot be written."""
+    if kind == "parquet" and find_spec("pyarrow") is None:
+        raise InputError(
+            "Parquet needs pyarrow, which is not installed: pip install 'leakdet[parquet]'; "
+            "csv works without it."
+        )
+
+
+def part_bytes(rows: Sequence[Row], columns: Sequence[str], kind: str) -> bytes:
+    """The file of these rows; what a row lacks is blank. Names of files may hold any bytes.
+
+    In Parquet, numbers are float64 or int64, and bytes that are no text are escaped as in Python.
+    """
+    if kind == "parquet":
+        return _parquet_bytes(rows, columns)
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, columns, restval="", extrasaction="ignore")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().encode("utf-8", "surrogateescape")
+
+
+def _parquet_bytes(rows: Sequence[Row], columns: Sequence[str]) -> bytes:
+    import pyarrow
+    from pyarrow import parquet
+
+    arrays = {}
+    for name in columns:
+        values, kind = [row.get(name) for row in rows], column_type(name)
+        if kind == "string":
+            values = [_printable(value) for value in values]
+        arrays[name] = pyarrow.array(values, getattr(pyarrow, kind)())
+    content = io.BytesIO()
+    parquet.write_table(pyarrow.table(arrays), content, compression="zstd")
+    return content.getvalue()
+
+
+def _printable(value: object) -> str | None:
+    """Text without the stand-ins of bytes that are no UTF-8."""
+    if value is None:
+        return None
+    return str(value).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

@@ -20,7 +20,7 @@ from leakdet.core.messages import LOG
 from leakdet.loading.loaders import WINDOWS
 from leakdet.loading.memory import host_used_share
 from leakdet.loading.samples import Batch
-from leakdet.tables.read import write_csv
+from leakdet.tables.write import write_csv
 from leakdet.training.compilation import Precision
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.memory import read_gpu_memory

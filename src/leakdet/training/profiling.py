@@ -15,7 +15,7 @@ from lightning.pytorch.profilers import Profiler
 from lightning.pytorch.utilities import rank_zero_only
 
 from leakdet.core.messages import LOG, log_result
-from leakdet.tables.read import write_csv
+from leakdet.tables.write import write_csv
 from leakdet.training.callbacks.speed import quantile
 
 SKIPPED = 10  # steps before a trace or the ranges begin: first steps allocate, tune and compile

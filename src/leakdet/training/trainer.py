@@ -21,7 +21,7 @@ from leakdet.config import TrainConfig
 from leakdet.config.train import LOGGERS
 from leakdet.core.errors import SettingsError
 from leakdet.core.messages import logs_json
-from leakdet.tables.read import write_csv
+from leakdet.tables.write import write_csv
 from leakdet.training import log_names
 from leakdet.training.callbacks.built_in import make_callbacks
 from leakdet.training.checkpoints import AtomicCheckpointIO

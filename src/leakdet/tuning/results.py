@@ -23,7 +23,7 @@ from leakdet.evaluation.split_scores import apply_rule, score_split, split_group
 from leakdet.reporting.pages import filled
 from leakdet.storage.model_file import load_mel_detector
 from leakdet.storage.opening import open_labelled, split_names
-from leakdet.tables.read import write_csv
+from leakdet.tables.write import write_csv
 from leakdet.tuning.objective import ToYaml
 from leakdet.tuning.plots import INSTALL, drawn_plots, has_plotly
 from leakdet.tuning.space import settings_of, with_settings

@@ -6,7 +6,7 @@ import pytest
 from leakdet.exporting.detector import load_onnx_detector
 from leakdet.exporting.equality import Equality, compare, seeded_sounds
 from leakdet.scoring.detector import Detector
-from leakdet.scoring.verdict import Verdict, Window
+from leakdet.tables.schema import Verdict, Window
 
 OWN = Verdict("a.wav", "leak", 0.7, 0.5, [Window(0.0, 1.0, 0.8), Window(0.5, 1.5, 0.6)], 2)
 

@@ -99,11 +99,11 @@ def test_nothing_to_suggest_writes_nothing(detector, tmp_path: Path, messages) -
 
 def test_columns_of_a_list_become_groups_and_are_shown(detector, sounds, tmp_path: Path) -> None:
     from leakdet.building.sources import from_manifest
-    from leakdet.scoring.listing import ListedRecording
+    from leakdet.tables.schema import InputRecording
 
     run = SuggestionRun(2, tmp_path / "rows.csv")
     columns = {"site": "mill", "recorded_at": "2026-11-20T02:00:00"}
-    for verdict in detector.predict_listed(ListedRecording(sound, columns) for sound in sounds):
+    for verdict in detector.predict_listed(InputRecording(sound, columns) for sound in sounds):
         run.add(verdict)
     run.write(detector)
     text = run.table.read_text(encoding="utf-8")

@@ -30,7 +30,7 @@ from leakdet.sites.rules import WorklistRules
 from leakdet.sites.states import Recording, WorklistRow
 from leakdet.storage.model_card import file_hash
 from leakdet.storage.model_file import save_model
-from leakdet.tables.read import write_csv
+from leakdet.tables.write import write_csv
 
 OWN = {
     "list.html": f'<meta name="generator" content="{GENERATOR}">',

@@ -15,8 +15,8 @@ from leakdet.core.locations import RemoteFile
 from leakdet.detection.familiarity import SpectralReference
 from leakdet.scoring.detector import Detector, chosen_device, is_single, load_detector, sources_of
 from leakdet.scoring.listing import list_recordings
-from leakdet.scoring.verdict import Verdict
 from leakdet.storage.model_file import save_model
+from leakdet.tables.schema import Verdict
 
 SOUND = (np.zeros(100, np.float32), 8000)
 

@@ -10,8 +10,8 @@ from leakdet.detection.detector import MelDetector
 from leakdet.detection.familiarity import SpectralReference
 from leakdet.detection.stored_scores import ValidationScores
 from leakdet.scoring.drift import SiteDrift
-from leakdet.scoring.verdict import Verdict
 from leakdet.storage.model_file import load_mel_detector
+from leakdet.tables.schema import Verdict
 
 DAYS, PER_DAY = 10, 4
 

@@ -15,8 +15,8 @@ from leakdet.scoring.extras import (
     leak_stretches,
     most_suspected,
 )
-from leakdet.scoring.verdict import Verdict, Window
 from leakdet.tables.read import read_csv
+from leakdet.tables.schema import Verdict, Window
 
 
 def stretch_verdict(*probs: float, hop_s: float = 0.5, dead: tuple[int, ...] = ()) -> Verdict:

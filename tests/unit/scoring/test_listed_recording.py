@@ -9,7 +9,8 @@ from tests.remote_stores import FlakyStore
 
 from leakdet.core.errors import InputError, SettingsError
 from leakdet.core.locations import RemoteFile
-from leakdet.scoring.listing import ListedRecording, list_recordings
+from leakdet.scoring.listing import list_recordings
+from leakdet.tables.schema import InputRecording
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +40,7 @@ def test_nothing_is_listed_ahead_of_what_is_asked_for(monkeypatch: pytest.Monkey
             yield path / f"{number}.wav"
 
     monkeypatch.setattr("leakdet.scoring.listing.audio_files", endless)
-    assert next(iter(list_recordings(["a"]))) == ListedRecording(Path("a/0.wav"))
+    assert next(iter(list_recordings(["a"]))) == InputRecording(Path("a/0.wav"))
     assert asked == [0]
 
 

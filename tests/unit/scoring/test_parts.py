@@ -11,7 +11,6 @@ from leakdet.core.errors import InputError
 from leakdet.core.files import locked
 from leakdet.core.parallel import Engine, KillsWorkersError
 from leakdet.scoring.detector import Detector
-from leakdet.scoring.listing import ListedRecording
 from leakdet.scoring.parts import (
     IN_FLIGHT,
     ModelOptions,
@@ -23,8 +22,9 @@ from leakdet.scoring.parts import (
     score_batch,
 )
 from leakdet.storage.model_card import file_hash
-from leakdet.tables.parts_db import Batch, Listed
-from leakdet.tables.parts_files import read_rows
+from leakdet.tables.parts_db import Batch, ListingRecord
+from leakdet.tables.read import read_rows
+from leakdet.tables.schema import InputRecording
 
 SETTINGS = {"threshold": None, "policy": None, "unfamiliar": None, "format": "csv"}
 FACTS = {
@@ -45,8 +45,8 @@ def begun(tmp_path: Path) -> Path:
         mock.patch("leakdet.scoring.parts.BATCH_FILES", 2),
         parts_folder(path) as folder,
     ):
-        first, files, _ = folder.db.add(ListedRecording(Path(f"/x/{name}")) for name in "abc")
-        folder.db.commit(Listed(first, files, "now", ["/x"], [], [], True))
+        first, files, _ = folder.db.add(InputRecording(Path(f"/x/{name}")) for name in "abc")
+        folder.db.commit(ListingRecord(first, files, "now", ["/x"], [], [], True))
         folder.facts = dict(FACTS)
         folder.write_facts()
         publish(folder)
@@ -221,7 +221,7 @@ def options(trained: Any) -> ModelOptions:
 def batches(write_sound: Callable[..., Path]) -> list[Batch]:
     files = [write_sound(f"{number}.wav", seed=number) for number in range(5)]
     files[3].write_text("no sound")
-    recordings = [ListedRecording(file, {"site": f"s{at}"}) for at, file in enumerate(files)]
+    recordings = [InputRecording(file, {"site": f"s{at}"}) for at, file in enumerate(files)]
     return [
         Batch(0, tuple(recordings[:3]), ("0.wav", "1.wav", "2.wav")),
         Batch(7, tuple(recordings[3:]), ("3.wav", "4.wav")),

@@ -10,20 +10,22 @@ import pytest
 from leakdet.core.errors import InputError
 from leakdet.core.messages import messages_on_screen
 from leakdet.detection.familiarity import SpectralReference
+from leakdet.detection.labels import LabelMap
 from leakdet.scoring.detector import Detector, load_detector
 from leakdet.scoring.listing import FileList, Listing, list_files
 from leakdet.scoring.prediction import (
     VerdictCounts,
     check_replaceable,
+    columns_by,
     model_text,
     now,
     sidecar_path,
     write_sidecar,
     write_verdicts,
 )
-from leakdet.scoring.verdict import Verdict
 from leakdet.storage.model_file import load_mel_detector
-from leakdet.tables.write import row_columns, verdict_writer
+from leakdet.tables.schema import Verdict, row_columns
+from leakdet.tables.write import row_writer
 
 
 def test_the_models_own_verdict_is_said_first(example_files) -> None:
@@ -156,8 +158,8 @@ def refused(out: Path, windows: bool = False) -> str:
 def test_rows_of_an_earlier_run_are_replaced(kind: str, tmp_path: Path) -> None:
     out = tmp_path / f"v.{kind}"
     check_replaceable(out, windows=True)
-    with verdict_writer(out, kind, True, row_columns()) as write:
-        write(VERDICT)
+    with row_writer(out, kind, True, row_columns()) as write:
+        write(VERDICT.to_dict())
     (tmp_path / f"v.{kind}.json").write_text(json.dumps({"rows": out.name}))
     check_replaceable(out, windows=kind == "csv")
     for text in ("", "old\n"):  # as mktemp makes it; no table
@@ -181,8 +183,8 @@ def test_what_predict_did_not_write_is_kept(tmp_path: Path) -> None:
 
 def test_rows_with_labels_filled_in_are_kept(tmp_path: Path) -> None:
     out = tmp_path / "v.csv"
-    with verdict_writer(out, "csv", False, row_columns()) as write:
-        write(VERDICT)
+    with row_writer(out, "csv", False, row_columns()) as write:
+        write(VERDICT.to_dict())
     out.write_text(out.read_text().replace("path,", "path,label,", 1))
     refused(out)
 
@@ -227,3 +229,14 @@ def test_without_a_file_nothing_is_written_beside_it(
     write_verdicts(detector, paths, list_files(paths))
     assert capsys.readouterr().out.startswith("path,decision,")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_columns_of_a_model_follow_from_its_channels_and_classes(example_files) -> None:
+    detector = load_mel_detector(example_files.model)
+    assert columns_by(detector) == row_columns()
+    assert columns_by(replace(detector, signal=None), ["site"]) == row_columns(listed=["site"])
+    each = replace(detector.signal, channels="each")
+    labels = LabelMap("multiclass", ("burst", "ok"), (0,))
+    assert columns_by(replace(detector, signal=each, labels=labels), ["site"]) == row_columns(
+        True, ["burst", "ok"], ["site"]
+    )

@@ -10,7 +10,7 @@ from tests.remote_stores import FlakyStore
 from leakdet.core.errors import InputError
 from leakdet.core.locations import RemoteFile
 from leakdet.scoring.prediction import local_rows
-from leakdet.tables.write import WINDOW_COLUMNS
+from leakdet.tables.schema import WINDOW_COLUMNS
 
 OUT = RemoteFile("flaky://net/rows/v.csv")
 ROWS = "path,decision\na.wav,leak\n"

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from leakdet.scoring import suggest
 from leakdet.scoring.suggest import Suggester, spread_choice, weight
-from leakdet.scoring.verdict import Verdict, Window
+from leakdet.tables.schema import Verdict, Window
 
 
 def verdict(prob: float, features: list[float], **more: object) -> Verdict:

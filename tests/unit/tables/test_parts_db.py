@@ -8,12 +8,12 @@ import pytest
 
 from leakdet.core.errors import InputError
 from leakdet.core.locations import RemoteFile
-from leakdet.scoring.listing import ListedRecording
-from leakdet.tables.parts_db import Batch, Listed, RecordingsDb
+from leakdet.tables.parts_db import Batch, ListingRecord, RecordingsDb
+from leakdet.tables.schema import InputRecording
 
 
 def test_a_batch_says_which_files_it_holds() -> None:
-    recordings = tuple(ListedRecording(Path(f"/x/{name}.wav")) for name in "ab")
+    recordings = tuple(InputRecording(Path(f"/x/{name}.wav")) for name in "ab")
     batch = Batch(3, recordings, ("a.wav", "b.wav"))
     assert len(batch) == 2
     assert str(batch) == "batch 3 (a.wav to b.wav)"
@@ -28,13 +28,13 @@ def db(tmp_path: Path) -> Iterator[RecordingsDb]:
         yield opened
 
 
-def add(db: RecordingsDb, *names: str | ListedRecording) -> tuple[int, int]:
+def add(db: RecordingsDb, *names: str | InputRecording) -> tuple[int, int]:
     recordings = (
-        name if isinstance(name, ListedRecording) else ListedRecording(Path(name)) for name in names
+        name if isinstance(name, InputRecording) else InputRecording(Path(name)) for name in names
     )
     first, files, repeated = db.add(recordings)
     assert repeated == len(names) - files
-    db.commit(Listed(first, files, "2026-11-28", ["/x"], ["site"], ["left out"], True))
+    db.commit(ListingRecord(first, files, "2026-11-28", ["/x"], ["site"], ["left out"], True))
     return first, files
 
 
@@ -54,11 +54,11 @@ def test_a_later_listing_begins_a_new_batch_and_repeats_no_file(db: RecordingsDb
     assert add(db, "/x/d", "/x/0") == (9, 0)  # nothing new: no listing
     assert [(one.first, one.files) for one in db.listings] == [(0, 4), (6, 1)]
     assert db.files == 5
-    assert db.listings[0] == Listed(0, 4, "2026-11-28", ["/x"], ["site"], ["left out"], True)
+    assert db.listings[0] == ListingRecord(0, 4, "2026-11-28", ["/x"], ["site"], ["left out"], True)
 
 
 def test_what_a_list_tells_of_a_file_comes_back(db: RecordingsDb) -> None:
-    told = ListedRecording(Path("/x/\udcff.wav"), {"site": "Zürich 1"}, "no such file")
+    told = InputRecording(Path("/x/\udcff.wav"), {"site": "Zürich 1"}, "no such file")
     add(db, told)
     (batch,) = db.batches()
     assert batch.recordings == (told,)
@@ -67,9 +67,9 @@ def test_what_a_list_tells_of_a_file_comes_back(db: RecordingsDb) -> None:
 
 def test_the_first_list_that_tells_of_a_file_counts_until_it_is_numbered(db: RecordingsDb) -> None:
     file, other = Path("/x/a"), Path("/x/b")
-    told = [ListedRecording(file, {"site": site}) for site in ("", "Zürich", "Bern")]
-    add(db, *told, ListedRecording(other, {"site": ""}))
-    add(db, ListedRecording(other, {"site": "Bern"}), ListedRecording(Path("/x/c"), {"site": "s"}))
+    told = [InputRecording(file, {"site": site}) for site in ("", "Zürich", "Bern")]
+    add(db, *told, InputRecording(other, {"site": ""}))
+    add(db, InputRecording(other, {"site": "Bern"}), InputRecording(Path("/x/c"), {"site": "s"}))
     batch, _ = db.batches()
     assert [dict(recording.columns) for recording in batch.recordings] == [{"site": "Zürich"}, {}]
 
@@ -88,7 +88,7 @@ def test_a_file_is_the_same_from_whatever_folder_it_is_named(
 
 
 def test_a_url_stays_what_it_is(db: RecordingsDb) -> None:
-    add(db, ListedRecording(RemoteFile("memory://night/a.wav")))
+    add(db, InputRecording(RemoteFile("memory://night/a.wav")))
     (batch,) = db.batches()
     assert batch.recordings[0].source == RemoteFile("memory://night/a.wav")
     assert batch.paths == ("memory://night/a.wav",)
@@ -117,8 +117,8 @@ def test_what_has_a_part_is_not_asked_for_again(db: RecordingsDb) -> None:
 def test_a_listing_that_failed_leaves_nothing(db: RecordingsDb, tmp_path: Path) -> None:
     add(db, "/x/a")
 
-    def failing() -> Iterator[ListedRecording]:
-        yield ListedRecording(Path("/x/b"))
+    def failing() -> Iterator[InputRecording]:
+        yield InputRecording(Path("/x/b"))
         raise InputError("unreadable")
 
     with pytest.raises(InputError, match="unreadable"):

@@ -8,23 +8,24 @@ import threading
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
+from unittest import mock
 
 import pytest
 
 from leakdet.core.errors import InputError
 from leakdet.core.messages import LOG
-from leakdet.detection.labels import LabelMap
-from leakdet.scoring.verdict import Verdict, Window
-from leakdet.storage.model_file import load_mel_detector
+from leakdet.tables.schema import Verdict, Window, row_columns
 from leakdet.tables.write import (
     check_output,
     check_windows,
-    columns_by,
     format_of,
     is_regular,
     output_file,
-    row_columns,
-    verdict_writer,
+    part_bytes,
+    require_format,
+    row_writer,
+    write_csv,
 )
 
 
@@ -181,9 +182,9 @@ def test_windows_need_a_file_that_they_can_be_beside(tmp_path: Path) -> None:
 
 
 def written(out: Path | None, kind: str, windows: bool) -> None:
-    with verdict_writer(out, kind, windows, row_columns()) as write:
+    with row_writer(out, kind, windows, row_columns()) as write:
         for verdict in VERDICTS:
-            write(verdict)
+            write(verdict.to_dict())
 
 
 def test_csv_has_a_row_a_verdict_and_blanks_for_what_is_unknown(tmp_path: Path) -> None:
@@ -250,10 +251,10 @@ def test_other_kinds_of_tables_are_refused() -> None:
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])
 def test_verdicts_on_channels_say_which(kind: str, tmp_path: Path) -> None:
     out = tmp_path / f"p.{kind}"
-    with verdict_writer(out, kind, True, row_columns(by_channel=True)) as write:
+    with row_writer(out, kind, True, row_columns(by_channel=True)) as write:
         for channel in (1, 2):
-            write(replace(VERDICTS[0], path="a.wav", channel=channel))
-        write(replace(VERDICTS[1], path="b.wav"))
+            write(replace(VERDICTS[0], path="a.wav", channel=channel).to_dict())
+        write(replace(VERDICTS[1], path="b.wav").to_dict())
     if kind == "jsonl":
         rows = [json.loads(line) for line in out.read_text().splitlines()]
         assert [row.get("channel") for row in rows] == [1, 2, None]
@@ -274,9 +275,9 @@ def test_a_multiclass_model_has_a_column_for_each_class(tmp_path: Path) -> None:
         VERDICTS[0], class_name="ok", class_prob=dict(zip(classes, (0.4, 0.6), strict=True))
     )
     failed = replace(VERDICTS[1], class_prob=dict.fromkeys(classes))
-    with verdict_writer(tmp_path / "p.csv", "csv", False, row_columns(classes=classes)) as write:
-        write(failed)
-        write(told)
+    with row_writer(tmp_path / "p.csv", "csv", False, row_columns(classes=classes)) as write:
+        write(failed.to_dict())
+        write(told.to_dict())
     with (tmp_path / "p.csv").open(newline="", encoding="utf-8") as file:
         first, second = csv.DictReader(file)
     assert (
@@ -288,12 +289,66 @@ def test_a_multiclass_model_has_a_column_for_each_class(tmp_path: Path) -> None:
     assert list(second.values())[-3:] == ["ok", "0.4", "0.6"]
 
 
-def test_the_columns_of_a_model_follow_from_its_channels_and_classes(example_files) -> None:
-    detector = load_mel_detector(example_files.model)
-    assert columns_by(detector) == row_columns()
-    assert columns_by(replace(detector, signal=None), ["site"]) == row_columns(listed=["site"])
-    each = replace(detector.signal, channels="each")
-    labels = LabelMap("multiclass", ("burst", "ok"), (0,))
-    assert columns_by(replace(detector, signal=each, labels=labels), ["site"]) == row_columns(
-        True, ["burst", "ok"], ["site"]
-    )
+def test_columns_are_the_keys_of_all_rows(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    write_csv(path, [{"epoch": 0.0, "a": 1.5}, {"epoch": 1.0, "b": "x, y"}])
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert rows == [
+        {"epoch": "0.0", "a": "1.5", "b": ""},
+        {"epoch": "1.0", "a": "", "b": "x, y"},
+    ]
+
+
+def test_rows_are_written_as_they_come_under_given_columns(tmp_path: Path) -> None:
+    write_csv(tmp_path / "table.csv", ({"a": n} for n in range(3)), ["a", "b"])
+    assert (tmp_path / "table.csv").read_text() == "a,b\n0,\n1,\n2,\n"
+
+
+def test_names_of_any_bytes_are_kept(tmp_path: Path) -> None:
+    write_csv(tmp_path / "table.csv", [{"path": b"\xff.wav".decode("utf-8", "surrogateescape")}])
+    assert (tmp_path / "table.csv").read_bytes() == b"path\r\n\xff.wav\r\n"
+
+
+def test_a_failed_write_leaves_the_old_table(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    write_csv(path, [{"a": 1}])
+    with pytest.raises(ValueError, match="fields not in"):
+        write_csv(path, [{"a": 2, "b": 3}], ["a"])
+    assert path.read_text() == "a\n1\n"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+NAMES = ["path", "site", "decision", "leak_prob", "windows", "flags", "prob_leak"]
+ROWS: list[dict[str, Any]] = [
+    {"path": "a,b.wav", "site": "1", "decision": "leak", "leak_prob": 0.25, "windows": 3},
+    {"path": "c.wav", "decision": None, "leak_prob": None, "windows": None, "timeline": [1]},
+]
+ROWS[0] |= {"flags": "clipped,damaged", "prob_leak": 0.125}
+
+
+def test_parquet_holds_numbers_as_numbers(tmp_path: Path) -> None:
+    from pyarrow import parquet
+
+    path = tmp_path / "part.parquet"
+    path.write_bytes(part_bytes(ROWS, NAMES, "parquet"))
+    kinds = {field.name: str(field.type) for field in parquet.read_schema(path)}
+    assert kinds == {
+        "path": "string",
+        "site": "string",
+        "decision": "string",
+        "leak_prob": "double",
+        "windows": "int64",
+        "flags": "string",
+        "prob_leak": "double",
+    }
+    assert parquet.read_metadata(path).row_group(0).column(0).compression == "ZSTD"
+
+
+def test_parquet_without_its_package_names_the_extra() -> None:
+    with (
+        mock.patch("leakdet.tables.write.find_spec", return_value=None),
+        pytest.raises(InputError, match=r"leakdet\[parquet\]"),
+    ):
+        require_format("parquet")
+    require_format("csv")

@@ -18,7 +18,7 @@ from leakdet.core.errors import SettingsError
 from leakdet.core.files import require_space
 from leakdet.core.plugins import import_named
 from leakdet.detection.networks import make_network
-from leakdet.tables.read import write_csv
+from leakdet.tables.write import write_csv
 from leakdet.training import log_names
 from leakdet.training.callbacks.averaging import averaging
 from leakdet.training.callbacks.diagnostics import Diagnostics, Findings

@@ -1,11 +1,13 @@
-"""A verdict as plain values."""
+"""The columns of a row, and a verdict as plain values."""
 
 import json
+import re
 from dataclasses import FrozenInstanceError, replace
+from pathlib import Path
 
 import pytest
 
-from leakdet.scoring.verdict import Verdict, Window
+from leakdet.tables.schema import COLUMNS, Verdict, Window, is_reserved, row_columns
 
 SCORED = Verdict(
     path="a.wav",
@@ -48,3 +50,15 @@ def test_a_multiclass_model_adds_the_class_and_its_probabilities() -> None:
     failed = replace(FAILED, class_prob=dict.fromkeys(("burst", "ok"))).to_dict()
     assert list(failed) == list(row)
     assert (failed["class"], failed["prob_ok"]) == (None, None)
+
+
+def test_every_column_of_a_row_is_reserved() -> None:
+    assert all(map(is_reserved, row_columns(True, ["leak", "ok"])))
+    assert not any(map(is_reserved, ("site", "recorded_at", "logger", "lat", "lon", "pipe")))
+
+
+def test_the_page_has_a_line_for_every_column() -> None:
+    page = Path(__file__).parents[3] / "docs/verdicts.md"
+    lines = re.findall(r"^\| (`.+?) \|", page.read_text(encoding="utf-8"), re.MULTILINE)
+    named = {name for line in lines for name in re.findall(r"`(\w+)`", line)}
+    assert {column.name for column in COLUMNS} <= named

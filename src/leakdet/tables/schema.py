@@ -1,0 +1,178 @@
+"""The rows of predict, defined once: what goes in, what comes out, and the columns of a row.
+
+A recording goes in as an `InputRecording` and comes out as a `Verdict`, whose row has the columns
+of `COLUMNS`. A new column is an entry there and a line in docs/verdicts.md; CSV, Parquet, JSON
+lines, the readers and the names that are reserved follow from it.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from leakdet.core.locations import Location
+
+NO_COLUMNS: Mapping[str, str] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class InputRecording:
+    """A recording to score, with what its list tells of it.
+
+    `columns` go on into its row. `error` says why it cannot be read, where its list knows already.
+    """
+
+    source: Location
+    columns: Mapping[str, str] = field(default_factory=lambda: NO_COLUMNS)
+    error: str = ""
+
+
+Decision = Literal["leak", "no_leak", "undecided"]
+Reason = Literal["", "silent", "short", "stuck", "dropouts", "unfamiliar"]
+
+
+class Window(NamedTuple):
+    """A window of a recording: its bounds in seconds, and its leak probability in 0..1."""
+
+    start_s: float
+    end_s: float
+    leak_prob: float
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A detector's decision on one recording, with its evidence.
+
+    `leak_prob` is the score of its live windows; it is a leak where `leak_prob` reaches
+    `threshold`. A recording without a whole live window is `undecided`, and `reason` says why.
+    Where a recording cannot be scored at all, `error` says why. What is unknown is None.
+    """
+
+    path: str | None  # None: an array
+    decision: Decision | None
+    leak_prob: float | None
+    threshold: float
+    windows: list[Window] = field(default_factory=list)
+    leak_windows: int | None = None  # live windows that reach the threshold by themselves
+    duration_s: float | None = None
+    source_rate_hz: int | None = None
+    flags: list[str] = field(default_factory=list)  # oddities of the file and its sound
+    error: str = ""
+    reason: Reason = ""  # why it is undecided
+    model: str = ""  # the first 12 digits of the model file's SHA-256
+    # distance to the training recordings over its threshold; above 1 it sounds unlike them
+    familiarity: float | None = None
+    p10_prob: float | None = None  # 10th percentile of the leak probability of its live windows
+    quiet_level_dbfs: float | None = None  # of its quiet part, as `QuietLevel` defines it
+    mains_hum_db: float | None = None  # of 50 or 60 Hz and harmonics above their neighbours
+    channel: int = 0  # of the file, from 1, where each has a verdict; 0: they were made one
+    # of a multiclass model: the most probable class where it is decided, and the probability of
+    # each class, of which those that mean a leak add up to `leak_prob`
+    class_name: str | None = None
+    class_prob: dict[str, float | None] = field(default_factory=dict)
+    columns: Mapping[str, str] = field(default_factory=dict)  # what its list tells of it
+    # which windows hold sound; None: all. No part of the row
+    live: npt.NDArray[np.bool_] | None = field(default=None, compare=False, repr=False)
+    # its sound whatever its level (`band_features`), float32; no part of the row
+    features: npt.NDArray[np.float32] | None = field(default=None, compare=False, repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values: the row of `leakdet predict`, and `timeline` with the windows.
+
+        >>> Verdict("a.wav", "leak", 0.9, 0.5, [Window(0.0, 1.0, 0.9)], 1, 1.0, 16000).to_dict()
+        {'path': 'a.wav', 'decision': 'leak', 'reason': '', 'leak_prob': 0.9, 'threshold': 0.5,
+         'windows': 1, 'leak_windows': 1, 'duration_s': 1.0, 'source_rate_hz': 16000, 'flags': '',
+         'familiarity': None, 'model': '', 'error': '', 'p10_prob': None, 'quiet_level_dbfs': None,
+         'mains_hum_db': None, 'timeline': [(0.0, 1.0, 0.9)]}
+        """
+        values = {
+            **self.columns,
+            **{column.name: column.value_of(self) for column in COLUMNS},
+            **{CLASS_PROB + name: prob for name, prob in self.class_prob.items()},
+            TIMELINE: [tuple(window) for window in self.windows],
+        }
+        names = row_columns(self.channel > 0, self.class_prob, self.columns)
+        return {name: values[name] for name in (*names, TIMELINE)}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a row: its name, its type in Parquet, and how a verdict gives its value.
+
+    CSV and JSON lines have the value as Python writes it. None, for what is unknown, is blank in
+    CSV and null elsewhere.
+    """
+
+    name: str
+    type: Literal["string", "int64", "float64"] = "string"
+    value: Callable[[Verdict], Any] | None = None  # None: the field of this name
+
+    def value_of(self, verdict: Verdict) -> Any:
+        """The plain value of a verdict in this column."""
+        return self.value(verdict) if self.value else getattr(verdict, self.name)
+
+
+COLUMNS = (
+    Column("path"),  # behind it stand the columns of a list
+    Column("channel", "int64"),  # of a model that scores every channel
+    Column("decision"),
+    Column("reason"),
+    Column("leak_prob", "float64"),
+    Column("threshold", "float64"),
+    Column("windows", "int64", lambda verdict: None if verdict.error else len(verdict.windows)),
+    Column("leak_windows", "int64"),
+    Column("duration_s", "float64"),
+    Column("source_rate_hz", "int64"),
+    Column("flags", value=lambda verdict: ",".join(verdict.flags)),
+    Column("familiarity", "float64"),
+    Column("model"),
+    Column("error"),
+    Column("p10_prob", "float64"),
+    Column("quiet_level_dbfs", "float64"),
+    Column("mains_hum_db", "float64"),
+    Column("class", value=lambda verdict: verdict.class_name),  # of a multiclass model
+)
+CLASS_PROB = "prob_"  # begins the columns of the classes, behind all others
+TIMELINE = "timeline"  # the windows, in JSON lines only
+WINDOW_COLUMNS = ("path", "window_start_s", "window_end_s", "leak_prob")  # of a file beside a CSV
+
+# columns that a list may have, and that leakdet knows
+RECORDED_AT = "recorded_at"
+# columns of tables to confirm: the label to be filled in, and what marks a table as leakdet's own
+LABEL, WHY = "label", "why_suggested"
+
+_TYPES = {column.name: column.type for column in COLUMNS}
+_RESERVED = frozenset(_TYPES) | {TIMELINE, LABEL, WHY}
+# columns of recordings.csv and of the files of a store
+_RESERVED |= frozenset(
+    "recording_id split weight live_windows rms_dbfs dc_offset clipped_fraction content_sha256 "
+    "mel_crc32 mains_hum_50_db mains_hum_60_db surrogate_of source_file".split()
+)
+
+
+def row_columns(
+    by_channel: bool = False, classes: Iterable[str] = (), listed: Iterable[str] = ()
+) -> list[str]:
+    """Names of the columns of a row: of each channel, of these classes, with those of a list."""
+    probs = [CLASS_PROB + name for name in classes]
+    absent = {"channel"} if not by_channel else set()
+    absent |= {"class"} if not probs else set()
+    path, *others = [column.name for column in COLUMNS if column.name not in absent]
+    return list(dict.fromkeys([path, *listed, *others, *probs]))
+
+
+def column_type(name: str) -> str:
+    """The type of a column in Parquet: string, also of a list's own columns, int64 or float64."""
+    return "float64" if name.startswith(CLASS_PROB) else _TYPES.get(name, "string")
+
+
+def is_row_column(name: str) -> bool:
+    """True of a column that predict writes itself; False of one that it takes from a list."""
+    return name in _TYPES or name == TIMELINE or name.startswith(CLASS_PROB)
+
+
+def is_reserved(name: str) -> bool:
+    """True of a column that makes no group of recordings, and that no table of them can add."""
+    return name in _RESERVED or name.startswith(CLASS_PROB)
