@@ -10,7 +10,7 @@ from omegaconf import ListConfig, OmegaConf
 
 from leakdet.config.fields import OWN_CODE, OWN_NAME
 from leakdet.core.errors import InputError, SettingsError
-from leakdet.core.files import understood
+from leakdet.core.files import replace_link, understood
 from leakdet.storage.model_card import LATEST, RUNS
 
 TRUST = "trust_network"  # the setting that names code which a run's folder may name
@@ -23,10 +23,8 @@ def point_latest(folder: Path) -> None:
     elsewhere = folder.parent.parts[-2:] != RUNS.parts
     if elsewhere or (link.exists() and not link.is_symlink()):
         return
-    beside = folder.parent / f".{LATEST}.{os.getpid()}"
     with suppress(OSError):
-        beside.symlink_to(folder.name)
-        os.replace(beside, link)
+        replace_link(link, folder.name)
 
 
 def resumed(arguments: Sequence[str]) -> list[str]:

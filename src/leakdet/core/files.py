@@ -64,6 +64,14 @@ def flush_to_disk(path: Path) -> None:
         os.close(handle)
 
 
+def replace_link(link: Path, target: Path | str) -> None:
+    """Point a symbolic link to `target` in one atomic step, whether it is there or not."""
+    beside = link.with_name(f".{link.name}.{os.getpid()}")
+    beside.unlink(missing_ok=True)  # of a process of this number that was killed
+    beside.symlink_to(target)
+    os.replace(beside, link)
+
+
 def check_free(out: Path, overwrite: bool) -> None:
     """Check that a store may be written to `out`, after cleaning up what killed builds left."""
     _clear_stale(out)

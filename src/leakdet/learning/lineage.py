@@ -2,12 +2,12 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from leakdet.core.errors import SettingsError
+from leakdet.core.files import replace_link
 
 LINEAGE = "lineage"  # of the card: a step per learning, the first one first
 
@@ -53,8 +53,9 @@ def check_link(link: Path) -> None:
     """Refuse a place where a link to a model cannot be put."""
     try:
         _require_free(link)
-        _beside(link).symlink_to(link.name)  # the only sure way to know
-        _beside(link).unlink()
+        trial = link.with_name(f".{link.name}.{os.getpid()}")
+        replace_link(trial, link.name)  # the only sure way to know
+        trial.unlink()
     except OSError as error:
         raise SettingsError(
             f"learn.publish={link}: no link can be put there ({error.strerror}). Name a place in "
@@ -74,19 +75,11 @@ def _require_free(link: Path) -> None:
             f"learn.publish={link}: the folder {link.parent} does not exist. Make it first, or "
             "name a place in a folder that is there."
         )
-    with suppress(FileNotFoundError):  # of a process of this number that was killed
-        _beside(link).unlink()
-
-
-def _beside(link: Path) -> Path:
-    """The name of a link that is made first and then takes the place of `link`."""
-    return link.with_name(f".{link.name}.{os.getpid()}")
 
 
 def publish(model: Path, link: Path) -> Path | None:
     """Point `link` to the model file in one atomic step; return what it pointed to before."""
     check_link(link)
     before = Path(os.path.realpath(link)) if link.is_symlink() else None
-    _beside(link).symlink_to(model.resolve())
-    os.replace(_beside(link), link)
+    replace_link(link, model.resolve())
     return before
