@@ -3,7 +3,7 @@
     python scripts/make_figures.py [--audio FILE]
 
 Writes PNGs into `figures/augmentation` (`--out`), of a leak of the demo unless `--audio` is given.
-The titles name the strengths drawn; those of a training are `augment.*` and `build surrogates=`.
+The titles name the strengths drawn; those of a training are `augment.*`.
 """
 
 import argparse
@@ -25,7 +25,6 @@ from leakdet.acoustics.augment import (
 )
 from leakdet.acoustics.clip import read_sound
 from leakdet.acoustics.mel import LogMel
-from leakdet.acoustics.surrogates import SurrogateTransform
 from leakdet.acoustics.synth import LEAK, NOLEAK, demo_recording
 from leakdet.config import DemoConfig, SignalConfig
 
@@ -50,7 +49,6 @@ def main() -> None:
 def changes(sound: np.ndarray, other: np.ndarray) -> dict[str, tuple[str, Callable[[], Tensor]]]:
     """File name -> title and the changed log-mel."""
     own, rest = mel(sound), mel(other)
-    surrogate = np.concatenate([*SurrogateTransform("figure", SIGNAL.sample_rate_hz)([sound])])
     return {
         "eq": ("smooth random EQ (augment.eq_db=6)", lambda: smooth_random_eq(own, 6.0, 3)),
         "gain": ("random gain (augment.gain_db=6)", lambda: random_gain(own, 6.0)),
@@ -66,7 +64,6 @@ def changes(sound: np.ndarray, other: np.ndarray) -> dict[str, tuple[str, Callab
             "interference (augment.interference=FOLDER, here at the sample's own level)",
             lambda: mix_interference(own, rest, 1.0, 0.0, 0.0),
         ),
-        "iaaft": ("IAAFT surrogate (build surrogates=1)", lambda: mel(surrogate)),
     }
 
 

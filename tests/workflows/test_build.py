@@ -1,4 +1,4 @@
-"""`build` from sources to stores: contents, refusals, verification, interruption, surrogates."""
+"""`build` from sources to stores: contents, refusals, verification, interruption."""
 
 import io
 import json
@@ -26,16 +26,13 @@ from leakdet.config import (
     LabelsConfig,
     SignalConfig,
     SplitConfig,
-    TrainConfig,
 )
 from leakdet.core.errors import InputError
 from leakdet.evaluation.recording_media import StoreMedia
 from leakdet.evaluation.traits import traits_of
 from leakdet.storage.hdf5 import seal_h5
-from leakdet.storage.opening import open_split, with_surrogates
+from leakdet.storage.opening import open_split
 from leakdet.storage.overlap import check_no_overlap
-from leakdet.storage.store import open_leakdet_split
-from leakdet.training.datamodule import LeakDataModule
 
 SIGNAL = SignalConfig(2000, 400, 200, 100, 50, n_mels=8, fmin_hz=0.0)
 
@@ -281,53 +278,6 @@ def test_a_killed_build_leaves_no_half_store(source: Path, tmp_path: Path, door)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["audio", "store"]
 
 
-def test_surrogates_are_made_of_training_leaks_and_read_by_training_alone(
-    source: Path, tmp_path: Path
-):
-    plain = build_store(config(source, tmp_path / "plain"))
-    report = build_store(
-        config(source, tmp_path / "store", surrogates=2, verify="full", waveform="float32")
-    )
-    assert report.rows == plain.rows  # surrogates are not among the recordings
-    train, val = (open_split(tmp_path / "store", name) for name in ("train", "val"))
-    surrogates = open_leakdet_split(tmp_path / "store", "surrogates")
-    leaks = train.recording_ids[train.label_id == train.label_names.index("LEAK")].tolist()
-    assert surrogates.texts("surrogate_of").tolist() == [name for name in leaks for _ in range(2)]
-    assert report.surrogates == surrogates.recordings == 2 * len(leaks)
-    assert set(surrogates.texts("flags")) == {"surrogate"}
-    assert not set(surrogates.texts("content_sha256")) & set(train.texts("content_sha256"))
-    both, count = with_surrogates(train, tmp_path / "store")
-    assert (count, both.recordings) == (
-        surrogates.recordings,
-        train.recordings + surrogates.recordings,
-    )
-    assert both.label_id[train.recordings :].tolist() == [train.label_names.index("LEAK")] * count
-    data = LeakDataModule(TrainConfig(), tmp_path / "store")
-    data.setup("fit")
-    assert (data.splits.surrogates, data.splits.val.recordings) == (count, val.recordings)
-    assert json.loads((tmp_path / "store" / "build.json").read_text())["surrogates"] == count
-
-
-def test_a_group_in_two_splits_is_refused_with_surrogates_too(source: Path, tmp_path: Path):
-    """A surrogate has the groups of its recording."""
-    rows = ["path,label,split,site"]
-    for number in range(12):
-        split, label = ("train", "val")[number // 8], ("LEAK", "NOLEAK")[number % 2]
-        rows.append(f"audio/{label}/{number}.wav,{label},{split},s{number}")
-    (tmp_path / "list.csv").write_text("\n".join(rows))
-    split = SplitConfig(group_by=["site"])
-    build_store(config(tmp_path / "list.csv", tmp_path / "store", surrogates=1, split=split))
-    surrogates = open_leakdet_split(tmp_path / "store", "surrogates")
-    train = open_split(tmp_path / "store", "train")
-    site = dict(zip(train.recording_ids, train.groups["site"], strict=True))
-    assert surrogates.groups["site"].tolist() == [
-        site[name] for name in surrogates.texts("surrogate_of")
-    ]
-    check_no_overlap([surrogates, open_split(tmp_path / "store", "val")])
-    with pytest.raises(InputError, match="the group"):
-        check_no_overlap([surrogates, train])
-
-
 def test_each_channel_is_a_recording_beside_those_of_its_file(tmp_path: Path):
     rng = np.random.default_rng(0)
     for number in range(24):
@@ -336,7 +286,7 @@ def test_each_channel_is_a_recording_beside_those_of_its_file(tmp_path: Path):
         soundfile.write(path, 0.1 * rng.standard_normal((2000, 1 + number // 4 % 2)), 2000)
     signal = replace(SIGNAL, channels="each")
     made = config(tmp_path / "audio", tmp_path / "store", signal=signal, verify="full")
-    report = build_store(replace(made, surrogates=1))
+    report = build_store(made)
     assert len(report.rows) == 36
     assert any("36 channels of 24 files" in remark for remark in report.remarks)
     splits_of: dict[str, set[str]] = {}

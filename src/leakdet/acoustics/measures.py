@@ -26,7 +26,6 @@ Flag = Literal[
     "clipped",
     "over_full_scale",
     "narrow_band",
-    "surrogate",
     "converted",
     "met_in_training",
 ]

@@ -1,6 +1,6 @@
 """Windows of a stream of sound, and their log-mel, in bounded memory."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -88,16 +88,11 @@ class MelStream:
         self,
         source: SoundSource,
         log_mel: LogMel,
-        transform: Callable[[Iterable[np.ndarray]], Iterable[np.ndarray]] | None = None,
         channel: int = 0,
         with_hum: bool = False,
     ) -> None:
-        """`channel` and `with_hum` as for `SoundStream`.
-
-        `transform` changes the blocks of sound; `facts` stay those of the recording itself.
-        """
+        """`channel` and `with_hum` as for `SoundStream`."""
         self._log_mel = log_mel
-        self._transform = transform
         self._sound = SoundStream(source, log_mel.signal, channel, with_hum)
         self._short = False
         self._states: set[WindowState] = set()
@@ -109,8 +104,7 @@ class MelStream:
     def __iter__(self) -> Iterator[WindowBlock]:
         signal = self._log_mel.signal
         self._states = set()
-        blocks = self._transform(self._sound) if self._transform else self._sound
-        for chunk in split_into_chunks(blocks, signal):
+        for chunk in split_into_chunks(self._sound, signal):
             self._short = len(chunk.sound) < signal.window_samples
             starts = chunk.start_sample + np.arange(chunk.windows) * signal.window_hop_samples
             mel = self._mel(chunk)
@@ -127,7 +121,7 @@ class MelStream:
     def _live(self, chunk: Chunk) -> Bool[np.ndarray, " W"]:
         signal, states = self._log_mel.signal, list[WindowState]()
         hop, runs = signal.window_hop_samples, self._sound.dead_runs
-        if not self._short and (self._transform or not runs.any):
+        if not self._short and not runs.any:
             pieces = chunk.sound[: chunk.windows * hop].reshape(chunk.windows, hop)
             if are_loud(pieces, signal.window_samples):
                 self._states.add(WindowState.LIVE)
@@ -135,10 +129,8 @@ class MelStream:
         for number in range(chunk.windows):
             start = number * hop
             window = chunk.sound[start : start + signal.window_samples]
-            # a transform moves sample points, so that runs of the recording lie elsewhere
             first = chunk.start_sample + start
-            in_runs = runs.within(first, first + len(window))
-            states.append(window_state(window, *(in_runs if self._transform is None else ())))
+            states.append(window_state(window, *runs.within(first, first + len(window))))
         self._states.update(states)
         return np.array([state is WindowState.LIVE for state in states])
 

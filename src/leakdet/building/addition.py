@@ -53,10 +53,9 @@ def add_to_store(config: BuildConfig) -> BuildReport:
     The result describes the whole store; what was left out is of the new recordings alone.
     """
     store = Path(os.path.realpath(config.add_to))
-    if config.source == "demo" or config.surrogates:
+    if config.source == "demo":
         raise SettingsError(
-            "add_to= takes recordings of a folder or a table: leave out surrogates=, and give "
-            "source= another value than demo."
+            "add_to= takes recordings of a folder or a table: give source= another value than demo."
         )
     before = _stored(store)
     identity = StoreIdentity.of(store)
@@ -130,7 +129,7 @@ def _build_part(
         raise _nothing(before.folder, report)
     recordings, splits = zip(*assigned, strict=True)
     writers = open_writers(stack, part, config, report, recordings, splits)
-    need = build_bytes(assigned, scan.about_s, config.signal, config, report.leak_labels)
+    need = build_bytes(assigned, scan.about_s, config.signal, config)
     LOG.info(f"space    {require_space(part, need, f'add_to={config.add_to}')}")
     log_mel = LogMel(config.signal)
     stored = [

@@ -14,7 +14,7 @@ from leakdet.building.report import BuildReport, write_build_files, write_splits
 from leakdet.building.sources import LeftOut, SourceRecording
 from leakdet.building.splits import check_both_classes
 from leakdet.config import BuildConfig, SignalConfig
-from leakdet.core.errors import InputError, SettingsError
+from leakdet.core.errors import InputError
 from leakdet.core.files import check_free, publish, staged_folder
 from leakdet.core.progress import ProgressCounter
 from leakdet.storage.opening import open_split, split_names
@@ -30,11 +30,6 @@ def convert_store(config: BuildConfig) -> BuildReport:
     that repeat another row's mel; of these the copy in train is kept, so that val and test hold
     nothing that was trained on.
     """
-    if config.surrogates:
-        raise SettingsError(
-            f"surrogates={config.surrogates}: {config.source} holds mel and no audio to make them "
-            "from; leave it out."
-        )
     source, out = Path(config.source).absolute(), Path(config.out).absolute()
     check_free(out, config.overwrite)
     found = [open_split(source, name) for name in split_names(source)]

@@ -16,18 +16,17 @@ from jaxtyping import Shaped
 
 from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.synth import write_demo
+from leakdet.acoustics.windows import MelStream
 from leakdet.building.extraction import (
     DuplicateFilter,
     Extractor,
     StoredRecording,
-    mel_stream,
 )
 from leakdet.building.listing import read_source
 from leakdet.building.report import BuildReport, write_build_files, write_splits
 from leakdet.building.scan import HeaderScan, build_bytes, scan_headers
 from leakdet.building.sources import LeftOut, Source, SourceRecording, relabelled
 from leakdet.building.splits import assign_splits, check_division
-from leakdet.building.surrogate_split import write_surrogates
 from leakdet.config import BuildConfig, DemoConfig
 from leakdet.core.errors import InputError
 from leakdet.core.files import check_free, publish, require_space, staged_folder
@@ -36,7 +35,6 @@ from leakdet.core.messages import LOG, log_result
 from leakdet.core.parallel import in_order
 from leakdet.core.process import Stopped
 from leakdet.core.progress import ProgressCounter
-from leakdet.storage.opening import SURROGATES
 from leakdet.storage.store import SOURCE_FILE, SPLITS, StoreSplit, open_leakdet_split
 from leakdet.storage.writer import SplitWriter
 
@@ -55,11 +53,10 @@ class _MelDifference:
 
     def __call__(self, row: int) -> float:
         at, end = self.split.recording_offsets[row : row + 2].tolist()
-        name = str(self.split.recording_ids[row]) if self.split.has("surrogate_of") else None
         largest = 0.0
         # block by block, so that a day of sound is never in memory whole
         channel = int(self.channels[row])
-        for block in mel_stream(self.paths[row], self.log_mel, name, channel):
+        for block in MelStream(self.paths[row], self.log_mel, channel):
             fresh = block.mel.float().numpy()
             if at + len(fresh) > end:
                 return math.inf
@@ -74,7 +71,7 @@ def verify_mel(folder: Path, out: Path, log_mel: LogMel, full: bool, workers: in
 
     `out` is where the store will be published.
     """
-    for name in (*SPLITS, SURROGATES):
+    for name in SPLITS:
         file = folder / f"{name}.h5"
         if file.exists():
             split = open_leakdet_split(folder, name, [file])
@@ -146,7 +143,7 @@ def build_store(config: BuildConfig, listed: Source | None = None) -> BuildRepor
         assigned = list(zip(scan.readable, splits, strict=True))
         check_division(assigned, config.split, report.leak_labels)  # before any sound is decoded
         writers = open_writers(stack, folder, config, report, scan.readable, splits)
-        need = build_bytes(assigned, scan.about_s, scan.signal, config, report.leak_labels)
+        need = build_bytes(assigned, scan.about_s, scan.signal, config)
         LOG.info(f"space    {require_space(folder, need, f'out={config.out}')}")
         log_mel = LogMel(scan.signal)
         extract = Extractor(log_mel, config.waveform, folder, out)
@@ -154,8 +151,6 @@ def build_store(config: BuildConfig, listed: Source | None = None) -> BuildRepor
         kept = {row.recording_id for writer in writers.values() for row in writer.rows}
         left = [pair for pair in assigned if pair[0].recording_id in kept]
         check_division(left, config.split, report.leak_labels)
-        if config.surrogates:
-            write_surrogates(scan.readable, writers["train"], extract, config, report)
         write_splits(writers, folder, config, report)
         if config.verify != "off":
             full = config.verify == "full"

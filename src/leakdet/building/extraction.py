@@ -1,6 +1,5 @@
 """Decodes recordings and computes their log-mel, ready for a store; finds equal content."""
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,12 +11,10 @@ import numpy as np
 from jaxtyping import Bool
 
 from leakdet.acoustics.mel import LogMel
-from leakdet.acoustics.surrogates import SurrogateTransform
 from leakdet.acoustics.windows import MelStream
 from leakdet.building.report import BuildReport
 from leakdet.building.sources import LeftOut, SourceRecording, printable
 from leakdet.core.errors import InputError
-from leakdet.core.locations import Location
 from leakdet.storage.writer import BinaryFile, RecordingRow, SplitWriter
 
 SPOOL_BYTES = 16 << 20  # kept in memory per recording; a longer one is spooled to disk
@@ -60,8 +57,7 @@ class Extractor:
     def __call__(self, recording: SourceRecording) -> ExtractedRecording | LeftOut:
         mel = self._spool()
         sound = self._spool() if self.waveform != "none" else None
-        name = recording.recording_id if recording.surrogate_of else None
-        stream = mel_stream(recording.path, self.log_mel, name, recording.channel, True)
+        stream = MelStream(recording.path, self.log_mel, recording.channel, with_hum=True)
         live, written_until = [], 0
         try:
             for block in stream:
@@ -89,45 +85,26 @@ class Extractor:
         # the demo's audio is published together with the store
         if isinstance(path, Path) and path.is_relative_to(self.folder):
             path = self.out / path.relative_to(self.folder)
-        content, flags = facts.content_sha256, [*facts.flags]
-        if recording.surrogate_of:
-            content = hashlib.sha256(f"{content} {recording.recording_id}".encode()).hexdigest()
-            flags.insert(0, "surrogate")
         return RecordingRow(
             recording_id=recording.recording_id,
             path=printable(str(path)),
             label=recording.label,
             groups=recording.groups,
             weight=recording.weight,
-            content_sha256=content,
+            content_sha256=facts.content_sha256,
             duration_s=facts.duration_s,
             source_rate_hz=facts.source_rate_hz,
             rms_dbfs=facts.rms_dbfs,
             dc_offset=facts.dc_offset,
             clipped_fraction=facts.clipped_fraction,
-            flags=flags,
+            flags=[*facts.flags],
             windows=len(live),
             mel_crc32=0,
             mains_hum_50_db=facts.mains_hum_db[0],
             mains_hum_60_db=facts.mains_hum_db[1],
-            surrogate_of=recording.surrogate_of,
             channel=recording.channel,
             live=live,
         )
-
-
-def mel_stream(
-    path: Location,
-    log_mel: LogMel,
-    surrogate: str | None = None,
-    channel: int = 0,
-    with_hum: bool = False,
-) -> MelStream:
-    """The log-mel of a recording, or of its surrogate of this name; `with_hum` measures hum."""
-    transform = None
-    if surrogate is not None:
-        transform = SurrogateTransform(surrogate, log_mel.signal.sample_rate_hz)
-    return MelStream(path, log_mel, transform, channel, with_hum)
 
 
 def _as_stored(sound: np.ndarray, dtype: str) -> bytes:

@@ -15,7 +15,6 @@ from leakdet.building.sources import LeftOut
 from leakdet.config import BuildConfig, SignalConfig
 from leakdet.core.errors import counted
 from leakdet.core.files import read_json, understood, write_json
-from leakdet.storage.opening import SURROGATES
 from leakdet.storage.overlap import values_sentence
 from leakdet.storage.store import SPLITS, split_files
 from leakdet.storage.writer import RecordingRow, SplitWriter
@@ -36,7 +35,6 @@ class BuildReport:
     left_out: list[LeftOut] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     dead_windows: int = 0  # stored, but neither trained on nor scored
-    surrogates: int = 0  # in a file of their own, not among the rows
 
 
 def write_splits(
@@ -59,7 +57,7 @@ def write_build_files(folder: Path, settings: Mapping[str, Any], report: BuildRe
 def _csv_row(split: str, row: RecordingRow) -> dict[str, Any]:
     values = asdict(row)
     groups = values.pop("groups")
-    unwritten = ("mel_crc32", "surrogate_of", "live", *([] if row.channel else ["channel"]))
+    unwritten = ("mel_crc32", "live", *([] if row.channel else ["channel"]))
     for name in unwritten:
         values.pop(name)
     values["live_windows"] = "" if row.live is None else int(row.live.sum())
@@ -82,7 +80,6 @@ def _write_build_json(path: Path, settings: Mapping[str, Any], report: BuildRepo
         "label_names": report.label_names,
         "leak_labels": report.leak_labels,
         "recordings": len(report.rows),
-        "surrogates": report.surrogates,
         "left_out": [asdict(item) for item in report.left_out],
         "remarks": report.remarks,
     }
@@ -126,8 +123,6 @@ def notes(report: BuildReport) -> Iterator[str]:
             f"{counted(report.dead_windows, 'window')} without sound (silent, stuck or dropouts), "
             "neither trained on nor scored"
         )
-    if report.surrogates:
-        yield f"surrogates of the leaks in train, used in training only: {report.surrogates}"
     yield from report.remarks
     if report.left_out:
         yield f"Left out: {len(report.left_out)} (build.json lists all of them)"
@@ -176,7 +171,6 @@ def report_of(out: Path, parts: Sequence[StoredBuild]) -> BuildReport:
     report.dead_windows = sum(
         row["windows"] - int(row["live_windows"]) for row in report.rows if row.get("live_windows")
     )
-    report.surrogates = sum(part.build.get("surrogates", 0) for part in parts)
     report.left_out = [LeftOut(**item) for item in _distinct(parts, "left_out")]
     report.remarks = _distinct(parts, "remarks")
     return report
@@ -200,7 +194,7 @@ def link_files(stores: Sequence[Path], folder: Path, symbolic: bool = False) -> 
 
     Several files of a split become its shards. They are hard links or, `symbolic`, soft ones.
     """
-    for name in (*SPLITS, SURROGATES):
+    for name in SPLITS:
         files = [file for store in stores for file in split_files(store, name)]
         for number, file in enumerate(files):
             shard = f"-{number:05d}-of-{len(files):05d}" if len(files) > 1 else ""

@@ -134,7 +134,6 @@ def build_bytes(
     about_s: Mapping[Location, float],
     signal: SignalConfig,
     config: BuildConfig,
-    leaks: Sequence[str],
 ) -> int:
     """About how much a build writes at most at a time, uncompressed.
 
@@ -144,8 +143,6 @@ def build_bytes(
     for recording, split in assigned:
         size = recording_bytes(about_s[recording.path], signal, config.waveform)
         of_split[split] += size
-        if split == "train" and recording.label in leaks:
-            of_split["surrogates"] += size * config.surrogates
     return of_split.total() + max(of_split.values(), default=0)
 
 

@@ -81,7 +81,6 @@ class SourceRecording:
     split: str | None = None
     weight: float = 1.0
     groups: dict[str, str] = field(default_factory=dict)
-    surrogate_of: str = ""  # id of the recording that this surrogate is made from
     channel: int = 0  # of the file, from 1; 0: made mono as signal.channels says
 
 

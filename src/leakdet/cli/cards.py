@@ -189,11 +189,9 @@ def _origin(training: Mapping[str, Any]) -> str:
         return f"{training['converted_from']}, weights of AILH"
     store = training.get("store") or _asked_for(training)
     numbers = counts_text(training)
-    surrogates = training.get("surrogates")
-    more = f" and {counted(surrogates, 'surrogate')}" if surrogates else ""
     epoch = training.get("epoch")
     best = "" if epoch is None else f"; weights of epoch {epoch + 1}"
-    return f"{store}{': ' if numbers else ''}{numbers}{more}{best}"
+    return f"{store}{': ' if numbers else ''}{numbers}{best}"
 
 
 def counts_text(training: Mapping[str, Any]) -> str:

@@ -37,6 +37,7 @@ HABITS = {
 }
 # Settings and options that earlier versions had, and what to do instead.
 REMOVED = {
+    "surrogates": "Leave it out: augment.* of train change its recordings, docs/augmentation.md.",
     "cluster": "build reads recordings by threads: workers=N.",
     "--sites": "Name a table with the columns path, site and recorded_at in place of recordings.",
     "--precision int8-network": "Export float32, and quantise the file with onnxruntime: "

@@ -324,8 +324,6 @@ def _signal(split: StoreSplit) -> str:
 
 
 def _remarks(made: dict[str, Any]) -> Iterator[str]:
-    if made.get("surrogates"):
-        yield from line("with", f"{counted(made['surrogates'], 'surrogate')} of leaks in train")
     for remark in made.get("remarks", []):
         yield from line("note", remark)
     left_out = made.get("left_out", [])

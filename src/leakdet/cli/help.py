@@ -22,7 +22,7 @@ PURPOSE = {
 MOST_USED = {
     "build": (
         "source", "out", "split.group_by", "split.ratios", "split.seed", "labels.leak",
-        "signal.sample_rate_hz", "waveform", "workers", "surrogates",
+        "signal.sample_rate_hz", "waveform", "workers",
     ),
     "train": (
         "data.store", "seed", "labels.leak", "trainer.max_epochs", "data.batch_size",

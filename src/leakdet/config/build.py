@@ -133,7 +133,6 @@ class BuildConfig:
         "Number format in which the store keeps the sound beside its mel.",
         one_of=("none", "int16", "float32"),
     )
-    surrogates: int = doc(0, "IAAFT surrogates per leak of train, for training alone.", at_least=0)
     compression: str = doc(
         "none",
         "Compression of the mel; a compressed store is smaller but cannot be memory-mapped.",

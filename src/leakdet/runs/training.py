@@ -149,7 +149,6 @@ def _evaluate(
     from leakdet.training.run_summary import met_by_training
     from leakdet.training.scratch import further_aurocs
 
-    # without surrogates, which are no recordings
     train = open_labelled(data.store, "train", config.labels)
     best.reference = training_reference(data.store, train, config.seed)
     LOG.info(reference_sentence(best.reference))

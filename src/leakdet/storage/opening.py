@@ -16,8 +16,6 @@ from leakdet.storage.folder import require_store
 from leakdet.storage.store import SPLITS, StoreSplit, open_leakdet_split, split_files
 from leakdet.storage.views import labelled, with_sound
 
-SURROGATES = "surrogates"
-
 
 def open_split(store: Path, name: str) -> StoreSplit:
     """Open a split, without dead windows and without recordings that have no others.
@@ -47,22 +45,6 @@ def split_names(store: Path) -> list[str]:
     if is_ailh(store):
         return [name for name in SPLITS if (store / FILES[name]).exists()]
     return [name for name in SPLITS if split_files(store, name)]
-
-
-def with_surrogates(
-    train: StoreSplit, store: Path, labels: LabelsConfig | None = None
-) -> tuple[StoreSplit, int]:
-    """The train split, as opened, with the surrogates of `store` at its end, under label settings.
-
-    The number is that of these surrogates.
-    """
-    recorded = labelled(train, labels)
-    files = split_files(store, SURROGATES)
-    if not files:
-        return recorded, 0
-    stored = with_sound(open_leakdet_split(store, "train", [*train.files, *files]))
-    both = labelled(stored, labels)
-    return both, both.recordings - recorded.recordings
 
 
 class SplitArrays:

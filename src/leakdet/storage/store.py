@@ -28,7 +28,7 @@ ATTRIBUTES = ("signal", "label_names", "leak_label")
 # one value per recording; only those in NEEDED must exist
 COLUMNS = (
     "recording_id label_id content_sha256 path flags weight mel_crc32 duration_s source_rate_hz "
-    "rms_dbfs dc_offset clipped_fraction mains_hum_50_db mains_hum_60_db surrogate_of channel"
+    "rms_dbfs dc_offset clipped_fraction mains_hum_50_db mains_hum_60_db channel"
 ).split()
 
 
@@ -383,5 +383,5 @@ def _open_part(path: Path) -> _Part:
             label_names=label_names,
             leak_labels=leak_labels,
             signal=signal,
-            columns=[name for name in COLUMNS if name in file and name != "surrogate_of"],
+            columns=[name for name in COLUMNS if name in file],
         )

@@ -52,7 +52,6 @@ class RecordingRow:
     mel_crc32: int
     mains_hum_50_db: float = math.nan  # NaN: not measured
     mains_hum_60_db: float = math.nan
-    surrogate_of: str = ""  # recording_id of the recording from which a surrogate was made
     channel: int = 0  # of the file at `path`, from 1; 0: its channels were made one
     live: Bool[np.ndarray, " W"] | None = None  # which windows hold sound; None: unknown
 
@@ -159,8 +158,6 @@ class SplitWriter:
             yield name, [getattr(row, name) for row in rows], dtype
         yield "flags", [",".join(row.flags) for row in rows], text
         yield "label_id", [label_names.index(row.label) for row in rows], np.int16
-        if any(row.surrogate_of for row in rows):
-            yield "surrogate_of", [row.surrogate_of for row in rows], text
         if any(row.channel for row in rows):
             yield "channel", [row.channel for row in rows], np.int32
         for column in sorted({*self.columns, *(name for row in rows for name in row.groups)}):

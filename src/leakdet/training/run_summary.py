@@ -27,13 +27,12 @@ if TYPE_CHECKING:
 
 def training_facts(data: "LeakDataModule") -> dict[str, Any]:
     """The facts about a training that the model file keeps beside settings and epoch."""
-    train, val, surrogates = data.splits.train, data.splits.val, data.splits.surrogates
+    train, val = data.splits.train, data.splits.val
     versions = {name: version(name) for name in ("leakdet", "torch", "lightning")}
     return {
         "store": str(data.store.absolute()),
         "store_signal_hash": train.signal.hash if train.signal else None,
-        "recordings": {"train": train.recordings - surrogates, "val": val.recordings},
-        "surrogates": surrogates,
+        "recordings": {"train": train.recordings, "val": val.recordings},
         "versions": {"python": platform.python_version(), **versions},
     }
 
@@ -41,8 +40,7 @@ def training_facts(data: "LeakDataModule") -> dict[str, Any]:
 def met_by_training(data: "LeakDataModule", train: StoreSplit) -> MetRecordings | None:
     """Recordings and groups of train, with the negatives, and val, and of the start of training.
 
-    `train` is without surrogates, which are no recordings. None where the store has no content
-    hashes, or where it is unknown what the start has met.
+    None where the store has no content hashes, or where it is unknown what the start has met.
     """
     splits = {"train": train, "val": data.splits.val}
     if not all(split.has("content_sha256") for split in splits.values()):
@@ -62,14 +60,12 @@ UNEVEN = 0.1  # so far from half a share of leaks is no balance
 
 def introduction(config: TrainConfig, data: LeakDataModule) -> str:
     """Data, class balance, network and end of a run: the first lines to read when it goes wrong."""
-    train, val, surrogates = data.splits.train, data.splits.val, data.splits.surrogates
-    and_surrogates = f" and {counted(surrogates, 'surrogate')}" if surrogates else ""
+    train, val = data.splits.train, data.splits.val
     view = view_of_all(data.splits.all)
     shape = " x ".join(map(str, data.sample_shape))
     lines = [
         f"store    {data.store}",
-        f"train    {counted(train.recordings - surrogates, 'recording')}{and_surrogates}, "
-        f"{counted(train.windows, 'window')}",
+        f"train    {counted(train.recordings, 'recording')}, {counted(train.windows, 'window')}",
         f"val      {counted(val.recordings, 'recording')}, {counted(val.windows, 'window')}",
         f"labels   {view.sentence()}",
         f"batches  {_batches(config, data)} (data.sampling={config.data.sampling})",

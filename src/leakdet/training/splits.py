@@ -16,7 +16,7 @@ from leakdet.detection.met import ROLES, MetRecordings
 from leakdet.evaluation.met import met_roles, role_counts
 from leakdet.storage.model_card import model_in
 from leakdet.storage.model_file import load_mel_detector
-from leakdet.storage.opening import open_labelled, open_split, split_names, with_surrogates
+from leakdet.storage.opening import open_labelled, split_names
 from leakdet.storage.overlap import check_no_overlap
 from leakdet.storage.store import StoreSplit
 from leakdet.storage.views import labelled
@@ -29,7 +29,6 @@ class Splits:
     train: StoreSplit
     val: StoreSplit
     test: StoreSplit | None = None
-    surrogates: int = 0  # rows at the end of train that were synthesised, not recorded
     of_whole_store: bool = True  # False: parts that the caller has divided by rules of its own
 
     @property
@@ -42,9 +41,14 @@ def open_splits(store: Path, labels: LabelsConfig | None = None) -> Splits:
 
     The test split too: a fault in it is better found now than after training.
     """
-    train, surrogates = with_surrogates(open_split(store, "train"), store, labels)
+    train = open_labelled(store, "train", labels)
+    if list(store.glob("surrogates*.h5")):
+        LOG.warning(
+            f"{store}: its surrogates, which an earlier version made and trained on, are not read. "
+            "augment.* change the recordings of train (docs/augmentation.md)."
+        )
     test = open_labelled(store, "test", labels) if "test" in split_names(store) else None
-    splits = Splits(train, open_labelled(store, "val", labels), test, surrogates)
+    splits = Splits(train, open_labelled(store, "val", labels), test)
     for other in splits.all[1:]:
         check_agreement(store, train, other)
     check_no_overlap(splits.all)

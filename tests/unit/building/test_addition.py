@@ -15,7 +15,7 @@ from leakdet.building import addition
 from leakdet.building.addition import add_to_store
 from leakdet.building.builder import build_store
 from leakdet.config import BuildConfig, LabelsConfig, SignalConfig, SplitConfig, TrainConfig
-from leakdet.core.errors import InputError, SettingsError
+from leakdet.core.errors import InputError
 from leakdet.storage.opening import open_split, split_names
 from leakdet.training.datamodule import LeakDataModule
 
@@ -181,8 +181,6 @@ def test_another_signal_and_missing_groups_are_refused(
     without = [{key: value for key, value in row.items() if key != "site"} for row in second]
     with pytest.raises(InputError, match="share no site, and the source does not say it"):
         added(store, without)
-    with pytest.raises(SettingsError, match="leave out surrogates="):
-        added(store, second, surrogates=1)
     with pytest.raises(InputError, match="no such store"):
         added(tmp_path / "nowhere", second)
 

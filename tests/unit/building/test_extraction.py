@@ -14,7 +14,6 @@ from leakdet.building.extraction import (
     DuplicateFilter,
     ExtractedRecording,
     Extractor,
-    mel_stream,
 )
 from leakdet.building.report import BuildReport
 from leakdet.building.sources import LeftOut, SourceRecording
@@ -91,20 +90,6 @@ def test_audio_inside_the_new_store_is_named_by_its_final_place(
     recording = recording_of("building/audio/a.wav")
     result = extract(tmp_path / "building", recording)
     assert result.row.path == str(tmp_path / "store" / "audio" / "a.wav")
-
-
-def test_a_surrogate_has_another_mel_and_another_hash_but_the_same_facts(
-    tmp_path: Path, signal, recording_of, extract
-):
-    recording = recording_of("a.wav")
-    surrogate = recording_of("a.wav", surrogate_of="a.wav")
-    first, second = (extract(tmp_path, each) for each in (recording, surrogate))
-    assert read(first.mel) != read(second.mel)
-    assert first.row.content_sha256 != second.row.content_sha256
-    assert (second.row.flags, second.row.surrogate_of) == (["surrogate"], "a.wav")
-    assert first.row.rms_dbfs == second.row.rms_dbfs
-    again = torch.cat([b.mel for b in mel_stream(recording.path, LogMel(signal), "a.wav")])
-    assert again.numpy().tobytes() == read(second.mel)
 
 
 class Writer(SplitWriter):

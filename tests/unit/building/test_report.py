@@ -61,20 +61,19 @@ def test_rows_of_all_splits_are_in_recordings_csv(tmp_path: Path, report: BuildR
     assert (first["split"], first["label"], first["flags"]) == ("train", "LEAK", "short,clipped")
     assert (first["site"], first["pipe"]) == ("north", "")
     assert (second["site"], second["pipe"]) == ("", "3")
-    assert not {"mel_crc32", "surrogate_of", "groups"} & first.keys()
+    assert not {"mel_crc32", "groups"} & first.keys()
 
 
 def test_build_json_says_how_the_store_was_made(tmp_path: Path, report: BuildReport):
     report.left_out.append(LeftOut("b.wav", "silent"))
     report.remarks.append("a remark")
-    report.surrogates = 2
     write_build_files(tmp_path, {"out": "store"}, report)
     content = json.loads((tmp_path / "build.json").read_text(encoding="utf-8"))
     assert datetime.fromisoformat(content["created_at"]).tzinfo is not None
     assert content["settings"] == {"out": "store"}
     assert SignalConfig.from_dict(content["signal"], "x").hash == content["signal_hash"]
     assert content["left_out"] == [{"path": "b.wav", "reason": "silent"}]
-    assert (content["recordings"], content["surrogates"]) == (0, 2)
+    assert content["recordings"] == 0
     assert content["remarks"] == ["a remark"]
 
 
@@ -137,18 +136,15 @@ def test_groups_shared_with_train_are_told_with_the_remedy(
 def test_the_notes_name_flags_by_frequency_and_the_first_that_were_left_out() -> None:
     left_out = [LeftOut(f"[{number}].wav", "empty") for number in range(SHOWN + 5)]
     rows = [row("train", flags="clipped"), row("train", flags="clipped,short"), row("val")]
-    lines = list(
-        notes(summary_report(*rows, left_out=left_out, surrogates=4, remarks=["a remark"]))
-    )
-    assert lines[:5] == [
+    lines = list(notes(summary_report(*rows, left_out=left_out, remarks=["a remark"])))
+    assert lines[:4] == [
         "flags: 2 clipped, 1 short",
         "1 recording is shorter than a window: it is stored, trained on and scored as one window of "
         "its repeated sound, while predict leaves such recordings undecided",
-        "surrogates of the leaks in train, used in training only: 4",
         "a remark",
         f"Left out: {SHOWN + 5} (build.json lists all of them)",
     ]
-    assert lines[5:] == [f"  [{number}].wav: empty" for number in range(SHOWN)]
+    assert lines[4:] == [f"  [{number}].wav: empty" for number in range(SHOWN)]
 
 
 def test_the_files_of_stores_become_the_shards_of_one(stores, tmp_path: Path) -> None:

@@ -195,6 +195,7 @@ TRAIN = known_settings("train")
         (["patience=null"], "patience='null' .* must be a whole number"),
         (["find_lr=maybe"], "find_lr='maybe' .* must be true or false"),
         (["--cfg"], "--cfg : it shows one of job, hydra, all"),
+        (["surrogates=1"], "surrogates=1: surrogates was removed. .* docs/augmentation.md"),
     ],
 )
 def test_a_misspelling_is_refused_with_what_was_meant(arguments: list[str], remedy: str) -> None:

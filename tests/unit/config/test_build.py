@@ -14,7 +14,7 @@ from leakdet.core.errors import SettingsError
         (DemoConfig, {"leak_fraction": -0.1}, r"demo\.leak_fraction=-0\.1"),
         (LabelsConfig, {"mode": "both"}, r"labels\.mode='both' .*one of binary, multiclass"),
         (BuildConfig, {"verify": "maybe"}, "one of off, sample, full"),
-        (BuildConfig, {"surrogates": -1}, "^surrogates=-1"),
+        (BuildConfig, {"workers": -1}, "^workers=-1"),
     ],
 )
 def test_a_bad_value_names_the_setting_and_what_is_allowed(kind, changes, message: str):

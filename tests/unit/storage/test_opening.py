@@ -13,7 +13,6 @@ from leakdet.storage.opening import (
     open_split,
     open_store,
     split_names,
-    with_surrogates,
 )
 
 
@@ -35,16 +34,6 @@ def test_a_missing_split_is_told_with_those_there_are(write_store: Any, planted:
     store = write_store(train=[planted("leak", 1)], test=[planted("leak", 2)])
     with pytest.raises(InputError, match=r"no val split; it has train, test\. Build the store"):
         open_split(store, "val")
-
-
-def test_surrogates_stand_after_the_recordings_of_train(write_store: Any, planted: Any) -> None:
-    store = write_store(train=[planted("leak", 1)], surrogates=[planted("leak", 2)])
-    train = open_split(store, "train")
-    both, surrogates = with_surrogates(train, store)
-    assert (train.recordings, both.recordings, surrogates) == (1, 2, 1)
-    (store / "surrogates.h5").unlink()
-    alone, surrogates = with_surrogates(train, store)
-    assert (alone.recordings, surrogates) == (1, 0)
 
 
 @pytest.fixture

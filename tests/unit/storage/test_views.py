@@ -12,7 +12,7 @@ from leakdet.core.errors import InputError
 from leakdet.loading.samples import SplitSamples
 from leakdet.storage.hdf5 import open_h5, seal_h5
 from leakdet.storage.integrity import check_contents
-from leakdet.storage.opening import open_labelled, open_split, with_surrogates
+from leakdet.storage.opening import open_labelled, open_split
 from leakdet.storage.store import StoreSplit, open_leakdet_split
 from leakdet.storage.views import (
     SplitView,
@@ -255,13 +255,6 @@ def test_the_labels_of_the_store_are_the_default(store: Path) -> None:
     assert split.leak_labels == ["gasket-leak"]
     assert any("Orifice-Leak sounds like a leak" in note for note in view_of(split).notes())
     assert view_of(open_split(store, "val")).leaks == ("gasket-leak",)
-
-
-def test_surrogates_of_labels_left_out_are_left_out(store: Path) -> None:
-    (store / "surrogates.h5").write_bytes((store / "val.h5").read_bytes())
-    train = open_split(store, "train")
-    both, surrogates = with_surrogates(train, store, LabelsConfig(ignore="unclear"))
-    assert (both.recordings, surrogates) == (16, 8)
 
 
 def test_errors_name_the_store(store: Path) -> None:

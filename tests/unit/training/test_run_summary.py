@@ -28,7 +28,6 @@ def test_facts_name_the_store_and_count_its_recordings(
     assert facts["store"] == str(demo_store)
     counts = {name: open_split(demo_store, name).recordings for name in ("train", "val")}
     assert facts["recordings"] == counts
-    assert facts["surrogates"] == 0
     assert set(facts["versions"]) == {"python", "leakdet", "torch", "lightning"}
 
 

@@ -35,7 +35,15 @@ def test_test_is_opened_where_there_is_one(stores: SimpleNamespace, store: Path)
     stores.write_split(store / "test.h5", [1, 1], [0, 1])
     splits = open_splits(store)
     assert [split.name for split in splits.all] == ["train", "val", "test"]
-    assert (splits.surrogates, splits.of_whole_store) == (0, True)
+    assert splits.of_whole_store
+
+
+def test_surrogates_of_an_earlier_version_are_left_out_and_named(
+    store: Path, messages: pytest.LogCaptureFixture
+) -> None:
+    (store / "surrogates.h5").write_bytes((store / "train.h5").read_bytes())
+    assert open_splits(store).train.recordings == 2
+    assert f"{store}: its surrogates" in messages.text
 
 
 def test_parts_are_taken_as_the_caller_divided_them(store: Path) -> None:
