@@ -22,7 +22,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from bench_kernels import inference_rate, training_rate
 from benchmarks import write_section
 from leakdet.building.cached_stores import demo_store
-from leakdet.cli.catalogue import OPTIONS
+from leakdet.cli.settings import OPTIONS
 from leakdet.config import DataConfig, DemoConfig, NetworkConfig, SignalConfig, TrainConfig
 from leakdet.detection.networks import Network, make_network
 from leakdet.evaluation.metrics import auroc

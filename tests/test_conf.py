@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from leakdet.cli.catalogue import OPTIONS, conf_folder, option_names
+from leakdet.cli.settings import OPTIONS, conf_folder, option_names
 from leakdet.config import CallbacksConfig, SignalConfig
 from leakdet.core.errors import LeakdetError
 from leakdet.training.trainer import LOGGERS, make_loggers

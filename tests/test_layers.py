@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import leakdet
-from leakdet.cli.catalogue import conf_folder
+from leakdet.cli.settings import conf_folder
 
 SRC = Path(leakdet.__file__).parent
 UNIT_TESTS = Path(__file__).parent / "unit"
@@ -94,7 +94,7 @@ LIGHTER = {
     "config.conflicts": ("core", ""),
     "cli.arguments": ("core config detection tables storage", ""),
     "cli.help": ("core", ""),
-    "cli.command_line": ("core config", ""),
+    "cli.settings": ("core config", "hydra omegaconf"),
     "storage.folder": ("core config", ""),
     "core.files": ("", ""),
     "core.errors": ("", ""),
@@ -286,7 +286,7 @@ def test_no_file_is_too_long() -> None:
 
 
 def test_conf_has_few_files() -> None:
-    """Options of one line are in `cli/catalogue.py`."""
+    """Options of one line are in `cli/settings.py`."""
     assert len(list(conf_folder().rglob("*.yaml"))) <= MOST_YAML_FILES
 
 

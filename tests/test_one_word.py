@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from leakdet.__main__ import VERBS
-from leakdet.cli.catalogue import DOORS, known_settings
 from leakdet.cli.compose import as_hydra_reads, default_values
 from leakdet.cli.help import plain
+from leakdet.cli.settings import DOORS, known_settings
 from leakdet.core.errors import InputError
 from leakdet.core.process import CODES, INTERRUPTED
 from pages import SHELL, blocks

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from leakdet.__main__ import VERBS
-from leakdet.cli.catalogue import DOORS
+from leakdet.cli.settings import DOORS
 from pages import SHELL, UNTYPED, Block, blocks, expanded, is_filled_in, make_folder
 
 REPOSITORY = Path(__file__).parents[1]

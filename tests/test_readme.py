@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from leakdet.cli.catalogue import option_names
+from leakdet.cli.settings import option_names
 from pages import blocks, expanded, make_folder
 
 REPOSITORY = Path(__file__).parents[1]

@@ -12,7 +12,7 @@ import pytest
 
 import leakdet
 from leakdet.__main__ import VERBS
-from leakdet.cli.catalogue import DOORS, known_settings
+from leakdet.cli.settings import DOORS, known_settings
 
 REPOSITORY = Path(__file__).parents[1]
 DOCS = REPOSITORY / "docs"

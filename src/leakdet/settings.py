@@ -36,8 +36,8 @@ def settings(arguments: argparse.Namespace) -> int:
         close = get_close_matches(verb, (*VERBS, *PLAIN), 1)
         hint = f" Did you mean {close[0]}?" if close else ""
         raise SettingsError(f"{verb}: allowed are {', '.join((*VERBS, *PLAIN))}.{hint}")
-    from leakdet.cli.catalogue import known_settings
     from leakdet.cli.compose import default_values
+    from leakdet.cli.settings import known_settings
 
     print(settings_text(known_settings(verb).settings.values(), default_values(verb), word))
     return DONE

@@ -8,7 +8,7 @@ from itertools import takewhile, zip_longest
 from pathlib import Path
 from typing import Any, NoReturn
 
-from leakdet.cli.command_line import REMOVED
+from leakdet.cli.settings import REMOVED
 from leakdet.config import LabelsConfig
 from leakdet.core.errors import SettingsError
 from leakdet.core.files import is_taken

@@ -21,14 +21,14 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.basecontainer import BaseContainer
 from omegaconf.errors import OmegaConfBaseException
 
-from leakdet.cli.catalogue import (
+from leakdet.cli.settings import (
     DOORS,
+    checked,
     conf_folder,
     further_trainer_flags,
     known_settings,
     store_options,
 )
-from leakdet.cli.command_line import checked
 from leakdet.config import BuildConfig, CrossvalConfig, LearnConfig, TrainConfig, TuneConfig
 from leakdet.config.fields import OWN_CODE, OWN_NAME
 from leakdet.core.errors import InputError, LeakdetError, SettingsError

@@ -6,8 +6,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from leakdet.cli.catalogue import DOORS, known_settings
-from leakdet.cli.command_line import Setting, nearest
+from leakdet.cli.settings import DOORS, Setting, known_settings, nearest
 from leakdet.core.process import EXPLAINED
 
 WIDTH = 80

@@ -20,7 +20,6 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from leakdet import __version__
-from leakdet.cli.catalogue import DOORS, conf_folder, known_settings
 from leakdet.cli.checks import (
     check_build,
     check_inputs,
@@ -40,6 +39,7 @@ from leakdet.cli.compose import (
 from leakdet.cli.describe import run_row, runs_text
 from leakdet.cli.help import help_text
 from leakdet.cli.past_runs import arguments_of, resumed
+from leakdet.cli.settings import DOORS, conf_folder, known_settings
 from leakdet.config import BuildConfig, TrainConfig
 from leakdet.core.errors import LeakdetError, SettingsError
 from leakdet.core.files import claimed, fresh_folder, is_further_process

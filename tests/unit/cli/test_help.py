@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from leakdet.__main__ import VERBS
-from leakdet.cli.catalogue import DOORS, known_settings
 from leakdet.cli.compose import default_values
 from leakdet.cli.help import (
     EXAMPLES,
@@ -22,6 +21,7 @@ from leakdet.cli.help import (
     settings_text,
 )
 from leakdet.cli.run import door_help
+from leakdet.cli.settings import DOORS, known_settings
 from leakdet.settings import PLAIN as PLAIN_VERBS
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from leakdet.cli.command_line import catalogue
+from leakdet.cli.settings import catalogue
 from leakdet.config import LearnConfig, TrainerFlags
 from leakdet.core.errors import SettingsError
 

@@ -1,26 +1,34 @@
 import inspect
+import subprocess
+import sys
 from dataclasses import asdict
 from pathlib import Path
 
 import lightning.pytorch as pl
 import pytest
+from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from leakdet.cli.catalogue import DOORS, known_settings
-from leakdet.cli.command_line import (
+from leakdet.cli.compose import compose
+from leakdet.cli.settings import (
+    DOORS,
     HABITS,
     LIGHTNING_ARGUMENTS,
+    OPTIONS,
     Setting,
     catalogue,
     checked,
+    conf_folder,
+    known_settings,
     nearest,
+    option_names,
+    store_options,
     text_for_hydra,
     trainer_flag,
     value_for_hydra,
 )
-from leakdet.cli.compose import compose
 from leakdet.config import BuildConfig, CrossvalConfig, TrainConfig, TuneConfig
 from leakdet.core.errors import SettingsError
 
@@ -268,3 +276,43 @@ def test_a_sweep_over_stores_is_several_paths(tmp_path: Path) -> None:
     both = tmp_path / "a,b"
     both.mkdir()
     assert checked(["-m", f"data.store={both}"], TRAIN) == ["-m", f"data.store='{both}'"]
+
+
+def test_an_option_is_a_file_or_stored_and_never_both():
+    names = option_names()
+    files = [(path.parent.name, path.stem) for path in conf_folder().rglob("*/*.yaml")]
+    stored = [(group, option) for group, options in OPTIONS.items() for option in options]
+    assert len({*files, *stored}) == len(files) + len(stored)
+    assert sorted([*files, *stored]) == sorted((g, o) for g in names for o in names[g])
+
+
+def test_storing_twice_is_storing_once():
+    for _ in range(2):
+        store_options()
+    for group, options in OPTIONS.items():
+        assert set(ConfigStore.instance().list(group)) == {f"{name}.yaml" for name in options}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_each_door_knows_only_its_own_groups(door: str) -> None:
+    groups = known_settings(door).groups
+    assert ("search" in groups) == (door == "tune")
+    assert ("network" in groups) == (door != "build")
+
+
+def test_other_doors_settings_are_known_as_such() -> None:
+    known = known_settings("train")
+    assert "tune.n_trials" not in known.settings
+    assert known.elsewhere["tune.n_trials"] == "tune"
+    assert known.settings["data.unit"].choices == ("window", "segment")
+    assert known.settings["trainer.max_epochs"].kind is object
+    assert "-1 for no limit" in known.settings["trainer.max_epochs"].allowed
+
+
+def test_names_are_known_without_hydra_and_torch() -> None:
+    code = (
+        "import sys; from leakdet.cli.settings import known_settings; known_settings('train')\n"
+        "print({'hydra', 'torch', 'numpy'} & set(sys.modules))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "set()\n"
