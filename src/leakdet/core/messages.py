@@ -35,8 +35,8 @@ def prepare_streams() -> None:
             stream.reconfigure(errors="surrogateescape" if utf8 else "backslashreplace")
 
 
-# `store    …`: what follows is one column
-ENTRY = re.compile(r"(?=[a-z ]{8} \S)(left out|[a-z]{8}|[a-z]+ +) ")
+# `store    …`: a kind padded to a column, and what follows; a sentence begins with no such column
+ENTRY = re.compile(r"(?=[a-z ]{8} \S)(left out|compared|[a-z]+ +) ")
 
 
 def asked_for(words: Sequence[str]) -> bool:
