@@ -85,9 +85,11 @@ def read_history(path: Path, folder: Path) -> Any:
 
 def read_card(path: Path, folder: Path) -> Any:
     """What `leakdet info` says of the folder that a file lies in."""
-    from leakdet.cli.describe import info_text
+    from leakdet.cli.cards import card_text
+    from leakdet.cli.describe import describe
 
-    return info_text(path.parent.parent if path.parent.name == ".hydra" else path.parent)
+    run = path.parent.parent if path.parent.name == ".hydra" else path.parent
+    return card_text(describe(run))
 
 
 def read_fold(path: Path, folder: Path) -> Any:

@@ -24,36 +24,44 @@ def parser() -> argparse.ArgumentParser:
         metavar="PATH",
         help="a model file, an .onnx file, a checkpoint (also a URL of these), a store (its folder "
         "or an .h5 file), or the folder of a training, of several trainings, of a search, a "
-        "cross-validation or an evaluation",
+        "cross-validation, an evaluation or of parts",
     )
-    command.add_argument(
+    form = command.add_mutually_exclusive_group()
+    form.add_argument(
         "--markdown",
         action="store_true",
         help="of a model: the card that model hubs show, Markdown behind a head of YAML",
     )
+    form.add_argument("--json", action="store_true", help="an object of JSON a line for each path")
     return command
 
 
 def info(arguments: argparse.Namespace) -> int:
-    from leakdet.cli.cards import hub_card
-    from leakdet.cli.describe import info_text
+    from leakdet.cli.cards import card_json, card_markdown, card_text
+    from leakdet.cli.describe import describe, describe_model
+    from leakdet.storage.model_card import model_in
 
-    show = hub_card if arguments.markdown else info_text
-    print("\n\n".join(_shown(path, show) for path in arguments.path))
+    def shown(path: Path) -> str:
+        if arguments.markdown:
+            return card_markdown(describe_model(model_in(path)))
+        return (card_json if arguments.json else card_text)(describe(path))
+
+    between = "\n" if arguments.json else "\n\n"
+    print(between.join(_of_copy(path, shown) for path in arguments.path))
     return DONE
 
 
-def _shown(path: Location, show: Callable[[Path], str]) -> str:
-    """What `show` tells of a path; behind a URL, of the model there."""
+def _of_copy(path: Location, shown: Callable[[Path], str]) -> str:
+    """What is shown of a path; behind a URL, of the model there."""
     if isinstance(path, Path):
-        return show(path)
+        return shown(path)
     from leakdet.core.locations import errors_naming, local_copy
     from leakdet.storage.model_card import model_in
 
     model = model_in(path)
     copy = local_copy(model)
     with errors_naming(model, copy):
-        return show(copy).replace(str(copy), str(model))
+        return shown(copy).replace(str(copy), str(model))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,5 +1,6 @@
 """`leakdet info`."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -17,12 +18,20 @@ def test_it_prints_a_card_for_each_path(trained, capsys: pytest.CaptureFixture[s
     assert store.startswith("store ")
 
 
+def test_json_is_an_object_a_line(trained, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--json", str(trained.folder), str(trained.store)]) == 0
+    run, store = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (run["kind"], run["path"], run["state"]) == ("run", str(trained.folder), "finished")
+    assert run["model"]["test"]["recording"]["n"] == 12
+    assert store["train"]["recordings"] == 36
+
+
 def test_an_unknown_path_is_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["nothing"]) == 2
     assert capsys.readouterr().err.startswith("error: nothing: there is no such file")
 
 
-@pytest.mark.parametrize("how", [[], ["--markdown"]])
+@pytest.mark.parametrize("how", [[], ["--markdown"], ["--json"]])
 def test_a_model_behind_a_url_is_described_as_one_on_the_disk(
     how: list[str], trained, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -35,7 +44,7 @@ def test_a_model_behind_a_url_is_described_as_one_on_the_disk(
     assert capsys.readouterr().out.split() == told.split()  # lines break where paths end
 
 
-@pytest.mark.parametrize("how", [[], ["--markdown"]])
+@pytest.mark.parametrize("how", [[], ["--markdown"], ["--json"]])
 def test_errors_name_the_url(how: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     fsspec.filesystem("memory").pipe_file("/net/damaged.safetensors", b"no model")
     for name, reason in (("none", "there is no such model"), ("damaged", "not a whole")):

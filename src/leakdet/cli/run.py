@@ -20,6 +20,7 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from leakdet import __version__
+from leakdet.cli.cards import runs_text
 from leakdet.cli.checks import (
     check_build,
     check_inputs,
@@ -36,7 +37,7 @@ from leakdet.cli.compose import (
     store_schema,
     typed,
 )
-from leakdet.cli.describe import run_row, runs_text
+from leakdet.cli.describe import run_row
 from leakdet.cli.help import help_text
 from leakdet.cli.past_runs import arguments_of, resumed
 from leakdet.cli.settings import DOORS, conf_folder, known_settings

@@ -9,15 +9,18 @@ from safetensors.numpy import save_file
 
 from leakdet.cli.cards import (
     UNJUDGED,
-    changed_settings,
-    hub_card,
-    line,
-    model_lines,
+    Card,
+    Fact,
+    card_json,
+    card_markdown,
+    card_text,
     rates_text,
+    runs_text,
     signal_text,
 )
+from leakdet.cli.describe import describe_model, settings_text
 from leakdet.core.errors import InputError
-from leakdet.storage.model_card import CARD_KEY, read_card
+from leakdet.storage.model_card import CARD_KEY, model_in, read_card
 
 TABLE = {
     "n": 12,
@@ -29,12 +32,28 @@ TABLE = {
 }
 
 
+def lines_of(*facts: Fact) -> list[str]:
+    return card_text(Card("model", Path("m"), facts)).splitlines()
+
+
 def test_a_long_text_goes_on_below_in_whole_words() -> None:
     text = f"{'word ' * 30}/a/path/that-is-too-long-for-one-line/{'x' * 90}"
-    lines = line("from", text)
+    lines = lines_of(Fact("from", text))
     assert " ".join(found.strip() for found in lines) == f"from     {text}"
     assert all(len(found) <= 80 for found in lines[:-1])
     assert all(found.startswith(" " * 9) for found in lines[1:])
+
+
+def test_json_has_values_lists_of_repeated_names_and_the_cards_within() -> None:
+    facts = (Fact("made", "in March", {"at": 3}), Fact("note", "a\u00a0b"), Fact("", "more"))
+    card = Card("run", Path("r"), [*facts, Fact("note", "c"), Card("model", Path("m"), [])])
+    assert json.loads(card_json(card)) == {
+        "kind": "run",
+        "path": "r",
+        "made": {"at": 3},
+        "note": ["a b", "c"],
+        "model": {"kind": "model", "path": "m"},
+    }
 
 
 def test_rates_have_their_intervals_and_undefined_ones_are_left_out() -> None:
@@ -48,14 +67,14 @@ def test_rates_have_their_intervals_and_undefined_ones_are_left_out() -> None:
 
 
 def test_a_rate_stays_beside_its_interval() -> None:
-    lines = line("test", rates_text(TABLE) * 3)
+    lines = lines_of(Fact("test", rates_text(TABLE) * 3))
     assert not any(found.rstrip().endswith(("0.80,", "0.91")) for found in lines)
 
 
 def test_settings_are_those_that_differ() -> None:
-    assert changed_settings({"seed": 0}, {"seed": 0}) == "the defaults"
-    assert changed_settings({"seed": 3, "new": 1}, {"seed": 0}) == "the defaults, but seed=3"
-    assert changed_settings({}, {"seed": 0}).startswith("unknown")
+    assert settings_text({"seed": 0}) == "the defaults"
+    assert settings_text({"seed": 3, "new": 1}) == "the defaults, but seed=3"
+    assert settings_text({}).startswith("unknown")
 
 
 def test_a_signal_in_words() -> None:
@@ -75,7 +94,7 @@ def test_a_signal_in_words() -> None:
 
 def text_of(path: Path) -> str:
     """The card as one line, where any number of spaces is one, since long paths are wrapped."""
-    return " ".join(" ".join(model_lines(path)).split())
+    return " ".join(card_text(describe_model(path)).split())
 
 
 def with_card(path: Path, example: Path, **changes: Any) -> Path:
@@ -100,6 +119,15 @@ def test_a_trained_model_tells_where_it_is_from_and_how_good_it_was(trained) -> 
         assert told in text
     for caution in own["cautions"]:
         assert caution in text
+
+
+def test_json_of_a_model_has_its_numbers(trained) -> None:
+    content = json.loads(card_json(describe_model(trained.model)))
+    card = read_card(trained.model)
+    assert content["decides"] == card["decision_rule"]
+    assert content["test"]["recording"] == card["metrics"]["test"]["recording"]
+    assert content["verdict"] == card["verdict"]
+    assert content["intact"] is True
 
 
 def test_a_checkpoint_is_not_judged(trained) -> None:
@@ -174,6 +202,10 @@ def test_the_lineage_counts_what_was_learnt_without_a_label(tmp_path: Path, exam
     assert text.count("3 with a leak and 3 without, of n.csv") == 2
 
 
+def markdown(path: Path) -> str:
+    return card_markdown(describe_model(model_in(path)))
+
+
 def parts(text: str) -> tuple[dict[str, Any], str]:
     """The YAML of the head, and the Markdown behind it."""
     _, head, body = text.split("---\n", 2)
@@ -181,7 +213,7 @@ def parts(text: str) -> tuple[dict[str, Any], str]:
 
 
 def test_the_head_is_what_hubs_read_and_holds_the_scores_of_test_alone(trained) -> None:
-    head, _ = parts(hub_card(trained.folder))
+    head, _ = parts(markdown(trained.folder))
     assert head["library_name"] == "leakdet"
     assert head["pipeline_tag"] == "audio-classification"
     assert head["license"] == "unknown"
@@ -196,7 +228,7 @@ def test_the_head_is_what_hubs_read_and_holds_the_scores_of_test_alone(trained) 
 
 
 def test_the_text_says_what_from_what_how_good_and_what_not_to_use_it_for(trained) -> None:
-    _, body = parts(hub_card(trained.model))
+    _, body = parts(markdown(trained.model))
     own = read_card(trained.model)["verdict"]
     assert f"**{own['label']}** (test). {own['sentence']}" in body
     assert f"- data: {trained.store.name}; 36 recordings in train" in body
@@ -209,7 +241,7 @@ def test_the_text_says_what_from_what_how_good_and_what_not_to_use_it_for(traine
 
 def test_what_a_file_does_not_say_is_unknown(tmp_path: Path, example_files) -> None:
     path = with_card(tmp_path / "m.safetensors", example_files.model, training={}, created_at=None)
-    head, body = parts(hub_card(path))
+    head, body = parts(markdown(path))
     assert "model-index" not in head
     assert "metrics" not in head
     assert "- data: unknown; number of recordings unknown" in body
@@ -223,7 +255,7 @@ def test_a_model_of_the_demo_says_that_its_recordings_are_synthetic(
 ) -> None:
     training = {"settings": {"data": {"store": None}}}
     path = with_card(tmp_path / "m.safetensors", example_files.model, training=training)
-    assert "- data: the demo of leakdet, synthetic recordings" in hub_card(path)
+    assert "- data: the demo of leakdet, synthetic recordings" in markdown(path)
 
 
 def test_several_stores_are_told_by_their_names(tmp_path: Path, example_files) -> None:
@@ -231,11 +263,41 @@ def test_several_stores_are_told_by_their_names(tmp_path: Path, example_files) -
     data = {"store": None, "stores": stores}
     training = {"settings": {"data": data}, "store": "/home/me/.cache/joined-1a2b"}
     path = with_card(tmp_path / "m.safetensors", example_files.model, training=training)
-    assert "- data: maple street, oak; number of recordings unknown" in hub_card(path)
+    assert "- data: maple street, oak; number of recordings unknown" in markdown(path)
 
 
 def test_a_place_without_a_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such model file"):
-        hub_card(tmp_path / "none.safetensors")
+        markdown(tmp_path / "none.safetensors")
     with pytest.raises(InputError, match="no model in this folder"):
-        hub_card(tmp_path)
+        markdown(tmp_path)
+
+
+def test_what_all_runs_were_given_stands_once() -> None:
+    text = runs_text(
+        [
+            ("0", "data.store=s seed=0", "0.90 [0.80, 1.00] test", "Use with care"),
+            ("1", "data.store=s seed=1", "", "not finished"),
+        ]
+    )
+    assert text.count("data.store=s") == 1
+    assert text.endswith("All of them: data.store=s")
+    for told in ("seed=0", "seed=1", "[0.80, 1.00]", "Use with care", "not finished"):
+        assert told in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_one_run_keeps_its_settings_and_brackets_survive() -> None:
+    text = runs_text([("a[red]b", "crossval.where=[x]", "", "")])
+    assert "a[red]b" in text
+    assert "crossval.where=[x]" in text
+    assert "All of them" not in text
+
+
+def test_long_settings_of_runs_stay_within_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    given = "augment.interference=/data/sounds/of/rain-and-traffic seed=1"
+    name, score = "2026-11-29_12-04-59", "0.90 [0.80, 1.00] test"
+    text = runs_text([(name, given, score, "Use with care"), (name, "seed=2", score, "")])
+    assert max(map(len, text.splitlines())) <= 80
+    assert text.count("seed=") == 2

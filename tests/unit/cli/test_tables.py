@@ -4,7 +4,12 @@ from typing import Any
 
 import pytest
 
-from leakdet.cli.tables import WITHOUT_OTHERS, comparison_text, metrics_text, protocols_text
+from leakdet.cli.tables import (
+    WITHOUT_OTHERS,
+    comparison_text,
+    metrics_text,
+    protocols_text,
+)
 from leakdet.detection.decision import DecisionRule
 
 GROUPS = {"columns": {}, "left_out": {}, "worst": None}

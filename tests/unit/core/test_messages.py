@@ -72,7 +72,12 @@ def test_entries_are_objects_of_their_own_kind() -> None:
 
 
 def test_other_text_is_one_object_whatever_it_holds() -> None:
-    for text in ("one sentence.", "training began", "a table\n│ 1 │\nstore    x", "\udce9\u2028 \x1b[0m\n\tä"):
+    for text in (
+        "one sentence.",
+        "training began",
+        "a table\n│ 1 │\nstore    x",
+        "\udce9\u2028 \x1b[0m\n\tä",
+    ):
         (told,) = objects("result", text)
         assert (told["level"], told["kind"], told["message"]) == ("result", "text", text)
         (line,) = json_lines("result", text)

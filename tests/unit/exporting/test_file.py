@@ -7,7 +7,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from leakdet.cli.describe import info_text
+from leakdet.cli.cards import card_text
+from leakdet.cli.describe import describe
 from leakdet.core.errors import InputError
 from leakdet.core.files import KEY, UNSEALED, sealed
 from leakdet.exporting import file as onnx_file
@@ -46,7 +47,7 @@ def test_card_licence_and_vectors_are_in_the_file(exported, classes_detector) ->
     assert len(vectors) == 10
     assert all(len(vector["sha256"]) == 64 for vector in vectors)
     assert file.facts["sample_rate_hz"] == 4000
-    text = info_text(exported)
+    text = card_text(describe(exported))
     assert "from sound to verdict, float32; from model 0123456789ab" in text
     assert "licence  for tests\n" in text
     assert "yes, by its checksum" in text
@@ -55,7 +56,7 @@ def test_card_licence_and_vectors_are_in_the_file(exported, classes_detector) ->
 def test_a_name_in_capitals_is_read_as_any_other(exported, tmp_path) -> None:
     named = tmp_path / "M.ONNX"
     named.write_bytes(exported.read_bytes())
-    of_both = [info_text(path).split("what ", 1)[1] for path in (exported, named)]
+    of_both = [card_text(describe(path)).split("what ", 1)[1] for path in (exported, named)]
     assert of_both[0] == of_both[1]
     assert has_checksums(named)
 

@@ -9,7 +9,8 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-from leakdet.cli.cards import model_lines
+from leakdet.cli.cards import card_text
+from leakdet.cli.describe import describe
 from leakdet.core.errors import SettingsError
 from leakdet.learning.gate import Outcome
 from leakdet.learning.preparation import Prepared
@@ -51,8 +52,8 @@ def test_a_learning_writes_all_of_its_results_and_publishes(
         str(found.model),
     ]
     assert second.outcome.verdict == "too few to tell"
-    text = " ".join(part.strip() for part in model_lines(second.model))
-    assert "learnt   2. " in text
+    text = " ".join(card_text(describe(second.model)).split())
+    assert "learnt 2. " in text
     assert f"parent {load_mel_detector(found.model).file_hash}" in text
     publish_only(learner.config(None, f"learn.publish={link}"))
     assert link.resolve() == learner.model
