@@ -33,7 +33,7 @@ EVERY_S = 0.05
 LIMIT_S = 210.0  # no training begins later: one may compile for a minute
 RATE_HZ = 16000
 NOTE = """Training with the settings of `trainer=gpu` on segments: optimiser, augmentation and every
-callback. Medians over the epochs but the first. `found`: the batch size that find_batch_size chose.
+callback. Medians over the epochs but the first. `found`: the batch size that data.batch_size=0 found.
 `waiting`: share of an epoch's training part between the end of a step and the start of the next, in
 which the batch is fetched; `worst ms`: the longest such wait; `peak GB`: most in tensors at once;
 `GPU use`: what the driver reports (needs nvidia-ml-py), 20 times a second. TF32:
@@ -120,8 +120,7 @@ def settings(case: Case, store: Path, small: bool, device: str) -> TrainConfig:
             f"data.store={store}",
             "data.unit=segment",
             f"data.residency={case.residency}",
-            f"data.batch_size={64 if small else 8192}",
-            f"find_batch_size={str(case.found).lower()}",
+            f"data.batch_size={0 if case.found else 64 if small else 8192}",
             f"network={case.network}",
             f"trainer.precision={case.precision if device == 'cuda' else '32-true'}",
             f"compile={str(case.compiled and not small).lower()}",
@@ -140,7 +139,7 @@ def row_of(case: Case, store: Path, folder: Path, small: bool, device: str) -> d
     if device == "cuda":
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
-    trainer = fit(config, data, folder, [meter])
+    trainer = fit(data, folder, [meter])
     result_checkpoint(trainer).rename(folder / "model.ckpt")
     row: dict[str, Any] = {
         "network": case.network,

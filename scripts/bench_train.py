@@ -210,7 +210,7 @@ def compared(config: TrainConfig, store: Path) -> Interleaved:
         # before the others, so that their hooks are measured too
         patch("leakdet.training.trainer.make_callbacks", lambda *a: [watch, *make_callbacks(*a)]),
     ):
-        fit(config, data, Path(run))
+        fit(data, Path(run))
     return watch
 
 

@@ -143,7 +143,7 @@ def test_a_step_mixes_no_devices_and_waits_for_none(
     data = LeakDataModule(config, demo_store)
     data.setup("fit")
     data.read_windows()
-    module = make_module(config, data).to(meta)
+    module = make_module(data).to(meta)
     monkeypatch.setattr("leakdet.training.module.step_divisor", lambda *_: 8.0)
     module._trainer = SimpleNamespace(profiler=PassThroughProfiler(), current_epoch=0)
     memory = InMemorySamples(data.train_samples).to(meta)

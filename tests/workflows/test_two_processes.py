@@ -116,7 +116,7 @@ def main():  # imports happen here: worker processes import this file too, and n
     trainer = {"accelerator": "cpu", "devices": 2, "strategy": "ddp", "max_epochs": 2}
     trainer |= {"enable_progress_bar": False, "enable_model_summary": False, "log_every_n_steps": 1}
     config = TrainConfig(data=data, trainer=trainer)
-    fit(config, LeakDataModule(config, Path(store)), Path("run"), [Watch()])
+    fit(LeakDataModule(config, Path(store)), Path("run"), [Watch()])
 
 if __name__ == "__main__":
     main()

@@ -32,7 +32,8 @@ class DataConfig:
     )
     batch_size: int = doc(
         512,
-        "Samples in a batch, of all processes together; 0: as many as suit the GPU's memory.",
+        "Samples in a batch, of all processes together; 0: on a GPU grown first while steps get "
+        "faster and fit, on several by their memory, on a CPU the default.",
         at_least=0,
     )
     residency: str = doc(
@@ -299,6 +300,8 @@ class StopConfig:
         check_ranges(self, "stop.")
 
 
+# settings of earlier versions: what to do instead
+GONE = {"find_batch_size": "data.batch_size=0 finds a batch size"}
 LOGGERS = ("csv", "tensorboard", "wandb", "mlflow")
 PROFILES = ("off", "phases", "trace", "nvtx")
 COMPILE_MODES = ("default", "reduce-overhead", "max-autotune")
@@ -357,7 +360,6 @@ class TrainConfig:
         "file of settings may import.",
     )
     find_lr: bool = doc(False, "Run a range test first; its choice replaces optimizer.lr.")
-    find_batch_size: bool = doc(False, "Grow data.batch_size first while it gets faster and fits.")
     compile: bool = doc(
         False, "Compile training steps of the network with torch.compile, where that works."
     )

@@ -26,7 +26,7 @@ from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.fit import fit, result_checkpoint
 from leakdet.training.run_summary import training_facts
 from leakdet.training.scratch import quiet
-from leakdet.training.steps import needs_val, resolved
+from leakdet.training.steps import needs_val
 
 SENSORS = ("sensor", "logger", "device", "recorder", "hydrophone", "microphone")
 PLACES = ("site", "place", "location", "station", "network", "zone")
@@ -117,10 +117,10 @@ def train_on(
     """A detector trained with the new recordings `rows`, in `folder`, with its decision rule."""
     settings, train, val = _prepared(config, material, rows)
     data = LeakDataModule(settings, material.store, train, val)
-    trainer = fit(settings, data, folder)
+    trainer = fit(data, folder)
     best = load_mel_detector(result_checkpoint(trainer), trust_network=settings.network.name)
     scored = score_split(best, val)
-    decision = resolved(settings, data).decision
+    decision = data.config.decision
     offsets = val.recording_offsets
     best.rule = fit_rule(scored.window_prob, offsets, scored.is_leak, decision, fitted_on="val")
     if needs_val(settings, val.recordings):

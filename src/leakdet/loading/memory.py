@@ -106,15 +106,10 @@ def uses_cuda(trainer: Mapping[str, Any]) -> bool:
 
 def accelerator_free_bytes(trainer: Mapping[str, Any]) -> int | None:
     """Free memory of the fullest CUDA device that training will use; None if it uses none."""
-    return min((free for free, _ in _device_bytes(trainer)), default=None)
+    return min((free for free, _ in device_bytes(trainer)), default=None)
 
 
-def accelerator_total_bytes(trainer: Mapping[str, Any]) -> int | None:
-    """Memory of the smallest CUDA device that training will use; None if it uses none."""
-    return min((total for _, total in _device_bytes(trainer)), default=None)
-
-
-def _device_bytes(trainer: Mapping[str, Any]) -> list[tuple[int, int]]:
+def device_bytes(trainer: Mapping[str, Any]) -> list[tuple[int, int]]:
     """Free and whole memory of each CUDA device that training will use."""
     if not uses_cuda(trainer):
         return []

@@ -137,7 +137,7 @@ def rate_finder(path: Path) -> Figure:
 
 
 def batch_size_finder(path: Path) -> Figure:
-    """Samples per second over batch size, from the batch_size_finder.csv of `find_batch_size`."""
+    """Samples per second over batch size, from the batch_size_finder.csv of `data.batch_size=0`."""
     trace = np.atleast_1d(np.genfromtxt(path, delimiter=",", names=True))
     figure = new_figure("Batch size finder: train")
     axes = figure.subplots()

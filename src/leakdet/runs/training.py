@@ -89,8 +89,8 @@ def train_in(
     from leakdet.training.fit import fit as fit_network
     from leakdet.training.fit import result_checkpoint
     from leakdet.training.run_summary import introduction
-    from leakdet.training.splits import started_from, warn_of_start
-    from leakdet.training.steps import needs_val, resolved
+    from leakdet.training.splits import warn_of_start
+    from leakdet.training.steps import needs_val
 
     check_settings(config)
     refuse_other_signal(config)
@@ -100,16 +100,17 @@ def train_in(
     opened = StoreIdentity.of(store)
     data = LeakDataModule(config, store, *parts)
     data.setup("fit")
-    config, data.start = resolved(config, data), started_from(config)
-    data.set_batch_size(config.data.batch_size)
+    config = data.config
     if not is_child():
-        LOG.info(f"{introduction(config, data)}\n{space_line(config, data, folder)}")
+        LOG.info(f"{introduction(data)}\n{space_line(data, folder)}")
     chooses = needs_val(config, data.splits.val.recordings)
     warn_of_start(data.start, store, data.splits, chooses)
     data.read_windows(test=finish)
-    trainer = fit_network(config, data, folder, extra)
+    trainer = fit_network(data, folder, extra)
     if not trainer.is_global_zero or not finish:  # the other ranks have done their part
         return None
+    trained: Any = trainer.lightning_module  # under settings that were chosen before its first step
+    data, config = trained.data, trained.config
     checkpoint = result_checkpoint(trainer)
     opened.check(f"The trained weights are in {checkpoint}, which predict and evaluate take.")
     best = load_mel_detector(checkpoint, trust_network=config.network.name)

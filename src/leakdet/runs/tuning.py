@@ -46,14 +46,12 @@ def check_requirements(config: TuneConfig, multirun: bool) -> Sequence[Sequence[
         )
     check_space(config.search, config.training())
     from leakdet.training.conflicts import check_settings  # imports torch
-    from leakdet.training.resume import FINDERS
 
     for name, param in config.search.items():
-        finder = FINDERS.get(param.setting)
-        if finder and getattr(config, finder):
+        if config.find_lr and param.setting == "optimizer.lr":
             raise SettingsError(
-                f"{finder}=true: every trial would replace the {param.setting} that the study "
-                f"draws, and the study would learn nothing of it. Leave {finder} out, or take "
+                "find_lr=true: every trial would replace the optimizer.lr that the study draws, "
+                "and the study would learn nothing of it. Leave find_lr out, or take "
                 f"search.{name} out of the search (~search.{name})."
             )
     check_settings(config.training())

@@ -158,12 +158,11 @@ def _initial_state(name: str, folder: Path) -> dict[str, Any]:
     }
 
 
-def initialise(
-    network: Network, data: LeakDataModule, source: Path, config: TrainConfig
-) -> dict[str, Any]:
+def initialise(network: Network, data: LeakDataModule, source: Path) -> dict[str, Any]:
     """Load the weights of `source`, input statistics included; its state that `init_reset`
     keeps.
     """
+    config = data.config
     model = load_mel_detector(source, trust_network=config.network.name)
     signal = data.splits.train.signal
     if model.signal and signal and model.signal != signal:

@@ -1,7 +1,7 @@
 """The splits of a store as the batches that Lightning trains and validates on."""
 
+import copy
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,14 @@ from leakdet.storage.overlap import check_no_copies, sounds_are_hashed
 from leakdet.storage.store import StoreSplit
 from leakdet.storage.views import view_of
 from leakdet.training.sound_folder import FolderSounds, read_sound_folder
-from leakdet.training.splits import Splits, StartedFrom, open_splits, parts_of_store
+from leakdet.training.splits import (
+    Splits,
+    StartedFrom,
+    open_splits,
+    parts_of_store,
+    started_from,
+)
+from leakdet.training.steps import resolved
 
 # consecutive samples that are read together, in one disk access, to fit the input layer
 RUN = 64
@@ -35,8 +42,11 @@ class LeakDataModule(pl.LightningDataModule):
     """The train and val splits of a store under a label view, or two views of its recordings.
 
     `setup` opens the store and comes before everything else; `read_windows` reads its windows.
+    `given` are the settings as they were given, `config` those that apply to these recordings.
     """
 
+    config: TrainConfig
+    start: StartedFrom | None  # the model that the training starts from
     splits: Splits
     labels: LabelMap
     mel_shape: tuple[int, int, int]
@@ -53,11 +63,11 @@ class LeakDataModule(pl.LightningDataModule):
         val_split: StoreSplit | None = None,
     ) -> None:
         super().__init__()
-        self.config, self.store = config, store
-        self._given = (train_split, val_split)
+        self.given, self.store = config, store
+        self._parts = (train_split, val_split)
         self._is_set_up = False
-        self.start: StartedFrom | None = None  # the model that the training starts from
-        self._resume_state: dict[str, Any] | None = None
+        self._loader: TrainLoader | None = None  # the latest one for training
+        self._loader_state: dict[str, Any] | None = None  # where the next one begins
         self._memory: dict[str, InMemorySamples] = {}
         self._checksums: dict[str, np.ndarray] = {}
 
@@ -68,18 +78,20 @@ class LeakDataModule(pl.LightningDataModule):
         """
         if self._is_set_up:
             return
-        train, val = self._given
+        config, (train, val) = self.given, self._parts
         if train is None or val is None:
-            self.splits = open_splits(self.store, self.config.labels)
+            self.splits = open_splits(self.store, config.labels)
         else:
             self.splits = parts_of_store(self.store, train, val)
-        config, train = self.config, self.splits.train
+        train = self.splits.train
         self.labels = LabelMap.of_view(view_of(train), config.labels.mode)
         self.mel_shape = train.mel.shape[1:]
         self.sample_shape = sample_shape(self.mel_shape, config.data.unit)
         self.train_samples = self._samples(train)
         self.val_samples = self._samples(self.splits.val)
         self.residency = choose_residency(config.data.residency, self.mel_bytes, config.trainer)
+        self.config = resolved(config, self.splits.val.recordings, len(self.train_samples))
+        self.start = started_from(config)
         self._is_set_up = True
 
     def read_windows(self, test: bool = False) -> None:
@@ -88,8 +100,7 @@ class LeakDataModule(pl.LightningDataModule):
         What is streamed for training is checked while epoch 0 reads it, unless only the mel can
         tell whether a recording lies in another split too. `test`: that split will be scored.
         """
-        if self.streams:
-            require_shared_memory(self.train_samples, self.config.data)
+        self._require_room()
         by_mel = self.splits.of_whole_store and not sounds_are_hashed(self.splits.all)
         wanted: list[StoreSplit] = [self.splits.val]
         if by_mel or not self.streams:
@@ -102,6 +113,10 @@ class LeakDataModule(pl.LightningDataModule):
         if by_mel:
             check_no_copies([(split, self._checksums[split.name]) for split in wanted])
 
+    def _require_room(self) -> None:
+        if self.streams and self.config.data.batch_size:
+            require_shared_memory(self.train_samples, self.config.data)
+
     def _read(self, split: StoreSplit) -> np.ndarray:
         for samples in (self.train_samples, self.val_samples):
             if samples.split is split and not self.streams:
@@ -110,12 +125,12 @@ class LeakDataModule(pl.LightningDataModule):
 
     def train_dataloader(self) -> TrainLoader:
         self._require_agreement_of_processes()
-        loader = self.train_loader(*self._rank_and_world())
+        self._loader = self.train_loader(*self._rank_and_world())
         # Lightning restores a loader's state in some of its restarts only
-        if self._resume_state is not None:
-            loader.load_state_dict(self._resume_state)
-            self._resume_state = None
-        return loader
+        if self._loader_state is not None:
+            self._loader.load_state_dict(self._loader_state)
+            self._loader_state = None
+        return self._loader
 
     def val_dataloader(self) -> EvalLoader:
         memory = None if self.streams else self._in_memory(self.val_samples)
@@ -132,19 +147,24 @@ class LeakDataModule(pl.LightningDataModule):
             return StreamLoader(samples, data, seed, rank, world)
         return InMemoryLoader(self._in_memory(samples), data, seed, rank, world)
 
-    def resume(self, loader_state: dict[str, Any]) -> None:
-        """Let the next training loader continue where the loader of this state was."""
-        self._resume_state = loader_state
-
-    def set_batch_size(self, size: int) -> None:
-        """Make batches of so many samples from now on."""
-        self.config = replace(self.config, data=replace(self.config.data, batch_size=size))
+    def with_settings(self, config: TrainConfig) -> "LeakDataModule":
+        """The same open data and read windows, under settings that were chosen since `setup`."""
+        data = copy.copy(self)
+        data.config = config
+        data._require_room()
+        return data
 
     def state_dict(self) -> dict[str, Any]:
-        return {} if self.start is None else self.start.state()
+        """Where the training loader is, and what the model has met that the training began with."""
+        return {
+            "loader": self._loader.state_dict() if self._loader else None,
+            "start": self.start.state() if self.start else None,
+        }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self.start = StartedFrom.from_state(state_dict) if state_dict else None
+        """Let the next training loader continue where that of `state_dict` was."""
+        self._loader_state, start = state_dict["loader"], state_dict["start"]
+        self.start = StartedFrom.from_state(start) if start else None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "LeakDataModule":
         # a copy of the module, as for averaged weights, is trained on the same recordings
@@ -212,10 +232,10 @@ class LeakDataModule(pl.LightningDataModule):
                 f"({view_of(split).sentence()}); both kinds are needed. Name the leak labels with "
                 "labels.leak=, or build with other split.ratios."
             )
-        if self.config.data.shuffle_labels:
-            rng = np.random.default_rng(self.config.seed)
+        if self.given.data.shuffle_labels:
+            rng = np.random.default_rng(self.given.seed)
             class_of_recording = rng.permutation(class_of_recording)
-        unit, cuda = self.config.data.unit, uses_cuda(self.config.trainer)
+        unit, cuda = self.given.data.unit, uses_cuda(self.given.trainer)
         return SplitSamples(split, class_of_recording, unit, for_accelerator=cuda)
 
     def _in_memory(self, samples: SplitSamples) -> InMemorySamples:

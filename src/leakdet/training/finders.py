@@ -14,7 +14,7 @@ import lightning.pytorch as pl
 import torch
 
 from leakdet.acoustics.augment import augmented
-from leakdet.config import TrainConfig, TrainerFlags
+from leakdet.config import TrainerFlags
 from leakdet.core.errors import LeakdetError, SettingsError, memory_sentence
 from leakdet.core.messages import LOG
 from leakdet.loading.loaders import WINDOWS
@@ -26,7 +26,7 @@ from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.memory import read_gpu_memory
 from leakdet.training.module import LeakModule
 from leakdet.training.optimizer import make_optimizer
-from leakdet.training.steps import steps_line
+from leakdet.training.run_summary import steps_line
 
 
 class TrialStep:
@@ -111,7 +111,8 @@ def growing(speed_of: Callable[[int], float | None], sizes: list[int]) -> list[t
             break
     if not rows:
         raise LeakdetError(
-            f"find_batch_size: not even {sizes[0]} samples fit into memory; take a smaller network."
+            f"data.batch_size=0: not even {sizes[0]} samples fit into memory; take a smaller "
+            "network."
         )
     return rows
 
@@ -199,6 +200,9 @@ def find_rate(
 
     Returns the rate at which the loss falls fastest. Writes lr_finder.csv into `folder`: rate,
     loss, smoothed loss, whether chosen.
+
+    Lightning's Tuner.lr_find smooths with a lag and takes the fall per rate, not per factor: its
+    rates gave a higher loss on val (docs/performance.md).
     """
     path = folder / "lr_finder.csv"
     rates, losses = range_test(_stepper(module, data, device, precision))
@@ -279,31 +283,25 @@ def _stepper(
     return step
 
 
-def found_settings(
-    config: TrainConfig,
-    module: LeakModule,
-    data: LeakDataModule,
-    folder: Path,
-    trainer: "pl.Trainer",
-) -> TrainConfig:
-    """The settings with what the finders chose on the device that training will use."""
+def with_found_settings(module: LeakModule, folder: Path, trainer: "pl.Trainer") -> LeakDataModule:
+    """The module's data under what the finders chose on the device that training will use."""
+    data, config = module.data, module.config
+    sought = {"find_lr=true": "optimizer.lr"} if config.find_lr else {}
+    sought |= {} if config.data.batch_size else {"data.batch_size=0": "data.batch_size"}
     if trainer.world_size > 1:
-        sought = {"find_lr": "optimizer.lr", "find_batch_size": "data.batch_size"}
-        on = [name for name in sought if getattr(config, name)]
         raise SettingsError(
-            f"{' and '.join(f'{name}=true' for name in on)}: works with one process only, and this "
-            f"run has {trainer.world_size}. Find it with one first (trainer.devices=1 "
-            f"trainer.num_nodes=1), then give {' and '.join(sought[name] for name in on)} here."
+            f"{' and '.join(sought)}: works with one process only, and this run has "
+            f"{trainer.world_size}. Find it with one first (trainer.devices=1 "
+            f"trainer.num_nodes=1), then give {' and '.join(sought.values())} here."
         )
     device, plugin = trainer.strategy.root_device, trainer.precision_plugin
     where: Any = {"device": device, "precision": plugin.forward_context}
-    if config.find_batch_size:
+    if not config.data.batch_size:
         size = find_batch_size(module, data, folder, **where)
         config = replace(config, data=replace(config.data, batch_size=size))
-        data.set_batch_size(size)
+        data = data.with_settings(config)
         LOG.info(f"steps    {steps_line(config, data)}")
     if config.find_lr:
-        config = replace(
-            config, optimizer=replace(config.optimizer, lr=find_rate(module, data, folder, **where))
-        )
-    return config
+        rate = find_rate(module, data, folder, **where)
+        data = data.with_settings(replace(config, optimizer=replace(config.optimizer, lr=rate)))
+    return data

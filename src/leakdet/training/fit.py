@@ -8,7 +8,6 @@ import lightning.pytorch as pl
 import torch
 from lightning.pytorch.callbacks import Callback, EarlyStopping, ModelCheckpoint
 
-from leakdet.config import TrainConfig
 from leakdet.core.errors import LeakdetError
 from leakdet.core.messages import LOG
 from leakdet.core.process import follow_parent, is_child, named_to_children
@@ -19,53 +18,47 @@ from leakdet.training.callbacks.interruption import Interrupted, Interruption
 from leakdet.training.checkpoints import inherit_best, initialise, read_checkpoint
 from leakdet.training.conflicts import check_settings
 from leakdet.training.datamodule import LeakDataModule
-from leakdet.training.finders import found_settings
+from leakdet.training.finders import with_found_settings
 from leakdet.training.memory import full_memory_explained
 from leakdet.training.module import LeakModule
 from leakdet.training.negatives import check_negatives
 from leakdet.training.resume import starting_checkpoint, with_chosen_settings
 from leakdet.training.sound_folder import read_sound_folder
-from leakdet.training.steps import resolved
 from leakdet.training.trainer import make_trainer, resume_logs
 from leakdet.training.validation import lost_peer_explained
 
 
-def fit(
-    config: TrainConfig, data: LeakDataModule, run_folder: Path, extra: Sequence[Callback] = ()
-) -> pl.Trainer:
-    """Train to the end, with checkpoints and logs under `run_folder`.
+def fit(data: LeakDataModule, run_folder: Path, extra: Sequence[Callback] = ()) -> pl.Trainer:
+    """Train to the end under the settings of `data`, with checkpoints and logs in `run_folder`.
 
     `extra` callbacks come after all others.
     """
     if is_child():
         follow_parent()
-    check_settings(config)
+    check_settings(data.given)
     data.setup("fit")
-    config = resolved(config, data)
-    data.set_batch_size(config.data.batch_size)
     data.read_windows()
     run_folder.mkdir(parents=True, exist_ok=True)
-    pl.seed_everything(config.seed, workers=True, verbose=False)
-    resumed = starting_checkpoint(config, data, run_folder)
+    pl.seed_everything(data.given.seed, workers=True, verbose=False)
+    resumed = starting_checkpoint(data, run_folder)
     if resumed is not None:
         checkpoint = read_checkpoint(resumed)
-        config = with_chosen_settings(config, checkpoint)
-        data.set_batch_size(config.data.batch_size)
-        data.resume(checkpoint["loops"]["fit_loop"]["state_dict"]["combined_loader"][0])
+        data = data.with_settings(with_chosen_settings(data, checkpoint))
+    config = data.config
     checkpoints = run_folder / log_names.CHECKPOINTS
     interruption = Interruption(checkpoints / f"{log_names.LAST}{log_names.ENDING}")
     trainer = make_trainer(config, run_folder, [*extra, interruption])
     if resumed is not None:
-        resume_logs(trainer.loggers, int(checkpoint["global_step"]))
+        resume_logs(trainer, int(checkpoint["global_step"]))
     if config.threads:
         torch.set_num_threads(config.threads)
     check_negatives(data)
-    module = make_module(config, data)
-    if resumed is None and (config.find_lr or config.find_batch_size):
-        config = found_settings(config, module, data, run_folder, trainer)
+    module = make_module(data)
+    if resumed is None and (config.find_lr or not config.data.batch_size):
+        data = with_found_settings(module, run_folder, trainer)
         # re-seed: the finders consumed random numbers
         pl.seed_everything(config.seed, workers=True, verbose=False)
-        module = make_module(config, data)
+        module = make_module(data)
     inherited: list[Path] = []
     if "best_score" in module.inherited:
         callbacks: list[Callback] = trainer.callbacks  # type: ignore[attr-defined]
@@ -87,12 +80,13 @@ def fit(
     return trainer
 
 
-def make_module(config: TrainConfig, data: LeakDataModule) -> LeakModule:
+def make_module(data: LeakDataModule) -> LeakModule:
     """A module ready for its first step: input statistics or initial weights, sounds to mix in."""
+    config = data.config
     network = make_network(config.network, data.sample_shape, len(data.labels.names))
     inherited, interference = {}, None
     if config.init_from is not None:
-        inherited = initialise(network, data, model_in(Path(config.init_from)), config)
+        inherited = initialise(network, data, model_in(Path(config.init_from)))
     elif config.network.standardise:
         network.input.fit(data.standardisation_batches())
     if config.augment.interference is not None:
@@ -101,7 +95,7 @@ def make_module(config: TrainConfig, data: LeakDataModule) -> LeakModule:
             "augment.interference", folder, data.splits.train, config.data.unit
         )
         interference = sounds.mel
-    return LeakModule(config, data, network, interference, inherited)
+    return LeakModule(data, network, interference, inherited)
 
 
 def _check_trained(trainer: pl.Trainer) -> None:

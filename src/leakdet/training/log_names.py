@@ -104,4 +104,4 @@ ENDING = ".ckpt"  # of a checkpoint's name
 HISTORY = "history.csv"
 WARNINGS = "warnings.txt"
 LOGS = "logs"
-STEPS = f"{LOGS}/metrics.csv"  # of ResumableCSVLogger
+STEPS = f"{LOGS}/metrics.csv"  # of Lightning's CSVLogger

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from leakdet.acoustics.augment import augmented, draw_mixup
-from leakdet.config import TrainConfig
 from leakdet.core.errors import LeakdetError
 from leakdet.detection.decision import DecisionRule, rule_for_scores
 from leakdet.detection.losses import LossParts, class_weights, loss_parts
@@ -78,17 +77,18 @@ class LeakModule(pl.LightningModule):
 
     def __init__(
         self,
-        config: TrainConfig,
         data: LeakDataModule,
         network: Network,
         interference: Tensor | None = None,
         inherited: dict[str, Any] | None = None,
     ) -> None:
-        """`data` is set up. `interference` [K, U, M, T] is mixed into training samples.
+        """`data` is set up, and its settings are the module's.
 
-        `inherited` holds the state of the optimiser and schedule that `init_from` keeps.
+        `interference` [K, U, M, T] is mixed into training samples. `inherited` holds the state of
+        the optimiser and schedule that `init_from` keeps.
         """
         super().__init__()
+        config = data.config
         self.save_hyperparameters(asdict(config))
         self.config, self.data, self.network = config, data, network
         self.run_network = network.__call__  # of training steps; may become a compiled one

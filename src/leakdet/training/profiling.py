@@ -161,6 +161,8 @@ class PhaseProfiler(Profiler):
     Each moment belongs to the innermost action with a phase of its own, so that the phases of an
     epoch add up to it. On a GPU its clock is read, by events in its stream: a phase is the time in
     which the GPU worked or waited for it, not that in which the program queued its work.
+
+    Lightning's SimpleProfiler counts nested actions twice, and reads the host's clock alone.
     """
 
     def __init__(self, path: Path) -> None:

@@ -18,14 +18,13 @@ from leakdet.core.messages import LOG
 from leakdet.core.process import is_child, parent_decision, share_decision
 from leakdet.training import log_names
 from leakdet.training.checkpoints import read_checkpoint, transfer
-from leakdet.training.steps import resolved
 
 if TYPE_CHECKING:
     from leakdet.training.datamodule import LeakDataModule
 
 RESUME_KEY = "leakdet_resume"  # in a checkpoint: what resuming needs beyond Lightning's own state
 IGNORED = frozenset(
-    """resume init_from init_reset find_lr find_batch_size patience loss_patience stop.passes
+    """resume init_from init_reset find_lr patience loss_patience stop.passes
     data.shuffle_repeats compile compile_mode compile_fullgraph log profile profile_steps
     trust_network""".split()
 ) | {f"callbacks.{field.name}" for field in fields(CallbacksConfig) if field.name != "extra"}
@@ -35,8 +34,6 @@ IGNORED_OF_TRAINER = frozenset(
     enable_progress_bar enable_model_summary log_every_n_steps num_sanity_val_steps profiler
     benchmark deterministic detect_anomaly""".split()
 )
-# settings that a finder chose when the run began, and what switches it on
-FINDERS = {"optimizer.lr": "find_lr", "data.batch_size": "find_batch_size"}
 
 
 def store_fingerprint(data: "LeakDataModule") -> str:
@@ -54,18 +51,17 @@ def store_fingerprint(data: "LeakDataModule") -> str:
     return digest.hexdigest()[:12]
 
 
-def run_differences(
-    checkpoint: Mapping[str, Any], config: TrainConfig, data: "LeakDataModule"
-) -> list[str]:
+def run_differences(checkpoint: Mapping[str, Any], data: "LeakDataModule") -> list[str]:
     """`name: stored / now` of everything that would make the continuation another run."""
     stored = _with_defaults(checkpoint.get("hyper_parameters", {}))
-    chosen = [name for name, switch in FINDERS.items() if getattr(config, switch)]
+    chosen = ["optimizer.lr"] if data.given.find_lr else []
+    chosen += ["data.batch_size"] if not data.given.data.batch_size else []
     differing = [
         str(difference)
-        for difference in differences(stored, asdict(resolved(config, data)))
+        for difference in differences(stored, asdict(data.config))
         if difference.name not in chosen and not _is_ignored(difference.name)
     ]
-    epoch, most = int(checkpoint.get("epoch", 0)), TrainerFlags.of(config.trainer).max_epochs
+    epoch, most = int(checkpoint.get("epoch", 0)), TrainerFlags.of(data.given.trainer).max_epochs
     if 0 <= most < epoch:
         differing.append(f"trainer.max_epochs: epoch {epoch + 1} was reached / {most}")
     store, stored_store = store_fingerprint(data), checkpoint.get(RESUME_KEY, {}).get("store")
@@ -74,12 +70,12 @@ def run_differences(
     return differing
 
 
-def with_chosen_settings(config: TrainConfig, checkpoint: Mapping[str, Any]) -> TrainConfig:
-    """The settings with the rate and batch size that the run's finders chose when it began."""
-    stored = checkpoint["hyper_parameters"]
+def with_chosen_settings(data: "LeakDataModule", checkpoint: Mapping[str, Any]) -> TrainConfig:
+    """The settings with the rate and batch size that leakdet chose when the run began."""
+    stored, config = checkpoint["hyper_parameters"], data.config
     if config.find_lr:
         config = replace(config, optimizer=replace(config.optimizer, lr=stored["optimizer"]["lr"]))
-    if config.find_batch_size:
+    if not data.given.data.batch_size:
         config = replace(config, data=replace(config.data, batch_size=stored["data"]["batch_size"]))
     return config
 
@@ -106,25 +102,23 @@ def _with_defaults(stored: Mapping[str, Any]) -> dict[str, Any]:
 DECIDED = "LEAKDET_RESUME_FROM"  # environment variable by which a run tells its child processes
 
 
-def starting_checkpoint(
-    config: TrainConfig, data: "LeakDataModule", run_folder: Path
-) -> Path | None:
+def starting_checkpoint(data: "LeakDataModule", run_folder: Path) -> Path | None:
     """The checkpoint to resume from, transferred into `run_folder`; None for a new run."""
-    if config.resume is None:
+    if data.given.resume is None:
         return None
     decision = parent_decision(DECIDED)
     if decision is not None:
         return Path(decision) if decision else None
     # started by a launcher such as torchrun: the first process transfers, this one only reads
     if is_child():
-        if config.resume == "auto":
+        if data.given.resume == "auto":
             raise SettingsError(
                 "resume=auto: another program has started these processes, and each would search "
                 "by itself. Name the checkpoint, as in resume=FOLDER/checkpoints/last.ckpt, or let "
                 "leakdet start them (trainer.devices=N)."
             )
-        return _chosen(config, data, run_folder)
-    checkpoint = _chosen(config, data, run_folder)
+        return _chosen(data, run_folder)
+    checkpoint = _chosen(data, run_folder)
     if checkpoint is None:
         share_decision(DECIDED, "")
         return None
@@ -133,16 +127,16 @@ def starting_checkpoint(
     return Path(share_decision(DECIDED, str(transferred)))
 
 
-def _chosen(config: TrainConfig, data: "LeakDataModule", run_folder: Path) -> Path | None:
-    if config.resume == "auto":
-        return _newest_fitting(config, data, run_folder)
-    checkpoint = _named(Path(str(config.resume)))
-    _require_fitting(checkpoint, config, data)
+def _chosen(data: "LeakDataModule", run_folder: Path) -> Path | None:
+    if data.given.resume == "auto":
+        return _newest_fitting(data, run_folder)
+    checkpoint = _named(Path(str(data.given.resume)))
+    _require_fitting(checkpoint, data)
     return checkpoint
 
 
-def _require_fitting(checkpoint: Path, config: TrainConfig, data: "LeakDataModule") -> None:
-    differing = run_differences(read_checkpoint(checkpoint), config, data)
+def _require_fitting(checkpoint: Path, data: "LeakDataModule") -> None:
+    differing = run_differences(read_checkpoint(checkpoint), data)
     if differing:
         raise SettingsError(
             f"{checkpoint} was trained with other settings (its / now): {'; '.join(differing)}. "
@@ -183,11 +177,11 @@ def newest_checkpoint(folder: Path) -> Path | None:
     return newest
 
 
-def _newest_fitting(config: TrainConfig, data: "LeakDataModule", run_folder: Path) -> Path | None:
+def _newest_fitting(data: "LeakDataModule", run_folder: Path) -> Path | None:
     """This folder's run, or the newest unfinished one beside it with the same settings and data."""
     own = newest_checkpoint(run_folder / log_names.CHECKPOINTS)
     if own is not None:
-        _require_fitting(own, config, data)
+        _require_fitting(own, data)
         return own
     others = [
         folder
@@ -200,7 +194,7 @@ def _newest_fitting(config: TrainConfig, data: "LeakDataModule", run_folder: Pat
         checkpoint = newest_checkpoint(folder)
         if checkpoint is None:
             continue
-        differing = run_differences(read_checkpoint(checkpoint), config, data)
+        differing = run_differences(read_checkpoint(checkpoint), data)
         if not differing:
             return checkpoint
         if not refused:

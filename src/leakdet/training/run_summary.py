@@ -1,9 +1,10 @@
 """The lines that a training prints before it starts, and the facts that its model file keeps."""
 
+import math
 import platform
 from collections.abc import Iterator
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,18 +15,16 @@ from leakdet.detection.losses import class_weights, effective_balance
 from leakdet.detection.met import MetRecordings
 from leakdet.evaluation.metrics import resolves_fpr
 from leakdet.evaluation.recording_media import texts_or_none
+from leakdet.loading.order import epoch_bounds
 from leakdet.storage.overlap import shared_sentences
 from leakdet.storage.store import StoreSplit
 from leakdet.storage.views import no_sound_sentence, view_of_all
 from leakdet.training.datamodule import LeakDataModule
-from leakdet.training.steps import FEW_RECORDINGS, few_steps_notes, steps_line, unused_gpu_notes
+from leakdet.training.steps import FEW_RECORDINGS
 from leakdet.training.validation import Selection
 
-if TYPE_CHECKING:
-    from leakdet.training.datamodule import LeakDataModule
 
-
-def training_facts(data: "LeakDataModule") -> dict[str, Any]:
+def training_facts(data: LeakDataModule) -> dict[str, Any]:
     """The facts about a training that the model file keeps beside settings and epoch."""
     train, val = data.splits.train, data.splits.val
     versions = {name: version(name) for name in ("leakdet", "torch", "lightning")}
@@ -37,7 +36,7 @@ def training_facts(data: "LeakDataModule") -> dict[str, Any]:
     }
 
 
-def met_by_training(data: "LeakDataModule", train: StoreSplit) -> MetRecordings | None:
+def met_by_training(data: LeakDataModule, train: StoreSplit) -> MetRecordings | None:
     """Recordings and groups of train, with the negatives, and val, and of the start of training.
 
     None where the store has no content hashes, or where it is unknown what the start has met.
@@ -58,8 +57,9 @@ SAME = 0.005  # shares that differ by less are printed alike
 UNEVEN = 0.1  # so far from half a share of leaks is no balance
 
 
-def introduction(config: TrainConfig, data: LeakDataModule) -> str:
+def introduction(data: LeakDataModule) -> str:
     """Data, class balance, network and end of a run: the first lines to read when it goes wrong."""
+    config = data.config
     train, val = data.splits.train, data.splits.val
     view = view_of_all(data.splits.all)
     shape = " x ".join(map(str, data.sample_shape))
@@ -76,7 +76,7 @@ def introduction(config: TrainConfig, data: LeakDataModule) -> str:
         f"network  {config.network.name} on {config.data.unit}s of {shape} "
         "(segments, mels, frames)",
         *([f"start    {data.start.sentence(data.splits)}"] if data.start else []),
-        f"stops    {stops_when(config)}",
+        f"stops    {stops_when(config, data.given)}",
         *(f"selects  {line}" for line in _selects(config, data)),
         *(f"groups   {sentence}" for sentence in _shared_groups(data)),
         *(f"note     {note}" for note in _notes(config, data)),
@@ -84,12 +84,11 @@ def introduction(config: TrainConfig, data: LeakDataModule) -> str:
     return "\n".join(lines)
 
 
-def stops_when(config: TrainConfig) -> str:
+def stops_when(config: TrainConfig, given: TrainConfig) -> str:
     """Everything that ends a run; the first of them counts."""
     switches, flags = config.callbacks, TrainerFlags.of(config.trainer)
     if config.stop.name == "fixed":
-        size = f"in batches of at most {config.data.batch_size} {config.data.unit}s"
-        return f"after {flags.max_epochs} epochs {size}, whatever val says (stop.name=fixed)"
+        return f"after {_fixed_passes(config, given)}, whatever val says (stop.name=fixed)"
     ends = [f"at epoch {flags.max_epochs}"] if flags.max_epochs > 0 else []
     if flags.max_steps > 0:
         ends.append(f"at optimiser step {flags.max_steps}")
@@ -101,6 +100,21 @@ def stops_when(config: TrainConfig) -> str:
     *first, last = ends or ["when it is interrupted"]
     comma = "," if len(first) > 1 else ""
     return f"{', '.join(first)}{comma} or {last}" if first else last
+
+
+def _fixed_passes(config: TrainConfig, given: TrainConfig) -> str:
+    """Epochs and batches of a fixed number of passes, and the settings that it lowers for them."""
+    stop, size = config.stop, config.data.batch_size
+    epochs, limit = (TrainerFlags.of(settings.trainer).max_epochs for settings in (config, given))
+    passes = f"{epochs} epochs"
+    if epochs < limit:
+        passes += f" (stop.passes={stop.passes}, fewer than trainer.max_epochs={limit})"
+    if size:
+        passes += f" in batches of at most {size} {config.data.unit}s"
+    if size < given.data.batch_size:
+        passes += f" (for stop.batches={stop.batches}, fewer than data.batch_size="
+        passes += f"{given.data.batch_size})"
+    return passes
 
 
 def _negatives(config: TrainConfig, data: LeakDataModule) -> Iterator[str]:
@@ -197,6 +211,54 @@ def _share(share: float) -> str:
 def _shared_groups(data: LeakDataModule) -> list[str]:
     """A sentence on what the splits of the store share, and so what the scores cannot tell."""
     return shared_sentences(data.splits.all) if data.splits.of_whole_store else []
+
+
+FEW_STEPS, ENOUGH_STEPS = 5, 10  # in an epoch
+
+
+def steps_line(config: TrainConfig, data: LeakDataModule) -> str:
+    """Optimiser steps of an epoch and the samples in each: the effective batch size."""
+    if not config.data.batch_size:
+        return "by the batch size that steps on the GPU find first"
+    steps, samples = _steps(config, data)
+    together = TrainerFlags.of(config.trainer).accumulate_grad_batches
+    of = f", {together} batches together" if together > 1 else ""
+    at_most = "at most " * (steps > 1)
+    return f"{steps} an epoch, each of {at_most}{samples} {config.data.unit}s{of}"
+
+
+def few_steps_notes(config: TrainConfig, data: LeakDataModule) -> Iterator[str]:
+    """A note where an epoch is a handful of steps, and val chooses among its ends.
+
+    None where the batch size is yet to be found.
+    """
+    if not config.data.batch_size:
+        return
+    steps, _ = _steps(config, data)
+    together = TrainerFlags.of(config.trainer).accumulate_grad_batches
+    size = len(data.train_samples) // (ENOUGH_STEPS * together)
+    if steps < FEW_STEPS and config.stop.name == "val" and size:
+        yield (
+            f"an epoch is {counted(steps, 'optimiser step')}, so the weights hardly "
+            f"move between two validation checks; data.batch_size={size} makes it {ENOUGH_STEPS}"
+        )
+
+
+def unused_gpu_notes(config: TrainConfig) -> Iterator[str]:
+    """A note where this machine has a GPU that the training does not use."""
+    if TrainerFlags.of(config.trainer).accelerator == "cpu" and torch.cuda.is_available():
+        yield "this machine has a GPU, which this training does not use: trainer=gpu does"
+
+
+def _steps(config: TrainConfig, data: LeakDataModule) -> tuple[int, int]:
+    """Steps of an epoch, and the most samples in one."""
+    bounds = epoch_bounds(data.train_samples.class_counts(), config.data)
+    flags = TrainerFlags.of(config.trainer)
+    batches, together = len(bounds) - 1, flags.accumulate_grad_batches
+    limit = flags.limit_train_batches
+    batches = min(batches, limit) if isinstance(limit, int) else int(batches * limit)
+    largest = int(np.diff(bounds).max())
+    return max(1, math.ceil(batches / together)), largest * min(together, max(1, batches))
 
 
 def _short_sentence(split: StoreSplit) -> str:

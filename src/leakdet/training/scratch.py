@@ -24,7 +24,6 @@ from leakdet.training.callbacks.interruption import Interrupted
 from leakdet.training.callbacks.progress import EpochReport
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.fit import fit, result_checkpoint
-from leakdet.training.steps import resolved
 
 
 @dataclass(frozen=True)
@@ -60,10 +59,10 @@ def train_bare(
         prefix=".training-", dir=folder, ignore_cleanup_errors=True
     ) as work:
         data = LeakDataModule(config, store, train, val)
-        trainer = fit(config, data, Path(work), callbacks)
+        trainer = fit(data, Path(work), callbacks)
         detector = load_mel_detector(result_checkpoint(trainer), trust_network=config.network.name)
     scored = score_split(detector, data.splits.val)
-    offsets, decision = scored.split.recording_offsets, resolved(config, data).decision
+    offsets, decision = scored.split.recording_offsets, data.config.decision
     rule = fit_rule(scored.window_prob, offsets, data.val_is_leak, decision, fitted_on="val")
     score = rule.score(scored.window_prob, offsets)
     return BareTraining(detector, rule, score, data, trainer.global_step)

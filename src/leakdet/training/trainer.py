@@ -3,25 +3,22 @@
 import csv
 import logging
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
 import torch
-from lightning.fabric.loggers.logger import rank_zero_experiment
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.accelerators import CPUAccelerator
-from lightning.pytorch.callbacks import Callback, ModelCheckpoint
+from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
-from lightning.pytorch.loggers.csv_logs import ExperimentWriter
 from lightning.pytorch.profilers import Profiler
 
 from leakdet.config import TrainConfig
 from leakdet.config.train import LOGGERS
 from leakdet.core.errors import SettingsError
 from leakdet.core.messages import logs_json
-from leakdet.tables.write import write_csv
 from leakdet.training import log_names
 from leakdet.training.callbacks.built_in import make_callbacks
 from leakdet.training.checkpoints import AtomicCheckpointIO
@@ -29,47 +26,16 @@ from leakdet.training.memory import keep_freed_memory
 from leakdet.training.profiling import PROFILE, TRACE, NvtxRanges, OperatorTrace, PhaseProfiler
 
 
-class ResumableCSVLogger(CSVLogger):
-    """Keeps the rows up to the resumed step, where Lightning's logger deletes the file it finds."""
+def resume_logs(trainer: "pl.Trainer", step: int) -> None:
+    """Give Lightning's CSV logger the rows before the optimiser step from which a run resumes.
 
-    def __init__(self, run_folder: Path, **arguments: Any) -> None:
-        super().__init__(run_folder, name="", version=log_names.LOGS, **arguments)
-        self.resumed_at: int | None = None  # optimiser steps done by then; None: a new run
-
-    @property
-    @rank_zero_experiment
-    def experiment(self) -> Any:
-        if self._experiment is None and self.resumed_at is not None:
-            self._experiment = _AppendingWriter(self.log_dir, self.resumed_at)
-        return super().experiment
-
-    def after_save_checkpoint(self, checkpoint_callback: ModelCheckpoint) -> None:
-        """Write the rows so far: a run that is killed resumes from this checkpoint."""
-        self.save()
-
-
-def resume_logs(loggers: Iterable[Logger], step: int) -> None:
-    """Let the loggers keep what the run wrote before the optimiser step from which it resumes."""
-    for logger in loggers:
-        if isinstance(logger, ResumableCSVLogger):
-            logger.resumed_at = step
-
-
-class _AppendingWriter(ExperimentWriter):
-    """Drops the rows from `step` on, which will be written again, and appends to the others."""
-
-    def __init__(self, log_dir: str, step: int) -> None:
-        super().__init__(log_dir)
-        path = Path(self.metrics_file_path)
-        rows = rows_before(path, step) if path.is_file() else []
-        if rows:
-            write_csv(path, rows)
-            self.metrics_keys = list(rows[0])
-        else:
-            path.unlink(missing_ok=True)
-
-    def _check_log_dir_exists(self) -> None:
-        """Do nothing: Lightning's deletes the old file, with a warning."""
+    It deletes the file that it finds, and writes these rows with the next ones.
+    """
+    for logger in trainer.loggers if trainer.is_global_zero else ():
+        if isinstance(logger, CSVLogger):
+            path = Path(logger.log_dir) / Path(log_names.STEPS).name
+            rows = rows_before(path, step) if path.is_file() else []
+            logger.experiment.metrics += rows
 
 
 def rows_before(path: Path, step: int) -> list[dict[str, Any]]:
@@ -107,7 +73,7 @@ def make_loggers(settings: Mapping[str, Any], run_folder: Path) -> list[Logger]:
 def _logger(name: str, arguments: dict[str, Any], run_folder: Path) -> Logger:
     match name:
         case "csv":
-            return ResumableCSVLogger(run_folder, **arguments)
+            return CSVLogger(run_folder, name="", version=log_names.LOGS, **arguments)
         case "tensorboard":
             # without its placeholder -1 in HPARAMS, where `log_scores` writes scores
             arguments = {"default_hp_metric": False, **arguments}
@@ -211,6 +177,7 @@ def _silence_lightning() -> None:
         logging.getLogger("lightning").handlers.clear()  # they print text
     for message in (
         r"Checkpoint directory .* exists and is not empty",  # resuming
+        r"Experiment logs directory .* exists and is not empty",  # likewise: see resume_logs
         # resuming with a callback switched off
         r"Be aware that when using `ckpt_path`, callbacks used to create the checkpoint need",
         r"`isinstance\(treespec, LeafSpec\)` is deprecated",

@@ -62,7 +62,7 @@ def test_a_finder_of_what_the_study_searches_is_refused(settings: Settings) -> N
     config.find_lr = True
     with pytest.raises(SettingsError, match=r"find_lr=true: .*optimizer\.lr.*~search\.rate"):
         check_requirements(config, multirun=False)
-    config.find_lr, config.find_batch_size = False, True
+    config.find_lr = False
     check_requirements(config, multirun=False)
 
 

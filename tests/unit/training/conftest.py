@@ -58,7 +58,7 @@ def fitted(configured: Configured, demo_store: Path) -> Fitted:
 
     def run(folder: Path, *overrides: str) -> pl.Trainer:
         config = configured(*overrides)
-        return fit(config, LeakDataModule(config, demo_store), folder)
+        return fit(LeakDataModule(config, demo_store), folder)
 
     return run
 
@@ -70,7 +70,7 @@ def profiled(configured: Configured, demo_store: Path, tmp_path: Path) -> Callab
     def run(*overrides: str, callback: pl.Callback | None = None) -> Any:
         config = configured("trainer.max_epochs=3", "patience=9", *overrides)
         extra = [callback] if callback else []
-        trainer = fit(config, LeakDataModule(config, demo_store), tmp_path / "run", extra)
+        trainer = fit(LeakDataModule(config, demo_store), tmp_path / "run", extra)
         return trainer.profiler  # type: ignore[attr-defined]
 
     return run

@@ -222,14 +222,14 @@ def test_another_signal_network_or_kind_of_file_is_refused(
     data = opened(config)
     other = configured("network=linear")
     with pytest.raises(InputError, match=r"window shape, unit, classes or network differ.*linear"):
-        initialise(network_of(other, data), data, source, other)
+        initialise(network_of(other, data), data.with_settings(other), source)
     wide = configured("network.conv_channels=32")
     with pytest.raises(InputError, match=r"of another width. Give network\.conv_channels=8\.$"):
-        initialise(network_of(wide, data), data, source, wide)
+        initialise(network_of(wide, data), data.with_settings(wide), source)
     assert data.splits.train.signal is not None
     data.splits.train.signal.fmin_hz = 50.0
     with pytest.raises(InputError, match=r"another signal.*fmin_hz: 300\.0 / 50\.0"):
-        initialise(network_of(config, data), data, source, config)
+        initialise(network_of(config, data), data.with_settings(config), source)
     data.splits.train.signal.fmin_hz = 300.0
     model = tmp_path / "model.safetensors"
     from leakdet.storage.model_file import load_mel_detector, save_model
@@ -238,7 +238,7 @@ def test_another_signal_network_or_kind_of_file_is_refused(
     save_model(model, best.network.state_dict(), best.card)
     keeping = configured("init_reset=[schedule,best_score]")
     with pytest.raises(SettingsError, match=r"weights only; to keep optimizer"):
-        initialise(network_of(keeping, data), data, model, keeping)
+        initialise(network_of(keeping, data), data.with_settings(keeping), model)
 
 
 @pytest.mark.parametrize("setting", ["input_norm=none", "time_pool=2"])
@@ -256,11 +256,11 @@ def test_weights_that_would_meet_another_input_are_refused(
     config = configured("network=linear", "network.time_pool=4", f"network.{setting}")
     name, value = setting.split("=")
     old = {"input_norm": "level_free", "time_pool": 4}[name]
-    data = opened(config)
+    data, last = opened(config), tmp_path / "checkpoints" / "last.ckpt"
     with pytest.raises(
         InputError, match=rf"its network\.{name} is {old}, that of this run {value}"
     ):
-        initialise(network_of(config, data), data, tmp_path / "checkpoints" / "last.ckpt", config)
+        initialise(network_of(config, data), data.with_settings(config), last)
 
 
 def test_only_the_moments_of_an_optimiser_are_inherited() -> None:

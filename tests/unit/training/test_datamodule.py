@@ -3,6 +3,7 @@
 import itertools
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from leakdet.config import DataConfig, TrainConfig
+from leakdet.config import DataConfig, StopConfig, TrainConfig
 from leakdet.core.errors import InputError
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.resume import store_fingerprint
@@ -22,7 +23,8 @@ WINDOWS, LABELS = [3, 2, 4, 1], [0, 1, 1, 1]
 
 def module(store: Path, **data: Any) -> LeakDataModule:
     """Everything of `store` that a training reads before epoch 0."""
-    made = LeakDataModule(TrainConfig(data=DataConfig(**data)), store)
+    config = TrainConfig(data=DataConfig(**data), stop=StopConfig("val"))
+    made = LeakDataModule(config, store)
     made.setup("fit")
     made.read_windows()
     return made
@@ -55,11 +57,13 @@ def test_the_constructor_opens_nothing_and_a_second_setup_does_nothing(store: Pa
     assert data.train_samples is samples
 
 
-def test_batches_of_another_size_are_made_from_then_on(store: Path) -> None:
-    data = module(store, batch_size=512)
-    assert len(data.train_dataloader()) == 1
-    data.set_batch_size(2)
-    assert len(data.train_dataloader()) == sum(WINDOWS) / 2
+def test_under_other_settings_the_open_data_are_shared(store: Path) -> None:
+    data = module(store, batch_size=512, residency="ram")
+    smaller = replace(data.config, data=replace(data.config.data, batch_size=1))
+    other = data.with_settings(smaller)
+    assert len(other.train_dataloader()) == sum(WINDOWS)
+    assert data.config.data.batch_size > 1
+    assert other.train_dataloader().memory is data.train_dataloader().memory  # type: ignore[attr-defined]
 
 
 def test_a_resumed_loader_begins_where_the_interrupted_one_was_and_the_next_one_anew(
@@ -68,7 +72,7 @@ def test_a_resumed_loader_begins_where_the_interrupted_one_was_and_the_next_one_
     data = module(store, batch_size=2)
     interrupted = data.train_dataloader()
     seen = [batch.recording.tolist() for batch in itertools.islice(interrupted, 3)]
-    data.resume(interrupted.state_dict())
+    data.load_state_dict(data.state_dict())
     rest = [batch.recording.tolist() for batch in data.train_dataloader()]
     whole = [batch.recording.tolist() for batch in data.train_dataloader()]
     assert seen + rest == whole

@@ -45,7 +45,7 @@ def test_steps_lower_the_loss_in_the_precision_of_the_training_and_leave_the_mod
 
     config = configured("network=linear", "augment.eq_db=0")
     data = opened(config)
-    module = make_module(config, data)
+    module = make_module(data)
     before = {name: value.clone() for name, value in module.state_dict().items()}
     trial = TrialStep(module, torch.device("cpu"), precision)
     batch = trial.on_device(data.train_samples.batch(0, 64))
@@ -86,7 +86,7 @@ def test_the_batches_of_a_fixed_training_are_kept(
     for name, steps in (("val", 4), ("fixed", 10)):
         config = configured("network=linear", f"stop.name={name}")
         data = opened(config)
-        size = find_batch_size(make_module(config, data), data, tmp_path, CPU)
+        size = find_batch_size(make_module(data), data, tmp_path, CPU)
         assert size == tried[-1] == len(data.train_samples) // steps
 
 
@@ -95,7 +95,7 @@ def test_a_size_must_leave_a_tenth_of_the_memory(
 ) -> None:
     config = configured("network=linear")
     data = opened(config)
-    speed = timed_speed(make_module(config, data), data, CPU)
+    speed = timed_speed(make_module(data), data, CPU)
     monkeypatch.setattr(finders, "TIMED_S", 0.0)
     for share, fits in ((0.89, True), (0.91, False)):
         monkeypatch.setattr(finders, "used_share", lambda _, share=share: share)
@@ -129,7 +129,7 @@ def test_all_that_a_training_keeps_is_in_memory_when_it_is_read(
     monkeypatch.setattr(finders, "TrialStep", lambda *a: note(trial_step(*a)))
     monkeypatch.setattr(finders, "used_share", read)
     monkeypatch.setattr(finders, "TIMED_S", 0.0)
-    assert timed_speed(make_module(config, data), data, CPU)(64) is not None
+    assert timed_speed(make_module(data), data, CPU)(64) is not None
     assert there
     assert all(there)
 
@@ -139,7 +139,7 @@ def test_other_errors_are_not_taken_for_a_full_memory(
 ) -> None:
     config = configured("network=linear")
     data = opened(config)
-    module = make_module(config, data)
+    module = make_module(data)
 
     def refuse(*_: object) -> None:
         raise RuntimeError("expected a tensor")
@@ -196,7 +196,7 @@ def test_a_loss_that_never_falls_proposes_nothing(losses: list[float]):
 def test_both_finders_write_what_they_saw_and_chose(configured, opened, tmp_path):
     config = configured("network=linear", "data.batch_size=32")
     data = opened(config)
-    module = make_module(config, data)
+    module = make_module(data)
     before = {name: value.clone() for name, value in module.state_dict().items()}
     rate, size = (
         find_rate(module, data, tmp_path, CPU),
@@ -233,7 +233,7 @@ def test_both_try_on_the_device_of_the_training_and_a_network_without_room_there
 ):
     config = configured("network=linear")
     data = opened(config)
-    module = make_module(config, data)
+    module = make_module(data)
     module.network = Elsewhere(1, 1)
     gpu = torch.device("cuda", 1)
     assert timed_speed(module, data, gpu)(4) is None
@@ -242,6 +242,13 @@ def test_both_try_on_the_device_of_the_training_and_a_network_without_room_there
     assert Elsewhere.went == [gpu, gpu]
 
 
+@pytest.fixture
+def one_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The settings take this machine for one with a GPU, while the training runs on its CPU."""
+    monkeypatch.setattr("leakdet.training.steps.device_bytes", lambda _: [(10**9, 10**9)])
+
+
+@pytest.mark.usefixtures("one_gpu")
 def test_the_finders_are_handed_the_trainers_device(fitted, tmp_path, monkeypatch, messages):
     asked: list[torch.device] = []
     monkeypatch.setattr(
@@ -252,10 +259,13 @@ def test_the_finders_are_handed_the_trainers_device(fitted, tmp_path, monkeypatc
         "leakdet.training.finders.find_rate",
         lambda *_, device, precision: asked.append(device) or 1e-3,
     )
-    fitted(tmp_path, "find_lr=true", "find_batch_size=true", "trainer.max_epochs=1")
+    trainer = fitted(tmp_path, "find_lr=true", "data.batch_size=0", "trainer.max_epochs=1")
     assert asked == [CPU, CPU]
     (steps,) = (text for text in messages.messages if text.startswith("steps "))
     assert "each of at most" in steps  # 16 samples, as found
+    config = trainer.lightning_module.config
+    assert (config.data.batch_size, config.optimizer.lr) == (16, 1e-3)
+    assert trainer.datamodule.config == config
 
 
 def test_several_processes_are_told_to_find_on_one_first(fitted, tmp_path):
@@ -263,3 +273,9 @@ def test_several_processes_are_told_to_find_on_one_first(fitted, tmp_path):
         SettingsError, match=r"find_lr=true: .*this run has 2\..*then give optimizer\.lr here"
     ):
         fitted(tmp_path, "trainer=ddp", "find_lr=true")
+
+
+@pytest.mark.usefixtures("one_gpu")
+def test_processes_that_another_program_started_are_told_to_find_the_size_first(fitted, tmp_path):
+    with pytest.raises(SettingsError, match=r"data\.batch_size=0: .*give data\.batch_size here"):
+        fitted(tmp_path, "trainer=ddp", "data.batch_size=0")

@@ -71,7 +71,7 @@ def test_what_the_constructor_returns_scores_and_describes_itself(
 ) -> None:
     config = configured()
     data = opened(config)
-    module = make_module(config, data)
+    module = make_module(data)
     mel = torch.cat(list(data.standardisation_batches()))[:3]
     assert module.network.eval().infer(mel).class_logits.shape == (3, 2)
     card = module.card()
@@ -117,7 +117,7 @@ def test_class_weights_follow_the_mix_of_a_curriculum(
         "demo.leak_fraction=0.3",
     )
     data = opened(config)
-    module = make_module(config, data)
+    module = make_module(data)
     module.trainer = pl.Trainer(accelerator="cpu", logger=False, enable_checkpointing=False)
     module.trainer.fit_loop.epoch_progress.current.processed = 0
     torch.testing.assert_close(module._current_weights(), torch.ones(2))
@@ -131,7 +131,7 @@ def test_the_loss_of_training_weighs_samples_and_that_of_validation_does_not(
     configured: Configured, opened: Opened
 ) -> None:
     config = configured("network.dropout=0")
-    module = make_module(config, opened(config))
+    module = make_module(opened(config))
     mel = torch.randn(4, *module.data.sample_shape)
     batch = Batch(
         mel.half(), torch.tensor([0, 1, 0, 1]), torch.tensor([0.0, 0, 0, 4]), torch.arange(4)

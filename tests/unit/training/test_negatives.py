@@ -84,9 +84,7 @@ def test_they_change_the_network_but_neither_counts_nor_the_loss_that_is_told(
         assert histories[0][name] == pytest.approx(histories[1][name], rel=1e-5)
     data = opened(configured(setting))
     assert data.train_counts.tolist() == opened(configured()).train_counts.tolist()
-    assert "beside   3 sounds without a leak, 9 windows, with weight 0.1" in introduction(
-        data.config, data
-    )
+    assert "beside   3 sounds without a leak, 9 windows, with weight 0.1" in introduction(data)
 
 
 def test_what_was_heard_beside_the_recordings_is_no_leak_any_more(

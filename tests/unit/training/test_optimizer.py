@@ -112,7 +112,7 @@ def test_a_fused_optimiser_is_clipped_at_every_precision(
     """
     config = configured()
     data = opened(config)
-    module = make_module(config, data)
+    module = make_module(data)
     plugins = [] if precision == "32-true" else [MixedPrecision(precision, "cpu")]
     trainer = pl.Trainer(
         default_root_dir=tmp_path, accelerator="cpu", plugins=plugins,
@@ -142,7 +142,7 @@ def test_warm_up_takes_its_epochs_however_the_run_ends(
     """The smoke run has 6 batches an epoch."""
     config = configured("optimizer.warmup_epochs=2", *overrides)
     data = opened(config)
-    module = make_module(config, data)
+    module = make_module(data)
     rates = []
     watch = pl.Callback()
     watch.on_train_batch_start = lambda trainer, *_: rates.append(

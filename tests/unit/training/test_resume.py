@@ -28,15 +28,14 @@ from leakdet.training.resume import (
     store_fingerprint,
     with_chosen_settings,
 )
-from leakdet.training.steps import resolved
 
 Configured = Callable[..., TrainConfig]
 Opened = Callable[[TrainConfig], LeakDataModule]
 
 
-def checkpoint(config: TrainConfig, data: LeakDataModule) -> dict[str, Any]:
+def checkpoint(data: LeakDataModule) -> dict[str, Any]:
     return {
-        "hyper_parameters": asdict(resolved(config, data)),
+        "hyper_parameters": asdict(data.config),
         RESUME_KEY: {"store": store_fingerprint(data)},
     }
 
@@ -57,8 +56,8 @@ def checkpoint(config: TrainConfig, data: LeakDataModule) -> dict[str, Any]:
 def test_what_changes_neither_weights_nor_metrics_may_differ(
     override: str, configured: Configured, opened: Opened
 ) -> None:
-    data = opened(configured())
-    assert run_differences(checkpoint(configured(), data), configured(override), data) == []
+    stored = checkpoint(opened(configured()))
+    assert run_differences(stored, opened(configured(override))) == []
 
 
 @pytest.mark.parametrize(
@@ -75,26 +74,25 @@ def test_what_changes_neither_weights_nor_metrics_may_differ(
 def test_what_changes_them_is_named_with_both_values(
     override: str, named: str, configured: Configured, opened: Opened
 ) -> None:
-    data = opened(configured())
-    assert run_differences(checkpoint(configured(), data), configured(override), data) == [named]
+    stored = checkpoint(opened(configured()))
+    assert run_differences(stored, opened(configured(override))) == [named]
 
 
 def test_a_run_cannot_end_before_what_it_has_reached(
     configured: Configured, opened: Opened
 ) -> None:
-    data = opened(configured())
-    kept = {**checkpoint(configured(), data), "epoch": 4}
-    assert run_differences(kept, configured("trainer.max_epochs=4"), data) == []
-    assert run_differences(kept, configured("trainer.max_epochs=3"), data) == [
+    stored = {**checkpoint(opened(configured())), "epoch": 4}
+    assert run_differences(stored, opened(configured("trainer.max_epochs=4"))) == []
+    assert run_differences(stored, opened(configured("trainer.max_epochs=3"))) == [
         "trainer.max_epochs: epoch 5 was reached / 3"
     ]
 
 
 def test_other_data_is_a_difference(configured: Configured, opened: Opened) -> None:
     data = opened(configured())
-    kept = checkpoint(configured(), data)
-    kept[RESUME_KEY]["store"] = "0" * 12
-    (only,) = run_differences(kept, configured(), data)
+    stored = checkpoint(data)
+    stored[RESUME_KEY]["store"] = "0" * 12
+    (only,) = run_differences(stored, data)
     assert only == f"the data's fingerprint: {'0' * 12} / {store_fingerprint(data)}"
 
 
@@ -102,20 +100,20 @@ def test_a_setting_that_an_older_version_lacked_was_at_its_default(
     configured: Configured, opened: Opened
 ) -> None:
     data = opened(configured())
-    kept = checkpoint(configured(), data)
-    del kept["hyper_parameters"]["callbacks"]
-    assert run_differences(kept, configured(), data) == []
-    assert len(run_differences(kept, configured("callbacks.extra=[a:B]"), data)) == 1
+    stored = checkpoint(data)
+    del stored["hyper_parameters"]["callbacks"]
+    assert run_differences(stored, data) == []
+    assert len(run_differences(stored, opened(configured("callbacks.extra=[a:B]")))) == 1
 
 
-def test_settings_that_finders_chose_are_taken_over(configured: Configured, opened: Opened) -> None:
-    first = configured("optimizer.lr=0.5", "data.batch_size=64")
-    data = opened(first)
-    found = configured("find_lr=true", "find_batch_size=true")
-    assert run_differences(checkpoint(first, data), found, data) == []
-    resumed = with_chosen_settings(found, checkpoint(first, data))
+def test_settings_that_were_chosen_are_taken_over(configured: Configured, opened: Opened) -> None:
+    stored = checkpoint(opened(configured("optimizer.lr=0.5", "data.batch_size=64")))
+    data = opened(configured("find_lr=true", "data.batch_size=0"))
+    assert run_differences(stored, data) == []
+    resumed = with_chosen_settings(data, stored)
     assert (resumed.optimizer.lr, resumed.data.batch_size) == (0.5, 64)
-    assert with_chosen_settings(configured(), checkpoint(first, data)) == configured()
+    plain = opened(configured())
+    assert with_chosen_settings(plain, stored) == plain.config
 
 
 Fitted = Callable[..., pl.Trainer]

@@ -71,12 +71,27 @@ Opened = Callable[[TrainConfig], LeakDataModule]
 def test_a_run_tells_in_epochs_when_it_will_stop(
     overrides: tuple[str, ...], expected: str, configured: Configured
 ) -> None:
-    told = stops_when(configured("trainer.max_epochs=200", *overrides))
+    config = configured("trainer.max_epochs=200", *overrides)
+    told = stops_when(config, config)
     assert (expected in told) if "without" in expected else told == expected
 
 
-def lines_of(config: TrainConfig, data: LeakDataModule) -> dict[str, str]:
-    lines = introduction(config, data).splitlines()
+def test_what_a_fixed_number_of_passes_lowers_is_told(
+    configured: Configured, opened: Opened
+) -> None:
+    given = ("stop.name=fixed", "trainer.max_epochs=50", "data.batch_size=900")
+    data = opened(configured(*given))
+    size = data.config.data.batch_size
+    assert stops_when(data.config, data.given) == (
+        "after 10 epochs (stop.passes=10, fewer than trainer.max_epochs=50) in batches of at most "
+        f"{size} windows (for stop.batches=10, fewer than data.batch_size=900), whatever val says "
+        "(stop.name=fixed)"
+    )
+    assert stops_when(data.config, data.config).startswith("after 10 epochs in batches of at most")
+
+
+def lines_of(data: LeakDataModule) -> dict[str, str]:
+    lines = introduction(data).splitlines()
     return {line[:9].strip(): line[9:] for line in lines}
 
 
@@ -85,7 +100,7 @@ def test_the_numbers_are_those_of_the_store(
 ) -> None:
     config = configured()
     data = opened(config)
-    lines = lines_of(config, data)
+    lines = lines_of(data)
     train = data.splits.train
     assert lines["store"] == str(demo_store)
     assert lines["train"] == f"{train.recordings} recordings, {train.windows} windows"
@@ -118,7 +133,7 @@ def test_the_balance_of_the_loss_is_told_where_it_is_another(
     opened: Opened,
 ) -> None:
     config = configured(*overrides)
-    lines = lines_of(config, opened(config))
+    lines = lines_of(opened(config))
     assert lines["batches"].startswith(batches)
     assert lines.get("loss") == loss
 
@@ -135,7 +150,7 @@ def test_several_classes_are_told_by_their_names(
 
 def test_a_null_test_is_told(configured: Configured, opened: Opened) -> None:
     config = configured("data.shuffle_labels=true")
-    lines = lines_of(config, opened(config))
+    lines = lines_of(opened(config))
     assert lines["note"].startswith("LABELS ARE SHUFFLED")
 
 
@@ -154,7 +169,7 @@ def test_another_selection_is_told_with_what_it_is_measured_on(
 ) -> None:
     config = configured(*overrides)
     data = opened(config)
-    line = lines_of(config, data).get("selects")
+    line = lines_of(data).get("selects")
     if says is None:
         assert line is None
     else:
@@ -174,7 +189,7 @@ def test_recordings_shorter_than_a_window_do_not_train_in_silence(
         stored = {"flags": flags, "recording_id": split.recording_ids}
         stored |= {f"group/{column}": values for column, values in split.groups.items()}
         monkeypatch.setattr(split, "texts", stored.__getitem__)
-    notes = [line for line in introduction(config, data).splitlines() if line.startswith("note")]
+    notes = [line for line in introduction(data).splitlines() if line.startswith("note")]
     assert len(notes) == 2
     assert f"2 of {train.recordings} recordings (train; " in notes[0]
     assert "are shorter than a window: they train as one window of repeated sound" in notes[0]
@@ -194,4 +209,4 @@ def test_a_fixed_threshold_that_does_not_suit_the_loss_is_told(
     fixed = ("stop.name=fixed", "decision.policy=fixed", "decision.threshold=0.5")
     config = configured("loss=focal", f"labels={mode}", *fixed)
     note = f"75% of the loss is of leaks, .* suits as many leaks as others; {remedy}"
-    assert re.search(note, introduction(config, opened(config)))
+    assert re.search(note, introduction(opened(config)))

@@ -54,13 +54,14 @@ def test_each_training_has_labels_of_its_own_and_leaves_nothing(
     labels = []
     real = scratch.fit
 
-    def noting(config: TrainConfig, data: LeakDataModule, *rest: Any) -> Any:
+    def noting(data: LeakDataModule, *rest: Any) -> Any:
         data.setup("fit")
+        config = data.config
         labels.append(data.train_samples.class_of_recording.tolist())
         assert not config.logger
         assert not config.callbacks.collapse
         assert config.callbacks.early_stopping
-        return real(config, data, *rest)
+        return real(data, *rest)
 
     monkeypatch.setattr(scratch, "fit", noting)
     config = configured(*NULL, "data.shuffle_repeats=3", "callbacks.loss_stop=false")

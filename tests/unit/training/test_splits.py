@@ -185,9 +185,11 @@ def test_a_checkpoint_of_the_new_run_keeps_what_its_start_has_met(
     start = started_from(configured(*SETTINGS, f"init_from={parent.model}"))
     assert start is not None
     store = parent_store(parent)
-    data = LeakDataModule(configured(), store)
-    assert data.state_dict() == {}
-    data.start = start
+    plain = LeakDataModule(configured(), store)
+    plain.setup("fit")
+    assert plain.state_dict()["start"] is None
+    data = LeakDataModule(configured(*SETTINGS, f"init_from={parent.model}"), store)
+    data.setup("fit")
     again = LeakDataModule(configured(), store)
     again.load_state_dict(data.state_dict())
     assert isinstance(again.start, StartedFrom)

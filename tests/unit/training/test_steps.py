@@ -12,17 +12,13 @@ from leakdet.storage.model_file import load_mel_detector
 from leakdet.training import log_names
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.fit import result_checkpoint
-from leakdet.training.run_summary import introduction
-from leakdet.training.steps import (
-    batch_size_for,
+from leakdet.training.run_summary import (
     few_steps_notes,
-    needs_val,
-    resolved,
+    introduction,
     steps_line,
-    stop_name,
     unused_gpu_notes,
-    with_batch_size,
 )
+from leakdet.training.steps import batch_size_for, needs_val, resolved, stop_name
 
 Configured = Callable[..., TrainConfig]
 Opened = Callable[[TrainConfig], LeakDataModule]
@@ -38,18 +34,18 @@ def has_gpus(monkeypatch: pytest.MonkeyPatch, *total_gb: float) -> None:
     ("gpus", "size"),
     # as torch tells them: 4, 8, 16 (T4), 24, 40, 80, 141 and 192 GB, and two of a kind or not
     [
-        ((4.2,), 1024),
-        ((8.3,), 2048),
-        ((15.8,), 4096),
-        ((25.4,), 4096),
-        ((42.4,), 8192),
-        ((84.9,), 8192),
-        ((150.0,), 16384),
-        ((205.0,), 16384),
+        ((4.2, 4.2), 1024),
+        ((8.3, 8.3), 2048),
+        ((15.8, 15.8), 4096),
+        ((25.4, 42.4), 4096),
+        ((42.4, 42.4), 8192),
+        ((84.9, 205.0), 8192),
+        ((150.0, 150.0), 16384),
         ((84.9, 8.3), 2048),
+        ((84.9,), 0),  # steps find it
     ],
 )
-def test_the_smallest_gpu_decides(
+def test_the_smallest_of_several_gpus_decides(
     gpus: tuple[float, ...], size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     has_gpus(monkeypatch, *gpus)
@@ -57,15 +53,18 @@ def test_the_smallest_gpu_decides(
     assert batch_size_for({"accelerator": "cpu"}) == 512
 
 
-def test_a_given_batch_size_stays(
-    configured: Configured, opened: Opened, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert with_batch_size(configured("data.batch_size=7")).data.batch_size == 7
-    config = configured("data.batch_size=0")
-    assert resolved(config, opened(config)).data.batch_size <= 512
+def test_one_gpu_each_of_several_machines_is_several(monkeypatch: pytest.MonkeyPatch) -> None:
     has_gpus(monkeypatch, 84.9)
-    gpu = configured("trainer=gpu", "data.batch_size=0")
-    assert with_batch_size(gpu).data.batch_size == 8192
+    assert batch_size_for({"accelerator": "gpu", "num_nodes": 2}) == 8192
+    assert batch_size_for({"accelerator": "gpu", "num_nodes": 1}) == 0
+
+
+def test_a_given_batch_size_stays_and_none_is_the_default_on_a_cpu(configured: Configured) -> None:
+    def size(*overrides: str) -> int:
+        return resolved(configured("stop.name=val", *overrides), 20, 10**6).data.batch_size
+
+    assert size("data.batch_size=7") == 7
+    assert size("data.batch_size=0") == 512
 
 
 def test_an_epoch_of_a_handful_of_steps_is_named(configured: Configured, opened: Opened) -> None:
@@ -78,8 +77,9 @@ def test_an_epoch_of_a_handful_of_steps_is_named(configured: Configured, opened:
     assert f"data.batch_size={samples // 10}" in note
     assert not list(few_steps_notes(configured("stop.name=val", "data.batch_size=2"), data))
     assert not list(few_steps_notes(configured("stop.name=fixed", "data.batch_size=99999"), data))
-    sought = configured("stop.name=val", "data.batch_size=99999", "find_batch_size=true")
+    sought = replace(config, data=replace(config.data, batch_size=0))
     assert not list(few_steps_notes(sought, data))
+    assert "steps on the GPU find first" in steps_line(sought, data)
 
 
 def test_the_effective_batch_is_that_of_a_step(configured: Configured, opened: Opened) -> None:
@@ -137,27 +137,23 @@ def test_what_is_fitted_on_val_keeps_it_out_of_training(
     assert needs_val(TrainConfig(decision=decision), 60)
 
 
-def test_auto_becomes_what_it_means_for_these_recordings(
-    configured: Configured, opened: Opened
-) -> None:
+def test_auto_becomes_what_it_means_for_these_recordings(configured: Configured) -> None:
     config = configured("stop.name=auto", "trainer.max_epochs=200", "data.batch_size=512")
-    data = opened(config)
-    assert data.splits.val.recordings < 20
-    fixed = resolved(config, data)
+    fixed = resolved(config, 12, 144)
     assert (fixed.stop.name, fixed.trainer["max_epochs"]) == ("fixed", 10)
-    assert fixed.data.batch_size == len(data.train_samples) // 10
+    assert fixed.data.batch_size == 14
     assert (fixed.decision.policy, fixed.decision.threshold) == ("fixed", 0.5)
-    assert resolved(fixed, data) == fixed
-    by_val = resolved(replace(config, stop=StopConfig("val")), data)
+    assert resolved(fixed, 12, 144) == fixed
+    by_val = resolved(replace(config, stop=StopConfig("val")), 12, 144)
     assert (by_val.data.batch_size, by_val.trainer) == (512, config.trainer)
     assert by_val.decision.policy == "max_f1"
 
 
-def test_what_was_asked_for_stays(configured: Configured, opened: Opened) -> None:
+def test_what_was_asked_for_stays(configured: Configured) -> None:
     config = configured(
         "stop.name=fixed", "decision.policy=min_tpr", "trainer.max_epochs=2", "data.batch_size=4"
     )
-    fixed = resolved(config, opened(config))
+    fixed = resolved(config, 12, 144)
     assert fixed.decision == config.decision
     assert (fixed.trainer["max_epochs"], fixed.data.batch_size) == (2, 4)
 
@@ -188,11 +184,10 @@ def test_the_last_weights_are_the_result_even_where_val_was_better_before(
 
 def test_the_start_says_why_val_chooses_nothing(configured: Configured, opened: Opened) -> None:
     config = configured("stop.name=auto", "trainer.max_epochs=200")
-    data = opened(config)
-    told = introduction(resolved(config, data), data)
-    assert "after 10 epochs in batches of at most" in told
+    told = introduction(opened(config))
+    assert "after 10 epochs (stop.passes=10, fewer than trainer.max_epochs=200)" in told
     assert "12 validation recordings are too few to choose a checkpoint or a threshold by" in told
     assert "of the loss is of leaks" not in told
     natural = replace(config, data=replace(config.data, sampling="natural"))
     mostly_leaks = replace(natural, loss=replace(config.loss, name="focal", alpha=0.9))
-    assert "90% of the loss is of leaks" in introduction(resolved(mostly_leaks, data), data)
+    assert "90% of the loss is of leaks" in introduction(opened(mostly_leaks))

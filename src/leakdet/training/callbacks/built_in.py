@@ -12,6 +12,7 @@ from lightning.pytorch.callbacks import (
     ModelCheckpoint,
     ProgressBar,
 )
+from lightning.pytorch.loggers import CSVLogger
 
 from leakdet.config import TrainConfig, TrainerFlags
 from leakdet.core.errors import SettingsError
@@ -31,7 +32,11 @@ from leakdet.training.validation import Selection
 
 
 class History(Callback):
-    """Writes the file anew at every check, from the rows in the module's checkpoint."""
+    """Writes the file anew at every check, from the rows in the module's checkpoint.
+
+    The rows of steps are written then too: a run that is killed resumes from a checkpoint that
+    follows.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / log_names.HISTORY
@@ -39,6 +44,9 @@ class History(Callback):
     def on_validation_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
         if isinstance(pl_module, LeakModule) and pl_module.history and trainer.is_global_zero:
             write_csv(self.path, pl_module.history)
+            for logger in trainer.loggers:
+                if isinstance(logger, CSVLogger):
+                    logger.save()
 
 
 SETTING = "callbacks.extra"
@@ -131,8 +139,9 @@ RESULTS_BYTES = 5_000_000  # report, figures, rows and logs of a usual run
 COPIES = 3  # in a checkpoint: the weights, and two moments of the optimiser
 
 
-def space_line(config: TrainConfig, data: LeakDataModule, folder: Path) -> str:
+def space_line(data: LeakDataModule, folder: Path) -> str:
     """Check before work that the run folder's disk has room; a line for the introduction."""
+    config = data.config
     with torch.device("meta"):
         network = make_network(config.network, data.sample_shape, len(data.labels.names))
     weights = sum(tensor.nbytes for tensor in network.state_dict().values())

@@ -163,7 +163,7 @@ def idle_gpu(share: float, cpu_share: float = 0.0) -> Finding | None:
         if cpu_share > BUSY_CPU
         else ""
     )
-    batch = "raise data.batch_size (find_batch_size=true looks for one)"
+    batch = "raise data.batch_size (0 looks for one)"
     return Finding(
         "gpu",
         f"the GPU was busy {share:.0%} of the time. "
@@ -191,7 +191,7 @@ def full_gpu(memory: GpuMemory, place: str = "") -> Finding | None:
         moved = " or leave the windows to the host (data.residency=ram)"
         advice = (
             f"This training takes {peak} at once: lower data.batch_size"
-            f"{moved if place == 'device' else ''}; find_batch_size=true looks for one that fits."
+            f"{moved if place == 'device' else ''}; 0 looks for one that fits."
         )
     return Finding(
         "gpu_memory",

@@ -51,7 +51,7 @@ def averaged(
     config = configured("trainer.max_epochs=4", "loss_patience=0", *RECIPES[request.param])
     seen = EpochEnds(tmp_path / "checkpoints" / "last.ckpt")
     data = LeakDataModule(config, demo_store)
-    fit(config, data, tmp_path, [seen])
+    fit(data, tmp_path, [seen])
     seen.kept.append(read_checkpoint(seen.last)["state_dict"])
     return config, data, seen
 
@@ -59,12 +59,12 @@ def averaged(
 def test_a_checkpoint_scores_what_was_logged_at_its_check(
     averaged: tuple[TrainConfig, LeakDataModule, EpochEnds], tmp_path: Path
 ) -> None:
-    config, data, _ = averaged
+    _, data, _ = averaged
     with (tmp_path / log_names.HISTORY).open(encoding="utf-8") as file:
         logged = {int(float(row["step"])): row for row in csv.DictReader(file)}
     for name in (log_names.BEST_F1, log_names.BEST_LOSS, log_names.LAST):
         checkpoint = read_checkpoint(tmp_path / "checkpoints" / f"{name}.ckpt")
-        module = make_module(config, data)
+        module = make_module(data)
         module.load_state_dict(checkpoint["state_dict"])
         quiet = {"logger": False, "enable_progress_bar": False, "enable_checkpointing": False}
         scorer = pl.Trainer(accelerator="cpu", devices=1, use_distributed_sampler=False, **quiet)  # type: ignore[arg-type]
@@ -109,7 +109,7 @@ def test_averaged_weights_are_what_is_kept(
     """Against the mean of the weights of each step or epoch, taken apart."""
     how = {"ema": "averaging.ema_decay=0.9", "swa": "averaging.swa_start=0.0"}[name]
     config, seen = configured("trainer.max_epochs=3", f"averaging.name={name}", how), Weights()
-    fit(config, LeakDataModule(config, demo_store), tmp_path, [seen])
+    fit(LeakDataModule(config, demo_store), tmp_path, [seen])
     kept = read_checkpoint(tmp_path / "checkpoints" / "last.ckpt")["state_dict"]
     for parameter in seen.of_steps[0]:
         steps = [weights[parameter].double() for weights in seen.of_steps]

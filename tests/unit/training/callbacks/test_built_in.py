@@ -11,6 +11,7 @@ import lightning.pytorch as pl
 import numpy as np
 import pytest
 from lightning.pytorch.callbacks import Callback, DeviceStatsMonitor, EarlyStopping, ModelCheckpoint
+from lightning.pytorch.loggers import CSVLogger
 
 from leakdet.config import CallbacksConfig, TrainConfig
 from leakdet.core.errors import InputError, SettingsError
@@ -35,9 +36,12 @@ def test_the_first_process_writes_a_row_for_each_check(
     tmp_path: Path, first_process: bool, written: list[str]
 ) -> None:
     module = Mock(spec=LeakModule, history=[{"epoch": 0.0, "a": 1.5}, {"epoch": 1.0, "b": 2.0}])
-    trainer = Mock(spec=pl.Trainer, is_global_zero=first_process)
+    logger = CSVLogger(tmp_path, name="", version="logs")
+    logger.log_metrics({"loss": 1.0}, 0)
+    trainer = Mock(spec=pl.Trainer, is_global_zero=first_process, loggers=[logger])
     History(tmp_path).on_validation_end(trainer, module)
-    assert [path.name for path in tmp_path.iterdir()] == written
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == written
+    assert (tmp_path / log_names.STEPS).exists() == first_process
     if written:
         lines = (tmp_path / "history.csv").read_text().splitlines()
         assert lines == ["epoch,a,b", "0.0,1.5,", "1.0,,2.0"]
@@ -237,7 +241,7 @@ def test_the_estimate_is_near_what_a_training_writes(
 
     def line(free: int) -> str:
         monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
-        return space_line(config, opened(config), tmp_path / "run")
+        return space_line(opened(config), tmp_path / "run")
 
     assert len(files) == 3
     with pytest.raises(InputError, match=r"run: about .* free some space"):

@@ -192,7 +192,7 @@ def test_an_idle_gpu_beside_a_busy_processor_has_another_cause() -> None:
     ("memory", "place", "says"),
     [
         (HEALTHY._replace(free=2 * GB, reserved=77 * GB, peak_allocated=75 * GB, peak_reserved=77 * GB),
-         "ram", "takes 75.0 GB at once: lower data.batch_size; find_batch_size"),
+         "ram", "takes 75.0 GB at once: lower data.batch_size; 0 looks for one"),
         (HEALTHY._replace(free=2 * GB, reserved=77 * GB, peak_allocated=75 * GB, peak_reserved=77 * GB),
          "device", "leave the windows to the host (data.residency=ram)"),
         (HEALTHY._replace(free=2 * GB, reserved=77 * GB, peak_reserved=77 * GB), "ram", "expandable_segments"),

@@ -349,7 +349,7 @@ def test_a_slow_callback_is_named_and_not_the_loader(
 ) -> None:
     monkeypatch.setattr(speed, "LEAST_CALLBACKS_S", 0.2)
     config = configured("trainer.max_epochs=1")
-    fit(config, LeakDataModule(config, demo_store), tmp_path, [Slow()])
+    fit(LeakDataModule(config, demo_store), tmp_path, [Slow()])
     assert warned(tmp_path) == ["callbacks"]
 
 
