@@ -14,7 +14,7 @@ from leakdet.core.process import DONE, INTERRUPTED, Stopped, signal_name
 def crossval(config: CrossvalConfig, run: Run) -> int:
     from leakdet.building.cached_stores import store_or_demo
     from leakdet.runs.crossval import cross_validate
-    from leakdet.training.callbacks.interruption import Interrupted
+    from leakdet.training.callbacks.stopping import Interrupted
     from leakdet.training.conflicts import check_settings
 
     check_settings(config)  # before the demo is made

@@ -8,7 +8,7 @@ from leakdet.core.process import DONE, PARTLY
 
 def learn(config: LearnConfig, run: Run) -> int:
     from leakdet.runs.learning import learn_in, publish_only
-    from leakdet.training.callbacks.interruption import Interrupted
+    from leakdet.training.callbacks.stopping import Interrupted
 
     if config.learn.new is None:
         publish_only(config)

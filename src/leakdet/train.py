@@ -16,7 +16,7 @@ def train(config: TrainConfig, run: Run) -> int:
     from lightning.pytorch.callbacks import LambdaCallback
 
     from leakdet.runs.training import train_in
-    from leakdet.training.callbacks.interruption import Interrupted
+    from leakdet.training.callbacks.stopping import Interrupted
 
     noted = (run.folder / NOTED).read_bytes()
 

@@ -24,7 +24,7 @@ from leakdet.loading import memory as placement
 from leakdet.loading.loaders import InMemorySamples
 from leakdet.runs.evaluation import evaluate_model
 from leakdet.runs.training import MODEL, train_in
-from leakdet.training.callbacks.interruption import Interrupted
+from leakdet.training.callbacks.stopping import Interrupted
 from leakdet.training.checkpoints import read_checkpoint
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.fit import make_module

@@ -123,7 +123,7 @@ class TrainLoader(ABC):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue where `state` was taken."""
-        order, version = state.get("order", "of unknown order"), state.get("order_version", 1)
+        order, version = state["order"], state["order_version"]
         if (order, version) != (self.order, ORDER_VERSION) and state["position"] % len(self):
             now = self.order if order != self.order else "shuffled by another version of leakdet"
             raise SettingsError(

@@ -80,8 +80,8 @@ def choose_residency(wanted: str, data_bytes: int, trainer: Mapping[str, Any]) -
     One process decides for its whole machine: another one would find less memory free later.
     """
     kind, why = wanted, f"data.residency={wanted}"
-    if wanted == "auto" and (told := parent_decision(DECIDED)):
-        kind, why = told, "as the first process of this machine decided"
+    if wanted == "auto" and (decision := parent_decision(DECIDED)):
+        kind, why = decision, "as the first process of this machine decided"
     elif wanted == "auto":
         kind, why = _measured(data_bytes, trainer)
         share_decision(DECIDED, kind)

@@ -100,7 +100,7 @@ CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
-class Stretch:
+class RecordingRange:
     """Draws [skip, stop) of the consecutive recordings [first, last)."""
 
     first: int
@@ -143,38 +143,38 @@ class StreamPlan:
         place = self._place_in_class[recording] + sample + self._shift[class_id]
         return np.asarray(place * self._draws[class_id] // self._counts[class_id])
 
-    def drawn(self, stretch: Stretch) -> tuple[Int[np.ndarray, " D"], Int[np.ndarray, " D"]]:
-        """The samples that a stretch draws, counted from its first, and their recordings.
+    def drawn(self, span: RecordingRange) -> tuple[Int[np.ndarray, " D"], Int[np.ndarray, " D"]]:
+        """The samples that a range draws, counted from its first, and their recordings.
 
         A sample that is drawn twice comes twice.
         """
-        offsets = self.samples.offsets[stretch.first : stretch.last + 1]
-        recording = np.repeat(np.arange(stretch.first, stretch.last), np.diff(offsets))
+        offsets = self.samples.offsets[span.first : span.last + 1]
+        recording = np.repeat(np.arange(span.first, span.last), np.diff(offsets))
         sample = np.arange(offsets[0], offsets[-1]) - self.samples.offsets[recording]
         before, after = (self._draws_before(recording, sample + one) for one in (0, 1))
-        index = np.repeat(np.arange(len(recording)), after - before)[stretch.skip : stretch.stop]
+        index = np.repeat(np.arange(len(recording)), after - before)[span.skip : span.stop]
         return index, recording[index]
 
-    def blocks(self, low: int, high: int) -> list[list[Stretch]]:
+    def blocks(self, low: int, high: int) -> list[list[RecordingRange]]:
         """The draws [low, high) of the epoch, in blocks that half of `data.buffer_mb` holds."""
         most = self.data.buffer_mb * 10**6 / 2 / self.samples.split.mel.window_bytes
-        blocks: list[list[Stretch]] = []
+        blocks: list[list[RecordingRange]] = []
         filled = 0
-        for stretch in self._stretches(low, high):
-            windows = self.windows(stretch)
+        for span in self._ranges(low, high):
+            windows = self.windows(span)
             if not blocks or filled + windows > most:
                 blocks.append([])
                 filled = 0
-            blocks[-1].append(stretch)
+            blocks[-1].append(span)
             filled += windows
         return blocks
 
-    def windows(self, stretch: Stretch) -> int:
-        """Windows of the recordings of a stretch."""
+    def windows(self, span: RecordingRange) -> int:
+        """Windows of the recordings of a range."""
         offsets = self.samples.split.recording_offsets
-        return int(offsets[stretch.last] - offsets[stretch.first])
+        return int(offsets[span.last] - offsets[span.first])
 
-    def _stretches(self, low: int, high: int) -> list[Stretch]:
+    def _ranges(self, low: int, high: int) -> list[RecordingRange]:
         """The draws [low, high) of the epoch, chunk by chunk."""
         split = self.samples.split
         chunks = chunk_bounds(split.windows_per_recording * split.mel.window_bytes, CHUNK_BYTES)
@@ -186,7 +186,7 @@ class StreamPlan:
         stop = np.clip(high - (ends - draws), 0, draws)
         first, last = chunks[order], chunks[order + 1]
         rows = np.stack([first, last, skip, stop], axis=1)[skip < stop]
-        return [Stretch(*row) for row in rows.tolist()]
+        return [RecordingRange(*row) for row in rows.tolist()]
 
 
 def chunk_bounds(

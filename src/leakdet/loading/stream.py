@@ -21,7 +21,7 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from leakdet.config import DataConfig
 from leakdet.loading.loaders import TrainLoader
-from leakdet.loading.order import StreamPlan, Stretch, share_sizes
+from leakdet.loading.order import RecordingRange, StreamPlan, share_sizes
 from leakdet.loading.samples import Batch, SplitSamples, take_into
 from leakdet.storage.integrity import check_recordings
 
@@ -96,9 +96,9 @@ class StreamReader(IterableDataset[Batch]):
         buffers = np.empty((2, largest, *self.samples.split.mel.shape[1:]), np.float16)
         coming: Future[Block] | None = None
         with ThreadPoolExecutor(1, thread_name_prefix="read-ahead") as thread:
-            for number, stretches in enumerate(blocks):
+            for number, ranges in enumerate(blocks):
                 # into the buffer of the block before the last, which was handed out completely
-                following = thread.submit(read, stretches, buffers[number % 2])
+                following = thread.submit(read, ranges, buffers[number % 2])
                 if coming is not None:
                     yield coming.result()
                 coming = following
@@ -110,19 +110,19 @@ class StreamReader(IterableDataset[Batch]):
         plan: StreamPlan,
         rng: np.random.Generator,
         check: bool,
-        stretches: list[Stretch],
+        ranges: list[RecordingRange],
         buffer: np.ndarray,
     ) -> Block:
-        """Read the recordings of these stretches and shuffle what is drawn from them."""
+        """Read the recordings of these ranges and shuffle what is drawn from them."""
         samples, split = self.samples, self.samples.split
         filled = 0
         indices, recordings = [], []
-        for stretch in stretches:
-            start, stop = split.recording_offsets[[stretch.first, stretch.last]].tolist()
+        for span in ranges:
+            start, stop = split.recording_offsets[[span.first, span.last]].tolist()
             rows = split.read(start, stop, out=buffer[filled : filled + stop - start])
             if check:
-                check_recordings(split, stretch.first, stretch.last, rows)
-            index, recording = plan.drawn(stretch)
+                check_recordings(split, span.first, span.last, rows)
+            index, recording = plan.drawn(span)
             indices.append(index + filled * samples.per_window)
             recordings.append(recording)
             filled += stop - start

@@ -50,7 +50,7 @@ def fit(config: TrainConfig, folder: "str | os.PathLike[str]") -> FitResult:
     from leakdet.core.files import claimed
     from leakdet.storage.folder import with_local_stores
     from leakdet.training import log_names
-    from leakdet.training.callbacks.interruption import Interrupted
+    from leakdet.training.callbacks.stopping import Interrupted
 
     if not isinstance(config, TrainConfig):
         raise TypeError(f'fit({config!r}, …): give settings, leakdet.compose("train", {config!r})')

@@ -186,8 +186,8 @@ def initialise(network: Network, data: LeakDataModule, source: Path) -> dict[str
         raise InputError(
             f"{source}: its weights do not fit network={config.network.name}: {widths or error}"
         ) from error
-    kept = [part for part in INIT_PARTS if part not in config.init_reset]
-    return _state(source, kept, config) if kept else {}
+    parts = [part for part in INIT_PARTS if part not in config.init_reset]
+    return _state(source, parts, config) if parts else {}
 
 
 def _different_widths(trained: dict[str, Any], config: NetworkConfig) -> str:
@@ -218,19 +218,19 @@ def _input_norm(network: Network) -> str:
     return "level_free" if network.input.level_free else "none"
 
 
-def _state(source: Path, kept: list[str], config: TrainConfig) -> dict[str, Any]:
+def _state(source: Path, parts: list[str], config: TrainConfig) -> dict[str, Any]:
     """The parts of a checkpoint's state that the new training inherits."""
     if model_kind(source) != log_names.ENDING:
         raise SettingsError(
-            f"{source}: a model file holds weights only; to keep {', '.join(kept)} give a "
+            f"{source}: a model file holds weights only; to keep {', '.join(parts)} give a "
             f"checkpoint (.ckpt) to init_from, or name all of {', '.join(INIT_PARTS)} in "
             "init_reset."
         )
     checkpoint = read_checkpoint(source)
-    there, now = checkpoint["hyper_parameters"].get("select", "f1"), config.select
-    if "best_score" in kept and there != now:
+    stored, now = checkpoint["hyper_parameters"]["select"], config.select
+    if "best_score" in parts and stored != now:
         raise SettingsError(
-            f"{source}: its best score is that of select={there}, which select={now} cannot be "
+            f"{source}: its best score is that of select={stored}, which select={now} cannot be "
             "compared with. Give the same select, or name best_score in init_reset."
         )
     state = {
@@ -238,14 +238,14 @@ def _state(source: Path, kept: list[str], config: TrainConfig) -> dict[str, Any]
         "schedule": checkpoint["lr_schedulers"],
         "best_score": checkpoint["callbacks"],
     }
-    return {part: state[part] for part in kept}
+    return {part: state[part] for part in parts}
 
 
 def inherit_optimizer(optimizer: Optimizer, state: dict[str, Any], lr: float) -> None:
     """Take over the moments; learning rate, weight decay and all else stay this training's."""
     groups = [
-        {**own, "lr": lr, "params": theirs["params"]}
-        for own, theirs in zip(optimizer.param_groups, state["param_groups"], strict=True)
+        {**group, "lr": lr, "params": stored["params"]}
+        for group, stored in zip(optimizer.param_groups, state["param_groups"], strict=True)
     ]
     optimizer.load_state_dict({**state, "param_groups": groups})
 

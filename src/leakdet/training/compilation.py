@@ -18,7 +18,7 @@ from leakdet.core.process import is_child
 from leakdet.detection.networks import Output
 from leakdet.loading.order import epoch_bounds, share_sizes
 from leakdet.training.datamodule import LeakDataModule
-from leakdet.training.negatives import SAMPLES_PER_NEGATIVE
+from leakdet.training.sounds import SAMPLES_PER_NEGATIVE
 
 # Graphs that torch keeps for one function: a sweep meets more shapes and networks than its 8.
 GRAPHS = 64
@@ -126,8 +126,8 @@ def _reason(error: Exception) -> str:
 
 def _remedy(reason: str) -> str:
     names = (*COMPILERS, *filter(None, map(os.environ.get, ("CC", "CXX"))))
-    found = any(shutil.which(name.split()[0]) for name in names)
-    if found and not any(text in reason for text in NO_COMPILER):
+    has_compiler = any(shutil.which(name.split()[0]) for name in names)
+    if has_compiler and not any(text in reason for text in NO_COMPILER):
         return "compile=false says the same without trying"
     return "This machine has no C++ compiler, which that takes: install g++, or give compile=false"
 

@@ -24,7 +24,7 @@ from leakdet.storage.integrity import check_contents
 from leakdet.storage.overlap import check_no_copies, sounds_are_hashed
 from leakdet.storage.store import StoreSplit
 from leakdet.storage.views import view_of
-from leakdet.training.sound_folder import FolderSounds, read_sound_folder
+from leakdet.training.sounds import FolderSounds, check_negatives, read_sound_folder
 from leakdet.training.splits import (
     Splits,
     StartedFrom,
@@ -208,9 +208,12 @@ class LeakDataModule(pl.LightningDataModule):
 
     @cached_property
     def negatives(self) -> FolderSounds | None:
-        """The sounds of `data.negatives`, read once; None where the setting names no folder."""
-        folder, train, unit = self.config.data.negatives, self.splits.train, self.config.data.unit
-        return read_sound_folder("data.negatives", Path(folder), train, unit) if folder else None
+        """The sounds of `data.negatives`, read and checked once; None where there is no folder."""
+        folder, unit = self.config.data.negatives, self.config.data.unit
+        if folder is None:
+            return None
+        sounds = read_sound_folder("data.negatives", Path(folder), self.splits.train, unit)
+        return check_negatives(folder, sounds, self.labels, self.store)
 
     def standardisation_batches(self, most: int = 20_000) -> Iterator[Tensor]:
         """Training samples spread evenly over the split, to fit the input layer on."""

@@ -14,16 +14,15 @@ from leakdet.core.process import follow_parent, is_child, named_to_children
 from leakdet.detection.networks import make_network
 from leakdet.storage.model_card import model_in
 from leakdet.training import log_names
-from leakdet.training.callbacks.interruption import Interrupted, Interruption
+from leakdet.training.callbacks.stopping import Interrupted, Interruption
 from leakdet.training.checkpoints import inherit_best, initialise, read_checkpoint
 from leakdet.training.conflicts import check_settings
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.finders import with_found_settings
 from leakdet.training.memory import full_memory_explained
 from leakdet.training.module import LeakModule
-from leakdet.training.negatives import check_negatives
 from leakdet.training.resume import starting_checkpoint, with_chosen_settings
-from leakdet.training.sound_folder import read_sound_folder
+from leakdet.training.sounds import read_sound_folder
 from leakdet.training.trainer import make_trainer, resume_logs
 from leakdet.training.validation import lost_peer_explained
 
@@ -52,7 +51,6 @@ def fit(data: LeakDataModule, run_folder: Path, extra: Sequence[Callback] = ()) 
         resume_logs(trainer, int(checkpoint["global_step"]))
     if config.threads:
         torch.set_num_threads(config.threads)
-    check_negatives(data)
     module = make_module(data)
     if resumed is None and (config.find_lr or not config.data.batch_size):
         data = with_found_settings(module, run_folder, trainer)

@@ -24,9 +24,9 @@ from leakdet.training import log_names
 from leakdet.training.checkpoints import inherit_optimizer, inherit_schedule
 from leakdet.training.compilation import compiled_for
 from leakdet.training.datamodule import LeakDataModule
-from leakdet.training.negatives import divided, negatives_loss, with_negatives
 from leakdet.training.optimizer import make_optimizer, step_divisor, steps_of, warmup_cosine
 from leakdet.training.resume import RESUME_KEY, store_fingerprint
+from leakdet.training.sounds import divided, negatives_loss, with_negatives
 from leakdet.training.validation import (
     CheckMetrics,
     LossSums,
@@ -57,12 +57,12 @@ def mixup(mel: Tensor, batch: Batch, alpha: float) -> tuple[Tensor, list[Batch]]
     share and by the rest of it.
     """
     partner, share = draw_mixup(len(mel), alpha, mel.device)
-    own = share[:, None, None, None]
+    blend = share[:, None, None, None]
     first = batch._replace(weight=batch.weight * share)
     second = batch._replace(
         class_id=batch.class_id[partner], weight=batch.weight[partner] * (1 - share)
     )
-    return own * mel + (1 - own) * mel[partner], [first, second]
+    return blend * mel + (1 - blend) * mel[partner], [first, second]
 
 
 class LeakModule(pl.LightningModule):
@@ -159,10 +159,11 @@ class LeakModule(pl.LightningModule):
         with profiled("forward"):
             output = self.run_network(with_negatives(mel, self.negatives, augment))
         count, weights = step_divisor(self.trainer, batch_idx), self._current_weights()
-        own, of_negatives = divided(output, len(mel))
-        losses = (self.loss(own, target, weights, count) for target in targets)
-        parts = reduce(lambda one, other: LossParts(*map(torch.add, one, other)), losses)
-        self.train_losses.update(parts, count, len(batch.class_id), right_samples(own, targets))
+        output, of_negatives = divided(output, len(mel))
+        losses = (self.loss(output, target, weights, count) for target in targets)
+        parts = reduce(lambda total, part: LossParts(*map(torch.add, total, part)), losses)
+        right = right_samples(output, targets)
+        self.train_losses.update(parts, count, len(batch.class_id), right)
         if self.negatives is None:
             return parts.total
         counted = len(of_negatives.leak_logit) * count / len(mel)
@@ -234,9 +235,9 @@ class LeakModule(pl.LightningModule):
         self.log_dict(self.latest.logged())
         if self.class_metrics is not None:
             true = self.data.val_samples.class_of_recording[sums.rows]
-            told = self.class_metrics.of_check(sums.class_prob.argmax(axis=1), true)
+            table = self.class_metrics.of_check(sums.class_prob.argmax(axis=1), true)
             self.log(log_names.VAL_CLASS_F1, self.class_metrics.f1)
-            self.note(class_numbers(self.data.labels.names, *told))
+            self.note(class_numbers(self.data.labels.names, *table))
         self.history.append({**self.latest.row(), **self._noted})
         self._noted = {}
 

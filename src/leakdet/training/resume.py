@@ -179,10 +179,10 @@ def newest_checkpoint(folder: Path) -> Path | None:
 
 def _newest_fitting(data: "LeakDataModule", run_folder: Path) -> Path | None:
     """This folder's run, or the newest unfinished one beside it with the same settings and data."""
-    own = newest_checkpoint(run_folder / log_names.CHECKPOINTS)
-    if own is not None:
-        _require_fitting(own, data)
-        return own
+    checkpoint = newest_checkpoint(run_folder / log_names.CHECKPOINTS)
+    if checkpoint is not None:
+        _require_fitting(checkpoint, data)
+        return checkpoint
     others = [
         folder
         for folder in run_folder.parent.glob(f"*/{log_names.CHECKPOINTS}")

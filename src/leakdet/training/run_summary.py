@@ -46,11 +46,11 @@ def met_by_training(data: LeakDataModule, train: StoreSplit) -> MetRecordings | 
         return None
     contents = {role: split.texts("content_sha256").tolist() for role, split in splits.items()}
     contents["train"] += data.negatives.contents if data.negatives else []
-    own = MetRecordings.of(
+    met = MetRecordings.of(
         contents,
         {role: split.groups for role, split in splits.items()},
     )
-    return own if data.start is None else data.start.joined(own)
+    return met if data.start is None else data.start.joined(met)
 
 
 SAME = 0.005  # shares that differ by less are printed alike
@@ -222,9 +222,9 @@ def steps_line(config: TrainConfig, data: LeakDataModule) -> str:
         return "by the batch size that steps on the GPU find first"
     steps, samples = _steps(config, data)
     together = TrainerFlags.of(config.trainer).accumulate_grad_batches
-    of = f", {together} batches together" if together > 1 else ""
+    batches = f", {together} batches together" if together > 1 else ""
     at_most = "at most " * (steps > 1)
-    return f"{steps} an epoch, each of {at_most}{samples} {config.data.unit}s{of}"
+    return f"{steps} an epoch, each of {at_most}{samples} {config.data.unit}s{batches}"
 
 
 def few_steps_notes(config: TrainConfig, data: LeakDataModule) -> Iterator[str]:
@@ -270,13 +270,13 @@ def _short_sentence(split: StoreSplit) -> str:
     if not short.any():
         return ""
     leaks = int(split.is_leak[short].sum())
-    one = short.sum() == 1
+    single = short.sum() == 1
     does = "trains" if split.name == "train" else "is judged"
     do = "train" if split.name == "train" else "are judged"
     return (
         f"{short.sum()} of {split.recordings} recordings ({split.name}; {leaks} with a leak) "
-        f"{'is' if one else 'are'} shorter than a window: {'it' if one else 'they'} "
-        f"{does if one else do} as one window of repeated sound, while predict leaves such "
+        f"{'is' if single else 'are'} shorter than a window: {'it' if single else 'they'} "
+        f"{does if single else do} as one window of repeated sound, while predict leaves such "
         f"recordings undecided: {first_few(split.recording_ids[short].tolist())}"
     )
 

@@ -20,8 +20,8 @@ from leakdet.evaluation.split_scores import score_split
 from leakdet.storage.model_file import load_mel_detector
 from leakdet.storage.store import StoreSplit
 from leakdet.training import log_names
-from leakdet.training.callbacks.interruption import Interrupted
 from leakdet.training.callbacks.progress import EpochReport
+from leakdet.training.callbacks.stopping import Interrupted
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.fit import fit, result_checkpoint
 

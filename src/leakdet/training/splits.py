@@ -103,7 +103,8 @@ class StartedFrom:
 
     def sentence(self, splits: Splits) -> str:
         """Clause on what it has met of the recordings that validate and test the new training."""
-        counts = {name: of for name, of in self.account(splits).items() if name != "model"}
+        account = self.account(splits)
+        counts = {name: account[name] for name in ("val", "test") if name in account}
         if None in counts.values():
             return (
                 f"from {self.source}; whether that model has met the validation or test "
@@ -111,9 +112,9 @@ class StartedFrom:
             )
         names = {"val": "validation", "test": "test"}
         parts = [
-            f"of {of['recordings']} {names[name]} recordings it was trained on {of['train']} and "
-            f"chosen on {of['val']}"
-            for name, of in counts.items()
+            f"of {count['recordings']} {names[name]} recordings it was trained on "
+            f"{count['train']} and chosen on {count['val']}"
+            for name, count in counts.items()
         ]
         return f"from {self.source}: {'; '.join(parts)}"
 

@@ -29,13 +29,14 @@ from leakdet.training.profiling import PROFILE, TRACE, NvtxRanges, OperatorTrace
 def resume_logs(trainer: "pl.Trainer", step: int) -> None:
     """Give Lightning's CSV logger the rows before the optimiser step from which a run resumes.
 
-    It deletes the file that it finds, and writes these rows with the next ones.
+    It deletes the file that it finds, so these rows are written anew at once.
     """
     for logger in trainer.loggers if trainer.is_global_zero else ():
         if isinstance(logger, CSVLogger):
             path = Path(logger.log_dir) / Path(log_names.STEPS).name
             rows = rows_before(path, step) if path.is_file() else []
             logger.experiment.metrics += rows
+            logger.save()
 
 
 def rows_before(path: Path, step: int) -> list[dict[str, Any]]:

@@ -273,9 +273,8 @@ class LossSums:
         return self._sums
 
     def load(self, sums: list[float]) -> None:
-        """Continue from sums that `compute` returned earlier, of an older version four."""
-        five = [*sums, float("nan")][:5]
-        self._sums, self._pending = torch.tensor(five, dtype=torch.float64), []
+        """Continue from sums that `compute` returned earlier."""
+        self._sums, self._pending = torch.tensor(sums, dtype=torch.float64), []
 
 
 class ValidationSums(NamedTuple):

@@ -133,11 +133,11 @@ def samples(stores: SimpleNamespace, tmp_path_factory: pytest.TempPathFactory) -
 
 def drawn(plan: StreamPlan, low: int, high: int) -> list[int]:
     """The samples of the draws [low, high), as they lie in the split."""
-    stretches = [stretch for block in plan.blocks(low, high) for stretch in block]
+    ranges = [span for block in plan.blocks(low, high) for span in block]
     return [
         int(number)
-        for stretch in stretches
-        for number in plan.drawn(stretch)[0] + plan.samples.offsets[stretch.first]
+        for span in ranges
+        for number in plan.drawn(span)[0] + plan.samples.offsets[span.first]
     ]
 
 
@@ -166,9 +166,9 @@ def test_in_time_all_samples_of_a_frequent_class_are_drawn(samples: SplitSamples
 def test_a_sample_is_drawn_with_its_recording(samples: SplitSamples) -> None:
     plan = StreamPlan(samples, DataConfig(sampling="oversampled"), 0, 0)
     for block in plan.blocks(0, 10**6):
-        for stretch in block:
-            index, recording = plan.drawn(stretch)
-            place = index + samples.offsets[stretch.first]
+        for span in block:
+            index, recording = plan.drawn(span)
+            place = index + samples.offsets[span.first]
             expected = np.searchsorted(samples.offsets, place, side="right") - 1
             assert recording.tolist() == expected.tolist()
 

@@ -24,7 +24,7 @@ from leakdet.runs.evaluation import evaluate_model
 from leakdet.runs.training import FitResult, fit, train_in
 from leakdet.storage.model_file import load_mel_detector
 from leakdet.training import log_names
-from leakdet.training.callbacks.interruption import Interrupted
+from leakdet.training.callbacks.stopping import Interrupted
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from leakdet.core.errors import InputError, SettingsError
 from leakdet.core.messages import messages_on_screen
 from leakdet.training import log_names
 from leakdet.training import trainer as trainer_module
-from leakdet.training.callbacks.interruption import Interrupted, Interruption
+from leakdet.training.callbacks.stopping import Interrupted, Interruption
 from leakdet.training.checkpoints import read_checkpoint, transfer
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.resume import (
@@ -403,7 +403,7 @@ def test_a_second_signal_ends_a_command_at_once(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     ended: list[int] = []
-    monkeypatch.setattr("leakdet.training.callbacks.interruption.os._exit", ended.append)
+    monkeypatch.setattr("leakdet.training.callbacks.stopping.os._exit", ended.append)
     interruption = Interruption(tmp_path / "last.ckpt")
     with messages_on_screen(), interruption.listening():
         os.kill(os.getpid(), signal.SIGTERM)

@@ -11,7 +11,7 @@ from leakdet.evaluation.split_scores import score_split
 from leakdet.storage.opening import open_labelled
 from leakdet.storage.views import pooled
 from leakdet.training import scratch
-from leakdet.training.callbacks.interruption import Interrupted
+from leakdet.training.callbacks.stopping import Interrupted
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.scratch import further_aurocs, quiet, train_bare
 

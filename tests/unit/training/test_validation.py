@@ -97,15 +97,6 @@ def test_losses_add_up_whatever_the_batches_and_after_a_reload() -> None:
     assert whole.compute().tolist() == [0.0] * 5
 
 
-def test_right_samples_that_an_older_checkpoint_did_not_count_are_unknown() -> None:
-    older = LossSums()
-    older.load([1.0, 2.0, 3.0, 4.0])
-    older.update(LossParts(*torch.ones(3)), 1, 1, right=1.0)
-    *sums, right = older.compute().tolist()
-    assert sums == [2.0, 3.0, 4.0, 5.0]
-    assert np.isnan(right)
-
-
 @pytest.mark.parametrize("pooling", ["mean", "vote"])
 @pytest.mark.parametrize("cuts", [[10], [4, 6], [1, 2, 7]])
 @pytest.mark.parametrize("per_window", [1, 2])

@@ -23,9 +23,9 @@ from leakdet.tables.write import write_csv
 from leakdet.training import log_names
 from leakdet.training.callbacks.averaging import averaging
 from leakdet.training.callbacks.diagnostics import Diagnostics, Findings
-from leakdet.training.callbacks.early_stopping import LossStop, SelectionStop
 from leakdet.training.callbacks.progress import EpochTable
 from leakdet.training.callbacks.speed import Speed
+from leakdet.training.callbacks.stopping import LossStop, SelectionStop
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.module import LeakModule
 from leakdet.training.validation import Selection
@@ -85,9 +85,9 @@ def _instance(name: str, kind: type[Callback]) -> Callback:
 def make_callbacks(config: TrainConfig, run_folder: Path) -> list[Callback]:
     """Callbacks in the order in which Lightning calls them; it moves the checkpoints to the end."""
     on, findings = config.callbacks, Findings(run_folder)
-    own = own_callbacks(on.extra)
+    extra = own_callbacks(on.extra)
     # Lightning takes one progress bar: the user's replaces the table
-    own_bar = any(isinstance(callback, ProgressBar) for callback in own)
+    own_bar = any(isinstance(callback, ProgressBar) for callback in extra)
     shows_table = TrainerFlags.of(config.trainer).enable_progress_bar and not own_bar
     return [
         *([Speed(findings, on)] if on.step_times or on.loader_wait or on.system_use else []),
@@ -98,7 +98,7 @@ def make_callbacks(config: TrainConfig, run_folder: Path) -> list[Callback]:
         History(run_folder),
         *checkpoints(run_folder / log_names.CHECKPOINTS, config.select),
         *([EpochTable()] if shows_table else []),
-        *own,
+        *extra,
     ]
 
 

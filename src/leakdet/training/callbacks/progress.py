@@ -48,7 +48,7 @@ class EpochTable(ProgressBar):
 
     def on_train_start(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
         if self._enabled:
-            _print_row(*COLUMNS, *_own_column(pl_module))
+            _print_row(*COLUMNS, *_rate_column(pl_module))
         # no epoch starts where a run is resumed within one
         self._begin(trainer, trainer.fit_loop.epoch_loop.batch_progress.current.completed)
 
@@ -94,7 +94,7 @@ class EpochTable(ProgressBar):
         star = "*" if value > self._best else " "
         self._best = max(self._best, value)
         starred = {name: star if name == by else "" for name in ("f1", "auroc", "loss")}
-        own = [f"{_number(latest.selected)}{star}" for _ in _own_column(pl_module)]
+        rates = [f"{_number(latest.selected)}{star}" for _ in _rate_column(pl_module)]
         _print_row(
             epoch_text(trainer),
             f"{latest.train_loss[0]:.4f}",
@@ -104,7 +104,7 @@ class EpochTable(ProgressBar):
             f"{trainer.optimizers[0].param_groups[0]['lr']:.2e}",
             f"{epoch_s:.1f}",
             self._total_left(trainer, "{}", done=1) or "-",
-            *own,
+            *rates,
         )
 
     def _epoch_s(self) -> float:
@@ -128,7 +128,7 @@ class EpochTable(ProgressBar):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self._best = state_dict["best_f1"]
-        self._earlier_s = state_dict.get("epoch_s", 0.0)  # older checkpoints do not keep it
+        self._earlier_s = state_dict["epoch_s"]
 
     def _close(self) -> None:
         if self._counter:
@@ -152,7 +152,7 @@ def epoch_text(trainer: "pl.Trainer") -> str:
     return f"{trainer.current_epoch + 1}/{last}"
 
 
-def _own_column(module: "pl.LightningModule") -> list[str]:
+def _rate_column(module: "pl.LightningModule") -> list[str]:
     """The head of the column that a rate gets under `select`."""
     by = Selection.of(module.config) if isinstance(module, LeakModule) else None
     return [by.words] if by is not None and by.limit is not None else []

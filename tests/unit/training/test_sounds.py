@@ -1,4 +1,4 @@
-"""Sounds without a leak beside the recordings: trained on, never counted or scored."""
+"""Folders of sounds: mixed in, or trained beside the recordings, but never counted or scored."""
 
 import shutil
 from collections.abc import Callable
@@ -12,35 +12,118 @@ import soundfile
 import torch
 
 from leakdet.config import AugmentConfig, LossConfig, TrainConfig
-from leakdet.core.errors import SettingsError
+from leakdet.core.errors import InputError, SettingsError
 from leakdet.detection.losses import loss_parts
 from leakdet.detection.networks import Output
 from leakdet.reporting.training_figures import read_history
 from leakdet.runs.training import train_in
 from leakdet.storage.model_file import load_mel_detector
 from leakdet.storage.opening import open_split
-from leakdet.training import log_names
+from leakdet.training import log_names, module
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.fit import result_checkpoint
-from leakdet.training.negatives import (
+from leakdet.training.run_summary import introduction
+from leakdet.training.sounds import (
     check_negatives,
     divided,
     negatives_loss,
+    read_sound_folder,
     with_negatives,
 )
-from leakdet.training.run_summary import introduction
-from leakdet.training.sound_folder import read_sound_folder
+
+Fitted = Callable[..., pl.Trainer]
+SETTING = "augment.interference"
+Opened = Callable[[TrainConfig], LeakDataModule]
+
+
+@pytest.fixture
+def clips(tmp_path: Path) -> Path:
+    folder = tmp_path / "clips"
+    (folder / "rain").mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    for number, name in enumerate(("a.wav", "rain/b.WAV", "rain/c.flac")):
+        soundfile.write(folder / name, 0.1 * rng.standard_normal(16000 + 8000 * number), 16000)
+    return folder
+
+
+def test_every_clip_is_there_and_a_bad_one_is_named_and_left_out(
+    clips: Path,
+    configured: Callable[..., TrainConfig],
+    opened: Opened,
+    messages: pytest.LogCaptureFixture,
+) -> None:
+    config = configured(f"augment.interference={clips}")
+    data = opened(config)
+    whole = read_sound_folder(SETTING, clips, data.splits.train, "window")
+    assert len(set(whole.contents)) == 3
+    assert whole.mel.shape == (1 + 2 + 3, *data.sample_shape)
+    (clips / "bad.wav").write_text("no sound")
+    (clips / "empty.wav").touch()
+    assert torch.equal(
+        read_sound_folder(SETTING, clips, data.splits.train, "window").mel, whole.mel
+    )
+    said = messages.text
+    assert "bad.wav: not readable as audio" in said
+    assert "empty.wav: the file is empty" in said
+
+
+def test_a_folder_without_sound_is_refused(
+    tmp_path: Path, configured: Callable[..., TrainConfig], opened: Opened
+) -> None:
+    (tmp_path / "none").mkdir()
+    config = configured(f"augment.interference={tmp_path / 'none'}")
+    data = opened(config)
+    with pytest.raises(InputError, match="no audio files under"):
+        read_sound_folder(SETTING, tmp_path / "none", data.splits.train, "window")
+    (tmp_path / "none" / "bad.wav").write_text("no sound")
+    with pytest.raises(InputError, match=r"none of 1 files .* holds sound that can be read"):
+        read_sound_folder(SETTING, tmp_path / "none", data.splits.train, "window")
+
+
+def test_it_is_mixed_into_training_and_never_into_validation(
+    clips: Path, fitted: Fitted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed: list[int] = []
+    original = module.augmented
+
+    def counting(mel: torch.Tensor, *rest: object) -> torch.Tensor:
+        result = original(mel, *rest)  # type: ignore[arg-type]
+        changed.append(int((result != mel).flatten(1).any(1).sum()))
+        return result
+
+    monkeypatch.setattr(module, "augmented", counting)
+    still = ("trainer.max_epochs=1", "optimizer.lr=0", "optimizer.min_lr=0", "augment.eq_db=0")
+    mixed = fitted(
+        tmp_path / "mixed", *still, f"augment.interference={clips}", "augment.interference_prob=1"
+    )
+    assert min(changed) > 0
+    plain = fitted(tmp_path / "plain", *still)
+    assert changed[-1] == 0
+    assert mixed.callback_metrics["val/loss"] == plain.callback_metrics["val/loss"]
+    assert mixed.callback_metrics["train/loss"] != plain.callback_metrics["train/loss"]
+
+
+def test_every_channel_is_a_sound_where_channels_are_recordings(
+    tmp_path: Path, configured: Callable[..., TrainConfig], opened: Opened
+) -> None:
+    folder = tmp_path / "both"
+    folder.mkdir()
+    noise = 0.1 * np.random.default_rng(0).standard_normal((16000, 2))
+    soundfile.write(folder / "a.wav", noise, 16000)
+    train = opened(configured()).splits.train
+    assert len(read_sound_folder(SETTING, folder, train, "window").contents) == 1
+    train.signal = replace(train.signal, channels="each")
+    assert len(set(read_sound_folder(SETTING, folder, train, "window").contents)) == 2
+
 
 Configured = Callable[..., TrainConfig]
-Fitted = Callable[..., pl.Trainer]
-Opened = Callable[[TrainConfig], LeakDataModule]
 STILL = AugmentConfig(eq_db=0.0)
 
 
 @pytest.fixture(scope="module")
-def clips(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tones(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three sounds of a kind that no recording of the demo has: pure high tones."""
-    folder = tmp_path_factory.mktemp("clips")
+    folder = tmp_path_factory.mktemp("tones")
     time_s = np.arange(32000) / 16000
     for number in range(3):
         tone = 0.3 * np.sin(2 * np.pi * (5000 + 400 * number) * time_s)
@@ -70,9 +153,9 @@ def test_their_loss_is_that_of_samples_without_a_leak_times_their_weight() -> No
 
 
 def test_they_change_the_network_but_neither_counts_nor_the_loss_that_is_told(
-    clips: Path, configured: Configured, opened: Opened, fitted: Fitted, tmp_path: Path
+    tones: Path, configured: Configured, opened: Opened, fitted: Fitted, tmp_path: Path
 ) -> None:
-    setting = f"data.negatives={clips}"
+    setting = f"data.negatives={tones}"
     still = ("trainer.max_epochs=1", "optimizer.lr=0", "optimizer.min_lr=0", "augment.eq_db=0")
     still += ("network.dropout=0",)
     runs = {
@@ -88,12 +171,12 @@ def test_they_change_the_network_but_neither_counts_nor_the_loss_that_is_told(
 
 
 def test_what_was_heard_beside_the_recordings_is_no_leak_any_more(
-    clips: Path, configured: Configured, opened: Opened, fitted: Fitted, tmp_path: Path
+    tones: Path, configured: Configured, opened: Opened, fitted: Fitted, tmp_path: Path
 ) -> None:
     learning = ("trainer.max_epochs=8", "optimizer.lr=0.003", "patience=20", "loss_patience=0")
     data = opened(configured())
-    mel = read_sound_folder("data.negatives", clips, data.splits.train, "window").mel
-    setting = (f"data.negatives={clips}", "data.negatives_weight=0.3")
+    mel = read_sound_folder("data.negatives", tones, data.splits.train, "window").mel
+    setting = (f"data.negatives={tones}", "data.negatives_weight=0.3")
     probs = [
         load_mel_detector(result_checkpoint(fitted(tmp_path / name, *learning, *more)))
         .window_prob(mel)
@@ -105,9 +188,9 @@ def test_what_was_heard_beside_the_recordings_is_no_leak_any_more(
 
 
 def test_a_model_knows_that_it_has_met_them(
-    clips: Path, configured: Configured, tmp_path: Path
+    tones: Path, configured: Configured, tmp_path: Path
 ) -> None:
-    config = configured(f"data.negatives={clips}", "trainer.max_epochs=1")
+    config = configured(f"data.negatives={tones}", "trainer.max_epochs=1")
     metrics = train_in(tmp_path / "run", config)
     assert metrics is not None
     met = load_mel_detector(tmp_path / "run" / "model.safetensors").met
@@ -120,36 +203,35 @@ def test_a_model_knows_that_it_has_met_them(
 
 
 def test_several_classes_leave_open_which_one_they_are(
-    clips: Path, configured: Configured, opened: Opened
+    tones: Path, configured: Configured, opened: Opened
 ) -> None:
-    config = configured(f"data.negatives={clips}")
+    config = configured(f"data.negatives={tones}")
     data = opened(config)
     data.labels = replace(data.labels, names=("PUMP", "LEAK", "RAIN"))
     with pytest.raises(SettingsError, match="unclear which of PUMP, RAIN they are"):
-        check_negatives(data)
+        _ = data.negatives
 
 
 @pytest.mark.parametrize("name", ["gasket-leak", "burst"])
 def test_a_folder_called_like_a_leak_is_refused(
-    name: str, clips: Path, configured: Configured, opened: Opened, tmp_path: Path
+    name: str, tones: Path, configured: Configured, opened: Opened, tmp_path: Path
 ) -> None:
-    shutil.copytree(clips, tmp_path / "leak-tests" / "2024" / name)
-    shutil.copytree(clips, tmp_path / "leak-tests" / "no-leak")
+    shutil.copytree(tones, tmp_path / "leak-tests" / "2024" / name)
+    shutil.copytree(tones, tmp_path / "leak-tests" / "no-leak")
     config = configured(f"data.negatives={tmp_path / 'leak-tests'}")
     data = opened(config)
     data.labels = replace(data.labels, leak_labels=("Burst",))
     with pytest.raises(SettingsError, match=f"its folder {name} is called like a leak"):
-        check_negatives(data)
+        _ = data.negatives
 
 
 def test_recordings_of_the_store_are_refused(
-    clips: Path, configured: Configured, opened: Opened
+    tones: Path, configured: Configured, opened: Opened
 ) -> None:
-    config = configured(f"data.negatives={clips}")
+    config = configured(f"data.negatives={tones}")
     data = opened(config)
     heard, test = data.negatives, open_split(data.store, "test")
     assert heard is not None
-    check_negatives(data)
     heard.contents.append(test.texts("content_sha256").tolist()[0])
     with pytest.raises(SettingsError, match=f"1 of its sounds .*{test.recording_ids[0]}"):
-        check_negatives(data)
+        check_negatives(str(tones), heard, data.labels, data.store)

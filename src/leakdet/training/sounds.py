@@ -1,38 +1,87 @@
-"""Sounds without a leak that train beside the recordings, at a low weight.
+"""Folders of sounds, such as rain, taps or machines: mixed into samples, or trained beside them.
 
-A network that never met rain, taps or machines calls them leaks. These sounds are no recordings:
-nothing counts or scores them, and the classes of the recordings stay as balanced as they are.
+A network that never met them calls them leaks. Negatives train beside the recordings at a low
+weight: nothing counts or scores them, and the classes of the recordings stay as balanced as they
+are.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Float16
 from torch import Tensor
 
+from leakdet.acoustics.audio import recordings_in
 from leakdet.acoustics.augment import augmented
 from leakdet.acoustics.listing import LeftUnlisted, audio_files
+from leakdet.acoustics.mel import LogMel
+from leakdet.acoustics.windows import MelStream
 from leakdet.config import AugmentConfig, TrainConfig
-from leakdet.core.errors import SettingsError, first_few
-from leakdet.detection.labels import same_label, sounds_like_leak
+from leakdet.core.errors import InputError, SettingsError, first_few
+from leakdet.core.messages import LOG
+from leakdet.detection.detector import as_samples
+from leakdet.detection.labels import LabelMap, same_label, sounds_like_leak
 from leakdet.detection.losses import loss_parts
 from leakdet.detection.networks import Output
 from leakdet.storage.opening import open_split, split_names
+from leakdet.storage.store import StoreSplit
 
-if TYPE_CHECKING:
-    from leakdet.training.datamodule import LeakDataModule
+MOST = 2000  # windows, taken evenly from all files
+
+
+@dataclass(frozen=True)
+class FolderSounds:
+    """Samples of the sounds, and the content hash of each recording that could be read."""
+
+    mel: Float16[Tensor, "K U M T"]
+    contents: list[str]
+
+
+def read_sound_folder(setting: str, folder: Path, train: StoreSplit, unit: str) -> FolderSounds:
+    """Read every sound under `folder`, which `setting` names, in the signal and unit of train.
+
+    Silent windows are left out.
+    """
+    if train.signal is None:
+        raise InputError(
+            f"{train.files[0].parent}: does not say how its mel was computed, so {folder} "
+            f"cannot be used; set {setting}=null."
+        )
+    unlisted = LeftUnlisted()
+    paths = sorted(audio_files(folder, unlisted))
+    for sentence in unlisted.sentences():
+        LOG.info(f"note     {setting}: {sentence}")
+    if not paths:
+        raise InputError(f"{setting}: there are no audio files under {folder}.")
+    log_mel, blocks, contents = LogMel(train.signal), list[Tensor](), list[str]()
+    for path in paths:
+        try:
+            for source, channel in recordings_in(path, train.signal):
+                stream = MelStream(source, log_mel, channel=channel)
+                blocks += [block.mel[torch.from_numpy(block.live)] for block in stream]
+                contents.append(stream.facts.content_sha256)
+        except InputError as error:
+            LOG.info(f"note     {setting}: left out: {path}: {error}")
+    windows = sum(map(len, blocks))
+    if not windows:
+        raise InputError(
+            f"{setting}: none of {len(paths)} files under {folder} holds sound that can be read."
+        )
+    chosen = np.linspace(0, windows - 1, min(MOST, windows)).round().astype(np.int64)
+    mel = torch.cat(blocks)[torch.from_numpy(chosen)]
+    return FolderSounds(as_samples(mel, unit), contents)
 
 
 SAMPLES_PER_NEGATIVE = 4  # in a batch; more negatives would lower the noise, and cost time
 
 
-def check_negatives(data: "LeakDataModule") -> None:
-    """Check that the negatives belong to one class without a leak, and are not in the store."""
-    folder, labels = data.config.data.negatives, data.labels
-    if folder is None:
-        return
+def check_negatives(
+    folder: str, sounds: FolderSounds, labels: LabelMap, store: Path
+) -> FolderSounds:
+    """Check that negatives belong to one class without a leak, and are not in the store."""
     rest = [name for index, name in enumerate(labels.names) if index not in labels.leaks]
     if len(rest) > 1:
         raise SettingsError(
@@ -53,18 +102,18 @@ def check_negatives(data: "LeakDataModule") -> None:
             f"data.negatives={folder}: its folder {leaks[0]} is called like a leak, but all sounds "
             "in it would train as sounds without one. Move it elsewhere or give it another name."
         )
-    if twice := _in_store(data):
+    if twice := _in_store(store, set(sounds.contents)):
         raise SettingsError(
-            f"data.negatives={folder}: {len(twice)} of its sounds are recordings of {data.store} "
+            f"data.negatives={folder}: {len(twice)} of its sounds are recordings of {store} "
             f"({first_few(twice)}). What is judged must not train, and a leak must not train as no "
             "leak: take them out of the folder."
         )
+    return sounds
 
 
-def _in_store(data: "LeakDataModule") -> list[str]:
-    """The recordings of the store, of any split, that are among the negatives."""
-    contents = set(data.negatives.contents) if data.negatives else set[str]()
-    splits = [open_split(data.store, name) for name in split_names(data.store)]
+def _in_store(store: Path, contents: set[str]) -> list[str]:
+    """The recordings of the store, of any split, that have one of these content hashes."""
+    splits = [open_split(store, name) for name in split_names(store)]
     return [
         str(name)
         for split in splits
