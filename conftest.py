@@ -1,14 +1,87 @@
 """Files that the examples in docstrings and the tests of the Python API use."""
 
+import contextlib
 import hashlib
+import inspect
 import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, ForwardRef, get_args
 
+import jaxtyping
+import psutil
 import pytest
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # one core a worker; read by torch, so before its import
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# Rewritten tests and checked modules are compiled once, not by each worker in each run.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+# `nohup make test &` in a script has these ignored, and so would every command that a test stops.
+for _number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
+    if signal.getsignal(_number) == signal.SIG_IGN:
+        _plain = signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL
+        signal.signal(_number, _plain)
+if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+    # This process goes on without its terminal; a command that it starts has the default again.
+    signal.signal(signal.SIGHUP, lambda *_: None)
+
+
+def _has_shapes(annotation: Any) -> bool:
+    """Whether an annotation has shapes, or is a name that is resolved later and may have."""
+    if isinstance(annotation, str | ForwardRef):
+        return True
+    if isinstance(annotation, type) and issubclass(annotation, jaxtyping.AbstractArray):
+        return True
+    return any(map(_has_shapes, get_args(annotation)))
+
+
+_jaxtyped = jaxtyping.jaxtyped
+
+
+def _checked(*, typechecker: Callable[..., Any]) -> Callable[[Any], Any]:
+    """`jaxtyped` where a signature has shapes; else the type checker alone, which is faster."""
+
+    def decorate(what: Any) -> Any:
+        annotations = getattr(what, "__annotations__", {})
+        shapes = any(map(_has_shapes, annotations.values()))
+        if shapes or isinstance(what, type) or inspect.isgeneratorfunction(what):
+            return _jaxtyped(what, typechecker=typechecker)
+        return typechecker(what)
+
+    return decorate
+
+
+jaxtyping.jaxtyped = _checked  # which --jaxtyping-packages calls by this name
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Iterator[None]:
+    """End the processes of a test that fails or takes too long; others end their own."""
+    start_s = time.time()
+    try:
+        return (yield)
+    except BaseException:
+        for child in psutil.Process().children():
+            if child.create_time() >= start_s - 0.1:
+                _kill_tree(child)
+        raise
+
+
+def _kill_tree(child: psutil.Process) -> None:
+    try:
+        tree = [child, *child.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return
+    for process in tree:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,18 @@
 """Shared fixtures: sound files, composed settings, a small demo store and a model trained on it."""
 
 import contextlib
+import fcntl
 import importlib
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -81,9 +85,51 @@ def noise(seconds: float, rate_hz: int = 16000, seed: int = 0) -> np.ndarray:
 @pytest.fixture(scope="session")
 def compose() -> Compose:
     """Compose the settings of a command line, such as `compose("train", "seed=1")`."""
-    from leakdet.cli.compose import compose
+    return lambda door, *overrides: composed_quickly(door, overrides)
 
-    return lambda door, *overrides: compose(door, overrides)
+
+def composed_quickly(door: str, overrides: Sequence[str]) -> Any:
+    """As `leakdet.compose`, but Hydra composes each choice of groups and files once.
+
+    Settings with a dot in their names, which are no groups, are set on a copy, as Hydra sets them.
+    """
+    from hydra._internal.config_loader_impl import ConfigLoaderImpl
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+
+    from leakdet.cli.compose import as_hydra_reads, compose, typed
+    from leakdet.cli.settings import DOORS
+
+    dotted = [word for word in overrides if "." in word.split("=")[0] and "hydra" not in word]
+    if not dotted:
+        return compose(door, overrides)
+    config = deepcopy(_chosen(door, tuple(word for word in overrides if word not in dotted)))
+    words = OverridesParser.create().parse_overrides(as_hydra_reads(door, dotted))
+    try:
+        ConfigLoaderImpl._apply_overrides_to_config(words, config)
+        return typed(config, DOORS[door].schema)
+    except Exception:
+        return compose(door, overrides)  # which raises what a user sees
+
+
+@cache
+def _chosen(door: str, words: Sequence[str]) -> Any:
+    from leakdet.cli.compose import as_hydra_reads, composed
+
+    return composed(door, as_hydra_reads(door, words))
+
+
+def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
+    """The folder `name` of this session, made by the first of its processes that needs it."""
+    base = factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.with_suffix(".made").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            make(folder)
+            folder.with_suffix(".made").touch()
+    return folder
 
 
 SMOKE = ("experiment=smoke", "logger=csv", "trainer.enable_progress_bar=false")
@@ -91,7 +137,7 @@ SMOKE = ("experiment=smoke", "logger=csv", "trainer.enable_progress_bar=false")
 
 @pytest.fixture(scope="session")
 def demo_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("demo-cache")
+    return made_once(tmp_path_factory, "demo-cache", lambda _: None)
 
 
 @pytest.fixture(scope="session")
@@ -100,7 +146,7 @@ def demo_store(demo_cache: Path, compose: Compose) -> Path:
     from leakdet.building.cached_stores import demo_store as build_demo
 
     config = compose("train", *SMOKE)
-    return build_demo(config.demo, config.signal, demo_cache)
+    return build_demo(config.demo, config.signal, demo_cache)  # which locks it
 
 
 @dataclass(frozen=True)
@@ -119,11 +165,16 @@ class Trained:
 @pytest.fixture(scope="session")
 def trained(demo_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
     """`experiment=smoke`, started as a user starts it, from an empty folder."""
-    folder = tmp_path_factory.mktemp("trained")
-    arguments = (*SMOKE, f"data.store={demo_store}", "hydra.run.dir=run")
-    process = run_process("train", *arguments, cwd=folder)
-    assert process.returncode == 0, process.stderr
-    return Trained(folder / "run", demo_store, process.stdout)
+
+    def train(folder: Path) -> None:
+        arguments = (*SMOKE, f"data.store={demo_store}", "hydra.run.dir=run")
+        process = run_process("train", *arguments, cwd=folder)
+        assert process.returncode == 0, process.stderr
+        folder.with_suffix(".txt").write_text(process.stdout, encoding="utf-8")
+
+    folder = made_once(tmp_path_factory, "trained", train)
+    printed = folder.with_suffix(".txt").read_text(encoding="utf-8")
+    return Trained(folder / "run", demo_store, printed)
 
 
 @dataclass(frozen=True)

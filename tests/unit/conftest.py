@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from tests.conftest import Planted, store_writer
 
-from leakdet.config import LearnConfig, SignalConfig
+from leakdet.config import LearnConfig, SignalConfig, TrainConfig
 from leakdet.learning.training import JOINT, Material, train_on
 from leakdet.loading.samples import SplitSamples
 from leakdet.storage.ailh import FILES
@@ -107,6 +107,25 @@ def stores() -> SimpleNamespace:
     return SimpleNamespace(
         write_split=write_split, samples_of=samples_of, ailh_splits=ailh_splits, signal=SIGNAL
     )
+
+
+QUIET = (
+    "experiment=smoke",
+    "logger=none",
+    "trainer.enable_progress_bar=false",
+    "data.batch_size=16",
+)
+
+
+@pytest.fixture
+def configured(compose: Callable[..., Any], demo_store: Path) -> Callable[..., TrainConfig]:
+    """`configured("seed=1", …)`: the smoke settings on the demo store, with these overrides."""
+
+    def make(*overrides: str) -> TrainConfig:
+        settings: TrainConfig = compose("train", *QUIET, f"data.store={demo_store}", *overrides)
+        return settings
+
+    return make
 
 
 FAST = ("learn.steps=40", "stop.name=fixed", "stop.passes=4", "callbacks=none")

@@ -6,17 +6,11 @@ from typing import Any
 
 import lightning.pytorch as pl
 import pytest
+from tests.unit.conftest import QUIET
 
 from leakdet.config import TrainConfig
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.fit import fit
-
-QUIET = (
-    "experiment=smoke",
-    "logger=none",
-    "trainer.enable_progress_bar=false",
-    "data.batch_size=16",
-)
 
 Configured = Callable[..., TrainConfig]
 Fitted = Callable[..., pl.Trainer]
@@ -27,17 +21,6 @@ Opened = Callable[[TrainConfig], LeakDataModule]
 def quiet() -> tuple[str, ...]:
     """The overrides of `configured`, for a run in a process of its own."""
     return QUIET
-
-
-@pytest.fixture
-def configured(compose: Callable[..., Any], demo_store: Path) -> Configured:
-    """`configured("seed=1", …)`: the smoke settings on the demo store, with these overrides."""
-
-    def make(*overrides: str) -> TrainConfig:
-        made: TrainConfig = compose("train", *QUIET, f"data.store={demo_store}", *overrides)
-        return made
-
-    return make
 
 
 @pytest.fixture
