@@ -9,11 +9,14 @@ chance of one false alarm is at most 5 %, as long as recordings of a site that h
 drawn alike.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 from scipy.special import kolmogorov, ndtri, stdtr
+
+from leakdet.core.errors import counted
 
 ALPHA = 0.05  # of a false alarm, over all sites and both comparisons
 FEWEST = 20  # recordings of a site; of fewer nothing is said
@@ -38,6 +41,31 @@ class Move:
     recordings: int
     more: int
 
+    def sentence(self, centres_hz: Sequence[float]) -> str:
+        """What moved, by how much and since when; `centres_hz` are those of the bands."""
+        since = f"since {self.since} ({self.recordings} recordings)"
+        if self.band is None:
+            after = self.before + self.shift
+            return (
+                f"{self.site} scores otherwise {since}: the median leak_prob is {after:.2f}, "
+                f"before it was {self.before:.2f}"
+            )
+        side = "stronger" if self.shift > 0 else "weaker"
+        band = f"its band at {centres_hz[self.band]:,.0f} Hz is {abs(self.shift):.1f} dB {side}"
+        more = f", and {self.more} more bands moved" if self.more > 0 else ""
+        if self.since is None:
+            return f"{self.site} sounds unlike the training recordings: {band} than theirs{more}"
+        return f"{self.site} sounds otherwise {since}: {band} than before{more}"
+
+    @property
+    def remedy(self) -> str:
+        """What to do about the site, as a sentence without its full stop."""
+        if self.since is None:
+            return "Confirm some of its recordings before you rely on its verdicts"
+        if self.band is None:
+            return "A leak or another sound: confirm one"
+        return "Find out what changed (sensor, pump, leak), and confirm some recordings"
+
 
 @dataclass
 class Drift:
@@ -50,6 +78,18 @@ class Drift:
     judged: int = 0
     too_few: int = 0
     undated: int = 0
+
+    def summary(self, noun: str) -> str:
+        """How many sites were compared, and why others were not; `noun` is site or folder."""
+        if not self.judged:
+            return f"{noun}s were not compared: none has {FEWEST} recordings with sound"
+        sites = counted(self.judged, noun)
+        parts = [f"{sites} compared with training, {len(self.moves) or 'none'} moved"]
+        if self.undated and noun == "site":
+            parts.append(f"{self.undated} of them without enough times to tell since when")
+        if self.too_few:
+            parts.append(f"{self.too_few} with fewer than {FEWEST} recordings not compared")
+        return "; ".join(parts)
 
 
 def find_drift(

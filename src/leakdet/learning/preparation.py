@@ -11,7 +11,7 @@ from leakdet.acoustics.mel import band_centres_hz
 from leakdet.config import LearnConfig
 from leakdet.core.errors import InputError, SettingsError, first_few
 from leakdet.detection.detector import MelDetector
-from leakdet.detection.drift import Move, find_drift
+from leakdet.detection.drift import find_drift
 from leakdet.evaluation.comparison import labels_for
 from leakdet.evaluation.met import features_of, met_roles
 from leakdet.evaluation.split_scores import check_same_signal, split_group_by
@@ -49,19 +49,8 @@ def moved_sites(old: MelDetector, split: SplitView) -> list[str]:
         recorded_times(split.groups, split.recordings),
         training[:, :half],
     )
-    centres_hz = band_centres_hz(old.signal)
-    return [_sentence(move, float(centres_hz[move.band or 0])) for move in drift.moves]
-
-
-def _sentence(move: Move, centre_hz: float) -> str:
-    side = "stronger" if move.shift > 0 else "weaker"
-    other, since = "the training recordings'", ""
-    if move.since is not None:
-        other, since = "before", f" since {move.since}"
-    return (
-        f"{move.site} sounds otherwise{since}: its band at {centre_hz:,.0f} Hz is "
-        f"{abs(move.shift):.1f} dB {side} than {other}"
-    )
+    centres_hz = band_centres_hz(old.signal).tolist()
+    return [move.sentence(centres_hz) for move in drift.moves]
 
 
 ADDED = "added"  # in the run's folder: the store of the new recordings

@@ -105,7 +105,7 @@ class PartsFolder:
         """Write the part of a batch: it is there under its name when it is whole and recorded."""
         kind, counts = self.facts["settings"]["format"], VerdictCounts()
         for row in rows:
-            counts.add_row(row)
+            counts.add(row)
         content = part_bytes(rows, self.facts["columns"], kind)
         path = self.path / f"part-{number:05}.{kind}"
         try:

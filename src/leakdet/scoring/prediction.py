@@ -69,34 +69,19 @@ class VerdictCounts:
         self._decisions = Counter({"leak": 0, "no_leak": 0, "undecided": 0, "failed": 0})
         self._reasons: Counter[str] = Counter()
         self._flags: Counter[str] = Counter()
-        self._channels = self._files = 0
         self._classes: Counter[str] = Counter()
+        self._channels = self._files = 0
 
-    def add(self, verdict: Verdict) -> None:
-        values = verdict.decision, verdict.reason, verdict.flags, verdict.class_name
-        self._add(*values, verdict.channel)
-
-    def add_row(self, row: Mapping[str, Any]) -> None:
+    def add(self, row: Mapping[str, Any]) -> None:
         """Count the verdict of a row, as `Verdict.to_dict` gives it."""
-        flags = [flag for flag in row["flags"].split(",") if flag]
-        values = row["decision"], row["reason"], flags, row.get("class")
-        self._add(*values, row.get("channel", 0))
-
-    def _add(
-        self,
-        decision: str | None,
-        reason: str,
-        flags: Sequence[str],
-        class_name: str | None,
-        channel: int,
-    ) -> None:
-        self._decisions[decision or "failed"] += 1
-        self._reasons[reason] += 1
-        self._flags.update(flags)
+        self._decisions[row["decision"] or "failed"] += 1
+        self._reasons[row["reason"]] += 1
+        self._flags.update(flag for flag in row["flags"].split(",") if flag)
+        if row.get("class") is not None:
+            self._classes[row["class"]] += 1
+        channel = row.get("channel", 0)
         self._channels += channel > 0
         self._files += channel <= 1
-        if class_name is not None:
-            self._classes[class_name] += 1
 
     def state(self) -> dict[str, Any]:
         """Plain values, which `merge` takes."""
@@ -334,9 +319,10 @@ def write_verdicts(
         ProgressCounter("scoring", len(listed.recordings), "files") as progress,
     ):
         for verdict in verdicts:
-            write(verdict.to_dict())
+            row = verdict.to_dict()
+            write(row)
+            counts.add(row)
             progress.step(int(verdict.channel <= 1))  # once a file
-            counts.add(verdict)
             for observe in observers:
                 observe(verdict)
     if out is not None and is_regular(out):

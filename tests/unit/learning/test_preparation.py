@@ -35,7 +35,7 @@ def split_of(planted, write_store, count: int, bump_db: float):
 
 def test_a_site_that_sounds_otherwise_is_named(detector, planted, write_store) -> None:
     (sentence,) = moved_sites(detector, split_of(planted, write_store, FEWEST, 30.0))
-    assert sentence.startswith("B7 sounds otherwise: its band at ")
+    assert sentence.startswith("B7 sounds unlike the training recordings: its band at ")
     assert "dB" in sentence
 
 

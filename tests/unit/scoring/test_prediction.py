@@ -52,39 +52,41 @@ def test_undecided_recordings_are_counted_by_reason() -> None:
     counts = VerdictCounts()
     assert str(counts) == "0 files: 0 leak, 0 no_leak, 0 undecided, 0 failed"
     for reason in ("silent", "short", "short"):
-        counts.add(Verdict("a", "undecided", None, 0.5, reason=reason))
-    counts.add(Verdict("a", "leak", 0.9, 0.5))
-    counts.add(Verdict("a", None, None, 0.5, error="no sound"))
+        counts.add(Verdict("a", "undecided", None, 0.5, reason=reason).to_dict())
+    counts.add(Verdict("a", "leak", 0.9, 0.5).to_dict())
+    counts.add(Verdict("a", None, None, 0.5, error="no sound").to_dict())
     assert str(counts) == ("5 files: 1 leak, 0 no_leak, 3 undecided (1 silent, 2 short), 1 failed")
     assert (counts.failed, counts.total) == (1, 5)
 
 
 def test_flags_are_counted() -> None:
     counts = VerdictCounts()
-    counts.add(Verdict("a", "leak", 0.9, 0.5, flags=["clipped"]))
-    counts.add(Verdict("b", "leak", 0.9, 0.5, flags=["truncated", "clipped"]))
+    counts.add(Verdict("a", "leak", 0.9, 0.5, flags=["clipped"]).to_dict())
+    counts.add(Verdict("b", "leak", 0.9, 0.5, flags=["truncated", "clipped"]).to_dict())
     assert str(counts).splitlines()[1:] == ["flags: 2 clipped, 1 truncated"]
 
 
 def test_channels_are_counted_with_their_files() -> None:
     counts = VerdictCounts()
     for channel in (1, 2, 1):
-        counts.add(Verdict("a", "leak", 0.9, 0.5, channel=channel))
-    counts.add(Verdict("b", None, None, 0.5, error="no sound"))
+        counts.add(Verdict("a", "leak", 0.9, 0.5, channel=channel).to_dict())
+    counts.add(Verdict("b", None, None, 0.5, error="no sound").to_dict())
     assert str(counts) == "4 channels of 3 files: 3 leak, 0 no_leak, 0 undecided, 1 failed"
 
 
 def test_classes_are_counted_where_they_are_told() -> None:
     counts = VerdictCounts()
     for name in ("pump", "burst", "pump"):
-        counts.add(Verdict("a", "leak", 0.9, 0.5, class_name=name))
-    counts.add(Verdict("a", "undecided", 0.9, 0.5, reason="short"))
+        counts.add(
+            Verdict("a", "leak", 0.9, 0.5, class_name=name, class_prob={name: 0.9}).to_dict()
+        )
+    counts.add(Verdict("a", "undecided", 0.9, 0.5, reason="short").to_dict())
     assert str(counts).splitlines()[1:] == ["classes: 2 pump, 1 burst"]
     assert counts.to_json()["classes"] == {"pump": 2, "burst": 1}
     assert "classes" not in VerdictCounts().to_json()
 
 
-def test_rows_are_counted_as_their_verdicts_and_counts_are_merged() -> None:
+def test_counts_of_parts_are_merged() -> None:
     verdicts = [
         Verdict("a.wav", "leak", 0.9, 0.5, flags=["clipped", "damaged"], channel=1),
         Verdict("a.wav", "undecided", None, 0.5, reason="silent", channel=2),
@@ -93,8 +95,8 @@ def test_rows_are_counted_as_their_verdicts_and_counts_are_merged() -> None:
     ]
     whole, first, second = VerdictCounts(), VerdictCounts(), VerdictCounts()
     for number, verdict in enumerate(verdicts):
-        whole.add(verdict)
-        (first if number < 2 else second).add_row(verdict.to_dict())
+        whole.add(verdict.to_dict())
+        (first if number < 2 else second).add(verdict.to_dict())
     merged = VerdictCounts()
     for part in (first, second):
         merged.merge(json.loads(json.dumps(part.state())))
@@ -104,7 +106,7 @@ def test_rows_are_counted_as_their_verdicts_and_counts_are_merged() -> None:
 
 def test_counts_are_numbers_where_messages_are_json(capsys) -> None:
     counts = VerdictCounts()
-    counts.add(Verdict("a.wav", "leak", 0.9, 0.5))
+    counts.add(Verdict("a.wav", "leak", 0.9, 0.5).to_dict())
     with messages_on_screen(as_json=True):
         counts.log()
     (told,) = map(json.loads, capsys.readouterr().err.splitlines())
@@ -115,9 +117,9 @@ def test_counts_are_numbers_where_messages_are_json(capsys) -> None:
 def test_it_says_which_model_decided_how_and_what_came_of_it(example_files, tmp_path: Path) -> None:
     detector = load_detector(example_files.model, device="cpu", threshold=0.75)
     counts = VerdictCounts()
-    counts.add(Verdict("a", "leak", 0.9, 0.75, flags=["clipped", "met_in_training"]))
-    counts.add(Verdict("b", "undecided", None, 0.75, reason="short", flags=["short"]))
-    counts.add(Verdict("c", None, None, 0.75, error="no sound"))
+    counts.add(Verdict("a", "leak", 0.9, 0.75, flags=["clipped", "met_in_training"]).to_dict())
+    counts.add(Verdict("b", "undecided", None, 0.75, reason="short", flags=["short"]).to_dict())
+    counts.add(Verdict("c", None, None, 0.75, error="no sound").to_dict())
     out = tmp_path / "rows.csv"
     write_sidecar(
         out,

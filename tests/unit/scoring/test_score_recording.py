@@ -248,7 +248,7 @@ def test_a_channel_that_cannot_be_reached_is_that_channel_and_no_further_file(
     ]
     counts = VerdictCounts()
     for verdict in verdicts:
-        counts.add(verdict)
+        counts.add(verdict.to_dict())
     assert str(counts).startswith("2 channels of 1 file:")
 
 
