@@ -21,7 +21,6 @@ from statistics import mean, median
 from typing import Any
 
 import optuna
-from optuna.storages.journal import JournalFileBackend
 
 from benchmarks import write_section
 from leakdet.evaluation.metrics_json import split_metrics
@@ -71,8 +70,7 @@ def run_arm(folder: Path, arm: str, seed: int, trials: int) -> dict[str, Any]:
 
 def loaded(folder: Path, name: str) -> optuna.Study:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    backend = JournalFileBackend(str(folder / name / "study.journal"))
-    return optuna.load_study(study_name=name, storage=optuna.storages.JournalStorage(backend))
+    return optuna.load_study(study_name=name, storage=f"sqlite:///{folder / name / 'study.db'}")
 
 
 def measured(folder: Path, study: optuna.Study) -> dict[str, Any]:

@@ -56,14 +56,16 @@ def whole_run(out: Path) -> int:
 
 def whole_study(out: Path) -> int:
     import optuna
-    from optuna.storages.journal import JournalFileBackend
 
     whole_files(out)
-    path = out / "study" / "study.journal"
+    path = out / "study" / "study.db"
     if not path.exists():
         return 0
-    storage = optuna.storages.JournalStorage(JournalFileBackend(str(path)))
-    trials = [t for s in storage.get_all_studies() for t in storage.get_all_trials(s._study_id)]
+    storage = f"sqlite:///{path}"
+    names = optuna.get_all_study_names(storage)
+    trials = [
+        t for name in names for t in optuna.load_study(study_name=name, storage=storage).trials
+    ]
     return sum(trial.state.name in ("COMPLETE", "PRUNED") for trial in trials)
 
 

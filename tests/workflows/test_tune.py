@@ -15,7 +15,7 @@ import pytest
 from optuna.trial import FrozenTrial, TrialState
 
 from leakdet.tuning.results import same_f1
-from leakdet.tuning.study import CHECKS, OWNER, finished
+from leakdet.tuning.study import CHECKS, KILLED, OWNER, finished, reason_of_failure
 
 TINY = ("experiment=smoke", "demo.sites=6", "demo.recordings_per_site=4", "demo.duration_s=1.5")
 TINY += ("search=small",)
@@ -37,9 +37,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def start(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
+# The same command, which takes a trial for killed after fewer seconds without a heartbeat.
+IMPATIENT = """import runpy
+from leakdet.tuning import study
+
+study.GRACE_S = {grace_s}
+runpy.run_module("leakdet.tune", run_name="__main__", alter_sys=True)
+"""
+
+
+def start(folder: Path, *arguments: str, grace_s: int = 60) -> "subprocess.Popen[str]":
     settings = (*TINY, f"data.cache={folder / 'cache'}", *arguments)
-    command = [sys.executable, "-m", "leakdet.tune", *settings]
+    command = [sys.executable, "-c", IMPATIENT.format(grace_s=grace_s), *settings]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(
         command,
@@ -52,8 +61,8 @@ def start(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
     )
 
 
-def tune(folder: Path, *arguments: str, code: int = 0) -> str:
-    process = start(folder, *arguments)
+def tune(folder: Path, *arguments: str, code: int = 0, grace_s: int = 60) -> str:
+    process = start(folder, *arguments, grace_s=grace_s)
     out, _ = process.communicate(timeout=240)
     assert process.returncode == code, out
     assert "Traceback" not in out, out
@@ -62,19 +71,17 @@ def tune(folder: Path, *arguments: str, code: int = 0) -> str:
 
 def study(folder: Path, name: str) -> optuna.Study:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    backend = optuna.storages.journal.JournalFileBackend(
-        str(folder / "runs" / "tune" / name / "study.journal")
-    )
-    return optuna.load_study(study_name=name, storage=optuna.storages.JournalStorage(backend))
+    path = folder / "runs" / "tune" / name / "study.db"
+    return optuna.load_study(study_name=name, storage=f"sqlite:///{path}")
 
 
 def wait_for(
     folder: Path, name: str, ready: Callable[[optuna.Study], bool], process: "subprocess.Popen[str]"
 ) -> None:
-    journal, until = folder / "runs" / "tune" / name / "study.journal", time.monotonic() + 120
+    database, until = folder / "runs" / "tune" / name / "study.db", time.monotonic() + 120
     while time.monotonic() < until:
         assert process.poll() is None, process.communicate()[0]
-        if journal.exists():
+        if database.exists():
             try:
                 if ready(study(folder, name)):
                     return
@@ -130,13 +137,13 @@ def test_kill_9_loses_no_trial(folder: Path) -> None:
     process.communicate()
     before = {t.number: (t.params, t.value) for t in finished(study(folder, "killed").trials)}
     assert 3 <= len(before) < 8
-    tune(folder, *arguments)
+    tune(folder, *arguments, grace_s=5)
     trials = study(folder, "killed").trials
     assert len(finished(trials)) == 8
     assert {t.state for t in trials} <= {TrialState.COMPLETE, TrialState.FAIL}
     assert {n: (trials[n].params, trials[n].value) for n in before} == before
     failed = [t for t in trials if t.state == TrialState.FAIL]
-    assert all("was killed" in t.user_attrs["reason"] for t in failed)
+    assert [reason_of_failure(t) for t in failed] == [KILLED] * len(failed)
     assert all(t.params in [again.params for again in finished(trials)] for t in failed)
 
 
@@ -145,7 +152,7 @@ def test_the_trial_of_a_killed_worker_is_run_by_the_other(folder: Path) -> None:
     # Trials long enough for the second worker to load before the first has run them all.
     arguments = ("-m", "tune.workers=2", "tune.study=one-killed", "tune.n_trials=8", SLOWED)
     arguments += ("tune.finish=false", "tune.pruner=none", "trainer.max_epochs=8", "patience=8")
-    process = start(folder, *arguments)
+    process = start(folder, *arguments, grace_s=25)  # above the 10 s between two heartbeats
 
     def owners(trials: list[FrozenTrial]) -> list[int]:
         return [t.user_attrs[OWNER]["pid"] for t in trials if OWNER in t.user_attrs]
@@ -201,7 +208,7 @@ def test_wrong_settings_are_refused_before_any_work(
     assert result.returncode == 2
     assert message in result.stderr
     assert "secret" not in result.stderr
-    assert not list(tmp_path.rglob("study.journal"))
+    assert not list(tmp_path.rglob("study.db"))
     assert not list(tmp_path.rglob("*.h5"))
     assert result.stderr.count("error: ") == 1
 
@@ -225,7 +232,7 @@ def test_a_missing_gpu_is_told_before_any_work(
     result = door(verb, "trainer=gpu", f"data.cache={tmp_path}", cwd=tmp_path)
     assert result.returncode == 2
     assert message in result.stderr
-    assert not list(tmp_path.rglob("study.journal"))
+    assert not list(tmp_path.rglob("study.db"))
     assert not list(tmp_path.rglob("*.h5"))
 
 
@@ -236,7 +243,7 @@ def test_a_missing_sampler_is_told_before_any_work(
     done = door("tune", *TINY, "tune.sampler=cmaes", f"data.cache={tmp_path}", cwd=tmp_path)
     assert done.returncode == 2
     assert "pip install cmaes" in done.stderr
-    assert not list(tmp_path.rglob("study.journal"))
+    assert not list(tmp_path.rglob("study.db"))
 
 
 def test_without_plotly_a_study_ends_in_its_result_and_tells_so_first(

@@ -89,7 +89,5 @@ def test_two_workers_through_the_joblib_launcher(tmp_path: Path) -> None:
     ):
         pytest.skip("hydra-joblib-launcher is not installed")
     tune(tmp_path, "hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "tune.study=joblib")
-    backend = optuna.storages.journal.JournalFileBackend(
-        str(tmp_path / "runs" / "tune" / "joblib" / "study.journal")
-    )
-    check(optuna.load_study(study_name="joblib", storage=optuna.storages.JournalStorage(backend)))
+    path = tmp_path / "runs" / "tune" / "joblib" / "study.db"
+    check(optuna.load_study(study_name="joblib", storage=f"sqlite:///{path}"))

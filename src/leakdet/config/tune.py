@@ -40,7 +40,7 @@ class TuneSettings:
     study: str = doc("default", "Name of the study; tune continues a study of this name.")
     folder: str = doc("runs/tune/default", "Folder of the study.")
     storage: str | None = doc(
-        None, "sqlite:///..., postgresql://... or grpc://host:port; null: a journal in the folder."
+        None, "sqlite:///... or postgresql://...; null: study.db in the folder."
     )
     n_trials: int = doc(20, "Number of trials of the study, of all processes.", at_least=1)
     workers: int = doc(1, "Number of processes that run trials.", at_least=1)

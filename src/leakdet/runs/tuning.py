@@ -3,7 +3,6 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from json import JSONDecodeError
 from pathlib import Path
 
 import optuna
@@ -92,7 +91,7 @@ def run_study(
         end_workers(workers)
         tell(f"{stop_name(stop)}: repeat the command to go on with the study")
         return stop_code(stop)
-    except (StorageInternalError, JSONDecodeError) as error:  # a database; a journal
+    except StorageInternalError as error:
         end_workers(workers)
         raise LeakdetError(
             f"The study's storage does not answer, or was replaced: {error}. Repeat the command to "

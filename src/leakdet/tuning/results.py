@@ -32,9 +32,11 @@ from leakdet.tuning.study import (
     CHECKS,
     CONFUSION,
     LEAK_SHARE,
+    LOCK,
     REASON,
     finished,
     ranked,
+    reason_of_failure,
     running,
 )
 from leakdet.tuning.workers import checks_saved
@@ -93,7 +95,7 @@ def _best_first(study: optuna.Study) -> list[FrozenTrial]:
 
 def _cells(trial: FrozenTrial, objective: str, parameters: Sequence[str]) -> list[tuple[str, str]]:
     """Names and texts of a trial's cells behind its number; on a phone each row is a card."""
-    reason = trial.user_attrs.get(REASON, "")
+    reason = reason_of_failure(trial) if trial.state == TrialState.FAIL else ""
     state = f"{trial.state.name.lower()}{': ' if reason else ''}{reason}"
     cells = [
         ("state", state),
@@ -222,7 +224,7 @@ def finish(config: TuneConfig, study: optuna.Study, train: TrainWhole, to_yaml: 
     """
     folder = Path(config.tune.folder)
     path = folder / RESULT
-    with locked(folder / "finish.lock"):
+    with locked(folder / LOCK):
         elsewhere = running(study.get_trials(deepcopy=False))
         if elsewhere:
             LOG.info(
@@ -310,7 +312,7 @@ def winner(study: optuna.Study, maximises: bool) -> FrozenTrial:
     if best:
         return best[0]
     failed = [trial for trial in trials if trial.state == TrialState.FAIL]
-    reasons = sorted({str(t.user_attrs.get(REASON, "no reason was recorded")) for t in failed})
+    reasons = sorted({reason_of_failure(trial) for trial in failed})
     raise LeakdetError(
         f"0 of {len(trials)} trials completed. Reasons: {'; '.join(reasons[:5]) or 'none'}. The "
         "trials' log.txt say more; correct the settings and name a new study, tune.study=NAME."
@@ -359,6 +361,7 @@ def write_trials(study: optuna.Study, path: Path) -> None:
             {"number": trial.number, "state": trial.state.name, "value": trial.value}
             | {name: confusion.get(name, "") for name in shown}
             | {name: trial.user_attrs.get(name, "") for name in attributes}
+            | ({REASON: reason_of_failure(trial)} if trial.state == TrialState.FAIL else {})
             | {name: trial.params.get(name, "") for name in parameters}
         )
     write_csv(path, rows, ["number", "state", "value", *shown, *attributes, *parameters])

@@ -1,69 +1,67 @@
-"""A study: its storage, sampler, pruner and trials, and whether it is still the same search."""
+"""A study: its storage, sampler, pruner and trials, and whether it is still the same search.
+
+A trial that runs sends Optuna's heartbeat to the storage. Once a killed process has sent none for
+`GRACE_S`, any worker ends its trial as FAIL and queues it again.
+"""
 
 import json
 import os
 import random
 import socket
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from copy import deepcopy
 from dataclasses import asdict
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlparse
 
 import optuna
 import psutil
-from optuna.exceptions import StorageInternalError
+from optuna.distributions import BaseDistribution
+from optuna.exceptions import ExperimentalWarning, StorageInternalError, UpdateFinishedTrialError
 from optuna.pruners import BasePruner
 from optuna.samplers import BaseSampler
-from optuna.storages import BaseStorage
+from optuna.storages import RDBStorage, RetryHeartbeatStaleTrialCallback
 from optuna.trial import FrozenTrial, TrialState
 
 from leakdet.config import TrainerFlags, TuneConfig, TuneSettings
 from leakdet.config.fields import differences
 from leakdet.core.errors import SettingsError
 from leakdet.core.files import locked
+from leakdet.core.messages import LOG
 from leakdet.tuning.plots import INSTALL, has_plotly
 from leakdet.tuning.space import grid, to_json
 
-OWNER = "owner"  # user attribute: the host and process that runs the trial
-REASON = "reason"  # why it failed
-RETRY_OF = "retry_of"  # the number of the trial whose parameters it repeats
-RETRIES = "retries"
-CLOCK_SLACK_S = 2.0  # accuracy of a process's start time
-OWNER_WITHIN_S = 2.0  # of the draw the owner is recorded; clocks of hosts may differ
+OWNER = "owner"  # user attribute: host and process that run the trial
+REASON = "reason"  # user attribute: why it failed
+KILLED = "its process was killed"  # the reason where none was recorded
 AUROC, CHECKS = "auroc", "checks"
 CONFUSION = "confusion"  # user attribute: counts of recordings at the check that is the result
 LEAK_SHARE = "leak_share"  # user attribute: share of leaks in the loss
 COUNTS = ("tn", "fp", "fn", "tp")
 
 
-def this_process() -> dict[str, Any]:
-    """Host, process and its start, because process numbers are reused."""
-    return {
-        "host": socket.gethostname(),
-        "pid": os.getpid(),
-        "started_s": psutil.Process().create_time(),
-    }
-
-
-def is_dead(owner: Mapping[str, Any]) -> bool:
-    """True if a process of this host has ended; False for processes of other hosts."""
-    if owner.get("host") != socket.gethostname():
-        return False
-    try:
-        process = psutil.Process(int(owner["pid"]))
-        other = abs(process.create_time() - float(owner["started_s"])) > CLOCK_SLACK_S
-        return bool(other or process.status() == psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return True
+@contextmanager
+def experimental() -> Iterator[None]:
+    """Use what Optuna calls experimental without a warning at each use."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExperimentalWarning)
+        yield
 
 
 def finished(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
-    """Trials that count towards `n_trials`: ended and not retried."""
-    retried = {trial.user_attrs.get(RETRY_OF) for trial in trials}
-    return [trial for trial in trials if trial.state.is_finished() and trial.number not in retried]
+    """Trials that count towards `n_trials`: ended and not repeated."""
+    with experimental():
+        repeated = {
+            number
+            for trial in trials
+            for number in RetryHeartbeatStaleTrialCallback.retry_history(trial)
+        }
+    return [trial for trial in trials if trial.state.is_finished() and trial.number not in repeated]
 
 
 def running(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
@@ -82,45 +80,37 @@ def ranked(trials: Sequence[FrozenTrial], maximises: bool) -> list[FrozenTrial]:
     )
 
 
-def requeue(study: optuna.Study, trial: FrozenTrial, most: int) -> None:
-    """Queue a trial's parameters again, unless they were retried `most` times."""
-    retries = int(trial.user_attrs.get(RETRIES, 0))
-    if retries < most:
-        study.enqueue_trial(trial.params, user_attrs={RETRY_OF: trial.number, RETRIES: retries + 1})
+def requeue(study: optuna.Study, trial: FrozenTrial, most: int | None) -> None:
+    """Queue a trial's parameters again, unless they were repeated `most` times."""
+    trial = deepcopy(trial)
+    trial.user_attrs = {}  # the owner and the reason are of this trial alone
+    with experimental():
+        RetryHeartbeatStaleTrialCallback(max_retry=most)(study, trial)
 
 
-def fail(study: optuna.Study, trial: FrozenTrial, reason: str) -> None:
-    """End a running trial as FAIL, with its reason and without a value."""
-    storage, trial_id = study._storage, trial._trial_id
-    try:
-        storage.set_trial_user_attr(trial_id, REASON, reason)
-        storage.set_trial_state_values(trial_id, TrialState.FAIL)
-    except optuna.exceptions.UpdateFinishedTrialError:
-        return  # another worker was faster
-
-
-def requeue_dead(study: optuna.Study, most: int) -> list[int]:
-    """Requeue trials whose process on this host is dead or died before recording its owner.
-
-    Returns their numbers.
-    """
-    numbers = []
+def requeue_killed(study: optuna.Study, most: int) -> None:
+    """End the trials of killed processes and queue them again, at most `most` times each."""
+    with experimental():
+        optuna.storages.fail_stale_trials(study)  # which calls what `open_storage` gave it
     for trial in running(study.get_trials(deepcopy=False)):
-        owner = trial.user_attrs.get(OWNER)
-        if owner is None and _age_s(trial) > OWNER_WITHIN_S:
-            reason = "its process was killed before it recorded its owner"
-        elif owner is not None and is_dead(owner):
-            reason = f"its process {owner['pid']} was killed"
-        else:
-            continue
-        requeue(study, trial, most)
-        fail(study, trial, reason)
-        numbers.append(trial.number)
-    return numbers
+        # killed after it was drawn and before the first heartbeat, which Optuna does not look for
+        if OWNER not in trial.user_attrs and _age_s(trial) > GRACE_S:
+            with suppress(ValueError, UpdateFinishedTrialError):  # another worker was faster
+                study.tell(trial.number, state=TrialState.FAIL)
+                requeue_of_killed(study, trial, most)
+
+
+def requeue_of_killed(study: optuna.Study, trial: FrozenTrial, most: int) -> None:
+    requeue(study, trial, most)
+    LOG.info(f"note     trial {trial.number} has ended: {KILLED}")
 
 
 def _age_s(trial: FrozenTrial) -> float:
     return (datetime.now() - trial.datetime_start).total_seconds() if trial.datetime_start else 0.0  # noqa: DTZ005  as Optuna
+
+
+def reason_of_failure(trial: FrozenTrial) -> str:
+    return str(trial.user_attrs.get(REASON, KILLED))
 
 
 def same_parameters(
@@ -137,92 +127,51 @@ def trial_folder(folder: str | Path, number: int) -> Path:
     return Path(folder) / "trials" / f"{number:04d}"
 
 
-JOURNAL = "study.journal"
-HEARTBEAT_S = 30
+DATABASE, LOCK = "study.db", "study.lock"
+JOURNAL = "study.journal"  # of studies of before
+HEARTBEAT_S, GRACE_S = 10, 60
 DATABASE_WAIT_S = 60
-SERVER_WAIT_S = 20
+# Locks may not hold there among processes, and SQLite relies on them.
+NETWORK_FILE_SYSTEMS = (
+    "nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "glusterfs", "lustre", "gpfs", "beegfs",
+    "fuse.sshfs", "fuse.rclone", "fuse.s3fs", "fuse.gcsfuse", "fuse.glusterfs",
+)  # fmt: skip
 
 
-def open_storage(tune: TuneSettings) -> BaseStorage:
-    """Open the study's storage.
+class Database(RDBStorage):
+    """Optuna's storage; its heartbeat goes on after a database failed for a moment.
 
-    Raises `SettingsError` where its address, its package or its server is missing.
+    The heartbeat says where the trial runs, so that a trial which does not say so has none.
     """
-    where = tune.storage or str(Path(tune.folder) / JOURNAL)
-    scheme = urlparse(where).scheme if "://" in where else ""
-    if scheme == "grpc":
-        return _proxy(where)
-    return _database(where, tune.max_retries) if scheme else _journal(Path(where))
+
+    def record_heartbeat(self, trial_id: int) -> None:
+        with suppress(StorageInternalError, UpdateFinishedTrialError):
+            super().record_heartbeat(trial_id)
+            place = {"host": socket.gethostname(), "pid": os.getpid()}
+            self.set_trial_user_attr(trial_id, OWNER, place)
 
 
-def _proxy(where: str) -> BaseStorage:
-    """Connect to `optuna.storages.run_grpc_proxy_server` on another host."""
-    address = urlparse(where)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            proxy = optuna.storages.GrpcStorageProxy(
-                host=address.hostname or "localhost", port=address.port or 13000
-            )
-        proxy.wait_server_ready(timeout=SERVER_WAIT_S)
-    except ImportError as error:
-        raise SettingsError(
-            f"tune.storage={where} needs packages that are not installed: "
-            "pip install grpcio protobuf"
-        ) from error
-    except ConnectionError as error:
-        raise SettingsError(
-            f"tune.storage={where}: nothing answered for {SERVER_WAIT_S} s. "
-            "Start the server first (docs/tuning.md)."
-        ) from error
-    return proxy
-
-
-def _journal(path: Path) -> BaseStorage:
-    from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    _drop_torn_line(path, JournalFileSymlinkLock(str(path)))
-    try:
-        return optuna.storages.JournalStorage(JournalFileBackend(str(path)))
-    except (ValueError, KeyError) as error:
-        raise SettingsError(f"tune.storage: {path} is no journal of Optuna ({error}).") from error
-
-
-def _drop_torn_line(path: Path, lock: Any) -> None:
-    """Remove half a line at the end, left by a crash: the next entry would be appended to it."""
-    if not path.exists() or path.stat().st_size == 0:
-        return
-    lock.acquire()
-    try:
-        content = path.read_bytes()
-        if not content.endswith(b"\n"):
-            with path.open("r+b") as file:
-                file.truncate(content.rfind(b"\n") + 1)
-    finally:
-        lock.release()
-
-
-def _database(url: str, retries: int) -> BaseStorage:
+def open_storage(tune: TuneSettings) -> Database:
+    """Open the study's database, by default a file of SQLite in its folder."""
     from sqlalchemy.exc import SQLAlchemyError
+    from sqlalchemy.pool import NullPool
 
-    def again(study: optuna.Study, trial: FrozenTrial) -> None:
-        requeue(study, trial, retries)
-
+    url = storage_address(tune)
     shown = shown_address(url)
+    # without a pool no connection is left open in a thread or a forked process
     arguments = (
-        {"connect_args": {"timeout": DATABASE_WAIT_S}}
+        {"connect_args": {"timeout": DATABASE_WAIT_S}, "poolclass": NullPool}
         if url.startswith("sqlite")
         else {"pool_pre_ping": True}
     )
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)  # heartbeats
-            return optuna.storages.RDBStorage(
+        with experimental():
+            storage = Database(
                 url,
                 engine_kwargs=arguments,
                 heartbeat_interval=HEARTBEAT_S,
-                heartbeat_stale_trial_callback=again,
+                grace_period=GRACE_S,
+                heartbeat_stale_trial_callback=partial(requeue_of_killed, most=tune.max_retries),
             )
     except ImportError as error:
         raise SettingsError(
@@ -234,6 +183,76 @@ def _database(url: str, retries: int) -> BaseStorage:
     except (SQLAlchemyError, ValueError) as error:
         cause = first_line(error)
         raise SettingsError(f"tune.storage={shown} cannot be opened: {cause}") from error
+    if url.startswith("sqlite"):
+        _lock_transactions(storage.engine)
+    return storage
+
+
+def _lock_transactions(engine: Any) -> None:
+    """Make each transaction of SQLite exclusive, so that no two workers take one queued trial.
+
+    Python's driver begins one only at the first change, after the state of the trial was read.
+    """
+    from sqlalchemy import event
+
+    @event.listens_for(engine, "connect")
+    def on_connect(connection: Any, _: Any) -> None:
+        connection.isolation_level = None
+
+    @event.listens_for(engine, "begin")
+    def on_begin(connection: Any) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def storage_address(tune: TuneSettings) -> str:
+    """The URL of the study's database. Raises `SettingsError` where trials could get lost in it."""
+    from sqlalchemy.engine import URL
+
+    if tune.storage and tune.storage.startswith("grpc://"):
+        raise SettingsError(
+            f"tune.storage={tune.storage}: Optuna's proxy knows no heartbeats, so the trial of a "
+            "killed worker would never be repeated. Name a database: postgresql://USER@HOST/NAME"
+        )
+    path = Path((tune.storage or "").removeprefix("sqlite:///"))
+    if not tune.storage:
+        path = Path(tune.folder) / DATABASE
+        _refuse_journal(tune, path)
+    elif not tune.storage.startswith("sqlite:///"):
+        return tune.storage
+    if kind := network_file_system(path):
+        raise SettingsError(
+            f"tune.storage: {path} is on a network file system ({kind}), on which SQLite loses "
+            "trials of several workers. Name a database on a disk of this machine, "
+            "tune.storage=sqlite:////PATH/study.db, or a server, "
+            "tune.storage=postgresql://USER@HOST/NAME"
+        )
+    return tune.storage or URL.create("sqlite", database=str(path)).render_as_string()
+
+
+def network_file_system(path: Path) -> str | None:
+    """The kind of network file system that holds `path`, as nfs4; None where none is known to."""
+    place = path.absolute().resolve()
+    mounts = [
+        mount
+        for mount in psutil.disk_partitions(all=True)
+        if place.is_relative_to(mount.mountpoint)
+    ]
+    # the last mount of a place hides those before it
+    kind = sorted(mounts, key=lambda mount: len(mount.mountpoint))[-1].fstype if mounts else ""
+    return kind if kind in NETWORK_FILE_SYSTEMS else None
+
+
+def _refuse_journal(tune: TuneSettings, database: Path) -> None:
+    journal = database.with_name(JOURNAL)
+    if not journal.exists() or database.exists():
+        return
+    raise SettingsError(
+        f"{journal}: studies are kept in a database now, {DATABASE}. Name a new one "
+        "(tune.study=NAME), or copy the trials of this one: "
+        'python -c "import optuna as o; from optuna.storages.journal import JournalFileBackend; '
+        f"o.copy_study(from_study_name='{tune.study}', to_storage='sqlite:///{database}', "
+        f"from_storage=o.storages.JournalStorage(JournalFileBackend('{journal}')))\""
+    )
 
 
 def shown_address(url: str) -> str:
@@ -247,23 +266,53 @@ def first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [""])[0]
 
 
-def fail_stale(study: optuna.Study) -> None:
-    """End trials whose heartbeat stopped as FAIL and queue them again; databases only."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        optuna.storages.fail_stale_trials(study)
+class SeededByTrial(BaseSampler):
+    """The configured sampler, made anew for every trial from the seed and the trial's number.
+
+    A study that was stopped goes on as if it had not been, and no two workers draw the same.
+    """
+
+    def __init__(self, tune: TuneSettings) -> None:
+        self.tune, self.sampler = tune, make_sampler(tune, 0)
+
+    def before_trial(self, study: optuna.Study, trial: FrozenTrial) -> None:
+        self.sampler = make_sampler(self.tune, trial.number)
+        self.sampler.before_trial(study, trial)
+
+    def infer_relative_search_space(
+        self, study: optuna.Study, trial: FrozenTrial
+    ) -> dict[str, BaseDistribution]:
+        return self.sampler.infer_relative_search_space(study, trial)
+
+    def sample_relative(
+        self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        return self.sampler.sample_relative(study, trial, search_space)
+
+    def sample_independent(
+        self,
+        study: optuna.Study,
+        trial: FrozenTrial,
+        param_name: str,
+        param_distribution: BaseDistribution,
+    ) -> Any:
+        return self.sampler.sample_independent(study, trial, param_name, param_distribution)
+
+    def after_trial(
+        self,
+        study: optuna.Study,
+        trial: FrozenTrial,
+        state: TrialState,
+        values: Sequence[float] | None,
+    ) -> None:
+        self.sampler.after_trial(study, trial, state, values)
 
 
 def make_sampler(tune: TuneSettings, number: int) -> BaseSampler:
-    """The sampler of trial `number`.
-
-    Its draws depend on the seed, the number and the history only: a study that was stopped goes on
-    as if it had not been, and no two workers draw the same.
-    """
+    """The sampler of trial `number`, whose draws depend on the seed, the number and the history."""
     seed = random.Random(f"{tune.seed}/{number}").randrange(2**31)
     startup = tune.n_startup_trials
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+    with experimental():
         match tune.sampler:
             case "tpe":
                 return optuna.samplers.TPESampler(
@@ -294,8 +343,7 @@ def make_pruner(config: TuneConfig) -> BasePruner:
         "n_min_trials": tune.n_min_trials,
     }
     least = max(1, tune.n_warmup)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+    with experimental():
         match tune.pruner:
             case "median":
                 return optuna.pruners.MedianPruner(**common)
@@ -363,8 +411,9 @@ def open_study(config: TuneConfig) -> optuna.Study:
     """
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     tune = config.tune
+    storage_address(tune)  # refused before the folder is made
     try:
-        with locked(Path(tune.folder) / "draw.lock"):
+        with locked(Path(tune.folder) / LOCK):
             return _study(config, _direction(config))
     except StorageInternalError as error:
         where = shown_address(tune.storage or tune.folder)
@@ -380,7 +429,7 @@ def _study(config: TuneConfig, direction: Literal["maximize", "minimize"]) -> op
         study_name=tune.study,
         storage=open_storage(tune),
         direction=direction,
-        sampler=make_sampler(tune, 0),
+        sampler=SeededByTrial(tune),
         pruner=make_pruner(config),
         load_if_exists=True,
     )

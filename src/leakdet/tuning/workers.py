@@ -4,41 +4,37 @@ import gc
 import math
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import time
 import traceback
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import mean
 
 import optuna
 import torch
-from optuna.storages._heartbeat import get_heartbeat_thread
+from optuna.exceptions import StorageInternalError, UpdateFinishedTrialError
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from leakdet.config import TrainerFlags, TuneConfig, TuneSettings
 from leakdet.core.errors import LeakdetError, memory_sentence
-from leakdet.core.files import locked
 from leakdet.core.messages import LOG
 from leakdet.core.process import INTERRUPTED, PARENT, signal_name
 from leakdet.training import log_names
 from leakdet.tuning.study import (
     CHECKS,
+    GRACE_S,
     OWNER,
     REASON,
-    RETRIES,
-    fail,
-    fail_stale,
     finished,
     first_line,
-    make_sampler,
     ranked,
+    reason_of_failure,
     requeue,
-    requeue_dead,
+    requeue_killed,
     running,
-    this_process,
     trial_folder,
 )
 
@@ -102,7 +98,7 @@ class TrialTable:
         )
         _print(cells)
         if trial.state == TrialState.FAIL:
-            LOG.info(f"        failed: {trial.user_attrs.get(REASON, 'no reason was recorded')}")
+            LOG.info(f"        failed: {reason_of_failure(trial)}")
 
 
 def _print(cells: Sequence[str]) -> None:
@@ -121,86 +117,92 @@ class Worker:
         self.tune, self.study, self.objective = config.tune, study, objective
         self.folder = Path(config.tune.folder)
         self.table = TrialTable(config.tune)
+        self.host = socket.gethostname()
+        self.number: int | None = None  # of the trial that runs
 
     def work(self) -> None:
         """Run trials until none is left to draw and none of this host is running.
 
-        Raises `KeyboardInterrupt` or `SystemExit` on a signal, after the running trial was queued.
+        Raises `KeyboardInterrupt` or `SystemExit` on a signal, after the running trial was queued
+        again, and `StorageInternalError` where the database does not answer.
         """
         self.table.head(self.study)
+        alone = self.tune.workers == 1
         while True:
-            trial = self._draw()
-            if trial is not None:
-                self._run(trial)
-            elif not self._others_here():
-                return
-            else:
-                time.sleep(POLL_S)
-
-    def _draw(self) -> Trial | None:
-        """The next trial, or None when the finished and the running ones make up `n_trials`."""
-        with locked(self.folder / "draw.lock"):
-            for number in requeue_dead(self.study, self.tune.max_retries):
-                self.table.row(self.study, number)
-            fail_stale(self.study)
+            requeue_killed(self.study, self.tune.max_retries)
             trials = self.study.get_trials(deepcopy=False)
-            if len(finished(trials)) + len(running(trials)) >= self.tune.n_trials:
-                return None
-            waiting = any(trial.state == TrialState.WAITING for trial in trials)
-            if self.tune.sampler == "grid" and not waiting:
-                return None
-            self.study.sampler = make_sampler(self.tune, len(trials))
-            with warnings.catch_warnings():  # of databases: we send the heartbeats ourselves
-                warnings.filterwarnings(
-                    "ignore", "Heartbeat of storage is supposed to be used with"
-                )
-                trial = self.study.ask()
-            trial.set_user_attr(OWNER, this_process())
-            return trial
+            if self._is_left(trials):
+                self._run_next()
+            elif self._runs_here(trials):
+                if alone:
+                    LOG.info(
+                        f"waiting  for a trial of another process; killed, it is queued again "
+                        f"after {GRACE_S} s"
+                    )
+                alone = False
+                time.sleep(POLL_S)
+            else:
+                return
 
-    def _others_here(self) -> bool:
-        host = this_process()["host"]
-        owners = [
-            trial.user_attrs.get(OWNER, {})
-            for trial in running(self.study.get_trials(deepcopy=False))
-        ]
-        return any(owner.get("host") == host for owner in owners)
+    def _is_left(self, trials: Sequence[FrozenTrial]) -> bool:
+        """True if the finished and the running trials do not make up `n_trials` yet."""
+        if len(finished(trials)) + len(running(trials)) >= self.tune.n_trials:
+            return False
+        queued = any(trial.state == TrialState.WAITING for trial in trials)
+        return queued or self.tune.sampler != "grid"
 
-    def _run(self, trial: Trial) -> None:
-        started = time.monotonic()
-        folder = trial_folder(self.folder, trial.number)
+    def _runs_here(self, trials: Sequence[FrozenTrial]) -> bool:
+        """True if a trial runs in a process of this host, or in one that has not said where."""
+        owners = [trial.user_attrs.get(OWNER, {}) for trial in running(trials)]
+        return any(owner.get("host", self.host) == self.host for owner in owners)
+
+    def _run_next(self) -> None:
+        self.number = None
         try:
-            with get_heartbeat_thread(trial._trial_id, self.study._storage):  # databases only
-                value = self.objective(trial)
+            self.study.optimize(
+                self._train, n_trials=1, catch=(Exception,), callbacks=[self._after_trial]
+            )
+        except (KeyboardInterrupt, SystemExit):
+            if self.number is not None:
+                # Optuna does not end the trial where SystemExit ends the process
+                self.study.tell(self.number, state=TrialState.FAIL, skip_if_finished=True)
+                self.table.row(self.study, self.number)
+            raise
+        except (ValueError, UpdateFinishedTrialError):  # another worker has ended the trial
+            LOG.info(
+                f"note     trial {self.number} was queued again, since its process gave no sign "
+                f"of life for {GRACE_S} s; its value is lost"
+            )
+        except (AssertionError, UnboundLocalError) as error:  # in Optuna 5.0, ending a trial
+            raise StorageInternalError(str(error.__context__)) from error
+
+    def _train(self, trial: Trial) -> float:
+        """The trial's value; the reason is recorded where it has none."""
+        self.number, started = trial.number, time.monotonic()
+        try:
+            value = self.objective(trial)
             if not math.isfinite(value):
                 raise LeakdetError(f"the objective is {value}, not a finite number")
+            return value
         except optuna.TrialPruned:
-            self._tell(trial, started, None, TrialState.PRUNED)
-        except (SystemExit, KeyboardInterrupt) as stop:
-            self._requeue(trial, stop_name(stop))
+            raise
+        except (KeyboardInterrupt, SystemExit) as stop:
+            trial.set_user_attr(REASON, stop_name(stop))
+            # Ctrl-C says nothing against the parameters: it is no retry that counts
+            requeue(self.study, self.study.get_trials(deepcopy=False)[trial.number], most=None)
             raise
         except Exception as error:  # fails this trial only: the study goes on
             trial.set_user_attr(REASON, reason_of(error))
-            _append_traceback(folder)
-            self._tell(trial, started, None, TrialState.FAIL)
-        else:
-            self._tell(trial, started, value, TrialState.COMPLETE)
-        self._tidy(trial.number)
+            _append_traceback(trial_folder(self.folder, trial.number))
+            raise
+        finally:
+            trial.set_user_attr("seconds", round(time.monotonic() - started, 3))
 
-    def _tell(self, trial: Trial, started: float, value: float | None, state: TrialState) -> None:
-        trial.set_user_attr("seconds", round(time.monotonic() - started, 3))
-        self.study.tell(trial, value, state=state)
-        self.table.row(self.study, trial.number)
-        if state == TrialState.FAIL:
+    def _after_trial(self, study: optuna.Study, trial: FrozenTrial) -> None:
+        self.table.row(study, trial.number)
+        if trial.state == TrialState.FAIL:
             release_memory()
-
-    def _requeue(self, trial: Trial, reason: str) -> None:
-        frozen = self.study.get_trials(deepcopy=False)[trial.number]
-        with locked(self.folder / "draw.lock"):
-            # Ctrl-C says nothing against the parameters: it is no retry that counts.
-            requeue(self.study, frozen, most=int(frozen.user_attrs.get(RETRIES, 0)) + 1)
-            fail(self.study, frozen, reason)
-        self.table.row(self.study, trial.number)
+        self._tidy(trial.number)
 
     def _tidy(self, number: int) -> None:
         """Remove checkpoints by `tune.keep`; logs, configurations and curves stay."""

@@ -79,7 +79,7 @@ def test_runs_are_compared(trained, stopped: Path) -> None:
 
 def test_a_search(tmp_path: Path) -> None:
     (tmp_path / "trials" / "0000").mkdir(parents=True)
-    (tmp_path / "study.journal").touch()
+    (tmp_path / "study.db").touch()
     assert "not finished, 1 trial begun" in text_of(tmp_path)
     result = {
         "objective": "loss",
@@ -210,7 +210,7 @@ def test_each_kind_is_found_by_its_files(trained, tmp_path: Path) -> None:
         assert text_of(path).split()[0] == begin.strip(), path  # long paths wrap
     study = tmp_path / "study"
     study.mkdir()
-    (study / "study.journal").touch()
+    (study / "study.db").touch()
     assert text_of(study).split()[0] == "search"
 
 

@@ -1,6 +1,7 @@
 """Studies of scripted trainings, so that twenty trials take a second."""
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,13 @@ import lightning.pytorch as pl
 import optuna
 import pytest
 import torch
+from optuna.storages import InMemoryStorage
 
 from leakdet.config import SearchParam, TrainConfig, TuneConfig, TuneSettings
 from leakdet.training import log_names
+from leakdet.tuning import study as study_module
 from leakdet.tuning.objective import CheckReporter, Objective
-from leakdet.tuning.study import open_study
+from leakdet.tuning.study import open_storage, open_study
 from leakdet.tuning.workers import Worker
 
 SPACE = {
@@ -51,6 +54,19 @@ def rising_curve(config: TrainConfig) -> list[float]:
     """Five checks that rise to their best, which is highest at a learning rate of 1e-2."""
     top = 1.0 - abs(math.log10(config.optimizer.lr) + 2) / 4
     return [top * (step + 1) / 5 for step in range(5)]
+
+
+@pytest.fixture(autouse=True)
+def in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Studies live in memory, one for each folder, so that twenty trials take a second."""
+    storages: defaultdict[str, InMemoryStorage] = defaultdict(InMemoryStorage)
+    monkeypatch.setattr(study_module, "open_storage", lambda tune: storages[tune.folder])
+
+
+@pytest.fixture
+def on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Studies live in a database, as they do for users."""
+    monkeypatch.setattr(study_module, "open_storage", open_storage)
 
 
 @pytest.fixture

@@ -1,50 +1,47 @@
 import contextlib
+import json
 import math
-import os
-import socket
 import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import optuna
 import pytest
 from optuna.trial import TrialState
-from sqlalchemy import text
 
 from leakdet.config import SearchParam, TrainConfig, TuneConfig
 from leakdet.core.errors import SettingsError
-from leakdet.tuning import study as storages
 from leakdet.tuning import study as study_module
-from leakdet.tuning import study as trials
+from leakdet.tuning.space import to_json
 from leakdet.tuning.study import (
     AUROC,
     CHECKS,
-    OWNER,
+    KILLED,
     REASON,
-    RETRY_OF,
     STUDY_FINGERPRINT,
     check_unchanged,
-    fail,
-    fail_stale,
     finished,
     introduction,
-    is_dead,
-    open_storage,
+    network_file_system,
     open_study,
     ranked,
+    reason_of_failure,
     requeue,
-    requeue_dead,
+    requeue_killed,
     running,
     same_parameters,
-    this_process,
     trial_folder,
 )
 
 Settings = Callable[..., TuneConfig]
+Tuned = Callable[..., optuna.Study]
 
 
 def states(study: optuna.Study) -> list[TrialState]:
@@ -55,16 +52,6 @@ def ask(study: optuna.Study, lr: float = 0.1) -> optuna.Trial:
     trial = study.ask()
     trial.suggest_float("lr", lr, lr)
     return trial
-
-
-def test_only_an_ended_process_of_this_host_is_dead() -> None:
-    process = subprocess.Popen([sys.executable, "-c", ""])
-    owner = this_process() | {"pid": process.pid, "started_s": time.time()}
-    process.wait()
-    assert is_dead(owner)
-    assert not is_dead(this_process())
-    assert is_dead(this_process() | {"started_s": 1.0})  # the number was reused
-    assert not is_dead(owner | {"host": "elsewhere"})
 
 
 def test_trials_rank_by_value_then_by_auroc_then_by_number() -> None:
@@ -78,53 +65,97 @@ def test_trials_rank_by_value_then_by_auroc_then_by_number() -> None:
     assert [trial.number for trial in ranked(study.trials, maximises=False)] == [0, 2, 3, 1, 4]
 
 
-def test_a_retried_trial_does_not_count_and_its_retry_has_its_parameters() -> None:
+def test_a_repeated_trial_does_not_count_and_its_repetition_has_its_parameters() -> None:
     study = optuna.create_study()
-    ask(study)
+    ask(study).set_user_attr(REASON, "why")
     assert [trial.number for trial in running(study.trials)] == [0]
     requeue(study, study.trials[0], most=1)
-    fail(study, study.trials[0], "why")
-    fail(study, study.trials[0], "another worker was slower")
+    study.tell(0, state=TrialState.FAIL)
     assert states(study) == [TrialState.FAIL, TrialState.WAITING]
-    assert study.trials[0].user_attrs[REASON] == "another worker was slower" or (
-        study.trials[0].user_attrs[REASON] == "why"
-    )
     assert finished(study.trials) == []
     again = ask(study, 0.1)
     assert again.params == study.trials[0].params
+    assert again.user_attrs == {}
     requeue(study, study.trials[1], most=1)  # given up
     assert states(study) == [TrialState.FAIL, TrialState.RUNNING]
 
 
-def test_a_trial_that_always_kills_its_process_is_given_up(settings: Settings) -> None:
-    config = settings(n_trials=2, max_retries=2)
-    study = open_study(config)
-    dead = {**this_process(), "started_s": 1.0}  # the process number is used by another now
-    for attempt in range(3):
-        trial = study.ask()
-        trial.suggest_float("lr", 1e-4, 1e-1, log=True)
-        trial.set_user_attr(OWNER, dead)
-        assert requeue_dead(study, 2) == [attempt]
-    assert len({str(t.params) for t in study.trials}) == 1
-    assert [len(finished(study.trials)), TrialState.WAITING in states(study)] == [1, False]
+def killed(config: TuneConfig, where: str = "") -> None:
+    """Run the next trial of a study in a process that is killed: in the trial, or in `where`."""
+    lines = (
+        "import json, os, sys",
+        "from leakdet.config import TuneConfig, TuneSettings",
+        "from leakdet.tuning.study import open_study",
+        "tune, search = json.loads(sys.argv[1])",
+        "opened = open_study(TuneConfig(tune=TuneSettings(**tune), search=search))",
+        f"opened.sampler.{where} = lambda *_: os._exit(9)" if where else "",
+        "def train(trial):",
+        "    trial.suggest_float('lr', 1e-4, 1e-1, log=True)",
+        "    while 'owner' not in opened.trials[trial.number].user_attrs:",
+        "        pass",
+        "    os._exit(9)",
+        "opened.optimize(train, n_trials=1)",
+    )
+    given = json.dumps([asdict(config.tune), to_json(config.search)])
+    program = [sys.executable, "-c", "\n".join(lines), given]
+    assert subprocess.run(program, check=False).returncode == 9
 
 
-def test_a_trial_without_an_owner_is_queued_again_after_a_while(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trial counts as killed after a second without a heartbeat."""
+    monkeypatch.setattr(study_module, "GRACE_S", 1)
+
+
+@pytest.mark.usefixtures("on_disk")
+@pytest.mark.slow
+def test_a_trial_that_always_kills_its_process_is_given_up(
+    settings: Settings, impatient: None
 ) -> None:
-    study = open_study(settings())
-    ask(study)
-    assert requeue_dead(study, 2) == []
-    monkeypatch.setattr(trials, "OWNER_WITHIN_S", -1.0)
-    assert requeue_dead(study, 2) == [0]
-    assert "before it recorded its owner" in study.trials[0].user_attrs[REASON]
+    config = settings(n_trials=2, max_retries=1)
+    study = open_study(config)
+    for attempt in range(2):
+        killed(config)
+        assert states(study)[attempt] == TrialState.RUNNING
+        time.sleep(2.1)  # the clock of SQLite counts whole seconds
+        requeue_killed(study, 1)
+    assert states(study) == [TrialState.FAIL, TrialState.FAIL]
+    assert study.trials[0].params == study.trials[1].params
+    assert [reason_of_failure(trial) for trial in study.trials] == [KILLED, KILLED]
+    assert [trial.number for trial in finished(study.trials)] == [1]
 
 
-def test_a_running_trial_of_a_living_process_is_left_alone(settings: Settings) -> None:
-    study = open_study(settings())
-    ask(study).set_user_attr(OWNER, this_process())
-    assert requeue_dead(study, 2) == []
-    assert this_process()["pid"] == os.getpid()
+@pytest.mark.usefixtures("on_disk")
+@pytest.mark.slow
+def test_a_trial_that_was_killed_before_its_first_heartbeat_is_queued_again(
+    settings: Settings, impatient: None
+) -> None:
+    space = {"batch": SearchParam(setting="data.batch_size", kind="int", low=8.0, high=16.0)}
+    config = settings(sampler="grid", n_trials=1, search=space)
+    study = open_study(config)
+    killed(config, "before_trial")
+    requeue_killed(study, 2)
+    assert states(study) == [TrialState.RUNNING]
+    time.sleep(1.1)
+    requeue_killed(study, 2)
+    assert states(study) == [TrialState.FAIL, TrialState.WAITING]
+    fixed = [trial.system_attrs["fixed_params"] for trial in study.trials]
+    assert fixed[0] == fixed[1] != {}
+
+
+@pytest.mark.usefixtures("on_disk")
+def test_a_trial_that_runs_is_left_alone(settings: Settings, tuned: Tuned) -> None:
+    config = settings(n_trials=1)
+    others = []
+
+    def curve(_: TrainConfig) -> list[float]:
+        other = open_study(config)
+        requeue_killed(other, 2)
+        others.extend(states(other))
+        return [0.5]
+
+    tuned(config, curve)
+    assert others == [TrialState.RUNNING]
 
 
 def test_only_complete_trials_with_exactly_these_parameters_are_the_same() -> None:
@@ -143,47 +174,78 @@ def test_folders_of_trials_sort_by_number(tmp_path: Path) -> None:
     assert trial_folder(tmp_path, 12) == tmp_path / "trials" / "0012"
 
 
-Tuned = Callable[..., optuna.Study]
-
-
-def test_a_file_that_is_no_journal_is_refused(settings: Settings, tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text("{}\n")
-    with pytest.raises(SettingsError, match=r"notes\.txt is no journal of Optuna"):
-        open_storage(settings(storage=str(tmp_path / "notes.txt")).tune)
-
-
-def test_a_trial_in_a_database_sends_heartbeats_and_is_queued_again_without(
-    settings: Settings, tuned: Tuned, tmp_path: Path
+@pytest.mark.usefixtures("on_disk")
+@pytest.mark.parametrize("name", ["study", "a b?c#d%41{x}ü"])
+def test_a_study_is_kept_in_its_folder_whatever_its_name(
+    settings: Settings, tuned: Tuned, tmp_path: Path, name: str
 ) -> None:
-    config = settings(storage=f"sqlite:///{tmp_path / 'study.db'}", n_trials=1)
-    study = tuned(config)
-    storage = open_storage(config.tune)
-    assert isinstance(storage, optuna.storages.RDBStorage)
-    with storage.engine.connect() as connection:
-        beats = connection.execute(text("select count(*) from trial_heartbeats")).scalar()
-        assert beats == 1
-    with pytest.warns(UserWarning, match="Heartbeat of storage"):
-        stale = study.ask()
-    study._storage.record_heartbeat(stale._trial_id)
-    with storage.engine.begin() as connection:
-        connection.execute(text("update trial_heartbeats set heartbeat = '2001-01-01'"))
-    fail_stale(study)
-    states = [trial.state for trial in study.get_trials(deepcopy=False)]
-    assert states == [TrialState.COMPLETE, TrialState.FAIL, TrialState.WAITING]
-    assert study.trials[2].user_attrs[RETRY_OF] == 1
-    for each in (storage, study._storage._backend):
-        each.remove_session()
-        each.engine.dispose()
+    tuned(settings(n_trials=1, folder=str(tmp_path / name)))
+    assert [path.name for path in tmp_path.rglob("study.db")] == ["study.db"]
+    assert (tmp_path / name / "study.db").is_file()
 
 
-def test_half_a_line_at_the_journals_end_is_dropped(settings: Settings, tuned: Tuned) -> None:
-    config = settings(n_trials=2)
-    tuned(config)
-    with (Path(config.tune.folder) / "study.journal").open("ab") as file:
-        file.write(b'{"op_code": 5, "wor')
-    assert len(tuned(settings(n_trials=3)).trials) == 3
+@pytest.mark.usefixtures("on_disk")
+def test_a_study_of_before_is_refused_and_can_be_copied(
+    settings: Settings, tuned: Tuned, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = settings(n_trials=3, folder="runs/tune/old", study="old")
+    params = [trial.params for trial in tuned(config).trials]
+    path = Path(config.tune.folder) / "study.db"
+    backend = optuna.storages.journal.JournalFileBackend(str(path.with_name("study.journal")))
+    optuna.copy_study(
+        from_study_name="old",
+        from_storage=f"sqlite:///{path}",
+        to_storage=optuna.storages.JournalStorage(backend),
+    )
+    path.unlink()
+    with pytest.raises(SettingsError, match=r"study\.journal: .*tune\.study=NAME") as caught:
+        open_study(config)
+    command = str(caught.value).partition("python -c ")[2].strip('"')
+    subprocess.run([sys.executable, "-c", command], check=True)
+    again = tuned(settings(n_trials=4, folder="runs/tune/old", study="old"))
+    assert [trial.params for trial in again.trials[:3]] == params
+    assert len(again.trials) == 4
 
 
+@pytest.mark.usefixtures("on_disk")
+def test_a_network_file_system_is_refused_with_the_way_out(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = [Mock(mountpoint="/", fstype="ext4"), Mock(mountpoint=str(tmp_path), fstype="nfs4")]
+    monkeypatch.setattr(study_module.psutil, "disk_partitions", lambda all: parts)  # noqa: A006
+    for storage in (None, f"sqlite:///{tmp_path}/study.db"):
+        config = settings(storage=storage)
+        with pytest.raises(SettingsError, match=r"tune\.storage: .*nfs4.*tune\.storage=postgresql"):
+            open_study(config)
+        assert not Path(config.tune.folder).exists()
+    parts.append(Mock(mountpoint=str(tmp_path), fstype="tmpfs"))  # mounted over it
+    assert network_file_system(tmp_path / "study.db") is None
+
+
+@pytest.mark.usefixtures("on_disk")
+def test_a_storage_without_heartbeats_is_refused(settings: Settings) -> None:
+    with pytest.raises(SettingsError, match=r"tune\.storage=grpc://host:13000: .*postgresql://"):
+        open_study(settings(storage="grpc://host:13000"))
+
+
+@pytest.mark.usefixtures("on_disk")
+def test_no_two_workers_take_one_queued_trial(settings: Settings) -> None:
+    config = settings()
+    studies = [open_study(config) for _ in range(4)]
+    for number in range(12):
+        studies[0].enqueue_trial({"lr": number / 100})
+    numbers: list[int] = []
+
+    def work(study: optuna.Study) -> None:
+        study.optimize(lambda trial: numbers.append(trial.number) or 0.0, n_trials=3)
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(work, studies))
+    assert sorted(numbers) == list(range(12))
+
+
+@pytest.mark.usefixtures("on_disk")
 def test_a_database_that_is_not_there_is_told_without_its_password(settings: Settings) -> None:
     with pytest.raises(SettingsError) as caught:
         open_study(settings(storage="sqlite:////no/such/folder/study.db"))
@@ -199,14 +261,13 @@ def changed(path: Path, *statements: str) -> None:
             database.execute(statement)
 
 
+@pytest.mark.usefixtures("on_disk")
 def test_a_database_of_another_version_or_that_may_not_be_written_is_told(
     settings: Settings, tmp_path: Path
 ) -> None:
     path = tmp_path / "study.db"
     config = settings(storage=f"sqlite:///{path}")
-    storage = open_study(config)._storage._backend
-    storage.remove_session()
-    storage.engine.dispose()
+    open_study(config)
     read_only = settings(storage=f"sqlite:///file:{path}?mode=ro&uri=true", study="another")
     with pytest.raises(
         SettingsError, match=r"study\.db cannot be written: .*readonly.*tune\.folder"
@@ -219,45 +280,6 @@ def test_a_database_of_another_version_or_that_may_not_be_written_is_told(
     )
     with pytest.raises(SettingsError, match=r"study\.db cannot be used: .*optuna storage upgrade"):
         open_study(config)
-
-
-@pytest.fixture
-def proxy(tmp_path: Path) -> Iterator[str]:
-    """Optuna's server in front of a journal, as docs/tuning.md starts it."""
-    pytest.importorskip("grpc", reason="grpcio is not installed: pip install grpcio protobuf")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    serve = (
-        "import optuna as o; from optuna.storages.journal import JournalFileBackend as F; "
-        "journal = o.storages.JournalStorage(F('study.journal')); "
-        f"o.storages.run_grpc_proxy_server(journal, host='127.0.0.1', port={port})"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", serve], cwd=tmp_path, stderr=subprocess.DEVNULL
-    ) as server:
-        yield f"grpc://127.0.0.1:{port}"
-        server.kill()
-
-
-def test_a_study_runs_through_optunas_proxy(
-    settings: Settings, tuned: Tuned, tmp_path: Path, proxy: str
-) -> None:
-    tuned(settings(n_trials=3, storage=proxy))
-    backend = optuna.storages.journal.JournalFileBackend(str(tmp_path / "study.journal"))
-    behind = optuna.load_study(
-        study_name="default", storage=optuna.storages.JournalStorage(backend)
-    )
-    assert [trial.state.name for trial in behind.trials] == ["COMPLETE"] * 3
-
-
-def test_a_proxy_that_is_not_there_is_told(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("grpc", reason="grpcio is not installed: pip install grpcio protobuf")
-    monkeypatch.setattr(storages, "SERVER_WAIT_S", 1)
-    with pytest.raises(SettingsError, match="nothing answered for 1 s"):
-        open_study(settings(storage="grpc://127.0.0.1:1"))
 
 
 @pytest.mark.parametrize("pruner", ["asha", "median", "percentile", "hyperband"])
@@ -433,11 +455,13 @@ def test_the_same_search_goes_on_with_other_loggers_threads_and_totals(
     check_unchanged(study, config)
 
 
+@pytest.mark.usefixtures("on_disk")
 def test_a_study_of_another_program_is_refused(settings: Settings) -> None:
     config = settings()
-    open_study(config)._storage.delete_study(open_study(config)._study_id)
+    path = Path(config.tune.folder) / "study.db"
+    path.parent.mkdir()
     other = optuna.create_study(
-        study_name=config.tune.study, storage=open_storage(config.tune), direction="minimize"
+        study_name=config.tune.study, storage=f"sqlite:///{path}", direction="minimize"
     )
     with pytest.raises(SettingsError, match='direction: "minimize" / "maximize"'):
         open_study(config)

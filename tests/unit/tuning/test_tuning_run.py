@@ -125,6 +125,7 @@ def test_a_stop_ends_the_other_workers_and_has_its_exit_code(
     assert len(open_study(config).trials) == 4  # the interrupted one and three that count
 
 
+@pytest.mark.usefixtures("on_disk")
 def test_a_storage_that_was_taken_away_is_a_sentence_and_ends_the_other_workers(
     settings: Settings, training: Training, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,10 +133,10 @@ def test_a_storage_that_was_taken_away_is_a_sentence_and_ends_the_other_workers(
     monkeypatch.setattr(tuning, "end_workers", ended.extend)
     process = Mock(spec=subprocess.Popen)
     config = settings(n_trials=3, workers=2, finish=False)
-    journal = Path(config.tune.folder) / "study.journal"
+    database = Path(config.tune.folder) / "study.db"
 
     def replaced(*_: Any) -> None:
-        journal.write_text("another worker has begun a new one\n" * 1000)
+        database.write_text("no database at all\n" * 1000)
 
     study = open_study(config)
     with pytest.raises(LeakdetError, match=r"storage does not answer, or was replaced.*Repeat"):
