@@ -48,17 +48,13 @@ ROOMS = {
         "core config detection tables storage acoustics loading evaluation",
         f"{ARRAYS} lightning torchmetrics psutil rich",
     ),
-    "crossvalidation": (
-        "core config detection tables storage building evaluation training",
-        ARRAYS,
-    ),
+    "crossvalidation": ("core config detection tables storage evaluation training", ARRAYS),
     "tuning": (
-        "core config detection tables storage evaluation training crossvalidation reporting",
+        "core config detection tables storage evaluation training reporting",
         f"{ARRAYS} lightning optuna optuna_integration sqlalchemy psutil",
     ),
     "learning": (
-        "core config detection tables storage acoustics building evaluation training "
-        "crossvalidation",
+        "core config detection tables storage acoustics building evaluation training",
         ARRAYS,
     ),
     "sites": ("core config detection tables", ARRAYS),

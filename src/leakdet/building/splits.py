@@ -4,11 +4,11 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
 from leakdet.building.sources import SourceRecording
 from leakdet.config import SplitConfig
 from leakdet.core.errors import InputError, first_few
+from leakdet.storage.folds import balance, give_both_classes
 from leakdet.storage.store import SOURCE_FILE, SPLITS
 
 
@@ -66,60 +66,6 @@ def _assign_groups(
     chosen = balance(counts, np.array(settings.ratios), settings.seed)
     chosen = give_both_classes(chosen, counts, np.isin(names, leaks), wanted)
     return [SPLITS[number] for number in chosen[group]]
-
-
-def balance(
-    counts: Float[np.ndarray, "G L"], ratios: Float[np.ndarray, " S"], seed: int
-) -> Int[np.ndarray, " G"]:
-    """Assign groups to splits greedily, so that each split gets its share of every label.
-
-    `counts` are recordings by group and label. Large groups come first, equal ones in seeded order,
-    each to the split that gains most by it.
-    """
-    order = np.random.default_rng(seed).permutation(len(counts))
-    order = order[np.argsort(-counts[order].sum(1), kind="stable")]
-    totals = np.maximum(counts.sum(0), 1)
-    target = ratios[:, None] * counts.sum(0)
-    filled = np.zeros_like(target)
-    chosen = np.zeros(len(counts), np.int64)
-    for group in order:
-        before = ((filled - target) / totals) ** 2
-        after = ((filled + counts[group] - target) / totals) ** 2
-        cost = (after - before).sum(1)
-        cost[ratios == 0] = np.inf
-        chosen[group] = int(np.argmin(cost))
-        filled[chosen[group]] += counts[group]
-    return chosen
-
-
-def give_both_classes(
-    chosen: Int[np.ndarray, " G"],
-    counts: Float[np.ndarray, "G L"],
-    leak: Bool[np.ndarray, " L"],
-    wanted: list[int],
-) -> Int[np.ndarray, " G"]:
-    """Move the smallest possible groups so that every wanted split has leaks and others.
-
-    `chosen` are the split numbers of the groups, `leak` tells which labels are leaks.
-    """
-    has = np.stack([counts[:, leak].sum(1), counts[:, ~leak].sum(1)], axis=1) > 0  # [G, 2]
-    chosen = chosen.copy()
-    for split in wanted:
-        for kind in (0, 1):
-            if has[chosen == split, kind].any():
-                continue
-            donors = [
-                g for g in np.flatnonzero(has[:, kind]).tolist() if _can_spare(g, chosen, has)
-            ]
-            if donors:
-                chosen[min(donors, key=lambda g: (counts[g].sum(), g))] = split
-    return chosen
-
-
-def _can_spare(group: int, chosen: Int[np.ndarray, " G"], has: Bool[np.ndarray, "G 2"]) -> bool:
-    """True if the split of this group would keep both of its classes without it."""
-    others = (chosen == chosen[group]) & (np.arange(len(chosen)) != group)
-    return bool((has[others].any(0) | ~has[group]).all())
 
 
 def _check_groups(

@@ -18,12 +18,9 @@ from leakdet.core.errors import InputError, first_few
 from leakdet.core.files import locked, read_json, write_json
 from leakdet.crossvalidation.folds import (
     LABEL,
-    RECORDING,
     Fold,
-    group_keys,
     make_folds,
     select_rows,
-    source_files,
 )
 from leakdet.detection.labels import LabelMap
 from leakdet.evaluation.audit import (
@@ -42,6 +39,7 @@ from leakdet.evaluation.metrics_json import metric_table, metrics_content
 from leakdet.evaluation.scored_recordings import decision_name
 from leakdet.evaluation.split_scores import score_split
 from leakdet.evaluation.traits import Traits
+from leakdet.storage.folds import RECORDING, group_keys, source_files
 from leakdet.storage.views import SplitView, view_of
 from leakdet.tables.write import write_csv
 from leakdet.training.callbacks.progress import EpochReport

@@ -4,18 +4,21 @@ Nothing of a held-out group reaches training, early stopping or the threshold. V
 training share a group only where there are too few groups to avoid it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Bool, Int, Shaped
 
-from leakdet.building.splits import balance, give_both_classes
 from leakdet.core.errors import InputError, first_few
-from leakdet.storage.folder import unknown_column
-from leakdet.storage.store import SOURCE_FILE
+from leakdet.storage.folds import (
+    balance,
+    class_counts,
+    column_of,
+    give_both_classes,
+    hold_out_groups,
+)
 
-RECORDING = "recording"  # in place of a column: every recording is a group of its own
 LABEL = "label"
 
 
@@ -54,7 +57,7 @@ def select_rows(
     """
     selected = np.ones(len(next(iter(columns.values()))), bool)
     for column, values in where.items():
-        existing = _column(columns, column, setting)
+        existing = column_of(columns, column, setting)
         unknown = sorted(set(values) - set(existing.tolist()))
         if unknown:
             raise InputError(
@@ -65,38 +68,6 @@ def select_rows(
     if not selected.any():
         raise InputError(f"{setting}={dict(where)}: no recording fits all of it.")
     return np.flatnonzero(selected)
-
-
-def group_keys(
-    columns: dict[str, np.ndarray],
-    group_by: Sequence[str],
-    recording_ids: Shaped[np.ndarray, " R"],
-    setting: str,
-) -> Shaped[np.ndarray, " R"]:
-    """The group of each recording as text; blank, for unknown, where one of its columns is.
-
-    Channels of one file count as one recording.
-    """
-    if list(group_by) == [RECORDING]:
-        return source_files(columns, recording_ids)
-    if RECORDING in group_by or not group_by:
-        raise InputError(f"{setting}={list(group_by)}: give `recording` alone, or group columns.")
-    parts = [_column(columns, column, setting) for column in group_by]
-    return np.array([" / ".join(key) if all(key) else "" for key in zip(*parts, strict=True)])
-
-
-def source_files(
-    columns: Mapping[str, np.ndarray], recording_ids: Shaped[np.ndarray, " R"]
-) -> Shaped[np.ndarray, " R"]:
-    """The file of each recording, whose channels were recorded together; mostly itself."""
-    files = columns.get(SOURCE_FILE, recording_ids)
-    return np.where(files == "", recording_ids, files)
-
-
-def _column(columns: dict[str, np.ndarray], column: str, setting: str) -> np.ndarray:
-    if column not in columns:
-        raise unknown_column(column, list(columns), setting)
-    return columns[column]
 
 
 def make_folds(
@@ -122,61 +93,6 @@ def make_folds(
     return result
 
 
-def hold_out_groups(
-    groups: Shaped[np.ndarray, " R"],
-    is_leak: Bool[np.ndarray, " R"],
-    folds: int,
-    seed: int,
-    files: Shaped[np.ndarray, " R"] | None = None,
-) -> Iterator[tuple[str, Int[np.ndarray, " A"], Int[np.ndarray, " C"]]]:
-    """Name, remaining and held-out rows of each fold; none may be empty."""
-    known = np.flatnonzero(groups != "")
-    if files is not None:
-        _refuse_torn_files(groups[known], files[known])
-    names, group_of_row = np.unique(groups[known], return_inverse=True)
-    if len(names) < max(2, folds):
-        raise InputError(
-            f"{len(names)} groups cannot make {max(2, folds)} folds: {first_few(names.tolist())}. "
-            "Group by a finer column, by recording, or ask for fewer folds."
-        )
-    fold_of_group = np.arange(len(names))
-    if folds:
-        counts = _class_counts(group_of_row, is_leak[known], len(names))
-        fold_of_group = balance(counts, np.full(folds, 1 / folds), seed)
-        filled = len(np.unique(fold_of_group))
-        if filled < folds:
-            raise InputError(
-                f"{len(names)} groups of such sizes and labels fill only {filled} of {folds} "
-                "folds. Ask for fewer folds, or group by a finer column."
-            )
-    for fold in np.unique(fold_of_group):
-        held_out = fold_of_group[group_of_row] == fold
-        yield f"fold {fold + 1}" if folds else str(names[fold]), known[~held_out], known[held_out]
-
-
-def _refuse_torn_files(groups: Shaped[np.ndarray, " R"], files: Shaped[np.ndarray, " R"]) -> None:
-    groups_of: dict[str, set[str]] = {}
-    for file, group in zip(files.tolist(), groups.tolist(), strict=True):
-        groups_of.setdefault(str(file), set()).add(str(group))
-    torn = [file for file, found in groups_of.items() if len(found) > 1]
-    if torn:
-        raise InputError(
-            f"{len(torn)} of {len(groups_of)} files have channels in more than one group: "
-            f"{first_few(torn)}. They were recorded together, so one of them in training would "
-            "give away the other. Group by a column that is the same for all channels of a file, "
-            "or choose one channel of each with crossval.where."
-        )
-
-
-def _class_counts(
-    group_of_row: Int[np.ndarray, " R"], is_leak: Bool[np.ndarray, " R"], groups: int
-) -> Float[np.ndarray, "groups 2"]:
-    """Recordings of each group without and with a leak."""
-    counts = np.zeros((groups, 2))
-    np.add.at(counts, (group_of_row, is_leak.astype(int)), 1)
-    return counts
-
-
 def _validation_part(
     groups: Shaped[np.ndarray, " R"],
     files: Shaped[np.ndarray, " R"],
@@ -188,7 +104,7 @@ def _validation_part(
     """Mask of the rows that validate, and what they do not share: a group or a recording."""
     for keys, val_by in ((groups, "group"), (files, "recording")):
         _, key_of_row = np.unique(keys, return_inverse=True)
-        counts = _class_counts(key_of_row, is_leak, int(key_of_row.max()) + 1)
+        counts = class_counts(key_of_row, is_leak, int(key_of_row.max()) + 1)
         part_of_key = balance(counts, np.array([1 - val_fraction, val_fraction]), seed)
         part_of_key = give_both_classes(part_of_key, counts, np.array([False, True]), [0, 1])
         in_val = part_of_key[key_of_row] == 1

@@ -23,6 +23,7 @@ from leakdet.evaluation.traits import (
     trait_scores,
     traits_of,
 )
+from leakdet.storage.folds import stratified_folds
 from leakdet.storage.store import StoreSplit
 from leakdet.storage.views import pooled
 
@@ -379,13 +380,9 @@ def _folds(
     truth: Bool[np.ndarray, " R"], audited: Int[np.ndarray, " B"], within: bool
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Rows to fit on and rows to score, each audited recording scored once."""
-    rows = np.arange(len(truth))
-    if not within:
-        return [(np.setdiff1d(rows, audited), audited)]
-    stratified = np.lexsort((np.random.default_rng(0).permutation(len(truth)), truth))
-    fold = np.empty(len(truth), np.int64)
-    fold[stratified] = rows % CROSS_FIT_FOLDS
-    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in np.unique(fold)]
+    if within:
+        return stratified_folds(truth, CROSS_FIT_FOLDS, seed=0)
+    return [(np.setdiff1d(np.arange(len(truth)), audited), audited)]
 
 
 def audit_table(

@@ -8,7 +8,6 @@ import numpy as np
 from jaxtyping import Bool, Int, Shaped
 
 from leakdet.core.errors import SettingsError, first_few
-from leakdet.crossvalidation.folds import hold_out_groups, source_files
 from leakdet.detection.detector import MelDetector
 from leakdet.evaluation.intervals import paired_difference
 from leakdet.evaluation.met import met_roles
@@ -16,6 +15,7 @@ from leakdet.evaluation.scored_recordings import ScoredRecordings
 from leakdet.evaluation.split_scores import apply_rule, score_split, to_scored_recordings
 from leakdet.learning.inputs import contents, recorded_times
 from leakdet.learning.training import PLACES, SENSORS, TARGET
+from leakdet.storage.folds import hold_out_groups, source_files
 from leakdet.storage.store import StoreSplit
 from leakdet.storage.views import SplitView, pooled
 

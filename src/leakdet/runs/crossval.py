@@ -31,12 +31,12 @@ from leakdet.crossvalidation.fold_runs import (
     write_fold,
     write_tables,
 )
-from leakdet.crossvalidation.folds import RECORDING
 from leakdet.evaluation.metrics_json import metrics_content, split_metrics
 from leakdet.evaluation.split_scores import is_synthetic, split_group_by, to_scored_recordings
 from leakdet.evaluation.traits import traits_of
 from leakdet.reporting.report import ReportInput, write_results
 from leakdet.storage.folder import require_store
+from leakdet.storage.folds import RECORDING
 from leakdet.storage.opening import open_labelled, split_names
 from leakdet.storage.views import SplitView, pooled, view_of_all
 from leakdet.training.callbacks.progress import EpochReport

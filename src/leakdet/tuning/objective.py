@@ -16,8 +16,8 @@ from optuna_integration import PyTorchLightningPruningCallback
 
 from leakdet.config import TrainConfig, TuneConfig
 from leakdet.core.errors import InputError, LeakdetError
-from leakdet.crossvalidation.folds import RECORDING, group_keys, hold_out_groups, source_files
 from leakdet.evaluation.split_scores import split_group_by
+from leakdet.storage.folds import RECORDING, group_keys, hold_out_groups, source_files
 from leakdet.storage.opening import open_labelled
 from leakdet.storage.store import StoreSplit
 from leakdet.storage.views import SplitView, pooled

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leakdet.core.errors import InputError
-from leakdet.crossvalidation.folds import group_keys, make_folds, select_rows
+from leakdet.crossvalidation.folds import make_folds, select_rows
 
 
 @st.composite
@@ -112,7 +112,6 @@ COLUMNS = {
     "day": np.array(["mon", "tue", "mon", "mon"]),
     "label": np.array(["leak", "other", "leak", "ambient"]),
 }
-IDS = np.array(["a.wav", "b.wav", "c.wav", "d.wav"])
 
 
 def test_folds_that_would_stay_empty_are_refused() -> None:
@@ -122,21 +121,6 @@ def test_folds_that_would_stay_empty_are_refused() -> None:
         InputError, match="8 groups of such sizes and labels fill only 7 of 8 folds"
     ):
         make_folds(groups, is_leak, folds=8, val_fraction=0.2, seed=0)
-
-
-def test_groups_of_one_or_more_columns_are_blank_where_a_column_is() -> None:
-    assert group_keys(COLUMNS, ["pipe"], IDS, "x").tolist() == ["1", "1", "3", ""]
-    assert group_keys(COLUMNS, ["pipe", "day"], IDS, "x").tolist() == [
-        "1 / mon",
-        "1 / tue",
-        "3 / mon",
-        "",
-    ]
-    assert group_keys(COLUMNS, ["recording"], IDS, "x").tolist() == IDS.tolist()
-    files = {**COLUMNS, "source_file": np.array(["a", "a", "b", "c"])}
-    assert group_keys(files, ["recording"], IDS, "x").tolist() == ["a", "a", "b", "c"]
-    files["source_file"][3] = ""  # a recording of another source
-    assert group_keys(files, ["recording"], IDS, "x").tolist() == ["a", "a", "b", str(IDS[3])]
 
 
 def test_rows_are_chosen_by_the_values_of_columns() -> None:
@@ -155,9 +139,3 @@ def test_rows_are_chosen_by_the_values_of_columns() -> None:
 def test_what_no_recording_has_is_refused(where: dict[str, list[str]], message: str) -> None:
     with pytest.raises(InputError, match=message):
         select_rows(COLUMNS, where, "x")
-
-
-@pytest.mark.parametrize("group_by", [["recording", "pipe"], [], ["tube"]])
-def test_impossible_groups_are_refused(group_by: list[str]) -> None:
-    with pytest.raises(InputError, match=r"^crossval\.group_by"):
-        group_keys(COLUMNS, group_by, IDS, "crossval.group_by")
