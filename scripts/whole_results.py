@@ -56,12 +56,15 @@ def whole_run(out: Path) -> int:
 
 def whole_study(out: Path) -> int:
     import optuna
+    from sqlalchemy.pool import NullPool
 
     whole_files(out)
     path = out / "study" / "study.db"
     if not path.exists():
         return 0
-    storage = f"sqlite:///{path}"
+    # not kept open, so that its file system can be unmounted
+    without_pool = {"poolclass": NullPool}
+    storage = optuna.storages.RDBStorage(f"sqlite:///{path}", engine_kwargs=without_pool)
     names = optuna.get_all_study_names(storage)
     trials = [
         t for name in names for t in optuna.load_study(study_name=name, storage=storage).trials

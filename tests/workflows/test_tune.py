@@ -12,7 +12,9 @@ from typing import Any
 
 import optuna
 import pytest
+from optuna.exceptions import StorageInternalError
 from optuna.trial import FrozenTrial, TrialState
+from sqlalchemy.exc import SQLAlchemyError
 
 from leakdet.tuning.results import same_f1
 from leakdet.tuning.study import CHECKS, KILLED, OWNER, finished, reason_of_failure
@@ -71,7 +73,8 @@ def tune(folder: Path, *arguments: str, code: int = 0, grace_s: int = 60) -> str
 
 def study(folder: Path, name: str) -> optuna.Study:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    path = folder / "runs" / "tune" / name / "study.db"
+    # Read only, so that it does not make what the command is about to make.
+    path = f"file:{folder / 'runs' / 'tune' / name / 'study.db'}?mode=ro&uri=true"
     return optuna.load_study(study_name=name, storage=f"sqlite:///{path}")
 
 
@@ -85,7 +88,7 @@ def wait_for(
             try:
                 if ready(study(folder, name)):
                     return
-            except KeyError:  # the study is about to be created
+            except (KeyError, SQLAlchemyError, StorageInternalError):  # it is being created
                 pass
         time.sleep(0.2)
     raise AssertionError("the study did not get that far")

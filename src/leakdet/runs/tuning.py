@@ -15,6 +15,7 @@ from leakdet.storage.store import StoreSplit
 from leakdet.tuning.objective import Objective, ToYaml, TrainFold, trial_parts
 from leakdet.tuning.results import TrainWhole, finish
 from leakdet.tuning.space import check_space
+from leakdet.tuning.study import first_line
 from leakdet.tuning.workers import (
     Processes,
     Worker,
@@ -94,8 +95,8 @@ def run_study(
     except StorageInternalError as error:
         end_workers(workers)
         raise LeakdetError(
-            f"The study's storage does not answer, or was replaced: {error}. Repeat the command to "
-            "go on."
+            "The study's storage does not answer, or was replaced: "
+            f"{first_line(error.__cause__ or error)}. Repeat the command to go on."
         ) from error
     except BaseException:  # such as a full disk
         end_workers(workers)

@@ -118,7 +118,7 @@ class Worker:
         self.folder = Path(config.tune.folder)
         self.table = TrialTable(config.tune)
         self.host = socket.gethostname()
-        self.number: int | None = None  # of the trial that runs
+        self.number = -1  # of the trial that runs
 
     def work(self) -> None:
         """Run trials until none is left to draw and none of this host is running.
@@ -157,13 +157,13 @@ class Worker:
         return any(owner.get("host", self.host) == self.host for owner in owners)
 
     def _run_next(self) -> None:
-        self.number = None
+        self.number = -1
         try:
             self.study.optimize(
                 self._train, n_trials=1, catch=(Exception,), callbacks=[self._after_trial]
             )
         except (KeyboardInterrupt, SystemExit):
-            if self.number is not None:
+            if self.number >= 0:
                 # Optuna does not end the trial where SystemExit ends the process
                 self.study.tell(self.number, state=TrialState.FAIL, skip_if_finished=True)
                 self.table.row(self.study, self.number)
@@ -173,8 +173,11 @@ class Worker:
                 f"note     trial {self.number} was queued again, since its process gave no sign "
                 f"of life for {GRACE_S} s; its value is lost"
             )
-        except (AssertionError, UnboundLocalError) as error:  # in Optuna 5.0, ending a trial
-            raise StorageInternalError(str(error.__context__)) from error
+        except (AssertionError, UnboundLocalError) as error:  # of Optuna, as it ends a trial
+            cause = error.__context__
+            if isinstance(cause, StorageInternalError):
+                raise cause from cause.__cause__
+            raise
 
     def _train(self, trial: Trial) -> float:
         """The trial's value; the reason is recorded where it has none."""
