@@ -15,7 +15,7 @@ def crossval(config: CrossvalConfig, run: Run) -> int:
     from leakdet.building.cached_stores import store_or_demo
     from leakdet.runs.crossval import cross_validate
     from leakdet.training.callbacks.stopping import Interrupted
-    from leakdet.training.conflicts import check_settings
+    from leakdet.training.settings import check_settings
 
     check_settings(config)  # before the demo is made
     if config.data.is_demo:

@@ -44,7 +44,7 @@ from leakdet.storage.views import SplitView, view_of
 from leakdet.tables.write import write_csv
 from leakdet.training.callbacks.progress import EpochReport
 from leakdet.training.scratch import quiet, train_bare
-from leakdet.training.steps import needs_val
+from leakdet.training.settings import needs_val
 
 POOLED = ".pooled"  # the folds whose tables and reports are written; locked while they are
 FOLD_KEYS = ("fold", "seed", "scores", "windows", "decision_rule")

@@ -26,7 +26,7 @@ from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.fit import fit, result_checkpoint
 from leakdet.training.run_summary import training_facts
 from leakdet.training.scratch import quiet
-from leakdet.training.steps import needs_val
+from leakdet.training.settings import needs_val
 
 SENSORS = ("sensor", "logger", "device", "recorder", "hydrophone", "microphone")
 PLACES = ("site", "place", "location", "station", "network", "zone")

@@ -84,13 +84,12 @@ def train_in(
     from leakdet.storage.model_file import load_mel_detector
     from leakdet.storage.store import StoreIdentity
     from leakdet.training.callbacks.built_in import space_line
-    from leakdet.training.conflicts import check_settings
     from leakdet.training.datamodule import LeakDataModule
     from leakdet.training.fit import fit as fit_network
     from leakdet.training.fit import result_checkpoint
     from leakdet.training.run_summary import introduction
+    from leakdet.training.settings import check_settings, needs_val
     from leakdet.training.splits import warn_of_start
-    from leakdet.training.steps import needs_val
 
     check_settings(config)
     refuse_other_signal(config)

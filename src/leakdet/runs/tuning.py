@@ -45,7 +45,7 @@ def check_requirements(config: TuneConfig, multirun: bool) -> Sequence[Sequence[
             f"tune.workers={tune.workers} needs -m: leakdet tune -m tune.workers={tune.workers}"
         )
     check_space(config.search, config.training())
-    from leakdet.training.conflicts import check_settings  # imports torch
+    from leakdet.training.settings import check_settings  # imports torch
 
     for name, param in config.search.items():
         if config.find_lr and param.setting == "optimizer.lr":

@@ -24,6 +24,7 @@ from leakdet.storage.integrity import check_contents
 from leakdet.storage.overlap import check_no_copies, sounds_are_hashed
 from leakdet.storage.store import StoreSplit
 from leakdet.storage.views import view_of
+from leakdet.training.settings import resolved
 from leakdet.training.sounds import FolderSounds, check_negatives, read_sound_folder
 from leakdet.training.splits import (
     Splits,
@@ -32,7 +33,6 @@ from leakdet.training.splits import (
     parts_of_store,
     started_from,
 )
-from leakdet.training.steps import resolved
 
 # consecutive samples that are read together, in one disk access, to fit the input layer
 RUN = 64

@@ -16,12 +16,12 @@ from leakdet.storage.model_card import model_in
 from leakdet.training import log_names
 from leakdet.training.callbacks.stopping import Interrupted, Interruption
 from leakdet.training.checkpoints import inherit_best, initialise, read_checkpoint
-from leakdet.training.conflicts import check_settings
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.finders import with_found_settings
 from leakdet.training.memory import full_memory_explained
 from leakdet.training.module import LeakModule
 from leakdet.training.resume import starting_checkpoint, with_chosen_settings
+from leakdet.training.settings import check_settings
 from leakdet.training.sounds import read_sound_folder
 from leakdet.training.trainer import make_trainer, resume_logs
 from leakdet.training.validation import lost_peer_explained

@@ -20,7 +20,7 @@ from leakdet.storage.overlap import shared_sentences
 from leakdet.storage.store import StoreSplit
 from leakdet.storage.views import no_sound_sentence, view_of_all
 from leakdet.training.datamodule import LeakDataModule
-from leakdet.training.steps import FEW_RECORDINGS
+from leakdet.training.settings import FEW_RECORDINGS
 from leakdet.training.validation import Selection
 
 

@@ -24,8 +24,8 @@ from leakdet.storage.views import SplitView, pooled
 from leakdet.training import log_names
 from leakdet.training.module import LeakModule
 from leakdet.training.run_summary import loss_balance
+from leakdet.training.settings import needs_val
 from leakdet.training.splits import open_splits, require_unmet, started_from, warn_of_start
-from leakdet.training.steps import needs_val
 from leakdet.tuning.space import draw, settings_of, with_settings
 from leakdet.tuning.study import (
     AUROC,

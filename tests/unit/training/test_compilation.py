@@ -14,8 +14,8 @@ from leakdet.core.errors import SettingsError
 from leakdet.detection.networks import Output
 from leakdet.training import compilation
 from leakdet.training.compilation import compiled, rehearse, step_sizes, torch_mode
-from leakdet.training.conflicts import check_settings
 from leakdet.training.datamodule import LeakDataModule
+from leakdet.training.settings import check_settings
 
 Configured = Callable[..., TrainConfig]
 Opened = Callable[[TrainConfig], LeakDataModule]

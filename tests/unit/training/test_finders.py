@@ -245,7 +245,7 @@ def test_both_try_on_the_device_of_the_training_and_a_network_without_room_there
 @pytest.fixture
 def one_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """The settings take this machine for one with a GPU, while the training runs on its CPU."""
-    monkeypatch.setattr("leakdet.training.steps.device_bytes", lambda _: [(10**9, 10**9)])
+    monkeypatch.setattr("leakdet.training.settings.device_bytes", lambda _: [(10**9, 10**9)])
 
 
 @pytest.mark.usefixtures("one_gpu")

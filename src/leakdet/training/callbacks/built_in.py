@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import lightning.pytorch as pl
 import torch
@@ -17,7 +16,6 @@ from lightning.pytorch.loggers import CSVLogger
 from leakdet.config import TrainConfig, TrainerFlags
 from leakdet.core.errors import SettingsError
 from leakdet.core.files import require_space
-from leakdet.core.plugins import import_named
 from leakdet.detection.networks import make_network
 from leakdet.tables.write import write_csv
 from leakdet.training import log_names
@@ -26,8 +24,10 @@ from leakdet.training.callbacks.diagnostics import Diagnostics, Findings
 from leakdet.training.callbacks.progress import EpochTable
 from leakdet.training.callbacks.speed import Speed
 from leakdet.training.callbacks.stopping import LossStop, SelectionStop
+from leakdet.training.checkpoints import BETTER, MONITORED
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.module import LeakModule
+from leakdet.training.settings import EXTRA, own_classes
 from leakdet.training.validation import Selection
 
 
@@ -49,24 +49,6 @@ class History(Callback):
                     logger.save()
 
 
-SETTING = "callbacks.extra"
-
-
-def own_classes(names: Sequence[str]) -> list[type[Callback]]:
-    """The classes `package.module:Class`."""
-    return [_callback_class(name) for name in names]
-
-
-def _callback_class(name: str) -> type[Callback]:
-    kind = import_named(SETTING, name)
-    if not (isinstance(kind, type) and issubclass(kind, Callback)):
-        raise SettingsError(
-            f"{SETTING}: {name} is no callback; it must be a subclass of "
-            "lightning.pytorch.callbacks.Callback."
-        )
-    return kind
-
-
 def own_callbacks(names: Sequence[str]) -> list[Callback]:
     """An instance of each class, made without arguments. Errors are those of `own_classes`."""
     return [_instance(name, kind) for name, kind in zip(names, own_classes(names), strict=True)]
@@ -77,7 +59,7 @@ def _instance(name: str, kind: type[Callback]) -> Callback:
         return kind()
     except TypeError as error:
         raise SettingsError(
-            f"{SETTING}: {name} is made without arguments, and that failed ({error}). Give its "
+            f"{EXTRA}: {name} is made without arguments, and that failed ({error}). Give its "
             "arguments defaults, or name a subclass that sets them."
         ) from error
 
@@ -120,19 +102,18 @@ def checkpoints(folder: Path, select: str = "f1") -> list[Callback]:
 
     `save_last` of the best-F1 callback would not do: it writes only when there is a new best.
     """
-    common: dict[str, Any] = {"auto_insert_metric_name": False, "enable_version_counter": False}
-    best_f1 = ModelCheckpoint(
-        folder, log_names.BEST_F1, monitor=log_names.VAL_RANK, mode="max", **common
-    )
-    best_loss = ModelCheckpoint(
-        folder, log_names.BEST_LOSS, monitor=log_names.VAL_LOSS, mode="min", **common
-    )
-    best_selected = ModelCheckpoint(
-        folder, log_names.BEST_SELECTED, monitor=log_names.VAL_SELECTION, mode="max", **common
-    )
-    chosen = [] if select == "f1" else [best_selected]
-    last = ModelCheckpoint(folder, log_names.LAST, monitor=None, **common)
-    return [*chosen, best_f1, best_loss, last]
+    names = [log_names.BEST_F1, log_names.BEST_LOSS, log_names.LAST]
+    return [
+        ModelCheckpoint(
+            folder,
+            name,
+            monitor=MONITORED[name],
+            mode="max" if BETTER.get(name) is max else "min",
+            auto_insert_metric_name=False,
+            enable_version_counter=False,
+        )
+        for name in (names if select == "f1" else [log_names.BEST_SELECTED, *names])
+    ]
 
 
 RESULTS_BYTES = 5_000_000  # report, figures, rows and logs of a usual run

@@ -22,13 +22,13 @@ from leakdet.training.callbacks.built_in import (
     History,
     make_callbacks,
     own_callbacks,
-    own_classes,
     space_line,
 )
 from leakdet.training.checkpoints import read_checkpoint
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.fit import result_checkpoint
 from leakdet.training.module import LeakModule
+from leakdet.training.settings import own_classes
 
 
 @pytest.mark.parametrize(("first_process", "written"), [(True, ["history.csv"]), (False, [])])

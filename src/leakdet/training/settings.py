@@ -1,4 +1,4 @@
-"""Batch size and end of a training, as its settings have them and its recordings allow.
+"""Settings of a training: refused where they contradict each other, then as its data allow.
 
 `data.batch_size` is the one setting of the batch size; under 0 it is chosen.
 
@@ -6,12 +6,86 @@ A threshold, and a choice among checks, made on a handful of validation recordin
 a fixed number of passes and the threshold 0.5 do better (docs/results.md).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import torch
 
 from leakdet.config import DataConfig, DecisionConfig, StopConfig, TrainConfig, TrainerFlags
+from leakdet.config.conflicts import check_trainer
+from leakdet.config.fields import is_own
+from leakdet.core.errors import SettingsError
+from leakdet.core.plugins import import_named
+from leakdet.detection.losses import balance_levers, own_loss
+from leakdet.detection.networks import network_class
 from leakdet.loading.memory import device_bytes
+
+if TYPE_CHECKING:
+    from lightning.pytorch.callbacks import Callback
+
+
+def check_settings(config: TrainConfig) -> None:
+    """Raise `SettingsError` where settings contradict each other or name what does not exist."""
+    check_accelerator(config.trainer)
+    check_trainer(config)
+    check_ranges_of_gpu(config)
+    network_class(config.network)
+    if is_own(config.loss.name):
+        own_loss(config.loss)
+    check_balance(config)
+    own_classes(config.callbacks.extra)
+
+
+EXTRA = "callbacks.extra"
+
+
+def own_classes(names: Sequence[str]) -> list[type["Callback"]]:
+    """The classes `package.module:Class`."""
+    return [_callback_class(name) for name in names]
+
+
+def _callback_class(name: str) -> type["Callback"]:
+    from lightning.pytorch.callbacks import Callback  # a slow import
+
+    kind = import_named(EXTRA, name)
+    if not (isinstance(kind, type) and issubclass(kind, Callback)):
+        raise SettingsError(
+            f"{EXTRA}: {name} is no callback; it must be a subclass of "
+            "lightning.pytorch.callbacks.Callback."
+        )
+    return kind
+
+
+def check_accelerator(trainer: Mapping[str, Any]) -> None:
+    """Raise `SettingsError` where a GPU is asked for and this build of torch finds none."""
+    accelerator = TrainerFlags.of(trainer).accelerator
+    mps = accelerator == "gpu" and torch.backends.mps.is_available()
+    if accelerator in ("gpu", "cuda") and not mps and torch.cuda.device_count() == 0:
+        raise SettingsError(
+            f"trainer.accelerator={accelerator}: torch finds no GPU on this machine. "
+            "Use trainer=cpu, or install a build of torch for your GPU and driver."
+        )
+
+
+def check_ranges_of_gpu(config: TrainConfig) -> None:
+    """Raise `SettingsError` for NVTX ranges without a CUDA device."""
+    if config.profile == "nvtx" and not torch.cuda.is_available():
+        raise SettingsError(
+            "profile=nvtx marks ranges for Nsight Systems and needs a CUDA device, which torch "
+            "does not find. profile=phases and profile=trace work on a CPU."
+        )
+
+
+def check_balance(config: TrainConfig) -> None:
+    """Raise `SettingsError` where several settings shift the class balance, unless allowed."""
+    levers = balance_levers(config.loss, config.data.sampling)
+    if len(levers) > 1 and not config.loss.allow_several_balances:
+        raise SettingsError(
+            f"{' and '.join(levers)} each shift the class balance, and together they multiply. "
+            "Keep one of them, or give loss.allow_several_balances=true."
+        )
+
 
 # Batch size by the memory in GB (10**9 bytes) of the smallest of several GPUs, the first that it
 # has at least: to find it by steps, as on one GPU, their processes would have to agree. A step of

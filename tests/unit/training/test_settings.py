@@ -1,3 +1,5 @@
+"""Settings that contradict each other are refused; the others apply as the recordings allow."""
+
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -7,6 +9,7 @@ import pytest
 import torch
 
 from leakdet.config import DecisionConfig, StopConfig, TrainConfig
+from leakdet.core.errors import SettingsError
 from leakdet.reporting.training_figures import read_history
 from leakdet.storage.model_file import load_mel_detector
 from leakdet.training import log_names
@@ -18,7 +21,7 @@ from leakdet.training.run_summary import (
     steps_line,
     unused_gpu_notes,
 )
-from leakdet.training.steps import batch_size_for, needs_val, resolved, stop_name
+from leakdet.training.settings import batch_size_for, check_settings, needs_val, resolved, stop_name
 
 Configured = Callable[..., TrainConfig]
 Opened = Callable[[TrainConfig], LeakDataModule]
@@ -191,3 +194,33 @@ def test_the_start_says_why_val_chooses_nothing(configured: Configured, opened: 
     natural = replace(config, data=replace(config.data, sampling="natural"))
     mostly_leaks = replace(natural, loss=replace(config.loss, name="focal", alpha=0.9))
     assert "90% of the loss is of leaks" in introduction(opened(mostly_leaks))
+
+
+@pytest.mark.parametrize("accelerator", ["gpu", "cuda"])
+def test_a_gpu_that_torch_does_not_find_is_refused(
+    accelerator: str, configured: Configured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
+    monkeypatch.setattr("torch.backends.mps.is_available", lambda: False)
+    config = configured(f"trainer.accelerator={accelerator}")
+    with pytest.raises(SettingsError, match=r"torch finds no GPU .*trainer=cpu"):
+        check_settings(config)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    check_settings(config)
+
+
+def test_ranges_for_nsight_without_a_gpu_are_refused(
+    configured: Configured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(SettingsError, match=r"profile=nvtx .*CUDA.* profile=phases"):
+        check_settings(configured("profile=nvtx"))
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    check_settings(configured("profile=nvtx"))
+
+
+def test_several_balances_at_once_are_refused_unless_asked_for(configured: Configured) -> None:
+    both = ("loss=focal", "data.sampling=balanced")
+    with pytest.raises(SettingsError, match=r"each shift the class balance.*Keep one of them"):
+        check_settings(configured(*both))
+    check_settings(configured(*both, "loss.allow_several_balances=true"))
