@@ -26,5 +26,5 @@ def test_settings_are_composed_as_for_a_user(door: str, overrides: tuple[str, ..
 
 
 def test_a_setting_that_is_wrong_is_refused_as_for_a_user() -> None:
-    with pytest.raises(SettingsError, match="optimizer.lr=1"):
+    with pytest.raises(SettingsError, match=r"optimizer\.lr=1"):
         composed_quickly("train", ("optimizer.lrr=1",))
