@@ -113,10 +113,10 @@ def kinds() -> list[Kind]:
         *sounds,
         Kind("store", Path("store/train.h5"), read_store, checked=True),
         Kind("packed store", Path("packed/train.h5"), read_store, checked=True),
-        Kind("older store", Path("older/train.h5"), read_store),
+        Kind("unsealed store", Path("unsealed/train.h5"), read_store),
         Kind("AILH store", Path("ailh/TRAINING_DATASET.H5"), read_store),
         Kind("model", Path("run/model.safetensors"), read_weights, checked=True),
-        Kind("older model", Path("older/model.safetensors"), read_weights),
+        Kind("unsealed model", Path("unsealed/model.safetensors"), read_weights),
         Kind("checkpoint", Path("run/checkpoints/last.ckpt"), read_weights, checked=True),
         Kind("manifest.csv", Path("sounds/manifest.csv"), read_manifest),
         Kind("history.csv", Path("run/history.csv"), read_history),
@@ -147,13 +147,13 @@ def make(folder: Path, store: Path, run: Path) -> None:
 
     shutil.copytree(store, folder / "store", ignore=shutil.ignore_patterns("audio"))
     shutil.copytree(run, folder / "run")
-    for name in ("older", "packed", "ailh", "sounds", "evaluation", "tune", "experiment"):
+    for name in ("unsealed", "packed", "ailh", "sounds", "evaluation", "tune", "experiment"):
         (folder / name).mkdir()
     with h5py.File(store / "train.h5") as file:
-        with h5py.File(folder / "older/train.h5", "w") as older:
-            older.attrs.update(file.attrs)
+        with h5py.File(folder / "unsealed/train.h5", "w") as unsealed:
+            unsealed.attrs.update(file.attrs)
             for name in file:
-                file.copy(name, older)
+                file.copy(name, unsealed)
         mel = file["mel"][...]
         with h5py.File(folder / "ailh/TRAINING_DATASET.H5", "w") as ailh:
             ailh["segments_mel"], ailh["labels"] = (
@@ -169,7 +169,7 @@ def make(folder: Path, store: Path, run: Path) -> None:
     with safe_open(run / "model.safetensors", "pt") as model:
         tensors = {name: model.get_tensor(name) for name in model.keys()}  # noqa: SIM118
         save_file(
-            tensors, folder / "older/model.safetensors", {CARD_KEY: model.metadata()[CARD_KEY]}
+            tensors, folder / "unsealed/model.safetensors", {CARD_KEY: model.metadata()[CARD_KEY]}
         )
     detector = load_detector(run / "model.safetensors", device="cpu")
     verdicts = detector.predict_each(sorted((store / "audio").rglob("*.wav")))

@@ -10,7 +10,7 @@ KINDS = (
     "wav flac mp3 ogg model checkpoint manifest.csv history.csv fold.json build.json "
     "metrics.json result.json overrides.yaml experiment.yaml"
 ).split()
-KINDS += ["store", "packed store", "older model"]
+KINDS += ["store", "packed store", "unsealed model"]
 
 
 def test_no_damaged_file_ends_in_a_traceback_or_changes_a_verdict(trained) -> None:

@@ -63,7 +63,7 @@ def write_split(
                 "signal": json.dumps(asdict(SIGNAL)),
                 "signal_hash": SIGNAL.hash,
                 "label_names": json.dumps(["LEAK", "NORMAL"]),
-                "leak_label": "LEAK",
+                "leak_labels": '["LEAK"]',
                 "group_by": json.dumps(sorted(extra.get("groups", {}))),
             }
         )

@@ -25,7 +25,7 @@ with h5py.File(folder / "train.h5", "w") as file:
     file.attrs["schema_version"] = 1
     file.attrs["signal"] = json.dumps(asdict(signal))
     file.attrs["label_names"] = json.dumps(["LEAK", "NORMAL"])
-    file.attrs["leak_label"] = "LEAK"
+    file.attrs["leak_labels"] = '["LEAK"]'
     data = file.create_dataset("mel", (recordings * windows, *signal.mel_shape), np.float16)
     for row in range(recordings):
         data[row * windows : (row + 1) * windows] = mel

@@ -156,7 +156,7 @@ def rule_text(rule: Mapping[str, Any]) -> str:
 def network_text(model: Mapping[str, Any]) -> str:
     """The network, what it takes, and its classes with the labels that a leak stands for."""
     labels, names = model["labels"], list(model["labels"]["names"])
-    leaks = labels["leak_indices"] if "leak_indices" in labels else [labels["leak_index"]]
+    leaks = labels["leak_indices"]
     for index in leaks:
         meant = labels.get("leak_labels") if labels["mode"] == "binary" else ["leak"]
         names[index] += f" ({', '.join(meant)})" if meant else ""
@@ -315,7 +315,7 @@ def _scores(model: Mapping[str, Any]) -> Iterator[str]:
         for split, tables in metrics.items():
             name = f"{split}, which chose weights and threshold" if split in CHOOSING else split
             yield f"| {name} | {rates_text(tables['recording'])} |"
-            for row in tables.get("sensors", []):
+            for row in tables["sensors"]:
                 yield f"| {split}, {sensor_text(row)} | {rates_text(row)} |"
 
 

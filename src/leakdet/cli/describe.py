@@ -49,7 +49,7 @@ KNOWN = (
     "file), or the folder of a training, search, cross-validation, evaluation or of parts"
 )
 Facts = Iterator[Fact | Card]  # a run has the card of its model
-UNVERIFIED = "not verified: an older file, without a checksum"
+UNVERIFIED = "not verified: the file has no checksum"
 # said elsewhere in the card, or of no use to who reads it
 UNSHOWN = ("data.store", "data.cache", "demo", "log", "logger", "resume", "signal")
 WARNINGS = 5  # that are shown
@@ -138,7 +138,7 @@ def _store_in_settings(training: Mapping[str, Any]) -> str:
     data = (training.get("settings") or {}).get("data")
     if data is None:
         return "a store that the file does not name"
-    stores = ", ".join(data.get("stores") or ())
+    stores = ", ".join(data["stores"])
     return str(data["store"] or stores or "the demo, synthetic recordings")
 
 
@@ -168,7 +168,7 @@ def _evaluation(model: Mapping[str, Any]) -> Facts:
         yield Fact("verdict", UNJUDGED)
     for split, tables in metrics.items():
         yield Fact(split, rates_text(tables["recording"]), tables)
-        for row in tables.get("sensors", []):
+        for row in tables["sensors"]:
             yield Fact("", f"{sensor_text(row)}: {rates_text(row)}")
     if metrics:
         yield Fact("", "(of recordings, with 95 % intervals)")

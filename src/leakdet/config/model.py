@@ -23,7 +23,7 @@ class NetworkConfig:
     )
     standardise: bool = doc(True, "Scale each mel band by its mean and deviation over train.")
     time_pool: int = doc(4, "Columns averaged to one before the network; 1: off.", at_least=1)
-    # as good on the rig of docs/results.md as 32 filters and 128 units, at a sixteenth of the weights
+    # as good on the rig (docs/results.md) as 32 filters, 128 units, at a sixteenth of the weights
     conv_channels: int = doc(8, "Filters of each convolution of paper and compact.", at_least=1)
     dense: int = doc(32, "Width of the fully connected layer of paper and compact.", at_least=1)
     dropout: float = doc(0.25, "Share of activations set to 0 in training.", at_least=0, below=1)

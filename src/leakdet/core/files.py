@@ -321,7 +321,7 @@ def sealed(content: bytes) -> bytes:
 
 
 def is_sealed(path: Path, content: bytes, remedy: str) -> bool:
-    """True if the content of a file has a seal; False if it has none, as of older versions."""
+    """True if the content of a file has a seal; False if it has none, as of other tools."""
     found = _SEAL.search(content)
     if found is None:
         return False

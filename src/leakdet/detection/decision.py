@@ -218,9 +218,7 @@ class DecisionRule:
                 f"The decision rule has unknown keys: {', '.join(unknown)}; known are "
                 f"{', '.join(known)}."
             )
-        if missing := [
-            name for name in ("pooling", "vote_fraction", "threshold", "policy") if name not in data
-        ]:
+        if missing := [name for name in known if name not in data]:
             raise InputError(f"The decision rule lacks {', '.join(missing)}.")
         return cls(**{name: _from_plain(name, value) for name, value in data.items()})
 

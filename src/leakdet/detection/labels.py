@@ -279,12 +279,10 @@ class LabelMap:
         return matches[0] if matches else None
 
     def to_json(self) -> dict[str, Any]:
-        """A plain dict; `leak_index` is for readers that know of one leak class only."""
-        one = {"leak_index": self.leaks[0]} if len(self.leaks) == 1 else {}
+        """A plain dict."""
         return {
             "mode": self.mode,
             "names": list(self.names),
-            **one,
             "leak_indices": list(self.leaks),
             "leak_labels": list(self.leak_labels),
             "name_of_label": dict(self.name_of_label),
@@ -293,11 +291,10 @@ class LabelMap:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "LabelMap":
         """Rebuild a map. Raises `KeyError`, `TypeError` or `ValueError` where it is none."""
-        indices = data["leak_indices"] if "leak_indices" in data else [data["leak_index"]]
         return cls(
             str(data["mode"]),
             tuple(map(str, data["names"])),
-            tuple(map(int, indices)),
-            tuple(data.get("leak_labels", ())),
-            dict(data.get("name_of_label", {})),
+            tuple(map(int, data["leak_indices"])),
+            tuple(data["leak_labels"]),
+            dict(data["name_of_label"]),
         )

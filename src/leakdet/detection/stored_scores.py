@@ -93,8 +93,8 @@ def redecided(
     elif validation is None:
         raise SettingsError(
             f"policy {policy}: the model keeps no scores of its validation recordings to fit a "
-            "threshold on; it is a checkpoint, or made by an older leakdet. Give a threshold "
-            "instead, or the model file of a new training."
+            "threshold on, as a checkpoint does. Give a threshold instead, or the model file of "
+            "the training."
         )
     else:
         scores, is_leak = validation.scores, validation.is_leak

@@ -100,26 +100,21 @@ class StoreMedia:
         path, start, stop, crc32 = self._sound_places[recording_id]
         with open_h5(path) as file:
             sound = file["waveform"][start:stop]
-        if crc32 is not None and zlib.crc32(np.ascontiguousarray(sound).data) != crc32:
+        if zlib.crc32(np.ascontiguousarray(sound).data) != crc32:
             LOG.warning(f"{path}: the sound that it keeps of {recording_id} is damaged: not played")
             return None
         return np.asarray(sound / 32768.0 if sound.dtype == np.int16 else sound, np.float32)
 
     @cached_property
-    def _sound_places(self) -> dict[str, tuple[Path, int, int, int | None]]:
-        """File, start, stop and CRC-32 of each recording's sound, for the files that keep sound.
-
-        Older files have no CRC-32 of it.
-        """
-        places: dict[str, tuple[Path, int, int, int | None]] = {}
+    def _sound_places(self) -> dict[str, tuple[Path, int, int, int]]:
+        """File, start, stop and CRC-32 of each recording's sound, for the files that keep sound."""
+        places: dict[str, tuple[Path, int, int, int]] = {}
         for path in self._split.files:
             with open_h5(path) as file:
                 if "waveform" in file:
                     bounds = pairwise(file["waveform_offsets"][...].tolist())
                     names = file["recording_id"].asstr()[...].tolist()
-                    sums: list[int | None] = [None] * len(names)
-                    if "waveform_crc32" in file:
-                        sums = file["waveform_crc32"][...].tolist()
+                    sums = file["waveform_crc32"][...].tolist()
                     places |= {
                         name: (path, start, stop, crc32)
                         for name, (start, stop), crc32 in zip(names, bounds, sums, strict=True)

@@ -170,7 +170,7 @@ def write_training_figures(
     with mpl.rc_context(STYLE):
         title = "Learning curves: train and val"
         figures = {"learning_curve": learning_curve(history, best_epoch, title)}
-        if "val/leak_prob_bin0" in history:  # absent in runs that an earlier version began
+        if "val/leak_prob_bin0" in history:
             figures["leak_prob_checks"] = probability_bins(history)
         if np.isfinite(history.get("gradient/norm_mean", np.array([np.nan]))).any():
             figures["gradient_norms"] = gradient_norms(history)

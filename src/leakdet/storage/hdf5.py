@@ -1,7 +1,7 @@
 """HDF5 files: opened with messages that name the remedy, and looked at safely without a seal.
 
 In a damaged file HDF5 may follow a circle of addresses for ever, inside C, where no signal of
-Python and no thread reaches it. A seal notices the damage before; stores of older versions have
+Python and no thread reaches it. A seal notices the damage before; stores of other tools have
 none.
 """
 

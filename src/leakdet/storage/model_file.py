@@ -229,8 +229,7 @@ def load_mel_detector(
         unit, blend = str(card["unit"]), float(card["blend"])
         rule = DecisionRule.from_json(card["decision_rule"])
         signal = SignalConfig.from_dict(card["signal"], str(path)) if card["signal"] else None
-        # files of leakdet 0.1.0 have no `extra`
-        config = from_dict(NetworkConfig, {"extra": {}} | card["network"], str(path))
+        config = from_dict(NetworkConfig, card["network"], str(path))
         met = MetRecordings.from_file(weights, card.get(GROUPS_KEY, {}))
         met = met or _met_by_its_run(path)
         validation = ValidationScores.from_file(weights)

@@ -1,8 +1,8 @@
 """A split of a store: HDF5 files of log-mel, one or more per split. `SplitWriter` writes them.
 
 Layout (schema_version 1): `mel` [W, S, M, T] float16 has the windows of all recordings in order,
-`recording_offsets` [R + 1] their bounds; `live` [W] bool, which older stores lack, says which
-windows hold sound; all else has one row per recording. Mel is mapped where it is contiguous.
+`recording_offsets` [R + 1] their bounds; `live` [W] bool, which copies of AILH stores lack, says
+which windows hold sound; all else has one row per recording. Mel is mapped where it is contiguous.
 """
 
 import json
@@ -24,7 +24,7 @@ from leakdet.storage.mel_array import MelArray, MelPart
 
 SOURCE_FILE = "source_file"  # the group of the channels of one file, where each is a recording
 NEEDED = ("mel", "recording_offsets", "label_id", "recording_id")
-ATTRIBUTES = ("signal", "label_names", "leak_label")
+ATTRIBUTES = ("signal", "label_names", "leak_labels")
 # one value per recording; only those in NEEDED must exist
 COLUMNS = (
     "recording_id label_id content_sha256 path flags weight mel_crc32 duration_s source_rate_hz "
@@ -77,8 +77,6 @@ def read_attributes(path: Path, file: h5py.File) -> tuple[SignalConfig, list[str
     """Signal settings, label names and leak labels. Raises `InputError` where they are damaged."""
     signal = SignalConfig.from_dict(_json(path, file, "signal", dict), str(path))
     names = [str(name) for name in _json(path, file, "label_names", list)]
-    if "leak_labels" not in file.attrs:  # a store of version 0.1.0 has one
-        return signal, names, [str(file.attrs["leak_label"])]
     return signal, names, [str(name) for name in _json(path, file, "leak_labels", list)]
 
 

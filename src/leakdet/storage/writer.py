@@ -144,7 +144,6 @@ class SplitWriter:
             "signal": json.dumps(asdict(self.signal)),
             "signal_hash": self.signal.hash,
             "label_names": json.dumps(list(label_names)),
-            "leak_label": ", ".join(leaks),  # 0.1.0 reads one label and refuses what is none
             "leak_labels": json.dumps(list(leaks)),
             "group_by": json.dumps(list(self.group_by)),
             "created_by": f"leakdet {leakdet.__version__}",

@@ -89,9 +89,8 @@ def _is_ignored(name: str) -> bool:
 
 
 def _with_defaults(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of a checkpoint; what its version lacked is at its default, or as it was then."""
+    """Settings of a checkpoint; what its version lacked is at its default."""
     complete = asdict(TrainConfig())
-    complete["stop"]["name"] = "val"
     for name, value in stored.items():
         group = complete.get(name)
         both = isinstance(group, dict) and isinstance(value, dict)

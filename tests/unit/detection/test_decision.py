@@ -227,8 +227,6 @@ def test_rule_survives_json_and_decides_as_before():
     assert back == RULE
     assert DecisionRule.from_json(DecisionRule().to_json()) == DecisionRule()
     assert DecisionRule.from_json({**RULE.to_json(), "threshold": 1}).threshold == 1.0
-    older = {key: value for key, value in RULE.to_json().items() if key != "unfamiliar"}
-    assert DecisionRule.from_json(older) == RULE
 
 
 def test_unfamiliar_is_what_lies_beyond_the_limit_of_the_setting():

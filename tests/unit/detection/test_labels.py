@@ -186,16 +186,3 @@ def test_a_map_survives_json(mode: str):
     assert again == labels
     assert again.leak_labels == ("漏水", "Drip")
     assert again.name_of_label == {"漏水": "漏水", "Drip": "Drip", "ok": "fine", "?": None}
-
-
-def test_a_map_of_an_older_file_does_not_say_what_trained_it():
-    old = LabelMap.from_json({"mode": "multiclass", "names": FIVE, "leak_index": 2})
-    assert old == LabelMap("multiclass", tuple(FIVE), (2,))
-    assert old.name_of_label == {}
-
-
-def test_several_leak_classes_are_unreadable_to_whom_knows_of_one():
-    """A reader of one `leak_index` must fail, not take the other leak classes for no leak."""
-    several = LabelMap.of_view(view(FIVE, leak=["leak", "CRACK"]), "multiclass")
-    assert "leak_index" not in several.to_json()
-    assert LabelMap.of_view(view(FIVE), "multiclass").to_json()["leak_index"] == 2

@@ -162,7 +162,7 @@ def test_a_model_comes_back_whole(tmp_path: Path):
     assert (found.signal, found.rule.threshold, found.rule.fitted_on) == (SIGNAL, 0.37, "val")
     assert (found.labels.names, found.labels.leaks) == (("NO_LEAK", "LEAK"), (1,))
     assert [left.name for left in tmp_path.iterdir()] == ["m.safetensors"]
-    assert (found.met, found.reference) == (None, None)  # as older files
+    assert (found.met, found.reference) == (None, None)
 
 
 def test_what_a_model_has_met_and_what_that_sounded_like_come_back(tmp_path: Path):
@@ -263,14 +263,6 @@ def test_nothing_executable_is_loaded(tmp_path: Path):
         load_mel_detector(path)
 
 
-def test_files_without_extra_settings_load(tmp_path: Path):
-    path = tmp_path / "m.safetensors"
-    stored = asdict(CONFIG)
-    del stored["extra"]
-    saved(path, network=stored)
-    assert load_mel_detector(path).mel_shape == SIGNAL.mel_shape
-
-
 OWN_MODULE = """
 from torch import nn
 from leakdet.detection.networks import Network
@@ -356,7 +348,7 @@ def test_what_is_trusted_must_still_be_a_network(tmp_path: Path):
         load_mel_detector(path, trust_network="os:system")
 
 
-def test_validation_and_test_scores_come_back_and_older_files_have_none(tmp_path: Path):
+def test_validation_and_test_scores_come_back_where_there_are_some(tmp_path: Path):
     path = tmp_path / "m.safetensors"
     network = saved(path)
     card = load_mel_detector(path).card

@@ -184,7 +184,7 @@ def test_shards_are_one_split(tmp_path: Path):
 
 @pytest.mark.parametrize("without", [0, 1])
 def test_a_group_column_that_one_file_lacks_is_blank_there(tmp_path: Path, without: int):
-    """A shard that holds no recording with the column; older ones did not write it then."""
+    """A shard of another tool, which holds no recording with the column."""
     for number in (0, 1):
         write(tmp_path, f"train-{number:05d}-of-00002", range(2 * number, 2 * number + 2))
         file_path = tmp_path / f"train-{number:05d}-of-00002.h5"
@@ -254,7 +254,7 @@ def _exchange(
         (lambda f: f.attrs.__setitem__("signal", json.dumps({"n_mels": 8})), "lacks"),
         (lambda f: f.attrs.__setitem__("signal", "{"), r"attribute signal is '\{'; allowed is a JSON object\. Build"),
         (lambda f: f.attrs.__setitem__("label_names", "7"), r"attribute label_names is '7'; allowed is a JSON list\. Build"),
-        (lambda f: f.attrs.__delitem__("leak_label"), r"lacks the attribute leak_label; it has .*mel.*Build"),
+        (lambda f: f.attrs.__delitem__("leak_labels"), r"lacks the attribute leak_labels; it has .*mel.*Build"),
         (lambda f: f.__delitem__("recording_id"), r"lacks recording_id; it has .*label_id.*Build the store again"),
         (lambda f: f.__delitem__("mel"), r"lacks mel; it has"),
         (_exchange("mel", lambda mel: mel.astype(np.float32)), r"mel is float32 \[11, 7, 8, 1\]; allowed is float16 .*Build"),

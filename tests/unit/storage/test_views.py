@@ -119,7 +119,7 @@ def test_dead_windows_are_left_out_and_recordings_of_nothing_else_named(
     assert (split.read_stored(1) == stored.read(5, 7)).all()
     check_contents(split)
     val = open_split(store, "val")
-    assert val.live is None  # an older store does not say it: all windows count
+    assert val.live is None  # a store that does not say it: all windows count
     assert val.windows == 8
     both = pooled([val, split])
     assert both.recording_ids.tolist() == ["0003.wav", "0004.wav", "0000.wav", "0002.wav"]
