@@ -153,7 +153,7 @@ def test_a_file_without_notes_is_unknown(tmp_path: Path, example_files) -> None:
 @pytest.mark.parametrize(
     ("data", "told"),
     [
-        ({"store": "/net/maple"}, "/net/maple"),
+        ({"store": "/net/maple", "stores": []}, "/net/maple"),
         ({"store": None, "stores": ["/net/maple", "oak"]}, "/net/maple, oak"),
         ({"store": None, "stores": []}, "the demo, synthetic recordings"),
     ],
@@ -248,7 +248,7 @@ def test_what_a_file_does_not_say_is_unknown(tmp_path: Path, example_files) -> N
 def test_a_model_of_the_demo_says_that_its_recordings_are_synthetic(
     tmp_path: Path, example_files
 ) -> None:
-    training = {"settings": {"data": {"store": None}}}
+    training = {"settings": {"data": {"store": None, "stores": []}}}
     path = with_card(tmp_path / "m.safetensors", example_files.model, training=training)
     assert "- data: the demo of leakdet, synthetic recordings" in markdown(path)
 
