@@ -59,8 +59,8 @@ ROOMS = {
     ),
     "sites": ("core config detection tables", ARRAYS),
     "reporting": (
-        "core config detection tables storage evaluation sites",
-        f"{ARRAYS} matplotlib jinja2",
+        "core config detection tables storage acoustics evaluation sites",
+        f"{ARRAYS} matplotlib jinja2 PIL",
     ),
     "cli": (
         "core config detection tables storage building evaluation exporting",

@@ -1,4 +1,4 @@
-"""Pieces of a recording as sound files: for browsers, or as it was recorded."""
+"""What a person hears and sees of a recording: a piece as a sound file, and its mel in order."""
 
 import io
 from dataclasses import dataclass
@@ -103,3 +103,53 @@ def read_piece(source: Location, start_s: float, stop_s: float, channel: int = 0
         if channel:
             points = points[:, channel - 1 : channel]
         return SourcePiece(points, int(file.samplerate), subtype, start / file.samplerate)
+
+
+PICTURE_WINDOWS = 400  # of a longer recording, only the first are drawn
+
+
+@dataclass(frozen=True)
+class MelColumns:
+    """Log-mel of a recording in time order, in dB, with its seconds and frequencies if known.
+
+    Band m peaks at `band_hz[m]`.
+    """
+
+    level_db: Float[np.ndarray, "M columns"]
+    duration_s: float | None
+    band_hz: Float[np.ndarray, " M"] | None
+
+
+def mel_columns(
+    windows: Float32[np.ndarray, "W S M T"],
+    starts_s: Float[np.ndarray, " W"] | None = None,
+    signal: SignalConfig | None = None,
+) -> MelColumns:
+    """The picture of windows in time order, overlaps drawn once if start and signal are known."""
+    if starts_s is None or signal is None:
+        columns = _columns(windows)
+        return MelColumns(columns.reshape(-1, columns.shape[2]).T, None, None)
+    from leakdet.acoustics.mel import band_centres_hz  # imports torch
+
+    return MelColumns(
+        _without_overlaps(_columns(windows), starts_s, signal.window_s),
+        float(starts_s[-1]) + signal.window_s,
+        band_centres_hz(signal),
+    )
+
+
+def _columns(windows: Float32[np.ndarray, "W S M T"]) -> Float32[np.ndarray, "W columns M"]:
+    """The segments of each window one after another."""
+    return windows.transpose(0, 1, 3, 2).reshape(len(windows), -1, windows.shape[2])
+
+
+def _without_overlaps(
+    columns: Float[np.ndarray, "W columns M"], starts_s: Float[np.ndarray, " W"], window_s: float
+) -> Float[np.ndarray, "M total"]:
+    """Join windows that may overlap to one picture of the recording."""
+    column_s = window_s / columns.shape[1]
+    pieces, drawn_until_s = [], 0.0
+    for window, start_s in zip(columns, starts_s.tolist(), strict=True):
+        pieces.append(window[max(0, round((drawn_until_s - start_s) / column_s)) :])
+        drawn_until_s = start_s + window_s
+    return np.concatenate(pieces).T

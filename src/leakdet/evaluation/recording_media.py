@@ -6,19 +6,22 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float, Float32, Shaped
+from jaxtyping import Float, Shaped
 
-from leakdet.acoustics.clip import Clip, make_clip, read_sound
-from leakdet.acoustics.mel import band_centres_hz
+from leakdet.acoustics.clip import (
+    PICTURE_WINDOWS,
+    Clip,
+    MelColumns,
+    make_clip,
+    mel_columns,
+    read_sound,
+)
 from leakdet.acoustics.windows import window_starts
 from leakdet.config import SignalConfig
 from leakdet.core.errors import InputError
 from leakdet.core.messages import LOG
-from leakdet.evaluation.scored_recordings import MelColumns
 from leakdet.storage.hdf5 import open_h5
 from leakdet.storage.store import StoreSplit
-
-PICTURE_WINDOWS = 400  # of a longer recording, only the first are drawn
 
 
 def texts_or_none(split: StoreSplit, dataset: str) -> Shaped[np.ndarray, " R"] | None:
@@ -65,8 +68,7 @@ class StoreMedia:
         stop = min(int(split.recording_offsets[row + 1]), first + PICTURE_WINDOWS)
         windows = split.read(first, stop).astype(np.float32)  # [W, S, M, T]
         if signal is None or self._starts_s is None:
-            columns = _columns(windows)
-            return MelColumns(columns.reshape(-1, columns.shape[2]).T, None, None)
+            return mel_columns(windows)
         return mel_columns(windows, self._starts_s[first:stop], signal)
 
     def clip(self, row: int, start_s: float, max_s: float) -> Clip | None:
@@ -120,33 +122,3 @@ class StoreMedia:
                         for name, (start, stop), crc32 in zip(names, bounds, sums, strict=True)
                     }
         return places
-
-
-def mel_columns(
-    windows: Float32[np.ndarray, "W S M T"],
-    starts_s: Float[np.ndarray, " W"],
-    signal: SignalConfig,
-) -> MelColumns:
-    """The picture of windows in time order, overlaps drawn once."""
-    return MelColumns(
-        _without_overlaps(_columns(windows), starts_s, signal.window_s),
-        float(starts_s[-1]) + signal.window_s,
-        band_centres_hz(signal),
-    )
-
-
-def _columns(windows: Float32[np.ndarray, "W S M T"]) -> Float32[np.ndarray, "W columns M"]:
-    """The segments of each window one after another."""
-    return windows.transpose(0, 1, 3, 2).reshape(len(windows), -1, windows.shape[2])
-
-
-def _without_overlaps(
-    columns: Float[np.ndarray, "W columns M"], starts_s: Float[np.ndarray, " W"], window_s: float
-) -> Float[np.ndarray, "M total"]:
-    """Join windows that may overlap to one picture of the recording."""
-    column_s = window_s / columns.shape[1]
-    pieces, drawn_until_s = [], 0.0
-    for window, start_s in zip(columns, starts_s.tolist(), strict=True):
-        pieces.append(window[max(0, round((drawn_until_s - start_s) / column_s)) :])
-        drawn_until_s = start_s + window_s
-    return np.concatenate(pieces).T

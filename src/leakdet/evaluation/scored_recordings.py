@@ -9,23 +9,11 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
-from leakdet.acoustics.clip import Clip
+from leakdet.acoustics.clip import Clip, MelColumns
 from leakdet.evaluation.class_tables import ClassScores
 from leakdet.tables.write import write_csv
 
 TIMELINE_POINTS = 100
-
-
-@dataclass(frozen=True)
-class MelColumns:
-    """Log-mel of a recording in time order, in dB, with its seconds and frequencies if known.
-
-    Band m peaks at `band_hz[m]`.
-    """
-
-    level_db: Float[np.ndarray, "M columns"]
-    duration_s: float | None
-    band_hz: Float[np.ndarray, " M"] | None
 
 
 @runtime_checkable

@@ -1,18 +1,19 @@
 """Recordings as rows that are seen and heard: their spectrogram, timeline and player."""
 
 import base64
-import struct
-import zlib
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int, UInt8
 
-from leakdet.evaluation.scored_recordings import MelColumns, ScoredRecordings
+from leakdet.acoustics.clip import Clip, MelColumns
+from leakdet.evaluation.scored_recordings import ScoredRecordings, timeline_points
 
 LEVELS = 48
+MAX_AUDIO_BYTES = 6_000_000  # of all sounds of a page together
 MAX_COLUMNS = 400
 LEAST_APART = 11.0  # percent of the picture's height, between texts that do not touch
 MAX_TIME_TICKS = 7
@@ -37,23 +38,13 @@ def mel_png(level_db: Float[np.ndarray, "M columns"]) -> bytes:
 def palette_png(index: UInt8[np.ndarray, "rows columns"]) -> bytes:
     """A PNG of one byte per pixel with a palette (cividis) that suits any colour vision."""
     import matplotlib as mpl  # slow to import, and a page may have no picture
+    from PIL import Image
 
     colours = (mpl.colormaps["cividis"](np.linspace(0, 1, LEVELS))[:, :3] * 255).astype(np.uint8)
-    rows, columns = index.shape
-    # every row starts with its filter type, 0
-    raw = np.concatenate([np.zeros((rows, 1), np.uint8), index], axis=1).tobytes()
-    header = struct.pack(">IIBBBBB", columns, rows, 8, 3, 0, 0, 0)
-    parts = [
-        (b"IHDR", header),
-        (b"PLTE", colours.tobytes()),
-        (b"IDAT", zlib.compress(raw, 9)),
-        (b"IEND", b""),
-    ]
-    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(kind, data) for kind, data in parts)
-
-
-def _chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    image, file = Image.fromarray(index), io.BytesIO()
+    image.putpalette(colours.tobytes())
+    image.save(file, "PNG", optimize=True)
+    return file.getvalue()
 
 
 def timeline_paths(prob: Float[np.ndarray, " W"], threshold: float) -> tuple[str, str]:
@@ -117,62 +108,116 @@ def _apart(ticks: list[Tick], least: float) -> list[Tick]:
     return kept[::-1]
 
 
-@runtime_checkable
-class SoundClip(Protocol):
-    """A piece of a recording as a sound file that browsers play (`acoustics.clip.Clip`)."""
+@dataclass(frozen=True)
+class Picture:
+    """A mel as a data URI, with its axes as far as seconds and frequencies are known.
 
-    @property
-    def content(self) -> bytes: ...
-    @property
-    def start_s(self) -> float: ...
-    @property
-    def duration_s(self) -> float: ...
-    @property
-    def gain_db(self) -> float: ...
-    @property
-    def media_type(self) -> str: ...
-
-
-@dataclass
-class RowMedia:
-    """A mel picture and a sound as data URIs, if any, what they show and why they are here.
-
-    `timeline` is false where the picture shows only the beginning of the recording.
+    `has_timeline` is false where it shows only the beginning of the recording.
     """
 
-    why: str
-    mel: str | None = None
-    timeline: bool = True
+    uri: str
+    note: str
+    has_timeline: bool = True
     hz_ticks: Sequence[Tick] = ()
     s_ticks: Sequence[Tick] = ()
-    mel_note: str = ""
-    audio: str | None = None
-    audio_note: str = ""
 
-    def draw(self, mel: MelColumns, duration_s: float | None) -> None:
-        """Add the picture with its axes, as far as its seconds and frequencies are known."""
-        self.mel = data_uri(mel_png(mel.level_db), "image/png")
-        self.mel_note = "bright is loud"
+    @classmethod
+    def drawn(cls, mel: MelColumns, duration_s: float | None) -> "Picture":
+        """The picture of a mel, of a recording of `duration_s` if known."""
+        uri, note = data_uri(mel_png(mel.level_db), "image/png"), "bright is loud"
         if mel.duration_s is None or mel.band_hz is None:
-            self.mel_note = f"window after window; low bands at the bottom, {self.mel_note}"
-            return
-        self.hz_ticks, self.s_ticks = frequency_ticks(mel.band_hz), time_ticks(mel.duration_s)
-        if duration_s is not None and mel.duration_s < duration_s / 2:
-            self.timeline = False
-            self.mel_note += f"; the first {mel.duration_s:.0f} of {duration_s:.0f} s"
+            return cls(uri, f"window after window; low bands at the bottom, {note}")
+        whole = duration_s is None or mel.duration_s >= duration_s / 2
+        note += "" if whole else f"; the first {mel.duration_s:.0f} of {duration_s:.0f} s"
+        return cls(uri, note, whole, frequency_ticks(mel.band_hz), time_ticks(mel.duration_s))
 
-    def add_sound(self, clip: SoundClip) -> None:
-        """Add the sound of a clip, and say which piece of the recording it is."""
-        self.audio = data_uri(clip.content, clip.media_type)
+
+@dataclass(frozen=True)
+class Sound:
+    """A clip as a data URI, and which piece of the recording it is."""
+
+    uri: str
+    note: str
+
+    @classmethod
+    def of_clip(cls, clip: Clip) -> "Sound":
         stop_s = clip.start_s + clip.duration_s
-        self.audio_note = (
-            f"seconds {clip.start_s:.1f} to {stop_s:.1f}, played at {clip.gain_db:+.0f} dB"
+        note = f"seconds {clip.start_s:.1f} to {stop_s:.1f}, played at {clip.gain_db:+.0f} dB"
+        return cls(data_uri(clip.content, clip.media_type), note)
+
+
+@dataclass(frozen=True)
+class Card:
+    """A recording on a page: its windows over time, picture and sound, and why it is there.
+
+    `facts` are shown, blank ones left out. `below` and `above` are the paths of `bars` windows.
+    """
+
+    name: str
+    why: str
+    facts: Mapping[str, str]
+    threshold: float
+    windows: int
+    leak_windows: int
+    bars: int
+    below: str
+    above: str
+    picture: Picture | None
+    sound: Sound | None
+
+
+class Cards:
+    """Makes the cards of a page, with sounds up to 6 MB; `left_out` counts those that have none."""
+
+    def __init__(self) -> None:
+        self._bytes_left = MAX_AUDIO_BYTES
+        self.left_out = 0
+
+    @property
+    def is_full(self) -> bool:
+        """True if no further sound has room."""
+        return self.left_out > 0
+
+    def card(
+        self,
+        name: str,
+        threshold: float,
+        *,
+        why: str = "",
+        facts: Mapping[str, str] | None = None,
+        window_prob: Float[np.ndarray, " W"] | None = None,
+        mel: MelColumns | None = None,
+        duration_s: float | None = None,
+        clip: Clip | None = None,
+    ) -> Card:
+        """A recording with the leak probabilities of its windows in order, if known."""
+        prob = np.empty(0) if window_prob is None else window_prob
+        timeline = timeline_points(prob)
+        below, above = timeline_paths(timeline, threshold)
+        return Card(
+            name,
+            why,
+            facts or {},
+            threshold,
+            len(prob),
+            int((prob >= threshold).sum()),
+            len(timeline),
+            below,
+            above,
+            None if mel is None else Picture.drawn(mel, duration_s),
+            None if clip is None else self._sound(clip),
         )
+
+    def _sound(self, clip: Clip) -> Sound | None:
+        if self.is_full or len(clip.content) > self._bytes_left:
+            self.left_out += 1
+            return None
+        self._bytes_left -= len(clip.content)
+        return Sound.of_clip(clip)
 
 
 MAX_ROWS = 1000
 MAX_ROWS_WITH_MEDIA = 24
-MAX_AUDIO_BYTES = 6_000_000
 CLIP_S = 10.0
 DOUBT = 0.1  # distance of a score from its threshold below which a verdict is doubtful
 
@@ -194,19 +239,17 @@ class Row:
     label: str
     outcome: str
     score: float
-    threshold: float
-    windows: int
-    leak_windows: int
-    bars: int
-    below: str
-    above: str
     groups: dict[str, str]
     flags: str
-    media: RowMedia | None
+    card: Card
+
+    @property
+    def has_media(self) -> bool:
+        return self.card.picture is not None or self.card.sound is not None
 
     @property
     def margin(self) -> float:
-        return abs(self.score - self.threshold)
+        return abs(self.score - self.card.threshold)
 
     @property
     def doubtful(self) -> bool:
@@ -252,11 +295,13 @@ def report_rows(recordings: Mapping[str, ScoredRecordings]) -> list[Row]:
     rows: list[Row] = []
     for scored in reversed(list(recordings.values())):
         order = severity_order(scored)
-        media = {} if rows else dict(_media(scored, rows_with_media(scored, order)))
-        listed = _listed(order, list(media), MAX_ROWS - len(rows))
+        reasons = {} if rows else rows_with_media(scored, order)
+        cards = dict(_cards_with_media(scored, reasons))
+        listed = _listed(order, list(cards), MAX_ROWS - len(rows))
         start = len(rows)
         rows += [
-            _row(scored, row, start + place, media.get(row)) for place, row in enumerate(listed)
+            _row(scored, row, start + place, cards.get(row) or _card(Cards(), scored, row))
+            for place, row in enumerate(listed)
         ]
     return rows
 
@@ -269,11 +314,7 @@ def _listed(order: Int[np.ndarray, " R"], always: list[int], room: int) -> list[
     return [row for row in order.tolist() if row in chosen]
 
 
-def _row(scored: ScoredRecordings, row: int, rank: int, media: RowMedia | None) -> Row:
-    threshold = float(scored.threshold[row])
-    timeline = scored.timeline(row)
-    below, above = timeline_paths(timeline, threshold)
-    prob = scored.window_prob[scored.windows_of(row)]
+def _row(scored: ScoredRecordings, row: int, rank: int, card: Card) -> Row:
     decided, leak = bool(scored.decision[row]), bool(scored.is_leak[row])
     outcome = ("found" if decided else "missed") if leak else ("alarm" if decided else "quiet")
     return Row(
@@ -283,38 +324,35 @@ def _row(scored: ScoredRecordings, row: int, rank: int, media: RowMedia | None) 
         label=str(scored.label[row]),
         outcome=outcome,
         score=float(scored.score[row]),
-        threshold=threshold,
-        windows=len(prob),
-        leak_windows=int((prob >= threshold).sum()),
-        bars=len(timeline),
-        below=below,
-        above=above,
         groups={
             column: str(values[row]) for column, values in scored.groups.items() if values[row]
         },
         flags=str(scored.flags[row]) if scored.flags is not None else "",
-        media=media,
+        card=card,
     )
 
 
-def _media(scored: ScoredRecordings, rows: Mapping[int, str]) -> Iterator[tuple[int, RowMedia]]:
-    """Pictures and, up to 6 MB, sounds of those rows that have any."""
+def _card(cards: Cards, scored: ScoredRecordings, row: int, **media: Any) -> Card:
+    probs = scored.window_prob[scored.windows_of(row)]
+    name, threshold = str(scored.recording_id[row]), float(scored.threshold[row])
+    return cards.card(name, threshold, window_prob=probs, **media)
+
+
+def _cards_with_media(
+    scored: ScoredRecordings, rows: Mapping[int, str]
+) -> Iterator[tuple[int, Card]]:
+    """The cards of those rows that have a picture or, up to 6 MB, a sound."""
+    cards, durations_s = Cards(), scored.duration_s
     if scored.media is None:
         return
-    bytes_left = MAX_AUDIO_BYTES
     for row, why in rows.items():
-        media = RowMedia(why)
         mel = scored.media.mel(row)
-        if mel is not None:
-            durations_s = scored.duration_s
-            media.draw(mel, None if durations_s is None else float(durations_s[row]))
         start_s = _clip_start_s(scored, row)
-        clip = scored.media.clip(row, start_s, CLIP_S) if bytes_left > 0 else None
-        if clip is not None:
-            media.add_sound(clip)
-            bytes_left -= len(clip.content)
-        if media.mel or media.audio:
-            yield row, media
+        clip = None if cards.is_full else scored.media.clip(row, start_s, CLIP_S)
+        duration_s = None if durations_s is None else float(durations_s[row])
+        card = _card(cards, scored, row, why=why, mel=mel, duration_s=duration_s, clip=clip)
+        if card.picture or card.sound:
+            yield row, card
 
 
 def _clip_start_s(scored: ScoredRecordings, row: int) -> float:

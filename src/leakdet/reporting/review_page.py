@@ -6,18 +6,17 @@ beside the page.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from jaxtyping import Float
-
+from leakdet.core.errors import InputError
 from leakdet.core.files import write_whole
-from leakdet.evaluation.scored_recordings import timeline_points
 from leakdet.reporting.pages import filled
-from leakdet.reporting.recording_card import RowMedia, timeline_paths
+from leakdet.reporting.recording_card import Card
+from leakdet.tables.read import read_table
+from leakdet.tables.schema import LABEL, WHY
 
 
 @dataclass(frozen=True)
@@ -40,19 +39,10 @@ CHOICES = (
 
 @dataclass(frozen=True)
 class ReviewRow:
-    """A recording of the page.
+    """A recording of the page, and its row of the CSV, in which `label` is blank."""
 
-    `values` is its row of the CSV, in which `label` is blank. `facts` are shown, blank ones left
-    out. `window_prob` are the leak probabilities of its windows in order, empty where unknown.
-    """
-
-    name: str
+    card: Card
     values: Mapping[str, str]
-    why: str
-    facts: Mapping[str, str] = field(default_factory=dict)
-    threshold: float = 0.5
-    window_prob: Float[np.ndarray, " W"] = field(default_factory=lambda: np.empty(0))
-    media: RowMedia = field(default_factory=lambda: RowMedia(""))
 
 
 @dataclass(frozen=True)
@@ -86,7 +76,7 @@ def review_content(page: ReviewPage) -> dict[str, Any]:
     return {
         "choices": CHOICES,
         "file": page.file,
-        "rows": [_drawn(row) for row in page.rows],
+        "cards": [row.card for row in page.rows],
         "table": {
             "key": f"leakdet {key[:16]}",
             "file": page.file,
@@ -97,18 +87,16 @@ def review_content(page: ReviewPage) -> dict[str, Any]:
     }
 
 
-def _drawn(row: ReviewRow) -> dict[str, Any]:
-    timeline = timeline_points(row.window_prob)
-    below, above = timeline_paths(timeline, row.threshold)
-    return {
-        "name": row.name,
-        "why": row.why,
-        "facts": row.facts,
-        "threshold": row.threshold,
-        "windows": len(row.window_prob),
-        "leak_windows": int((row.window_prob >= row.threshold).sum()),
-        "bars": len(timeline),
-        "below": below,
-        "above": above,
-        "media": row.media,
-    }
+def check_unlabelled(table: Path, command: str) -> None:
+    """Check that `command` may replace the table of recordings to confirm, if one is there."""
+    if not table.exists():
+        return
+    content = read_table(table)
+    if content.faults or (content.columns and not {LABEL, WHY} <= set(content.columns)):
+        raise InputError(f"{table}: {command} would replace it, and did not write it. Rename it.")
+    filled_in = sum(bool(row[LABEL]) for _, row in content.rows)
+    if filled_in:
+        raise InputError(
+            f"{table}: {filled_in} of its {len(content.rows)} labels are filled in, and {command} "
+            "would replace them. Rename it, or give another --out."
+        )

@@ -4,20 +4,24 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from leakdet.core.errors import counted
 from leakdet.core.locations import absolute_name, parse_location
 from leakdet.core.messages import LOG, log_result, log_results
 from leakdet.core.progress import ProgressCounter
-from leakdet.reporting.review_page import ReviewPage, ReviewRow, write_review_page
-from leakdet.runs.review_media import ReviewMedia, check_unlabelled
+from leakdet.reporting.recording_card import Card, Cards
+from leakdet.reporting.review_page import (
+    ReviewPage,
+    ReviewRow,
+    check_unlabelled,
+    write_review_page,
+)
 from leakdet.scoring.detector import Detector
+from leakdet.scoring.playback import Player
 from leakdet.scoring.suggest import Suggester, Suggestion
 from leakdet.tables.schema import LABEL, WHY, Verdict
 from leakdet.tables.write import check_output, is_regular, write_csv
 
-TOLD = "leak_prob threshold decision reason familiarity duration_s source_rate_hz flags model"
+COPIED = "leak_prob threshold decision reason familiarity duration_s source_rate_hz flags model"
 PAGE_BYTES = 12_000_000  # about as much at most, with pictures
 
 
@@ -50,11 +54,11 @@ class SuggestionRun:
         rows = [_values(suggestion) for suggestion in chosen]
         columns = list(rows[0])
         write_csv(self.table, rows, columns)
-        media = ReviewMedia(detector, len(chosen))
+        player, cards = Player(detector.mel_detector, len(chosen)), Cards()
         with ProgressCounter("pictures and sounds", len(chosen), "recordings") as progress:
             shown = []
             for suggestion, values in zip(chosen, rows, strict=True):
-                shown.append(_row(suggestion, values, media))
+                shown.append(ReviewRow(_card(suggestion, values, player, cards), values))
                 progress.step()
         sentences = [
             f"{self._suggester.sentence(len(chosen))}. They are near the threshold, unlike the "
@@ -63,9 +67,9 @@ class SuggestionRun:
             f"is learnt by: leakdet learn model={detector.path} data.store=STORE learn.new="
             f"{self.table.name}",
         ]
-        if media.left_out:
+        if cards.left_out:
             sentences.append(
-                f"{media.left_out} of them have no sound here, since the page is full: their "
+                f"{cards.left_out} of them have no sound here, since the page is full: their "
                 "files play in any player."
             )
         title = f"{counted(len(chosen), 'recording')} to confirm"
@@ -87,15 +91,14 @@ def _values(suggestion: Suggestion) -> dict[str, str]:
     row = suggestion.verdict.to_dict()
     row["path"] = absolute_name(row["path"])
     first: dict[str, Any] = {name: row[name] for name in ("path", "channel") if name in row}
-    told = {name: row[name] for name in TOLD.split()}
+    told = {name: row[name] for name in COPIED.split()}
     columns = suggestion.verdict.columns  # site, time …: learn takes them as groups and dates
     values = {**first, LABEL: "", WHY: suggestion.why, **columns, **told}
     return {name: "" if value is None else str(value) for name, value in values.items()}
 
 
-def _row(suggestion: Suggestion, values: Mapping[str, str], media: ReviewMedia) -> ReviewRow:
+def _card(suggestion: Suggestion, values: Mapping[str, str], player: Player, cards: Cards) -> Card:
     verdict, path = suggestion.verdict, parse_location(values["path"])
-    heard = media.playback(path, verdict.channel)
     facts = {
         **verdict.columns,
         "leak probability": values["leak_prob"][:5],
@@ -107,12 +110,6 @@ def _row(suggestion: Suggestion, values: Mapping[str, str], media: ReviewMedia) 
         "flags": values["flags"].replace(",", ", "),
         "folder": str(path.parent),
     }
-    return ReviewRow(
-        path.name,
-        values,
-        suggestion.why,
-        facts,
-        verdict.threshold,
-        np.array([window.leak_prob for window in heard.verdict.windows] if heard else []),
-        media.of(heard),
-    )
+    playback = player.play(path, verdict.channel)
+    media = vars(playback) if playback else {}
+    return cards.card(path.name, verdict.threshold, why=suggestion.why, facts=facts, **media)

@@ -2,14 +2,12 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 import leakdet
 from leakdet.core.errors import InputError, counted, first_few
@@ -18,8 +16,8 @@ from leakdet.core.locations import Location, is_url, parse_location
 from leakdet.core.messages import LOG, log_result
 from leakdet.core.progress import ProgressCounter
 from leakdet.detection.stored_scores import KEPT, TEST, VAL, ValidationScores
-from leakdet.reporting.recording_card import RowMedia
-from leakdet.reporting.review_page import ReviewPage, ReviewRow
+from leakdet.reporting.recording_card import Cards
+from leakdet.reporting.review_page import ReviewPage, ReviewRow, check_unlabelled
 from leakdet.reporting.worklist_page import (
     BEGINNING,
     CREATED_BY,
@@ -31,7 +29,6 @@ from leakdet.reporting.worklist_page import (
     write_worklist_csv,
     write_worklist_page,
 )
-from leakdet.runs.review_media import ReviewMedia, check_unlabelled
 from leakdet.scoring.parts import FACTS
 from leakdet.scoring.prediction import sidecar_path
 from leakdet.sites.rows import read_blocks
@@ -283,41 +280,33 @@ def review_page(
 ) -> ReviewPage:
     """The recordings with pictures and sounds, as far as their files and the model are there."""
     columns = list(dict.fromkeys(name for row in rows for name in row))
-    media = ReviewMedia(detector, len(shown)) if detector else None
-    drawn = []
+    player = None
+    if detector:
+        from leakdet.scoring.playback import Player  # imports torch
+
+        player = Player(detector.mel_detector, len(shown))
+    cards, drawn = Cards(), []
     with ProgressCounter("pictures and sounds", len(shown), "recordings") as progress:
-        for one, values, file in zip(shown, rows, files, strict=True):
-            drawn.append(_drawn(one, values, file, media, threshold))
+        for choice, values, file in zip(shown, rows, files, strict=True):
+            gone = isinstance(file, Path) and not file.exists()
+            playback = player.play(file, choice.recording.channel) if player and not gone else None
+            media = vars(playback) if playback else {}
+            facts = _facts(values, f"{file} (gone)" if gone else str(file))
+            card = cards.card(choice.row.site, threshold, why=values[WHY], facts=facts, **media)
+            drawn.append(ReviewRow(card, values))
             progress.step()
     return ReviewPage("", "", [], table, columns, drawn)
 
 
-def _drawn(
-    one: Shown,
-    values: dict[str, str],
-    file: Location,
-    media: ReviewMedia | None,
-    threshold: float,
-) -> ReviewRow:
-    gone = isinstance(file, Path) and not file.exists()
-    heard = media.playback(file, one.recording.channel) if media and not gone else None
-    facts = {
+def _facts(values: Mapping[str, str], file: str) -> dict[str, str]:
+    level = values["quiet_level_dbfs"]
+    return {
         "channel": values.get("channel", ""),
         "recorded": values[RECORDED_AT].replace("T", " "),
         "leak probability": values["leak_prob"][:5],
-        "quiet level": f"{float(level):.0f} dB" if (level := values["quiet_level_dbfs"]) else "",
-        "file": f"{file} (gone)" if gone else str(file),
+        "quiet level": f"{float(level):.0f} dB" if level else "",
+        "file": file,
     }
-    windows = [window.leak_prob for window in heard.verdict.windows] if heard else []
-    return ReviewRow(
-        one.row.site,
-        values,
-        values[WHY],
-        facts,
-        threshold,
-        np.array(windows),
-        media.of(heard) if media else RowMedia(""),
-    )
 
 
 def evidence_of(detector: "Detector | None", model: Path | None = None) -> Evidence | None:

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leakdet.acoustics.clip import Clip, make_clip
+from leakdet.acoustics.clip import Clip, MelColumns, make_clip
 from leakdet.evaluation.metrics_json import metrics_content, split_metrics
-from leakdet.evaluation.scored_recordings import MelColumns, RecordingMedia, ScoredRecordings
+from leakdet.evaluation.scored_recordings import RecordingMedia, ScoredRecordings
 from leakdet.reporting.report import ReportInput
 from leakdet.sites.states import STATES, Recording, WorklistRow
 

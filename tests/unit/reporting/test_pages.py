@@ -12,7 +12,7 @@ from leakdet.reporting.pages import (
 )
 
 CONTENT = {
-    "title": "<b>", "kicker": "k", "sentences": [], "choices": [], "file": "a&b.csv", "rows": [],
+    "title": "<b>", "kicker": "k", "sentences": [], "choices": [], "file": "a&b.csv", "cards": [],
     "table": {"columns": ["</script>"]},
 }  # fmt: skip
 

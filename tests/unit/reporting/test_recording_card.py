@@ -6,13 +6,16 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from leakdet.evaluation.scored_recordings import MelColumns
+from leakdet.acoustics.clip import MelColumns
+from leakdet.reporting import recording_card
 from leakdet.reporting.recording_card import (
     CLIP_S,
     LEVELS,
     MAX_ROWS,
     MAX_ROWS_WITH_MEDIA,
-    RowMedia,
+    Cards,
+    Picture,
+    Sound,
     frequency_ticks,
     mel_png,
     palette_png,
@@ -74,30 +77,40 @@ def test_seconds_are_round_and_few(duration_s, last, percent):
 
 
 def test_a_picture_has_axes_and_says_how_much_it_shows(media) -> None:
-    drawn = RowMedia("")
-    drawn.draw(media.mel(0), 5.0)
-    assert drawn.mel.startswith("data:image/png;base64,")
-    assert [tick.text for tick in drawn.s_ticks] == ["0 s", "1 s", "2 s", "3 s", "4 s", "5 s"]
-    assert drawn.hz_ticks
-    assert (drawn.timeline, drawn.mel_note) == (True, "bright is loud")
-    drawn.draw(media.mel(0), 60.0)
-    assert (drawn.timeline, drawn.mel_note) == (False, "bright is loud; the first 5 of 60 s")
+    picture = Picture.drawn(media.mel(0), 5.0)
+    assert picture.uri.startswith("data:image/png;base64,")
+    assert [tick.text for tick in picture.s_ticks] == ["0 s", "1 s", "2 s", "3 s", "4 s", "5 s"]
+    assert picture.hz_ticks
+    assert (picture.has_timeline, picture.note) == (True, "bright is loud")
+    picture = Picture.drawn(media.mel(0), 60.0)
+    assert (picture.has_timeline, picture.note) == (
+        False,
+        "bright is loud; the first 5 of 60 s",
+    )
 
 
 def test_without_signal_settings_a_picture_has_no_axes() -> None:
-    drawn = RowMedia("")
-    drawn.draw(MelColumns(np.zeros((4, 9), np.float32), None, None), None)
-    assert (drawn.hz_ticks, drawn.s_ticks) == ((), ())
-    assert "window after window" in drawn.mel_note
+    picture = Picture.drawn(MelColumns(np.zeros((4, 9), np.float32), None, None), None)
+    assert (picture.hz_ticks, picture.s_ticks) == ((), ())
+    assert "window after window" in picture.note
 
 
 def test_a_sound_says_which_piece_it_is(media) -> None:
-    heard, clip = RowMedia(""), media.clip(0, 3.0, 4.0)
-    heard.add_sound(clip)
-    kind, content = heard.audio.split(",")
+    clip = media.clip(0, 3.0, 4.0)
+    sound = Sound.of_clip(clip)
+    kind, content = sound.uri.split(",")
     assert kind == "data:audio/flac;base64"
     assert base64.b64decode(content) == clip.content
-    assert heard.audio_note.startswith("seconds 3.0 to 7.0, played at ")
+    assert sound.note.startswith("seconds 3.0 to 7.0, played at ")
+
+
+def test_sounds_end_where_the_page_is_full(media, monkeypatch: pytest.MonkeyPatch) -> None:
+    clips = [media.clip(0, 0.0, seconds) for seconds in (1.0, 4.0, 0.1)]
+    monkeypatch.setattr(recording_card, "MAX_AUDIO_BYTES", len(clips[0].content) + 100)
+    cards = Cards()
+    drawn = [cards.card("a", 0.5, clip=clip) for clip in clips]
+    assert [card.sound is None for card in drawn] == [False, True, True]
+    assert (cards.is_full, cards.left_out) == (True, 2)
 
 
 def test_worst_errors_come_first_and_the_rest_by_doubt(scored):
@@ -147,21 +160,21 @@ def test_verdicts_close_to_the_threshold_are_doubtful(scored):
 def test_a_picture_has_axes_and_says_where_it_ends(scored, media):
     recordings = scored(2, media=media)
     (first, _) = report_rows({"test": recordings})
-    assert first.media.s_ticks[-1].text == "5 s"
-    assert first.media.hz_ticks[0].text == "500 Hz"
-    assert first.media.timeline
+    assert first.card.picture.s_ticks[-1].text == "5 s"
+    assert first.card.picture.hz_ticks[0].text == "500 Hz"
+    assert first.card.picture.has_timeline
     recordings.duration_s = np.array([5.0, 60.0])
-    rows = {row.recording[-5]: row.media for row in report_rows({"test": recordings})}
-    assert rows["0"].timeline
-    assert not rows["1"].timeline  # would not lie above what it is about
-    assert rows["1"].mel_note == "bright is loud; the first 5 of 60 s"
+    rows = {row.recording[-5]: row.card.picture for row in report_rows({"test": recordings})}
+    assert rows["0"].has_timeline
+    assert not rows["1"].has_timeline  # would not lie above what it is about
+    assert rows["1"].note == "bright is loud; the first 5 of 60 s"
 
 
 def test_rows_are_bounded_and_hold_those_with_media_wherever_they_stand(scored, media):
     recordings = scored(3_000, media=media)
     rows = report_rows({"test": recordings})
     assert len(rows) == MAX_ROWS
-    assert sum(row.media is not None for row in rows) == MAX_ROWS_WITH_MEDIA
+    assert sum(row.has_media for row in rows) == MAX_ROWS_WITH_MEDIA
     assert [row.rank for row in rows] == list(range(MAX_ROWS))
     order = severity_order(recordings)
     assert rows[0].recording == recordings.recording_id[order[0]]
@@ -171,7 +184,7 @@ def test_rows_are_bounded_and_hold_those_with_media_wherever_they_stand(scored, 
 def test_only_the_judged_split_has_media_and_it_comes_first(scored, media):
     rows = report_rows({"val": scored(4, name="val", media=media), "test": scored(4, media=media)})
     assert [row.split for row in rows] == ["test"] * 4 + ["val"] * 4
-    assert [row.media is not None for row in rows] == [True] * 4 + [False] * 4
+    assert [row.has_media for row in rows] == [True] * 4 + [False] * 4
 
 
 def test_a_row_says_what_was_decided_and_how_many_windows_agree(scored):
@@ -185,7 +198,7 @@ def test_a_row_says_what_was_decided_and_how_many_windows_agree(scored):
         "Missed leak",
         "True negative",
     ]
-    assert {(row.windows, row.leak_windows) for row in rows.values()} == {(3, 2)}
+    assert {(row.card.windows, row.card.leak_windows) for row in rows.values()} == {(3, 2)}
     assert "false alarm" in rows["1"].search
     assert "site-1" in rows["1"].search
 
@@ -211,5 +224,5 @@ def test_the_clip_lies_around_the_window_most_like_a_leak(scored):
     recordings.window_prob = np.array([0.1, 0.2, 0.9, 0.9, 0.2, 0.1], np.float32)
     rows = {row.recording[-5]: row for row in report_rows({"test": recordings})}
     assert recorder.starts_s == {0: 55.0, 1: 0.0}
-    assert rows["0"].media is None  # neither picture nor sound
-    assert rows["1"].media.mel_note.startswith("window after window")
+    assert not rows["0"].has_media  # neither picture nor sound
+    assert rows["1"].card.picture.note.startswith("window after window")

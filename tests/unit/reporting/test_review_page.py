@@ -12,8 +12,15 @@ import numpy as np
 import pytest
 from tests.browsers import chromium
 
-from leakdet.reporting.recording_card import RowMedia
-from leakdet.reporting.review_page import ReviewPage, ReviewRow, render_review, write_review_page
+from leakdet.core.errors import InputError
+from leakdet.reporting.recording_card import Cards
+from leakdet.reporting.review_page import (
+    ReviewPage,
+    ReviewRow,
+    check_unlabelled,
+    render_review,
+    write_review_page,
+)
 
 COLUMNS = ("path", "label", "leak_prob", "note")
 NAMES = ("/in/a, b.wav", '/in/"loud" ü.wav', "/in/<b>&.wav", "/in/line\nbreak.wav", "/in/e.wav")
@@ -21,16 +28,17 @@ NAMES = ("/in/a, b.wav", '/in/"loud" ü.wav', "/in/<b>&.wav", "/in/line\nbreak.w
 
 @pytest.fixture
 def page(media) -> ReviewPage:
-    rows = []
+    rows, cards = [], Cards()
     for number, name in enumerate(NAMES):
-        shown = RowMedia("")
+        shown = {}
         if number < 2:
-            shown.draw(media.mel(number), 5.0)
-            shown.add_sound(media.clip(number, 0.0, 1.0))
+            shown = {"mel": media.mel(number), "duration_s": 5.0}
+            shown["clip"] = media.clip(number, 0.0, 1.0)
         values = {"path": name, "leak_prob": "0.5", "note": "</script><script>alert(1)"}
+        shown |= {"facts": {"seconds": "5.0", "flags": ""}}
         prob = np.linspace(0, 1, 9 * number)
-        facts = {"seconds": "5.0", "flags": ""}
-        rows.append(ReviewRow(Path(name).name, values, "why", facts, 0.5, prob, shown))
+        card = cards.card(Path(name).name, 0.5, why="why", window_prob=prob, **shown)
+        rows.append(ReviewRow(card, values))
     return ReviewPage("5 recordings", "a test", ["One."], "rows.csv", COLUMNS, rows)
 
 
@@ -121,3 +129,24 @@ def test_ticks_survive_a_reload_and_are_saved_as_the_table(
     file.write_text(file.read_text("utf-8").replace("</body>", f"{PROBE}</body>"), "utf-8")
     labels = {0: "leak", 1: "leak", 2: "dry_hole", 4: "dry_hole"}  # row 3 is "not sure"
     assert downloaded(file, tmp_path) == expected(page, labels)
+
+
+def test_a_table_of_its_own_without_labels_may_be_replaced(tmp_path: Path) -> None:
+    table = tmp_path / "confirm.csv"
+    check_unlabelled(table, "worklist")
+    table.write_text("path,label,why_suggested\na.wav,,near\n")
+    check_unlabelled(table, "worklist")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("path,label,why_suggested\na.wav,leak,near\nb.wav,,x\n", "1 of its 2 labels are filled"),
+        ("path,label\na.wav,\n", "worklist would replace it, and did not write it"),
+    ],
+)
+def test_labels_and_what_others_wrote_are_kept(tmp_path: Path, text: str, reason: str) -> None:
+    table = tmp_path / "confirm.csv"
+    table.write_text(text)
+    with pytest.raises(InputError, match=reason):
+        check_unlabelled(table, "worklist")

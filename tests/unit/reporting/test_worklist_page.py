@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.browsers import chromium
 
-from leakdet.reporting.recording_card import RowMedia
+from leakdet.reporting.recording_card import Cards
 from leakdet.reporting.review_page import ReviewPage, ReviewRow
 from leakdet.reporting.worklist_page import (
     BEGINNING,
@@ -153,11 +153,15 @@ def page(media) -> MakePage:
     def make(rows: Sequence[WorklistRow], heard: int = 2) -> WorklistPage:
         shown = []
         for number, row in enumerate(rows[:heard]):
-            sound = RowMedia("")
-            sound.draw(media.mel(number), 5.0)
-            sound.add_sound(media.clip(number, 0.0, 1.0))
-            values = {"path": f"/in/{row.site}.wav", "label": ""}
-            shown.append(ReviewRow(row.site, values, "why", media=sound))
+            card = Cards().card(
+                row.site,
+                0.5,
+                why="why",
+                mel=media.mel(number),
+                duration_s=5.0,
+                clip=media.clip(number, 0.0, 1.0),
+            )
+            shown.append(ReviewRow(card, {"path": f"/in/{row.site}.wav", "label": ""}))
         nights = [date(2026, 11, 1) + timedelta(night) for night in range(len(rows[0].trend))]
         return WorklistPage(
             "A work list", "model abc", ["One."], ["Too small."], rows, nights, 0.5,

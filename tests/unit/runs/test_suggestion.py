@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from leakdet.core.errors import InputError
-from leakdet.runs import review_media
+from leakdet.reporting import recording_card
 from leakdet.runs.suggestion import SuggestionRun
 from leakdet.scoring.detector import load_detector
 
@@ -68,7 +68,7 @@ def test_the_page_saves_the_rows_of_the_table(detector, sounds, tmp_path: Path) 
 def test_a_full_page_says_which_sounds_are_left_out(
     detector, sounds, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(review_media, "MAX_AUDIO_BYTES", 60_000)
+    monkeypatch.setattr(recording_card, "MAX_AUDIO_BYTES", 60_000)
     run = suggested(detector, sounds, 5, tmp_path / "rows.csv")
     html = run.page.read_text(encoding="utf-8")
     silent = 5 - html.count("<audio")

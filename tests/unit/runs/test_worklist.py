@@ -232,8 +232,10 @@ def test_a_channel_is_heard_and_confirmed_alone(example_files, write_sound, tmp_
     assert (read.channel, read.groups["site"]) == (2, "B7")
     detector = load_detector(example_files.model, device="cpu")
     (row,) = review_page(shown, rows, [file], detector, 0.5, "list.confirm.csv").rows
-    assert len(set(row.window_prob.tolist())) == 1  # every window of silence sounds alike
-    assert row.facts["channel"] == "2"
+    tops = re.findall(r"v-(\d+)", row.card.below + row.card.above)
+    assert len(tops) > 1
+    assert len(set(tops)) == 1  # every window of silence sounds alike
+    assert row.card.facts["channel"] == "2"
 
 
 def test_files_that_are_gone_are_counted_and_their_rows_say_so(
@@ -247,17 +249,17 @@ def test_files_that_are_gone_are_counted_and_their_rows_say_so(
     detector = load_detector(example_files.model, device="cpu")
     values = confirm_rows(shown, files, "abc")
     heard, gone = review_page(shown, values, files, detector, 0.5, "list.confirm.csv").rows
-    assert heard.media.audio is not None
-    assert len(heard.window_prob) > 0
-    assert (gone.media.audio, gone.media.mel) == (None, None)
-    assert gone.facts["file"].endswith("gone.wav (gone)")
+    assert heard.card.sound is not None
+    assert heard.card.windows > 0
+    assert (gone.card.sound, gone.card.picture) == (None, None)
+    assert gone.card.facts["file"].endswith("gone.wav (gone)")
     assert not messages.text
 
 
 def test_without_a_model_rows_are_listed_without_sound(tmp_path: Path) -> None:
     shown = choose_recordings([site("A", recording("a.wav", 0, 0.5))], 2)
     page = review_page(shown, confirm_rows(shown, [tmp_path], "m"), [tmp_path], None, 0.5, "c.csv")
-    assert page.rows[0].media.mel is None
+    assert page.rows[0].card.picture is None
     assert page.columns[:3] == ["path", "site", "recorded_at"]
 
 
