@@ -21,7 +21,7 @@ from benchmarks import measured, write_section
 from leakdet.core.parallel import cluster
 from leakdet.scoring.parts import ModelOptions, Scores, by_cluster, by_threads
 from leakdet.storage.model_card import file_hash
-from leakdet.tables.parts_db import BATCH_FILES, Batch, ListingRecord, RecordingsDb
+from leakdet.tables.parts_db import BATCH_FILES, FileBatch, ListingRecord, RecordingsDb
 from leakdet.tables.read import read_rows
 from leakdet.tables.schema import InputRecording
 
@@ -112,7 +112,7 @@ def engines(options: ModelOptions, sounds: Sequence[Path], rounds: int) -> list[
     """Time batches by threads and by a cluster of this machine, in turn."""
     names = [str(sounds[number % len(sounds)]) for number in range(BATCH_FILES)]
     recordings = tuple(InputRecording(Path(name)) for name in names)
-    batches = [Batch(number, recordings, tuple(names)) for number in range(BATCHES)]
+    batches = [FileBatch(number, recordings, tuple(names)) for number in range(BATCHES)]
 
     def seconds(scores: Scores) -> float:
         began = time.perf_counter()

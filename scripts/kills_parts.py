@@ -41,7 +41,7 @@ MOMENTS = (
     ("tables.parts_db.RecordingsDb.record", 2, "before"),  # the file is written
     ("scoring.parts.PartsFolder.publish", 1, "before"),
     ("scoring.parts.PartsFolder.repair", 1, "after"),
-    ("scoring.parts._tell", 1, "before"),  # all are scored, and nothing says so
+    ("scoring.parts._finish", 1, "before"),  # all are scored, and nothing says so
 )
 KILLS = len(MOMENTS)
 BATCH = 8  # files

@@ -21,7 +21,10 @@ from leakdet.scoring.suggest import Suggester, Suggestion
 from leakdet.tables.schema import LABEL, WHY, Verdict
 from leakdet.tables.write import check_output, is_regular, write_csv
 
-COPIED = "leak_prob threshold decision reason familiarity duration_s source_rate_hz flags model"
+COPIED_COLUMNS = (
+    "leak_prob", "threshold", "decision", "reason", "familiarity", "duration_s", "source_rate_hz",
+    "flags", "model",
+)  # fmt: skip
 PAGE_BYTES = 12_000_000  # about as much at most, with pictures
 
 
@@ -91,9 +94,9 @@ def _values(suggestion: Suggestion) -> dict[str, str]:
     row = suggestion.verdict.to_dict()
     row["path"] = absolute_name(row["path"])
     first: dict[str, Any] = {name: row[name] for name in ("path", "channel") if name in row}
-    told = {name: row[name] for name in COPIED.split()}
+    copied = {name: row[name] for name in COPIED_COLUMNS}
     columns = suggestion.verdict.columns  # site, time …: learn takes them as groups and dates
-    values = {**first, LABEL: "", WHY: suggestion.why, **columns, **told}
+    values = {**first, LABEL: "", WHY: suggestion.why, **columns, **copied}
     return {name: "" if value is None else str(value) for name, value in values.items()}
 
 

@@ -17,7 +17,7 @@ from leakdet.tables.schema import Verdict
 from leakdet.tables.write import write_csv
 
 
-class Stretch(NamedTuple):
+class LeakSpan(NamedTuple):
     """Neighbouring windows that reach the threshold, and the highest leak_prob among them."""
 
     start_s: float
@@ -26,41 +26,41 @@ class Stretch(NamedTuple):
     peak_s: float  # middle of the highest window
 
 
-def leak_stretches(verdict: Verdict) -> list[Stretch]:
+def leak_spans(verdict: Verdict) -> list[LeakSpan]:
     """The live windows of a recording that reach the threshold, in order.
 
     Windows that touch or overlap are one stretch. Dead windows, as of silence, never count.
     """
-    found: list[Stretch] = []
+    spans: list[LeakSpan] = []
     live = verdict.live
     for number, window in enumerate(verdict.windows):
         if window.leak_prob < verdict.threshold or (live is not None and not live[number]):
             continue
         start_s, end_s, prob = window
         peak_s = (start_s + end_s) / 2
-        if found and start_s <= found[-1].end_s:
-            before = found.pop()
+        if spans and start_s <= spans[-1].end_s:
+            before = spans.pop()
             start_s = before.start_s
             if before.leak_prob >= prob:
                 prob, peak_s = before.leak_prob, before.peak_s
-        found.append(Stretch(start_s, end_s, prob, peak_s))
-    return found
+        spans.append(LeakSpan(start_s, end_s, prob, peak_s))
+    return spans
 
 
-def most_suspected(verdict: Verdict, most_s: float) -> Stretch | None:
+def most_suspected(verdict: Verdict, most_s: float) -> LeakSpan | None:
     """The stretch with the highest window, of at most `most_s` seconds around that; None of none.
 
     Of equal ones the longest.
     """
-    stretches = leak_stretches(verdict)
-    if not stretches:
+    spans = leak_spans(verdict)
+    if not spans:
         return None
-    highest = max(stretches, key=lambda one: (one.leak_prob, one.end_s - one.start_s))
+    highest = max(spans, key=lambda span: (span.leak_prob, span.end_s - span.start_s))
     start_s, end_s, prob, peak_s = highest
     if end_s - start_s > most_s:
         start_s = max(start_s, min(peak_s - most_s / 2, end_s - most_s))
         end_s = start_s + most_s
-    return Stretch(start_s, end_s, prob, peak_s)
+    return LeakSpan(start_s, end_s, prob, peak_s)
 
 
 RAVEN = (
@@ -126,29 +126,29 @@ def _write_raven(file: TextIO, verdict: Verdict, before: int, signal: SignalConf
     top_hz = signal.top_hz
     if verdict.source_rate_hz:
         top_hz = min(top_hz, verdict.source_rate_hz / 2)
-    stretches = leak_stretches(verdict)
-    for number, one in enumerate(stretches, before + 1):
+    spans = leak_spans(verdict)
+    for number, span in enumerate(spans, before + 1):
         cells = (
-            number, "Spectrogram 1", verdict.channel or 1, f"{one.start_s:.6f}",
-            f"{one.end_s:.6f}", f"{signal.fmin_hz:.1f}", f"{top_hz:.1f}",
-            f"{one.leak_prob:.4f}", verdict.decision,
+            number, "Spectrogram 1", verdict.channel or 1, f"{span.start_s:.6f}",
+            f"{span.end_s:.6f}", f"{signal.fmin_hz:.1f}", f"{top_hz:.1f}",
+            f"{span.leak_prob:.4f}", verdict.decision,
         )  # fmt: skip
         file.write("\t".join(map(str, cells)) + "\n")
-    return len(stretches)
+    return len(spans)
 
 
 def _write_audacity(file: TextIO, verdict: Verdict, before: int, signal: SignalConfig) -> int:
-    stretches = leak_stretches(verdict)
+    spans = leak_spans(verdict)
     channel = f" channel {verdict.channel}" if verdict.channel else ""
     decided = "" if verdict.decision == "leak" else f" (recording {verdict.decision})"
-    for one in stretches:
-        text = f"leak {one.leak_prob:.3f}{channel}{decided}"
-        file.write(f"{one.start_s:.6f}\t{one.end_s:.6f}\t{text}\n")
-    return len(stretches)
+    for span in spans:
+        text = f"leak {span.leak_prob:.3f}{channel}{decided}"
+        file.write(f"{span.start_s:.6f}\t{span.end_s:.6f}\t{text}\n")
+    return len(spans)
 
 
 TABLE = "clips.csv"
-TOLD = "leak_prob threshold decision flags familiarity model"
+COPIED_COLUMNS = ("leak_prob", "threshold", "decision", "flags", "familiarity", "model")
 
 
 def check_clips(files: Sequence[Location], folder: Path, most_s: float) -> None:
@@ -189,8 +189,8 @@ class LeakClips:
         path = absolute_name(verdict.path)
         seconds = {"start_s": stretch.start_s, "end_s": round(stretch.end_s, 3)}
         channel = {"channel": verdict.channel} if verdict.channel else {}
-        told = {name: row[name] for name in TOLD.split()}
-        clip = {"clip": number, "path": path, **channel, **seconds, **verdict.columns, **told}
+        copied = {name: row[name] for name in COPIED_COLUMNS}
+        clip = {"clip": number, "path": path, **channel, **seconds, **verdict.columns, **copied}
         self._rows.append(clip)
 
     def name_all(self) -> int:
@@ -218,8 +218,8 @@ def clip_name(row: dict[str, Any]) -> str:
     words = (site, row.get("recorded_at", ""), path.stem, channel)
     parts = [re.sub(r"[^\w.+-]+", "-", word.encode("utf-8", "replace").decode())[:40].strip("-")
              for word in words]  # fmt: skip
-    told = [f"{row['leak_prob']:.3f}", *filter(None, parts), f"{row['start_s']:.1f}s"]
-    return "_".join(told) + ".wav"
+    name = [f"{row['leak_prob']:.3f}", *filter(None, parts), f"{row['start_s']:.1f}s"]
+    return "_".join(name) + ".wav"
 
 
 @contextmanager

@@ -121,16 +121,16 @@ class NamePattern:
 
     def read(self, path: Location) -> Mapping[str, str] | None:
         """The columns that a name tells; None where it does not match, or a time is none."""
-        found = self._match("/".join([*path.parts[:-1], path.stem][-self._depth :]))
-        if found is None:
+        match = self._match("/".join([*path.parts[:-1], path.stem][-self._depth :]))
+        if match is None:
             return None
         try:
-            return {name: _told(name, found[name], form) for name, form in self._formats.items()}
+            return {name: _text_of(name, match[name], form) for name, form in self._formats.items()}
         except ValueError:  # the 31st of February
             return None
 
 
-def _told(name: str, text: str, form: str) -> str:
+def _text_of(name: str, text: str, form: str) -> str:
     if not form:
         return (name == "recorded_at" and iso_text(text)) or text
     moment = datetime.strptime(text, form)  # noqa: DTZ007  as told
@@ -181,16 +181,16 @@ class RecordingTable:
             else:
                 file = file_named(self.path, row["path"])
                 error = "" if file else f"{absence(row['path'])} ({self.path}, line {number})"
-                yield file or Path(row["path"]), self._told(row), error
+                yield file or Path(row["path"]), self._columns_of(row), error
 
-    def _told(self, row: dict[str, str]) -> dict[str, str]:
-        told = {name: row[name] for name in self.columns}
-        if text := told.get(RECORDED_AT):
+    def _columns_of(self, row: dict[str, str]) -> dict[str, str]:
+        columns = {name: row[name] for name in self.columns}
+        if text := columns.get(RECORDED_AT):
             if iso := iso_text(text):
-                told[RECORDED_AT] = iso
+                columns[RECORDED_AT] = iso
             else:
                 self.unread.add(text)
-        return told
+        return columns
 
     def losses(self) -> list[str]:
         """Sentences on lines that give no recording."""
@@ -229,13 +229,13 @@ class Listing:
         self.names = names
         self.pattern = None if name_pattern is None else NamePattern(name_pattern)
         self.tables = {path: RecordingTable(path) for path in _tables(names)}
-        told = (column for table in self.tables.values() for column in table.columns)
+        of_tables = (column for table in self.tables.values() for column in table.columns)
         of_names = self.pattern.columns if self.pattern else ()
-        self.columns = tuple(dict.fromkeys((*told, *of_names)))  # of every recording
+        self.columns = tuple(dict.fromkeys((*of_tables, *of_names)))  # of every recording
         self._start()
 
     def _start(self) -> None:
-        self.barren: list[str] = []  # names that give no recording
+        self.empty_sources: list[str] = []  # names that give no recording
         self.models: list[str] = []  # names that give a model instead
         self.unlisted = LeftUnlisted()
         self.first_remote: dict[str, list[RemoteFile]] = {}  # of each bucket or host
@@ -245,16 +245,16 @@ class Listing:
     def __iter__(self) -> Iterator[InputRecording]:
         self._start()
         for name in self.names:
-            repeated, found = len(self.unlisted.repeated), False
+            repeated, is_empty = len(self.unlisted.repeated), True
             paths = list(_expanded(name))
             for path in paths:
                 for listed in self._listed(path):
-                    found = True
+                    is_empty = False
                     self._note_remote(listed.source)
                     yield listed
-            if not found:
+            if is_empty:
                 if len(self.unlisted.repeated) == repeated:
-                    self.barren.append(name)
+                    self.empty_sources.append(name)
                 local = [path for path in paths if isinstance(path, Path)]
                 self.models += [str(path) for path in local if find_model(path) or runs_in(path)]
         if self.pattern and self.unmatched.count and not self._matched:
@@ -265,8 +265,8 @@ class Listing:
 
     def _listed(self, path: Location) -> Iterator[InputRecording]:
         if table := self.tables.get(path):
-            for file, told, error in table:
-                yield InputRecording(file, self._columns(file, told), error)
+            for file, columns, error in table:
+                yield InputRecording(file, self._columns(file, columns), error)
         else:
             for file in audio_files(path, self.unlisted):
                 yield InputRecording(file, self._columns(file, NO_COLUMNS))
@@ -277,7 +277,7 @@ class Listing:
             if len(first) < FIRST:
                 first.append(file)
 
-    def _columns(self, file: Location, told: Mapping[str, str]) -> Mapping[str, str]:
+    def _columns(self, file: Location, of_table: Mapping[str, str]) -> Mapping[str, str]:
         """Every column: as the table tells it, else as the name does, else empty."""
         if not self.columns:
             return NO_COLUMNS
@@ -286,19 +286,19 @@ class Listing:
             self.unmatched.add(str(file))
             of_name = NO_COLUMNS
         self._matched |= bool(of_name)
-        if any(told.get(column, "") not in ("", text) for column, text in of_name.items()):
+        if any(of_table.get(column, "") not in ("", text) for column, text in of_name.items()):
             self.contradicted.add(str(file))
-        return {name: told.get(name) or of_name.get(name, "") for name in self.columns}
+        return {name: of_table.get(name) or of_name.get(name, "") for name in self.columns}
 
     @property
     def complete(self) -> bool:
         """True if every name gave recordings, and none was left out of folders and tables."""
         faulty = any(table.faults.count for table in self.tables.values())
-        return not (self.barren or self.unlisted.lost or faulty)
+        return not (self.empty_sources or self.unlisted.lost or faulty)
 
     def sentences(self) -> list[str]:
         """A line for each kind that was left out, and notes."""
-        lines = [f"left out {name}: no audio there" for name in self.barren]
+        lines = [f"left out {name}: no audio there" for name in self.empty_sources]
         lines += [line for table in self.tables.values() for line in table.losses()]
         lines += self.unlisted.sentences()
         lines += [note for table in self.tables.values() for note in table.notes()]
@@ -357,23 +357,23 @@ def list_files(names: Sequence[str], name_pattern: str | None = None) -> FileLis
     listing, first = list_recordings(names, name_pattern), dict[str, InputRecording]()
     for recording in listing:
         name = str(recording.source)
-        kept = first.setdefault(name, recording)
-        if kept is not recording:
+        earlier = first.setdefault(name, recording)
+        if earlier is not recording:
             listing.repeated.add(name)
-            if not any(kept.columns.values()):  # a folder gave it before the table that tells of it
-                first[name] = replace(kept, columns=recording.columns)
+            if not any(earlier.columns.values()):  # a folder gave it before its table
+                first[name] = replace(earlier, columns=recording.columns)
     check_listing(listing, bool(first))
     return FileList(list(first.values()), listing)
 
 
-def check_listing(listing: Listing, found: bool) -> None:
-    """Refuse a listing that gave models, or no recording: call it when it has come to its end."""
+def check_listing(listing: Listing, has_recordings: bool) -> None:
+    """Refuse a listing, at its end, that gave models or no recording."""
     if listing.models:
         raise InputError(
-            f"these hold models, not recordings: {first_few(listing.models)}. One model is named, "
-            "and then recordings. The newest run is runs/train/latest."
+            f"these hold models, not recordings: {first_few(listing.models)}. Give one model, then "
+            "the recordings. The newest run is runs/train/latest."
         )
-    if not found:
+    if not has_recordings:
         named = f"no audio found in {first_few(listing.names)}"
         losses = [line for table in listing.tables.values() for line in table.losses()]
         raise InputError(f"{'; '.join([named, *losses, *listing.unlisted.sentences()])}.")

@@ -35,7 +35,7 @@ from leakdet.scoring.listing import (
 )
 from leakdet.scoring.prediction import VerdictCounts, columns_by, now, run_facts
 from leakdet.storage.model_card import file_hash, require_model
-from leakdet.tables.parts_db import BATCH_FILES, Batch, ListingRecord, RecordingsDb
+from leakdet.tables.parts_db import BATCH_FILES, FileBatch, ListingRecord, RecordingsDb
 from leakdet.tables.read import part_files
 from leakdet.tables.schema import InputRecording
 from leakdet.tables.write import ROW_BYTES, part_bytes, require_format
@@ -163,7 +163,7 @@ def parts_folder(path: Path) -> Iterator[PartsFolder]:
     _check_ours(path)
     is_new = not path.exists()
     path.mkdir(parents=True, exist_ok=True)
-    with _held(path):
+    with _locked(path):
         try:
             facts = _facts(path)
             if not facts:
@@ -205,7 +205,7 @@ def _facts(path: Path) -> dict[str, Any]:
 
 
 @contextmanager
-def _held(path: Path) -> Iterator[None]:
+def _locked(path: Path) -> Iterator[None]:
     with ExitStack() as stack:
         try:
             stack.enter_context(locked(path / LOCK, wait=False))
@@ -228,7 +228,7 @@ AHEAD = 64  # files with each thread, so that none waits while a part is flushed
 
 Rows = list[dict[str, Any]]
 # Batches with their rows, in any order; it says how many files more are scored.
-Scores = Callable[[Iterable[Batch], Callable[[int], None]], Iterator[tuple[Batch, Rows]]]
+Scores = Callable[[Iterable[FileBatch], Callable[[int], None]], Iterator[tuple[FileBatch, Rows]]]
 
 
 @dataclass(frozen=True)
@@ -260,8 +260,8 @@ def by_threads(detector: "Detector", workers: int = 0) -> Scores:
     """Scores by `workers` threads (0: one per core), without a pause between batches."""
 
     def scores(
-        batches: Iterable[Batch], step: Callable[[int], None]
-    ) -> Iterator[tuple[Batch, Rows]]:
+        batches: Iterable[FileBatch], step: Callable[[int], None]
+    ) -> Iterator[tuple[FileBatch, Rows]]:
         files = ((batch, at) for batch in batches for at in range(len(batch)))
         rows: Rows = []
         score = partial(_score_file, detector)
@@ -284,7 +284,7 @@ def by_cluster(engine: Engine, options: ModelOptions) -> Scores:
     work = partial(score_batch, options)
     scored = killing = 0
 
-    def file_by_file(batch: Batch) -> Rows:
+    def file_by_file(batch: FileBatch) -> Rows:
         nonlocal scored, killing
         rows: Rows = []
         for at in range(len(batch)):
@@ -300,8 +300,8 @@ def by_cluster(engine: Engine, options: ModelOptions) -> Scores:
         return rows
 
     def scores(
-        batches: Iterable[Batch], step: Callable[[int], None]
-    ) -> Iterator[tuple[Batch, Rows]]:
+        batches: Iterable[FileBatch], step: Callable[[int], None]
+    ) -> Iterator[tuple[FileBatch, Rows]]:
         nonlocal scored
         for batch, rows in engine.unordered(work, batches, IN_FLIGHT, file_by_file):
             scored += any(not row["error"] for row in rows)
@@ -311,7 +311,7 @@ def by_cluster(engine: Engine, options: ModelOptions) -> Scores:
     return scores
 
 
-def score_batch(options: ModelOptions, batch: Batch) -> Rows:
+def score_batch(options: ModelOptions, batch: FileBatch) -> Rows:
     """The rows of a batch, by a detector that stays loaded in this process."""
     detector = _detector(options)
     return [row for at in range(len(batch)) for row in _score_file(detector, (batch, at))]
@@ -326,16 +326,16 @@ def _detector(options: ModelOptions) -> "Detector":
             f"on {socket.gethostname()}: {error} All machines of a cluster must see the model and "
             "the recordings under the same paths."
         ) from error
-    found = detector.mel_detector.file_hash
-    if found != options.file_hash:
+    loaded_hash = detector.mel_detector.file_hash
+    if loaded_hash != options.file_hash:
         raise InputError(
-            f"on {socket.gethostname()}: {options.path} is the model {found}, and this command's "
-            f"is {options.file_hash}. All machines of a cluster must see the same files."
+            f"on {socket.gethostname()}: {options.path} is the model {loaded_hash}, and this "
+            f"command's is {options.file_hash}. All machines of a cluster must see the same files."
         )
     return detector
 
 
-def _score_file(detector: "Detector", file: tuple[Batch, int]) -> Rows:
+def _score_file(detector: "Detector", file: tuple[FileBatch, int]) -> Rows:
     batch, at = file
     rows = [verdict.to_dict() for verdict in detector.predict_one(batch.recordings[at])]
     for row in rows:
@@ -367,7 +367,7 @@ def predict_parts(arguments: argparse.Namespace, rule: Mapping[str, Any]) -> int
                 **rule,
             )
             _score(folder, options, settings, arguments)
-        return _tell(folder, listed)
+        return _finish(folder, listed)
 
 
 def _listed(folder: PartsFolder, arguments: argparse.Namespace) -> ListingRecord:
@@ -410,8 +410,9 @@ def _list_anew(
     left_out = listing.sentences()
     if repeated and not earlier:
         left_out.append(f"{REPEATED}: {repeated}")
-    told = list(listing.columns), left_out, listing.complete
-    listed = ListingRecord(first, files, now(), names, *told)
+    listed = ListingRecord(
+        first, files, now(), names, list(listing.columns), left_out, listing.complete
+    )
     before = folder.db.files
     folder.db.commit(listed)
     if earlier:
@@ -443,7 +444,7 @@ def _score(
     folder.facts = folder.facts or {**begun, **run_facts(detector, settings)}
     folder.write_facts()
     with ExitStack() as stack:
-        stack.enter_context(_told_what_stays(folder))
+        stack.enter_context(_kept_rows_reported(folder))
         if arguments.cluster:
             from leakdet.core.parallel import cluster
 
@@ -459,7 +460,7 @@ def _score(
 
 
 @contextmanager
-def _told_what_stays(folder: PartsFolder) -> Iterator[None]:
+def _kept_rows_reported(folder: PartsFolder) -> Iterator[None]:
     """Where scoring ends early, say what stays and how to go on."""
     try:
         yield
@@ -474,19 +475,25 @@ def _told_what_stays(folder: PartsFolder) -> Iterator[None]:
         raise
 
 
-def _tell(folder: PartsFolder, listed: ListingRecord) -> int:
+def _finish(folder: PartsFolder, listed: ListingRecord) -> int:
     """Count all parts, write the outcome, print that of the newest listing; gives its exit code."""
     counts, newest = VerdictCounts(), VerdictCounts()
     for state in folder.db.counts():
         counts.merge(state)
     for state in folder.db.counts(listed.first):
         newest.merge(state)
-    listings = folder.db.listings
     if not folder.is_finished:
-        told = [{"listed_at": one.listed_at, "files": one.files, "inputs": one.names,
-                 "left_out": one.left_out} for one in listings]  # fmt: skip
+        records = [
+            {
+                "listed_at": record.listed_at,
+                "files": record.files,
+                "inputs": record.names,
+                "left_out": record.left_out,
+            }
+            for record in folder.db.listings
+        ]
         folder.write_facts(
-            finished_at=now(), files=folder.db.files, listings=told, **counts.to_json()
+            finished_at=now(), files=folder.db.files, listings=records, **counts.to_json()
         )
     (newest if newest.total else counts).log()
     parts = counted(len(folder.db.hashes()), "part")

@@ -19,7 +19,7 @@ from leakdet.core.locations import Location, RemoteFile, errors_naming
 from leakdet.core.messages import LOG
 from leakdet.core.progress import ProgressCounter
 from leakdet.scoring.listing import FileList
-from leakdet.tables.schema import LABEL, WINDOW_COLUMNS, Verdict, row_columns
+from leakdet.tables.schema import LABEL, ROW_MARKS, WINDOW_COLUMNS, Verdict, row_columns
 from leakdet.tables.write import PARTIAL, is_regular, row_writer, windows_file
 
 if TYPE_CHECKING:
@@ -29,17 +29,12 @@ if TYPE_CHECKING:
 
 def model_text(detector: "MelDetector", decided_anew: str = "") -> str:
     """The model, what its own evaluation said of it, and by which other threshold it decides."""
-    changed = f"\nnote     {decided_anew}" if decided_anew else ""
-    return _own_text(detector) + changed
-
-
-def _own_text(detector: "MelDetector") -> str:
-    own = detector.card.get("verdict")
-    named = f"model    {detector.file_hash}"
-    lines = [f"{named}: the file does not say how good it was in its own evaluation"]
-    if own:
-        lines = [f"{named}: {own['label']} (own evaluation on {own['split']}). {own['sentence']}"]
-        if own["grade"] != "good":
+    verdict, name = detector.card.get("verdict"), f"model    {detector.file_hash}"
+    lines = [f"{name}: the file does not say how good it was in its own evaluation"]
+    if verdict:
+        evaluation = f"{verdict['label']} (own evaluation on {verdict['split']})"
+        lines = [f"{name}: {evaluation}. {verdict['sentence']}"]
+        if verdict["grade"] != "good":
             lines.append("note     confirm its verdicts by other evidence before you dig")
     if detector.reference is None:
         lines.append(
@@ -52,6 +47,8 @@ def _own_text(detector: "MelDetector") -> str:
             "recordings (rain, taps, another sensor) are decided as any other; the column "
             "familiarity tells them"
         )
+    if decided_anew:
+        lines.append(f"note     {decided_anew}")
     return "\n".join(lines)
 
 
@@ -215,7 +212,7 @@ def _are_rows(path: Path) -> bool:
     columns = {*_json(path, first_line=True)} or {*_header(path)}
     if len(columns) < 2 and not any(mark in name for name in columns for mark in "\0{["):
         return True  # no table, no JSON, no binary file: as with a shell's own output
-    return {"path", "decision"} <= columns and LABEL not in columns  # a manifest has it
+    return columns >= ROW_MARKS and LABEL not in columns  # a manifest has it
 
 
 def _header(path: Path) -> list[str]:
@@ -270,11 +267,11 @@ def _check_place(out: RemoteFile, marker: RemoteFile, folder: Path, windows: boo
         if not out.name or out.url.endswith("/"):
             raise InputError("this is a folder; name a file in it")
         for file in (copy, sidecar_path(copy), *[windows_file(copy)] * windows):
-            there = out.parent / file.name
-            if there.exists():
-                if there.is_folder():
+            earlier_file = out.parent / file.name
+            if earlier_file.exists():
+                if earlier_file.is_folder():
                     raise InputError("this is a folder; name a file in it")
-                file.write_bytes(there.read_bytes())
+                file.write_bytes(earlier_file.read_bytes())
         (earlier / "empty").touch()
         marker.put(earlier / "empty")
     except InputError as error:

@@ -1,1 +1,0 @@
-"""From the rows of many nights to what became of each site, and where to dig first."""

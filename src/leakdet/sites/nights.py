@@ -61,14 +61,14 @@ def masked_median(
     return np.where(count >= fewest, (lower + upper) / 2.0, np.nan)
 
 
-def held(
-    values: Float[np.ndarray, "S N"], mask: Bool[np.ndarray, "S N"], times: int
+def kth_largest(
+    values: Float[np.ndarray, "S N"], mask: Bool[np.ndarray, "S N"], k: int
 ) -> Float[np.ndarray, " S"]:
-    """The value that each row reaches so many times; its least one where it has fewer."""
+    """The k-th largest known value of each row; its smallest where it has fewer than k."""
     known = mask & ~np.isnan(values)
     count = known.sum(axis=1)
     ordered = -np.sort(np.where(known, -values, np.inf), axis=1)
-    return at(ordered, np.minimum(times, count) - 1, np.nan)
+    return at(ordered, np.minimum(k, count) - 1, np.nan)
 
 
 def pooled(
@@ -81,8 +81,8 @@ def pooled(
     """
     grid = np.full(shape[0] * shape[1], np.nan)
     order = np.lexsort((scores, cell))
-    found, begin, count = np.unique(cell[order], return_index=True, return_counts=True)
-    grid[found] = scores[order][begin + count // 2]
+    cells, begin, count = np.unique(cell[order], return_index=True, return_counts=True)
+    grid[cells] = scores[order][begin + count // 2]
     return grid.reshape(shape)
 
 
@@ -119,7 +119,7 @@ def possible_times(
 def without_clock_back(
     columns: RowColumns, rows: np.ndarray, night: np.ndarray, notes: list[str]
 ) -> tuple[Int[np.ndarray, " K"], Int[np.ndarray, " K"], Int[np.ndarray, " L"]]:
-    """Rows without those that a clock that went back dated once more into a night of their site.
+    """Rows without those that a clock set back has dated into an earlier night of their site.
 
     In the order of the rows, a recording comes after a later night of its site, and its night had
     recordings before. Nights that are only late, as after a lost connection, stay.
@@ -298,11 +298,11 @@ def _of_network(
     """Rows of nights in which enough sites were heard, the first of these, and which they are."""
     sites = _sites(columns)
     site_nights = np.unique(night * sites + columns.ids["site"][rows]) // sites
-    found, heard = np.unique(site_nights, return_counts=True)
+    all_nights, heard = np.unique(site_nights, return_counts=True)
     # sites heard in the night that the median of all pairs of site and night lies in: a wrong
     # clock makes many nights, but few such pairs
     usual = np.sort(np.repeat(heard, heard))[len(site_nights) // 2]
-    whole = found[heard >= rules.network_share * usual]
+    whole = all_nights[heard >= rules.network_share * usual]
     begin = max(whole[0], whole[-1] - rules.history_nights + 1)
     kept = np.isin(night, whole[whole >= begin])
     old = (night < begin) & np.isin(night, whole)
@@ -405,7 +405,7 @@ def make_history(columns: RowColumns, nights: Nights, rules: WorklistRules) -> H
         lowest("familiarity", has_sound),
         last(columns.numbers["source_rate_hz"][rows], np.nan),
         last(logger, -1),
-        {one: counted(kind == one) for one in Kind},
+        {each: counted(kind == each) for each in Kind},
         counted(columns.clipped[rows]),
         common,
         common_rise(level),

@@ -110,8 +110,8 @@ def _block(block: Block, codes: Mapping[str, "_Codes"]) -> RowColumns:
     blank = [None] * len(next(iter(block.values()), ()))
 
     def values(name: str) -> list[Any]:
-        told = block.get(name, blank)
-        return told.tolist() if isinstance(told, np.ndarray) else list(told)
+        column = block.get(name, blank)
+        return column.tolist() if isinstance(column, np.ndarray) else list(column)
 
     def texts(name: str) -> list[str]:
         return [str(value or "") for value in values(name)]
@@ -119,28 +119,28 @@ def _block(block: Block, codes: Mapping[str, "_Codes"]) -> RowColumns:
     times = values(RECORDED_AT)
     seconds = np.array(list(map(_seconds, times)), np.int64)
     unread = np.flatnonzero(seconds == UNREAD)
-    told = {name: _numbers(block.get(name, blank)) for name in NUMBERS}
+    read = {name: _numbers(block.get(name, blank)) for name in NUMBERS}
     flags, decisions = texts("flags"), texts("decision")
     others = [name for name in block if name not in PLACED and not is_row_column(name)]
-    own = zip(*map(texts, others), strict=True) if others else repeat((), len(blank))
+    other = zip(*map(texts, others), strict=True) if others else repeat((), len(blank))
     coded: dict[str, Iterable[Any]] = {
-        "site": map(_site, texts("site"), told["channel"][0].tolist()),
+        "site": map(_site, texts("site"), read["channel"][0].tolist()),
         "logger": map(str.strip, texts("logger")),
         "model": texts("model"),
         "decision": decisions,
-        "other": (tuple(zip(others, row, strict=True)) for row in own),
+        "other": (tuple(zip(others, row, strict=True)) for row in other),
     }
     kinds = map(_kind, decisions, texts("reason"), flags, texts("error"))
     return RowColumns(
         texts("path"),
         seconds,
-        {name: numbers for name, (numbers, _) in told.items()},
+        {name: numbers for name, (numbers, _) in read.items()},
         np.array(list(kinds), np.int64),
         np.array([decision == "leak" for decision in decisions], bool),
         np.array(["clipped" in flag for flag in flags], bool),
         {name: np.array([codes[name][text] for text in coded[name]], np.int64) for name in CODED},
         {},
-        sum(bad for _, bad in told.values()),
+        sum(bad for _, bad in read.values()),
         str(times[unread[0]]) if len(unread) else "",
     )
 

@@ -1,6 +1,6 @@
 """The state of each site by a stated rule, its course, its logger, and its reason."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import partial
@@ -13,15 +13,18 @@ from leakdet.core.errors import counted
 from leakdet.sites.nights import (
     WITH_SOUND,
     History,
+    Nights,
     at,
-    held,
+    find_nights,
+    kth_largest,
     last_few,
     last_of,
+    make_history,
     masked_median,
     packed,
     sum_of_last,
 )
-from leakdet.sites.rows import Kind
+from leakdet.sites.rows import Kind, RowColumns
 from leakdet.sites.rules import WorklistRules
 
 State = Literal["new", "persistent", "ceased", "watch", "quiet", "silent logger", "broken"]
@@ -146,7 +149,7 @@ def follow_alarms(history: History, rules: WorklistRules) -> Alarms:
         at(recent, n - 1, 0) >= rules.alarms,
         ((recent >= rules.alarms) & valid).any(axis=1),
         early,
-        held(scores, in_last, rules.alarms),
+        kth_largest(scores, in_last, rules.alarms),
         masked_median(scores, before),
     )
 
@@ -164,7 +167,9 @@ def follow_levels(history: History, alarms: Alarms, rules: WorklistRules) -> Lev
     median = masked_median(level, same & (night < early[:, None]), rules.level_nights)
     over = level - median[:, None] - history.common_rise
     recent = last_few(same & (night >= early[:, None]), rules.of_nights)
-    rise = np.where(recent.sum(axis=1) >= rules.alarms, held(over, recent, rules.alarms), np.nan)
+    rise = np.where(
+        recent.sum(axis=1) >= rules.alarms, kth_largest(over, recent, rules.alarms), np.nan
+    )
     first = np.argmax((history.logger >= 0) & (night > restarted[:, None]), axis=1)
     return Levels(
         at(level, last, np.nan),
@@ -198,6 +203,29 @@ def follow_presence(
     )
 
 
+@dataclass(frozen=True)
+class SiteFacts:
+    """What is known of all sites, by their numbers, and the rule that judges them."""
+
+    columns: RowColumns
+    nights: Nights
+    history: History
+    alarms: Alarms
+    levels: Levels
+    presence: Presence
+    rules: WorklistRules
+
+
+def site_facts(columns: RowColumns, rules: WorklistRules, today: date) -> SiteFacts:
+    """The facts of the sites of these rows, by the night."""
+    nights = find_nights(columns, rules, today)
+    history = make_history(columns, nights, rules)
+    alarms = follow_alarms(history, rules)
+    levels = follow_levels(history, alarms, rules)
+    presence = follow_presence(history, nights.network, rules)
+    return SiteFacts(columns, nights, history, alarms, levels, presence, rules)
+
+
 KINDS = {
     Kind.NO_SOUND: ("silent", "without sound"),
     Kind.SPOILT: ("spoilt", "short, stuck or with dropouts"),
@@ -207,22 +235,16 @@ RATE_NIGHTS = 9  # earlier nights whose usual rate the last one is compared with
 GAPS = 0.2  # share of the network's nights since its first; more of them missed are told
 
 
-def health_facts(
-    history: History,
-    levels: Levels,
-    presence: Presence,
-    network: Bool[np.ndarray, " N"],
-    clock_back: Int[np.ndarray, " S"],
-    dates: Sequence[date],
-    rules: WorklistRules,
-) -> list[tuple[str, ...]]:
-    """Facts of each site, on its last night heard where nothing else is said."""
+def health_texts(facts: SiteFacts) -> list[tuple[str, ...]]:
+    """Texts on the logger of each site, on its last night heard where nothing else is said."""
+    history, levels, presence = facts.history, facts.levels, facts.presence
+    network, clock_back, dates = facts.nights.network, facts.nights.clock_back, facts.nights.dates
     heard, last, night = history.heard, presence.last_heard, np.arange(len(network))
-    facts: list[list[str]] = [[] for _ in last]
+    texts: list[list[str]] = [[] for _ in last]
 
     def tell(which: Bool[np.ndarray, " S"], text: Callable[[int], str]) -> None:
         for site in np.flatnonzero(which).tolist():
-            facts[site].append(text(site))
+            texts[site].append(text(site))
 
     own = network & (night >= np.argmax(heard > 0, axis=1)[:, None])
     nights, lacking = own.sum(axis=1), (own & (heard == 0)).sum(axis=1)
@@ -243,13 +265,16 @@ def health_facts(
     other = ~np.isnan(rate) & ~np.isnan(before) & (rate != before)
     tell(other, lambda site: f"other rate: {rate[site]:.0f} Hz, before {before[site]:.0f} Hz")
     off = np.nan_to_num(levels.off, nan=0.0)
-    tell(np.abs(off) >= rules.level_far_db, lambda site: f"level far: {_shift(float(off[site]))}")
+    tell(
+        np.abs(off) >= facts.rules.level_far_db,
+        lambda site: f"level far: {_shift(float(off[site]))}",
+    )
     tell(
         levels.restarted >= 0,
         lambda site: f"logger changed on {dates[levels.restarted[site]]}: levels count from there",
     )
     tell(clock_back > 0, lambda site: f"clock: {clock_back[site]} recordings dated wrongly")
-    return [tuple(site) for site in facts]
+    return [tuple(of_site) for of_site in texts]
 
 
 def _of(name: str, bad: np.ndarray, total: np.ndarray, words: str, site: int) -> str:
@@ -262,20 +287,12 @@ def _shift(off_db: float) -> str:
 
 
 class SiteStates:
-    """Tells the state of one site after the other."""
+    """The state of each site by its number, by the first rule that holds."""
 
-    def __init__(
-        self,
-        history: History,
-        alarms: Alarms,
-        levels: Levels,
-        presence: Presence,
-        dates: Sequence[date],
-        rules: WorklistRules,
-    ) -> None:
-        self._history, self._alarms, self._levels = history, alarms, levels
-        self._presence, self._dates, self._rules = presence, dates, rules
-        self._louder = np.nan_to_num(levels.rise, nan=-np.inf) >= rules.rise_db
+    def __init__(self, facts: SiteFacts) -> None:
+        self._history, self._alarms, self._levels = facts.history, facts.alarms, facts.levels
+        self._presence, self._dates, self._rules = facts.presence, facts.nights.dates, facts.rules
+        self._louder = np.nan_to_num(facts.levels.rise, nan=-np.inf) >= facts.rules.rise_db
 
     def of(self, site: int) -> tuple[State, str]:
         """The state of a site and its reason. The first rule that holds decides."""
@@ -318,17 +335,17 @@ class SiteStates:
         heard = int((self._history.heard[site] > 0).sum())
         if spoilt < min(rules.silent_after, heard):
             return None
-        of = counted(spoilt, "night")
+        nights = counted(spoilt, "night")
         kinds = {kind: int(grid[site, last]) for kind, grid in self._history.counts.items()}
         if kinds[Kind.NO_SOUND] and not kinds[Kind.SPOILT] and not kinds[Kind.FAILED]:
-            return "silent logger", f"no sound in its recordings of the last {of} heard"
+            return "silent logger", f"no sound in its recordings of the last {nights} heard"
         why = {
             Kind.FAILED: "could not be read",
             Kind.SPOILT: "short, stuck or with dropouts",
             Kind.NO_SOUND: "without sound",
         }
-        told = ", ".join(f"{kinds[kind]} {words}" for kind, words in why.items() if kinds[kind])
-        return "broken", f"no usable recording in the last {of} heard; of the last one {told}"
+        faults = ", ".join(f"{kinds[kind]} {words}" for kind, words in why.items() if kinds[kind])
+        return "broken", f"no usable recording in the last {nights} heard; of the last one {faults}"
 
     def _unjudged(self, site: int) -> str:
         last = self._alarms.last_judged[site]

@@ -9,21 +9,17 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from leakdet.core.errors import counted, first_few
-from leakdet.sites.nights import FEW_SITES, History, Nights, at, find_nights, last_of, make_history
+from leakdet.sites.nights import FEW_SITES, at, last_of
 from leakdet.sites.rows import DAY_S, Kind, RowColumns, read_columns
 from leakdet.sites.rules import WorklistRules
 from leakdet.sites.states import (
-    Alarms,
-    Levels,
-    Presence,
     Recording,
+    SiteFacts,
     SiteStates,
     State,
     WorklistRow,
-    follow_alarms,
-    follow_levels,
-    follow_presence,
-    health_facts,
+    health_texts,
+    site_facts,
 )
 from leakdet.sites.worth import Evidence, Ranks, rank_sites
 
@@ -39,7 +35,7 @@ def find_places(
     """
     site = columns.ids["site"][rows]
     lat, lon = columns.numbers["lat"][rows], columns.numbers["lon"][rows]
-    told = ~np.isnan(lat) | ~np.isnan(lon)
+    given = ~np.isnan(lat) | ~np.isnan(lon)
     with np.errstate(invalid="ignore"):
         good = (np.abs(lat) <= 90.0) & (np.abs(lon) <= 180.0) & ((lat != 0.0) | (lon != 0.0))
     place = np.full((len(columns.texts["site"]), 2), np.nan)
@@ -49,7 +45,7 @@ def find_places(
     np.minimum.at(least, site[good], both)
     np.maximum.at(most, site[good], both)
     notes = []
-    if bad := int((told & ~good).sum()):
+    if bad := int((given & ~good).sum()):
         swapped = (np.abs(lat) > 90.0) & (np.abs(lat) <= 180.0) & (np.abs(lon) <= 90.0)
         hint = " Lat and lon may be the wrong way round." if swapped.any() else ""
         notes.append(
@@ -58,7 +54,7 @@ def find_places(
         )
     apart = np.flatnonzero((most - least > APART_DEG).any(axis=1))
     if len(apart):
-        names = first_few([columns.texts["site"][one] for one in apart], 3)
+        names = first_few([columns.texts["site"][number] for number in apart], 3)
         notes.append(
             f"{counted(len(apart), 'site')} with places that contradict each other ({names}): the "
             "latest is shown; correct lat and lon in the manifest."
@@ -73,63 +69,52 @@ def find_places(
 FIRST_DAY = datetime.fromisoformat("0001-01-01")
 
 
-@dataclass(frozen=True)
-class SiteFacts:
-    """All that is known of the sites, by their ids."""
-
-    columns: RowColumns
-    nights: Nights
-    history: History
-    alarms: Alarms
-    levels: Levels
-    presence: Presence
-    states: Mapping[int, tuple[State, str]]
-    ranks: Ranks
-    place: Float[np.ndarray, "S 2"]
-    health: list[tuple[str, ...]]
-
-
-def site_rows(facts: SiteFacts, most_recordings: int) -> list[WorklistRow]:
+def site_rows(
+    facts: SiteFacts,
+    states: Mapping[int, tuple[State, str]],
+    ranks: Ranks,
+    place: Float[np.ndarray, "S 2"],
+) -> list[WorklistRow]:
     """A row for each ranked site."""
-    site = facts.columns.ids["site"][facts.nights.rows]
-    ends = np.searchsorted(site, np.arange(len(facts.columns.texts["site"])), side="right")
-    score, last = facts.history.score, last_of(~np.isnan(facts.history.score))
-    last_score = at(score, last, np.nan)
-    familiar = facts.history.familiarity
-    familiarity = at(familiar, last_of(~np.isnan(familiar)), np.nan)
-    dates, result = facts.nights.dates, []
-    for one in facts.ranks.order:
-        begin, end = int(ends[one - 1]) if one else 0, int(ends[one])
-        newest = facts.nights.rows[max(begin, end - most_recordings) : end][::-1]
-        state, why = facts.states[one]
-        since = int(facts.alarms.since[one])
-        low, high = facts.ranks.interval[one].tolist()
-        result.append(
+    columns, alarms, levels = facts.columns, facts.alarms, facts.levels
+    sites = columns.ids["site"][facts.nights.rows]
+    ends = np.searchsorted(sites, np.arange(len(columns.texts["site"])), side="right")
+    score, familiarity = facts.history.score, facts.history.familiarity
+    last_score = at(score, last_of(~np.isnan(score)), np.nan)
+    last_familiarity = at(familiarity, last_of(~np.isnan(familiarity)), np.nan)
+    health, dates, rows = health_texts(facts), facts.nights.dates, []
+    for site in ranks.order:
+        begin, end = int(ends[site - 1]) if site else 0, int(ends[site])
+        newest = facts.nights.rows[max(begin, end - facts.rules.recordings) : end][::-1]
+        state, why = states[site]
+        since = int(alarms.since[site])
+        low, high = ranks.interval[site].tolist()
+        rows.append(
             WorklistRow(
-                site=facts.columns.texts["site"][one],
+                site=columns.texts["site"][site],
                 state=state,
                 why=why,
-                nights=int(facts.alarms.judged[one]),
-                leak_nights=int(facts.alarms.alarms[one]),
+                nights=int(alarms.judged[site]),
+                leak_nights=int(alarms.alarms[site]),
                 since=dates[since] if since >= 0 else None,
-                score=_known(last_score[one]),
-                median_score=_known(facts.alarms.median_score[one]),
-                level_dbfs=_known(facts.levels.last[one]),
-                median_level_dbfs=_known(facts.levels.median[one]),
-                familiarity=_known(familiarity[one]),
-                trend=tuple(_known(value) for value in score[one].tolist()),
-                health=facts.health[one],
-                worth=_known(facts.ranks.worth[one]),
-                leak_share=_known(facts.ranks.leak_share[one]),
+                score=_known(last_score[site]),
+                median_score=_known(alarms.median_score[site]),
+                level_dbfs=_known(levels.last[site]),
+                median_level_dbfs=_known(levels.median[site]),
+                familiarity=_known(last_familiarity[site]),
+                trend=tuple(_known(value) for value in score[site].tolist()),
+                health=health[site],
+                worth=_known(ranks.worth[site]),
+                leak_share=_known(ranks.leak_share[site]),
                 leak_share_interval=None if np.isnan(low) else (low, high),
-                lat=_known(facts.place[one, 0]),
-                lon=_known(facts.place[one, 1]),
-                columns=_other_columns(facts.columns, newest),
-                recordings=tuple(_recording(facts.columns, row) for row in newest.tolist()),
-                chance=_known(facts.ranks.chance[one]),
+                lat=_known(place[site, 0]),
+                lon=_known(place[site, 1]),
+                columns=_other_columns(columns, newest),
+                recordings=tuple(_recording(columns, row) for row in newest.tolist()),
+                chance=_known(ranks.chance[site]),
             )
         )
-    return result
+    return rows
 
 
 def _other_columns(columns: RowColumns, newest: Int[np.ndarray, " M"]) -> dict[str, str]:
@@ -178,28 +163,18 @@ def make_worklist(
     """
     rules = rules or WorklistRules()
     columns = rows if isinstance(rows, RowColumns) else read_columns(rows)
-    nights = find_nights(columns, rules, today or datetime.now(UTC).date())
-    history = make_history(columns, nights, rules)
-    alarms = follow_alarms(history, rules)
-    levels = follow_levels(history, alarms, rules)
-    presence = follow_presence(history, nights.network, rules)
-    states = SiteStates(history, alarms, levels, presence, nights.dates, rules)
+    facts = site_facts(columns, rules, today or datetime.now(UTC).date())
+    nights, presence = facts.nights, facts.presence
     listed = (presence.last_heard >= 0) | (nights.clock_back > 0)
-    told = {site: states.of(site) for site in np.flatnonzero(listed).tolist()}
-    unjudged = {site for site in told if states.is_unjudged(site)}
-    by_state = {site: state for site, (state, _) in told.items()}
-    ranks = rank_sites(by_state, unjudged, alarms, levels, rules, evidence)
+    site_states = SiteStates(facts)
+    states = {site: site_states.of(site) for site in np.flatnonzero(listed).tolist()}
+    unjudged = {site for site in states if site_states.is_unjudged(site)}
+    names = {site: state for site, (state, _) in states.items()}
+    ranks = rank_sites(names, unjudged, facts.alarms, facts.levels, rules, evidence)
     place, remarks = find_places(columns, nights.rows)
-    health = health_facts(
-        history, levels, presence, nights.network, nights.clock_back, nights.dates, rules
-    )
-    facts = SiteFacts(
-        columns, nights, history, alarms, levels, presence, told, ranks, place, health
-    )
     notes = [*nights.notes, *_left_out(columns, listed), *remarks]
-    notes += [*_history_notes(columns, nights.rows, history, nights.dates)]
-    notes += _worth_notes(rules, evidence)
-    return Worklist(site_rows(facts, rules.recordings), nights.dates, notes)
+    notes += [*_history_notes(facts), *_worth_notes(rules, evidence)]
+    return Worklist(site_rows(facts, states, ranks, place), nights.dates, notes)
 
 
 def _left_out(columns: RowColumns, listed: np.ndarray) -> list[str]:
@@ -213,10 +188,8 @@ def _left_out(columns: RowColumns, listed: np.ndarray) -> list[str]:
     ]
 
 
-def _history_notes(
-    columns: RowColumns, rows: np.ndarray, history: History, dates: list[date]
-) -> list[str]:
-    notes = []
+def _history_notes(facts: SiteFacts) -> list[str]:
+    columns, history, notes = facts.columns, facts.history, []
     if columns.bad_numbers:
         notes.append(
             f"{counted(columns.bad_numbers, 'value')} that are no number count as unknown."
@@ -229,12 +202,13 @@ def _history_notes(
             "told from what happens at one."
         )
     if history.common.any():
+        dates = facts.nights.dates
         nights = first_few([str(dates[n]) for n in np.flatnonzero(history.common)], 3)
         notes.append(
             f"Unusually many sites have an alarm in {counted(int(history.common.sum()), 'night')} "
             f"({nights}): a common cause, such as rain, so these count for none."
         )
-    if met := int((columns.kind[rows] == Kind.MET).sum()):
+    if met := int((columns.kind[facts.nights.rows] == Kind.MET).sum()):
         notes.append(
             f"{counted(met, 'recording')} that the model met in training decide nothing: its "
             "verdict on them is no evidence."

@@ -115,7 +115,7 @@ def leak_shares(
     prior = odds[known] / (1.0 + odds[known])
     prior = np.cumsum(prior) / np.arange(1, len(prior) + 1)
     reached = [
-        _reaching(evidence.scores[of], lowest) for of in (evidence.is_leak, ~evidence.is_leak)
+        _reaching(evidence.scores[mask], lowest) for mask in (evidence.is_leak, ~evidence.is_leak)
     ]
     sizes = (evidence.leaks, evidence.others)
     # a rate of 0 or 1 of few recordings is none: half a recording is added on either side

@@ -23,7 +23,7 @@ BATCH_FILES = 256
 
 
 @dataclass(frozen=True)
-class Batch:
+class FileBatch:
     """At most 256 recordings, whose sources are absolute, and their paths as they were named."""
 
     number: int
@@ -33,12 +33,12 @@ class Batch:
     def __len__(self) -> int:
         return len(self.recordings)
 
-    def only(self, at: int, error: str = "") -> "Batch":
+    def only(self, at: int, error: str = "") -> "FileBatch":
         """The recording at this place alone; `error` says why it cannot be scored."""
         recording = self.recordings[at]
         if error:
             recording = replace(recording, error=error)
-        return Batch(self.number, (recording,), self.paths[at : at + 1])
+        return FileBatch(self.number, (recording,), self.paths[at : at + 1])
 
     def __str__(self) -> str:
         if len(self) == 1:
@@ -80,7 +80,7 @@ class RecordingsDb:
     def __init__(self, path: Path, batch_files: int = BATCH_FILES) -> None:
         self._path, self.batch_files = path, batch_files
         is_new = not path.exists()
-        with self._understood():
+        with self._errors_explained():
             self._db = sqlite3.connect(path)
             self._db.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
             if is_new:
@@ -115,34 +115,34 @@ class RecordingsDb:
         first = 0 if last is None else (last // self.batch_files + 1) * self.batch_files
         folder, given, count, after = Path.cwd(), 0, 0, b""
 
-        def written() -> Iterator[tuple[object, ...]]:
+        def db_rows() -> Iterator[tuple[object, ...]]:
             nonlocal given
             for recording in recordings:
                 given += 1
-                yield _written(recording, folder)
+                yield _db_row(recording, folder)
 
-        with self._understood():
+        with self._errors_explained():
             self._db.executemany(
                 "INSERT INTO recordings VALUES (?, NULL, ?, ?, ?) ON CONFLICT DO UPDATE SET "
                 "columns = excluded.columns WHERE columns IS NULL AND number IS NULL",
-                written(),
+                db_rows(),
             )
-            while found := self._rows(
+            while unnumbered := self._rows(
                 "SELECT source FROM recordings WHERE number IS NULL AND source > ? "
                 f"ORDER BY source LIMIT {AT_A_TIME}",
                 after,
             ):
                 self._db.executemany(
                     "UPDATE recordings SET number = ? WHERE source = ?",
-                    ((first + count + at, source) for at, (source,) in enumerate(found)),
+                    ((first + count + at, source) for at, (source,) in enumerate(unnumbered)),
                 )
-                count += len(found)
-                (after,) = found[-1]
+                count += len(unnumbered)
+                (after,) = unnumbered[-1]
         return first, count, given - count
 
     def commit(self, listed: ListingRecord) -> None:
         """Make what was added part of the list; if it is nothing, leave the list as it is."""
-        with self._understood(), self._db:
+        with self._errors_explained(), self._db:
             if listed.files:
                 texts = map(dumps, (listed.names, listed.columns, listed.left_out))
                 values = (listed.first, listed.files, listed.listed_at, *texts, listed.complete)
@@ -152,7 +152,7 @@ class RecordingsDb:
         """Forget what was added and not committed."""
         self._db.rollback()
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self) -> Iterator[FileBatch]:
         """Batches without a part, by number. What is recorded meanwhile is not asked for again."""
         for listed in self.listings:
             for first in range(listed.first, listed.first + listed.files, self.batch_files):
@@ -161,13 +161,13 @@ class RecordingsDb:
                 ):
                     yield self._batch(first)
 
-    def _batch(self, first: int) -> Batch:
+    def _batch(self, first: int) -> FileBatch:
         rows = self._rows(
             "SELECT source, path, columns, error FROM recordings "
             "WHERE number BETWEEN ? AND ? ORDER BY number",
             *(first, first + self.batch_files - 1),
         )
-        return Batch(
+        return FileBatch(
             first // self.batch_files,
             tuple(
                 InputRecording(parse_location(os.fsdecode(source)), loads(columns or "{}"), error)
@@ -191,13 +191,13 @@ class RecordingsDb:
 
     def record(self, number: int, sha256: str, counts: dict[str, Any]) -> None:
         """Record that the part of a batch has this hash, and its rows these counts."""
-        with self._understood(), self._db:
+        with self._errors_explained(), self._db:
             values = (number, sha256, dumps(counts))
             self._db.execute("INSERT OR REPLACE INTO parts VALUES (?, ?, ?)", values)
 
     def forget(self, number: int) -> None:
         """Take back `record`: the batch is to be scored."""
-        with self._understood(), self._db:
+        with self._errors_explained(), self._db:
             self._db.execute("DELETE FROM parts WHERE number = ?", (number,))
 
     def hashes(self) -> dict[int, str]:
@@ -206,7 +206,7 @@ class RecordingsDb:
 
     def counts(self, first: int = 0) -> Iterator[dict[str, Any]]:
         """What was counted in each part from that of the file numbered `first` on."""
-        with self._understood(), closing(self._db.cursor()) as cursor:
+        with self._errors_explained(), closing(self._db.cursor()) as cursor:
             rows = cursor.execute(
                 "SELECT counts FROM parts WHERE number >= ?", (first // self.batch_files,)
             )
@@ -214,14 +214,14 @@ class RecordingsDb:
                 yield loads(counts)
 
     def _rows(self, query: str, *values: object) -> list[Any]:
-        with self._understood():
+        with self._errors_explained():
             return self._db.execute(query, values).fetchall()
 
     def _one(self, query: str) -> Any:
         return self._rows(query)[0]
 
     @contextmanager
-    def _understood(self) -> Iterator[None]:
+    def _errors_explained(self) -> Iterator[None]:
         """Raise what a user can act on instead of an error of SQLite."""
         try:
             yield
@@ -241,7 +241,7 @@ class RecordingsDb:
             ) from error
 
 
-def _written(recording: InputRecording, folder: Path) -> tuple[bytes, bytes | None, Any, str]:
+def _db_row(recording: InputRecording, folder: Path) -> tuple[bytes, bytes | None, Any, str]:
     source = _absolute(recording.source, folder)
     path = None if source == str(recording.source) else os.fsencode(str(recording.source))
     columns = dumps(dict(recording.columns)) if any(recording.columns.values()) else None

@@ -26,7 +26,7 @@ import numpy.typing as npt
 from leakdet.core.errors import InputError, counted
 from leakdet.core.files import understood
 from leakdet.core.locations import Location, RemoteFile, is_url, parse_location
-from leakdet.tables.schema import column_type
+from leakdet.tables.schema import ROW_MARKS, column_type
 from leakdet.tables.write import require_format
 
 
@@ -50,8 +50,8 @@ def _records(
                     f"line {number}: a quote that opens there is never closed"
                 ) from error
             last = reader.line_num + skipped
-            more = "" if last == number else f", with the lines up to {last}"
-            yield number, f"not CSV ({error}){more}"
+            others = "" if last == number else f", with the lines up to {last}"
+            yield number, f"not CSV ({error}){others}"
 
 
 def _own_records(lines: Iterable[str]) -> Iterator[list[str]]:
@@ -127,7 +127,7 @@ def _check_header(path: Path, header: Sequence[str]) -> None:
             f"{path}: its fields are separated by {other!r}, as some spreadsheets save them. Save "
             "it with commas and decimal points, or name the file that predict wrote."
         )
-    if not {"path", "decision"} <= {*header}:
+    if not {*header} >= ROW_MARKS:
         raise InputError(
             f"{path}: these are no rows of leakdet predict; they have at least the columns path "
             "and decision."
@@ -188,8 +188,8 @@ PART = re.compile(r"part-(\d{5,})\.(csv|parquet)")
 
 def part_files(folder: Path) -> list[tuple[int, Path]]:
     """The parts in a folder and their numbers, by number."""
-    found = ((PART.fullmatch(path.name), path) for path in folder.iterdir())
-    return sorted((int(match[1]), path) for match, path in found if match)
+    matches = ((PART.fullmatch(path.name), path) for path in folder.iterdir())
+    return sorted((int(match[1]), path) for match, path in matches if match)
 
 
 def each_part(place: Path, names: Sequence[str] | None = None) -> Iterator[Columns]:
@@ -319,9 +319,9 @@ class TableStream:
                 delimiter, skipped, first = first.rstrip("\r\n")[4:5] or ",", skipped + 1, ""
             else:
                 delimiter = max(",;\t|", key=first.count)
-            kept = chain([first] if first else [], lines)
+            unread = chain([first] if first else [], lines)
             try:
-                for number, record in _records(kept, delimiter, skipped):
+                for number, record in _records(unread, delimiter, skipped):
                     is_fault = isinstance(record, str)
                     yield number, record if is_fault else list(map(str.strip, record))
             except ValueError as error:

@@ -135,6 +135,7 @@ COLUMNS = (
     Column("class", value=lambda verdict: verdict.class_name),  # of a multiclass model
 )
 CLASS_PROB = "prob_"  # begins the columns of the classes, behind all others
+ROW_MARKS = {"path", "decision"}  # the columns by which rows of predict are known
 TIMELINE = "timeline"  # the windows, in JSON lines only
 WINDOW_COLUMNS = ("path", "window_start_s", "window_end_s", "leak_prob")  # of a file beside a CSV
 

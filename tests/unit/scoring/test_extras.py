@@ -7,12 +7,12 @@ import soundfile
 from leakdet.config import SignalConfig
 from leakdet.core.errors import InputError
 from leakdet.scoring.extras import (
-    Stretch,
+    LeakSpan,
     clip_name,
     label_files,
     label_places,
     leak_clips,
-    leak_stretches,
+    leak_spans,
     most_suspected,
 )
 from leakdet.tables.read import read_csv
@@ -26,26 +26,26 @@ def stretch_verdict(*probs: float, hop_s: float = 0.5, dead: tuple[int, ...] = (
 
 
 def test_neighbouring_windows_are_joined() -> None:
-    found = leak_stretches(stretch_verdict(0.1, 0.6, 0.9, 0.2, 0.1, 0.1, 0.5, hop_s=1.0))
-    assert found == [Stretch(1.0, 3.0, 0.9, 2.5), Stretch(6.0, 7.0, 0.5, 6.5)]
+    found = leak_spans(stretch_verdict(0.1, 0.6, 0.9, 0.2, 0.1, 0.1, 0.5, hop_s=1.0))
+    assert found == [LeakSpan(1.0, 3.0, 0.9, 2.5), LeakSpan(6.0, 7.0, 0.5, 6.5)]
 
 
 def test_windows_that_overlap_or_touch_are_one_stretch() -> None:
-    assert leak_stretches(stretch_verdict(0.6, 0.2, 0.7)) == [Stretch(0.0, 2.0, 0.7, 1.5)]
-    assert len(leak_stretches(stretch_verdict(0.6, 0.2, 0.2, 0.7))) == 2
+    assert leak_spans(stretch_verdict(0.6, 0.2, 0.7)) == [LeakSpan(0.0, 2.0, 0.7, 1.5)]
+    assert len(leak_spans(stretch_verdict(0.6, 0.2, 0.2, 0.7))) == 2
 
 
 def test_dead_windows_are_in_no_stretch() -> None:
-    assert leak_stretches(stretch_verdict(0.9, 0.9, hop_s=1.0, dead=(0,))) == [
-        Stretch(1.0, 2.0, 0.9, 1.5)
+    assert leak_spans(stretch_verdict(0.9, 0.9, hop_s=1.0, dead=(0,))) == [
+        LeakSpan(1.0, 2.0, 0.9, 1.5)
     ]
-    assert leak_stretches(stretch_verdict(0.9, dead=(0,))) == []
+    assert leak_spans(stretch_verdict(0.9, dead=(0,))) == []
 
 
 def test_the_most_suspected_seconds_hold_the_highest_window() -> None:
     one = stretch_verdict(0.9, 0.1, 0.6, 0.95, 0.6, 0.1, hop_s=1.0)
-    assert most_suspected(one, 10.0) == Stretch(2.0, 5.0, 0.95, 3.5)
-    assert most_suspected(one, 2.0) == Stretch(2.5, 4.5, 0.95, 3.5)
+    assert most_suspected(one, 10.0) == LeakSpan(2.0, 5.0, 0.95, 3.5)
+    assert most_suspected(one, 2.0) == LeakSpan(2.5, 4.5, 0.95, 3.5)
     assert most_suspected(stretch_verdict(0.1, 0.2), 2.0) is None
 
 

@@ -82,7 +82,7 @@ def test_only_a_name_of_a_table_stands_for_one(folder: Path) -> None:
         list_recordings(["none.csv"])
     Path("empty.csv").touch()
     listing = list_recordings(["empty.csv"])
-    assert (list(listing), listing.barren) == ([], ["empty.csv"])
+    assert (list(listing), listing.empty_sources) == ([], ["empty.csv"])
 
 
 def test_urls_of_files_folders_globs_and_tables(flaky: type[FlakyStore]) -> None:
@@ -112,7 +112,7 @@ def test_a_glob_that_gives_nothing_is_asked_for_once(monkeypatch: pytest.MonkeyP
     asked: list[RemoteFile] = []
     monkeypatch.setattr(RemoteFile, "matches", lambda remote: asked.append(remote) or [])
     listing = list_recordings(["s3://net/*.wav"])
-    assert (list(listing), listing.barren) == ([], ["s3://net/*.wav"])
+    assert (list(listing), listing.empty_sources) == ([], ["s3://net/*.wav"])
     assert asked == [RemoteFile("s3://net/*.wav")]
 
 

@@ -22,7 +22,7 @@ from leakdet.scoring.parts import (
     score_batch,
 )
 from leakdet.storage.model_card import file_hash
-from leakdet.tables.parts_db import Batch, ListingRecord
+from leakdet.tables.parts_db import FileBatch, ListingRecord
 from leakdet.tables.read import read_rows
 from leakdet.tables.schema import InputRecording
 
@@ -218,18 +218,18 @@ def options(trained: Any) -> ModelOptions:
 
 
 @pytest.fixture
-def batches(write_sound: Callable[..., Path]) -> list[Batch]:
+def batches(write_sound: Callable[..., Path]) -> list[FileBatch]:
     files = [write_sound(f"{number}.wav", seed=number) for number in range(5)]
     files[3].write_text("no sound")
     recordings = [InputRecording(file, {"site": f"s{at}"}) for at, file in enumerate(files)]
     return [
-        Batch(0, tuple(recordings[:3]), ("0.wav", "1.wav", "2.wav")),
-        Batch(7, tuple(recordings[3:]), ("3.wav", "4.wav")),
+        FileBatch(0, tuple(recordings[:3]), ("0.wav", "1.wav", "2.wav")),
+        FileBatch(7, tuple(recordings[3:]), ("3.wav", "4.wav")),
     ]
 
 
 def test_threads_give_whole_batches_in_order(
-    options: ModelOptions, batches: list[Batch], trained: Any
+    options: ModelOptions, batches: list[FileBatch], trained: Any
 ) -> None:
     steps: list[int] = []
     scored = list(by_threads(options.load(), workers=2)(iter(batches), steps.append))
@@ -268,13 +268,13 @@ class Workers(Engine):
         return work(item)
 
 
-def scored_by(workers: Workers, options: ModelOptions, batches: list[Batch]) -> dict[int, Rows]:
+def scored_by(workers: Workers, options: ModelOptions, batches: list[FileBatch]) -> dict[int, Rows]:
     scores = by_cluster(workers, options)
     return {batch.number: rows for batch, rows in scores(batches, lambda _: None)}
 
 
 def test_a_worker_gives_the_rows_that_threads_give(
-    options: ModelOptions, batches: list[Batch]
+    options: ModelOptions, batches: list[FileBatch]
 ) -> None:
     steps: list[int] = []
     scored = list(by_cluster(Workers(), options)(batches, steps.append))
@@ -284,7 +284,7 @@ def test_a_worker_gives_the_rows_that_threads_give(
 
 
 def test_a_file_that_kills_its_workers_is_one_row_with_an_error(
-    options: ModelOptions, batches: list[Batch]
+    options: ModelOptions, batches: list[FileBatch]
 ) -> None:
     whole, rows = (scored_by(Workers(*deadly), options, batches) for deadly in ((), ("1.wav",)))
     guilty = rows[0].pop(1)
@@ -297,7 +297,7 @@ def test_a_file_that_kills_its_workers_is_one_row_with_an_error(
 
 
 def test_where_every_file_kills_its_workers_the_run_ends(
-    options: ModelOptions, batches: list[Batch]
+    options: ModelOptions, batches: list[FileBatch]
 ) -> None:
     every = Workers("0.wav", "1.wav", "2.wav", "3.wav", "4.wav")
     with pytest.raises(KillsWorkersError, match=r"^0\.wav: killed"):  # the third that is tried
@@ -305,7 +305,7 @@ def test_where_every_file_kills_its_workers_the_run_ends(
 
 
 def test_a_worker_with_another_model_or_none_says_where(
-    options: ModelOptions, batches: list[Batch], tmp_path: Path
+    options: ModelOptions, batches: list[FileBatch], tmp_path: Path
 ) -> None:
     other = ModelOptions(options.path, "0123456789ab", "cpu")
     with pytest.raises(InputError, match="this command's is 0123456789ab"):

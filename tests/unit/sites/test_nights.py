@@ -11,7 +11,7 @@ from leakdet.sites.nights import (
     common_nights,
     common_rise,
     find_nights,
-    held,
+    kth_largest,
     last_few,
     last_of,
     make_history,
@@ -58,9 +58,9 @@ def test_medians_are_those_of_numpy_and_need_enough_values() -> None:
 
 def test_the_value_that_is_held() -> None:
     mask = np.ones((3, 4), bool)
-    assert held(VALUES, mask, 3)[[0, 2]].tolist() == [3.0, 1.0]
-    assert held(VALUES, MASK, 3)[0] == 1.0  # the least of two
-    assert np.isnan(held(VALUES, MASK, 3)[1])
+    assert kth_largest(VALUES, mask, 3)[[0, 2]].tolist() == [3.0, 1.0]
+    assert kth_largest(VALUES, MASK, 3)[0] == 1.0  # the least of two
+    assert np.isnan(kth_largest(VALUES, MASK, 3)[1])
 
 
 def test_the_upper_median_of_each_cell() -> None:

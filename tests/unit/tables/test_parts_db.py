@@ -8,17 +8,17 @@ import pytest
 
 from leakdet.core.errors import InputError
 from leakdet.core.locations import RemoteFile
-from leakdet.tables.parts_db import Batch, ListingRecord, RecordingsDb
+from leakdet.tables.parts_db import FileBatch, ListingRecord, RecordingsDb
 from leakdet.tables.schema import InputRecording
 
 
 def test_a_batch_says_which_files_it_holds() -> None:
     recordings = tuple(InputRecording(Path(f"/x/{name}.wav")) for name in "ab")
-    batch = Batch(3, recordings, ("a.wav", "b.wav"))
+    batch = FileBatch(3, recordings, ("a.wav", "b.wav"))
     assert len(batch) == 2
     assert str(batch) == "batch 3 (a.wav to b.wav)"
     assert str(batch.only(1)) == "b.wav"
-    assert batch.only(1) == Batch(3, recordings[1:], ("b.wav",))
+    assert batch.only(1) == FileBatch(3, recordings[1:], ("b.wav",))
     assert batch.only(0, "too loud").recordings[0].error == "too loud"
 
 
