@@ -275,33 +275,28 @@ NOT_IN_METRICS = ("scores", "windows", "class_prob", "decision_rule", "protocol"
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """One fold that was run, with the groups and labels of the whole store."""
+class FoldResult:
+    """A fold that was run: its task, and the plain values that `run_fold` returned."""
 
-    fold: Fold
-    groups: Shaped[np.ndarray, " R"]
-    is_leak: Bool[np.ndarray, " R"]
-    result: dict[str, Any]  # as `run_fold` returns it
-    label_id: Int[np.ndarray, " R"] | None = None  # needed where classes are told
+    task: Task
+    result: dict[str, Any]
 
-    def window_prob(self, view: SplitView) -> Float[np.ndarray, " W"]:
-        """Leak probability of every window of the held-out recordings, ordered as `fold.test`."""
-        windows = self._held_out(view, "windows")
-        return np.concatenate([np.asarray(of_one, np.float64) for of_one in windows])
+    @property
+    def fold(self) -> Fold:
+        return self.task.fold
 
-    def scores(self, view: SplitView) -> Float[np.ndarray, " C"]:
-        """Scores of the held-out recordings, in the order of `fold.test`."""
-        return np.array(self._held_out(view, "scores"))
+    def held_out(self, key: str) -> list[Any]:
+        """Values that the result has under `key`, in the order of `fold.test`."""
+        names = self.task.view.recording_ids[self.fold.test].tolist()
+        return [self.result[key][name] for name in names]
 
-    def class_prob(self, view: SplitView) -> Float[np.ndarray, "N C"] | None:
-        """Class probabilities of the held-out recordings; None where only leaks are told."""
-        if "class_prob" not in self.result:
-            return None
-        return np.array(self._held_out(view, "class_prob"))
+    def window_prob(self) -> Float[np.ndarray, " W"]:
+        """Leak probability of every window of the held-out recordings."""
+        return np.concatenate([np.asarray(probs, np.float64) for probs in self.held_out("windows")])
 
-    def _held_out(self, view: SplitView, key: str) -> list[Any]:
-        """Values that the fold's result has under `key` of each held-out recording."""
-        return [self.result[key][name] for name in view.recording_ids[self.fold.test].tolist()]
+    def scores(self) -> Float[np.ndarray, " C"]:
+        """Scores of the held-out recordings."""
+        return np.array(self.held_out("scores"))
 
     @property
     def threshold(self) -> float:
@@ -323,54 +318,50 @@ class PooledPredictions:
     classes: ClassScores | None = None
 
     @classmethod
-    def of(cls, outcomes: Sequence[Outcome], view: SplitView) -> "PooledPredictions":
+    def of(cls, folds: Sequence[FoldResult], view: SplitView) -> "PooledPredictions":
         """Join the folds of one protocol."""
-        counts = [len(outcome.fold.test) for outcome in outcomes]
-        rows = np.concatenate([outcome.fold.test for outcome in outcomes])
+        counts = [len(fold.fold.test) for fold in folds]
+        rows = np.concatenate([fold.fold.test for fold in folds])
         return cls(
             row=rows,
-            seed=np.repeat([outcome.result["seed"] for outcome in outcomes], counts),
-            fold=np.repeat([str(outcome.result["fold"]) for outcome in outcomes], counts),
-            group=outcomes[0].groups[rows],
-            score=np.concatenate([outcome.scores(view) for outcome in outcomes]),
-            threshold=np.repeat([outcome.threshold for outcome in outcomes], counts),
-            is_leak=np.concatenate([outcome.is_leak[outcome.fold.test] for outcome in outcomes]),
+            seed=np.repeat([fold.result["seed"] for fold in folds], counts),
+            fold=np.repeat([str(fold.result["fold"]) for fold in folds], counts),
+            group=folds[0].task.groups[rows],
+            score=np.concatenate([fold.scores() for fold in folds]),
+            threshold=np.repeat([fold.threshold for fold in folds], counts),
+            is_leak=np.concatenate([fold.task.is_leak[fold.fold.test] for fold in folds]),
             label=np.array(view.label_names)[view.label_id[rows]],
-            classes=_classes(outcomes, view),
+            classes=_classes(folds, view),
         )
 
 
-def _classes(outcomes: Sequence[Outcome], view: SplitView) -> ClassScores | None:
-    """The classes that the folds tell; None of binary ones."""
-    parts = [
-        (prob, outcome.label_id[outcome.fold.test])
-        for outcome in outcomes
-        if (prob := outcome.class_prob(view)) is not None and outcome.label_id is not None
-    ]
-    if len(parts) < len(outcomes):
+def _classes(folds: Sequence[FoldResult], view: SplitView) -> ClassScores | None:
+    """The classes that the folds tell; None where one of them tells leaks alone."""
+    if not all("class_prob" in fold.result for fold in folds):
         return None
-    prob, true = (np.concatenate(part) for part in zip(*parts, strict=True))
+    prob = np.concatenate([np.array(fold.held_out("class_prob")) for fold in folds])
+    true = np.concatenate([fold.task.view.label_id[fold.fold.test] for fold in folds])
     return ClassScores(LabelMap.of_view(view_of(view), "multiclass"), prob, true)
 
 
 def protocol_result(
-    outcomes: Sequence[Outcome], view: SplitView, traits: Traits, shuffled: bool
+    folds: Sequence[FoldResult], view: SplitView, traits: Traits, shuffled: bool
 ) -> dict[str, Any]:
     """Pooled metrics with intervals, a row per fold, and the audit, as in metrics.json.
 
     Whole groups are resampled where there are at least 10; otherwise recordings with all their
     repeats.
     """
-    pooled = PooledPredictions.of(outcomes, view)
+    pooled = PooledPredictions.of(folds, view)
     by_group = len(np.unique(pooled.group)) >= FEW_GROUPS
     units = pooled.group if by_group else pooled.row
     table = metric_table(pooled.score, pooled.is_leak, pooled.threshold, units, REPLICATES)
     table["intervals"]["unit"] = "group" if by_group else "recording"
-    fitted_and_tested = [(outcome.fold.fitted, outcome.fold.test) for outcome in outcomes]
+    fitted_and_tested = [(fold.fold.fitted, fold.fold.test) for fold in folds]
     copies = sum(int(duplicates(traits, *rows).sum()) for rows in fitted_and_tested)
     fold_scores = [
-        baseline_scores(traits, outcome.is_leak, *rows)
-        for outcome, rows in zip(outcomes, fitted_and_tested, strict=True)
+        baseline_scores(traits, fold.task.is_leak, *rows)
+        for fold, rows in zip(folds, fitted_and_tested, strict=True)
     ]
     baselines = {
         name: auroc_with_interval(
@@ -383,43 +374,40 @@ def protocol_result(
     aurocs = {
         seed: auroc(pooled.score[rows], pooled.is_leak[rows]) for seed, rows in of_repeat.items()
     }
-    null = _null_run(outcomes, aurocs.values(), traits) if shuffled else None
+    null = _null_run(folds, aurocs.values(), traits) if shuffled else None
     classes = {}
     if pooled.classes is not None:
-        told = class_table(pooled.classes, pooled.label, units, REPLICATES)
-        told["intervals"]["unit"] = table["intervals"]["unit"]
-        classes["classes"] = told
+        classes["classes"] = class_table(pooled.classes, pooled.label, units, REPLICATES)
+        classes["classes"]["intervals"]["unit"] = table["intervals"]["unit"]
     return {
         "recording": table,
         **classes,
         "auroc_of_repeats": aurocs,
-        "folds": [_fold_row(outcome, view) for outcome in outcomes],
+        "folds": [_fold_row(fold) for fold in folds],
         "audit": audit_table(network, baselines, traits, copies, len(pooled.row), null),
     }
 
 
 def _null_run(
-    outcomes: Sequence[Outcome], aurocs: Iterable[float | None], traits: Traits
+    folds: Sequence[FoldResult], aurocs: Iterable[float | None], traits: Traits
 ) -> dict[str, Any] | None:
     """The null run of repeats with labels permuted over the whole store, one a repeat."""
-    told = [area for area in aurocs if area is not None]
-    if not told:
+    defined = [area for area in aurocs if area is not None]
+    if not defined:
         return None
-    first = [
-        outcome for outcome in outcomes if outcome.result["seed"] == outcomes[0].result["seed"]
-    ]
-    labels = permuted_labels(first[0].is_leak, [np.arange(len(first[0].is_leak))])
-    folds = [(outcome.fold.fitted, outcome.fold.test) for outcome in first]
-    return null_result(told, baseline_aurocs(traits.spectrum, labels, folds))
+    first = [fold for fold in folds if fold.result["seed"] == folds[0].result["seed"]]
+    labels = permuted_labels(first[0].task.is_leak, [np.arange(len(first[0].task.is_leak))])
+    fitted_and_tested = [(fold.fold.fitted, fold.fold.test) for fold in first]
+    return null_result(defined, baseline_aurocs(traits.spectrum, labels, fitted_and_tested))
 
 
-def _fold_row(outcome: Outcome, view: SplitView) -> dict[str, Any]:
-    is_leak = outcome.is_leak[outcome.fold.test]
-    plain = {key: value for key, value in outcome.result.items() if key not in NOT_IN_METRICS}
+def _fold_row(fold: FoldResult) -> dict[str, Any]:
+    is_leak = fold.task.is_leak[fold.fold.test]
+    plain = {key: value for key, value in fold.result.items() if key not in NOT_IN_METRICS}
     return plain | {
         "leaks": int(is_leak.sum()),
-        "threshold": outcome.threshold,
-        "auroc": auroc(outcome.scores(view), is_leak),
+        "threshold": fold.threshold,
+        "auroc": auroc(fold.scores(), is_leak),
     }
 
 

@@ -1,4 +1,4 @@
-"""Whether a new model is published: both models judged by recordings that neither has met."""
+"""The verdict on a new model: both models on recordings that neither has met in training."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -70,14 +70,14 @@ def _asked_for(
 ) -> HeldOut:
     setting = f"learn.hold_out={column}:{value}"
     if column not in groups:
-        there = first_few(sorted(groups)) if groups else "none"
+        columns = first_few(sorted(groups)) if groups else "none"
         raise SettingsError(
-            f"{setting}: the new recordings have no column {column}; they have {there}."
+            f"{setting}: the new recordings have no column {column}; they have {columns}."
         )
     mask = groups[column] == value
     if not mask.any():
-        there = first_few(sorted(set(groups[column].tolist()) - {""}))
-        raise SettingsError(f"{setting}: no new recording has it; there are {there}.")
+        values = first_few(sorted(set(groups[column].tolist()) - {""}))
+        raise SettingsError(f"{setting}: no new recording has it; there are {values}.")
     if not _both(is_leak[mask], 1):
         raise SettingsError(f"{setting}: it has one class only, which cannot compare two models.")
     if not _both(is_leak[~mask], fewest):
@@ -118,8 +118,8 @@ def known_of_others(
 
     Rows whose site or sensor is not told may be of any, so they are none of these.
     """
-    told = source_files(groups, ids) if unit == "recording" else groups.get(unit)
-    keys = np.full(len(ids), "") if told is None else told
+    values = source_files(groups, ids) if unit == "recording" else groups.get(unit)
+    keys = np.full(len(ids), "") if values is None else values
     return np.flatnonzero(~np.isin(keys, judging) & (keys != ""))
 
 
@@ -197,7 +197,7 @@ Train = Callable[[Int[np.ndarray, " N"]], MelDetector]
 
 
 @dataclass(frozen=True)
-class Judged:
+class PairedScores:
     """Two models on the same recordings: scores of the new one, differences, and a verdict."""
 
     new: ScoredRecordings
@@ -222,14 +222,16 @@ class Judged:
         return f"On {self.how}: {comparison_sentence(self.differences)}."
 
 
-def judge_group(old: MelDetector, new: MelDetector, added: SplitView, held_out: HeldOut) -> Judged:
+def judge_group(
+    old: MelDetector, new: MelDetector, added: SplitView, held_out: HeldOut
+) -> PairedScores:
     """Both models on a group of the new recordings, by which neither was trained."""
     rows = held_out.rows[~_met(old, added)[held_out.rows]]
     leaks = added.is_leak[rows]
     if not 0 < leaks.sum() < len(rows):
         scored = _scored(new, added.take(held_out.rows, HELD_OUT))
         how = f"{held_out.column} {held_out.value}, which the old model has met in training"
-        return Judged(scored, how, TOO_FEW)
+        return PairedScores(scored, how, TOO_FEW)
     view = added.take(rows, HELD_OUT)
     how = f"{len(rows)} recordings of {held_out.column} {held_out.value}, which trained neither"
     return _compared(_scored(old, view), _scored(new, view), how)
@@ -237,7 +239,7 @@ def judge_group(old: MelDetector, new: MelDetector, added: SplitView, held_out: 
 
 def judge_out_of_fold(
     old: MelDetector, train: Train, added: SplitView, folds: int, seed: int
-) -> Judged:
+) -> PairedScores:
     """The old model and models of the new kind, each on new recordings that did not train it."""
     is_leak = added.is_leak
     keys, unit = fold_keys(added.groups, added.recording_ids, is_leak)
@@ -254,7 +256,7 @@ def judge_out_of_fold(
         how = (
             f"{len(new)} {what}, of which the old model has met {len(new) - len(unmet)} in training"
         )
-        return Judged(new, how, TOO_FEW)
+        return PairedScores(new, how, TOO_FEW)
     rows = np.array(order)[unmet]
     before = _scored(old, added.take(rows, HELD_OUT))
     after = joined(scored, added.take(np.array(order), HELD_OUT), unmet)
@@ -264,7 +266,7 @@ def judge_out_of_fold(
 
 def judge_old_test(
     old: MelDetector, new: MelDetector, test: StoreSplit, new_contents: list[str]
-) -> Judged | None:
+) -> PairedScores | None:
     """Both models on the old store's test recordings that neither has met; None without any."""
     met = _met(old, test) | np.isin(contents(test), new_contents)
     rows = np.flatnonzero(~met)
@@ -273,8 +275,8 @@ def judge_old_test(
         return None
     view = pooled([test]).take(rows, TEST)
     before, after = _scored(old, view), _scored(new, view)
-    found = _compared(before, after, f"the old store's {len(rows)} test recordings")
-    return replace(found, verdict=regression(found.differences, len(rows)) or found.verdict)
+    paired = _compared(before, after, f"the old store's {len(rows)} test recordings")
+    return replace(paired, verdict=regression(paired.differences, len(rows)) or paired.verdict)
 
 
 def _met(old: MelDetector, split: StoreSplit) -> Bool[np.ndarray, " R"]:
@@ -287,9 +289,9 @@ def _scored(detector: MelDetector, view: SplitView) -> ScoredRecordings:
     return apply_rule(score_split(detector, view), detector.rule)
 
 
-def _compared(old: ScoredRecordings, new: ScoredRecordings, how: str) -> Judged:
+def _compared(old: ScoredRecordings, new: ScoredRecordings, how: str) -> PairedScores:
     rows = differences(old, new)
-    return Judged(new, how, judged(rows, len(new)), rows)
+    return PairedScores(new, how, judged(rows, len(new)), rows)
 
 
 def joined(
@@ -312,8 +314,8 @@ class Outcome:
     """What the new recordings say of both models, and what the old test recordings say."""
 
     approach: str
-    judged: Judged
-    on_test: Judged | None
+    judged: PairedScores
+    on_test: PairedScores | None
 
     @property
     def verdict(self) -> str:

@@ -1,6 +1,6 @@
-"""What `learn` is given: recordings, their times and labels, matched with the model's.
+"""The new recordings of `learn`: their labels in the model's words, their times, their store.
 
-They are no confirmed recordings: whoever opens that store later does not get them.
+Those without a label lie in a file of their own, which no one who opens the store later gets.
 """
 
 import re
@@ -80,8 +80,8 @@ class Vocabulary:
         if word == LEAK_WORD:
             return self._only(self.leaks, label, where)
         if word in NO_LEAK_WORDS:
-            called_so = [name for name in self.others if label_key(name) in NO_LEAK_WORDS]
-            return called_so[0] if called_so else self._only(self.others, label, where)
+            same = [name for name in self.others if label_key(name) in NO_LEAK_WORDS]
+            return same[0] if same else self._only(self.others, label, where)
         allowed = dict.fromkeys([LEAK_WORD, *NO_LEAK_WORDS, *self.names])
         raise InputError(
             f"{where}: the label {label!r} is none of {', '.join(allowed)}. Correct it, or leave "
@@ -151,7 +151,7 @@ def read_confirmed(
     else:
         listed = from_manifest(path, by_channel, NO_LABEL if with_unverified else "")
     left_out = [row for row in listed.left_out if row.reason != NO_LABEL]
-    kept: list[SourceRecording] = []
+    confirmed: list[SourceRecording] = []
     unverified: list[SourceRecording] = []
     for recording in listed.recordings:
         if recording.label == NO_LABEL:
@@ -162,9 +162,9 @@ def read_confirmed(
             reason = f"recordings labelled {recording.label} are left out of training"
             left_out.append(LeftOut(recording.recording_id, reason))
             continue
-        kept.append(replace(recording, label=name, split="train"))
+        confirmed.append(replace(recording, label=name, split="train"))
     unconfirmed = len(unverified) + sum(row.reason == NO_LABEL for row in listed.left_out)
-    return Confirmed(Source(kept, left_out, listed.remarks), unconfirmed, unverified)
+    return Confirmed(Source(confirmed, left_out, listed.remarks), unconfirmed, unverified)
 
 
 def require_both_classes(
@@ -229,7 +229,7 @@ def extract_unverified(
 
 
 @dataclass(frozen=True)
-class Added:
+class NewRecordings:
     """New recordings as one split, the store they lie in, and what could not be used."""
 
     split: SplitView
@@ -247,7 +247,7 @@ def add_recordings(
     vocabulary: Vocabulary,
     fewest: int,
     with_unverified: bool = False,
-) -> Added:
+) -> NewRecordings:
     """Extract the confirmed recordings of `source` into a store `out`; a store is used as it is.
 
     `with_unverified`: those without a label too, into a file of their own.
@@ -256,7 +256,7 @@ def add_recordings(
         splits = [open_split(source, name) for name in split_names(source)]
         split = renamed_split(pooled(splits), vocabulary, str(source))
         require_both_classes(_labels(split), vocabulary, fewest, str(source))
-        return Added(split, source)
+        return NewRecordings(split, source)
     confirmed = read_confirmed(source, vocabulary, signal.channels == "each", with_unverified)
     listed = [recording.label for recording in confirmed.source.recordings]
     require_both_classes(listed, vocabulary, fewest, _where(source, confirmed))
@@ -275,7 +275,7 @@ def add_recordings(
         confirmed.unverified, out, signal, vocabulary, contents(split).tolist()
     )
     left_out = report.left_out + left_out
-    return Added(split, out, left_out, report.remarks, confirmed.unconfirmed, unverified)
+    return NewRecordings(split, out, left_out, report.remarks, confirmed.unconfirmed, unverified)
 
 
 def _where(source: Path, confirmed: Confirmed) -> str:
@@ -305,10 +305,10 @@ def renamed_split(split: SplitView, vocabulary: Vocabulary, where: str) -> Split
         leak_labels=list(view.leaks),
         label_view=view,
     )
-    kept = np.flatnonzero(ids >= 0)
-    if not len(kept):
+    used = np.flatnonzero(ids >= 0)
+    if not len(used):
         raise InputError(f"{where}: no recording has a label that training uses.")
-    return renamed.take(kept, split.name)
+    return renamed.take(used, split.name)
 
 
 def contents(split: StoreSplit) -> Shaped[np.ndarray, " R"]:
@@ -326,10 +326,10 @@ def known_contents(
     for split in splits:
         meaning |= zip(contents(split).tolist(), split.is_leak.tolist(), strict=True)
     meaning.pop("", None)
-    found = contents(added).tolist()
-    there = np.array([content in meaning for content in found], bool)
-    other = np.array([meaning.get(content) for content in found], object) != added.is_leak
-    return there & ~other, there & other
+    new = contents(added).tolist()
+    stored = np.array([content in meaning for content in new], bool)
+    other = np.array([meaning.get(content) for content in new], object) != added.is_leak
+    return stored & ~other, stored & other
 
 
 def without(split: StoreSplit, unwanted: Sequence[str]) -> SplitView:

@@ -1,4 +1,7 @@
-"""Learning in rounds as the paper does it, by the rule of its six cases."""
+"""A reproduction of the paper: learning in rounds, by the rule of its six cases.
+
+On recordings of a rig the confirmed recordings alone did better (docs/learning.md).
+"""
 
 import math
 from collections import Counter
@@ -44,7 +47,7 @@ def trains_as_leak(verified: bool | None, predicted: bool) -> bool:
     return predicted if verified is None else verified
 
 
-def kept_windows(
+def window_mask(
     window_prob: Float[np.ndarray, " W"],
     recording_offsets: Int[np.ndarray, " offsets"],
     as_leak: Bool[np.ndarray, " R"],
@@ -55,14 +58,14 @@ def kept_windows(
     Of a leak those of the highest leak probability, else those of the lowest: by rank alone, with
     no threshold. Of equal ones the earlier.
     """
-    kept = np.zeros(len(window_prob), bool)
+    mask = np.zeros(len(window_prob), bool)
     for row, leak in enumerate(as_leak.tolist()):
         start, stop = recording_offsets[row : row + 2].tolist()
         count = max(1, math.ceil(keep * (stop - start) - 1e-9))
         prob = window_prob[start:stop]
         order = np.argsort(-prob if leak else prob, kind="stable")
-        kept[start + order[:count]] = True
-    return kept
+        mask[start + order[:count]] = True
+    return mask
 
 
 def rounds_of(times: Shaped[np.ndarray, " R"], rounds: int) -> Int[np.ndarray, " R"]:
@@ -100,13 +103,13 @@ def learn_in_rounds(
     round_of = rounds_of(_times(both).astype(np.int64), config.learn.rounds)
     last = int(round_of.max())
     model, accounts = old, Rounds()
-    kept: list[SplitView] = []
+    rounds: list[SplitView] = []
     for number in range(last + 1):
         chosen = np.flatnonzero(round_of == number)
         part, account = _round(model, both.take(chosen, "train"), is_verified[chosen], config)
-        kept.append(part)
+        rounds.append(part)
         accounts.append({"round": number + 1, **account})
-        learnt = replace(material, added=replace(pooled(kept), name="train"))
+        learnt = replace(material, added=replace(pooled(rounds), name="train"))
         every = np.arange(learnt.added.recordings)
         if number == last:
             model = train_on(config, learnt, every, folder)
@@ -137,15 +140,15 @@ def _round(
     names = part.label_names
     leak_id = names.index(part.leak_labels[0])
     other_id = next(i for i, name in enumerate(names) if name not in part.leak_labels)
-    told = np.where(as_leak, leak_id, other_id)
-    label_id = np.where(is_verified, part.label_id, told)
-    mask = kept_windows(prob, part.recording_offsets, as_leak, config.learn.keep)
+    by_case = np.where(as_leak, leak_id, other_id)
+    label_id = np.where(is_verified, part.label_id, by_case)
+    mask = window_mask(prob, part.recording_offsets, as_leak, config.learn.keep)
     counts = Counter(case_of(*pair) for pair in pairs)
     times = _times(part)
-    told = times[~np.isnat(times)].astype(str).tolist()
+    known_times = times[~np.isnat(times)].astype(str).tolist()
     account = {
-        "from_time": min(told, default=""),
-        "to_time": max(told, default=""),
+        "from_time": min(known_times, default=""),
+        "to_time": max(known_times, default=""),
         **{case: counts[case] for case in CASES},
         "windows_kept": int(mask.sum()),
         "windows": part.windows,

@@ -1,4 +1,4 @@
-"""Sites of the new recordings whose sound has moved from that of training, and since when."""
+"""The inputs of a learning, checked: the old model, its store, the new recordings, the mode."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ from leakdet.evaluation.met import features_of, met_roles
 from leakdet.evaluation.split_scores import check_same_signal, split_group_by
 from leakdet.learning.gate import HeldOut, fold_keys, held_out_group, known_of_others
 from leakdet.learning.inputs import (
-    Added,
+    NewRecordings,
     Vocabulary,
     add_recordings,
     contents,
@@ -27,7 +27,7 @@ from leakdet.learning.inputs import (
     time_notes,
     without,
 )
-from leakdet.learning.training import JOINT, PLACES, Approach, Material, chosen_approach, with_doubt
+from leakdet.learning.training import JOINT, PLACES, Material, TrainingMode, chosen_mode, with_doubt
 from leakdet.storage.model_card import model_in
 from leakdet.storage.model_file import load_mel_detector
 from leakdet.storage.opening import open_labelled, open_split, split_names
@@ -57,7 +57,7 @@ ADDED = "added"  # in the run's folder: the store of the new recordings
 
 
 @dataclass(frozen=True)
-class Prepared:
+class LearningInputs:
     """The old model and its splits, the new recordings, and how they will be learnt.
 
     `rows` of the new recordings train, those of `held_out` judge.
@@ -66,9 +66,9 @@ class Prepared:
     parent: Path
     old: MelDetector
     splits: dict[str, StoreSplit]
-    added: Added
+    added: NewRecordings
     material: Material
-    approach: Approach
+    approach: TrainingMode
     held_out: HeldOut | None
     rows: Int[np.ndarray, " N"]
     notes: list[str]
@@ -82,7 +82,7 @@ class Prepared:
         rows = np.flatnonzero(split.groups[held_out.column] != held_out.value)
         return split.take(rows, split.name) if len(rows) else None
 
-    def for_fold(self, rows: Int[np.ndarray, " N"]) -> "Prepared":
+    def for_fold(self, rows: Int[np.ndarray, " N"]) -> "LearningInputs":
         """The same where `rows` train and a model judges the others.
 
         Unverified recordings of a site (or sensor, or file) that is judged do not train either.
@@ -119,7 +119,7 @@ class Prepared:
         yield from (f"note     {note}" for note in self.notes)
 
 
-def prepare(config: LearnConfig, folder: Path) -> Prepared:
+def prepare(config: LearnConfig, folder: Path) -> LearningInputs:
     """Open, read and check; the new recordings are extracted into a store in `folder`."""
     parent = model_in(Path(config.model)).resolve()  # a link may be moved later
     source = Path(str(config.learn.new))
@@ -139,20 +139,17 @@ def prepare(config: LearnConfig, folder: Path) -> Prepared:
     )
     check_same_signal(old, added.split)
     split_by = split_group_by(Path(config.data.store)) if config.data.store else []
-    approach = chosen_approach(
-        config.learn.from_, added.split.groups, old.met, split_by, bool(splits)
-    )
+    approach = chosen_mode(config.learn.from_, added.split.groups, old.met, split_by, bool(splits))
     if config.learn.from_ == "auto":
         approach = with_doubt(approach, old.reference, added.split)
     notes = _met_notes(old, added) + moved_sites(old, added.split)
     notes += time_notes(added.split.groups)
     if approach.name == JOINT:
-        added, splits, more = _apart(added, splits, vocabulary, fewest, str(source))
-        notes += more
+        added, splits, remarks = _apart(added, splits, vocabulary, fewest, str(source))
+        notes += remarks
     split = added.split
     held_out = held_out_group(config.learn.hold_out, split.groups, split.is_leak, fewest, split_by)
-    taken = held_out.rows if held_out else np.empty(0, np.int64)
-    rows = np.setdiff1d(np.arange(split.recordings), taken)
+    rows = np.setdiff1d(np.arange(split.recordings), held_out.rows if held_out else [])
     joint = approach.name == JOINT
     material = Material(
         split,
@@ -161,7 +158,7 @@ def prepare(config: LearnConfig, folder: Path) -> Prepared:
         splits["train"] if joint else None,
         splits.get("val") if joint else None,
     )
-    return Prepared(parent, old, splits, added, material, approach, held_out, rows, notes)
+    return LearningInputs(parent, old, splits, added, material, approach, held_out, rows, notes)
 
 
 def _old_splits(config: LearnConfig, old: MelDetector) -> dict[str, StoreSplit]:
@@ -176,7 +173,7 @@ def _old_splits(config: LearnConfig, old: MelDetector) -> dict[str, StoreSplit]:
     return splits
 
 
-def _met_notes(old: MelDetector, added: Added) -> list[str]:
+def _met_notes(old: MelDetector, added: NewRecordings) -> list[str]:
     roles = met_roles(old.met, added.split)
     if roles is None:
         return ["whether the old model has met the new recordings is unknown: it does not say"]
@@ -190,12 +187,12 @@ def _met_notes(old: MelDetector, added: Added) -> list[str]:
 
 
 def _apart(
-    added: Added,
+    added: NewRecordings,
     splits: dict[str, StoreSplit],
     vocabulary: Vocabulary,
     fewest: int,
     where: str,
-) -> tuple[Added, dict[str, StoreSplit], list[str]]:
+) -> tuple[NewRecordings, dict[str, StoreSplit], list[str]]:
     """New and old recordings without those that are in both, so that none counts twice.
 
     What the store has alike is not new; what it has with another meaning is corrected.
@@ -218,9 +215,9 @@ def _apart(
         stored = np.concatenate([contents(old) for old in splits.values()])
         fresh = np.flatnonzero(~np.isin(contents(unverified), stored))
         unverified = unverified.take(fresh, unverified.name) if len(fresh) else None
-    kept = np.flatnonzero(~alike)
-    labels = [split.label_names[label] for label in split.label_id[kept]]
+    new = np.flatnonzero(~alike)
+    labels = [split.label_names[label] for label in split.label_id[new]]
     what = f"{where}, of what the store does not have" if alike.any() else where
     require_both_classes(labels, vocabulary, fewest, what)
-    taken = replace(added, split=split.take(kept, split.name), unverified=unverified)
-    return taken, splits, notes
+    distinct = replace(added, split=split.take(new, split.name), unverified=unverified)
+    return distinct, splits, notes

@@ -34,43 +34,45 @@ TARGET, JOINT = "target", "joint"
 
 
 @dataclass(frozen=True)
-class Approach:
+class TrainingMode:
     """What is learnt from, `target` or `joint`, and the reason as a sentence."""
 
     name: str
     reason: str
 
 
-def chosen_approach(
+def chosen_mode(
     wanted: str,
     groups: Mapping[str, Shaped[np.ndarray, " R"]],
     met: MetRecordings | None,
     split_by: list[str],
     has_store: bool,
-) -> Approach:
+) -> TrainingMode:
     """The approach that is asked for, or the one that the groups of the new recordings suggest.
 
     A sensor decides before a place; `split_by` are the columns by which the store was split, which
     count as places. Without a store, only the new recordings are there.
     """
     if wanted != "auto":
-        return Approach(wanted, f"learn.from={wanted}")
+        return TrainingMode(wanted, f"learn.from={wanted}")
     if not has_store:
-        return Approach(TARGET, "no data.store was given, so only the new recordings are there")
-    known = {} if met is None else {name: _values(of) for name, of in met.groups.items()}
+        return TrainingMode(TARGET, "no data.store was given, so only the new recordings are there")
+    known: dict[str, set[str]] = {}
+    for name, by_role in (met.groups if met else {}).items():
+        known[name] = set().union(*by_role.values())
     for column in (*SENSORS, *PLACES, *split_by):
         values = set(groups[column].tolist()) - {""} if column in groups else set()
         if not values or not known.get(column):
             continue
         if new := sorted(values - known[column]):
             if len(new) == len(values):
-                return Approach(TARGET, f"{column} {first_few(new)} is new to the model")
+                return TrainingMode(TARGET, f"{column} {first_few(new)} is new to the model")
             seen = first_few(sorted(values & known[column]))
-            return Approach(
+            return TrainingMode(
                 JOINT, f"{column} {seen} is known to the model, {first_few(new)} is not"
             )
-        return Approach(JOINT, f"{column} {first_few(sorted(values))} is known to the model")
-    return Approach(
+        return TrainingMode(JOINT, f"{column} {first_few(sorted(values))} is known to the model")
+    return TrainingMode(
         JOINT,
         "no column for sensor or site is known to both the model and the new recordings, so it is "
         "unknown whether they are new to it. If they are of a new sensor: learn.from=target",
@@ -78,8 +80,8 @@ def chosen_approach(
 
 
 def with_doubt(
-    approach: Approach, reference: SpectralReference | None, new: StoreSplit
-) -> Approach:
+    approach: TrainingMode, reference: SpectralReference | None, new: StoreSplit
+) -> TrainingMode:
     """The approach; its reason says where joint was chosen though most of the sound is unfamiliar.
 
     That few are unfamiliar says nothing: a new sensor may sound alike.
@@ -94,10 +96,6 @@ def with_doubt(
         "new sensor or place: learn.from=target may be the better choice"
     )
     return replace(approach, reason=f"{approach.reason}. {doubt}")
-
-
-def _values(of_role: Mapping[str, list[str]]) -> set[str]:
-    return {value for values in of_role.values() for value in values}
 
 
 @dataclass(frozen=True)
@@ -174,8 +172,8 @@ def _trained_on(material: Material, rows: Int[np.ndarray, " N"]) -> list[SplitVi
 def _met(splits: list[SplitView]) -> MetRecordings | None:
     if not all(split.has("content_sha256") for split in splits):
         return None
-    found = {split.name: contents(split).tolist() for split in splits}
-    return MetRecordings.of(found, {split.name: split.groups for split in splits})
+    by_split = {split.name: contents(split).tolist() for split in splits}
+    return MetRecordings.of(by_split, {split.name: split.groups for split in splits})
 
 
 def train_in_passing(

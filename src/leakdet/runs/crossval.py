@@ -13,7 +13,7 @@ from leakdet.core.errors import InputError, counted
 from leakdet.core.messages import LOG, log_result
 from leakdet.core.progress import ProgressCounter
 from leakdet.crossvalidation.fold_runs import (
-    Outcome,
+    FoldResult,
     PooledPredictions,
     Task,
     all_tasks,
@@ -160,10 +160,9 @@ def _pool(
     config: CrossvalConfig, store: Path, view: SplitView, tasks: Sequence[Task], folder: Path
 ) -> None:
     """Pool the predictions of all folds, write tables and reports, and print the table."""
-    outcomes: dict[str, list[Outcome]] = {}
+    outcomes: dict[str, list[FoldResult]] = {}
     for task in tasks:
-        result = read_fold(_path(folder, task))
-        outcome = Outcome(task.fold, task.groups, task.is_leak, result, task.view.label_id)
+        outcome = FoldResult(task, read_fold(_path(folder, task)))
         outcomes.setdefault(task.protocol, []).append(outcome)
     traits = traits_of(view)
     shuffled = config.data.shuffle_labels
@@ -177,8 +176,9 @@ def _pool(
         for name, folds in outcomes.items()
         for row in prediction_rows(name, PooledPredictions.of(folds, view), view)
     ]
-    more = {"synthetic": is_synthetic(store), "settings": asdict(config)}
-    content = write_tables(folder, results, rows, **more)
+    content = write_tables(
+        folder, results, rows, synthetic=is_synthetic(store), settings=asdict(config)
+    )
     log_result(protocols_text(results))
     for name, protocol in config.crossval.by_name().items():
         first = [outcome for outcome in outcomes[name] if outcome.result["seed"] == config.seed]
@@ -190,13 +190,13 @@ def _report(
     folder: Path,
     protocol: str,
     group_by: list[str],
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[FoldResult],
     view: SplitView,
     content: dict[str, Any],
 ) -> None:
     """Write the report of one protocol's held-out recordings under the first seed."""
     predictions = PooledPredictions.of(outcomes, view)
-    window_prob = np.concatenate([outcome.window_prob(view) for outcome in outcomes])
+    window_prob = np.concatenate([outcome.window_prob() for outcome in outcomes])
     scored = to_scored_recordings(
         view.take(predictions.row, HELD_OUT),
         window_prob,

@@ -29,7 +29,7 @@ from leakdet.learning.gate import (
 from leakdet.learning.inputs import contents
 from leakdet.learning.lineage import LINEAGE, check_link, extended, publish, round_rows
 from leakdet.learning.paper import Rounds, learn_in_rounds
-from leakdet.learning.preparation import ADDED, Prepared, prepare
+from leakdet.learning.preparation import ADDED, LearningInputs, prepare
 from leakdet.learning.training import JOINT, train_on
 from leakdet.reporting.conclusion import own_verdict
 from leakdet.reporting.report import ReportInput, write_results
@@ -42,7 +42,7 @@ MODEL, ROUNDS, FOLD = "model.safetensors", "rounds.csv", ".fold"
 
 
 @dataclass(frozen=True)
-class Learnt:
+class LearnResult:
     """The result of a learning: its model file, the verdict, and what could not be used."""
 
     model: Path
@@ -58,7 +58,7 @@ def publish_only(config: LearnConfig) -> None:
     _publish(model, link)
 
 
-def learn_in(folder: Path, config: LearnConfig) -> Learnt:
+def learn_in(folder: Path, config: LearnConfig) -> LearnResult:
     """Learn in `folder`; the new model lies there, and the old one stays where and as it is."""
     if config.learn.publish is not None:
         check_link(Path(config.learn.publish))
@@ -67,16 +67,16 @@ def learn_in(folder: Path, config: LearnConfig) -> Learnt:
         for remains in ("checkpoints", FOLD):
             shutil.rmtree(folder / remains, ignore_errors=True)
     config = _one_store(config)
-    prepared = prepare(config, folder)
-    LOG.info(prepared.introduction())
-    for item in prepared.added.left_out:
+    inputs = prepare(config, folder)
+    LOG.info(inputs.introduction())
+    for item in inputs.added.left_out:
         log_result(f"left out {item.path}: {item.reason}")
-    new, rounds = _trained(config, prepared, prepared.rows, folder)
-    outcome = _outcome(config, prepared, new, folder)
-    model = _save(folder, config, prepared, new, outcome, rounds)
+    new, rounds = _trained(config, inputs, inputs.rows, folder)
+    outcome = _outcome(config, inputs, new, folder)
+    model = _save(folder, config, inputs, new, outcome, rounds)
     if config.learn.publish is not None:
-        _publish_unless_worse(Path(config.learn.publish), model, prepared.parent, outcome)
-    return Learnt(model, outcome, prepared.added.left_out)
+        _publish_unless_worse(Path(config.learn.publish), model, inputs.parent, outcome)
+    return LearnResult(model, outcome, inputs.added.left_out)
 
 
 def _one_store(config: LearnConfig) -> LearnConfig:
@@ -88,48 +88,48 @@ def _one_store(config: LearnConfig) -> LearnConfig:
 
 
 def _trained(
-    config: LearnConfig, prepared: Prepared, rows: Int[np.ndarray, " N"], folder: Path
+    config: LearnConfig, inputs: LearningInputs, rows: Int[np.ndarray, " N"], folder: Path
 ) -> tuple[MelDetector, Rounds]:
     """The new model, and an account of its rounds where unverified recordings are learnt."""
     if not config.learn.unverified:
-        return train_on(config, prepared.material, rows, folder), []
-    return learn_in_rounds(
-        config, prepared.old, prepared.material, rows, prepared.unverified, folder
-    )
+        return train_on(config, inputs.material, rows, folder), []
+    return learn_in_rounds(config, inputs.old, inputs.material, rows, inputs.unverified, folder)
 
 
 def _trained_in_passing(
-    config: LearnConfig, prepared: Prepared, rows: Int[np.ndarray, " N"], folder: Path
+    config: LearnConfig, inputs: LearningInputs, rows: Int[np.ndarray, " N"], folder: Path
 ) -> MelDetector:
     """As `_trained`, for a fold that judges the rows left out, in a folder that is removed."""
     try:
-        return _trained(config, prepared.for_fold(rows), rows, folder)[0]
+        return _trained(config, inputs.for_fold(rows), rows, folder)[0]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _outcome(config: LearnConfig, prepared: Prepared, new: MelDetector, folder: Path) -> Outcome:
+def _outcome(
+    config: LearnConfig, inputs: LearningInputs, new: MelDetector, folder: Path
+) -> Outcome:
     """Compare both models on new recordings that trained neither, and on the old test set."""
-    old, added = prepared.old, prepared.added.split
-    if prepared.held_out is not None:
-        judged = judge_group(old, new, added, prepared.held_out)
+    old, added = inputs.old, inputs.added.split
+    if inputs.held_out is not None:
+        judged = judge_group(old, new, added, inputs.held_out)
     else:
         judged = judge_out_of_fold(
             old,
-            lambda rows: _trained_in_passing(config, prepared, rows, folder / FOLD),
+            lambda rows: _trained_in_passing(config, inputs, rows, folder / FOLD),
             added,
             config.learn.folds,
             config.seed,
         )
-    test = prepared.splits.get("test")
+    test = inputs.splits.get("test")
     on_test = judge_old_test(old, new, test, contents(added).tolist()) if test else None
-    return Outcome(prepared.approach.name, judged, on_test)
+    return Outcome(inputs.approach.name, judged, on_test)
 
 
 def _save(
     folder: Path,
     config: LearnConfig,
-    prepared: Prepared,
+    inputs: LearningInputs,
     new: MelDetector,
     outcome: Outcome,
     rounds: Rounds,
@@ -140,24 +140,24 @@ def _save(
         recordings = {TEST: outcome.on_test.new, **recordings}
     tables = {name: split_metrics(scored) for name, scored in recordings.items()}
     steps = extended(
-        prepared.old.card,
-        prepared.parent,
-        prepared.old.file_hash,
-        **_step(config, prepared, outcome),
+        inputs.old.card,
+        inputs.parent,
+        inputs.old.file_hash,
+        **_step(config, inputs, outcome),
         rounds=rounds,
     )
-    learnt = outcome.content() | {"from": prepared.approach.name, "why": prepared.approach.reason}
-    more: dict[str, Any] = {
+    learnt = outcome.content() | {"from": inputs.approach.name, "why": inputs.approach.reason}
+    extra: dict[str, Any] = {
         "settings": asdict(config),
-        "synthetic": is_synthetic(prepared.material.store),
+        "synthetic": is_synthetic(inputs.material.store),
     }
-    more |= {"learn": learnt | {LINEAGE: steps}, "model": MODEL}
-    content = metrics_content(tables, new.rule, [], **more)
+    extra |= {"learn": learnt | {LINEAGE: steps}, "model": MODEL}
+    content = metrics_content(tables, new.rule, [], **extra)
     card = {**new.card, "decision_rule": new.rule.to_json(), LINEAGE: steps}
     card |= {"metrics": for_model_file(tables), "verdict": own_verdict(content)}
     model = folder / MODEL
-    kept = (new.met, new.validation, new.reference, kept_test_scores(prepared, outcome))
-    save_model(model, new.network.state_dict(), card, *kept)
+    beside = (new.met, new.validation, new.reference, unmet_test_scores(inputs, outcome))
+    save_model(model, new.network.state_dict(), card, *beside)
     write_csv(folder / ROUNDS, round_rows(steps))
     log_result(f"model    {model}")
     title = f"learning from {Path(str(config.learn.new)).name}"
@@ -166,26 +166,26 @@ def _save(
     return model
 
 
-def kept_test_scores(prepared: Prepared, outcome: Outcome) -> ValidationScores | None:
+def unmet_test_scores(inputs: LearningInputs, outcome: Outcome) -> ValidationScores | None:
     """Scores of the old test recordings that the new model is known not to have met.
 
     None where that is unknown, and for a model of the new place alone: they are not of it.
     """
-    known = prepared.approach.name == JOINT and prepared.old.met is not None
+    known = inputs.approach.name == JOINT and inputs.old.met is not None
     if outcome.on_test is None or not known:
         return None
     return ValidationScores.of(outcome.on_test.new.score, outcome.on_test.new.is_leak)
 
 
-def _step(config: LearnConfig, prepared: Prepared, outcome: Outcome) -> dict[str, Any]:
+def _step(config: LearnConfig, inputs: LearningInputs, outcome: Outcome) -> dict[str, Any]:
     """What this learning adds to the lineage."""
-    ids = prepared.added.split.recording_ids[prepared.rows].tolist()
-    unverified = prepared.unverified
+    ids = inputs.added.split.recording_ids[inputs.rows].tolist()
+    unverified = inputs.unverified
     return {
-        "from": prepared.approach.name,
+        "from": inputs.approach.name,
         "new": str(Path(str(config.learn.new)).absolute()),
         "store": str(Path(config.data.store).absolute()) if config.data.store else None,
-        **prepared.counts(),
+        **inputs.counts(),
         "unverified": unverified.recordings if unverified is not None else 0,
         "recordings": ids[:1000],
         "verdict": outcome.verdict,

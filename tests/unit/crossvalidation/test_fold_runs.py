@@ -19,8 +19,9 @@ from leakdet.config import (
 )
 from leakdet.core.errors import InputError
 from leakdet.crossvalidation.fold_runs import (
-    Outcome,
+    FoldResult,
     PooledPredictions,
+    Task,
     all_tasks,
     prediction_rows,
     protocol_result,
@@ -234,10 +235,10 @@ def view(write_store: Any, planted: Any) -> SplitView:
 
 
 @pytest.fixture
-def outcomes(view: SplitView) -> Callable[..., list[Outcome]]:
+def outcomes(view: SplitView) -> Callable[..., list[FoldResult]]:
     """`outcomes(column, seeds)`: folds whose scores were drawn, not trained."""
 
-    def make(groups: np.ndarray, folds: int, seeds: tuple[int, ...] = (0,)) -> list[Outcome]:
+    def make(groups: np.ndarray, folds: int, seeds: tuple[int, ...] = (0,)) -> list[FoldResult]:
         is_leak = view.label_id == view.label_names.index("leak")
         made = []
         for seed in seeds:
@@ -256,7 +257,9 @@ def outcomes(view: SplitView) -> Callable[..., list[Outcome]]:
                     "windows": windows,
                     "protocol": "p",
                 }
-                made.append(Outcome(fold, groups, is_leak, result))
+                made.append(
+                    FoldResult(Task("p", seed, number, fold, groups, view, is_leak), result)
+                )
         return made
 
     return make
@@ -273,9 +276,9 @@ def test_each_recording_is_pooled_once_per_repeat_with_its_folds_threshold(
     for fold in folds:
         of_fold = (predictions.fold == fold.fold.name) & (predictions.seed == fold.result["seed"])
         assert set(predictions.threshold[of_fold]) == {fold.threshold}
-        assert predictions.score[of_fold].tolist() == fold.scores(view).tolist()
-        mean = fold.window_prob(view).reshape(-1, WINDOWS).mean(axis=1)
-        assert mean == pytest.approx(fold.scores(view))
+        assert predictions.score[of_fold].tolist() == fold.scores().tolist()
+        mean = fold.window_prob().reshape(-1, WINDOWS).mean(axis=1)
+        assert mean == pytest.approx(fold.scores())
         assert set(fold.fold.fitted).isdisjoint(fold.fold.test)
 
 
@@ -327,7 +330,7 @@ def test_folds_that_tell_classes_are_pooled_with_them(view: SplitView, outcomes:
         names = outcome.result["scores"]
         told = dict(zip(names, rng.dirichlet((1, 1), len(names)).tolist(), strict=True))
         result = outcome.result | {"class_prob": told}
-        folds.append(replace(outcome, result=result, label_id=view.label_id))
+        folds.append(replace(outcome, result=result))
     predictions = PooledPredictions.of(folds, view)
     assert predictions.classes is not None
     assert predictions.classes.true.tolist() == view.label_id[predictions.row].tolist()

@@ -8,10 +8,10 @@ from leakdet.learning import paper
 from leakdet.learning.paper import (
     CASES,
     case_of,
-    kept_windows,
     learn_in_rounds,
     rounds_of,
     trains_as_leak,
+    window_mask,
 )
 from leakdet.learning.training import JOINT, TARGET, Material
 from leakdet.storage.model_file import load_mel_detector
@@ -53,13 +53,13 @@ def test_the_windows_most_like_the_label_are_kept_by_rank(
     keep: float, leak: bool, kept: list[int]
 ) -> None:
     low = 1e-3 * np.array([2, 9, 1, 3, 4.0])  # all far below any threshold
-    mask = kept_windows(low, np.array([0, 5]), np.array([leak]), keep)
+    mask = window_mask(low, np.array([0, 5]), np.array([leak]), keep)
     assert np.flatnonzero(mask).tolist() == kept
 
 
 def test_each_recording_keeps_its_own_share() -> None:
     prob = np.array([0.1, 0.9, 0.5, 0.2])
-    mask = kept_windows(prob, np.array([0, 1, 4]), np.array([True, False]), 0.5)
+    mask = window_mask(prob, np.array([0, 1, 4]), np.array([True, False]), 0.5)
     assert mask.tolist() == [True, False, True, True]
 
 

@@ -11,9 +11,9 @@ from leakdet.learning.inputs import contents
 from leakdet.learning.training import (
     JOINT,
     TARGET,
-    Approach,
     Material,
-    chosen_approach,
+    TrainingMode,
+    chosen_mode,
     train_in_passing,
     train_on,
     weighted_together,
@@ -44,29 +44,29 @@ MET = MetRecordings(
 )
 def test_groups_decide_and_the_reason_is_told(groups: dict, name: str, why: str) -> None:
     columns = {column: np.array(values) for column, values in groups.items()}
-    found = chosen_approach("auto", columns, MET, [], True)
+    found = chosen_mode("auto", columns, MET, [], True)
     assert found.name == name
     assert why in found.reason
 
 
 def test_what_is_asked_for_wins_and_without_a_store_only_the_new_ones_are_there() -> None:
     groups = {"sensor": np.array(["A"])}
-    assert chosen_approach("target", groups, MET, [], True).name == "target"
-    assert chosen_approach("auto", groups, MET, [], False).name == "target"
-    assert chosen_approach("auto", groups, None, [], True).name == "joint"
+    assert chosen_mode("target", groups, MET, [], True).name == "target"
+    assert chosen_mode("auto", groups, MET, [], False).name == "target"
+    assert chosen_mode("auto", groups, None, [], True).name == "joint"
 
 
 def test_a_column_by_which_the_store_was_split_counts_as_a_place() -> None:
     met = MetRecordings(MET.hashes, MET.roles, {"pipe": {"train": ["1"]}})
     groups = {"pipe": np.array(["3"])}
-    assert chosen_approach("auto", groups, met, ["pipe"], True).name == "target"
-    assert chosen_approach("auto", groups, met, [], True).name == "joint"
+    assert chosen_mode("auto", groups, met, ["pipe"], True).name == "target"
+    assert chosen_mode("auto", groups, met, [], True).name == "joint"
 
 
 def test_joint_is_doubted_where_most_of_the_sound_is_unfamiliar(learner) -> None:
     old, new = (open_labelled(store, "train") for store in (learner.store, learner.new()))
     reference = SpectralReference.of(features_of(old), old.is_leak)
-    joint = Approach(JOINT, "no column is known")
+    joint = TrainingMode(JOINT, "no column is known")
     assert with_doubt(joint, reference, old) == joint
     # leaks of this sensor lie in other bands: half of the recordings are no majority
     assert with_doubt(joint, reference, new) == joint
@@ -76,7 +76,7 @@ def test_joint_is_doubted_where_most_of_the_sound_is_unfamiliar(learner) -> None
     assert "known. 8 of the 8 new recordings are unfamiliar" in doubted.reason
     assert "learn.from=target" in doubted.reason
     assert with_doubt(joint, None, new) == joint
-    target = Approach(TARGET, "asked for")
+    target = TrainingMode(TARGET, "asked for")
     assert with_doubt(target, far, new) == target
 
 

@@ -13,9 +13,9 @@ from leakdet.cli.cards import card_text
 from leakdet.cli.describe import describe
 from leakdet.core.errors import SettingsError
 from leakdet.learning.gate import Outcome
-from leakdet.learning.preparation import Prepared
+from leakdet.learning.preparation import LearningInputs
 from leakdet.runs import learning
-from leakdet.runs.learning import kept_test_scores, learn_in, publish_only
+from leakdet.runs.learning import learn_in, publish_only, unmet_test_scores
 from leakdet.storage.model_file import load_mel_detector
 
 
@@ -140,9 +140,9 @@ def test_only_old_test_recordings_that_a_joint_model_never_met_are_kept(
     approach: str, met: str | None, judged: bool, kept: bool
 ) -> None:
     old = Mock(met=met)
-    prepared = Mock(spec=Prepared, approach=Mock(), old=old)
+    prepared = Mock(spec=LearningInputs, approach=Mock(), old=old)
     prepared.approach.name = approach
     scored = Mock(score=np.array([0.2, 0.9]), is_leak=np.array([False, True]))
     outcome = Mock(spec=Outcome, on_test=Mock(new=scored) if judged else None)
-    found = kept_test_scores(prepared, outcome)
+    found = unmet_test_scores(prepared, outcome)
     assert (found.scores.tolist() if found else None) == ([0.2, 0.9] if kept else None)
