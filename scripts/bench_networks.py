@@ -31,8 +31,7 @@ from leakdet.runs.training import train_in
 from leakdet.storage.model_file import load_mel_detector
 from leakdet.storage.opening import open_split, split_names
 from leakdet.training.memory import keep_freed_memory
-from results import PROTOCOLS, RIG, cross_validate, leakdet
-from results_page import cell
+from results import PROTOCOLS, RIG, cell, cross_validate, leakdet
 
 NETWORKS = ("linear", "compact", "paper", "dual_head")
 SEEDS = range(3)

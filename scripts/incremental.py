@@ -26,8 +26,7 @@ from leakdet.evaluation.split_scores import apply_rule, score_split
 from leakdet.learning.paper import learn_in_rounds
 from leakdet.learning.training import JOINT, TARGET, Material, train_on
 from learn_curves import SENSORS, Rig, rows_of
-from results import RIG, leakdet
-from results_page import table_row, write_part
+from results import RIG, leakdet, table_row, write_part
 
 ROUNDS = 3
 FIRST = 0.4  # share of the recordings that train the first model

@@ -8,6 +8,7 @@ limit. Exits with 1 if one ends in a traceback, a hang or a crash, or changes a 
 import argparse
 import ast
 import io
+import json
 import multiprocessing
 import os
 import queue
@@ -19,22 +20,197 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mutation_kinds import (
-    FLAGGED,
-    OTHER,
-    OUTCOMES,
-    SAME,
-    SENTENCE,
-    WRONG,
-    Kind,
-    kinds,
-    make,
-    read_sound,
-)
+SENTENCE, SAME, FLAGGED, OTHER, WRONG = OUTCOMES = ("sentence", "same", "flagged", "other", "WRONG")
+SOUNDS = {"wav": "PCM_16", "flac": "PCM_16", "mp3": "MPEG_LAYER_III", "ogg": "VORBIS"}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of file: where it lies, how it is read to something comparable, and who vouches.
+
+    `checked`: it has a checksum, so that nothing else than what was written may be read. Of sound
+    the verdict alone counts; text is what people edit, so another number is another setting.
+    """
+
+    name: str
+    file: Path  # within the materials
+    read: Callable[[Path, Path], Any]  # of the file and the folder of the materials
+    checked: bool = False
+
+
+# ---------------------------------------------------------------------------- readers
+
+
+def read_sound(path: Path, folder: Path) -> Any:
+    from leakdet.scoring.detector import load_detector
+
+    if folder not in DETECTORS:
+        DETECTORS[folder] = load_detector(folder / "run" / "model.safetensors", device="cpu")
+    verdict = DETECTORS[folder].predict(path)
+    if verdict.error:
+        return SENTENCE
+    # that is no sign of damage
+    return verdict.decision, [verdict.reason, *sorted({*verdict.flags} - {"met_in_training"})]
+
+
+DETECTORS: dict[Path, Any] = {}
+
+
+def read_store(path: Path, folder: Path) -> Any:
+    """Everything of a split that training and evaluation read."""
+    from leakdet.storage.integrity import check_contents
+    from leakdet.storage.opening import open_split, split_names
+    from leakdet.storage.overlap import check_no_overlap
+
+    split = open_split(path.parent, split_names(path.parent)[0])
+    check_no_overlap([split])
+    groups = {name: values.tolist() for name, values in split.groups.items()}
+    facts = [split.label_id, split.recording_ids, split.recording_offsets, check_contents(split)]
+    weight = split.numbers("weight", 1.0).tolist()
+    return [fact.tolist() for fact in facts], groups, weight, split.label_names, repr(split.signal)
+
+
+def read_weights(path: Path, folder: Path) -> Any:
+    """The network's answer to a fixed input, and its rule."""
+    import torch
+
+    from leakdet.storage.model_file import load_mel_detector
+    from leakdet.training.checkpoints import read_checkpoint
+
+    if path.suffix == ".ckpt":
+        read_checkpoint(path)
+    detector = load_mel_detector(path)
+    mel = torch.randn(4, *detector.mel_shape, generator=torch.Generator().manual_seed(0)).half()
+    return detector.window_prob(mel).tolist(), repr(detector.rule), detector.labels.names
+
+
+def read_manifest(path: Path, folder: Path) -> Any:
+    from leakdet.building.sources import from_manifest
+
+    return repr(from_manifest(path))
+
+
+def read_history(path: Path, folder: Path) -> Any:
+    from leakdet.reporting.training_figures import read_history as read
+
+    return repr(read(path))
+
+
+def read_card(path: Path, folder: Path) -> Any:
+    """What `leakdet info` says of the folder that a file lies in."""
+    from leakdet.cli.cards import card_text
+    from leakdet.cli.describe import describe
+
+    run = path.parent.parent if path.parent.name == ".hydra" else path.parent
+    return card_text(describe(run))
+
+
+def read_fold(path: Path, folder: Path) -> Any:
+    from leakdet.crossvalidation import fold_runs
+
+    return fold_runs.read_fold(path)
+
+
+def read_settings(path: Path, folder: Path) -> Any:
+    from leakdet.cli.compose import as_hydra_reads, composed, typed
+    from leakdet.config import TrainConfig
+
+    return repr(
+        typed(composed("train", as_hydra_reads("train", [f"experiment={path}"])), TrainConfig)
+    )
+
+
+def kinds() -> list[Kind]:
+    sounds = [Kind(name, Path("sounds") / f"x.{name}", read_sound) for name in SOUNDS]
+    return [
+        *sounds,
+        Kind("store", Path("store/train.h5"), read_store, checked=True),
+        Kind("packed store", Path("packed/train.h5"), read_store, checked=True),
+        Kind("unsealed store", Path("unsealed/train.h5"), read_store),
+        Kind("AILH store", Path("ailh/TRAINING_DATASET.H5"), read_store),
+        Kind("model", Path("run/model.safetensors"), read_weights, checked=True),
+        Kind("unsealed model", Path("unsealed/model.safetensors"), read_weights),
+        Kind("checkpoint", Path("run/checkpoints/last.ckpt"), read_weights, checked=True),
+        Kind("manifest.csv", Path("sounds/manifest.csv"), read_manifest),
+        Kind("history.csv", Path("run/history.csv"), read_history),
+        Kind("fold.json", Path("crossval/folds/f.json"), read_fold, checked=True),
+        Kind("build.json", Path("store/build.json"), read_card),
+        Kind("metrics.json", Path("evaluation/metrics.json"), read_card),
+        Kind("result.json", Path("tune/result.json"), read_card),
+        Kind("overrides.yaml", Path("run/.hydra/overrides.yaml"), read_card),
+        Kind("experiment.yaml", Path("experiment/best.yaml"), read_settings),
+    ]
+
+
+# ---------------------------------------------------------------------------- materials
+
+
+def make(folder: Path, store: Path, run: Path) -> None:
+    """Copy a store of the demo and a run to `folder`, and make what else is damaged."""
+    import h5py
+    import numpy as np
+    import soundfile
+    from safetensors import safe_open
+    from safetensors.torch import save_file
+
+    from leakdet.crossvalidation.fold_runs import write_fold
+    from leakdet.scoring.detector import load_detector
+    from leakdet.storage.hdf5 import seal_h5
+    from leakdet.storage.model_card import CARD_KEY
+
+    shutil.copytree(store, folder / "store", ignore=shutil.ignore_patterns("audio"))
+    shutil.copytree(run, folder / "run")
+    for name in ("unsealed", "packed", "ailh", "sounds", "evaluation", "tune", "experiment"):
+        (folder / name).mkdir()
+    with h5py.File(store / "train.h5") as file:
+        with h5py.File(folder / "unsealed/train.h5", "w") as unsealed:
+            unsealed.attrs.update(file.attrs)
+            for name in file:
+                file.copy(name, unsealed)
+        mel = file["mel"][...]
+        with h5py.File(folder / "ailh/TRAINING_DATASET.H5", "w") as ailh:
+            ailh["segments_mel"], ailh["labels"] = (
+                mel[:60].reshape(30, 2, *mel.shape[1:]),
+                np.arange(30) % 2,
+            )
+            ailh.attrs["labels_json"] = json.dumps(["LEAK", "NOLEAK"])
+    shutil.copyfile(folder / "store/train.h5", folder / "packed/train.h5")
+    with h5py.File(folder / "packed/train.h5", "r+") as file:
+        del file["mel"]
+        file.create_dataset("mel", data=mel, compression="gzip", chunks=(4, *mel.shape[1:]))
+    seal_h5(folder / "packed/train.h5")
+    with safe_open(run / "model.safetensors", "pt") as model:
+        tensors = {name: model.get_tensor(name) for name in model.keys()}  # noqa: SIM118
+        save_file(
+            tensors, folder / "unsealed/model.safetensors", {CARD_KEY: model.metadata()[CARD_KEY]}
+        )
+    detector = load_detector(run / "model.safetensors", device="cpu")
+    verdicts = detector.predict_each(sorted((store / "audio").rglob("*.wav")))
+    decided = next(verdict for verdict in verdicts if verdict.decision == "leak")
+    sound, rate_hz = soundfile.read(decided.path)
+    for name, subtype in SOUNDS.items():
+        soundfile.write(folder / f"sounds/x.{name}", sound, rate_hz, subtype, format=name.upper())
+    rows = [f"x.{name},{label},site {name}" for name in SOUNDS for label in ("leak",)]
+    (folder / "sounds/manifest.csv").write_text("\n".join(["path,label,site", *rows]) + "\n")
+    (folder / "crossval/folds").mkdir(parents=True)
+    scores = {f"{number}.wav": number / 30 for number in range(30)}
+    rule = {"threshold": 0.5, "pooling": "mean"}
+    more = {"fold": "fold 1", "seed": 0, "windows": {name: [s] for name, s in scores.items()}}
+    write_fold(folder / "crossval/folds/f.json", {"scores": scores, "decision_rule": rule, **more})
+    shutil.copyfile(run / "metrics.json", folder / "evaluation/metrics.json")
+    trials = {"complete": 3, "pruned": 1, "fail": 0}
+    best = {"trial": 2, "value": 0.75, "params": {"optimizer.lr": 0.001, "network.dropout": 0.25}}
+    result = {"trials": trials, "best": best, "objective": "recording F1"}
+    (folder / "tune/result.json").write_text(json.dumps(result, indent=2))
+    settings = "# @package _global_\noptimizer:\n  lr: 0.001\n  weight_decay: 0.01\ndata:\n  batch_size: 64\n"
+    (folder / "experiment/best.yaml").write_text(settings)
+
 
 LIMIT_S, START_S, MEMORY_BYTES, PROCESSES = 20, 120, 8 << 30, 2
 

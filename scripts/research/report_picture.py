@@ -1,6 +1,6 @@
 """Draw README's picture, docs/report.png: the head of a report in headless Chromium.
 
-Usage: python scripts/report_picture.py RUN, the folder of a training, as `make train` leaves it.
+Usage: python scripts/research/report_picture.py RUN, the folder of a training, as `make train` leaves it.
 """
 
 import shutil
@@ -12,7 +12,7 @@ from pathlib import Path
 from PIL import Image
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-PICTURE = Path(__file__).parents[1] / "docs" / "report.png"
+PICTURE = Path(__file__).parents[2] / "docs" / "report.png"
 WIDTH, HEIGHT = 1000, 550
 LARGEST_BYTES = 120_000
 

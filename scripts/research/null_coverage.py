@@ -1,6 +1,6 @@
 """Measure how often the interval of a null run covers AUROC 0.5, with trained networks.
 
-`python scripts/null_coverage.py [--seeds N] [--dry-run]`; writes the section `null_run` of
+`PYTHONPATH=scripts python scripts/research/null_coverage.py [--seeds N] [--dry-run]`; writes the section `null_run` of
 docs/benchmarks.md. Every seed has a demo store, permutations and trainings of its own.
 """
 
