@@ -61,6 +61,12 @@ def _checked(*, typechecker: Callable[..., Any]) -> Callable[[Any], Any]:
 jaxtyping.jaxtyped = _checked  # which --jaxtyping-packages calls by this name
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests first, so that no worker is left with one at the end."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call() -> Iterator[None]:
     """End the processes of a test that fails or takes too long; others end their own."""

@@ -9,10 +9,11 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +148,27 @@ def demo_store(demo_cache: Path, compose: Compose) -> Path:
 
     config = compose("train", *SMOKE)
     return build_demo(config.demo, config.signal, demo_cache)  # which locks it
+
+
+@pytest.fixture
+def without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages with the words of figures alone: drawing them takes half of a small run."""
+    from matplotlib.text import Text
+
+    from leakdet.reporting import report, training_figures
+
+    def blank(figures: Mapping[str, Any], folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in figures:
+            (folder / f"{name}.png").touch()
+
+    def words(figure: Any, description: str) -> str:
+        texts = [text.get_text() for text in figure.findobj(Text)]
+        return f"<svg>{escape(' '.join([description, *texts]), quote=False)}</svg>"
+
+    monkeypatch.setattr(report, "svg", words)
+    monkeypatch.setattr(report, "write_pngs", blank)
+    monkeypatch.setattr(training_figures, "write_pngs", blank)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from leakdet.tuning.results import same_f1
 from leakdet.tuning.study import CHECKS, KILLED, OWNER, finished, reason_of_failure
 
+pytestmark = pytest.mark.usefixtures("without_figures")  # test_report.py draws them
+
 TINY = ("experiment=smoke", "demo.sites=6", "demo.recordings_per_site=4", "demo.duration_s=1.5")
 TINY += ("search=small",)
 # Trials so slow that a test can step in between two checks on any machine.
@@ -107,7 +109,7 @@ def test_two_workers_share_a_study_whose_winner_train_reproduces(
     # Hard enough that not every training reaches an F1 of 1.
     hard = ("demo.sites=16", "demo.recordings_per_site=12", "demo.difficulty=3")
     # Long enough that the second worker starts before the first is done.
-    long = ("trainer.max_epochs=40", "patience=40")
+    long = ("trainer.max_epochs=24", "patience=24")
     search = ("tune.workers=2", "tune.n_trials=6", "tune.study=two", "tune.pruner=none")
     out = tune(folder, "-m", *search, *hard, *long)
     place = folder / "runs" / "tune" / "two"

@@ -23,7 +23,7 @@ from leakdet.storage.store import open_leakdet_split
 from leakdet.training.checkpoints import read_checkpoint
 
 RUN = ("experiment=smoke", "logger=none", "trainer.enable_progress_bar=false")
-RUN += ("trainer.max_epochs=1", "hydra.run.dir=run", "data.batch_size=16", "augment.eq_db=0")
+RUN += ("trainer.max_epochs=2", "hydra.run.dir=run", "data.batch_size=16", "augment.eq_db=0")
 RUN += ("optimizer.lr=0", "optimizer.min_lr=0")
 
 
@@ -46,12 +46,12 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _validation(folder: Path) -> dict[str, float]:
-    """Metrics of the only validation check, in full precision."""
+    """Metrics of the last validation check, in full precision."""
     with (folder / "run" / "history.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    assert len(rows) == 1
+    assert len(rows) == 2
     return {
-        name: float(value) for name, value in rows[0].items() if name.startswith("val/") and value
+        name: float(value) for name, value in rows[1].items() if name.startswith("val/") and value
     }
 
 
@@ -72,75 +72,48 @@ def _recounted(folder: Path) -> dict[str, float]:
     }
 
 
-def test_two_processes_validate_like_one(
+WATCH = """
+import json
+from pathlib import Path
+from lightning.pytorch.callbacks import Callback
+
+class Watch(Callback):
+    seen = []
+    def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx):
+        heads = batch.mel.flatten(1)[:, :8].tolist()
+        self.seen += [[row, *head] for row, head in zip(batch.recording.tolist(), heads)]
+    def on_train_epoch_end(self, trainer, module):
+        name = f"{trainer.current_epoch}-{trainer.global_rank}.json"
+        Path(name).write_text(json.dumps(self.seen))
+        self.seen.clear()
+"""
+
+
+def test_two_processes_read_each_window_once_an_epoch_and_validate_like_one(
     store: Path, tmp_path: Path, process: Callable[..., Any], door: Callable[..., Any]
 ) -> None:
     """With a learning rate of 0 the weights stay equal: any difference comes from the data."""
     results = []
+    watched = ("data.workers=3", "data.batch_size=7", "callbacks.extra=[watch:Watch]")
     for name, start, *arguments in (
         ("one", door, "data.residency=ram"),
-        ("two", process, "data.residency=stream", "trainer=ddp", "data.workers=1"),
+        ("two", process, "data.residency=stream", "trainer=ddp", *watched),
     ):
         folder = tmp_path / name
         folder.mkdir()
-        result = start("train", *RUN, *arguments, f"data.store={store}", cwd=folder)
+        (folder / "watch.py").write_text(WATCH, encoding="utf-8")
+        words = ("data.sampling=natural", *arguments, f"data.store={store}")
+        result = start("train", *RUN, *words, cwd=folder)
         assert result.returncode == 0, result.stderr
         results.append(_validation(folder))
         recounted = _recounted(folder)
         assert {key: results[-1][key] for key in recounted} == pytest.approx(recounted, abs=1e-6)
     assert results[1] == pytest.approx(results[0], rel=1e-6, abs=1e-6)
+    _check_windows(store, tmp_path / "two")
 
 
-WATCH = """
-import json, sys
-from pathlib import Path
-
-def main():  # imports happen here: worker processes import this file too, and need none of them
-    import lightning.pytorch as pl
-    from leakdet.config import DataConfig, TrainConfig
-    from leakdet.training.datamodule import LeakDataModule
-    from leakdet.training.fit import fit
-
-    class Watch(pl.Callback):
-        seen = []
-        def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx):
-            heads = batch.mel.flatten(1)[:, :8].tolist()
-            self.seen += [[row, *head] for row, head in zip(batch.recording.tolist(), heads)]
-        def on_train_epoch_end(self, trainer, module):
-            name = f"{trainer.current_epoch}-{trainer.global_rank}.json"
-            Path(name).write_text(json.dumps(self.seen))
-            self.seen.clear()
-
-    store, residency, workers = sys.argv[1:]
-    data = DataConfig(store=store, residency=residency, workers=int(workers), batch_size=7)
-    trainer = {"accelerator": "cpu", "devices": 2, "strategy": "ddp", "max_epochs": 2}
-    trainer |= {"enable_progress_bar": False, "enable_model_summary": False, "log_every_n_steps": 1}
-    config = TrainConfig(data=data, trainer=trainer)
-    fit(LeakDataModule(config, Path(store)), Path("run"), [Watch()])
-
-if __name__ == "__main__":
-    main()
-"""
-
-
-@pytest.mark.parametrize(("residency", "workers"), [("ram", 0), ("stream", 3)])
-def test_two_processes_train_on_each_window_once_an_epoch(
-    store: Path, tmp_path: Path, residency: str, workers: int
-) -> None:
-    script = tmp_path / "watch.py"
-    script.write_text(WATCH, encoding="utf-8")
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
-    command = [sys.executable, str(script), str(store), residency, str(workers)]
-    done = subprocess.run(
-        command,
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+def _check_windows(store: Path, folder: Path) -> None:
+    """Each rank about half of the windows, all together each once, in another order each epoch."""
     split = open_leakdet_split(store, "train")
     owners = np.repeat(np.arange(split.recordings), split.windows_per_recording)
     heads = np.array(split.read(0, split.windows)).reshape(split.windows, -1)[:, :8]
@@ -149,7 +122,7 @@ def test_two_processes_train_on_each_window_once_an_epoch(
     )
     orders = []
     for epoch in (0, 1):
-        seen = [json.loads((tmp_path / f"{epoch}-{rank}.json").read_text()) for rank in (0, 1)]
+        seen = [json.loads((folder / f"{epoch}-{rank}.json").read_text()) for rank in (0, 1)]
         assert sorted(seen[0] + seen[1]) == windows
         assert abs(len(seen[0]) - len(seen[1])) <= len(seen[0]) // 3 + 1
         orders.append(seen)

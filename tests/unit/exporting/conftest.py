@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tests.conftest import made_once
 
 for package in ("onnx", "onnxscript", "onnxruntime"):
     pytest.importorskip(package, reason="the extra `export` is not installed")
@@ -107,6 +108,8 @@ def classes_detector() -> Detector:
 @pytest.fixture(scope="session")
 def exported(classes_detector: Detector, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The `.onnx` file of `classes_detector`, which takes seconds to make."""
-    path = tmp_path_factory.mktemp("exported") / "model.onnx"
-    export_model(classes_detector, path, licence="for tests")
-    return path
+
+    def export(folder: Path) -> None:
+        export_model(classes_detector, folder / "model.onnx", licence="for tests")
+
+    return made_once(tmp_path_factory, "exported", export) / "model.onnx"

@@ -23,6 +23,8 @@ from leakdet.crossvalidation.fold_runs import write_fold
 from leakdet.runs import crossval
 from leakdet.runs.crossval import cross_validate
 
+pytestmark = pytest.mark.usefixtures("without_figures")  # test_report.py draws them
+
 TRAINER = {"accelerator": "cpu", "devices": 1, "max_epochs": 8, "log_every_n_steps": 1}
 TRAINER |= {"enable_model_summary": False}
 
@@ -185,7 +187,7 @@ def test_recordings_without_a_group_are_told_and_counted(
 
 def test_shuffled_labels_end_at_chance(site_store: Path, tmp_path: Path) -> None:
     folder = tmp_path / "null"
-    settings = {"group_by": "recording", "folds": 4}
+    settings = {"group_by": "recording", "folds": 2}
     null = config(site_store, shuffle=True, **settings)
     null.data.shuffle_repeats = 3
     cross_validate(null, site_store, folder)

@@ -2,10 +2,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
+from shutil import copytree
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.conftest import Planted, store_writer
+from tests.unit.conftest import QUIET
 
 from leakdet.config import StopConfig, TrainConfig
 from leakdet.core.errors import InputError
@@ -21,6 +24,8 @@ from leakdet.training.splits import (
     require_unmet,
     started_from,
 )
+
+pytestmark = pytest.mark.usefixtures("without_figures")  # test_report.py draws them
 
 
 @pytest.fixture
@@ -67,29 +72,39 @@ SETTINGS = ("network=linear", "trainer.max_epochs=1", "stop.name=val")
 
 
 @pytest.fixture
-def store_of(write_store: Any, planted: Any) -> Callable[..., Path]:
+def store_of(write_store: Any) -> Callable[..., Path]:
     """`store_of(train=…, val=…, test=…)`: a store of the recordings with these numbers."""
+    return writer_of(write_store)
 
-    def recording(number: int) -> Any:
+
+def writer_of(write_store: Callable[..., Path]) -> Callable[..., Path]:
+    def recording(number: int) -> Planted:
         loud = number % 2
         content = sha256(str(number).encode()).hexdigest()
         label = "leak" if loud else "other"
-        return planted(label, seed=number, bump_db=9.0 * loud, content=content)
+        return Planted(label, seed=number, bump_db=9.0 * loud, content=content)
 
     def make(**splits: range | list[int]) -> Path:
-        store: Path = write_store(
+        return write_store(
             **{name: [recording(number) for number in numbers] for name, numbers in splits.items()}
         )
-        return store
 
     return make
 
 
+@pytest.fixture(scope="module")
+def trained_once(compose: Any, tmp_path_factory: pytest.TempPathFactory) -> FitResult:
+    folder = tmp_path_factory.mktemp("parent")
+    store = writer_of(store_writer(folder))(train=range(12), val=range(12, 20))
+    words = (*QUIET, *SETTINGS, f"data.store={store}")
+    return fit(compose("train", *words), folder / "run")
+
+
 @pytest.fixture
-def parent(store_of: Any, configured: Configured, tmp_path: Path) -> FitResult:
+def parent(trained_once: FitResult, tmp_path: Path) -> FitResult:
     """A model that was trained on recordings 0 to 11 and chosen on 12 to 19."""
-    store = store_of(train=range(12), val=range(12, 20))
-    return fit(configured(*SETTINGS, f"data.store={store}"), tmp_path / "parent")
+    folder = Path(copytree(trained_once.folder, tmp_path / "parent"))
+    return replace(trained_once, folder=folder, model=folder / trained_once.model.name)
 
 
 def test_a_training_tells_and_keeps_apart_what_its_start_has_met(
