@@ -77,7 +77,7 @@ def _content(card: Card) -> dict[str, Any]:
         elif fact.name:
             value = fact.text.replace(NBSP, " ") if fact.value is None else fact.value
             values.setdefault(fact.name, []).append(value)
-    facts = {name: found[0] if len(found) == 1 else found for name, found in values.items()}
+    facts = {name: of_name[0] if len(of_name) == 1 else of_name for name, of_name in values.items()}
     return {"kind": card.kind, "path": str(card.path), **facts}
 
 

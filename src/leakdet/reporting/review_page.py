@@ -65,8 +65,8 @@ def write_review_page(path: Path, page: ReviewPage) -> None:
 
 def render_review(page: ReviewPage) -> str:
     """The page as text."""
-    told = {"title": page.title, "kicker": page.kicker, "sentences": page.sentences}
-    return filled("review.html.j2", {**told, **review_content(page)})
+    head = {"title": page.title, "kicker": page.kicker, "sentences": page.sentences}
+    return filled("review.html.j2", {**head, **review_content(page)})
 
 
 def review_content(page: ReviewPage) -> dict[str, Any]:

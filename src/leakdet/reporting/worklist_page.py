@@ -95,8 +95,8 @@ def site_map(rows: Sequence[WorklistRow]) -> SiteMap | None:
     height = float(round(max(LEAST_HEIGHT, height_m * per_m + 2 * MARGIN)))
     middle = (metres.min(axis=0) + metres.max(axis=0)) / 2
     drawn = (metres - middle) * [per_m, -per_m] + [WIDTH / 2, height / 2]
-    of_known: Iterator[Point] = iter(map(tuple, np.round(drawn, 1).tolist()))
-    points = [None if place is None else next(of_known) for place in places]
+    known_points: Iterator[Point] = iter(map(tuple, np.round(drawn, 1).tolist()))
+    points = [None if place is None else next(known_points) for place in places]
     length_m = _round_below(inner / 4 / per_m)
     return SiteMap(
         height,
@@ -119,13 +119,13 @@ def _metres(places: Float[np.ndarray, "P 2"]) -> Float[np.ndarray, "P 2"]:
 
 
 def _marks(rows: Sequence[WorklistRow], points: Sequence[Point | None]) -> list[Marks]:
-    of_state: Mapping[str, list[Point]] = {state: [] for state in DRAWN}
+    by_state: Mapping[str, list[Point]] = {state: [] for state in DRAWN}
     for row, point in zip(rows, points, strict=True):
         if point is not None:
-            of_state[row.state].append(point)
+            by_state[row.state].append(point)
     return [
-        Marks(state, len(found), glyph, "".join(f"M{x:g} {y:g}{glyph}" for x, y in found))
-        for state, found in of_state.items()
+        Marks(state, len(dots), glyph, "".join(f"M{x:g} {y:g}{glyph}" for x, y in dots))
+        for state, dots in by_state.items()
         for glyph in (GLYPHS.get(state, DOT),)
     ]
 
@@ -307,8 +307,8 @@ def _loggers(rows: Sequence[WorklistRow]) -> list[dict[str, Any]]:
         for fact in row.health:
             sites.setdefault(fault_kind(fact), {})[row.site] = None
     return [
-        {"fault": kind, "count": len(of), "which": first_few(list(of))}
-        for kind, of in sorted(sites.items(), key=lambda item: -len(item[1]))
+        {"fault": kind, "count": len(names), "which": first_few(list(names))}
+        for kind, names in sorted(sites.items(), key=lambda item: -len(item[1]))
     ]
 
 

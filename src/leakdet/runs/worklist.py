@@ -128,31 +128,37 @@ class Sources:
 
 def find_sources(places: Sequence[Path], model: Path | None) -> Sources:
     """Look into folders of parts and tables; `model` is where their model lies, if it was moved."""
-    told = [_told_of(place) for place in places]
-    hashes = {one.hash for one in told}
-    newest = told[0].hash if len(hashes) == 1 else _newest_model(places)
-    paths = dict.fromkeys(one.path for one in told if one.path and one.hash == newest)
+    references = [_model_reference(place) for place in places]
+    hashes = {reference.hash for reference in references}
+    newest = references[0].hash if len(hashes) == 1 else _newest_model(places)
+    paths = dict.fromkeys(
+        reference.path for reference in references if reference.path and reference.hash == newest
+    )
     lies_at = next((path for path in paths if path.is_file() and file_hash(path) == newest), None)
     if model is not None:
         lies_at = require_model(model)
-        if (own := file_hash(lies_at)) != newest:
+        if (given := file_hash(lies_at)) != newest:
             raise InputError(
-                f"--model {model}: this is {own}, and the rows were scored by {newest or 'none'}; "
-                "give the model that scored them, or score them with this one."
+                f"--model {model}: this is {given}, and the rows were scored by "
+                f"{newest or 'none'}; give the model that scored them, or score them with this one."
             )
     elif lies_at is None:
         where = f"{next(iter(paths))}: it is no longer there" if paths else "its place is not told"
         LOG.warning(
             f"the model that scored the rows ({newest or 'unknown'}): {where}; name it with --model"
         )
-    threshold = next((one.threshold for one in told if one.hash == newest), None)
-    unfinished = [place for place, one in zip(places, told, strict=True) if not one.finished]
+    threshold = next(
+        (reference.threshold for reference in references if reference.hash == newest), None
+    )
+    unfinished = [
+        place for place, reference in zip(places, references, strict=True) if not reference.finished
+    ]
     return Sources(places, newest, lies_at, threshold, unfinished)
 
 
 @dataclass(frozen=True)
-class ToldModel:
-    """The model of the rows in one place, as far as it is told; `finished`: all are there."""
+class ModelReference:
+    """The model of the rows in one place, as far as it is named; `finished`: all are there."""
 
     hash: str = ""
     path: Path | None = None
@@ -160,18 +166,21 @@ class ToldModel:
     finished: bool = True
 
 
-def _told_of(place: Path) -> ToldModel:
+def _model_reference(place: Path) -> ModelReference:
     """What the description beside the rows tells, or else their first row."""
     description = place / FACTS if place.is_dir() else sidecar_path(place)
-    told = read_json(description, "a description of rows") if description.is_file() else {}
-    finished = not place.is_dir() or not told or bool(told.get("outcome"))
+    content = read_json(description, "a description of rows") if description.is_file() else {}
+    finished = not place.is_dir() or not content or bool(content.get("outcome"))
     with suppress(KeyError, TypeError):
-        path, threshold = Path(told["model"]["path"]), float(told["decision_rule"]["threshold"])
-        return ToldModel(str(told["model"]["hash"]), path, threshold, finished)
+        path, threshold = (
+            Path(content["model"]["path"]),
+            float(content["decision_rule"]["threshold"]),
+        )
+        return ModelReference(str(content["model"]["hash"]), path, threshold, finished)
     for part in each_part(place, ("path", "model", "threshold")):
         for name, threshold in zip(part.get("model", ()), part.get("threshold", ()), strict=False):
-            return ToldModel(str(name), None, float(threshold), finished)
-    return ToldModel(finished=finished)
+            return ModelReference(str(name), None, float(threshold), finished)
+    return ModelReference(finished=finished)
 
 
 def _newest_model(places: Sequence[Path]) -> str:
@@ -189,7 +198,7 @@ ONE_NIGHT = timedelta(hours=18)
 
 
 @dataclass(frozen=True)
-class Shown:
+class ReviewRecording:
     """A recording to hear, of a site with its rank."""
 
     rank: int
@@ -197,23 +206,25 @@ class Shown:
     recording: Recording
 
 
-def choose_recordings(rows: Sequence[WorklistRow], most: int) -> list[Shown]:
+def choose_recordings(rows: Sequence[WorklistRow], most: int) -> list[ReviewRecording]:
     """Of the first `most` sites with sound, the most leak-like recording of their last night."""
-    shown: list[Shown] = []
+    chosen: list[ReviewRecording] = []
     for rank, row in enumerate(rows, 1):
-        if len(shown) >= most:
+        if len(chosen) >= most:
             break
         scored = [recording for recording in row.recordings if recording.leak_prob is not None]
         if scored:
             night = [other for other in scored if _same_night(other, scored[0])]
-            shown.append(Shown(rank, row, max(night, key=lambda other: other.leak_prob or 0.0)))
-    return shown
+            chosen.append(
+                ReviewRecording(rank, row, max(night, key=lambda other: other.leak_prob or 0.0))
+            )
+    return chosen
 
 
-def _same_night(one: Recording, newest: Recording) -> bool:
-    if one.recorded_at is None or newest.recorded_at is None:
-        return one is newest
-    return newest.recorded_at - one.recorded_at < ONE_NIGHT
+def _same_night(recording: Recording, newest: Recording) -> bool:
+    if recording.recorded_at is None or newest.recorded_at is None:
+        return recording is newest
+    return newest.recorded_at - recording.recorded_at < ONE_NIGHT
 
 
 def found_file(name: str, places: Sequence[Path]) -> Location:
@@ -226,30 +237,30 @@ def found_file(name: str, places: Sequence[Path]) -> Location:
         return parse_location(name)
     folders = [Path(), *places, *(folder.parent for folder in places)]
     candidates = [folder / name for folder in folders]
-    found = next((path for path in candidates if path.exists()), candidates[0])
-    return Path(os.path.abspath(found))  # noqa: PTH100  links stay as they are named
+    file = next((path for path in candidates if path.exists()), candidates[0])
+    return Path(os.path.abspath(file))  # noqa: PTH100  links stay as they are named
 
 
 def confirm_rows(
-    shown: Sequence[Shown], files: Sequence[Location], model: str
+    chosen: Sequence[ReviewRecording], files: Sequence[Location], model: str
 ) -> list[dict[str, str]]:
     """The table to fill in, as learn and build read it: a row for each recording, label empty."""
     rows = []
-    for one, file in zip(shown, files, strict=True):
-        at, recording = one.recording.recorded_at, one.recording
+    for choice, file in zip(chosen, files, strict=True):
+        at, recording = choice.recording.recorded_at, choice.recording
         channel = {"channel": recording.channel} if recording.channel else {}
         first = {
             "path": str(file),
             **channel,
-            "site": one.row.site.removesuffix(f" channel {recording.channel}"),
+            "site": choice.row.site.removesuffix(f" channel {recording.channel}"),
             RECORDED_AT: "" if at is None else at.isoformat(),
         }
-        own = {name: text for name, text in one.row.columns.items() if not is_reserved(name)}
+        columns = {name: text for name, text in choice.row.columns.items() if not is_reserved(name)}
         values = {
             **first,
-            **own,
+            **columns,
             LABEL: "",
-            WHY: f"rank {one.rank}, {one.row.state}: {one.row.why}",
+            WHY: f"rank {choice.rank}, {choice.row.state}: {choice.row.why}",
             "leak_prob": recording.leak_prob,
             "decision": recording.decision,
             "quiet_level_dbfs": recording.quiet_level_dbfs,
@@ -271,7 +282,7 @@ def gone_sentence(files: Sequence[Location]) -> str:
 
 
 def review_page(
-    shown: Sequence[Shown],
+    chosen: Sequence[ReviewRecording],
     rows: Sequence[dict[str, str]],
     files: Sequence[Location],
     detector: "Detector | None",
@@ -284,10 +295,10 @@ def review_page(
     if detector:
         from leakdet.scoring.playback import Player  # imports torch
 
-        player = Player(detector.mel_detector, len(shown))
+        player = Player(detector.mel_detector, len(chosen))
     cards, drawn = Cards(), []
-    with ProgressCounter("pictures and sounds", len(shown), "recordings") as progress:
-        for choice, values, file in zip(shown, rows, files, strict=True):
+    with ProgressCounter("pictures and sounds", len(chosen), "recordings") as progress:
+        for choice, values, file in zip(chosen, rows, files, strict=True):
             gone = isinstance(file, Path) and not file.exists()
             playback = player.play(file, choice.recording.channel) if player and not gone else None
             media = vars(playback) if playback else {}
@@ -343,10 +354,10 @@ def write_worklist(
     for caution in cautions:
         LOG.info(f"note     {caution}")
     states = Counter(row.state for row in rows)
-    told = ", ".join(f"{states[state]} {state}" for state in STATES if states[state])
+    counts = ", ".join(f"{states[state]} {state}" for state in STATES if states[state])
     over = counted(len(worklist.nights), "night")
     facts = {"states": dict(states)}
-    LOG.info(f"sites    {counted(len(rows), 'site')} over {over}: {told}", extra={"facts": facts})
+    LOG.info(f"sites    {counted(len(rows), 'site')} over {over}: {counts}", extra={"facts": facts})
     beside = _write_tables(files, rows)
     if files.page and files.confirm:
         review = _write_review(sources, files.confirm, rows, top, detector)
@@ -398,15 +409,15 @@ def _write_review(
     detector: "Detector | None",
 ) -> ReviewPage:
     """Write the table to confirm; the result has its recordings with pictures and sounds."""
-    shown = choose_recordings(rows, top)
-    found = [found_file(one.recording.path, sources.places) for one in shown]
-    if detector and (sentence := gone_sentence(found)):
+    chosen = choose_recordings(rows, top)
+    files = [found_file(choice.recording.path, sources.places) for choice in chosen]
+    if detector and (sentence := gone_sentence(files)):
         LOG.warning(sentence)
-    values = confirm_rows(shown, found, sources.model_hash)
-    page = review_page(shown, values, found, detector, sources.threshold or 0.5, table.name)
-    if shown:
+    values = confirm_rows(chosen, files, sources.model_hash)
+    page = review_page(chosen, values, files, detector, sources.threshold or 0.5, table.name)
+    if chosen:
         write_csv(table, values, page.columns)
-        log_result(f"confirm  {table}: {counted(len(shown), 'recording')}, label to be filled in")
+        log_result(f"confirm  {table}: {counted(len(chosen), 'recording')}, label to be filled in")
     return page
 
 
@@ -436,10 +447,10 @@ def _old_sounds(rows: Sequence[WorklistRow]) -> list[str]:
 def _method(sources: Sources, rules: WorklistRules, detector: "Detector | None") -> dict[str, str]:
     """How the list came about: its rows, its model, and each parameter of the rule."""
     verdict = detector.mel_detector.card.get("verdict") if detector else None
-    told = f"{sources.model_hash}: {verdict['label']}. {verdict['sentence']}" if verdict else ""
+    judged = f"{sources.model_hash}: {verdict['label']}. {verdict['sentence']}" if verdict else ""
     method = {
         "rows": first_few([str(place) for place in sources.places]),
-        "model": told or sources.model_hash or "unknown",
+        "model": judged or sources.model_hash or "unknown",
         "made by": f"leakdet {leakdet.__version__}",
     }
     for parameter in fields(rules):
