@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def build(config: BuildConfig, run: Run) -> int:
     from leakdet.building.addition import add_to_store
     from leakdet.building.ailh import convert_store
-    from leakdet.building.builder import build_store, told_of_stop
+    from leakdet.building.builder import build_store, explain_interruption
     from leakdet.building.sources import with_like
     from leakdet.storage.ailh import is_ailh
 
@@ -23,7 +23,7 @@ def build(config: BuildConfig, run: Run) -> int:
     if config.add_to:
         report = add_to_store(config)
     else:
-        with told_of_stop(config):
+        with explain_interruption(config):
             report = (convert_store if is_ailh(Path(config.source)) else build_store)(config)
     show(report)
     return PARTLY if report.left_out else DONE

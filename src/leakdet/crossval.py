@@ -7,7 +7,7 @@ from pathlib import Path
 
 from leakdet.cli.run import Run, open_door
 from leakdet.config import CrossvalConfig
-from leakdet.core.messages import LOG, tell
+from leakdet.core.messages import LOG, print_status
 from leakdet.core.process import DONE, INTERRUPTED, Stopped, signal_name
 
 
@@ -26,7 +26,7 @@ def crossval(config: CrossvalConfig, run: Run) -> int:
         cross_validate(config, store, folder)
     except (KeyboardInterrupt, Stopped, Interrupted) as stop:
         code = getattr(stop, "exit_code", INTERRUPTED)
-        tell(_stopped_text(code, folder, run.arguments))
+        print_status(_stopped_text(code, folder, run.arguments))
         return code
     return DONE
 

@@ -2,7 +2,7 @@
 
 from leakdet.cli.run import Run, open_door
 from leakdet.config import LearnConfig
-from leakdet.core.messages import tell
+from leakdet.core.messages import print_status
 from leakdet.core.process import DONE, PARTLY
 
 
@@ -16,7 +16,7 @@ def learn(config: LearnConfig, run: Run) -> int:
     try:
         return PARTLY if learn_in(run.folder, config).left_out else DONE
     except Interrupted as stop:
-        tell("stopped; nothing was published, and the old model is as it was")
+        print_status("stopped; nothing was published, and the old model is as it was")
         return stop.exit_code
 
 

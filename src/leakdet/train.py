@@ -6,7 +6,7 @@ from typing import Any
 from leakdet.cli.past_runs import NOTED, command_to_continue, keep_note, point_latest
 from leakdet.cli.run import Run, open_door
 from leakdet.config import TrainConfig
-from leakdet.core.messages import LOG, tell
+from leakdet.core.messages import LOG, print_status
 from leakdet.core.process import DONE, is_child
 
 
@@ -31,10 +31,10 @@ def train(config: TrainConfig, run: Run) -> int:
         # the latest run is one that keeps something: a refused one takes no other's place
         train_in(run.folder, config, [LambdaCallback(on_save_checkpoint=keep)])
     except Interrupted as stop:
-        tell(str(stop))
+        print_status(str(stop))
         if stop.saved:
             command = command_to_continue(run.folder, run.arguments)
-            tell(f"to continue: {command}")
+            print_status(f"to continue: {command}")
         return stop.exit_code
     return DONE
 

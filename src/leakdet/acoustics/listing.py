@@ -11,7 +11,7 @@ from typing import Literal, overload
 from leakdet.acoustics.containers.mp3 import parse_frame
 from leakdet.acoustics.containers.riff import FILE_NAMES
 from leakdet.core.errors import InputError, counted, first_few
-from leakdet.core.locations import Location, RemoteFile, named
+from leakdet.core.locations import Location, RemoteFile, with_location
 
 AUDIO_SUFFIXES = frozenset(
     ".wav .wave .flac .ogg .oga .opus .mp3 .mp2 .mpga .aif .aiff .aifc .au .snd .caf .w64 .rf64 "
@@ -194,7 +194,7 @@ def _remote_files(folder: RemoteFile, unlisted: LeftUnlisted) -> Iterator[Remote
         names = folder.names()
         is_file = not names and not folder.is_folder()
     except InputError as error:
-        raise named(folder, error) from error
+        raise with_location(folder, error) from error
     if is_file:
         yield folder
     for name in names:

@@ -123,7 +123,7 @@ def _build_part(
     source = _labelled(config, before)
     scan = scan_headers(source, config)
     report.left_out, report.remarks = scan.left_out, scan.remarks
-    places = _Places(config.split.group_by, before)
+    places = _SplitAssigner(config.split.group_by, before)
     assigned = places.of(scan.readable, report.left_out)
     if not assigned:
         raise _nothing(before.folder, report)
@@ -176,7 +176,7 @@ def _labelled(config: BuildConfig, before: StoredBuild) -> Source:
 
 
 @dataclass
-class _Places:
+class _SplitAssigner:
     """The split that a new recording joins; no group comes to lie in two."""
 
     group_by: Sequence[str]

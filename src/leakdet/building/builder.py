@@ -101,7 +101,7 @@ def _verify_split(
 
 
 @contextmanager
-def told_of_stop(config: BuildConfig) -> Iterator[None]:
+def explain_interruption(config: BuildConfig) -> Iterator[None]:
     """Say what is kept when Ctrl-C or a signal ends the work inside."""
     try:
         yield

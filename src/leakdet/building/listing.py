@@ -11,7 +11,7 @@ from leakdet.building.sources import (
     from_remote_folders,
 )
 from leakdet.core.errors import InputError
-from leakdet.core.locations import Location, RemoteFile, named
+from leakdet.core.locations import Location, RemoteFile, with_location
 
 TAKES = "source= takes a folder of label folders, a CSV manifest, or demo."
 
@@ -46,7 +46,7 @@ def _is_file(path: Location) -> bool:
     try:  # web servers tell of no folders, and list what lies below them
         return not path.is_folder() and not path.names()
     except InputError as error:
-        raise named(path, error, "source=") from error
+        raise with_location(path, error, "source=") from error
 
 
 def require_source(path: Location) -> None:
@@ -54,7 +54,7 @@ def require_source(path: Location) -> None:
     try:
         is_there = path.exists()
     except InputError as error:
-        raise named(path, error, "source=") from error
+        raise with_location(path, error, "source=") from error
     if not is_there:
         raise InputError(f"{path}: no such file or folder. {TAKES}")
 

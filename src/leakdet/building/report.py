@@ -14,7 +14,7 @@ import leakdet
 from leakdet.building.sources import LeftOut
 from leakdet.config import BuildConfig, SignalConfig
 from leakdet.core.errors import counted
-from leakdet.core.files import read_json, understood, write_json
+from leakdet.core.files import as_input_error, read_json, write_json
 from leakdet.storage.overlap import values_sentence
 from leakdet.storage.store import SPLITS, split_files
 from leakdet.storage.writer import RecordingRow, SplitWriter
@@ -151,7 +151,7 @@ class StoredBuild:
         build = read_json(folder / "build.json", "the report of a build", "Build it again.")
         table, what = folder / "recordings.csv", "the table of a build"
         read = read_csv(table, what, "Build it again.")
-        with understood(table, what, "Build it again."):
+        with as_input_error(table, what, "Build it again."):
             rows = [
                 {**row, "windows": int(row["windows"]), "duration_s": float(row["duration_s"])}
                 for row in read

@@ -10,7 +10,14 @@ from unicodedata import normalize
 from leakdet.acoustics.listing import LOST, LeftUnlisted, audio_files, is_audio_name, is_hidden
 from leakdet.config import BuildConfig, LabelsConfig, SignalConfig
 from leakdet.core.errors import InputError, SettingsError, counted
-from leakdet.core.locations import Location, RemoteFile, errors_naming, is_url, local_copy, named
+from leakdet.core.locations import (
+    Location,
+    RemoteFile,
+    errors_naming,
+    is_url,
+    local_copy,
+    with_location,
+)
 from leakdet.detection.labels import LabelView, label_view
 from leakdet.storage.model_card import model_in, model_kind, read_card
 from leakdet.storage.opening import open_split, split_names
@@ -300,7 +307,7 @@ def from_remote_folders(root: RemoteFile) -> Source:
     files = {file.key.parts[start:]: file for file in audio_files(root, unlisted)}
     splits, beside = split_folders({parts[0] for parts in files if len(parts) > 1})
     if beside:
-        raise named(root / beside[0], InputError(SOUND_BESIDE_SPLITS))
+        raise with_location(root / beside[0], InputError(SOUND_BESIDE_SPLITS))
     depth = 2 if splits else 1  # folders above a recording: of a split and a label, or of a label
     recordings, strays = [], []
     for parts, file in sorted(files.items()):

@@ -32,7 +32,7 @@ from leakdet.cli.settings import (
 from leakdet.config import BuildConfig, CrossvalConfig, LearnConfig, TrainConfig, TuneConfig
 from leakdet.config.fields import OWN_CODE, OWN_NAME
 from leakdet.core.errors import InputError, LeakdetError, SettingsError
-from leakdet.core.files import understood
+from leakdet.core.files import as_input_error
 
 # what OmegaConf says of a setting, and what is said instead
 SENTENCES = {
@@ -123,7 +123,7 @@ def _copied(option: str, group: Path) -> str:
     path = Path(option.strip("'\""))
     if not path.is_file():
         raise InputError(f"experiment={option}: there is no such file.")
-    with understood(path, "a YAML file of settings"):
+    with as_input_error(path, "a YAML file of settings"):
         text = path.read_text(encoding="utf-8-sig")
         settings = OmegaConf.load(path)
         if not isinstance(settings, DictConfig):

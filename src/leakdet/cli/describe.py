@@ -26,7 +26,7 @@ from leakdet.cli.compose import default_values, flat
 from leakdet.cli.help import plain
 from leakdet.cli.past_runs import arguments_of
 from leakdet.core.errors import InputError, counted, first_few
-from leakdet.core.files import megabytes, read_json, store_is_sealed, understood
+from leakdet.core.files import as_input_error, megabytes, read_json, store_is_sealed
 from leakdet.storage.ailh import FILES, is_ailh
 from leakdet.storage.hdf5 import REBUILD
 from leakdet.storage.model_card import (
@@ -219,7 +219,7 @@ def _state(folder: Path, arguments: Sequence[str]) -> str:
     history, what, epochs = folder / "history.csv", "the history of a training", 0
     if history.exists():
         rows = read_csv(history, what)
-        with understood(history, what):
+        with as_input_error(history, what):
             epochs = max((int(float(row["epoch"])) + 1 for row in rows), default=0)
     if not any((folder / "checkpoints").glob("*.ckpt")):
         return "not finished, without a checkpoint: it runs still, or ended before it wrote one"

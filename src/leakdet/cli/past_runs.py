@@ -10,7 +10,7 @@ from omegaconf import ListConfig, OmegaConf
 
 from leakdet.config.fields import OWN_CODE, OWN_NAME
 from leakdet.core.errors import InputError, SettingsError
-from leakdet.core.files import replace_link, understood
+from leakdet.core.files import as_input_error, replace_link
 from leakdet.storage.model_card import LATEST, RUNS
 
 TRUST = "trust_network"  # the setting that names code which a run's folder may name
@@ -107,7 +107,7 @@ def arguments_of(folder: Path) -> list[str] | None:
     noted = folder / NOTED
     if not noted.is_file():
         return None
-    with understood(noted, "what Hydra noted of a run", "Give the run's settings anew."):
+    with as_input_error(noted, "what Hydra noted of a run", "Give the run's settings anew."):
         arguments = OmegaConf.load(noted)
         if not isinstance(arguments, ListConfig):
             raise TypeError("it is no list")

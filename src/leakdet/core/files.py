@@ -286,7 +286,7 @@ def require_readable(path: Path, what: str) -> None:
 
 
 @contextmanager
-def understood(path: Path, what: str, remedy: str = "") -> Iterator[None]:
+def as_input_error(path: Path, what: str, remedy: str = "") -> Iterator[None]:
     """Raise `InputError` for any error in the block, which reads the file and takes it apart.
 
     `what` names the kind of file that it should be, `remedy` says what to do.
@@ -404,7 +404,7 @@ def _hash(pieces: Iterable[bytes]) -> bytes:
 
 def read_json(path: Path, what: str, remedy: str = "") -> dict[str, Any]:
     """The object in a JSON file; `what` names its kind."""
-    with understood(path, what, remedy):
+    with as_input_error(path, what, remedy):
         written = path.read_bytes()
         is_sealed(path, written, remedy)
         content = json.loads(written)

@@ -287,14 +287,14 @@ def check_reachable(first: Mapping[str, Sequence[RemoteFile]]) -> None:
             try:
                 if file.exists() or RemoteFile(host).exists():
                     break
-                failures.append(named(file, InputError("there is no such file or bucket")))
+                failures.append(with_location(file, InputError("there is no such file or bucket")))
             except InputError as error:
-                failures.append(named(file, error))
+                failures.append(with_location(file, error))
         else:
             raise failures[0]
 
 
-def named(remote: object, error: InputError, word: str = "") -> InputError:
+def with_location(remote: object, error: InputError, word: str = "") -> InputError:
     """The same error as a sentence that names the file, as for the whole command."""
     return InputError(f"{word}{remote}: {str(error).rstrip('.')}.")
 
@@ -326,7 +326,7 @@ def local_copy(file: Location, word: str = "") -> Path:
     try:
         copy.write_bytes(file.read_bytes())
     except InputError as error:
-        raise named(file, error, word) from error
+        raise with_location(file, error, word) from error
     return copy
 
 

@@ -133,7 +133,7 @@ def _print(text: str, to_stderr: bool) -> None:
         os.close(nowhere)
 
 
-def tell(text: str, level: str = "info", kind: str = "text", **more: Any) -> None:
+def print_status(text: str, level: str = "info", kind: str = "text", **more: Any) -> None:
     """Print on stderr what is no message of the work: progress, an error, how a command ends.
 
     As JSON it gets its level, its kind and `more`; else the text says all.

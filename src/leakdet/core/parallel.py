@@ -108,8 +108,8 @@ def scheduler_address(address: str) -> str:
         ) from error
 
 
-LOOK_EVERY_S = 1.0  # at the workers
-SAY_EVERY_S = 60.0  # that there is none
+POLL_EVERY_S = 1.0  # at the workers
+WARN_EVERY_S = 60.0  # that there is none
 GIVE_UP_S = 120.0  # without a worker of this machine, which Dask may not have started again
 
 
@@ -131,8 +131,8 @@ class Engine:
     client: Any
     address: str
     _threads: dict[str, int] = field(default_factory=dict)  # of each worker, by address
-    _looked_at: float = -LOOK_EVERY_S
-    _told_at: float = -SAY_EVERY_S
+    _looked_at: float = -POLL_EVERY_S
+    _told_at: float = -WARN_EVERY_S
     _none_since: float | None = None  # when the last worker was lost
 
     def unordered(
@@ -148,10 +148,10 @@ class Engine:
         keeps what it loads by a cache of its module. At most `in_flight` items are with each thread
         of a worker, which has one thread where the cluster is local. The items of a worker that is
         lost are done again, so that `work` must bear that. An item that is with one worker after
-        another when it is lost is tried by `alone`, or gets its result from `suspected`, while
-        nothing else is at work. An error in `work` is raised here as what it is.
+        another when it is lost is tried by `run_isolated`, or gets its result from `suspected`,
+        while nothing else is at work. An error in `work` is raised here as what it is.
         """
-        flight = _Flight(self, work)
+        flight = _Pending(self, work)
         waiting, suspects = iter(items), list[T]()
         try:
             while True:
@@ -160,7 +160,7 @@ class Engine:
                         flight.send_next(waiting)
                 elif not flight.size:
                     item = suspects.pop()
-                    yield item, suspected(item) if suspected else self.alone(work, item)
+                    yield item, suspected(item) if suspected else self.run_isolated(work, item)
                     continue
                 if not flight.size:
                     return
@@ -172,9 +172,9 @@ class Engine:
         finally:
             flight.cancel()
 
-    def alone(self, work: Callable[[T], R], item: T) -> R:
+    def run_isolated(self, work: Callable[[T], R], item: T) -> R:
         """`work(item)` by a worker, where nothing else is at work."""
-        flight = _Flight(self, work)
+        flight = _Pending(self, work)
         try:
             flight.send(item)
             _, result, kills = flight.receive()
@@ -185,13 +185,13 @@ class Engine:
         return cast(R, result)
 
     def _room(self, in_flight: int) -> int:
-        self.look()
+        self.poll_workers()
         return max(1, in_flight * sum(self._threads.values()))
 
-    def look(self) -> None:
+    def poll_workers(self) -> None:
         """See who works, at most once a second; say who was lost, and that nobody is there."""
         now = time.monotonic()
-        if now < self._looked_at + LOOK_EVERY_S:
+        if now < self._looked_at + POLL_EVERY_S:
             return
         self._looked_at = now
         try:
@@ -216,7 +216,7 @@ class Engine:
                 f"cluster {self.address}: all workers ended, and none was started again. Start the "
                 "same command again."
             )
-        if not threads and now >= self._told_at + SAY_EVERY_S:
+        if not threads and now >= self._told_at + WARN_EVERY_S:
             self._told_at = now
             LOG.warning(f"cluster {self.address}: no worker is there yet. {self._start()}")
 
@@ -233,7 +233,7 @@ class Engine:
 
 
 @dataclass
-class _Flight:
+class _Pending:
     """The items that the cluster has in hand."""
 
     engine: Engine
@@ -262,9 +262,9 @@ class _Flight:
         from distributed import CancelledError, KilledWorker
 
         while True:
-            self.engine.look()
+            self.engine.poll_workers()
             try:
-                future = self._done.get(timeout=LOOK_EVERY_S)
+                future = self._done.get(timeout=POLL_EVERY_S)
             except queue.Empty:
                 continue
             if future.status == "pending":  # its result was on a worker that is lost

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from leakdet.core.errors import LeakdetError, SettingsError, memory_sentence
-from leakdet.core.messages import logs_json, messages_on_screen, prepare_streams, tell
+from leakdet.core.messages import logs_json, messages_on_screen, prepare_streams, print_status
 
 PARENT = "LEAKDET_PARENT"  # environment variable: the process that starts others
 LOOK_EVERY_S = 0.5
@@ -157,7 +157,7 @@ def guarded(
         if outermost and logs_json():
             meaning = CODES.get(code, f"ended with {code}")
             level = {DONE: "info", PARTLY: "warning"}.get(code, "error")
-            tell(meaning, level, "end", exit_code=code)
+            print_status(meaning, level, "end", exit_code=code)
         return code
 
 
@@ -182,15 +182,15 @@ def _ending(work: Callable[[], int]) -> int:
         _tell_error(f"{sentence}. {REMEDIES[errno.ENOMEM]}")
         return WRONG
     except KeyboardInterrupt:
-        tell("interrupted", "error", "stopped")
+        print_status("interrupted", "error", "stopped")
         return INTERRUPTED
     except Stopped as stop:
-        tell(f"stopped by {signal_name(stop.exit_code)}", "error", "stopped")
+        print_status(f"stopped by {signal_name(stop.exit_code)}", "error", "stopped")
         return stop.exit_code
 
 
 def _tell_error(sentence: str) -> None:
-    tell(sentence if logs_json() else f"error: {sentence}", "error", "error")
+    print_status(sentence if logs_json() else f"error: {sentence}", "error", "error")
 
 
 REMEDIES = dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "Free some space, or write elsewhere.")

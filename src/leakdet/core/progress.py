@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from leakdet.core.messages import logs_json, shows_progress, tell
+from leakdet.core.messages import logs_json, print_status, shows_progress
 
 # A line after so many seconds, then each time the work has taken a tenth longer.
 FIRST_LINE_S, LINES_GROW = 5.0, 0.1
@@ -117,7 +117,7 @@ class ProgressCounter:
         line = f"{self.title}: {done}, {self._rate()}, {self.left()} left"
         counts: dict[str, Any] = {"done": self.done, "total": self.total}
         counts |= {"unit": self.what, "task": self.title}
-        tell(line, kind="progress", **counts)
+        print_status(line, kind="progress", **counts)
 
 
 def rate_text(per_second: float, what: str) -> str:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from leakdet.config import SignalConfig
 from leakdet.core.errors import InputError
-from leakdet.core.files import understood
+from leakdet.core.files import as_input_error
 from leakdet.detection.decision import DecisionRule
 from leakdet.detection.detector import MelDetector, WindowScores
 from leakdet.detection.familiarity import PREFIX, SpectralReference
@@ -109,14 +109,14 @@ def load_onnx_detector(path: Path, device: str = "cpu") -> OnnxDetector:
     require_packages(TO_RUN)
     file = read_onnx(path)
     detector = _detector(path, file)
-    with understood(path, "a graph that this onnxruntime runs", EXPORT_AGAIN):
+    with as_input_error(path, "a graph that this onnxruntime runs", EXPORT_AGAIN):
         _ = detector._session
     return detector
 
 
 def _detector(path: Path, file: OnnxFile) -> OnnxDetector:
     card = file.card
-    with understood(path, "an .onnx file of leakdet export", EXPORT_AGAIN):
+    with as_input_error(path, "an .onnx file of leakdet export", EXPORT_AGAIN):
         tensors = load(file.tensors)
         tensors |= {f"{PREFIX}kept": kept for kept in _kept(file)}
         segments, mels, frames = map(int, card["mel_shape"])

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leakdet.core.errors import InputError
-from leakdet.core.files import is_sealed, require_readable, understood
+from leakdet.core.files import as_input_error, is_sealed, require_readable
 from leakdet.core.locations import Location, RemoteFile
 from leakdet.storage.model_card import (
     CARD_KEY,
@@ -77,7 +77,7 @@ def read_onnx(path: Path) -> OnnxFile:
 
     content = path.read_bytes()
     has_seal = is_sealed(path, content, EXPORT_AGAIN)
-    with understood(path, "a whole .onnx file", EXPORT_AGAIN):
+    with as_input_error(path, "a whole .onnx file", EXPORT_AGAIN):
         model = onnx.load_model_from_string(content)
         onnx.checker.check_model(model)
     metadata = {entry.key: entry.value for entry in model.metadata_props}
@@ -92,7 +92,7 @@ def read_onnx(path: Path) -> OnnxFile:
     if not has_seal:
         raise InputError(f"{path}: it has no seal: it was changed. {EXPORT_AGAIN}")
     check_self_contained(path, model)
-    with understood(path, "an .onnx file of leakdet export", EXPORT_AGAIN):
+    with as_input_error(path, "an .onnx file of leakdet export", EXPORT_AGAIN):
         file = OnnxFile(content, model, card, metadata)
         _ = file.facts["lead_windows"], file.tensors
     return file

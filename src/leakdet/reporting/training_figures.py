@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from leakdet.core.files import understood
+from leakdet.core.files import as_input_error
 from leakdet.reporting.figures import (
     GREY,
     INK,
@@ -29,7 +29,7 @@ TRAIN, VAL = QUIET, LEAK
 def read_history(path: Path) -> dict[str, np.ndarray]:
     """Columns of a run's history.csv, one value per validation check, NaN if not measured."""
     rows = read_csv(path, HISTORY)
-    with understood(path, HISTORY):
+    with as_input_error(path, HISTORY):
         return {
             name: np.array([float(row[name] or "nan") for row in rows])
             for name in (rows[0] if rows else {})

@@ -10,7 +10,7 @@ from optuna.exceptions import StorageInternalError
 
 from leakdet.config import TrainerFlags, TuneConfig
 from leakdet.core.errors import LeakdetError, SettingsError
-from leakdet.core.messages import tell
+from leakdet.core.messages import print_status
 from leakdet.storage.store import StoreSplit
 from leakdet.tuning.objective import Objective, ToYaml, TrainFold, trial_parts
 from leakdet.tuning.results import TrainWhole, finish
@@ -90,7 +90,7 @@ def run_study(
         code = finish(config, study, training.whole, training.to_yaml)
     except (KeyboardInterrupt, SystemExit) as stop:
         end_workers(workers)
-        tell(f"{stop_name(stop)}: repeat the command to go on with the study")
+        print_status(f"{stop_name(stop)}: repeat the command to go on with the study")
         return stop_code(stop)
     except StorageInternalError as error:
         end_workers(workers)

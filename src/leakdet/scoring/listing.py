@@ -18,8 +18,8 @@ from leakdet.core.locations import (
     errors_naming,
     is_url,
     local_copy,
-    named,
     parse_location,
+    with_location,
 )
 from leakdet.core.messages import log_results
 from leakdet.storage.model_card import MODEL_SUFFIXES, find_model, model_kind, runs_in
@@ -330,7 +330,7 @@ def _expanded(name: str) -> Iterator[Location]:
         try:
             yield from remote.matches()
         except InputError as error:
-            raise named(remote, error) from error
+            raise with_location(remote, error) from error
         return
     name = str(remote) if is_url(name) else name
     if os.path.lexists(name) or not glob.has_magic(name):

@@ -289,14 +289,14 @@ def by_cluster(engine: Engine, options: ModelOptions) -> Scores:
         rows: Rows = []
         for at in range(len(batch)):
             try:
-                rows += engine.alone(work, batch.only(at))
+                rows += engine.run_isolated(work, batch.only(at))
                 scored += 1
             except KillsWorkersError as error:
                 killing += 1
                 if not scored and killing == MOST_KILLING:
                     raise
                 LOG.warning(f"{batch.paths[at]}: {error.reason}; its row has this as its error")
-                rows += engine.alone(work, batch.only(at, error.reason))
+                rows += engine.run_isolated(work, batch.only(at, error.reason))
         return rows
 
     def scores(

@@ -15,7 +15,7 @@ from typing import Any
 from leakdet.config import DataConfig
 from leakdet.core.errors import InputError, first_few
 from leakdet.core.files import default_cache, megabytes, require_space, require_writable
-from leakdet.core.locations import RemoteFile, named, parse_location
+from leakdet.core.locations import RemoteFile, parse_location, with_location
 from leakdet.core.messages import LOG
 
 
@@ -108,7 +108,7 @@ def local_store(store: str, cache: str | None = None) -> Path | str:
             raise InputError("holds no HDF5 files, so it is no store")
         built = (url / BUILT).read_bytes() if BUILT in sizes else b""
     except InputError as error:
-        raise named(url, error) from error
+        raise with_location(url, error) from error
     key = hashlib.sha256(json.dumps([str(url), sizes]).encode() + built).hexdigest()[:12]
     folder = Path(cache) if cache else default_cache()
     copy = folder / f"remote-{url.name}-{key}"
@@ -133,7 +133,7 @@ def _copy(url: RemoteFile, sizes: Mapping[str, int], copy: Path) -> None:
             try:
                 (url / name).get(target)
             except InputError as error:
-                raise named(url / name, error) from error
+                raise with_location(url / name, error) from error
         if not copy.exists():  # by another process, meanwhile
             (staging / "store").rename(copy)
     finally:

@@ -12,8 +12,8 @@ from typing import Any, overload
 from safetensors import safe_open
 
 from leakdet.core.errors import InputError, first_few
-from leakdet.core.files import COPY_AGAIN, is_sealed, require_readable, understood
-from leakdet.core.locations import Location, RemoteFile, named
+from leakdet.core.files import COPY_AGAIN, as_input_error, is_sealed, require_readable
+from leakdet.core.locations import Location, RemoteFile, with_location
 
 PACKAGES = ("onnx", "onnxscript", "onnxruntime")
 TO_RUN = ("onnx", "onnxruntime")
@@ -97,7 +97,7 @@ def _model_behind(url: RemoteFile, word: str) -> RemoteFile:
         of_file = [url] if model_kind(url) in MODEL_SUFFIXES else inside
         found = next((file for file in of_file if file.exists()), None)
     except InputError as error:
-        raise named(url, error, word) from error
+        raise with_location(url, error, word) from error
     if found is None:
         names = " or ".join(MODEL_FILES)
         raise InputError(f"{word}{url}: there is no such model file, nor a folder with {names}.")
@@ -140,7 +140,7 @@ def read_card(path: Path) -> dict[str, Any]:
 def open_safetensors(path: Path, framework: str) -> Iterator[Any]:
     """Open a model file and compare its seal. What is raised on damage becomes a sentence."""
     require_readable(path, "model file")
-    whole = understood(path, "a whole .safetensors file", COPY_AGAIN)
+    whole = as_input_error(path, "a whole .safetensors file", COPY_AGAIN)
     with whole, safe_open(path, framework=framework) as file:
         is_sealed(path, path.read_bytes(), COPY_AGAIN)
         yield file

@@ -27,9 +27,9 @@ from leakdet.core.errors import InputError, LeakdetError, SettingsError
 from leakdet.core.files import (
     COPY_AGAIN,
     UNSEALED,
+    as_input_error,
     require_readable,
     sealed,
-    understood,
     whole_file,
 )
 from leakdet.core.files import KEY as SEAL_KEY
@@ -59,7 +59,7 @@ def read_torch(path: Path, kind: str) -> Any:
     The archive keeps a CRC-32 of each tensor and of all else in it, which torch does not compare.
     """
     # torch raises many kinds for a cut-off file and for pickles that it refuses
-    with understood(path, f"a whole {kind}", COPY_AGAIN):
+    with as_input_error(path, f"a whole {kind}", COPY_AGAIN):
         _check_archive(path)
         return torch.load(path, map_location="cpu", weights_only=True)
 

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakdet.core.errors import InputError, counted
-from leakdet.core.files import understood
+from leakdet.core.files import as_input_error
 from leakdet.core.locations import Location, RemoteFile, is_url, parse_location
 from leakdet.tables.schema import ROW_MARKS, column_type
 from leakdet.tables.write import require_format
@@ -75,7 +75,7 @@ def _own_records(lines: Iterable[str]) -> Iterator[list[str]]:
 
 def read_csv(path: Path, what: str, remedy: str = "") -> list[dict[str, str]]:
     """The rows of a table that `write_csv` wrote; `what` names its kind."""
-    with understood(path, what, remedy), _opened(path) as lines:
+    with as_input_error(path, what, remedy), _opened(path) as lines:
         records = _own_records(lines)
         header = next(records, [])
         return [dict(zip(header, fields, strict=True)) for fields in records]

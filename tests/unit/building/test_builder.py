@@ -10,7 +10,7 @@ import torch
 
 from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.windows import MelStream
-from leakdet.building.builder import build_store, told_of_stop, verify_mel
+from leakdet.building.builder import build_store, explain_interruption, verify_mel
 from leakdet.config import BuildConfig, DemoConfig, SignalConfig, SplitConfig
 from leakdet.core.errors import InputError, SettingsError
 from leakdet.core.messages import LOG
@@ -87,7 +87,7 @@ def test_a_stopped_build_says_what_is_kept(
 ) -> None:
     monkeypatch.setattr(LOG, "disabled", False)  # as Hydra leaves it
     caplog.set_level("INFO", LOG.name)
-    with pytest.raises(type(stop)), told_of_stop(BuildConfig(source="w", out="s")):
+    with pytest.raises(type(stop)), explain_interruption(BuildConfig(source="w", out="s")):
         raise stop
     assert "s: nothing of this build, and what was there stays" in caplog.text
 

@@ -21,6 +21,7 @@ from leakdet.core.errors import InputError, SettingsError
 from leakdet.core.files import (
     KEY,
     UNSEALED,
+    as_input_error,
     check_free,
     claimed,
     default_cache,
@@ -38,7 +39,6 @@ from leakdet.core.files import (
     sealed,
     staged_folder,
     store_is_sealed,
-    understood,
     whole_file,
     write_json,
 )
@@ -48,7 +48,7 @@ from leakdet.storage.opening import open_split
 BUILD = """
 import os, socket, sys
 from pathlib import Path
-from leakdet.storage import atomic
+from leakdet.core import files
 from leakdet.core.files import check_free, publish, staged_folder
 
 out, host, how = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
@@ -63,7 +63,7 @@ def rename(path, target):
 
 Path.rename = rename
 if how == "killed between the renames":
-    atomic._exchanged = lambda *_: False  # as on a system that cannot
+    files._exchanged = lambda *_: False  # as on a system that cannot
 check_free(out, overwrite=True)
 with staged_folder(out) as folder:
     (folder / "build.json").write_text("new")
@@ -355,13 +355,13 @@ def test_what_is_wrong_with_its_content_is_said(tmp_path: Path, error: Exception
     message = rf"a\.csv: not a history \({reason}\)\. Remove it\.$"
     with (
         pytest.raises(InputError, match=message),
-        understood(tmp_path / "a.csv", "a history", "Remove it."),
+        as_input_error(tmp_path / "a.csv", "a history", "Remove it."),
     ):
         raise error
 
 
 def test_a_sentence_stays_as_it_is(tmp_path: Path):
-    with pytest.raises(InputError, match=r"^said$"), understood(tmp_path, "a history"):
+    with pytest.raises(InputError, match=r"^said$"), as_input_error(tmp_path, "a history"):
         raise InputError("said")
 
 

@@ -18,8 +18,8 @@ from leakdet.core.messages import (
     messages_on_screen,
     on_screen,
     print_fitted,
+    print_status,
     set_log,
-    tell,
 )
 
 CODE = (
@@ -228,7 +228,7 @@ def test_as_json_everything_is_an_object_on_stderr(capsys: pytest.CaptureFixture
         with warnings.catch_warnings():
             warnings.simplefilter("always")
             warnings.warn("an old name", FutureWarning, stacklevel=1)
-        tell("scoring: 3/9 files", kind="progress", done=3)
+        print_status("scoring: 3/9 files", kind="progress", done=3)
     assert logging.getLogger().handlers == root
     captured = capsys.readouterr()
     assert captured.out == ""

@@ -196,7 +196,7 @@ def test_an_item_that_kills_its_worker_is_named_and_no_other(monkeypatch: pytest
         results = engine.unordered(work, range(4), suspected=lambda item: tried.append(item) or -1)
         assert {item: result for item, result in results if result != -1}.keys() <= {0, 2, 3}
         assert 1 in tried
-        assert engine.alone(work, 2) == 2
+        assert engine.run_isolated(work, 2) == 2
 
 
 class Client:
@@ -217,8 +217,8 @@ def told(caplog: pytest.LogCaptureFixture, address: str, *looks: Any) -> list[st
     engine = Engine(Client(*looks), address)
     with caplog.at_level(logging.INFO, "leakdet"):
         for _ in looks:
-            engine._looked_at = -parallel.LOOK_EVERY_S
-            engine.look()
+            engine._looked_at = -parallel.POLL_EVERY_S
+            engine.poll_workers()
     return [record.getMessage() for record in caplog.records]
 
 

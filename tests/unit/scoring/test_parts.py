@@ -262,7 +262,7 @@ class Workers(Engine):
         for batch in reversed(list(items)):
             yield batch, (suspected if {*batch.paths} & {*self.deadly} else work)(batch)
 
-    def alone(self, work: Callable[[Any], Any], item: Any) -> Any:
+    def run_isolated(self, work: Callable[[Any], Any], item: Any) -> Any:
         if item.paths[0] in self.deadly and not item.recordings[0].error:
             raise KillsWorkersError(item, 3)
         return work(item)
