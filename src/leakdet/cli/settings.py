@@ -20,7 +20,7 @@ from leakdet.config import (
     TuneConfig,
 )
 from leakdet.config.fields import require
-from leakdet.config.train import ALLOWED, GONE, LOGGERS
+from leakdet.config.train import ALLOWED, LOGGERS
 from leakdet.core.errors import InputError, SettingsError
 
 # names that users of other tools type, and what they mean here
@@ -46,6 +46,7 @@ HABITS = {
 }
 # Settings and options that earlier versions had, and what to do instead.
 REMOVED = {
+    "find_batch_size": "data.batch_size=0 finds a batch size.",
     "surrogates": "Leave it out: augment.* of train change its recordings, docs/augmentation.md.",
     "cluster": "build reads recordings by threads: workers=N.",
     "--sites": "Name a table with the columns path, site and recorded_at in place of recordings.",
@@ -442,8 +443,6 @@ def _unknown(argument: str, key: str, value: str, known: Known) -> str:
         return f"{argument}: {key} was removed. {REMOVED[key]}"
     if key in known.elsewhere:
         return f"{argument}: {key} is a setting of leakdet {known.elsewhere[key]}, not of this one."
-    if key in GONE:
-        return f"{argument}: there is no setting {key} any more; {GONE[key]}."
     whole, _, inner = key.rpartition(".")
     if whole in known.settings and known.settings[whole].names:
         return f"{argument}: write it as {whole}={{{inner}: {value}}}"

@@ -300,8 +300,6 @@ class StopConfig:
         check_ranges(self, "stop.")
 
 
-# settings of earlier versions: what to do instead
-GONE = {"find_batch_size": "data.batch_size=0 finds a batch size"}
 LOGGERS = ("csv", "tensorboard", "wandb", "mlflow")
 PROFILES = ("off", "phases", "trace", "nvtx")
 COMPILE_MODES = ("default", "reduce-overhead", "max-autotune")

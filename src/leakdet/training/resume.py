@@ -89,9 +89,11 @@ def _is_ignored(name: str) -> bool:
 
 
 def _with_defaults(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of a checkpoint; what its version lacked is at its default."""
+    """Settings of a checkpoint, without removed ones; what its version lacked is at its default."""
     complete = asdict(TrainConfig())
     for name, value in stored.items():
+        if name not in complete:
+            continue
         group = complete.get(name)
         both = isinstance(group, dict) and isinstance(value, dict)
         complete[name] = {**group, **value} if both else value  # type: ignore[dict-item]

@@ -201,7 +201,7 @@ TRAIN = known_settings("train")
         (["-m", "optimizer.lr=1e-3,abc"], "optimizer.lr='abc' .* must be a number of at least 0"),
         (["patience=1.5"], "patience='1.5' .* must be a whole number of at least 1"),
         (["patience=null"], "patience='null' .* must be a whole number"),
-        (["find_batch_size=true"], "no setting find_batch_size any more; data.batch_size=0 finds"),
+        (["find_batch_size=true"], "find_batch_size was removed. data.batch_size=0 finds"),
         (["find_lr=maybe"], "find_lr='maybe' .* must be true or false"),
         (["--cfg"], "--cfg : it shows one of job, hydra, all"),
         (["surrogates=1"], "surrogates=1: surrogates was removed. .* docs/augmentation.md"),

@@ -102,6 +102,7 @@ def test_a_setting_that_an_older_version_lacked_was_at_its_default(
     data = opened(configured())
     stored = checkpoint(data)
     del stored["hyper_parameters"]["callbacks"]
+    stored["hyper_parameters"]["find_batch_size"] = False  # which was removed
     assert run_differences(stored, data) == []
     assert len(run_differences(stored, opened(configured("callbacks.extra=[a:B]")))) == 1
 
