@@ -21,7 +21,7 @@ PURPOSE = {
 MOST_USED = {
     "build": (
         "source", "out", "split.group_by", "split.ratios", "split.seed", "labels.leak",
-        "signal.sample_rate_hz", "waveform", "workers",
+        "signal.sample_rate_hz", "waveform", "workers", "verify",
     ),
     "train": (
         "data.store", "seed", "labels.leak", "trainer.max_epochs", "data.batch_size",

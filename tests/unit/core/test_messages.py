@@ -224,7 +224,10 @@ def test_as_json_everything_is_an_object_on_stderr(capsys: pytest.CaptureFixture
         LOG.info("store    a: 3 recordings")
         log_result("F1 0.9")
         LOG.warning("the loss rises")
-        logging.getLogger("other.library").warning("few workers")
+        other = logging.getLogger("other.library")
+        other.disabled = False  # as Hydra leaves it where a command ran before
+        other.setLevel(logging.WARNING)
+        other.warning("few workers")
         with warnings.catch_warnings():
             warnings.simplefilter("always")
             warnings.warn("an old name", FutureWarning, stacklevel=1)

@@ -49,12 +49,6 @@ def test_an_epoch_that_is_resumed_has_its_own_time(monkeypatch: pytest.MonkeyPat
     assert after.state_dict()["epoch_s"] == pytest.approx(3)
 
 
-def test_a_checkpoint_without_the_time_of_its_epoch_loads() -> None:
-    table = EpochTable()
-    table.load_state_dict({"best_f1": 0.5})
-    assert table.state_dict()["best_f1"] == 0.5
-
-
 def test_a_report_tells_which_epoch_begins() -> None:
     said: list[str] = []
     EpochReport(said.append).on_train_epoch_start(
