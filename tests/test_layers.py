@@ -299,7 +299,7 @@ def test_the_check_finds_a_long_file() -> None:
         ("leakdet.detection.labels", {"torch", "numpy", "omegaconf"}),
         ("leakdet.cli.help", {"torch", "numpy", "hydra", "omegaconf", "rich"}),
         ("leakdet.predict", {"lightning", "pytorch_lightning", "hydra", "omegaconf", "matplotlib"}),
-        ("leakdet.train", {"torch", "lightning"}),
+        ("leakdet.train", {"torch", "lightning", "numpy", "h5py"}),
         ("leakdet.scoring.prediction", {"torch"}),
         ("leakdet.scoring.parts", {"torch", "pyarrow", "distributed"}),
         ("leakdet.runs.worklist", {"torch", "matplotlib"}),

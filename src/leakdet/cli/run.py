@@ -37,7 +37,6 @@ from leakdet.cli.compose import (
     store_schema,
     typed,
 )
-from leakdet.cli.describe import run_row
 from leakdet.cli.help import help_text
 from leakdet.cli.past_runs import arguments_of, resumed
 from leakdet.cli.settings import DOORS, conf_folder, known_settings
@@ -129,6 +128,8 @@ def ended_elsewhere(sweep: Path) -> list[Job]:
 
 def sweep_text(jobs: Sequence[Job]) -> str:
     """The trainings of a sweep beside each other: settings, score and verdict of each."""
+    from leakdet.cli.describe import run_row  # stores and numpy, which no other start needs
+
     rows = [
         run_row(job.folder)
         if job.folder.is_dir()
