@@ -137,7 +137,7 @@ class WaveformFacts:
     sum_samples: float = 0.0
     clipped_samples: int = 0
     peak: float = 0.0
-    mains_hum_db: tuple[float, ...] = ()  # for each of hum.MAINS_HZ; empty where not asked for
+    mains_hum_db: tuple[float, ...] = ()  # for each of MAINS_HZ; empty where not asked for
     strongest_hum_db: float | None = None  # of the two; None where not asked for, or not told
     quiet_level_dbfs: float | None = None
     flags: list[Flag] = field(default_factory=list)

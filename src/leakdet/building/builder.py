@@ -1,7 +1,7 @@
 """Builds a store from audio: reads each recording once, writes its log-mel, verifies, publishes.
 
-In AILH stores, a shared buffer once gave most recordings the mel of another file, unnoticed for
-weeks.
+It verifies because, in AILH stores, a shared buffer once gave most recordings the mel of another
+file, unnoticed for weeks.
 """
 
 import math

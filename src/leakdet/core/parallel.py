@@ -1,8 +1,7 @@
 """Parallel work on many items, by threads here or by the workers of a Dask cluster.
 
-The latter is `tcp://…`, `tls://…` or the JSON file that `dask scheduler --scheduler-file` wrote.
-
-With `_cluster_engine`, this is all that knows Dask.
+A cluster's address is `local:N`, N processes of this machine; `tcp://…` or `tls://…`; or the JSON
+file that `dask scheduler --scheduler-file` wrote. Nothing else knows Dask.
 """
 
 import json

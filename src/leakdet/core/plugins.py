@@ -13,9 +13,7 @@ from leakdet.core.errors import LeakdetError, SettingsError
 
 
 def import_named(setting: str, name: str) -> Any:
-    """The object `package.module:name`; the current folder is searched after everything
-    installed.
-    """
+    """The object `package.module:name`, also of the current folder, which is searched last."""
     module_name, _, attribute = name.partition(":")
     folder = str(Path.cwd())
     if folder not in sys.path:

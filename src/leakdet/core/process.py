@@ -1,6 +1,6 @@
 """The process of a command: its exit code, the signals that stop it, its number among others.
 
-The first process decides, and its children inherit the decision.
+Of the processes of a run the first decides, and its children inherit the decision.
 """
 
 import errno

@@ -1,6 +1,6 @@
 """Scores of validation and test recordings, which a model file keeps.
 
-By those of val it can decide anew; those of test say what its scores are worth.
+By those of val a model can decide anew; those of test say what its scores are worth.
 """
 
 from collections.abc import Mapping
@@ -50,9 +50,7 @@ class ValidationScores:
 
     @classmethod
     def from_file(cls, tensors: Mapping[str, Any], split: str = VAL) -> "ValidationScores | None":
-        """Back from the tensors or arrays of a model file; None where it keeps none of that
-        split.
-        """
+        """Back from the tensors or arrays of a model file; None where it keeps none of `split`."""
         names = _names(split)
         if not set(names) <= tensors.keys():
             return None

@@ -1,8 +1,8 @@
 """The shortcut audit: whether scores follow traits of the recordings, or labels that are shuffled.
 
-One permutation proves little: a direction in which recordings differ anyway agrees with the true
-labels or opposes them, by luck. A closed-form baseline is fitted to many permutations and gives the
-spread of that luck, the network is trained on few.
+One permutation of labels proves little: a direction in which recordings differ anyway agrees with
+the true labels or opposes them, by luck. A closed-form baseline is fitted to many permutations and
+gives the spread of that luck, the network is trained on few.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,7 @@
 """Traits of recordings that a detector must not live on, and baselines made of them.
 
-All are fitted on training recordings and score others. Pure functions on arrays; higher scores mean
-leak.
+Baselines are fitted on training recordings and score others: pure functions on arrays, of which
+higher scores mean leak.
 """
 
 import re

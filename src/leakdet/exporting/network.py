@@ -1,11 +1,9 @@
 """A detector as one network of standard operators, from sound to verdict.
 
-A DFT of N = A B points in two stages (Cooley and Tukey 1965): B interleaved DFTs of A points, a
-grouped convolution of the sound, then DFTs of B points across them, a product with one matrix.
-
-Equals `detection/decision.py` and `detection/familiarity.py`.
-
-What `leakdet predict` does: high-pass, windows, log-mel, network, pooling and rule.
+It does what `leakdet predict` does: high-pass, windows, log-mel, network, pooling and rule, these
+as in `detection/decision.py` and `detection/familiarity.py`. The DFT of N = A B points has two
+stages (Cooley and Tukey 1965): B interleaved DFTs of A points, a grouped convolution of the sound,
+then DFTs of B points across them, a product with one matrix.
 """
 
 from copy import deepcopy

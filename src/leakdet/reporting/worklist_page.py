@@ -1,10 +1,10 @@
 """The page of the work list, its map, and the tables beside it.
 
-Equirectangular: degrees of longitude are shortened by the cosine of the middle latitude, which
-keeps shapes as they are over the extent of a water network.
+The map is equirectangular: degrees of longitude are shortened by the cosine of the middle latitude,
+which keeps shapes as they are over the extent of a water network.
 
-One file that asks nothing of any network. Of thousands of sites, the document holds the first rows;
-the script makes the others from the JSON in the page when they are asked for.
+The page is one file that asks nothing of any network. Of thousands of sites, it holds the first
+rows; the script makes the others from the JSON in the page when they are asked for.
 """
 
 import json

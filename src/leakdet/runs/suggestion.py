@@ -32,9 +32,7 @@ class SuggestionRun:
     """Suggests recordings of one run of predict; `add` takes its verdicts, `write` ends it."""
 
     def __init__(self, most: int, out: Path | None) -> None:
-        """Name the files beside `out` (None: in the current folder) and check that they are
-        free.
-        """
+        """Name the files beside `out` (None: in the current folder) and check them to be free."""
         beside = out if out and is_regular(out) else None
         name = f"{beside.stem}.confirm" if beside else "confirm"
         folder = beside.parent if beside else Path()

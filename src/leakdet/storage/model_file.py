@@ -1,8 +1,5 @@
 """The model file: one `.safetensors` of weights whose metadata is JSON. Nothing in it is executed.
 
-Its kernels are three columns wide although its input has one: only the middle column ever met data,
-and is kept. The file names neither classes nor signal; both are those of the AILH scripts.
-
 A training checkpoint carries the same JSON beside its weights, so that it alone is enough to
 evaluate and predict.
 """
@@ -121,7 +118,12 @@ def read_state(path: Path) -> dict[str, Tensor]:
 
 
 def convert(state: Mapping[str, Tensor], where: str) -> Converted:
-    """Convert weights of AILH. Raises `InputError` where the layers are others."""
+    """Convert weights of AILH. Raises `InputError` where the layers are others.
+
+    Its kernels are three columns wide although its input has one: only the middle column ever met
+    data, and is kept. The file names neither classes nor signal; both are those of the AILH
+    scripts.
+    """
     weights = {_plain(name): tensor.float() for name, tensor in state.items()}
     wanted = {f"{layer}.{kind}" for layer in LAYERS for kind in ("weight", "bias")}
     if weights.keys() != wanted:

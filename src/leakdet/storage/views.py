@@ -276,9 +276,7 @@ def _with_live(base: StoreSplit, live: Bool[np.ndarray, " W"]) -> StoreSplit:
 
 
 def labelled(split: StoreSplit, labels: LabelsConfig | None = None) -> StoreSplit:
-    """The split under label settings; None: the defaults. Recordings to be left out are not in
-    it.
-    """
+    """The split under label settings (None: the defaults), without recordings to be left out."""
     where = str(split.files[0].parent)
     view = label_view(split.label_names, labels or LabelsConfig(), where, split.leak_labels)
     view = view.counting(np.array(split.label_names)[split.label_id].tolist())

@@ -159,9 +159,7 @@ def _initial_state(name: str, folder: Path) -> dict[str, Any]:
 
 
 def initialise(network: Network, data: LeakDataModule, source: Path) -> dict[str, Any]:
-    """Load the weights of `source`, input statistics included; its state that `init_reset`
-    keeps.
-    """
+    """Load the weights of `source` with its input statistics, and what `init_reset` keeps."""
     config = data.config
     model = load_mel_detector(source, trust_network=config.network.name)
     signal = data.splits.train.signal

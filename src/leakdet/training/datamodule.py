@@ -255,9 +255,7 @@ class LeakDataModule(pl.LightningDataModule):
         return (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
 
     def _require_agreement_of_processes(self) -> None:
-        """Each machine chooses for itself; epochs in memory and streamed ones are cut
-        differently.
-        """
+        """Each machine chooses for itself, and streamed epochs are cut in another way."""
         trainer = self.trainer
         if trainer is None or trainer.world_size == 1:
             return

@@ -173,9 +173,7 @@ def _ids(
 
 
 def started_from(config: TrainConfig) -> StartedFrom | None:
-    """Recordings that the model of `init_from` has met; of a checkpoint, by its run's model
-    file.
-    """
+    """Recordings that the model of `init_from` has met: a checkpoint's by its run's model."""
     if config.init_from is None:
         return None
     source = model_in(Path(config.init_from))

@@ -1,7 +1,7 @@
 """A validation check: its samples gathered over ranks, its metrics, rates, rank and result.
 
-So few recordings may not resolve a false-positive rate: then it is that of all windows, each with
-the label of its recording, under a name that says so.
+Few recordings may not resolve a false-positive rate: then it is that of all windows, each with the
+label of its recording, under a name that says so.
 """
 
 import math

@@ -1,14 +1,15 @@
 """Sites of demo recordings, and their sounds: leaks, pumps, hum, knocks, traffic, speech.
 
-All of it is drawn once per site (or logger), so that recordings of a site share a colour that
+A site, its pipe and its logger are drawn once, so that recordings of a site share a colour that
 those of other sites lack. This makes a split by site harder than a split by recording.
 
-Leak: S(f) ∝ x² / (1 + x²)^((2 + 7/3) / 2), x = f/f_j, f_j = St·U/d, with the Strouhal number
+A leak is S(f) ∝ x² / (1 + x²)^((2 + 7/3) / 2), x = f/f_j, f_j = St·U/d, with the Strouhal number
 St = 0.2, the hole's diameter d and the jet speed U = √(2Δp/ρ). Far above f_j it falls like
 f^(−7/3), as pressure fluctuations do in the inertial range of turbulence; on the way to the sensor
 it loses α(f) times the distance.
 
-They are independent of the label, so that a detector that responds to events fails.
+Knocks, taps, traffic and speech are independent of the label, so that a detector that responds to
+events fails.
 """
 
 from dataclasses import dataclass

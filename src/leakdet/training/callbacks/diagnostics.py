@@ -470,9 +470,7 @@ def guessing_loss(module: LeakModule) -> float:
 
 
 def add_histograms(logger: TensorBoardLogger, result: ValidationResult) -> None:
-    """Draw recordings' scores, and samples' probabilities from their bins: they stayed on the
-    device.
-    """
+    """Draw recordings' scores, and of samples, which stay on the device, the bins of theirs."""
     samples = result.samples
     logger.experiment.add_histogram(log_names.VAL_SCORE_HISTOGRAM, result.scores, result.step)
     logger.experiment.add_histogram_raw(

@@ -312,9 +312,7 @@ class Speed(Callback):
                 self._log_wait(trainer, wait)
 
     def _log_wait(self, trainer: "pl.Trainer", wait: Wait) -> None:
-        """Log the start of reading processes, once, and spikes; say these where they are not
-        rare.
-        """
+        """Log the start of reading processes, once, and spikes; print spikes that are not rare."""
         if self._started_s is not None:
             log_numbers(trainer, {log_names.WORKER_START: self._started_s})
             self._started_s = None
