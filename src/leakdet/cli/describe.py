@@ -440,7 +440,8 @@ def _changed(path: Path) -> str:
 RUN = (".hydra/overrides.yaml", "checkpoints", *MODEL_FILES)
 # kind of a folder: its facts, and the files of which it has one
 FOLDERS: dict[str, tuple[Callable[[Path], Facts], Sequence[str]]] = {
-    "study": (_study_facts, ("study.db", "result.json", "best.yaml")),
+    # the journal is that of a study that 0.1.0 began
+    "study": (_study_facts, ("study.db", "study.journal", "result.json", "best.yaml")),
     "crossval": (_crossval_facts, ("crossval.json",)),
     "store": (_store_facts, ("*.[hH]5",)),
     "run": (_run_facts, RUN),

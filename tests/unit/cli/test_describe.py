@@ -208,10 +208,11 @@ def test_each_kind_is_found_by_its_files(trained, tmp_path: Path) -> None:
         (trained.store / "val.h5", "split "),
     ):
         assert text_of(path).split()[0] == begin.strip(), path  # long paths wrap
-    study = tmp_path / "study"
-    study.mkdir()
-    (study / "study.db").touch()
-    assert text_of(study).split()[0] == "search"
+    for name in ("study.db", "study.journal"):
+        study = tmp_path / name.replace(".", "-")
+        study.mkdir()
+        (study / name).touch()
+        assert text_of(study).split()[0] == "search"
 
 
 def test_a_run_without_a_model_yet_is_a_run(tmp_path: Path) -> None:
