@@ -1,8 +1,6 @@
-"""Measures cost and accuracy of each network: the tables of networks in docs/benchmarks.md.
+"""Measures cost and accuracy of each network; on recordings of a rig research/networks_rig.py does.
 
-Finished trainings are not run again, so the script may be stopped and started at any time. The
-rig's recordings are not in this repository (scripts/rig.py says where they are looked for); without
-them its table is left as it is.
+Finished trainings are not run again, so the script may be stopped and started at any time.
 """
 
 import math
@@ -18,7 +16,7 @@ from scipy import stats
 from torch.utils.flop_counter import FlopCounterMode
 
 from bench_kernels import inference_rate, median_rates, training_rate
-from benchmarks import Row, Section, measure, parser
+from benchmarks import Row, Section, kept, measure, parser
 from leakdet.building.cached_stores import demo_store
 from leakdet.cli.settings import OPTIONS
 from leakdet.config import DataConfig, DemoConfig, NetworkConfig, SignalConfig, TrainConfig
@@ -29,7 +27,6 @@ from leakdet.runs.training import train_in
 from leakdet.storage.model_file import load_mel_detector
 from leakdet.storage.opening import open_split, split_names
 from leakdet.training.memory import keep_freed_memory
-from rig import PROTOCOLS, RIG, build, cross_validate, interval_cell, kept
 
 NETWORKS = ("linear", "compact", "paper", "dual_head")
 SEEDS = range(3)
@@ -38,7 +35,6 @@ DIFFICULTY = 1.5  # at 1, the default, every network but the linear one is nearl
 # sites that were used neither in training nor in choosing a network
 UNSEEN = DemoConfig(seed=2000, difficulty=DIFFICULTY)
 SHAPE = (30, 64, 1)  # of a window of `field`
-RIG_PROTOCOLS = ("recorder-pipe", "recorder-session", "analog-pipe", "analog-position")
 
 
 def settings(name: str) -> NetworkConfig:
@@ -119,47 +115,21 @@ def demo_rows(work: Path) -> Iterator[Row]:
         }
 
 
-def rig_rows(repeats: int, work: Path) -> Iterator[Row]:
-    protocols = {protocol: PROTOCOLS[protocol] for protocol in RIG_PROTOCOLS}
-    store = build(work / "rig-store")
-    for name in NETWORKS:
-        words = (protocols, repeats, f"network={name}")
-        metrics = cross_validate(store, work / f"rig-{name}", 2, *words)["crossval"]
-        recording = {protocol: metrics[protocol]["recording"] for protocol in protocols}
-        yield {
-            "network": name,
-            **{protocol: interval_cell(table, "auroc") for protocol, table in recording.items()},
-            "mean AUROC": statistics.mean(table["auroc"] for table in recording.values()),
-            "mean F1": statistics.mean(table["f1"] for table in recording.values()),
-        }
-
-
 def main() -> None:
     command = parser(__doc__)
     about = "where finished trainings are kept"
     command.add_argument("--work", type=Path, default=Path("runs/networks"), help=about)
-    command.add_argument("--repeats", type=int, default=1, help="seeds on the rig")
-    command.add_argument("--only", choices=("train", "demo", "rig"), help="train: no table yet")
+    command.add_argument("--only-train", action="store_true", help="no table yet")
     given = command.parse_args()
-    if given.only == "train":
-        for name in NETWORKS:
-            trained(name, given.work)
+    for name in NETWORKS:
+        trained(name, given.work)
     recordings = UNSEEN.sites * UNSEEN.recordings_per_site
     note = f"""A sample is a window of `field`, columns averaged by 4; speeds at batch 512, in turn,
 median of 7. Demo: the default recipe with demo.difficulty={DIFFICULTY:g} and {EPOCHS} epochs at most,
 trained on {len(SEEDS)} demos of as many seeds, each time tested on the same {recordings} recordings of
 {UNSEEN.sites} sites of another demo; mean and 95 % interval of the mean over seeds."""
-    if given.only in (None, "demo"):
+    if not given.only_train:
         measure(Section("networks", "The networks", demo_rows(given.work), note), given.dry_run)
-    note = f"""Recording AUROC of held-out pipes, days and positions with 95 % intervals over recordings
-(scripts/results.py says what the recordings are); {given.repeats} seed(s). No network or setting was chosen
-on them."""
-    if given.only in (None, "rig") and RIG.is_dir():
-        rows = rig_rows(given.repeats, given.work)
-        title = "The networks on a pipe rig"
-        measure(Section("networks_rig", title, rows, note), given.dry_run)
-    elif given.only in (None, "rig"):
-        print("The rig's recordings are missing: its table stays. RIG=DIR says where they are.")
 
 
 if __name__ == "__main__":

@@ -70,6 +70,16 @@ def measure(section: Section, dry_run: bool = False) -> None:
         _write(section, rows, place)
 
 
+def kept(path: Path, work: Callable[[], Any]) -> Any:
+    """What `work` returns, as JSON reads it; kept at `path`, and not done again."""
+    if not path.exists():
+        result = work()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(result), encoding="utf-8")
+        print(path.stem, flush=True)
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
 # ----------------------------------------------------------------- timers
 
 

@@ -1,7 +1,4 @@
-"""Cross-validate the default recipe on a pipe rig and write its part of docs/results.md.
-
-python scripts/results.py --work runs/results
-"""
+"""Cross-validate the default recipe on a pipe rig and write its part of docs/results.md."""
 
 import csv
 import os
@@ -107,7 +104,7 @@ def arrays(rows: Iterable[Mapping[str, str]]) -> dict[str, np.ndarray]:
 TEXT = """\
 # Results on a pipe rig
 
-Written by `scripts/results.py`, `scripts/foreign_sound.py` and `scripts/paper.py`; do not edit. The
+Written by `results.py`, `foreign_sound.py` and `paper.py` of `scripts/research`; do not edit. The
 recordings are from a student project's pressurised rig and are not part of this repository: 23
 recordings of 20 s by one recorder on two days (pipes 1 and 3), 36 of 9 to 23 s by an analogue sensor
 on a third day. The group of every scored recording was held out of training. Intervals are 95 %,
@@ -274,7 +271,7 @@ def main() -> None:
     null_protocols = {name: PROTOCOLS[name] for name in NULL_PROTOCOLS}
     shuffled = "data.shuffle_labels=true"
     null = cross_validate(store, null_folds, options.jobs, null_protocols, 1, shuffled)
-    print(write_part("results", page(run, null, folds / "predictions.csv")))
+    write_part("results", page(run, null, folds / "predictions.csv"), options.dry_run)
 
 
 if __name__ == "__main__":

@@ -3,8 +3,6 @@
 Their segmentations with their CNN on log-mel, random forest and SVM on 16 MFCC, a CNN on the raw
 waveform, and our default recipe, all on the same folds: single recordings or whole pipes held out.
 About ten minutes on two cores; needs scikit-learn.
-
-    python scripts/paper.py --work runs/paper
 """
 
 import csv
@@ -26,6 +24,7 @@ from sklearn.svm import SVC
 from torch import nn
 
 import leakdet
+from benchmarks import kept
 from leakdet.detection.decision import DecisionRule
 from leakdet.evaluation.audit import auroc_with_interval
 from leakdet.evaluation.metrics_json import metric_table
@@ -36,7 +35,6 @@ from rig import (
     build,
     cross_validate,
     interval_cell,
-    kept,
     parser,
     table,
     write_part,
@@ -186,7 +184,7 @@ def main() -> None:
         store = options.work / "store-{}-{}".format(*SEGMENTATIONS[THEIRS])
         longer = crossval(store, options.work / "paper", options.jobs, ["experiment=paper"], PIPES)
         rows.insert(1, (THEIRS, f"CNN on log-mel, {ALL_PASSES} passes", longer))
-    print(write_part("paper", page(rows)))
+    write_part("paper", page(rows), options.dry_run)
 
 
 def crossval(

@@ -3,8 +3,6 @@
 Trains on each sensor of the rig and on both, with and without negatives, and asks each model, as
 `leakdet predict` would, about rain, taps, ambient, hydrophones and the other sensor; then about places
 that were left out of training. hydrophone/ and interference/ lie beside the rig's recordings.
-
-    python scripts/foreign_sound.py --work runs/foreign
 """
 
 import csv
@@ -20,9 +18,10 @@ import numpy as np
 import torch
 
 import leakdet
+from benchmarks import kept
 from leakdet.detection.decision import LIMITS
 from leakdet.evaluation.intervals import wilson
-from rig import RIG, build, cell, kept, parser, table, write_part
+from rig import RIG, build, cell, parser, table, write_part
 
 TEXT = """\
 ## Foreign sound
@@ -238,12 +237,13 @@ Row = dict[str, str]
 
 
 def main() -> None:
-    work = parser(__doc__, "foreign").parse_args().work.absolute()
+    options = parser(__doc__, "foreign").parse_args()
+    work = options.work.absolute()
     torch.set_num_threads(1)
     rig = read_table(RIG / "recordings.csv")
     foreign = [answer for kind in SENSORS for answer in on_foreign_sound(kind, rig, work)]
     places = [answer for kind in SENSORS for answer in at_new_places(kind, rig, work)]
-    print(write_part("foreign_sound", part(foreign, places)))
+    write_part("foreign_sound", part(foreign, places), options.dry_run)
 
 
 def on_foreign_sound(kind: str, rig: Sequence[Row], work: Path) -> Iterable[Answer]:

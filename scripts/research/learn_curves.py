@@ -2,8 +2,6 @@
 
 Both directions from one sensor to the other, and a new pipe of a known sensor. No cell of pipe,
 position and pressure is both learnt and scored.
-
-    python scripts/learn_curves.py --work runs/learn_curves --draws 10
 """
 
 import tempfile
@@ -14,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import kept
 from leakdet.cli.compose import compose
 from leakdet.detection.detector import MelDetector
 from leakdet.evaluation.metrics import auroc, binary_metrics
@@ -21,7 +20,7 @@ from leakdet.evaluation.split_scores import apply_rule, score_split
 from leakdet.learning.training import JOINT, TARGET, Material, train_on
 from leakdet.storage.opening import open_labelled, split_names
 from leakdet.storage.views import pooled
-from rig import build, kept, parser, table, values, write_part
+from rig import build, parser, table, values, write_part
 
 # mean of both directions at so many leaks and as many recordings without one
 GOALS = ((4, "auroc", 0.87), (4, "balanced_accuracy", 0.75), (2, "auroc", 0.76))
@@ -37,7 +36,7 @@ RISE = "AUROC against the old model (worst; best draw)"
 TEXT = """\
 ## Learning from a handful of confirmed recordings
 
-By `scripts/learn_curves.py`, {draws} draws. No cell of pipe, position and pressure is both learnt
+By `scripts/research/learn_curves.py`, {draws} draws. No cell of pipe, position and pressure is both learnt
 and scored, so few recordings are left to score: read the mean over draws, and the worst draw.
 
 **A new sensor**: a small network from scratch on the confirmed recordings alone
@@ -58,7 +57,7 @@ over both directions, all three on the same recordings.
 
 
 def page(rows: Sequence[Mapping[str, Any]], draws: int) -> str:
-    """The part of scripts/learn_curves.py."""
+    """The part of this script."""
     joint = [row for row in rows if row["kind"] == "joint"]
     sensors = list(dict.fromkeys(row["sensor"] for row in rows))
     return TEXT.format(
@@ -139,11 +138,10 @@ Row = dict[str, Any]
 def main() -> None:
     command = parser(__doc__, "learn_curves")
     command.add_argument("--draws", type=int, default=10)
-    command.add_argument("--print", action="store_true", help="print the page, write nothing")
     options = command.parse_args()
     works = experiments(Rig(build(options.work / "store")), options.draws)
     text = page([kept(options.work / f"{key}.json", work) for key, work in works], options.draws)
-    print(text if options.print else write_part("learning", text))
+    write_part("learning", text, options.dry_run)
 
 
 def experiments(rig: "Rig", draws: int) -> Iterator[tuple[str, Callable[[], Row]]]:

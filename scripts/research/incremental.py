@@ -3,8 +3,6 @@
 Of each sensor the first recordings train a model; the others come in three rounds. In each the
 model so far scores the round, then learns it: not at all, the verified ones, or the unverified ones
 too. Every recording is scored before it is learnt.
-
-    python scripts/incremental.py --work runs/incremental
 """
 
 import tempfile
@@ -17,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import kept
 from leakdet.cli.compose import compose
 from leakdet.detection.detector import MelDetector
 from leakdet.evaluation.metrics import auroc, binary_metrics
@@ -24,7 +23,7 @@ from leakdet.evaluation.split_scores import apply_rule, score_split
 from leakdet.learning.paper import learn_in_rounds
 from leakdet.learning.training import JOINT, TARGET, Material, train_on
 from learn_curves import SENSORS, Rig
-from rig import build, kept, parser, table, values, write_part
+from rig import build, parser, table, values, write_part
 
 ROUNDS = 3
 FIRST = 0.4  # share of the recordings that train the first model
@@ -39,7 +38,7 @@ VARIANTS = {
 TEXT = """\
 ## The incremental rule, in time order
 
-By `scripts/incremental.py`: of each sensor the first {first:.0%} of the recordings in time order train a
+By `scripts/research/incremental.py`: of each sensor the first {first:.0%} of the recordings in time order train a
 model; the others come in {rounds} rounds, a quarter of each verified, {seeds} draws of which. Every recording is
 scored before it is learnt, so the scores are those of rounds 2 and {rounds} by what was learnt from those
 before them: few ({scored}), so read no digits.
@@ -55,7 +54,6 @@ ones were made is not known: they are in the order of pipe and pressure.
 def main() -> None:
     command = parser(__doc__, "incremental")
     command.add_argument("--seeds", type=int, default=3)
-    command.add_argument("--print", action="store_true", help="print the page, write nothing")
     options = command.parse_args()
     rig = Rig(build(options.work / "store"))
     rows = [
@@ -66,7 +64,7 @@ def main() -> None:
         for sensor, seed, variant in product(SENSORS, range(options.seeds), VARIANTS)
     ]
     text = page(rows, options.seeds)
-    print(text if options.print else write_part("incremental", text))
+    write_part("incremental", text, options.dry_run)
 
 
 def run(rig: Rig, sensor: str, variant: str, seed: int) -> dict[str, Any]:

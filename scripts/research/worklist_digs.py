@@ -3,23 +3,23 @@
 Networks are made up (`synthetic_nights.py`), so the numbers compare rankings under stated
 circumstances; they say nothing about real pipes.
 
-    python scripts/worklist_digs.py --seeds 40
+    PYTHONPATH=scripts python scripts/research/worklist_digs.py --seeds 40
 """
 
 import argparse
 import re
 from collections.abc import Callable
 from datetime import date
-from pathlib import Path
 
 import numpy as np
 
+from benchmarks import DOCS
 from leakdet.sites.rules import WorklistRules
 from leakdet.sites.worklist import make_worklist
 from leakdet.sites.worth import Evidence
 from synthetic_nights import Network, Story, make_network, network_rows, test_scores
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "worklist-rule.md"
+PAGE = DOCS / "worklist-rule.md"
 TODAY = date(2026, 7, 1)
 EACH = 100  # test recordings of each class that the model keeps
 CIRCUMSTANCES = {
@@ -127,7 +127,7 @@ def main() -> None:
     seeds = arguments.parse_args().seeds
     story = Story()
     parts = [
-        f"By `scripts/worklist_digs.py`: {seeds} made-up networks of {story.sites} sites over "
+        f"By `scripts/research/worklist_digs.py`: {seeds} made-up networks of {story.sites} sites over "
         f"{story.nights} nights with {story.recordings} recordings each; "
         f"{story.bursts} bursts, {story.growing} growing leaks, {story.old} leaks older than the "
         f"first night, {story.pumps} pumps that always hum, {story.dying} loggers that die, "

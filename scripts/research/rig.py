@@ -1,7 +1,9 @@
 """What the scripts on a pipe rig share: its recordings, commands, finished work, docs/results.md.
 
 The recordings are not part of this repository: they are expected in ../shared/data/rig, or where
-RIG points.
+RIG points. The scripts run in a checkout, with its other scripts:
+
+    PYTHONPATH=scripts python scripts/research/results.py
 """
 
 import argparse
@@ -10,14 +12,16 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-REPOSITORY = Path(__file__).resolve().parent.parent
-PAGE = REPOSITORY / "docs" / "results.md"
+import benchmarks
+from benchmarks import DOCS, REPOSITORY
+
+PAGE = DOCS / "results.md"
 RIG = Path(os.environ.get("RIG", REPOSITORY.parent / "shared" / "data" / "rig"))
 PARTS = ("results", "foreign_sound", "paper", "learning", "incremental")  # of the page
 
@@ -40,10 +44,8 @@ PROTOCOLS: dict[str, Protocol] = {
 
 
 def parser(doc: str | None, work: str) -> argparse.ArgumentParser:
-    """The option of all scripts: a folder, in which what is finished is kept."""
-    command = argparse.ArgumentParser(
-        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    """The options of all scripts, among them a folder in which what is finished is kept."""
+    command = benchmarks.parser(doc)
     about = "stores and finished work, which is not done again (default: %(default)s)"
     command.add_argument("--work", type=Path, default=Path("runs", work), help=about)
     return command
@@ -54,16 +56,6 @@ def build(store: Path, *words: str, source: Path = RIG / "recordings.csv") -> Pa
     if not store.exists():
         leakdet("build", f"source={source}", f"out={store}", *words)
     return store
-
-
-def kept(path: Path, work: Callable[[], Any]) -> Any:
-    """What `work` returns, as JSON reads it; kept at `path`, and not done again."""
-    if not path.exists():
-        result = work()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(result), encoding="utf-8")
-        print(path.stem, flush=True)
-    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def cross_validate(
@@ -107,13 +99,15 @@ def leakdet(command: str, *arguments: str) -> None:
         sys.exit(f"leakdet.{command} failed")
 
 
-def write_part(name: str, text: str) -> Path:
-    """Replace one part of the page and leave the others."""
+def write_part(name: str, text: str, dry_run: bool = False) -> None:
+    """Print one part of the page; replace it and leave the others, unless it is a trial."""
+    print(text)
+    if dry_run:
+        return
     marks = re.split(r"<!-- (\w+) -->\n", PAGE.read_text(encoding="utf-8") if PAGE.exists() else "")
     parts = dict(zip(marks[1::2], marks[2::2], strict=True)) | {name: f"\n{text.strip()}\n\n"}
     page = "".join(f"<!-- {part} -->\n{parts[part]}" for part in PARTS if part in parts)
     PAGE.write_text(page.rstrip("\n") + "\n", encoding="utf-8")
-    return PAGE
 
 
 def table(heads: Sequence[object], rows: Iterable[Sequence[object]]) -> str:
