@@ -186,10 +186,10 @@ def main() -> None:
     if device == "cpu" and not small:
         command.error("--device cpu is a trial of this script, and needs --small")
     if device == "cuda" and not torch.cuda.is_available():
-        raise SystemExit(
-            "bench_gpu measures a CUDA device, and torch finds none: nothing was measured. "
-            "--device cpu --small tries the script."
+        print(
+            "No CUDA device was found: nothing was measured. --device cpu --small tries the script."
         )
+        return  # so that `make bench` goes on
     recordings, windows = (24, 2) if small else (2000, 80)
     gpu = torch.cuda.get_device_name(0) if device == "cuda" else "a CPU, a trial"
     title = f"Training on {gpu}: {recordings:,} recordings of {windows} windows"
