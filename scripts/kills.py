@@ -404,12 +404,12 @@ def main() -> int:
     base, bad = folder / "base", 0
     base.mkdir(parents=True, exist_ok=True)
     store, model = f"data.store={base / 'store'}", f"hydra.run.dir={base / 'model'}"
-    for verb, *words in (
+    for door, *words in (
         ("build", "source=demo", f"out={base / 'store'}", *DEMO),
         ("train", *SMALL, store, model),
     ):
         if not (base / "model").exists():
-            assert start_verb(verb, words, base).wait() == 0, (base / "printed.txt").read_text()
+            assert start_verb(door, words, base).wait() == 0, (base / "printed.txt").read_text()
     for verb in verbs(base):
         for end in given.ends.split(",") if verb.name in given.verbs.split(",") else ():
             work = folder / f"{verb.name}-{end}"
