@@ -196,5 +196,5 @@ def test_a_url_with_a_name_of_sound_is_not_asked_for(flaky: type[FlakyStore]) ->
     assert list(audio_files(RemoteFile("flaky://net/sound"), LeftUnlisted())) == [
         RemoteFile("flaky://net/sound")
     ]
-    with pytest.raises(InputError, match="flaky://net/none: there is no such file, folder or"):
+    with pytest.raises(InputError, match=r"flaky://net/none: .*no such"):
         list(audio_files(RemoteFile("flaky://net/none"), LeftUnlisted()))

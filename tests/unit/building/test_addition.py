@@ -150,9 +150,9 @@ def test_copies_groups_and_tests_stay_out_with_their_reason(
 def test_nothing_to_add_leaves_the_store_as_it_was(tmp_path: Path, first: list[Row]) -> None:
     store = built(tmp_path, "store", first)
     before = content(store)
-    with pytest.raises(InputError, match=r"nothing to add. Left out: .*the same sound as"):
+    with pytest.raises(InputError, match=r"nothing to add.*same sound as"):
         added(store, [{**row, "split": ""} for row in first[:4]])
-    with pytest.raises(InputError, match=r"nothing to add. Left out: .*test split stays"):
+    with pytest.raises(InputError, match=r"nothing to add.*test split"):
         added(store, [{**row, "split": "test"} for row in first[:4]])
     assert content(store) == before
 
@@ -176,10 +176,10 @@ def test_another_signal_and_missing_groups_are_refused(
     tmp_path: Path, first: list[Row], second: list[Row]
 ) -> None:
     store = built(tmp_path, "store", first)
-    with pytest.raises(InputError, match=r"another signal \(store / given\): n_mels: 64 / 32"):
+    with pytest.raises(InputError, match=r"signal .*n_mels: 64 / 32"):
         added(store, second, signal=SignalConfig(n_mels=32))
     without = [{key: value for key, value in row.items() if key != "site"} for row in second]
-    with pytest.raises(InputError, match="share no site, and the source does not say it"):
+    with pytest.raises(InputError, match="no site"):
         added(store, without)
     with pytest.raises(InputError, match="no such store"):
         added(tmp_path / "nowhere", second)

@@ -35,7 +35,7 @@ def test_what_is_no_audio_or_listed_twice_is_left_out(tmp_path: Path, write_soun
 
 def test_a_source_without_audio_is_refused(tmp_path: Path):
     (tmp_path / "empty.wav").touch()
-    with pytest.raises(InputError, match=r"^audio: none of 1 files is readable audio; first: "):
+    with pytest.raises(InputError, match=r"^audio: none of 1 files .*first: "):
         scan(Source([SourceRecording("empty.wav", tmp_path / "empty.wav", "LEAK")], []))
 
 
@@ -99,7 +99,8 @@ def test_each_channel_is_a_recording_that_knows_its_file(tmp_path: Path, write_s
     ]
     asked = scan(Source(only, []), channels="each")
     assert [item.recording_id for item in asked.readable] == ["both.wav#channel2"]
-    assert [item.reason for item in asked.left_out] == ["it has no channel 3, the last is 2"]
+    (reason,) = [item.reason for item in asked.left_out]
+    assert "channel 3" in reason
 
 
 SIGNAL = SignalConfig(fmax_hz=8000.0)
