@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.conftest import says
 
 from leakdet.building.builder import build_store
 from leakdet.building.report import (
@@ -135,13 +136,13 @@ def test_the_notes_name_flags_by_frequency_and_the_first_that_were_left_out() ->
     left_out = [LeftOut(f"[{number}].wav", "empty") for number in range(SHOWN + 5)]
     rows = [row("train", flags="clipped"), row("train", flags="clipped,short"), row("val")]
     lines = list(notes(summary_report(*rows, left_out=left_out, remarks=["a remark"])))
-    assert lines[:4] == [
-        "flags: 2 clipped, 1 short",
-        "1 recording is shorter than a window: it is stored, trained on and scored as one window of "
-        "its repeated sound, while predict leaves such recordings undecided",
-        "a remark",
-        f"Left out: {SHOWN + 5} (build.json lists all of them)",
-    ]
+    assert says(
+        lines[:4],
+        "^flags: 2 clipped, 1 short$",
+        "^1 recording is shorter than a window: .*undecided",
+        "^a remark$",
+        rf"^Left out: {SHOWN + 5} \(build\.json ",
+    )
     assert lines[4:] == [f"  [{number}].wav: empty" for number in range(SHOWN)]
 
 

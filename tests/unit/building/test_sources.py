@@ -4,6 +4,7 @@ from typing import Any
 
 import fsspec
 import pytest
+from tests.conftest import says
 from tests.remote_stores import FlakyStore
 
 from leakdet.building.sources import (
@@ -132,10 +133,7 @@ def test_the_rows_of_predict_are_a_manifest_once_they_are_labelled(folder: Path)
     text = "path,decision,leak_prob,prob_LEAK,label,site\na.wav,leak,0.9,0.9,LEAK,x\nb.wav,leak,1,1,,y\n"
     source = from_manifest(manifest(folder, text))
     assert [(r.recording_id, r.groups) for r in source.recordings] == [("a.wav", {"site": "x"})]
-    assert source.remarks == [
-        "Columns of list.csv that make no groups, since leakdet writes such itself: decision, "
-        "leak_prob, prob_LEAK."
-    ]
+    assert says(source.remarks, r"list\.csv .*no groups.*: decision, leak_prob, prob_LEAK\.$")
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "cp1252", "utf-16", "utf-16-le"])
@@ -210,9 +208,8 @@ def test_label_folders(tmp_path: Path):
         ("NOLEAK/c.Wav", "NOLEAK", None),
         ("NOLEAK/d.flac", "NOLEAK", None),
     ]
-    assert [(Path(item.path).name, item.reason) for item in source.left_out] == [
-        ("stray.wav", "not in a label folder")
-    ]
+    assert [Path(item.path).name for item in source.left_out] == ["stray.wav"]
+    assert says([item.reason for item in source.left_out], "label folder")
 
 
 def test_split_folders(tmp_path: Path):
@@ -232,7 +229,7 @@ def test_split_folders(tmp_path: Path):
         ("train/LEAK/a.wav", "LEAK", "train"),
     ]
     assert [Path(item.path).name for item in source.left_out] == ["stray.wav"]
-    assert source.remarks == ["hidden files and folders skipped: 2"]
+    assert says(source.remarks, "^hidden .*: 2$")
 
 
 def test_ailh_file_names_carry_groups(tmp_path: Path):
@@ -404,7 +401,7 @@ def test_a_file_with_two_labels_is_left_out_and_one_with_two_spellings_is_not() 
     assert len(alike.recordings) == 3
     rest, _ = relabelled(Source([*twice, *source("ok").recordings], []), LabelsConfig(), "x")
     assert [recording.recording_id for recording in rest.recordings] == ["0.wav"]
-    assert {item.reason for item in rest.left_out} == {"listed with the labels Leak and ok"}
+    assert says({item.reason for item in rest.left_out}, "labels Leak and ok")
 
 
 def test_channels_may_have_labels_of_their_own_but_not_beside_the_whole_file() -> None:
@@ -412,4 +409,4 @@ def test_channels_may_have_labels_of_their_own_but_not_beside_the_whole_file() -
     listed = [SourceRecording(name, Path(name), label, channel=n) for name, label, n in rows]
     kept, _ = relabelled(Source(listed, []), LabelsConfig(), "x")
     assert [(item.channel, item.label) for item in kept.recordings] == [(1, "leak"), (2, "ok")]
-    assert {item.reason for item in kept.left_out} == {"listed both whole and by channel"}
+    assert says({item.reason for item in kept.left_out}, "whole and by channel")

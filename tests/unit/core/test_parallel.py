@@ -13,6 +13,7 @@ from typing import Any
 import psutil
 import pytest
 import torch
+from tests.conftest import says
 
 import leakdet
 from leakdet.core import parallel
@@ -224,12 +225,12 @@ def told(caplog: pytest.LogCaptureFixture, address: str, *looks: Any) -> list[st
 
 def test_lost_workers_and_none_are_said_once(caplog: pytest.LogCaptureFixture):
     first, second = {"tcp://a:1": 2}, {"tcp://b:1": 1}
-    assert told(caplog, "s.json", {}, {}, first | second, second) == [
-        "cluster s.json: no worker is there yet. Start some, on any machine: "
-        "dask worker --scheduler-file s.json --nthreads 1",
-        "cluster  s.json: 2 workers, 3 threads",
-        "1 worker of the cluster lost; 1 left. What they had in hand is done again.",
-    ]
+    assert says(
+        told(caplog, "s.json", {}, {}, first | second, second),
+        r"s\.json: no worker .*dask worker --scheduler-file s\.json --nthreads 1$",
+        r"s\.json: 2 workers, 3 threads$",
+        "^1 worker .*lost; 1 left",
+    )
 
 
 def test_a_lost_scheduler_is_said(caplog: pytest.LogCaptureFixture):

