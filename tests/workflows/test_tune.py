@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -171,7 +172,7 @@ def test_the_trial_of_a_killed_worker_is_run_by_the_other(folder: Path) -> None:
     os.kill(worker, signal.SIGKILL)
     out, _ = process.communicate(timeout=120)
     assert process.returncode == 0, out
-    assert "worker 1 was killed (signal 9); its trial was queued again" in out
+    assert re.search(r"worker 1 .*\(signal 9\); .*queued again", out)
     trials = study(folder, "one-killed").trials
     assert [t.state for t in finished(trials)] == [TrialState.COMPLETE] * 8
     failed = [t for t in trials if t.state == TrialState.FAIL]
@@ -188,7 +189,7 @@ def test_a_signal_ends_the_trial_and_queues_it_again(folder: Path, number: int, 
     process.send_signal(number)
     out, _ = process.communicate(timeout=60)
     assert process.returncode == code, out
-    assert "repeat the command to go on with the study" in out
+    assert "repeat the command" in out
     states = [t.state for t in study(folder, name).trials]
     assert states == [TrialState.FAIL, TrialState.WAITING]
 
@@ -201,8 +202,8 @@ def test_a_signal_ends_the_trial_and_queues_it_again(folder: Path, number: int, 
         (["trainer.devices=2"], "one device"),
         (["tune.sampler=tpee"], "tpe, gp"),
         (["data.store=typo"], "typo"),
-        (["-m", "optimizer.weight_decay=.1,.01"], "tune works at one study"),
-        (["optimizer.weight_decay=.1,.01", "-m"], "tune works at one study"),
+        (["-m", "optimizer.weight_decay=.1,.01"], "optimizer.weight_decay=.1,.01: "),
+        (["optimizer.weight_decay=.1,.01", "-m"], "optimizer.weight_decay=.1,.01: "),
         (["tune.storage=postgresql+nodriver://me:secret@localhost/x"], "cannot be opened"),
     ],
 )
