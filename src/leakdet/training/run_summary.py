@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from leakdet.config import TrainConfig, TrainerFlags
+from leakdet.config.train import SYNTHETIC
 from leakdet.core.errors import counted, first_few
 from leakdet.detection.losses import class_weights, effective_balance
 from leakdet.detection.met import MetRecordings
@@ -21,6 +22,7 @@ from leakdet.storage.store import StoreSplit
 from leakdet.storage.views import no_sound_sentence, view_of_all
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.settings import FEW_RECORDINGS
+from leakdet.training.sounds import why_not_synthetic
 from leakdet.training.validation import Selection
 
 
@@ -125,6 +127,8 @@ def _negatives(config: TrainConfig, data: LeakDataModule) -> Iterator[str]:
             f"{counted(samples, config.data.unit)}, with weight "
             f"{config.data.negatives_weight:g} (data.negatives)"
         )
+    if reason := why_not_synthetic(data.given, data.splits.train):
+        yield f"beside   no made-up sounds: {reason} (data.negatives={SYNTHETIC})"
 
 
 def _fixed_notes(config: TrainConfig, data: LeakDataModule) -> list[str]:
