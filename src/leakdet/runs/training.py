@@ -200,6 +200,7 @@ def _save(
     from leakdet.evaluation.split_scores import is_synthetic, split_group_by
     from leakdet.reporting.conclusion import own_verdict
     from leakdet.reporting.report import ReportInput, write_results
+    from leakdet.storage.model_card import missing_sounds
     from leakdet.storage.model_file import save_model
     from leakdet.training import log_names
     from leakdet.training.run_summary import training_facts
@@ -224,6 +225,8 @@ def _save(
     more["unfamiliar"] = unfamiliar_account(list(recordings.values())[-1], best.rule)
     if sentence := unfamiliar_sentence(more["unfamiliar"]):
         LOG.info(f"unfamiliar  {sentence}")
+    if line := missing_sounds(card):
+        LOG.info(line)
     content = metrics_content(tables, best.rule, group_by, audit=audited, **more, **start)
     card["verdict"] = own_verdict(content)
     kept = (best.met, best.validation, best.reference, best.tested)

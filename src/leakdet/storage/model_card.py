@@ -128,6 +128,24 @@ CARD_KEY = "leakdet"  # of the safetensors metadata, and of the checkpoint
 _NEEDED = ("signal", "labels", "network", "mel_shape", "unit", "blend", "decision_rule")
 
 
+def missing_sounds(card: Mapping[str, Any]) -> str:
+    """A line on what training lacked; "" where negatives trained, or where it is unknown.
+
+    >>> missing_sounds({"training": {"settings": {"data": {"negatives": "synthetic"}}}})
+    ''
+    """
+    data = (card.get("training", {}).get("settings") or {}).get("data")
+    if not data or data.get("negatives") or data.get("shuffle_labels"):
+        return ""
+    if card.get("labels", {}).get("mode") == "multiclass":
+        return ""
+    return (
+        "missing  no rain, engines or other sounds without a pipe trained this model "
+        "(data.negatives), so it may call them leaks: name a folder of such sounds, or synthetic, "
+        "which finds fewer leaks at new places"
+    )
+
+
 def read_card(path: Path) -> dict[str, Any]:
     """The checked description of a `.safetensors` file."""
     with open_safetensors(path, "numpy") as file:
