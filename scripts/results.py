@@ -27,6 +27,7 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "results.md"
 PARTS = (
     "results",
     "foreign_sound",
+    "negatives",
     "paper",
     "learning",
     "incremental",
