@@ -129,20 +129,20 @@ _NEEDED = ("signal", "labels", "network", "mel_shape", "unit", "blend", "decisio
 
 
 def missing_sounds(card: Mapping[str, Any]) -> str:
-    """A line on what training lacked; "" where negatives trained, or where it is unknown.
+    """A line on what training lacked; "" where negatives trained, or where that is unknown.
 
+    >>> missing_sounds({"training": {"settings": {"data": {"negatives": None}}}})[:39]
+    'missing  no sounds without a pipe, such'
     >>> missing_sounds({"training": {"settings": {"data": {"negatives": "synthetic"}}}})
     ''
     """
     data = (card.get("training", {}).get("settings") or {}).get("data")
-    if not data or data.get("negatives") or data.get("shuffle_labels"):
-        return ""
-    if card.get("labels", {}).get("mode") == "multiclass":
+    multiclass = card.get("labels", {}).get("mode") == "multiclass"  # any class may be such sounds
+    if not data or multiclass or data.get("negatives") or data.get("shuffle_labels"):
         return ""
     return (
-        "missing  no rain, engines or other sounds without a pipe trained this model "
-        "(data.negatives), so it may call them leaks: name a folder of such sounds, or synthetic, "
-        "which finds fewer leaks at new places"
+        "missing  no sounds without a pipe, such as rain or engines, trained this model: it may "
+        "call them leaks (data.negatives=FOLDER, or synthetic, which misses more leaks)"
     )
 
 

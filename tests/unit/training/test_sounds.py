@@ -12,6 +12,7 @@ import pytest
 import soundfile
 import torch
 
+from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.synth import negatives
 from leakdet.config import AugmentConfig, LossConfig, TrainConfig
 from leakdet.core.errors import InputError, SettingsError
@@ -289,3 +290,21 @@ def test_none_trains_the_weights_of_a_training_that_was_never_asked(
     ]
     for one, other in zip(*(w.values() for w in weights), strict=True):
         assert torch.equal(one, other)
+
+
+def test_white_and_pink_noise_and_silence_with_hum_are_no_leaks_to_a_model_that_met_made_up_sounds(
+    fitted: Fitted, tmp_path: Path
+) -> None:
+    learning = ("trainer.max_epochs=8", "optimizer.lr=0.003", "patience=20", "loss_patience=0")
+    made_up = ("data.negatives=synthetic", f"data.cache={tmp_path}", "data.negatives_weight=0.3")
+    detector = load_mel_detector(result_checkpoint(fitted(tmp_path / "run", *learning, *made_up)))
+    rng, time_s = np.random.default_rng(0), np.arange(80000) / 16000
+    white = rng.standard_normal(80000)
+    pink = np.fft.irfft(np.fft.rfft(white) / np.sqrt(np.arange(1.0, 40002)))
+    hum = sum(np.sin(2 * np.pi * 50 * k * time_s) / k for k in range(1, 20)) + 0.003 * white
+    assert detector.signal is not None
+    log_mel = LogMel(detector.signal)
+    for sound in (white, pink, hum):
+        level = torch.from_numpy(0.03 * sound / np.std(sound)).float()
+        prob = detector.window_prob(log_mel(level.unfold(0, 16000, 8000)).half()).mean().item()
+        assert prob < 0.5
