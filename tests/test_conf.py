@@ -76,6 +76,7 @@ def test_the_recipes_paper_and_ailh(compose):
     assert paper.signal.sample_rate_hz == 8192
     assert (ailh.network.name, ailh.data.unit) == ("dual_head", "segment")
     assert ailh.loss.leak_weight_boost == 2.5
+    assert paper.data.negatives is ailh.data.negatives is None  # their trainings had no such sounds
 
 
 def test_the_command_line_overrides_the_recipe(compose):

@@ -6,13 +6,13 @@ from typing import Any
 from leakdet.cli.past_runs import NOTED, command_to_continue, keep_note, point_latest
 from leakdet.cli.run import Run, open_door
 from leakdet.config import TrainConfig
-from leakdet.core.messages import LOG, print_status
+from leakdet.core.messages import log_detail, print_status
 from leakdet.core.process import DONE, is_child
 
 
 def train(config: TrainConfig, run: Run) -> int:
     if not is_child():
-        LOG.info(f"run      {os.path.relpath(run.folder)}")
+        log_detail(f"run      {os.path.relpath(run.folder)}")
     from lightning.pytorch.callbacks import LambdaCallback
 
     from leakdet.reporting.conclusion import log_summary

@@ -65,6 +65,11 @@ def test_train_evaluate_and_predict_agree(trained, door, tmp_path: Path):
     predict = ("predict", trained.model, *audio)
     result = door(*predict, "--out", "predictions.csv", "--unfamiliar", "off", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
+    missing = "missing  no sounds without a pipe"
+    assert [said.count(missing) for said in (trained.printed, result.stdout + result.stderr)] == [
+        1,
+        1,
+    ]
     for predicted in rows(tmp_path / "predictions.csv"):
         scored = by_id[str(Path(predicted["path"]).relative_to(trained.store))]
         assert float(predicted["leak_prob"]) == pytest.approx(float(scored["leak_prob"]), abs=1e-5)
@@ -159,6 +164,8 @@ def test_shuffled_labels_end_at_chance(demo_store: Path, door, tmp_path: Path):
         "experiment=smoke",
         "data.shuffle_labels=true",
         "data.shuffle_repeats=5",
+        "data.negatives=synthetic",
+        f"data.cache={tmp_path}",
         "logger=none",
         "hydra.run.dir=null-run",
         f"data.store={demo_store}",
@@ -166,6 +173,8 @@ def test_shuffled_labels_end_at_chance(demo_store: Path, door, tmp_path: Path):
     )
     assert result.returncode == 0, result.stderr
     assert "LABELS ARE SHUFFLED" in result.stdout
+    assert "no made-up sounds: a null test" in result.stdout
+    assert not list(tmp_path.glob("negatives-*"))
     assert "4 more trainings" in result.stdout
     null = json.loads((tmp_path / "null-run" / "metrics.json").read_text())["audit"]["null_run"]
     assert len(null["permutations"]) == 5

@@ -23,6 +23,7 @@ from leakdet.config import (
 )
 from leakdet.config.conflicts import check_trainer
 from leakdet.config.fields import MISSING
+from leakdet.config.train import SYNTHETIC
 from leakdet.core.errors import InputError, SettingsError
 from leakdet.core.files import check_free
 from leakdet.core.locations import is_url, parse_location
@@ -33,6 +34,7 @@ from leakdet.storage.model_card import model_in, refuse_several, require_model
 # packages that only some settings need, by the setting
 LOGGER_PACKAGES = {name: name for name in ("wandb", "mlflow")}
 SAMPLER_PACKAGES = {"cmaes": "cmaes"}
+NEGATIVES = "data.negatives"
 
 
 def check_inputs(config: TrainConfig, named: Sequence[str] = ()) -> None:
@@ -49,11 +51,13 @@ def check_inputs(config: TrainConfig, named: Sequence[str] = ()) -> None:
         ("resume", None if config.resume == "auto" else config.resume),
         ("init_from", config.init_from),
         ("augment.interference", config.augment.interference),
-        ("data.negatives", config.data.negatives),
+        (NEGATIVES, config.data.negatives),
     ):
         _refuse_url(name, path)
-        if path is not None and not Path(path).exists():
-            raise InputError(f"{name}={path}: there is no such file or folder.")
+        made_up = name == NEGATIVES and path == SYNTHETIC
+        if path is not None and not made_up and not Path(path).exists():
+            takes = f" It takes {SYNTHETIC}, none, or a folder of sounds." * (name == NEGATIVES)
+            raise InputError(f"{name}={path}: there is no such file or folder.{takes}")
     if config.resume not in (None, "auto"):
         _check_resumable(Path(str(config.resume)))
     needed = {f"logger={name}": LOGGER_PACKAGES.get(name) for name in config.logger}

@@ -10,6 +10,8 @@ from leakdet.config.fields import check_ranges, doc, is_own, require
 from leakdet.config.model import DecisionConfig, LossConfig, NetworkConfig
 from leakdet.config.signal import SignalConfig
 
+SYNTHETIC = "synthetic"  # data.negatives that are made up
+
 
 @dataclass
 class DataConfig:
@@ -18,7 +20,8 @@ class DataConfig:
     store: str | None = doc(None, "Folder or URL of the store; null: the demo, synthesised once.")
     stores: list[str] = doc([], "Several stores that train as one, in place of data.store.")
     cache: str | None = doc(
-        None, "Folder of demo, joined and copied stores; null: the user's cache folder."
+        None,
+        "Folder of demo, joined and copied stores, and made-up sounds; null: the user's cache.",
     )
     unit: str = doc("window", "What one sample of the network is.", one_of=("window", "segment"))
     sampling: str = doc(
@@ -50,8 +53,9 @@ class DataConfig:
     )
     negatives: str | None = doc(
         None,
-        "Folder of sounds without a leak, such as rain or taps, that train beside the recordings; "
-        "null: none.",
+        "Sounds without a leak that train beside the recordings: synthetic (made-up rain, engines, "
+        "taps, wind), none, or a folder of such sounds; null: none; a folder called synthetic: "
+        "./synthetic.",
     )
     negatives_weight: float = doc(
         0.1, "Weight of the loss of these sounds, where that of the recordings has 1.", at_least=0
@@ -65,6 +69,7 @@ class DataConfig:
     )
 
     def __post_init__(self) -> None:
+        self.negatives = None if self.negatives == "none" else self.negatives  # one spelling
         check_ranges(self, "data.")
         alone = self.store is None or not self.stores
         require(alone, "data.stores", self.stores, "none beside data.store; name all of them here")

@@ -45,6 +45,7 @@ from leakdet.tables.write import write_csv
 from leakdet.training.callbacks.progress import EpochReport
 from leakdet.training.scratch import quiet, train_bare
 from leakdet.training.settings import needs_val
+from leakdet.training.sounds import why_not_synthetic
 
 POOLED = ".pooled"  # the folds whose tables and reports are written; locked while they are
 FOLD_KEYS = ("fold", "seed", "scores", "windows", "decision_rule")
@@ -210,7 +211,7 @@ def run_fold(
     are told, class probabilities of held-out recordings by id.
     """
     started = time.monotonic()
-    settings, fold = _fold_settings(config, task.seed), task.fold
+    settings, fold = fold_settings(config, task), task.fold
     train, val = task.view.take(fold.train, "train"), task.view.take(fold.val, "val")
     test = task.view.take(fold.test, "test")
     folder.mkdir(parents=True, exist_ok=True)
@@ -241,10 +242,11 @@ def run_fold(
     }
 
 
-def _fold_settings(config: CrossvalConfig, seed: int) -> TrainConfig:
-    """A quiet training; the view's labels are shuffled already."""
-    plain = quiet(config.training(seed))
-    return replace(plain, data=replace(plain.data, shuffle_labels=False))
+def fold_settings(config: CrossvalConfig, task: Task) -> TrainConfig:
+    """A quiet training; the task's labels are shuffled already."""
+    plain = quiet(config.training(task.seed))
+    negatives = None if why_not_synthetic(config, task.view) else plain.data.negatives
+    return replace(plain, data=replace(plain.data, shuffle_labels=False, negatives=negatives))
 
 
 def protocol_summaries(config: CrossvalConfig, view: SplitView) -> Iterator[str]:
@@ -257,6 +259,8 @@ def protocol_summaries(config: CrossvalConfig, view: SplitView) -> Iterator[str]
         yield f"{name}: holds out {what}{where}"
         if blank := without_group(protocol, view, name):
             yield f"note     {blank_sentence(blank, protocol.group_by)}"
+    if reason := why_not_synthetic(config, view):
+        yield f"note     no made-up sounds beside the recordings: {reason} (data.negatives)"
 
 
 def blank_sentence(recordings: Sequence[str], group_by: Sequence[str]) -> str:

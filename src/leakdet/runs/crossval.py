@@ -59,12 +59,10 @@ def cross_validate(config: CrossvalConfig, store: Path, folder: Path) -> None:
     record_settings(folder, _fingerprint(config, store, view))
     pooled_before = pooled_folds(folder)
     labels = view_of_all([view])
-    lines = [
-        f"store    {store}: {counted(view.recordings, 'recording')}",
-        f"labels   {labels.sentence()}",
-    ]
-    lines += [*(f"note     {note}" for note in labels.notes()), *protocol_summaries(config, view)]
-    log_detail("\n".join(lines))
+    log_detail(f"store    {store}: {counted(view.recordings, 'recording')}")
+    log_detail(f"labels   {labels.sentence()}")
+    notes = [f"note     {note}" for note in labels.notes()]
+    LOG.info("\n".join([*notes, *protocol_summaries(config, view)]))
     _run_folds(config, store, tasks, folder)
     missing = [task for task in tasks if not _path(folder, task).exists()]
     if missing and config.crossval.parts == 1:

@@ -39,7 +39,7 @@ def _predict_rows(arguments: argparse.Namespace, rule: dict[str, Any], out: Path
     """Write the rows of all recordings to `out`; None: standard output."""
     from leakdet.scoring.listing import check_files, list_files
     from leakdet.scoring.prediction import check_replaceable
-    from leakdet.storage.model_card import require_model
+    from leakdet.storage.model_card import missing_sounds, require_model
     from leakdet.tables.write import ROW_BYTES, check_output, check_windows, format_of
 
     kind = format_of(out, arguments.format)
@@ -81,6 +81,8 @@ def _predict_rows(arguments: argparse.Namespace, rule: dict[str, Any], out: Path
         suggestion.write(detector)
     counts.log()
     drift.log()
+    if line := missing_sounds(detector.mel_detector.card):
+        LOG.info(line)
     log_results(listed.listing.sentences())
     whole = listed.listing.complete and not counts.failed and not (clips and clips.lost)
     return DONE if whole else PARTLY

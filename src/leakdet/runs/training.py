@@ -87,7 +87,7 @@ def train_in(
     from leakdet.training.datamodule import LeakDataModule
     from leakdet.training.fit import fit as fit_network
     from leakdet.training.fit import result_checkpoint
-    from leakdet.training.run_summary import introduction, summary_line
+    from leakdet.training.run_summary import introduction, summary
     from leakdet.training.settings import check_settings, needs_val
     from leakdet.training.splits import warn_of_start
 
@@ -101,7 +101,7 @@ def train_in(
     data.setup("fit")
     config = data.config
     if not is_child():
-        LOG.info(summary_line(data))
+        LOG.info(summary(data))
         log_detail(f"{introduction(data)}\n{space_line(data, folder)}")
     chooses = needs_val(config, data.splits.val.recordings)
     warn_of_start(data.start, store, data.splits, chooses)
@@ -213,6 +213,7 @@ def _save(
     from leakdet.evaluation.split_scores import is_synthetic, split_group_by
     from leakdet.reporting.conclusion import own_verdict
     from leakdet.reporting.report import ReportInput, write_results
+    from leakdet.storage.model_card import missing_sounds
     from leakdet.storage.model_file import save_model
     from leakdet.training import log_names
     from leakdet.training.run_summary import training_facts
@@ -237,6 +238,8 @@ def _save(
     more["unfamiliar"] = unfamiliar_account(list(recordings.values())[-1], best.rule)
     if sentence := unfamiliar_sentence(more["unfamiliar"]):
         log_detail(f"unfamiliar  {sentence}")
+    if line := missing_sounds(card):
+        LOG.info(line)
     content = metrics_content(tables, best.rule, group_by, audit=audited, **more, **start)
     card["verdict"] = own_verdict(content)
     kept = (best.met, best.validation, best.reference, best.tested)

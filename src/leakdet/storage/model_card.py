@@ -128,6 +128,24 @@ CARD_KEY = "leakdet"  # of the safetensors metadata, and of the checkpoint
 _NEEDED = ("signal", "labels", "network", "mel_shape", "unit", "blend", "decision_rule")
 
 
+def missing_sounds(card: Mapping[str, Any]) -> str:
+    """A line on what training lacked; "" where negatives trained, or where that is unknown.
+
+    >>> missing_sounds({"training": {"settings": {"data": {"negatives": None}}}})[:39]
+    'missing  no sounds without a pipe, such'
+    >>> missing_sounds({"training": {"settings": {"data": {"negatives": "synthetic"}}}})
+    ''
+    """
+    data = (card.get("training", {}).get("settings") or {}).get("data")
+    multiclass = card.get("labels", {}).get("mode") == "multiclass"  # any class may be such sounds
+    if not data or multiclass or data.get("negatives") or data.get("shuffle_labels"):
+        return ""
+    return (
+        "missing  no sounds without a pipe, such as rain or engines, trained this model: it may "
+        "call them leaks (data.negatives=FOLDER, or synthetic, which misses more leaks)"
+    )
+
+
 def read_card(path: Path) -> dict[str, Any]:
     """The checked description of a `.safetensors` file."""
     with open_safetensors(path, "numpy") as file:

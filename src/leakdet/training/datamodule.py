@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,13 @@ from leakdet.storage.overlap import check_no_copies, sounds_are_hashed
 from leakdet.storage.store import StoreSplit
 from leakdet.storage.views import view_of
 from leakdet.training.settings import resolved
-from leakdet.training.sounds import FolderSounds, check_negatives, read_sound_folder
+from leakdet.training.sounds import (
+    FolderSounds,
+    check_negatives,
+    folder_of_negatives,
+    read_sound_folder,
+    why_not_synthetic,
+)
 from leakdet.training.splits import (
     Splits,
     StartedFrom,
@@ -91,6 +98,8 @@ class LeakDataModule(pl.LightningDataModule):
         self.val_samples = self._samples(self.splits.val)
         self.residency = choose_residency(config.data.residency, self.mel_bytes, config.trainer)
         self.config = resolved(config, self.splits.val.recordings, len(self.train_samples))
+        if why_not_synthetic(config, train):
+            self.config = replace(self.config, data=replace(self.config.data, negatives=None))
         self.start = started_from(config)
         self._is_set_up = True
 
@@ -208,12 +217,13 @@ class LeakDataModule(pl.LightningDataModule):
 
     @cached_property
     def negatives(self) -> FolderSounds | None:
-        """The sounds of `data.negatives`, read and checked once; None where there is no folder."""
-        folder, unit = self.config.data.negatives, self.config.data.unit
-        if folder is None:
+        """The sounds of `data.negatives`, read and checked once; None where there are none."""
+        data, train = self.config.data, self.splits.train
+        if data.negatives is None:
             return None
-        sounds = read_sound_folder("data.negatives", Path(folder), self.splits.train, unit)
-        return check_negatives(folder, sounds, self.labels, self.store)
+        folder = folder_of_negatives(self.config, train)
+        sounds = read_sound_folder("data.negatives", folder, train, data.unit)
+        return check_negatives(str(folder), sounds, self.labels, self.store)
 
     def standardisation_batches(self, most: int = 20_000) -> Iterator[Tensor]:
         """Training samples spread evenly over the split, to fit the input layer on."""

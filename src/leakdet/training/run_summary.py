@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from leakdet.config import TrainConfig, TrainerFlags
+from leakdet.config.train import SYNTHETIC
 from leakdet.core.errors import counted, first_few
 from leakdet.core.files import from_here
 from leakdet.detection.losses import class_weights, effective_balance
@@ -22,6 +23,7 @@ from leakdet.storage.store import StoreSplit
 from leakdet.storage.views import no_sound_sentence, view_of_all
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.settings import FEW_RECORDINGS
+from leakdet.training.sounds import why_not_synthetic
 from leakdet.training.validation import Selection
 
 
@@ -58,13 +60,22 @@ SAME = 0.005  # shares that differ by less are printed alike
 UNEVEN = 0.1  # so far from half a share of leaks is no balance
 
 
-def summary_line(data: LeakDataModule) -> str:
-    """What is trained on, and when it ends, in a line."""
+def summary(data: LeakDataModule) -> str:
+    """What is trained on, when it ends, and what is left out."""
     train, val = data.splits.train, data.splits.val
-    return (
+    line = (
         f"trains   {counted(train.recordings, 'recording')} of {from_here(data.store)}, "
         f"{val.recordings} for validation; stops {stops_when(data.config, data.given)}"
     )
+    return "\n".join([line, *(f"note     {note}" for note in _left_out(data))])
+
+
+def _left_out(data: LeakDataModule) -> Iterator[str]:
+    for split in data.splits.all:
+        if line := no_sound_sentence(split):
+            yield line
+    if data.config.data.shuffle_labels:
+        yield "LABELS ARE SHUFFLED: this is a null test; do not use its model"
 
 
 def introduction(data: LeakDataModule) -> str:
@@ -135,6 +146,8 @@ def _negatives(config: TrainConfig, data: LeakDataModule) -> Iterator[str]:
             f"{counted(samples, config.data.unit)}, with weight "
             f"{config.data.negatives_weight:g} (data.negatives)"
         )
+    if reason := why_not_synthetic(data.given, data.splits.train):
+        yield f"beside   no made-up sounds: {reason} (data.negatives={SYNTHETIC})"
 
 
 def _fixed_notes(config: TrainConfig, data: LeakDataModule) -> list[str]:
@@ -301,12 +314,9 @@ def _notes(config: TrainConfig, data: LeakDataModule) -> list[str]:
     notes += [*few_steps_notes(config, data), *unused_gpu_notes(config)]
     notes += _fixed_notes(config, data) if config.stop.name == "fixed" else []
     notes += [slow for split in (train, val) if (slow := split.mel.slow_chunks)]
-    notes += [line for split in data.splits.all if (line := no_sound_sentence(split))]
     notes += [line for split in data.splits.all if (line := _short_sentence(split))]
     if not train.groups:
         notes.append(
             "the store names no sites or sensors, so whether splits share them cannot be checked"
         )
-    if config.data.shuffle_labels:
-        notes.append("LABELS ARE SHUFFLED: this is a null test; do not use its model")
     return notes

@@ -18,8 +18,10 @@ from leakdet.acoustics.audio import recordings_in
 from leakdet.acoustics.augment import augmented
 from leakdet.acoustics.listing import LeftUnlisted, audio_files
 from leakdet.acoustics.mel import LogMel
+from leakdet.acoustics.synth.negatives import synthetic_negatives
 from leakdet.acoustics.windows import MelStream
 from leakdet.config import AugmentConfig, TrainConfig
+from leakdet.config.train import SYNTHETIC
 from leakdet.core.errors import InputError, SettingsError, first_few
 from leakdet.core.messages import LOG
 from leakdet.detection.detector import as_samples
@@ -73,6 +75,26 @@ def read_sound_folder(setting: str, folder: Path, train: StoreSplit, unit: str) 
     chosen = np.linspace(0, windows - 1, min(MOST, windows)).round().astype(np.int64)
     mel = torch.cat(blocks)[torch.from_numpy(chosen)]
     return FolderSounds(as_samples(mel, unit), contents)
+
+
+def why_not_synthetic(config: TrainConfig, train: StoreSplit) -> str:
+    """The reason why the made-up negatives that are asked for cannot train; "" if there is none."""
+    if config.data.negatives != SYNTHETIC:
+        return ""
+    if config.data.shuffle_labels:
+        return "a null test trains on its recordings alone"
+    if config.labels.mode == "multiclass":
+        return "with several classes it is unclear which of them they are"
+    return "" if train.signal else "the store does not say how its mel was computed"
+
+
+def folder_of_negatives(config: TrainConfig, train: StoreSplit) -> Path:
+    """The folder that `data.negatives` names, or that of the made-up sounds, written once."""
+    data = config.data
+    if data.negatives == SYNTHETIC and train.signal is not None:
+        cache = Path(data.cache) if data.cache else None
+        return synthetic_negatives(train.signal, config.seed, cache)
+    return Path(str(data.negatives))
 
 
 SAMPLES_PER_NEGATIVE = 4  # in a batch; more negatives would lower the noise, and cost time

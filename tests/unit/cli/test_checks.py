@@ -40,6 +40,14 @@ def test_a_path_that_is_not_there_is_named(name: str) -> None:
     check_inputs(replace(TrainConfig(), resume="auto"))
 
 
+def test_negatives_are_made_up_none_or_a_folder(tmp_path: Path) -> None:
+    for value in ("synthetic", "none", None, str(tmp_path)):
+        check_inputs(TrainConfig(data=DataConfig(negatives=value)))
+    said = r"data\.negatives=synthetik: there is no such .* It takes synthetic, none, or a folder"
+    with pytest.raises(InputError, match=said):
+        check_inputs(TrainConfig(data=DataConfig(negatives="synthetik")))
+
+
 def test_a_start_may_be_the_folder_of_a_run_and_a_folder_of_runs_is_told(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "model.safetensors").touch()

@@ -23,6 +23,7 @@ from leakdet.crossvalidation.fold_runs import (
     PooledPredictions,
     Task,
     all_tasks,
+    fold_settings,
     prediction_rows,
     protocol_result,
     protocol_summaries,
@@ -214,6 +215,18 @@ def test_repeats_divide_anew_and_shuffled_labels_hold_for_a_whole_repeat(
     for task in tasks:
         assert (task.is_leak == (task.view.label_id == 0)).all()
         assert task.is_leak.sum() == 8
+
+
+def test_folds_train_beside_made_up_sounds_unless_their_labels_are_shuffled(
+    store: Path, store_view: SplitView
+) -> None:
+    made_up = config(store, folds=2)
+    made_up.data.negatives = "synthetic"
+    task = all_tasks(made_up, store_view)[0]
+    assert fold_settings(made_up, task).data.negatives == "synthetic"
+    made_up.data.shuffle_labels = True
+    assert fold_settings(made_up, task).data.negatives is None
+    assert "a null test trains on its" in "".join(protocol_summaries(made_up, store_view))
 
 
 WINDOWS = 2

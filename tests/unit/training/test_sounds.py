@@ -3,6 +3,7 @@
 import re
 import shutil
 from collections.abc import Callable
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,8 @@ import pytest
 import soundfile
 import torch
 
+from leakdet.acoustics.mel import LogMel
+from leakdet.acoustics.synth import negatives
 from leakdet.config import AugmentConfig, LossConfig, TrainConfig
 from leakdet.core.errors import InputError, SettingsError
 from leakdet.detection.losses import loss_parts
@@ -29,6 +32,7 @@ from leakdet.training.sounds import (
     divided,
     negatives_loss,
     read_sound_folder,
+    why_not_synthetic,
     with_negatives,
 )
 
@@ -238,3 +242,70 @@ def test_recordings_of_the_store_are_refused(
     heard.contents.append(test.texts("content_sha256").tolist()[0])
     with pytest.raises(SettingsError, match=rf"1 of its sounds .*{test.recording_ids[0]}"):
         check_negatives(str(tones), heard, data.labels, data.store)
+
+
+def test_made_up_negatives_train_where_recordings_are_leaks_or_none(
+    configured: Configured, opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(negatives, "CLIPS", 8)
+    made_up = ("data.negatives=synthetic", f"data.cache={tmp_path}")
+    data = opened(configured(*made_up))
+    assert data.negatives is not None
+    assert len(data.negatives.contents) == 8
+    assert "beside   8 sounds without a leak" in introduction(data)
+    for more, reason in (
+        ("data.shuffle_labels=true", "a null test trains on its recordings alone"),
+        ("labels.mode=multiclass", "unclear which of them they are"),
+    ):
+        data = opened(configured(*made_up, more))
+        assert data.negatives is data.config.data.negatives is None
+        assert reason in introduction(data)
+    train = copy(data.splits.train)
+    train.signal = None
+    assert "how its mel was computed" in why_not_synthetic(configured(*made_up), train)
+    assert why_not_synthetic(configured(), train) == ""
+
+
+def test_a_folder_called_synthetic_is_named_with_its_place(
+    tones: Path,
+    configured: Configured,
+    opened: Opened,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shutil.copytree(tones, tmp_path / "synthetic")
+    data = opened(configured("data.negatives=./synthetic"))
+    monkeypatch.chdir(tmp_path)
+    assert data.negatives is not None
+    assert len(data.negatives.contents) == 3
+
+
+def test_none_trains_the_weights_of_a_training_that_was_never_asked(
+    fitted: Fitted, tmp_path: Path
+) -> None:
+    weights = [
+        load_mel_detector(
+            result_checkpoint(fitted(tmp_path / name, "trainer.max_epochs=1", *more))
+        ).network.state_dict()
+        for name, more in (("null", ("data.negatives=null",)), ("none", ("data.negatives=none",)))
+    ]
+    for one, other in zip(*(w.values() for w in weights), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_white_and_pink_noise_and_silence_with_hum_are_no_leaks_to_a_model_that_met_made_up_sounds(
+    fitted: Fitted, tmp_path: Path
+) -> None:
+    learning = ("trainer.max_epochs=8", "optimizer.lr=0.003", "patience=20", "loss_patience=0")
+    made_up = ("data.negatives=synthetic", f"data.cache={tmp_path}", "data.negatives_weight=0.3")
+    detector = load_mel_detector(result_checkpoint(fitted(tmp_path / "run", *learning, *made_up)))
+    rng, time_s = np.random.default_rng(0), np.arange(80000) / 16000
+    white = rng.standard_normal(80000)
+    pink = np.fft.irfft(np.fft.rfft(white) / np.sqrt(np.arange(1.0, 40002)))
+    hum = sum(np.sin(2 * np.pi * 50 * k * time_s) / k for k in range(1, 20)) + 0.003 * white
+    assert detector.signal is not None
+    log_mel = LogMel(detector.signal)
+    for sound in (white, pink, hum):
+        level = torch.from_numpy(0.03 * sound / np.std(sound)).float()
+        prob = detector.window_prob(log_mel(level.unfold(0, 16000, 8000)).half()).mean().item()
+        assert prob < 0.5

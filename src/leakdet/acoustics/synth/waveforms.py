@@ -33,6 +33,7 @@ class Stream(IntEnum):
     LEAK = 6
     LEVEL = 7
     VISIT = 8
+    NEGATIVE = 9
 
 
 def stream(seed: int, kind: Stream, *position: int) -> np.random.Generator:
