@@ -45,7 +45,7 @@ def test_an_ailh_data_set_trains_and_evaluates(
 ):
     store = ailh_store(tmp_path / "old", names, axes)
     arguments = ("experiment=ailh", f"labels={mode}", "logger=none", f"data.store={store}")
-    arguments += ("trainer.max_epochs=8", "data.batch_size=64", "optimizer.lr=3e-3")
+    arguments += ("log=full", "trainer.max_epochs=8", "data.batch_size=64", "optimizer.lr=3e-3")
     result = door("train", *arguments, "hydra.run.dir=run", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert "cannot be checked" in result.stdout

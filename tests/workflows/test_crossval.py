@@ -33,8 +33,8 @@ def test_jobs_of_a_sweep_share_the_folds_and_the_last_one_pools_them(
     content = json.loads((tmp_path / "sweep" / "metrics.json").read_text(encoding="utf-8"))
     assert schema_errors(content) == []
     assert content["crossval"]["leave-out-sensor"]["recording"]["n"] == 16
-    told = "Sensors of cross-validation, leave-out-sensor: sensor "
-    assert printed.count(told) == 2
+    assert printed.count("leave-out-sensor: holds out sensor") == 2
+    assert printed.count("verdict  ") == 1
     scores = [
         json.loads(file.read_text(encoding="utf-8"))["scores"]
         for file in sorted((tmp_path / "sweep" / "folds").glob("*.json"))

@@ -12,6 +12,7 @@ from leakdet.training.checkpoints import read_checkpoint
 RUN = (
     "experiment=smoke",
     "logger=none",
+    "log=full",
     "augment.eq_db=0",
     "network.dropout=0",
     "labels=multiclass",  # adds metrics of all classes to those of leaks

@@ -90,7 +90,8 @@ def test_train_evaluate_and_predict_agree(trained, door, tmp_path: Path):
 
 
 def test_a_refused_verdict_is_a_result_and_no_failure(trained, door, tmp_path: Path):
-    result = door("evaluate", trained.model, trained.store, "--split", "train", cwd=tmp_path)
+    words = ("--split", "train", "--log", "full")
+    result = door("evaluate", trained.model, trained.store, *words, cwd=tmp_path)
     assert result.returncode == 0
     assert "Not judged: all " in result.stdout
     assert "Recordings met in training (no evidence)" in result.stdout
@@ -165,6 +166,7 @@ def test_shuffled_labels_end_at_chance(demo_store: Path, door, tmp_path: Path):
         "data.shuffle_labels=true",
         "data.shuffle_repeats=5",
         "data.negatives=synthetic",
+        "log=full",
         f"data.cache={tmp_path}",
         "logger=none",
         "hydra.run.dir=null-run",

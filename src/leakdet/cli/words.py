@@ -64,7 +64,8 @@ def _check_spelling(door: str, word: str) -> None:
     """Refuse a word that is no path and near a setting's name."""
     if Path(word).exists() or is_url(word) or "/" in word:
         return
-    if names := nearest(word, known_settings(door).names):
+    names = nearest(word, known_settings(door).names)
+    if names and names[0] not in DOORS[door].words:
         raise SettingsError(
             f"{word}: there is no such file or folder, and settings are name=value. Did you mean "
             f"{names[0]}=…? Write: {DOORS[door].line} [NAME=VALUE …]"

@@ -260,7 +260,7 @@ def test_a_store_of_another_signal_than_asked_for_is_refused_with_the_build_comm
     with pytest.raises(InputError) as refused:
         check_inputs(config, ["seed=1", *words])
     text = str(refused.value)
-    assert f"leakdet build 'source=my sounds' out={tmp_path}-other signal" in text
+    assert f"leakdet build 'my sounds' {tmp_path}-other signal" in text
     assert "'split.group_by=[site]'" in text
     field = "fmax_hz: 4000.0 / 8000.0" if words == ["signal.fmax_hz=4000"] else "sample_rate_hz: "
     assert field in text

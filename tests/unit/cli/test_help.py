@@ -49,11 +49,12 @@ def test_every_setting_is_listed_in_lines_that_fit(door: str) -> None:
 @pytest.mark.parametrize("door", DOORS)
 def test_examples_are_commands_that_compose(door: str) -> None:
     from leakdet.cli.compose import as_hydra_reads
+    from leakdet.cli.words import with_names
 
     for example in EXAMPLES[door]:
         program, verb, *arguments = example.split()
         assert (program, verb) == ("leakdet", door)
-        assert as_hydra_reads(door, arguments)
+        assert as_hydra_reads(door, with_names(door, arguments))
 
 
 def test_settings_are_found_by_a_word() -> None:
@@ -74,7 +75,7 @@ def test_options_are_listed_and_found_by_a_word(verb: str) -> None:
     for option in parser._option_string_actions:
         if option.startswith("--") and option != "--help":
             assert f"  {option}" in text.splitlines() or f"  {option} " in text
-    assert options_text(parser, "JSON: AN object").startswith("  --log {normal,json}\n")
+    assert options_text(parser, "JSON: AN object").startswith("  --log {normal,full,json}\n")
     assert options_text(parser, "quite").endswith("Did you mean quiet?")
 
 

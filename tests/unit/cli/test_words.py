@@ -37,7 +37,7 @@ def test_words_stand_for_settings_in_their_order(
 @pytest.mark.parametrize(
     ("door", "typed", "facts"),
     [
-        ("train", ["stor"], r"^stor: .*data\.store=.*leakdet train STORE"),
+        ("train", ["sead"], r"^sead: .*seed=.*leakdet train STORE"),
         ("train", ["store", "models"], r"^models: .*one path.*leakdet train STORE"),
         ("build", ["store", "a", "b"], r"^b: .*two paths.*leakdet build RECORDINGS STORE"),
         ("crossval", ["data.store=x", "store"], r"^store: data\.store=.*leakdet crossval STORE"),

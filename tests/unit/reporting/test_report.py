@@ -9,6 +9,7 @@ import pytest
 from leakdet.detection.labels import LabelMap
 from leakdet.evaluation.class_tables import ClassScores, class_table
 from leakdet.evaluation.metrics import COUNTS, RATES
+from leakdet.reporting.conclusion import log_summary
 from leakdet.reporting.report import (
     LEARNING,
     MAX_IDS,
@@ -372,10 +373,16 @@ def test_learning_curves_are_drawn_from_the_history_where_there_is_one(
 def test_results_are_whole_files_with_figures_and_the_verdict_is_logged(
     scored, report_input, tmp_path: Path, messages
 ):
-    write_results(tmp_path / "run", report_input(scored(200, gap=0.5)))
+    material = report_input(scored(200, gap=0.5))
+    write_results(tmp_path / "run", material)
     names = {"metrics.json", "recordings.csv", "report.html", "figures"}
     assert {path.name for path in (tmp_path / "run").iterdir()} == names
-    assert "verdict  Tells leaks apart. It found" in messages.text
+    log_summary(material.metrics, tmp_path / "run", "leakdet predict model new")
+    lines = messages.messages[2:]
+    assert len(lines) == 9
+    kinds = [lines[number].split()[0] for number in (0, 1, 6, 7, 8)]
+    assert kinds == ["verdict", "test", "unsure", "report", "next"]
+    assert "Tells leaks apart" in messages.messages[2]
 
 
 def test_groups_without_a_class_say_so(scored, report_input):

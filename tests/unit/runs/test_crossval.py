@@ -53,7 +53,7 @@ def held(
 
     def run(name: str = "out", **settings: Any) -> tuple[Any, Any, str]:
         folder = tmp_path / name
-        with messages_on_screen():
+        with messages_on_screen("full"):
             cross_validate(config(site_store, **settings), site_store, folder)
         metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
         with (folder / "predictions.csv").open(newline="", encoding="utf-8") as file:
@@ -293,19 +293,22 @@ def test_of_parts_that_end_at_once_one_pools_and_prints(
         pages.append(page)
 
     monkeypatch.setattr(crossval, "write_results", writes)
-    with messages_on_screen():
+    with messages_on_screen("full"):
         cross_validate(parts[0], site_store, folder)
         capsys.readouterr()
         monkeypatch.setattr(crossval, "write_fold", both_folds_are_there)
         cross_validate(parts[1], site_store, folder)
     first_stopped, _, printed = capsys.readouterr().out.rpartition("metrics  ")
-    assert first_stopped.count("leave-out-sensor:\n") == 2  # of the stopped part, and of its heir
-    assert "leave-out-sensor:" not in printed
+    # of the stopped part, and of its heir
+    assert first_stopped.count("protocol leave-out-sensor") == 2
+    assert "protocol leave-out-sensor" not in printed
     assert re.search(rf"pooled all 2 folds, .*{re.escape(str(folder))}\n$", printed)
     assert pages == [folder / "leave-out-sensor"]
-    with messages_on_screen():
+    with messages_on_screen("full"):
         cross_validate(parts[1], site_store, folder)
-    assert "leave-out-sensor:\n" in capsys.readouterr().out  # repeated, it shows the tables again
+    assert (
+        "protocol leave-out-sensor" in capsys.readouterr().out
+    )  # repeated, it shows the tables again
 
 
 def test_folds_that_were_removed_meanwhile_are_missed(

@@ -42,12 +42,12 @@ def test_a_learning_writes_all_of_its_results_and_publishes(
     page = html.unescape((folder / "report.html").read_text())
     assert "Before and after" in page
     assert found.outcome.sentence in page
-    assert f"go back  leakdet learn model={learner.model}" in messages.text
+    assert f"go back  leakdet learn {learner.model}" in messages.text
 
     from_link = (f"model={link}", f"learn.publish={link}")
     second = learn_in(tmp_path / "run2", learner.config(learner.new(4, first=300), *from_link))
     assert link.resolve() == second.model
-    assert f"go back  leakdet learn model={found.model}" in messages.text
+    assert f"go back  leakdet learn {found.model}" in messages.text
     card = load_mel_detector(second.model).card
     assert [step["parent_path"] for step in card["lineage"]] == [
         str(learner.model),

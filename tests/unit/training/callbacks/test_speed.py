@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from leakdet.config import CallbacksConfig, TrainConfig
-from leakdet.core.messages import LOG
+from leakdet.core.messages import DETAIL, LOG
 from leakdet.loading.loaders import InMemoryLoader, TrainLoader, Wait
 from leakdet.loading.samples import Batch
 from leakdet.training import log_names
@@ -292,7 +292,7 @@ def test_rates_are_of_the_training_without_its_checks(
     alone: Alone, clock: list[float], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     trainer, rows = alone
-    with caplog.at_level(logging.INFO, LOG.name):
+    with caplog.at_level(DETAIL, LOG.name):
         trained(Speed(Findings(tmp_path), OF_STEPS), trainer, clock, between_s=0.5)
     epoch_s = 2 * 0.25 + 1 + 3 + 2 * 0.5
     assert [row[log_names.SAMPLES_PER_S] for row in rows] == [pytest.approx(32 / epoch_s)] * 2
@@ -397,7 +397,7 @@ def test_a_training_without_progress_on_screen_says_nothing_of_its_speed(
 ) -> None:
     trainer: Any = alone[0]
     trainer.progress_bar_callback = None
-    with caplog.at_level(logging.INFO, LOG.name):
+    with caplog.at_level(DETAIL, LOG.name):
         trained(Speed(Findings(tmp_path), OF_STEPS), trainer, clock)
     assert not [message for message in caplog.messages if message.startswith("speed")]
 
