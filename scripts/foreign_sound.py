@@ -310,7 +310,7 @@ def answers(
         shutil.rmtree(run, ignore_errors=True)
         common = [f"data.store={store}", f"seed={seed}", "logger=none", "threads=1"]
         result = leakdet.fit(leakdet.compose("train", [*common, *settings]), run)
-        detector = leakdet.load_detector(result.model, unfamiliar="off")
+        detector = leakdet.load_detector(result.model, unfamiliar="off", doubt=0.0, source="off")
         asked: list[tuple[Any, ...]] = []
         for kind, truth in sounds.items():
             for verdict in detector.predict(list(truth)):

@@ -283,7 +283,9 @@ def test_what_was_not_judged_is_watched_and_said() -> None:
     rows += night_rows("C", [None, None] + [QUIET] * 3, decision="undecided", reason="unfamiliar")
     found = only(rows, "A")
     assert (found.state, found.nights, found.chance) == ("watch", 0, None)
-    assert found.why == "heard, but never judged: 5 unlike the training recordings"
+    assert found.why == (
+        "heard, but never judged: 5 unlike the training recordings or of another logger"
+    )
     assert "5 recordings met in training, which are no evidence" in only(rows, "B").why
     assert "not since 2026-05-02 judged" in only(rows, "C").why
 
