@@ -164,6 +164,11 @@ def test_doubt_and_source_replace_the_models_settings(
         ({"source": "off", "policy": "min_cost=10"}, ""),  # a person chose: no doubt
     ):
         assert load_detector(path, **settings).predict(recording).reason == reason
+    new = load_detector(path, doubt=0.0, source="off").predict(recording)
+    del card["decision_rule"]["doubt"], card["decision_rule"]["source"]
+    save_model(tmp_path / "old.safetensors", inner.network.state_dict(), card)  # as 0.1.0 wrote it
+    old = load_detector(tmp_path / "old.safetensors")
+    assert replace(old.predict(recording), model=new.model) == new
     typed = load_detector(path, policy="min_tpr=0.9", doubt=0.1).mel_detector.rule
     assert (typed.policy, typed.doubt) == ("min_tpr", 0.1)
     assert load_detector(path, policy="max_f1").mel_detector.rule.doubt == 0.2
