@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help train test lint format docs oldest wheel-check bench clean
+.PHONY: help train test wording lint format docs oldest wheel-check bench clean
 
 # PYTHON=... names the interpreter for .venv; by default the first below that is 3.11, 3.12 or 3.13.
 PYTHON ?= python3
@@ -22,6 +22,10 @@ train: .venv/.installed ## train a detector, by default on the demo; ARGS='exper
 # At most four processes, because each sets up its own session fixtures.
 test: .venv/.installed-dev ## run all tests; ARGS='-k store -x'
 	@$(PY) -m pytest -n auto --maxprocesses 4 --dist worksteal $(ARGS)
+
+wording: .venv/.installed-dev ## rewrite tests/wording/ with what the verbs print now
+	@LEAKDET_REWRITES_WORDING=1 $(PY) -m pytest -q tests/test_wording.py
+	@git --no-pager diff --stat -- tests/wording 2>/dev/null || true
 
 lint: .venv/.installed-dev ## check style, format and types
 	@$(PY) -m ruff check .

@@ -1,9 +1,5 @@
-"""How fast windows reach the network, against a Dataset that reads item by item.
+"""How fast windows reach the network, against a Dataset that reads item by item."""
 
-`python scripts/bench_data.py [--dry-run]`; writes the section `data` of docs/benchmarks.md.
-"""
-
-import argparse
 import multiprocessing
 import tempfile
 import time
@@ -19,7 +15,7 @@ import psutil
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from benchmarks import write_section
+from benchmarks import Row, Section, measure, parser
 from leakdet.config import DataConfig, NetworkConfig
 from leakdet.detection.networks import make_network
 from leakdet.loading.loaders import InMemoryLoader, InMemorySamples, TrainLoader
@@ -120,7 +116,7 @@ def in_own_process(measure: Callable[..., Any], *arguments: Any) -> Any:
         return process.submit(measure, *arguments).result()
 
 
-def compared(folder: Path, store: Path, unit: str, batch_size: int) -> Iterator[dict[str, Any]]:
+def compared(folder: Path, store: Path, unit: str, batch_size: int) -> Iterator[Row]:
     """The loaders on `store` against items of `folder`, which are measured before and after."""
     samples = samples_of(folder, unit)
     before = per_item_rate(folder, samples, batch_size)
@@ -137,7 +133,7 @@ def compared(folder: Path, store: Path, unit: str, batch_size: int) -> Iterator[
         yield {**head, "samples/s": rate, "times": rate / per_item, **row}
 
 
-def measured(store: Path, unit: str, batch_size: int, residency: str) -> dict[str, Any]:
+def measured(store: Path, unit: str, batch_size: int, residency: str) -> Row:
     keep_freed_memory()
     samples = samples_of(store, unit)
     loader = loader_of(samples, DataConfig(batch_size=batch_size, unit=unit), residency)
@@ -162,7 +158,7 @@ def batch_times(seconds: list[float]) -> dict[str, float]:
     return {"median ms": 1e3 * median, "p99 ms": 1e3 * p99, "worst ms": 1e3 * worst}
 
 
-def waiting(folder: Path, residency: str) -> dict[str, Any]:
+def waiting(folder: Path, residency: str) -> Row:
     """Share of the second epoch of the default network that passes before a batch is there."""
     loader = loader_of(samples_of(folder, "window"), DataConfig(batch_size=512), residency)
     for _ in loader.batches(0):
@@ -183,7 +179,7 @@ def waiting(folder: Path, residency: str) -> dict[str, Any]:
     return {**head, "wait": share, **batch_times(waits)}
 
 
-def worker_memory(folder: Path) -> dict[str, Any]:
+def worker_memory(folder: Path) -> Row:
     """Resident memory of a stream's workers after the fifth epoch, against after the first."""
     loader = StreamLoader(samples_of(folder, "window"), DataConfig(batch_size=512, workers=2), 0)
     resident_bytes = []
@@ -200,35 +196,30 @@ def worker_memory(folder: Path) -> dict[str, Any]:
     return {**head, "memory": resident_bytes[-1] / resident_bytes[0]}
 
 
-def all_rows(folder: Path, ailh: Path) -> Iterator[dict[str, Any]]:
-    for unit in ("segment", "window"):
-        for batch_size in (512, 8192):
-            yield from compared(folder, folder, unit, batch_size)
-    for row in compared(folder, ailh, "segment", 8192):
-        yield {**row, "residency": f"{row['residency']}, AILH"}
-    for residency in ("ram", "stream"):
-        yield in_own_process(waiting, folder, residency)
-    yield worker_memory(folder)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--recordings", type=int, default=2000)
-    parser.add_argument("--windows", type=int, default=80)
-    parser.add_argument("--dry-run", action="store_true", help="print the rows and write nothing")
-    arguments = parser.parse_args()
-    rows: list[dict[str, Any]] = []
+def rows(recordings: int, windows: int) -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as name:
         folder, ailh = Path(name, "store"), Path(name, "ailh")
         for place, write in ((folder, write_store), (ailh, write_ailh_store)):
             place.mkdir()
-            write(place, arguments.recordings, arguments.windows)
-        for row in all_rows(folder, ailh):
-            print(row, flush=True)
-            rows.append(row)
-    if not arguments.dry_run:
-        size = f"{arguments.recordings:,} recordings of {arguments.windows} windows"
-        write_section("data", f"The data path: {size}", rows, NOTE)
+            write(place, recordings, windows)
+        for unit in ("segment", "window"):
+            for batch_size in (512, 8192):
+                yield from compared(folder, folder, unit, batch_size)
+        for row in compared(folder, ailh, "segment", 8192):
+            yield {**row, "residency": f"{row['residency']}, AILH"}
+        for residency in ("ram", "stream"):
+            yield in_own_process(waiting, folder, residency)
+        yield worker_memory(folder)
+
+
+def main() -> None:
+    command = parser(__doc__)
+    command.add_argument("--recordings", type=int, default=2000)
+    command.add_argument("--windows", type=int, default=80)
+    given = command.parse_args()
+    title = f"The data path: {given.recordings:,} recordings of {given.windows} windows"
+    of_loaders = rows(given.recordings, given.windows)
+    measure(Section("data", title, of_loaders, NOTE), given.dry_run)
 
 
 if __name__ == "__main__":

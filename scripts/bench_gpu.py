@@ -1,32 +1,30 @@
 """Measures training and predict on a GPU within five minutes: the sections `gpu…` of the page.
 
-`python scripts/bench_gpu.py` on a machine with a CUDA device. `--device cpu --small` goes through the
-same lines anywhere, on little data, and keeps the page that it writes out of docs/.
+Needs a CUDA device. `--device cpu --small` goes through the same lines anywhere, on little data, and
+only prints.
 """
 
-import argparse
 import statistics
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
-import numpy as np
-import soundfile
 import torch
 
-import benchmarks
 import leakdet
+from benchmarks import Row, Section, measure, parser, time_s
 from leakdet.config import TrainConfig
 from leakdet.training.callbacks.machine import measured
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.fit import fit, result_checkpoint
 from leakdet.training.log_names import GPU_USE
-from stores import write_store
+from stores import write_sounds, write_store
 
 EPOCHS = 6  # the first warms up and is left out
 EVERY_S = 0.05
@@ -133,7 +131,7 @@ def settings(case: Case, store: Path, small: bool, device: str) -> TrainConfig:
     return config
 
 
-def row_of(case: Case, store: Path, folder: Path, small: bool, device: str) -> dict[str, Any]:
+def row_of(case: Case, store: Path, folder: Path, small: bool, device: str) -> Row:
     config = settings(case, store, small, device)
     data, meter = LeakDataModule(config, store), Meter()
     if device == "cuda":
@@ -141,7 +139,7 @@ def row_of(case: Case, store: Path, folder: Path, small: bool, device: str) -> d
         torch.cuda.reset_peak_memory_stats()
     trainer = fit(data, folder, [meter])
     result_checkpoint(trainer).rename(folder / "model.ckpt")
-    row: dict[str, Any] = {
+    row: Row = {
         "network": case.network,
         "residency": case.residency,
         "batch": data.config.data.batch_size,
@@ -157,7 +155,7 @@ def row_of(case: Case, store: Path, folder: Path, small: bool, device: str) -> d
     return row | ({"GPU use": statistics.mean(meter.gpu_use)} if meter.gpu_use else {})
 
 
-def train_rows(store: Path, root: Path, small: bool, device: str) -> Iterator[dict[str, Any]]:
+def train_rows(store: Path, root: Path, small: bool, device: str) -> Iterator[Row]:
     began = time.monotonic()
     for number, case in enumerate(CASES):
         if time.monotonic() - began > LIMIT_S:
@@ -165,61 +163,47 @@ def train_rows(store: Path, root: Path, small: bool, device: str) -> Iterator[di
                 f"{len(CASES) - number} of {len(CASES)} cases were left out: five minutes are over"
             )
             return
-        row = row_of(case, store, root / str(number), small, device)
-        print(row, flush=True)
-        yield row
+        yield row_of(case, store, root / str(number), small, device)
 
 
-def predict_rows(root: Path, small: bool, device: str) -> Iterator[dict[str, Any]]:
+def predict_rows(root: Path, small: bool, device: str) -> Iterator[Row]:
     """How many times as fast as real time recordings are scored, by the trained networks."""
     files, seconds = (2, 10) if small else (64, 60)
-    sound = np.random.default_rng(0).normal(0, 0.05, seconds * RATE_HZ).astype(np.float32)
-    paths = [root / f"{number}.wav" for number in range(files)]
-    for path in paths:
-        soundfile.write(path, np.roll(sound, hash(path.name) % 1000), RATE_HZ)
+    paths = write_sounds(root / "sounds", [seconds] * files, RATE_HZ)
     for number, network in enumerate(NETWORKS):
         detector = leakdet.load_detector(root / str(number) / "model.ckpt", device)
-        times = []
-        for _ in range(2):
-            began = time.perf_counter()
-            detector.predict(paths)
-            times.append(time.perf_counter() - began)
-        speed = files * seconds / min(times)
-        row = {"network": network, "files": files, "seconds each": seconds, "x real time": speed}
-        print(row, flush=True)
-        yield row
+        fastest_s = min(time_s(partial(detector.predict, paths)) for _ in range(2))
+        row = {"network": network, "files": files, "seconds each": seconds}
+        yield row | {"x real time": files * seconds / fastest_s}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
-    parser.add_argument("--small", action="store_true", help="little data; docs/ stay as they are")
-    arguments = parser.parse_args()
-    small, device = arguments.small, arguments.device
+    command = parser(__doc__)
+    command.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    command.add_argument("--small", action="store_true", help="little data, and nothing is written")
+    given = command.parse_args()
+    small, device = given.small, given.device
     if device == "cpu" and not small:
-        parser.error("--device cpu is a trial of this script, and needs --small")
+        command.error("--device cpu is a trial of this script, and needs --small")
     if device == "cuda" and not torch.cuda.is_available():
-        raise SystemExit(
-            "bench_gpu measures a CUDA device, and torch finds none: nothing was measured. "
-            "--device cpu --small tries the script."
+        print(
+            "No CUDA device was found: nothing was measured. --device cpu --small tries the script."
         )
+        return  # so that `make bench` goes on
     recordings, windows = (24, 2) if small else (2000, 80)
+    gpu = torch.cuda.get_device_name(0) if device == "cuda" else "a CPU, a trial"
+    title = f"Training on {gpu}: {recordings:,} recordings of {windows} windows"
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         store = root / "store"
         store.mkdir()
         write_store(store, recordings, windows)
         write_store(store, max(20, recordings // 20), windows, "val")
-        rows = list(train_rows(store, root, small, device))
-        spoken = list(predict_rows(root, small, device))
-        if small:
-            benchmarks.DOCS = root
-        gpu = torch.cuda.get_device_name(0) if device == "cuda" else "a CPU, a trial"
-        size = f"{recordings:,} recordings of {windows} windows"
-        benchmarks.write_section("gpu", f"Training on {gpu}: {size}", rows, " ".join(NOTE.split()))
+        trainings = train_rows(store, root, small, device)
+        scored = predict_rows(root, small, device)
+        measure(Section("gpu", title, trainings, " ".join(NOTE.split())), given.dry_run or small)
         note = " ".join(PREDICT_NOTE.split())
-        benchmarks.write_section("gpu_predict", f"predict on {gpu}", spoken, note)
-        print((benchmarks.DOCS / "benchmarks.md").read_text() if small else "docs/benchmarks.md")
+        measure(Section("gpu_predict", f"predict on {gpu}", scored, note), given.dry_run or small)
 
 
 if __name__ == "__main__":

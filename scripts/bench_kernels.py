@@ -1,18 +1,13 @@
-"""Samples per second of the networks by themselves: kernels, memory formats, dropout, bf16.
+"""Samples per second of the networks by themselves: kernels, memory formats, dropout, bf16."""
 
-`python scripts/bench_kernels.py [kernels] [options]`; writes its sections of docs/benchmarks.md.
-"""
-
-import statistics
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
-from benchmarks import run_sections, write_section
+from benchmarks import Row, Section, in_turn, run, time_s
 from leakdet.config import NetworkConfig
 from leakdet.detection.networks import Network, make_network
 from leakdet.training.memory import keep_freed_memory
@@ -22,38 +17,42 @@ LAYOUTS = {
     "channels first, as in AILH": torch.contiguous_format,
     "channels last, as shipped": torch.channels_last,
 }
+KERNELS_NOTE = """`dual_head` on segments of one frame, batch 512; in turn, median of 10. The last two
+rows compare the network as it is shipped with that of AILH."""
+OPTIONS_TITLE = "Channels-last, dropout, bf16 and deterministic algorithms on this processor"
+OPTIONS_NOTE = """Samples per second of forward and backward passes, in turn, median of 8; above 1 is
+faster. The networks keep convolution weights channels-last and draw dropout masks four elements at
+a time."""
+TRIALS = (  # title, network, shape of a sample, batch size
+    ("dual_head, segments, batch 512", NetworkConfig("dual_head", time_pool=1), (1, 64, 1), 512),
+    ("dual_head, windows, batch 64", NetworkConfig("dual_head"), (30, 64, 1), 64),
+    ("paper, windows, batch 512", NetworkConfig(), (30, 64, 1), 512),
+)
 
 
-def kernels() -> None:
+def median_rates(
+    works: Mapping[str, Callable[[], float]], rounds: int, warm: int = 2
+) -> dict[str, float]:
+    return {name: float(np.median(of)) for name, of in in_turn(works, rounds, warm).items()}
+
+
+def kernels() -> Iterator[Row]:
     """Kernels that fit one frame against the 3x3 ones of AILH, in both memory formats."""
     keep_freed_memory()
     mel = torch.randn(512, 1, 64, 1)
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     for layout, memory_format in LAYOUTS.items():
-        fitting_one, three = one_frame_network(), widened(one_frame_network())
-        for network in (fitting_one, three):
+        networks = {FITTING: one_frame_network(), THREE: widened(one_frame_network())}
+        for network in networks.values():
             network.to(memory_format=memory_format)  # type: ignore[call-overload]
-        for what, timed in (("training step", training_rate), ("inference", inference_rate)):
-            pairs = [(timed(fitting_one, mel), timed(three, mel)) for _ in range(12)][2:]
-            fitted, wide = (statistics.median(rates) for rates in zip(*pairs, strict=True))
-            rates = {FITTING: fitted, THREE: wide, "ratio": fitted / wide}
-            rows.append({"what": what, "memory format": layout, **rates})
-            print(rows[-1], flush=True)
-    first, last = rows[:2], rows[2:]
-    for as_in_ailh, as_shipped in zip(first, last, strict=True):
-        rates = {name: row[name] for row, name in ((as_shipped, FITTING), (as_in_ailh, THREE))}
-        formats = "last (fitting) against first (3x3)"
-        rows.append(
-            {
-                "what": as_shipped["what"],
-                "memory format": formats,
-                **rates,
-                "ratio": rates[FITTING] / rates[THREE],
-            }
-        )
-    note = """`dual_head` on segments of one frame, batch 512; in turn, median of 10. The last two
-rows compare the network as it is shipped with that of AILH."""
-    write_section("train_kernels", "Kernels that fit one frame", rows, note)
+        for what, rate in (("training step", training_rate), ("inference", inference_rate)):
+            works = {name: partial(rate, network, mel) for name, network in networks.items()}
+            rows.append({"what": what, "memory format": layout} | median_rates(works, 10))
+    for first, last in zip(rows[:2], rows[2:], strict=True):
+        formats = {"what": first["what"], "memory format": "last (fitting) against first (3x3)"}
+        rows.append(formats | {FITTING: last[FITTING], THREE: first[THREE]})
+    for row in rows:
+        yield row | {"ratio": row[FITTING] / row[THREE]}
 
 
 def one_frame_network() -> Network:
@@ -71,61 +70,41 @@ def widened(network: Network) -> Network:
 def training_rate(network: nn.Module, mel: torch.Tensor) -> float:
     """Samples per second of a forward and a backward pass."""
     network.train()
-    started = time.perf_counter()
-    output = network(mel)
-    (output.class_logits.sum() + output.leak_logit.sum()).backward()
-    return len(mel) / (time.perf_counter() - started)
+
+    def step() -> None:
+        output = network(mel)
+        (output.class_logits.sum() + output.leak_logit.sum()).backward()
+
+    return len(mel) / time_s(step)
 
 
 @torch.inference_mode()
 def inference_rate(network: nn.Module, mel: torch.Tensor) -> float:
     network.eval()
-    started = time.perf_counter()
-    network(mel)
-    return len(mel) / (time.perf_counter() - started)
+    return len(mel) / time_s(partial(network, mel))
 
 
-def options() -> None:
+def options() -> Iterator[Row]:
     """Speed of bf16, channels-last, our dropout and deterministic algorithms on this machine."""
     keep_freed_memory()
-    rows = []
-    for title, network, shape, size in (
-        (
-            "dual_head, segments, batch 512",
-            NetworkConfig("dual_head", time_pool=1),
-            (1, 64, 1),
-            512,
-        ),
-        ("dual_head, windows, batch 64", NetworkConfig("dual_head"), (30, 64, 1), 64),
-        ("paper, windows, batch 512", NetworkConfig(), (30, 64, 1), 512),
-    ):
+    for title, network, shape, size in TRIALS:
         mel = torch.randn(size, *shape)
-        plain = make_network(network, shape, 2)
-        first = make_network(network, shape, 2)
+        plain, first, torch_dropout = (make_network(network, shape, 2) for _ in range(3))
         first.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
-        torch_dropout = make_network(network, shape, 2)
         torch_dropout.dropout = nn.Dropout(network.dropout)
-        variants: dict[str, Callable[[], float]] = {
-            "float32": partial(training_rate, plain, mel),
-            "channels first": partial(training_rate, first, mel),
-            "torch's dropout": partial(training_rate, torch_dropout, mel),
-            "bf16": partial(in_bf16, plain, mel),
-            "deterministic": partial(deterministically, plain, mel),
-        }
-        rounds = [{name: timed() for name, timed in variants.items()} for _ in range(10)][2:]
-        rates = {name: statistics.median(row[name] for row in rounds) for name in variants}
-        ratio = {
-            f"{name}, times": rate / rates["float32"]
-            for name, rate in rates.items()
-            if name != "float32"
-        }
-        rows.append({"what": title, "float32 [samples/s]": rates["float32"], **ratio})
-        print(rows[-1], flush=True)
-    note = """Samples per second of forward and backward passes, in turn, median of 8; above 1 is
-faster. The networks keep convolution weights channels-last and draw dropout masks four elements at
-a time."""
-    title = "Channels-last, dropout, bf16 and deterministic algorithms on this processor"
-    write_section("train_options", title, rows, note)
+        rates = median_rates(
+            {
+                "float32": partial(training_rate, plain, mel),
+                "channels first": partial(training_rate, first, mel),
+                "torch's dropout": partial(training_rate, torch_dropout, mel),
+                "bf16": partial(in_bf16, plain, mel),
+                "deterministic": partial(deterministically, plain, mel),
+            },
+            8,
+        )
+        float32 = rates.pop("float32")
+        ratios = {f"{name}, times": rate / float32 for name, rate in rates.items()}
+        yield {"what": title, "float32 [samples/s]": float32, **ratios}
 
 
 def in_bf16(network: nn.Module, mel: torch.Tensor) -> float:
@@ -142,4 +121,8 @@ def deterministically(network: nn.Module, mel: torch.Tensor) -> float:
 
 
 if __name__ == "__main__":
-    run_sections({"kernels": kernels, "options": options})
+    run(
+        __doc__,
+        Section("train_kernels", "Kernels that fit one frame", kernels(), KERNELS_NOTE),
+        Section("train_options", OPTIONS_TITLE, options(), OPTIONS_NOTE),
+    )

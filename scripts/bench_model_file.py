@@ -1,25 +1,22 @@
 """Measure a model file of a million training recordings, and the cost of familiarity in predict.
 
-`python scripts/bench_model_file.py [size] [familiarity]`; writes its sections of
-docs/benchmarks.md. Contents, scores and spectra are random, as many as such a training leaves; the
+Contents, scores and spectra are random, as many as such a training leaves; the
 rest is the default network, untrained.
 """
 
 import hashlib
-import statistics
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-import soundfile
 import torch
 
-from benchmarks import median_s, run_sections, write_section
+from benchmarks import Row, Section, excess, in_turn, median_s, run, time_s
 from leakdet.config import NetworkConfig, SignalConfig
 from leakdet.detection.decision import DecisionRule
 from leakdet.detection.familiarity import SpectralReference
@@ -34,6 +31,7 @@ from leakdet.scoring.listing import list_files
 from leakdet.scoring.prediction import write_verdicts
 from leakdet.storage.model_card import file_hash
 from leakdet.storage.model_file import load_mel_detector, make_card, save_model
+from stores import write_sounds
 
 FEW, MANY, SITES = 1_000, 1_000_000, 10_000  # recordings; four fifths trained, one fifth validated
 FILES, SECONDS, ROUNDS = 20, 10, 24
@@ -85,33 +83,26 @@ def write_model(path: Path, recordings: int) -> None:
     save_model(path, network.state_dict(), card, met, validation, reference)
 
 
-def size() -> None:
+def size() -> Iterator[Row]:
     """Size and loading time of the model files of a small and a large training."""
-    rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as name:
         for recordings in (FEW, MANY):
             path = Path(name, f"{recordings}.safetensors")
             write_model(path, recordings)
             row = {"recordings met": recordings, "size [MB]": path.stat().st_size / 1e6}
             row |= {"load [ms]": 1000 * median_s(partial(load_mel_detector, path), RUNS)}
-            rows.append(row | {"hash [ms]": 1000 * median_s(partial(file_hash, path), RUNS)})
-            print(rows[-1], flush=True)
-    write_section("model_file", "The model file of a large training", rows, SIZE_NOTE)
+            yield row | {"hash [ms]": 1000 * median_s(partial(file_hash, path), RUNS)}
 
 
-def familiarity() -> None:
+def familiarity() -> Iterator[Row]:
     """Processor time of predict with familiarity against that without."""
     torch.set_num_threads(1)
-    rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as name:
         path = Path(name, "model.safetensors")
         write_model(path, MANY)
         detector = load_detector(path, "cpu")
         for rate_hz, kind in ((16_000, "wav"), (48_000, "wav"), (48_000, "flac")):
-            rows.append(cost_row(detector, Path(name), rate_hz, kind))
-            print(rows[-1], flush=True)
-    title = "What familiarity takes of predict"
-    write_section("familiarity", title, rows, COST_NOTE)
+            yield cost_row(detector, Path(name), rate_hz, kind)
 
 
 def no_moments(mel: torch.Tensor) -> np.ndarray:
@@ -119,39 +110,33 @@ def no_moments(mel: torch.Tensor) -> np.ndarray:
     return np.zeros((len(mel), 2, mel.shape[2]))
 
 
-def cost_row(known: Detector, folder: Path, rate_hz: int, kind: str) -> dict[str, Any]:
+def cost_row(known: Detector, folder: Path, rate_hz: int, kind: str) -> Row:
     """Median and quartiles of the share that familiarity adds, on files of this rate and kind."""
-    rng, sounds = np.random.default_rng(0), folder / f"{rate_hz}-{kind}"
-    sounds.mkdir()
-    for number in range(FILES):
-        sound = rng.normal(0.0, 0.1, SECONDS * rate_hz)
-        soundfile.write(sounds / f"{number}.{kind}", sound, rate_hz, subtype="PCM_16")
+    sounds = folder / f"{rate_hz}-{kind}"
+    write_sounds(sounds, [SECONDS] * FILES, rate_hz, kind)
     listed = list_files([str(sounds)])
     plain = Detector(replace(known.mel_detector, reference=None), known.path)
 
     def seconds(detector: Detector) -> float:
         of_bands = window_moments if detector is known else no_moments
+        write = partial(write_verdicts, detector, [str(sounds)], listed, folder / "rows.csv")
         with patch.object(score_recording, "window_moments", of_bands):
-            started = time.process_time()  # unmoved by what else the machine does
-            write_verdicts(detector, [str(sounds)], listed, folder / "rows.csv", workers=1)
-            return time.process_time() - started
+            return time_s(partial(write, workers=1), time.process_time)  # whatever else runs
 
-    seconds(known), seconds(plain)
-    pairs = []
-    for number in range(ROUNDS):
-        first, second = (known, plain) if number % 2 else (plain, known)
-        times = {first: seconds(first), second: seconds(second)}
-        pairs.append((times[known], times[plain]))
-    shares = [100 * (with_it / without - 1) for with_it, without in pairs]
-    low, middle, high = statistics.quantiles(shares, n=4)
-    without_ms = 1000 * statistics.median(without for _, without in pairs) / FILES
+    works = {"with": partial(seconds, known), "without": partial(seconds, plain)}
+    times = in_turn(works, ROUNDS, warm=1)
+    low, middle, high = (100 * share for share in excess(times["with"], times["without"]))
     return {
         "file": f"{SECONDS} s, {rate_hz // 1000} kHz {kind.upper()}",
-        "without [ms]": without_ms,
+        "without [ms]": 1000 * float(np.median(times["without"])) / FILES,
         "familiarity adds [%]": round(middle, 1),
         "quartiles [%]": f"{low:.1f} to {high:.1f}",
     }
 
 
 if __name__ == "__main__":
-    run_sections({"size": size, "familiarity": familiarity})
+    run(
+        __doc__,
+        Section("model_file", "The model file of a large training", size(), SIZE_NOTE),
+        Section("familiarity", "What familiarity takes of predict", familiarity(), COST_NOTE),
+    )

@@ -6,8 +6,9 @@ Each part is left out in turn, in one process and interleaved, and its CPU time 
 import hashlib
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -16,12 +17,13 @@ import numpy as np
 import soundfile
 import torch
 
-from benchmarks import write_section
+from benchmarks import Row, Section, in_turn, run, time_s
 from leakdet.acoustics import audio
 from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.windows import MelStream
 from leakdet.config import NetworkConfig, SignalConfig
 from leakdet.detection.networks import make_network
+from stores import write_sounds
 
 RATE_HZ, SECONDS = 16000, (2, 10, 60)
 ROUNDS, ROUND_S = 31, 200  # rounds, and seconds of sound in each
@@ -80,58 +82,46 @@ PARTS: dict[str, tuple[tuple[Any, str, Any], ...]] = {
 }
 
 
-def cpu_s(work: Callable[[], object], repeats: int) -> float:
-    """CPU time of one call, of all threads of this process."""
-    started = time.process_time()
-    for _ in range(repeats):
-        work()
-    return (time.process_time() - started) / repeats
+def without(left_out: tuple[tuple[Any, str, Any], ...], work: Callable[[], object]) -> float:
+    """CPU time of the work without some of what it does."""
+    with ExitStack() as stack:
+        for owner, name, instead in left_out:
+            stack.enter_context(mock.patch.object(owner, name, instead))
+        return time_s(work, time.process_time)
 
 
-def measure(seconds: int, folder: Path) -> list[dict[str, Any]]:
+def measured(seconds: int, folder: Path) -> Iterator[Row]:
     """A row for each part, for recordings of so many seconds."""
-    path, signal = folder / "x.wav", SignalConfig()
-    noise = 0.1 * np.random.default_rng(0).standard_normal(RATE_HZ * seconds)
-    soundfile.write(path, noise, RATE_HZ)
+    signal, repeats = SignalConfig(), max(1, ROUND_S // seconds)
+    (path,) = write_sounds(folder / str(seconds), [seconds], RATE_HZ)
     log_mel, network = LogMel(signal), make_network(NetworkConfig(), signal.mel_shape, 2).eval()
 
     @torch.inference_mode()
     def predict() -> None:
-        stream = MelStream(path, log_mel, with_hum=True)
-        network.infer(torch.cat([block.mel for block in stream]))
+        for _ in range(repeats):
+            stream = MelStream(path, log_mel, with_hum=True)
+            network.infer(torch.cat([block.mel for block in stream]))
 
-    times: dict[str, list[float]] = {part: [] for part in PARTS}
     predict()
-    for _ in range(ROUNDS):
-        for part, left_out in PARTS.items():
-            with ExitStack() as stack:
-                for owner, name, instead in left_out:
-                    stack.enter_context(mock.patch.object(owner, name, instead))
-                times[part].append(cpu_s(predict, max(1, ROUND_S // seconds)))
-    whole = np.array(times.pop("all"))
-    rows: list[dict[str, Any]] = []
-    for part, without in times.items():
-        saved = whole - np.array(without)
-        rows.append(
-            {
-                "seconds of sound": seconds,
-                "part": part,
-                "ms": float(np.median(saved) * 1e3),
-                "ms in all": float(np.median(whole) * 1e3),
-                "share": f"{np.median(saved / whole):.1%}",
-            }
-        )
-    return rows
+    works = {part: partial(without, left_out, predict) for part, left_out in PARTS.items()}
+    times = {part: of_part / repeats for part, of_part in in_turn(works, ROUNDS).items()}
+    whole = times.pop("all")
+    for part, rest in times.items():
+        yield {
+            "seconds of sound": seconds,
+            "part": part,
+            "ms": float(np.median(whole - rest) * 1e3),
+            "ms in all": float(np.median(whole) * 1e3),
+            "share": f"{np.median((whole - rest) / whole):.1%}",
+        }
 
 
-def main() -> None:
+def rows() -> Iterator[Row]:
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
-        rows = [row for seconds in SECONDS for row in measure(seconds, Path(folder))]
-    write_section("reader", "What reading a recording costs besides decoding", rows, NOTE)
-    for row in rows:
-        print(row)
+        for seconds in SECONDS:
+            yield from measured(seconds, Path(folder))
 
 
 if __name__ == "__main__":
-    main()
+    run(__doc__, Section("reader", "What reading a recording costs besides decoding", rows(), NOTE))

@@ -1,11 +1,11 @@
 """Time the threshold search and the bootstrap of very many recordings, with random scores."""
 
+from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 import numpy as np
 
-from benchmarks import median_s, write_section
+from benchmarks import Row, Section, median_s, run
 from leakdet.detection.thresholds import POLICIES, fit_threshold
 from leakdet.evaluation.intervals import bootstrap_intervals
 
@@ -25,21 +25,15 @@ def scores_of(recordings: int) -> tuple[np.ndarray, np.ndarray]:
     return 1.0 / (1.0 + np.exp(-rng.normal(2.0 * is_leak - 1.0, 1.0))), is_leak
 
 
-def main() -> None:
-    scores, is_leak = scores_of(SEARCHED)
-    rows: list[dict[str, Any]] = []
+def rows() -> Iterator[Row]:
+    searched = scores_of(SEARCHED)
     for policy in POLICIES:
-        seconds = median_s(partial(fit_threshold, scores, is_leak, policy), RUNS)
-        rows.append({"what": f"threshold by {policy}", "recordings": SEARCHED, "seconds": seconds})
-    scores, is_leak = scores_of(DRAWN)
-    intervals = partial(bootstrap_intervals, scores, is_leak, 0.5, replicates=REPLICATES)
-    seconds = median_s(intervals, RUNS)
+        seconds = median_s(partial(fit_threshold, *searched, policy), RUNS)
+        yield {"what": f"threshold by {policy}", "recordings": SEARCHED, "seconds": seconds}
+    intervals = partial(bootstrap_intervals, *scores_of(DRAWN), 0.5, replicates=REPLICATES)
     what = f"intervals of all metrics, {REPLICATES:,} replicates"
-    rows.append({"what": what, "recordings": DRAWN, "seconds": seconds})
-    write_section("scores", "Judging very many recordings", rows, NOTE)
-    for row in rows:
-        print(f"{row['what']}: {row['seconds']:.2f} s")
+    yield {"what": what, "recordings": DRAWN, "seconds": median_s(intervals, RUNS)}
 
 
 if __name__ == "__main__":
-    main()
+    run(__doc__, Section("scores", "Judging very many recordings", rows(), NOTE))

@@ -1,7 +1,4 @@
-"""Measures what leakdet adds to a bare training loop, and a run's time to its first step.
-
-`python scripts/bench_train.py [overhead] [memory] [start]` writes its sections of docs/benchmarks.md.
-"""
+"""Measures what leakdet adds to a bare training loop, and a run's time to its first step."""
 
 import json
 import resource
@@ -10,19 +7,20 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import wraps
+from functools import cache, partial, wraps
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import lightning.pytorch as pl
+import numpy as np
 import torch
 from torch import nn
 
 from bench_networks import settings as network_settings
-from benchmarks import run_sections, write_section
+from benchmarks import Row, Section, in_turn, run, time_s
 from leakdet.acoustics.augment import augmented
 from leakdet.building.cached_stores import demo_store
 from leakdet.config import (
@@ -43,20 +41,28 @@ from leakdet.training.memory import keep_freed_memory
 from leakdet.training.optimizer import make_optimizer
 from stores import write_store
 
-# Title, network, unit, batch size, training recordings, windows of each, epochs. The first epoch
+# Title, network, unit, training recordings, windows of each, epochs. The first epoch
 # warms up and is left out.
 RUNS = (
-    (
-        "dual_head, 21,600 segments",
-        NetworkConfig("dual_head", time_pool=1),
-        "segment",
-        512,
-        80,
-        9,
-        22,
-    ),
-    ("default recipe, 8,000 windows", NetworkConfig(), "window", 512, 400, 20, 24),
-    ("default recipe, 40,000 windows", NetworkConfig(), "window", 512, 500, 80, 12),
+    ("dual_head, 21,600 segments", NetworkConfig("dual_head", time_pool=1), "segment", 80, 9, 22),
+    ("default recipe, 8,000 windows", NetworkConfig(), "window", 400, 20, 24),
+    ("default recipe, 40,000 windows", NetworkConfig(), "window", 500, 80, 12),
+)
+OVERHEAD_TITLE = "Training against a bare PyTorch loop"
+OVERHEAD_NOTE = """`steps`: the training part of an epoch, with every callback and the CSV log; `epoch`:
+with validation, its metrics and the checkpoints, against a bare loop that computes the validation
+loss. The bare loop has the same network, data, gather, batches of 512, augmentation and loss. Epochs
+of both in turn in one process; medians over all but the first of 22, 24 and 12."""
+CALLBACKS_TITLE = "What the callbacks take of an epoch"
+CALLBACKS_NOTE = """Percent of the same epochs that the hooks of each callback take; less than 0.01 is left
+out. Checkpoints cost the same whatever an epoch's length."""
+MEMORY_TITLE = "Memory of a step that stays with the process"
+MEMORY_NOTE = """A forward and a backward pass and the optimiser's step, batch 512, with glibc; medians of
+40 steps and of 3 processes each, in turn. Training on a CPU keeps what it frees
+(leakdet.training.memory)."""
+START_TITLE = "From the start of a process to the first optimiser step"
+START_NOTE = (
+    "`leakdet train data.store=DIR` with the default recipe and logs. Median of 3 processes."
 )
 
 
@@ -156,24 +162,26 @@ class Interleaved(pl.Callback):
             self.seconds[-1]["epoch"] = time.perf_counter() - self._started
 
 
-def overhead() -> None:
-    rows, shares = [], []
-    for title, network, unit, batch_size, recordings, windows, epochs in RUNS:
+@cache
+def watched() -> dict[str, Interleaved]:
+    """The trainings of RUNS by their titles."""
+    trainings = {}
+    for title, network, unit, recordings, windows, epochs in RUNS:
         with tempfile.TemporaryDirectory() as folder:
             write_store(Path(folder), recordings, windows)
             write_store(Path(folder), recordings // 5, windows, "val")
-            measured = compared(settings(network, unit, batch_size, epochs), Path(folder))
-        rows.append({"what": title, **ratios(measured)})
-        shares.append({"what": title, **shares_of_callbacks(measured)})
-        print(rows[-1], shares[-1], sep="\n", flush=True)
-    note = """`steps`: the training part of an epoch, with every callback and the CSV log; `epoch`:
-with validation, its metrics and the checkpoints, against a bare loop that computes the validation
-loss. The bare loop has the same network, data, gather, batches of 512, augmentation and loss. Epochs
-of both in turn in one process; medians over all but the first of 22, 24 and 12."""
-    write_section("train_overhead", "Training against a bare PyTorch loop", rows, note)
-    note = """Percent of the same epochs that the hooks of each callback take; less than 0.01 is left
-out. Checkpoints cost the same whatever an epoch's length."""
-    write_section("train_callbacks", "What the callbacks take of an epoch", shares, note)
+            trainings[title] = compared(settings(network, unit, epochs), Path(folder))
+    return trainings
+
+
+def overhead() -> Iterator[Row]:
+    for title, measured in watched().items():
+        yield {"what": title, **ratios(measured)}
+
+
+def callbacks() -> Iterator[Row]:
+    for title, measured in watched().items():
+        yield {"what": title, **shares_of_callbacks(measured)}
 
 
 def shares_of_callbacks(measured: Interleaved) -> dict[str, float]:
@@ -183,7 +191,7 @@ def shares_of_callbacks(measured: Interleaved) -> dict[str, float]:
     return {"all": sum(share.values()), **{name: of for name, of in ordered if of >= 0.01}}
 
 
-def settings(network: NetworkConfig, unit: str, batch_size: int, epochs: int) -> TrainConfig:
+def settings(network: NetworkConfig, unit: str, epochs: int) -> TrainConfig:
     trainer = {
         "max_epochs": epochs,
         "accelerator": "cpu",
@@ -191,7 +199,7 @@ def settings(network: NetworkConfig, unit: str, batch_size: int, epochs: int) ->
         "log_every_n_steps": 1,
     }
     return TrainConfig(
-        data=DataConfig(unit=unit, batch_size=batch_size, sampling="balanced"),
+        data=DataConfig(unit=unit, batch_size=512, sampling="balanced"),
         network=network,
         trainer={**trainer, "enable_model_summary": False},
         logger={"csv": {}},
@@ -229,99 +237,83 @@ def ratios(measured: Interleaved) -> dict[str, float]:
     }
 
 
-def memory() -> None:
+def memory() -> Iterator[Row]:
     """Compare training steps whose freed memory the C library keeps, or returns to the system."""
-    rows = []
     for name, unit in (("paper", "window"), ("compact", "window"), ("dual_head", "segment")):
-        pairs = [[_steps(kept, name, unit) for kept in (True, False)] for _ in range(3)]
-        kept, plain = (
-            {key: statistics.median(p[i][key] for p in pairs) for key in pairs[0][0]}
-            for i in (0, 1)
-        )
-        rows.append(
-            {
-                "what": f"{name}, {unit}s",
-                "kept [ms]": kept["ms"],
-                "given back [ms]": plain["ms"],
-                "times": plain["ms"] / kept["ms"],
-                "kept, page faults": round(kept["faults"]),
-                "given back, page faults": round(plain["faults"]),
-            }
-        )
-        print(rows[-1], flush=True)
-    note = """A forward and a backward pass and the optimiser's step, batch 512, with glibc; medians of
-40 steps and of 3 processes each, in turn. Training on a CPU keeps what it frees
-(leakdet.training.memory)."""
-    write_section("train_memory", "Memory of a step that stays with the process", rows, note)
+        works = {how: partial(_steps, how == "kept", name, unit) for how in ("kept", "given back")}
+        times = {how: np.median(pairs, axis=0) for how, pairs in in_turn(works, 3).items()}
+        (kept_ms, kept_faults), (plain_ms, plain_faults) = times["kept"], times["given back"]
+        yield {
+            "what": f"{name}, {unit}s",
+            "kept [ms]": kept_ms,
+            "given back [ms]": plain_ms,
+            "times": plain_ms / kept_ms,
+            "kept, page faults": round(kept_faults),
+            "given back, page faults": round(plain_faults),
+        }
 
 
-def _steps(kept: bool, name: str, unit: str) -> dict[str, float]:
+def _steps(kept: bool, name: str, unit: str) -> Sequence[float]:
+    """Milliseconds and page faults of a step, in its own process, as malloc stays set."""
     script = f"import bench_train; bench_train.print_steps({kept}, {name!r}, {unit!r})"
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=Path(__file__).parent,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    medians: dict[str, float] = json.loads(done.stdout)
-    return medians
+    return _printed(["-c", script])  # type: ignore[no-any-return]
+
+
+def _printed(words: Sequence[str]) -> Any:
+    """The last line that Python prints in a process of its own, which is JSON."""
+    command = [sys.executable, *words]
+    done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(done.stderr)
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def print_steps(kept: bool, name: str, unit: str) -> None:
-    """Print milliseconds and page faults of a step; in its own process, as malloc stays set."""
+    """Print medians of 40 steps, after ten."""
     if kept:
         keep_freed_memory()
     windows = unit == "window"
     shape = (30 if windows else 1, 64, 1)
     network = make_network(replace(network_settings(name), time_pool=4 if windows else 1), shape, 2)
     optimizer, mel = make_optimizer(network, OptimizerConfig()), torch.randn(512, *shape)
-    seconds, faults = [], []
-    for _ in range(50):
-        before, started = resource.getrusage(resource.RUSAGE_SELF).ru_minflt, time.perf_counter()
+
+    def step() -> None:
         optimizer.zero_grad()
         output = network(mel)
         (output.class_logits.square().mean() + output.leak_logit.square().mean()).backward()
         optimizer.step()
-        seconds.append(time.perf_counter() - started)
-        faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
-    print(
-        json.dumps(
-            {"ms": 1e3 * statistics.median(seconds[10:]), "faults": statistics.median(faults[10:])}
-        )
-    )
+
+    def faults() -> int:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+    def measured() -> tuple[float, int]:
+        before = faults()
+        return 1e3 * time_s(step), faults() - before
+
+    print(json.dumps(np.median(in_turn({name: measured}, 40, warm=10)[name], axis=0).tolist()))
 
 
-def start() -> None:
+def start() -> Iterator[Row]:
     """Time a process from its start to the end of its first optimiser step, on a built store."""
     store = demo_store(DemoConfig(), SignalConfig())
     runs = [first_step(store) for _ in range(4)][1:]  # the first fills the page cache
-    total = {"part": "all", "seconds": statistics.median(sum(parts.values()) for parts in runs)}
-    rows = [
-        {"part": part, "seconds": statistics.median(parts[part] for parts in runs)}
-        for part in runs[0]
-    ]
-    print(total, *rows, sep="\n", flush=True)
-    note = "`leakdet train data.store=DIR` with the default recipe and logs. Median of 3 processes."
-    write_section(
-        "train_start",
-        "From the start of a process to the first optimiser step",
-        [total, *rows],
-        note,
-    )
+    yield {"part": "all", "seconds": statistics.median(sum(parts.values()) for parts in runs)}
+    for part in runs[0]:
+        yield {"part": part, "seconds": statistics.median(parts[part] for parts in runs)}
 
 
 def first_step(store: Path) -> dict[str, float]:
     script = Path(__file__).with_name("first_step.py")
     with tempfile.TemporaryDirectory() as folder:
-        arguments = [f"data.store={store}", f"hydra.run.dir={folder}/run"]
-        command = [sys.executable, str(script), str(time.time()), *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(done.stderr)
-    parts: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return parts
+        settings = [f"data.store={store.absolute()}", f"hydra.run.dir={folder}/run"]
+        return _printed([str(script), str(time.time()), *settings])  # type: ignore[no-any-return]
 
 
 if __name__ == "__main__":
-    run_sections({"overhead": overhead, "memory": memory, "start": start})
+    run(
+        __doc__,
+        Section("train_overhead", OVERHEAD_TITLE, overhead(), OVERHEAD_NOTE),
+        Section("train_callbacks", CALLBACKS_TITLE, callbacks(), CALLBACKS_NOTE),
+        Section("train_memory", MEMORY_TITLE, memory(), MEMORY_NOTE),
+        Section("train_start", START_TITLE, start(), START_NOTE),
+    )

@@ -13,16 +13,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import mean, median
-from typing import Any
 
 import optuna
 
-from benchmarks import write_section
+from benchmarks import Row, Section, measure, parser, time_s
 from leakdet.evaluation.metrics_json import split_metrics
 from leakdet.evaluation.split_scores import apply_rule, score_split
 from leakdet.storage.model_file import load_mel_detector
@@ -33,6 +31,10 @@ TRIALS, EPOCHS, WORKER_TRIALS = 20, 30, 12
 # A small network of the default kind: an epoch is a quarter of a second, and the space is the same.
 NETWORK = ("network.conv_channels=8", "network.dense=32")
 WHOLE = (f"trainer.max_epochs={EPOCHS}", f"patience={EPOCHS}", "loss_patience=0")
+WORKERS_NOTE = (
+    f"{WORKER_TRIALS} trials of {EPOCHS} epochs, from the command to its end, start-up "
+    "included; one thread a worker, the same trials drawn by both, none twice."
+)
 PRUNED, UNPRUNED, RANDOM = "TPE, default pruner", "TPE, no pruning", "random, equal checks"
 ARMS = {
     PRUNED: ("tune.sampler=tpe",),
@@ -43,22 +45,12 @@ ARMS = {
 
 def tune(folder: Path, name: str, *arguments: str) -> None:
     """Run the door, without its last trainings, on one thread a worker."""
-    command = [
-        sys.executable,
-        "-m",
-        "leakdet.tune",
-        *arguments,
-        *NETWORK,
-        *WHOLE,
-        "threads=1",
-        "tune.finish=false",
-        f"tune.study={name}",
-        f"tune.folder={folder / name}",
-    ]
+    study = ["threads=1", "tune.finish=false", f"tune.study={name}", f"tune.folder={folder / name}"]
+    command = [sys.executable, "-m", "leakdet.tune", *arguments, *NETWORK, *WHOLE, *study]
     subprocess.run(command, check=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
 
 
-def run_arm(folder: Path, arm: str, seed: int, trials: int) -> dict[str, Any]:
+def run_arm(folder: Path, arm: str, seed: int, trials: int) -> Row:
     name = f"{arm.replace(', ', '-').replace(' ', '-')}-{seed}"
     if not (folder / name / "result.json").exists():
         seeds = (f"demo.seed={seed}", f"tune.seed={seed}")
@@ -73,7 +65,7 @@ def loaded(folder: Path, name: str) -> optuna.Study:
     return optuna.load_study(study_name=name, storage=f"sqlite:///{folder / name / 'study.db'}")
 
 
-def measured(folder: Path, study: optuna.Study) -> dict[str, Any]:
+def measured(folder: Path, study: optuna.Study) -> Row:
     trials = finished(study.get_trials(deepcopy=False))
     best = ranked(trials, maximises=True)[0]
     inside = trial_folder(folder / study.study_name, best.number)
@@ -82,27 +74,21 @@ def measured(folder: Path, study: optuna.Study) -> dict[str, Any]:
         "pruned": sum(trial.state.name == "PRUNED" for trial in trials),
         "checks": sum(int(trial.user_attrs.get(CHECKS, 0)) for trial in trials),
         "f1": best.value,
-        "interval": f1_interval(
-            inside / "checkpoints" / "best_f1.ckpt", store_of(inside / "log.txt")
-        ),
+        "interval": f1_interval(inside),
     }
 
 
-def store_of(log: Path) -> Path:
-    """The demo's store, as the trial's log names it."""
-    lines = log.read_text(encoding="utf-8").splitlines()
-    return Path(next(line.split(maxsplit=1)[1] for line in lines if line.startswith("store ")))
-
-
-def f1_interval(checkpoint: Path, store: Path) -> list[float]:
-    """95 % bootstrap over the validation recordings."""
-    detector = load_mel_detector(checkpoint)
+def f1_interval(trial: Path) -> list[float]:
+    """95 % bootstrap over the validation recordings of the demo's store, which the log names."""
+    lines = (trial / "log.txt").read_text(encoding="utf-8").splitlines()
+    store = Path(next(line.split(maxsplit=1)[1] for line in lines if line.startswith("store ")))
+    detector = load_mel_detector(trial / "checkpoints" / "best_f1.ckpt")
     scored = apply_rule(score_split(detector, open_split(store, "val")), detector.rule)
     interval: list[float] = split_metrics(scored)["recording"]["intervals"]["f1"]
     return interval
 
 
-def run_seed(folder: Path, seed: int) -> dict[str, dict[str, Any]]:
+def run_seed(folder: Path, seed: int) -> dict[str, Row]:
     """Run the pruned arm, then random search; beside them, where cores allow, the unpruned arm."""
     with ThreadPoolExecutor(min(2, len(os.sched_getaffinity(0)))) as pool:
         unpruned = pool.submit(run_arm, folder, UNPRUNED, seed, TRIALS)
@@ -116,37 +102,15 @@ def workers_seconds(folder: Path, count: int) -> float:
     """Wall time of a study in seconds, start-up included; any `count` draws the same trials."""
     name = f"workers-{count}"
     shutil.rmtree(folder / name, ignore_errors=True)
-    started = time.monotonic()
-    tune(
-        folder, name, *ARMS[RANDOM], "-m", f"tune.workers={count}", f"tune.n_trials={WORKER_TRIALS}"
-    )
-    seconds = time.monotonic() - started
+    words = (*ARMS[RANDOM], "-m", f"tune.workers={count}", f"tune.n_trials={WORKER_TRIALS}")
+    seconds = time_s(lambda: tune(folder, name, *words))
     trials = loaded(folder, name).get_trials(deepcopy=False)
-    drawn = {str(trial.params) for trial in trials}
-    if len(trials) != WORKER_TRIALS or len(drawn) != WORKER_TRIALS:
-        sys.exit(
-            f"{count} workers: {len(trials)} trials, {len(drawn)} different ones, "
-            f"not {WORKER_TRIALS}"
-        )
+    if not len(trials) == len({str(trial.params) for trial in trials}) == WORKER_TRIALS:
+        sys.exit(f"{count} workers: not {WORKER_TRIALS} different trials, but {len(trials)}")
     return seconds
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1, 2])
-    parser.add_argument("--workers", action=argparse.BooleanOptionalAction, default=True)
-    parser.add_argument(
-        "--folder", type=Path, default=Path(tempfile.gettempdir()) / "leakdet-bench-tune"
-    )
-    arguments = parser.parse_args()
-    seeds = [run_seed(arguments.folder, seed) for seed in arguments.seeds]
-    if len(seeds) > 1:
-        write_arms(seeds)
-    if arguments.workers:
-        write_workers(workers_seconds(arguments.folder, 1), workers_seconds(arguments.folder, 2))
-
-
-def write_arms(seeds: Sequence[dict[str, dict[str, Any]]]) -> None:
+def arms(seeds: Sequence[dict[str, Row]]) -> Section:
     rows = [arm_row(arm, [of_seed[arm] for of_seed in seeds]) for arm in ARMS]
     checks = [mean(of_seed[arm]["checks"] for of_seed in seeds) for arm in ARMS]
     within = sum(
@@ -166,10 +130,10 @@ def write_arms(seeds: Sequence[dict[str, dict[str, Any]]]) -> None:
         f"for {better} seeds, equal for {equal}, worse for {len(seeds) - better - equal}. The "
         "best value is the best of many on one validation set, so it flatters every arm."
     )
-    write_section("tune", "Tuning: pruning and sampling", rows, note)
+    return Section("tune", "Tuning: pruning and sampling", rows, note)
 
 
-def arm_row(arm: str, runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def arm_row(arm: str, runs: Sequence[Row]) -> Row:
     middle = sorted(runs, key=lambda run: run["f1"])[len(runs) // 2]["interval"]
     return {
         "search": arm,
@@ -182,16 +146,26 @@ def arm_row(arm: str, runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def write_workers(one_s: float, two_s: float) -> None:
-    rows = [
-        {"workers": 1, "wall time (s)": one_s, "share": 1.0},
-        {"workers": 2, "wall time (s)": two_s, "share": two_s / one_s},
-    ]
-    note = (
-        f"{WORKER_TRIALS} trials of {EPOCHS} epochs, from the command to its end, start-up "
-        "included; one thread a worker, the same trials drawn by both, none twice."
-    )
-    write_section("tune-workers", "Tuning: workers", rows, note)
+def workers(folder: Path) -> Iterator[Row]:
+    one_s = workers_seconds(folder, 1)
+    yield {"workers": 1, "wall time (s)": one_s, "share": 1.0}
+    two_s = workers_seconds(folder, 2)
+    yield {"workers": 2, "wall time (s)": two_s, "share": two_s / one_s}
+
+
+def main() -> None:
+    command = parser(__doc__)
+    command.add_argument("--seeds", type=int, nargs="*", default=[0, 1, 2])
+    command.add_argument("--workers", action=argparse.BooleanOptionalAction, default=True)
+    folder = Path(tempfile.gettempdir()) / "leakdet-bench-tune"
+    command.add_argument("--folder", type=Path, default=folder)
+    given = command.parse_args()
+    seeds = [run_seed(given.folder, seed) for seed in given.seeds]
+    if len(seeds) > 1:
+        measure(arms(seeds), given.dry_run)
+    if given.workers:
+        of_workers = workers(given.folder)
+        measure(Section("tune-workers", "Tuning: workers", of_workers, WORKERS_NOTE), given.dry_run)
 
 
 if __name__ == "__main__":

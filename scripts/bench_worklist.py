@@ -1,21 +1,22 @@
-"""Measure the work list of a network's month: `python scripts/bench_worklist.py`.
-
-Writes its section of docs/benchmarks.md. Rows are made up, a CSV for each night;
-each step runs in a process of its own, whose peak memory is told.
-"""
+"""Measure the work list of a network's month: made-up rows, a CSV for each night."""
 
 import csv
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import measured, write_section
+from benchmarks import Row, Section, measured, run
 from synthetic_nights import Story, make_network, network_rows
 
 SITES, NIGHTS = 20_000, 30
 STORY = Story(
     sites=SITES, nights=NIGHTS, recordings=1, bursts=150, growing=50, old=50, pumps=1000, dying=200
+)
+NOTE = (
+    f"{NIGHTS} nights of {SITES:,} sites, {NIGHTS * SITES:,} made-up rows of 21 columns in "
+    f"{NIGHTS} CSV files, without the model that scored them. Each step is a process of its "
+    "own, its start included."
 )
 READ = """
 from pathlib import Path
@@ -44,19 +45,15 @@ STEPS: dict[str, tuple[str, Sequence[str]]] = {
 def write_nights(folder: Path) -> list[str]:
     """A CSV for each night; the result has their names."""
     network = make_network(STORY, 0)
-    names = []
-    for night in range(NIGHTS):
+    names = [f"night-{night + 1:02}.csv" for night in range(NIGHTS)]
+    for night, name in enumerate(names):
         scores, levels = network.scores[:, night : night + 1], network.levels[:, night : night + 1]
-        name = f"night-{night + 1:02}.csv"
+        made = network_rows(scores, levels, first_night=night)
+        rows = [row | _more(number) for number, row in enumerate(made)]
         with (folder / name).open("w", newline="", encoding="utf-8") as file:
-            writer = None
-            for number, row in enumerate(network_rows(scores, levels, first_night=night)):
-                row |= _more(number)
-                if writer is None:
-                    writer = csv.DictWriter(file, row)
-                    writer.writeheader()
-                writer.writerow(row)
-        names.append(name)
+            writer = csv.DictWriter(file, rows[0])
+            writer.writeheader()
+            writer.writerows(rows)
     return names
 
 
@@ -79,28 +76,14 @@ def _more(number: int) -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    rows: list[dict[str, Any]] = []
+def rows() -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as name:
         nights = write_nights(Path(name))
         for what, (code, words) in STEPS.items():
             took = measured(code, [*words, *nights], Path(name))
-            rows.append(
-                {
-                    "what": what,
-                    "seconds": took.seconds,
-                    "of the processor": took.processor_s,
-                    "peak MiB": took.peak_mib,
-                }
-            )
-            print(rows[-1])
-    note = (
-        f"{NIGHTS} nights of {SITES:,} sites, {NIGHTS * SITES:,} made-up rows of 21 columns in "
-        f"{NIGHTS} CSV files, without the model that scored them. Each step is a process of its "
-        "own, its start included."
-    )
-    write_section("worklist", "The work list of a month", rows, note)
+            row = {"what": what, "seconds": took.seconds, "of the processor": took.processor_s}
+            yield row | {"peak MiB": took.peak_mib}
 
 
 if __name__ == "__main__":
-    main()
+    run(__doc__, Section("worklist", "The work list of a month", rows(), NOTE))

@@ -1,17 +1,20 @@
-"""The page of measurements: each script merges its section and renders docs/benchmarks.md."""
+"""What the scripts of measurements share: timers, turns, sections of docs/benchmarks.md, arguments."""
 
+import argparse
 import json
 import os
 import platform
-import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 DOCS = REPOSITORY / "docs"
@@ -21,12 +24,93 @@ HEAD = """# Measurements
 Written by `make bench` (the scripts are `scripts/bench_*.py`); the same numbers are in
 `benchmarks.json`. Compare ratios: absolute figures are those of the machine that a section names.
 """
+Row = dict[str, Any]
 
 
-def run_sections(sections: Mapping[str, Callable[[], None]]) -> None:
-    """Those that the command line names, or all."""
-    for name in sys.argv[1:] or sections:
-        sections[name]()
+@dataclass(frozen=True)
+class Section:
+    """A section of the page; columns of its table are the keys of `rows`, as they first appear."""
+
+    name: str
+    title: str
+    rows: Iterable[Row]  # measured while they are iterated
+    note: str = ""
+
+
+def parser(doc: str | None) -> argparse.ArgumentParser:
+    """The options of all scripts."""
+    command = argparse.ArgumentParser(
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    command.add_argument("--dry-run", action="store_true", help="print the rows and write nothing")
+    return command
+
+
+def run(doc: str | None, *sections: Section) -> None:
+    """Measure the sections that the command line names, or all."""
+    command = parser(doc)
+    names = [section.name for section in sections]
+    command.add_argument("names", nargs="*", metavar="SECTION", help=", ".join(names))
+    given = command.parse_args()
+    if unknown := sorted({*given.names} - {*names}):
+        command.error(f"unknown: {', '.join(unknown)}; there are {', '.join(names)}")
+    for section in sections:
+        if section.name in (given.names or names):
+            measure(section, given.dry_run)
+
+
+def measure(section: Section, dry_run: bool = False) -> None:
+    """Print the rows as they come, and write the section."""
+    rows = []
+    for row in section.rows:
+        print(", ".join(f"{name}: {shown(value)}" for name, value in row.items()), flush=True)
+        rows.append(row)
+        place = machine()  # with the cores that the row was measured on
+    if rows and not dry_run:
+        _write(section, rows, place)
+
+
+def kept(path: Path, work: Callable[[], Any]) -> Any:
+    """What `work` returns, as JSON reads it; kept at `path`, and not done again."""
+    if not path.exists():
+        result = work()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(result), encoding="utf-8")
+        print(path.stem, flush=True)
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+# ----------------------------------------------------------------- timers
+
+
+def time_s(work: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
+    """Seconds of a call; of all threads of this process by `time.process_time`."""
+    started = clock()
+    work()
+    return clock() - started
+
+
+def median_s(work: Callable[[], object], runs: int) -> float:
+    """Median time of so many runs, in seconds."""
+    return float(np.median([time_s(work) for _ in range(runs)]))
+
+
+def in_turn(
+    works: Mapping[str, Callable[[], Any]], rounds: int, warm: int = 0
+) -> dict[str, np.ndarray]:
+    """The numbers that each work returns in each round, every other round from last to first.
+
+    So many `warm` rounds go before them and are left out.
+    """
+    orders = list(works), list(works)[::-1]
+    rows = [{name: works[name]() for name in orders[n % 2]} for n in range(warm + rounds)]
+    return {name: np.array([row[name] for row in rows[warm:]]) for name in works}
+
+
+def excess(ours: np.ndarray, plain: np.ndarray) -> tuple[float, float, float]:
+    """Quartiles of the paired ratios less 1: low, median, high."""
+    low, middle, high = np.quantile(ours / plain - 1, (0.25, 0.5, 0.75), method="weibull").tolist()
+    return low, middle, high
 
 
 # Not getrusage: it gives the peak of the parent process where that is larger.
@@ -64,31 +148,20 @@ def measured(code: str, words: Sequence[str | Path] = (), folder: Path | None = 
     return Measured(seconds, processor_s, peak_mib)
 
 
-def median_s(work: Callable[[], object], runs: int) -> float:
-    """Median time of so many runs, in seconds."""
-    times = []
-    for _ in range(runs):
-        started = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - started)
-    return statistics.median(times)
+# ----------------------------------------------------------------- the page
 
 
-def write_section(name: str, title: str, rows: Sequence[Mapping[str, Any]], note: str = "") -> None:
-    """Replace the section `name` on the page and in the JSON file.
-
-    `rows` become a table whose columns are their keys, in the order in which they first appear.
-    """
+def _write(section: Section, rows: Sequence[Row], place: Mapping[str, Any]) -> None:
+    """Replace the section on the page and in the JSON file."""
     path = DOCS / "benchmarks.json"
     sections = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    sections[name] = {
-        "title": title,
-        "note": note,
-        "machine": machine(),
+    sections[section.name] = {
+        "title": section.title,
+        "note": section.note,
+        "machine": place,
         "measured_at": datetime.now(UTC).isoformat(timespec="minutes"),
-        "rows": [dict(row) for row in rows],
+        "rows": rows,
     }
-    DOCS.mkdir(exist_ok=True)
     ordered = {key: sections[key] for key in sorted(sections)}
     path.write_text(json.dumps(ordered, indent=2) + "\n", encoding="utf-8")
     page = "\n".join([HEAD, *(_rendered(section) for section in ordered.values())])

@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -214,31 +214,18 @@ def verbs(base: Path) -> list[Verb]:
     data = f"data.store={store}"
     streamed = ("data.residency=stream", "data.workers=1")
     folds = ("crossval.group_by=recording", "crossval.folds=3")
-    study: tuple[str, ...] = (
-        "search=small",
-        "tune.n_trials=4",
-        "tune.pruner=none",
-        "tune.finish=false",
+    study = (
+        "search=small tune.n_trials=4 tune.pruner=none tune.finish=false tune.study=study".split()
     )
-    study += ("tune.study=study", "-m", "tune.workers=2")
-    evaluated = [str(model), str(store), "--out"]
+    tuned, scored = [*SLOWED, data, *study, "-m", "tune.workers=2"], [str(model), str(audio)]
     return [
         Verb("build", lambda o: [f"source={manifest}", f"out={o / 'store'}"], 5, whole_store),
         Verb("train", lambda o: [*SLOWED, data, *streamed, f"hydra.run.dir={o}"], 2, whole_run),
-        Verb(
-            "tune", lambda o: [*SLOWED, data, *study, f"tune.folder={o / 'study'}"], 6, whole_study
-        ),
+        Verb("tune", lambda o: [*tuned, f"tune.folder={o / 'study'}"], 6, whole_study),
         Verb("crossval", lambda o: [*SLOWED, data, *folds, f"crossval.out={o}"], 6, whole_folds),
-        Verb("evaluate", lambda o: [*evaluated, str(o)], 1, whole_files),
-        Verb(
-            "predict", lambda o: [str(model), str(audio), "--out", str(o / "v.csv")], 5, whole_rows
-        ),
-        Verb(
-            "parts",
-            lambda o: [str(model), str(audio), "--parts", str(o / "parts")],
-            10,
-            whole_parts,
-        ),
+        Verb("evaluate", lambda o: [str(model), str(store), "--out", str(o)], 1, whole_files),
+        Verb("predict", lambda o: [*scored, "--out", str(o / "v.csv")], 5, whole_rows),
+        Verb("parts", lambda o: [*scored, "--parts", str(o / "parts")], 10, whole_parts),
         Verb("learn", partial(learning, model, manifest), 36, whole_learning),  # in a comparison
     ]
 
@@ -253,18 +240,25 @@ def learning(model: Path, manifest: Path, out: Path) -> list[str]:
     return [*words, f"hydra.run.dir={folder}"]
 
 
-def start(verb: Verb, words: list[str], work: Path, **more: Any) -> "subprocess.Popen[bytes]":
+def start(
+    words: Sequence[str], work: Path, closed: bool = False, **environment: str
+) -> "subprocess.Popen[bytes]":
+    """Start Python in a session of its own; what it prints is added to `work`/printed.txt."""
     here = Path(__file__).resolve()
     paths = [str(here.parents[1] / "src"), str(here.parent), os.environ.get("PYTHONPATH", "")]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
-    environment |= {"TMPDIR": str(work), **more.pop("env", {})}
-    command = [sys.executable, str(here), "--child", verb.name, *words]
-    more["preexec_fn"] = partial(in_child, more.pop("closed", False))
-    with (work / "printed.txt").open("wb") as printed:
+    environment = {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1", **environment}
+    with (work / "printed.txt").open("ab") as printed:
         return subprocess.Popen(
-            command, cwd=work, env=environment, stdout=printed, stderr=printed,
-            start_new_session=True, **more,
+            [sys.executable, *words], cwd=work, env=os.environ | environment, stdout=printed,
+            stderr=printed, start_new_session=True, preexec_fn=partial(in_child, closed),
         )  # fmt: skip
+
+
+def start_verb(
+    verb: str, words: Sequence[str], work: Path, closed: bool = False, **meeting: str
+) -> "subprocess.Popen[bytes]":
+    command = [__file__, "--child", verb, *words]
+    return start(command, work, closed, TMPDIR=str(work), **meeting)
 
 
 def in_child(closed: bool) -> None:
@@ -338,7 +332,7 @@ def try_one(verb: Verb, end: str, work: Path) -> list[str]:
     with place(end, work) as out:
         meeting = {AT: str(work / "at"), GO: str(work / "go"), "KILLS_STEP": str(verb.step)}
         meeting |= {NEEDS: str(16 * SPARE_BYTES)} if end == "memory" else {}
-        process = start(verb, verb.words(out), work, env=meeting, closed=end == "closed")
+        process = start_verb(verb.name, verb.words(out), work, end == "closed", **meeting)
         until = time.monotonic() + LIMIT_S
         while process.poll() is None and not (work / "at").exists():
             if time.monotonic() > until:
@@ -393,7 +387,7 @@ def repeated(verb: Verb, out: Path, work: Path, kept: int) -> list[str]:
     resume = resume if verb.name == "train" and any(out.rglob("*.ckpt")) else []
     overwrite = ["overwrite=true"] if verb.name == "build" and kept else []
     words = resume or [*verb.words(out), *overwrite]
-    code = start(verb, words, work).wait(timeout=LIMIT_S)
+    code = start_verb(verb.name, words, work).wait(timeout=LIMIT_S)
     faults = [] if code == 0 else [f"repeated: code {code}"]
     if look(verb, out, faults) <= 0:
         faults.append("repeated: not finished")
@@ -409,16 +403,13 @@ def main() -> int:
     folder = given.folder or Path(tempfile.mkdtemp(prefix="kills"))
     base, bad = folder / "base", 0
     base.mkdir(parents=True, exist_ok=True)
-    if not (base / "model").exists():
-        demo = Verb(
-            "build", lambda _: ["source=demo", f"out={base / 'store'}", *DEMO], 0, whole_store
-        )
-        model = [*SMALL, f"data.store={base / 'store'}", f"hydra.run.dir={base / 'model'}"]
-        for verb, words in (
-            (demo, demo.words(base)),
-            (Verb("train", lambda _: [], 0, whole_run), model),
-        ):
-            assert start(verb, words, base).wait() == 0, (base / "printed.txt").read_text()
+    store, model = f"data.store={base / 'store'}", f"hydra.run.dir={base / 'model'}"
+    for door, *words in (
+        ("build", "source=demo", f"out={base / 'store'}", *DEMO),
+        ("train", *SMALL, store, model),
+    ):
+        if not (base / "model").exists():
+            assert start_verb(door, words, base).wait() == 0, (base / "printed.txt").read_text()
     for verb in verbs(base):
         for end in given.ends.split(",") if verb.name in given.verbs.split(",") else ():
             work = folder / f"{verb.name}-{end}"

@@ -21,13 +21,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import psutil
-import soundfile
 
 from bench_model_file import write_model
-from kills import left_processes
+from bench_parts import link
+from kills import left_processes, start
 from leakdet.tables.read import each_part
+from stores import write_sounds
 
 KINDS = ("driver", "worker", "both")
 # the function at whose so-manieth call, before or after it, the driver kills itself
@@ -74,16 +74,14 @@ def hooked(name: str, count: int, when: str) -> None:
         sys.exit(main(sys.argv[3:]))
 
 
-def start(words: list[str], moment: tuple[str, int, str] | None) -> "subprocess.Popen[bytes]":
-    here = Path(__file__).resolve()
-    paths = [str(here.parents[1] / "src"), str(here.parent)]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
-    child = ["--child", ":".join(map(str, moment))] if moment else ["-m", "leakdet.predict"]
-    command = [sys.executable, *([str(here)] if moment else []), *child, *words]
-    with Path("printed.txt").open("ab") as printed:
-        return subprocess.Popen(
-            command, env=environment, stdout=printed, stderr=printed, start_new_session=True
-        )
+def start_predict(
+    words: list[str], moment: tuple[str, int, str] | None = None
+) -> "subprocess.Popen[bytes]":
+    """Start predict in this folder; with a moment, one that kills itself then."""
+    child = (
+        [__file__, "--child", ":".join(map(str, moment))] if moment else ["-m", "leakdet.predict"]
+    )
+    return start([*child, *words], Path.cwd())
 
 
 def parts_of(folder: Path) -> dict[str, tuple[int, int]]:
@@ -111,7 +109,7 @@ def kill_driver(words: list[str], folder: Path, numbers: list[int]) -> list[str]
     faults: list[str] = []
     for moment in (MOMENTS[number] for number in numbers):
         before = parts_of(folder)
-        process = start(words, moment)
+        process = start_predict(words, moment)
         if process.wait(LIMIT_S) != -signal.SIGKILL:
             faults.append(f"{moment}: not reached")
         faults += faults_of(folder, 0, before)
@@ -126,7 +124,7 @@ def workers_of(driver: int) -> list[psutil.Process]:
 def kill_often(words: list[str], folder: Path, workers: bool) -> list[str]:
     """Kill a worker, or the driver, each time when parts have come since the last kill."""
     faults: list[str] = []
-    process, killed, known = start(words, None), 0, 0
+    process, killed, known = start_predict(words), 0, 0
     until = time.monotonic() + LIMIT_S
     while killed < KILLS and time.monotonic() < until and process.poll() is None:
         there = len(parts_of(folder))
@@ -143,7 +141,7 @@ def kill_often(words: list[str], folder: Path, workers: bool) -> list[str]:
         if left := left_processes(process.pid):
             faults.append(f"{len(left)} processes left")
         faults += faults_of(folder, 0, before)
-        process, known = start(words, None), len(parts_of(folder))
+        process, known = start_predict(words), len(parts_of(folder))
     if killed < KILLS:
         faults.append(f"only {killed} of {KILLS} kills")
     if process.wait(LIMIT_S):
@@ -162,18 +160,14 @@ def main() -> int:
             os.chdir(name)
             files = FILES if kind == "driver" else CLUSTER_FILES
             write_model(Path("model.safetensors"), 100)
-            noise = 0.1 * np.random.default_rng(0).standard_normal(20000)
-            soundfile.write("sound.wav", noise, 16000)
-            Path("audio").mkdir()
-            for number in range(files):
-                Path(f"audio/{number:05}.wav").symlink_to("../sound.wav")
+            link(write_sounds(Path("sounds").absolute(), [1.25]), Path("audio"), files)
             words, folder = ["model.safetensors", "audio", "--parts", "parts"], Path("parts")
             if kind == "driver":
                 faults = kill_driver(words, folder, numbers)
             else:
                 words += ["--cluster", "local:2"]
                 faults = kill_often(words, folder, workers=kind == "worker")
-            last = start(words, None)
+            last = start_predict(words)
             if last.wait(LIMIT_S):
                 faults.append(f"the last start: code {last.returncode}")
             faults += left_processes(last.pid) + faults_of(folder, files, parts_of(folder))

@@ -1,8 +1,8 @@
 """Damaged files of every kind that leakdet reads, and what becomes of each.
 
-`python scripts/mutations.py [--count N] [--kind wav …] [--out TABLE.md]` makes N mutations of a file
-of each kind: a byte, a run of bytes, a cut, an insertion. Two processes read them, each with a time
-limit. Exits with 1 if one ends in a traceback, a hang or a crash, or changes a verdict unnoticed.
+`python scripts/mutations.py [--count N] [--kind wav …]` makes N mutations of a file of each kind: a
+byte, a run of bytes, a cut, an insertion. Two processes read them, each with a time limit. Exits with
+1 if one ends in a traceback, a hang or a crash, or changes a verdict unnoticed.
 """
 
 import argparse
@@ -23,6 +23,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -47,19 +48,19 @@ class Kind:
 # ---------------------------------------------------------------------------- readers
 
 
-def read_sound(path: Path, folder: Path) -> Any:
+@cache
+def detector_of(folder: Path) -> Any:
     from leakdet.scoring.detector import load_detector
 
-    if folder not in DETECTORS:
-        DETECTORS[folder] = load_detector(folder / "run" / "model.safetensors", device="cpu")
-    verdict = DETECTORS[folder].predict(path)
+    return load_detector(folder / "run" / "model.safetensors", device="cpu")
+
+
+def read_sound(path: Path, folder: Path) -> Any:
+    verdict = detector_of(folder).predict(path)
     if verdict.error:
         return SENTENCE
     # that is no sign of damage
     return verdict.decision, [verdict.reason, *sorted({*verdict.flags} - {"met_in_training"})]
-
-
-DETECTORS: dict[Path, Any] = {}
 
 
 def read_store(path: Path, folder: Path) -> Any:
@@ -121,9 +122,8 @@ def read_settings(path: Path, folder: Path) -> Any:
     from leakdet.cli.compose import as_hydra_reads, composed, typed
     from leakdet.config import TrainConfig
 
-    return repr(
-        typed(composed("train", as_hydra_reads("train", [f"experiment={path}"])), TrainConfig)
-    )
+    words = as_hydra_reads("train", [f"experiment={path}"])
+    return repr(typed(composed("train", words), TrainConfig))
 
 
 def kinds() -> list[Kind]:
@@ -363,6 +363,10 @@ def table_text(table: dict[str, Counter[str]]) -> str:
     return "\n".join(rows)
 
 
+def leakdet(*words: str) -> None:
+    subprocess.run([sys.executable, "-m", "leakdet", *words], check=True)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=300, help="mutations of each kind")
@@ -375,18 +379,10 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         store, trained = arguments.store or folder / "demo", arguments.run or folder / "trained"
-        for missing, *verb in (
-            (arguments.store is None, "build", "source=demo", f"out={store}"),
-            (
-                arguments.run is None,
-                "train",
-                "experiment=smoke",
-                f"data.store={store}",
-                f"hydra.run.dir={trained}",
-            ),
-        ):
-            if missing:
-                subprocess.run([sys.executable, "-m", "leakdet", *map(str, verb)], check=True)
+        if arguments.store is None:
+            leakdet("build", "source=demo", f"out={store}")
+        if arguments.run is None:
+            leakdet("train", "experiment=smoke", f"data.store={store}", f"hydra.run.dir={trained}")
         (folder / "materials").mkdir()
         make(folder / "materials", store, trained)
         table = run(arguments, folder / "materials")

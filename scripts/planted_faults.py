@@ -1,10 +1,10 @@
-"""Plants faults in copies of the tree, one in each, and looks which test catches them.
+"""Plants faults in a copy of the tree, one after the other, and looks which test catches them.
 
     python scripts/planted_faults.py                     # all
     python scripts/planted_faults.py rate_step --check-clean
 
-A fault replaces a piece of code that stands once in the package, in whichever file. Some tests run in
-the copy; one of them must fail. Exits with 1 if none does, with 2 if the code is not there once. With
+A fault replaces a piece of code that stands once in the package, in whichever file. Some tests run
+then; one of them must fail. Exits with 1 if none does, with 2 if the code is not there once. With
 `--check-clean` the same tests must pass in an undamaged copy first.
 """
 
@@ -16,22 +16,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-NOT_COPIED = (
-    ".venv*",
-    ".git",
-    ".hypothesis",
-    ".*_cache",
-    "__pycache__",
-    "build",
-    "dist",
-    "outputs",
-)
-NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"  # all packages would be compiled once for each fault
+NOT_COPIED = ".venv* .git .hypothesis .*_cache __pycache__ build dist outputs".split()
 PASSED, FAILED = 0, 1  # exit codes of pytest
 # a fault that cannot even be run is caught by any test
 BROKEN = re.compile(r"(Import|ModuleNotFound|Syntax|Indentation|Name|Attribute)Error\b")
@@ -111,40 +100,34 @@ FAULTS = (
 )
 
 
-def places(root: Path, fault: Fault) -> dict[str, int]:
-    """How often its code stands in which files."""
+def place_of(root: Path, fault: Fault) -> Path:
+    """The file in which its code stands. Exits where that is not there exactly once."""
     files = sorted((root / "src" / "leakdet").rglob("*.py"))
     counts = {path: path.read_text(encoding="utf-8").count(fault.code) for path in files}
-    return {str(path.relative_to(root)): count for path, count in counts.items() if count}
+    places = [path for path, count in counts.items() for _ in range(count)]
+    if len(places) != 1:
+        print(f"{fault.name}: its code must stand once; found {len(places)} times")
+        sys.exit(2)
+    return places[0].relative_to(root)
 
 
-@contextmanager
-def copied(root: Path, scratch: Path) -> Iterator[Path]:
-    copy = scratch / "tree"  # always the same place, so that bytecode stays valid
-    shutil.copytree(root, copy, symlinks=True, ignore=shutil.ignore_patterns(*NOT_COPIED))
-    yield copy
-    shutil.rmtree(copy)
-
-
-def python(copy: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run Python in the copy, with the package of the copy; bytecode is kept beside it."""
-    environment = {name: value for name, value in os.environ.items() if name != NO_BYTECODE}
-    environment |= {"PYTHONPATH": str(copy / "src"), "PYTHONPYCACHEPREFIX": f"{copy}-bytecode"}
-    command = [sys.executable, *words]
-    return subprocess.run(
-        command, cwd=copy, env=environment, capture_output=True, text=True, check=False
+def python(copy: Path, *words: str) -> tuple[int, str]:
+    """Exit code and output of Python in the copy, with the package of the copy."""
+    answer = subprocess.run(
+        [sys.executable, *words],
+        cwd=copy,
+        env=os.environ | {"PYTHONPATH": str(copy / "src")},
+        capture_output=True,
+        text=True,
+        check=False,
     )
+    return answer.returncode, answer.stdout + answer.stderr
 
 
 def tested(copy: Path, tests: Sequence[str]) -> tuple[int, str]:
-    """Exit code and output of pytest. Exits where another package than the copy's is imported."""
-    imported = python(copy, "-c", "import leakdet; print(leakdet.__file__)").stdout.strip()
-    if not Path(imported or "/").is_relative_to(copy):
-        print(f"not the copy is imported, but {imported or 'nothing'}")
-        sys.exit(2)
+    """Exit code and output of pytest."""
     words = [word for word in tests if "/" not in word or (copy / word).exists()]
-    answer = python(copy, "-m", "pytest", "-x", "-q", "-rfE", "-p", "no:cacheprovider", *words)
-    return answer.returncode, answer.stdout + answer.stderr
+    return python(copy, "-m", "pytest", "-x", "-q", "-rfE", "-p", "no:cacheprovider", *words)
 
 
 def failure(output: str) -> str:
@@ -154,19 +137,21 @@ def failure(output: str) -> str:
     return names[0] if names and not BROKEN.match(" ".join(reasons[:1])) else ""
 
 
-def look(root: Path, scratch: Path, fault: Fault, is_planted: bool) -> tuple[bool, str]:
-    """Whether a test fails where the fault is planted, or all pass where it is not; in words too."""
-    with copied(root, scratch) as copy:
-        if is_planted:
-            (place,) = places(copy, fault)
-            text = (copy / place).read_text(encoding="utf-8")
-            (copy / place).write_text(text.replace(fault.code, fault.wrong), encoding="utf-8")
-        code, output = tested(copy, fault.tests)
+def caught(copy: Path, place: Path, fault: Fault) -> tuple[bool, str]:
+    """Whether a test fails where the fault is planted, and which."""
+    whole = (copy / place).read_text(encoding="utf-8")
+    (copy / place).write_text(whole.replace(fault.code, fault.wrong), encoding="utf-8")
+    code, output = tested(copy, fault.tests)
+    (copy / place).write_text(whole, encoding="utf-8")
     test = failure(output) if code == FAILED else ""
+    return bool(test), f"caught by {test}" if test else f"MISSED: {output}"
+
+
+def clean(copy: Path, fault: Fault) -> tuple[bool, str]:
+    """Whether the tests pass where no fault is planted."""
+    code, output = tested(copy, fault.tests)
     last = (output.strip().splitlines() or [""])[-1]
-    if is_planted:
-        return bool(test), f"caught by {test}" if test else f"MISSED: {output}"
-    return code == PASSED, f"clean: {last}" if code == PASSED else f"NOT CLEAN: {test or output}"
+    return code == PASSED, f"clean: {last}" if code == PASSED else f"NOT CLEAN: {output}"
 
 
 def main() -> int:
@@ -178,21 +163,24 @@ def main() -> int:
     arguments = parser.parse_args()
     if unknown := sorted({*arguments.names} - {*names}):
         parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(names)}")
-    root = arguments.root.resolve()
+    root, failed = arguments.root.resolve(), 0
     faults = [fault for fault in FAULTS if not arguments.names or fault.name in arguments.names]
-    lost = {fault.name: at for fault in faults if sum((at := places(root, fault)).values()) != 1}
-    for name, at in lost.items():
-        print(f"{name}: its code must stand once; found {at or 'nowhere'}")
-    if lost:
-        return 2
-    failed = 0
+    places = [place_of(root, fault) for fault in faults]
     with tempfile.TemporaryDirectory() as folder:
-        for fault in faults:
-            for is_planted in (False, True) if arguments.check_clean else (True,):
-                start = time.monotonic()
-                good, words = look(root, Path(folder).resolve(), fault, is_planted)
-                print(f"{fault.name} ({time.monotonic() - start:.0f} s): {words}", flush=True)
-                failed += not good
+        copy = Path(folder).resolve() / "tree"
+        shutil.copytree(root, copy, symlinks=True, ignore=shutil.ignore_patterns(*NOT_COPIED))
+        _, imported = python(copy, "-c", "import leakdet; print(leakdet.__file__)")
+        if not Path(imported.strip()).is_relative_to(copy):
+            print(f"not the copy is imported, but {imported}")
+            return 2
+        for fault, place in zip(faults, places, strict=True):
+            start = time.monotonic()
+            good, words = clean(copy, fault) if arguments.check_clean else (True, "")
+            if good:
+                good, found = caught(copy, place, fault)
+                words = f"{words}; {found}" if words else found
+            print(f"{fault.name} ({time.monotonic() - start:.0f} s): {words}", flush=True)
+            failed += not good
     return int(failed > 0)
 
 

@@ -136,21 +136,18 @@ def _of_function(node: ast.FunctionDef) -> Iterator[str]:
 def signature(node: ast.FunctionDef) -> str:
     """Name, arguments and result; with an argument a line where one line would be too long."""
     returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
-    arguments = ast.unparse(node.args)
-    line = f"{node.name}({arguments}){returns}"
+    line = f"{node.name}({ast.unparse(node.args)}){returns}"
     if len(line) <= 80:
         return line
-    parsed = ast.parse(f"def f({arguments}): ...").body[0]
-    assert isinstance(parsed, ast.FunctionDef)
-    lines = []
-    positional = [*parsed.args.posonlyargs, *parsed.args.args]
-    defaults = [None] * (len(positional) - len(parsed.args.defaults)) + list(parsed.args.defaults)
-    lines += [_argument(arg, default) for arg, default in zip(positional, defaults, strict=True)]
-    if parsed.args.vararg or parsed.args.kwonlyargs:
-        lines.append(f"*{ast.unparse(parsed.args.vararg)}" if parsed.args.vararg else "*")
-    keywords = zip(parsed.args.kwonlyargs, parsed.args.kw_defaults, strict=True)
+    parts = node.args
+    positional = [*parts.posonlyargs, *parts.args]
+    defaults = [None] * (len(positional) - len(parts.defaults)) + list(parts.defaults)
+    lines = [_argument(arg, default) for arg, default in zip(positional, defaults, strict=True)]
+    if parts.vararg or parts.kwonlyargs:
+        lines.append(f"*{ast.unparse(parts.vararg)}" if parts.vararg else "*")
+    keywords = zip(parts.kwonlyargs, parts.kw_defaults, strict=True)
     lines += [_argument(arg, default) for arg, default in keywords]
-    lines += [f"**{ast.unparse(parsed.args.kwarg)}"] if parsed.args.kwarg else []
+    lines += [f"**{ast.unparse(parts.kwarg)}"] if parts.kwarg else []
     inside = "".join(f"    {line},\n" for line in lines)
     return f"{node.name}(\n{inside}){returns}"
 

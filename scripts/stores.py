@@ -1,17 +1,38 @@
-"""Stores of noise-like mel for the benchmarks, in leakdet's layout and in that of AILH."""
+"""Noise for the benchmarks: sounds, stores in leakdet's layout and in that of AILH."""
 
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import h5py
 import numpy as np
+import soundfile
 
 from leakdet.config import SignalConfig
 from leakdet.storage.writer import RecordingRow, SplitWriter
 
 FIELD = SignalConfig(fmax_hz=8000)
+
+
+def write_sounds(
+    folder: Path,
+    durations_s: Sequence[float],
+    rate_hz: int = 16000,
+    suffix: str = "wav",
+    smooth: int = 1,
+) -> list[Path]:
+    """Mono 16-bit files in folders LEAK and NORMAL, smoothed over so many sample points."""
+    rng = np.random.default_rng(0)
+    paths = []
+    for number, seconds in enumerate(durations_s):
+        noise = 0.1 * rng.standard_normal(int(rate_hz * seconds))
+        sound = np.convolve(noise, np.ones(smooth) / smooth, "same")
+        path = folder / ("LEAK" if number % 2 else "NORMAL") / f"{number:04d}.{suffix}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        soundfile.write(path, sound, rate_hz, subtype="PCM_16")
+        paths.append(path)
+    return paths
 
 
 def write_store(folder: Path, recordings: int, windows: int, name: str = "train") -> None:

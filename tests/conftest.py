@@ -6,16 +6,21 @@ import importlib
 import io
 import json
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 # One thread per xdist worker. torch reads this when it is imported.
 import hypothesis
@@ -76,6 +81,12 @@ def write_sound(tmp_path: Path) -> WriteSound:
         return path
 
     return write
+
+
+def says(texts: Iterable[str], *facts: str) -> bool:
+    """Whether there are as many texts as patterns, and each has what its pattern looks for."""
+    found = list(texts)
+    return len(found) == len(facts) and all(map(re.search, facts, found))
 
 
 def noise(seconds: float, rate_hz: int = 16000, seed: int = 0) -> np.ndarray:
@@ -208,14 +219,20 @@ class DoorResult:
     stderr: str
 
 
-def run_door(verb: str, *arguments: str | Path, cwd: Path) -> DoorResult:
+def run_door(
+    verb: str,
+    *arguments: str | Path,
+    cwd: Path,
+    out: TextIO | None = None,
+    err: TextIO | None = None,
+) -> DoorResult:
     """Run `python -m leakdet.VERB ARGUMENTS` in `cwd`, within this process.
 
     A process of its own would take ten seconds to import torch.
     """
     from hydra.core.global_hydra import GlobalHydra
 
-    out, err = io.StringIO(), io.StringIO()
+    out, err = out or io.StringIO(), err or io.StringIO()
     module = importlib.import_module(f"leakdet.{verb}")
     argv, sys.argv = sys.argv, [f"leakdet {verb}", *map(str, arguments)]
     try:
@@ -230,7 +247,57 @@ def run_door(verb: str, *arguments: str | Path, cwd: Path) -> DoorResult:
     finally:
         sys.argv = argv
         GlobalHydra.instance().clear()
-    return DoorResult(int(code or 0), out.getvalue(), err.getvalue())
+    printed = [
+        stream.getvalue() if isinstance(stream, io.StringIO) else "" for stream in (out, err)
+    ]
+    return DoorResult(int(code or 0), *printed)
+
+
+class ForkedDoor:
+    """`python -m leakdet.VERB ARGUMENTS` in `cwd`, in a child of this process.
+
+    It leads a session of its own and imports nothing anew, which takes a new process four seconds.
+    """
+
+    def __init__(self, verb: str, *arguments: str | Path, cwd: Path) -> None:
+        self.output, name = tempfile.mkstemp()
+        Path(name).unlink()
+        self.returncode: int | None = None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside xdist's thread
+            self.pid = os.fork()
+        if self.pid == 0:
+            code = 1
+            try:
+                code = self._run(verb, *arguments, cwd=cwd)
+            finally:
+                os._exit(code)
+
+    def _run(self, verb: str, *arguments: str | Path, cwd: Path) -> int:
+        os.setsid()
+        for stream in (1, 2):
+            os.dup2(self.output, stream)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        torch.set_num_threads(1)  # threads of the parent's are not there after a fork
+        screen = os.fdopen(1, "w", buffering=1)
+        return run_door(verb, *arguments, cwd=cwd, out=screen, err=screen).returncode
+
+    def poll(self) -> int | None:
+        if self.returncode is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            self.returncode = os.waitstatus_to_exitcode(status) if pid else None
+        return self.returncode
+
+    def wait(self, timeout_s: float = 240.0) -> str:
+        """What it printed, once it has ended."""
+        until = time.monotonic() + timeout_s
+        while self.poll() is None:
+            assert time.monotonic() < until, f"it did not end within {timeout_s} s"
+            time.sleep(0.02)
+        os.lseek(self.output, 0, os.SEEK_SET)
+        with os.fdopen(self.output) as output:
+            return output.read()
 
 
 def run_process(verb: str, *arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -245,6 +312,11 @@ def run_process(verb: str, *arguments: str | Path, cwd: Path) -> subprocess.Comp
 @pytest.fixture(scope="session")
 def door() -> Callable[..., DoorResult]:
     return run_door
+
+
+@pytest.fixture(scope="session")
+def forked() -> type[ForkedDoor]:
+    return ForkedDoor
 
 
 @pytest.fixture(scope="session")

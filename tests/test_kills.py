@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[1]
-RECORDINGS = 24  # as scripts/whole_results.py counts
+RECORDINGS = 24  # as scripts/kills.py counts
 
 
 @pytest.mark.slow

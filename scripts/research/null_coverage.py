@@ -1,19 +1,19 @@
 """Measure how often the interval of a null run covers AUROC 0.5, with trained networks.
 
-`PYTHONPATH=scripts python scripts/research/null_coverage.py [--seeds N] [--dry-run]`; writes the section `null_run` of
-docs/benchmarks.md. Every seed has a demo store, permutations and trainings of its own.
+    PYTHONPATH=scripts python scripts/research/null_coverage.py
+
+Every seed has a demo store, permutations and trainings of its own.
 """
 
-import argparse
 import logging
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
-from benchmarks import write_section
+from benchmarks import Row, Section, measure, parser
 from leakdet.building.cached_stores import demo_store
 from leakdet.cli.compose import compose
 from leakdet.core.messages import LOG
@@ -31,7 +31,7 @@ NOTE = (
 )
 
 
-def null_run(seed: int, cache: Path) -> dict[str, Any]:
+def null_run(seed: int, cache: Path) -> Row:
     """Null run of one seed, as `leakdet train data.shuffle_labels=true` has it."""
     overrides = ["experiment=smoke", "network=linear", "data.shuffle_labels=true"]
     overrides += [f"data.shuffle_repeats={PERMUTATIONS + 1}", f"seed={1000 * seed}"]
@@ -39,39 +39,34 @@ def null_run(seed: int, cache: Path) -> dict[str, Any]:
     store = demo_store(config.demo, config.signal, cache)
     aurocs = further_aurocs(config, store, cache)
     audited = audit(open_split(store, "train"), open_split(store, "test"), null_aurocs=aurocs)
-    result: dict[str, Any] = audited["null_run"]
+    result: Row = audited["null_run"]
     return result
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--dry-run", action="store_true", help="print the row and write nothing")
-    arguments = parser.parse_args()
+def rows(seeds: int) -> Iterator[Row]:
     torch.set_num_threads(1)
     LOG.setLevel(logging.ERROR)
     results = []
-    for seed in range(arguments.seeds):
+    for seed in range(seeds):
         with tempfile.TemporaryDirectory() as cache:
             results.append(null_run(seed, Path(cache)))
         low, high = results[-1]["interval"]
         print(f"seed {seed}: {results[-1]['auroc']:.3f} [{low:.2f}, {high:.2f}]", flush=True)
     ends = np.array([result["interval"] for result in results])
     means = np.array([result["auroc"] for result in results])
-    covered = int(((ends[:, 0] <= 0.5) & (ends[:, 1] >= 0.5)).sum())
-    alarms = sum(bool(null_run_findings(result)[0]) for result in results)
-    row = {
+    yield {
         "null runs": len(results),
-        "covered": covered,
-        "alarms": alarms,
+        "covered": int(((ends[:, 0] <= 0.5) & (ends[:, 1] >= 0.5)).sum()),
+        "alarms": sum(bool(null_run_findings(result)[0]) for result in results),
         "mean AUROC": float(means.mean()),
         "spread": float(means.std(ddof=1)),
         "reach": float(np.diff(ends).mean() / 2),
     }
-    print(row)
-    if not arguments.dry_run:
-        write_section("null_run", "Null runs of trained networks", [row], NOTE)
 
 
 if __name__ == "__main__":
-    main()
+    command = parser(__doc__)
+    command.add_argument("--seeds", type=int, default=20)
+    given = command.parse_args()
+    title = "Null runs of trained networks"
+    measure(Section("null_run", title, rows(given.seeds), NOTE), given.dry_run)

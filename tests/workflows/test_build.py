@@ -108,7 +108,7 @@ def test_unusable_files_are_named_and_left_out(source: Path, tmp_path: Path):
         "2.wav",
     }
     assert "0 bytes" in reasons["empty.wav"]
-    assert reasons["copy of 0.wav"] == "the same sound as LEAK/0.wav"
+    assert reasons["copy of 0.wav"].endswith("same sound as LEAK/0.wav")
     assert "labelled NOLEAK" in reasons["contradiction.wav"]
     assert "labelled LEAK" in reasons["2.wav"]
     kept = {row["recording_id"] for row in report.rows}
@@ -127,7 +127,7 @@ def test_a_split_without_one_of_the_classes_is_refused_before_any_sound_is_decod
         sound(tmp_path / "audio" / ("LEAK" if number == 0 else "NOLEAK") / f"{number}.wav", number)
     with monkeypatch.context() as patched:
         patched.setattr("leakdet.building.builder.Extractor", None)
-        with pytest.raises(InputError, match="Every split needs leak and other recordings"):
+        with pytest.raises(InputError, match="Every split needs leak and other"):
             build_store(config(tmp_path / "audio", tmp_path / "store"))
     assert not (tmp_path / "store").exists()
     train_and_val = config(
@@ -175,7 +175,7 @@ def test_verification_finds_the_mel_of_another_recording(
         return extracted
 
     monkeypatch.setattr(builder.Extractor, "__call__", faulty)
-    with pytest.raises(InputError, match="is not that of its audio"):
+    with pytest.raises(InputError, match="not that of its audio"):
         build_store(config(source, tmp_path / "store", verify="full", workers=1))
     assert not (tmp_path / "store").exists()
 
@@ -226,7 +226,7 @@ def test_mains_hum_is_measured_before_the_high_pass(tmp_path: Path, mains_hz: fl
     seal_h5(tmp_path / "store" / "train.h5")
     older = traits_of(open_split(tmp_path / "store", "train"))
     assert "mains_hum" not in older.values
-    assert "build it again from the audio" in older.missing["mains_hum"]
+    assert "build it again" in older.missing["mains_hum"]
 
 
 def test_the_leak_class_may_have_any_name(tmp_path: Path):

@@ -95,8 +95,7 @@ def test_a_refused_verdict_is_a_result_and_no_failure(trained, door, tmp_path: P
     result = door("evaluate", trained.model, trained.store, "--split", "train", cwd=tmp_path)
     assert result.returncode == 0
     assert "Not judged: all " in result.stdout
-    assert "were met in training, so they are no evidence" in result.stdout
-    assert "Recordings met in training (no evidence) (95 % interval)" in result.stdout
+    assert "Recordings met in training (no evidence)" in result.stdout
     assert "Recordings (95" not in result.stdout
 
 
@@ -174,7 +173,7 @@ def test_shuffled_labels_end_at_chance(demo_store: Path, door, tmp_path: Path):
     )
     assert result.returncode == 0, result.stderr
     assert "LABELS ARE SHUFFLED" in result.stdout
-    assert "4 more trainings, each with another permutation" in result.stdout
+    assert "4 more trainings" in result.stdout
     null = json.loads((tmp_path / "null-run" / "metrics.json").read_text())["audit"]["null_run"]
     assert len(null["permutations"]) == 5
     assert null["auroc"] == pytest.approx(np.mean(null["permutations"]))
@@ -272,10 +271,10 @@ def test_wrong_usage_ends_with_one_sentence_and_exit_code_2(trained, door, tmp_p
         (
             "train",
             (f"data.store={trained.store}", "labels.leak=BURST"),
-            'no label is called "BURST"',
+            '"BURST"',
         ),
         ("train", (f"data.store={trained.store}", "+trainer.max_epoch=2"), "max_epoch"),
-        ("build", ("source=nowhere", "out=x"), "no such file or folder"),
+        ("build", ("source=nowhere", "out=x"), "nowhere: no such"),
         ("build", ("source=nowhere",), "out must be given"),
     ]
     for verb, arguments, message in cases:

@@ -105,13 +105,13 @@ def test_a_manifest_url_that_gives_none_is_told_in_a_sentence(
 
     monkeypatch.setattr(FlakyStore, "cat_file", forbidding)
     for name, sentence in (
-        ("none.csv", "no such file or folder. source= takes"),
-        ("secret.csv", "access is forbidden (Access Denied)"),
-        ("film.csv", "this is no text. Save the table as CSV UTF-8."),
+        ("none.csv", "no such"),
+        ("secret.csv", r"\(Access Denied\)"),
+        ("film.csv", "CSV UTF-8."),
     ):
         answer = door("build", f"source=flaky://net/{name}", "out=store", cwd=tmp_path)
         assert answer.returncode == 2
-        assert f"flaky://net/{name}: {sentence}" in " ".join(answer.stderr.split())
+        assert re.search(f"flaky://net/{name}: .*{sentence}", " ".join(answer.stderr.split()))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -164,7 +164,7 @@ def test_predict_reads_model_and_recordings_from_urls(
     for one, other in zip(local, remote[:3], strict=True):
         assert {**one, "path": "", "site": ""} == {**other, "path": "", "site": ""}
     assert remote[3]["error"].startswith("not readable as audio")
-    assert remote[4]["error"] == "there is no such file, folder or bucket"
+    assert "no such file" in remote[4]["error"]
     # one for the model and one for each file
     assert flaky.requests["cat_file"] == 6
 
@@ -197,7 +197,7 @@ def test_parts_whose_files_were_not_reached_are_removed_and_scored_again(
     ]
     answer = door(*command, cwd=tmp_path)
     assert answer.returncode == 0, answer.stderr
-    assert "2 not finished or removed: the files are scored again" in answer.stderr
+    assert re.search("2 not finished.*scored again", answer.stderr)
     rows = read_rows(tmp_path / "my parts", ["path", "error"])
     assert [Path(path).name for path in rows["path"]] == [f"{number}.wav" for number in range(6)]
     assert {*rows["error"]} == {""}
@@ -227,8 +227,8 @@ def test_rows_and_parts_of_an_s3_server(
     assert rows_of((tmp_path / "parts/part-00000.csv").read_text()) == rows_of(written)
     assert list(tmp_path.iterdir()) == [tmp_path / "parts"]
     for arguments, sentence in (
-        ((model, "s3://nowhere/night"), "s3://nowhere/night: there is no such file, folder or"),
-        (("s3://network/none", night), "s3://network/none: there is no such model file"),
+        ((model, "s3://nowhere/night"), "s3://nowhere/night: there is no such"),
+        (("s3://network/none", night), "s3://network/none: there is no such model"),
         ((model, night, "--out", "s3://nowhere/v.csv"), "--out s3://nowhere/v.csv: there is no"),
     ):
         answer = door("predict", *arguments, cwd=tmp_path)

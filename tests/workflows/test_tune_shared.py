@@ -1,13 +1,13 @@
-"""Several workers on one study through a PostgreSQL server and through Hydra's joblib launcher."""
+"""One study of two commands through a PostgreSQL server, and of two jobs of Hydra's launcher."""
 
 import importlib.util
 import os
 import pwd
 import shutil
 import subprocess
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import optuna
 import pytest
@@ -16,7 +16,8 @@ from optuna.trial import TrialState
 from leakdet.tuning.study import finished
 
 TINY = ("experiment=smoke", "demo.sites=6", "demo.recordings_per_site=4", "demo.duration_s=1.5")
-SEARCH = ("search=small", "tune.finish=false", "tune.n_trials=4", "tune.workers=2")
+SEARCH = ("search=small", "tune.finish=false", "tune.n_trials=4")
+Forked = Callable[..., Any]
 SERVERS = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
 PORT = 54329
 
@@ -54,13 +55,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def tune(folder: Path, *arguments: str) -> str:
-    command = [sys.executable, "-m", "leakdet.tune", "-m", *TINY, *SEARCH, *arguments]
-    process = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=240)
-    printed = process.stdout + process.stderr
+def end(process: Any) -> None:
+    printed = process.wait()
     assert process.returncode == 0, printed
     assert "Traceback" not in printed, printed
-    return printed
 
 
 def check(study: optuna.Study) -> None:
@@ -70,8 +68,10 @@ def check(study: optuna.Study) -> None:
 
 
 @pytest.mark.slow
-def test_two_workers_on_postgresql(server: str, tmp_path: Path) -> None:
-    tune(tmp_path, f"tune.storage={server}", "tune.study=shared")
+def test_two_commands_on_postgresql(server: str, tmp_path: Path, forked: Forked) -> None:
+    words = (*TINY, *SEARCH, f"tune.storage={server}", "tune.study=shared")
+    for process in [forked("tune", *words, cwd=tmp_path) for _ in range(2)]:
+        end(process)
     assert not list(tmp_path.rglob("*.journal"))
     storage = optuna.storages.RDBStorage(server)
     try:
@@ -82,12 +82,13 @@ def test_two_workers_on_postgresql(server: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_two_workers_through_the_joblib_launcher(tmp_path: Path) -> None:
+def test_two_workers_through_the_joblib_launcher(tmp_path: Path, forked: Forked) -> None:
     if not (
         importlib.util.find_spec("hydra_plugins")
         and importlib.util.find_spec("hydra_plugins.hydra_joblib_launcher")
     ):
         pytest.skip("hydra-joblib-launcher is not installed")
-    tune(tmp_path, "hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "tune.study=joblib")
+    launcher = ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "tune.workers=2")
+    end(forked("tune", "-m", *TINY, *SEARCH, *launcher, "tune.study=joblib", cwd=tmp_path))
     path = tmp_path / "runs" / "tune" / "joblib" / "study.db"
     check(optuna.load_study(study_name="joblib", storage=f"sqlite:///{path}"))

@@ -301,7 +301,8 @@ def typed(config: DictConfig, schema: type[ConfigT]) -> ConfigT:
         config["out"] = ""  # build adds to a store and makes none
     if missing := sorted(OmegaConf.missing_keys(config)):
         examples = " ".join(f"{name}=..." for name in missing)
-        raise SettingsError(f"{' and '.join(missing)} must be given: {examples}")
+        line = next(door.line for door in DOORS.values() if door.schema is schema)
+        raise SettingsError(f"{' and '.join(missing)} must be given: {examples}. Write: {line}")
     try:
         settings: Any = OmegaConf.to_object(config)
     except OmegaConfBaseException as error:

@@ -39,7 +39,8 @@ from leakdet.cli.compose import (
 )
 from leakdet.cli.help import help_text
 from leakdet.cli.past_runs import arguments_of, resumed
-from leakdet.cli.settings import DOORS, conf_folder, known_settings
+from leakdet.cli.settings import DOORS, conf_folder, known_settings, quoted
+from leakdet.cli.words import built, recordings_apart, with_names
 from leakdet.config import BuildConfig, TrainConfig
 from leakdet.core.errors import LeakdetError, SettingsError
 from leakdet.core.files import claimed, fresh_folder, is_further_process
@@ -170,7 +171,10 @@ def _open(door: str, task: Callable[[Any, Run], int]) -> int:
     if {"--version", "-V"} & set(arguments):
         print(f"leakdet {__version__}")
         return DONE
+    words, arguments = arguments, with_names(door, arguments)
+    recordings, builds = None, list[str]()
     if door == "train":
+        recordings, arguments, builds = recordings_apart(words, arguments)
         arguments = resumed(arguments)
     # Hydra takes -m before the settings only; here it may stand anywhere.
     ordered = sorted(arguments, key=lambda argument: argument not in MULTIRUN)
@@ -189,6 +193,10 @@ def _open(door: str, task: Callable[[Any, Run], int]) -> int:
             _check_before_hydra(door, composed(door, job), job, "hydra.sweep.dir")
     store_schema(door)
     _announce(door, prepared)
+    if recordings is not None and not _shows_only(prepared):
+        store = f"data.store={quoted(str(built(recordings, builds)), always=True)}"
+        arguments, prepared = [*arguments, store], [*prepared, store]
+        sys.argv.append(store)
     with _own_folder(door, prepared, folder) as own:
         return _run_jobs(door, task, arguments, own)
 

@@ -179,14 +179,14 @@ def value_for_hydra(value: str, setting: Setting, several: bool) -> str:
     """A value of a known setting; `several`: commas may separate values of a sweep."""
     _check_kind(value, setting)
     if setting.names and setting.kind is dict and not _is_hydras(value):
-        return _quoted(json.dumps(dict(_pairs(value, setting.name)), ensure_ascii=False))
+        return quoted(json.dumps(dict(_pairs(value, setting.name)), ensure_ascii=False))
     if setting.kind is list and not _is_hydras(value):
         items = list(_items(value))
-        return f"[{','.join(_quoted(item, always=setting.names) for item in items)}]"
+        return f"[{','.join(quoted(item, always=setting.names) for item in items)}]"
     if setting.kind is str and not _is_written_out(value, "'\""):
         sweep = several and "," in value and not Path(value).exists()
         values = value.split(",") if sweep else [value]
-        return ",".join(_quoted(one, always=_is_no_text(one)) for one in values)
+        return ",".join(quoted(one, always=_is_no_text(one)) for one in values)
     return text_for_hydra(value, several) if setting.kind is object else value
 
 
@@ -223,7 +223,7 @@ KINDS: dict[type, tuple[str, Callable[[str], object]]] = {
 def text_for_hydra(value: str, several: bool) -> str:
     """Quote a text that may also be a list, a group or a sweep."""
     plain = _is_written_out(value, "'\"[{") or (several and "," in value)
-    return value if plain else _quoted(value)
+    return value if plain else quoted(value)
 
 
 def _is_hydras(value: str) -> bool:
@@ -275,7 +275,8 @@ def _is_no_text(value: str) -> bool:
     return _is_number(value) or value.casefold() in ("true", "false", "null")
 
 
-def _quoted(value: str, always: bool = False) -> str:
+def quoted(value: str, always: bool = False) -> str:
+    """A text with the quotes that Hydra needs."""
     if PLAIN.fullmatch(value) and not always:
         return value
     backslashes = len(value) - len(value.rstrip("\\"))  # they would escape the closing quote
@@ -525,11 +526,14 @@ def option_names() -> dict[str, list[str]]:
 class DoorSettings:
     """The type of a door's settings, and those below which any key is allowed.
 
-    `swept` is the only setting that may have several values with -m, where the jobs share their
-    work; `advice` is for others.
+    `words` are the settings that a path without a name stands for, in this order, and `line` shows
+    them. `swept` is the only setting that may have several values with -m, where the jobs share
+    their work; `advice` is for others.
     """
 
     schema: type[Any]
+    words: tuple[str, ...]
+    line: str
     free_keys: tuple[str, ...] = ()
     swept: str | None = None
     advice: str = ""
@@ -537,10 +541,12 @@ class DoorSettings:
 
 OWN_KEYS = ("network.extra", "loss.extra", *(f"logger.{name}" for name in LOGGERS))
 DOORS = {
-    "build": DoorSettings(BuildConfig),
-    "train": DoorSettings(TrainConfig, OWN_KEYS),
+    "build": DoorSettings(BuildConfig, ("source", "out"), "leakdet build RECORDINGS STORE"),
+    "train": DoorSettings(TrainConfig, ("data.store",), "leakdet train STORE", OWN_KEYS),
     "tune": DoorSettings(
         TuneConfig,
+        ("data.store",),
+        "leakdet tune STORE",
         OWN_KEYS,
         swept="tune.worker",
         advice="tune works at one study. Search this setting (docs/tuning.md), or run the command "
@@ -548,11 +554,15 @@ DOORS = {
     ),
     "crossval": DoorSettings(
         CrossvalConfig,
+        ("data.store",),
+        "leakdet crossval STORE",
         ("crossval.where", "crossval.protocols", *OWN_KEYS),
         swept="crossval.part",
         advice="the jobs of one crossval share their folds. Run the command once for each value",
     ),
-    "learn": DoorSettings(LearnConfig, OWN_KEYS),
+    "learn": DoorSettings(
+        LearnConfig, ("model", "learn.new"), "leakdet learn MODEL RECORDINGS", OWN_KEYS
+    ),
 }
 
 

@@ -19,6 +19,11 @@ from leakdet.core.locations import RemoteFile, parse_location, with_location
 from leakdet.core.messages import LOG
 
 
+def holds_stores(folder: Path) -> bool:
+    """True for a store, and for a folder with stores in it."""
+    return any(folder.glob("*.[hH]5")) or any(folder.glob("*/*.[hH]5"))
+
+
 def require_store(store: Path) -> None:
     """Raise `InputError` where `store` is no folder with HDF5 files."""
     if not store.exists():

@@ -10,6 +10,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from statistics import mean
 
@@ -20,12 +21,14 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 
 from leakdet.config import TrainerFlags, TuneConfig, TuneSettings
 from leakdet.core.errors import LeakdetError, memory_sentence
+from leakdet.core.files import locked
 from leakdet.core.messages import LOG
 from leakdet.core.process import INTERRUPTED, PARENT, signal_name
 from leakdet.training import log_names
 from leakdet.tuning.study import (
     CHECKS,
     GRACE_S,
+    LOCK,
     OWNER,
     REASON,
     finished,
@@ -119,6 +122,7 @@ class Worker:
         self.table = TrialTable(config.tune)
         self.host = socket.gethostname()
         self.number = -1  # of the trial that runs
+        self.drawing = ExitStack()  # holds the lock under which a trial is drawn
 
     def work(self) -> None:
         """Run trials until none is left to draw and none of this host is running.
@@ -159,9 +163,14 @@ class Worker:
     def _run_next(self) -> None:
         self.number = -1
         try:
-            self.study.optimize(
-                self._train, n_trials=1, catch=(Exception,), callbacks=[self._after_trial]
-            )
+            with self.drawing:
+                # or two workers that count at the same time draw one trial too many
+                self.drawing.enter_context(locked(self.folder / LOCK))
+                if not self._is_left(self.study.get_trials(deepcopy=False)):
+                    return
+                self.study.optimize(
+                    self._train, n_trials=1, catch=(Exception,), callbacks=[self._after_trial]
+                )
         except (KeyboardInterrupt, SystemExit):
             if self.number >= 0:
                 # Optuna does not end the trial where SystemExit ends the process
@@ -182,6 +191,7 @@ class Worker:
     def _train(self, trial: Trial) -> float:
         """The trial's value; the reason is recorded where it has none."""
         self.number, started = trial.number, time.monotonic()
+        self.drawing.close()
         try:
             value = self.objective(trial)
             if not math.isfinite(value):

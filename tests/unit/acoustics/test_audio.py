@@ -347,11 +347,11 @@ def test_it_can_be_read_again() -> None:
         (np.zeros((2, 9)), 16000, "9 channels of 2 samples each; transpose"),
         (np.zeros(9), 0, "rate is 0 Hz"),
         (np.zeros(9), 44100.5, "rate is 44100.5 Hz"),
-        (np.zeros(0), 16000, "the array is empty"),
-        (np.zeros(9), float("nan"), "the rate is nan Hz"),
-        (np.zeros(9), float("inf"), "the rate is inf Hz"),
-        (np.zeros(9), "8000", "the rate is 8000 Hz; allowed are whole numbers"),
-        (np.zeros(9), None, "the rate is None Hz"),
+        (np.zeros(0), 16000, "array.*empty"),
+        (np.zeros(9), float("nan"), "nan Hz"),
+        (np.zeros(9), float("inf"), "inf Hz"),
+        (np.zeros(9), "8000", "8000 Hz.*whole"),
+        (np.zeros(9), None, "None Hz"),
     ],
 )
 def test_what_is_no_recording_is_refused(samples: np.ndarray, rate_hz: Any, message: str) -> None:

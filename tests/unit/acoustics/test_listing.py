@@ -3,6 +3,7 @@ from pathlib import Path
 
 import fsspec
 import pytest
+from tests.conftest import says
 from tests.remote_stores import FlakyStore
 
 from leakdet.acoustics.listing import (
@@ -79,7 +80,8 @@ def test_hidden_names_are_counted(tmp_path: Path) -> None:
     touch(tmp_path, "b.wav", "._b.wav", ".Trash-1000/old.wav", "__MACOSX/b.wav")
     unlisted = LeftUnlisted()
     assert listed(tmp_path, unlisted) == ["b.wav"]
-    assert (unlisted.sentences(), unlisted.lost) == (["hidden files and folders skipped: 3"], False)
+    assert says(unlisted.sentences(), "^hidden .*: 3$")
+    assert not unlisted.lost
     assert listed(tmp_path / ".Trash-1000") == ["old.wav"]  # named by the user
 
 
@@ -87,11 +89,11 @@ def test_kinds_of_sound_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
     touch(tmp_path, "a.wav", "b.m4a", "deep/c.M4A", "d.amr", "e.txt", "f.pdf", "g.TXT", "README")
     unlisted = LeftUnlisted()
     assert listed(tmp_path, unlisted) == ["a.wav"]
-    assert unlisted.sentences() == [
-        "left out 3 files of kinds that cannot be read (2 .m4a, 1 .amr): convert them to WAV or "
-        "FLAC",
-        "files without sound skipped: 2 .txt, 1 .pdf, 1 without suffix",
-    ]
+    assert says(
+        unlisted.sentences(),
+        r"^left out 3 files .*\(2 \.m4a, 1 \.amr\): .*WAV",
+        r"without sound .*: 2 \.txt, 1 \.pdf, 1 without suffix$",
+    )
     assert unlisted.lost
 
 
@@ -100,13 +102,13 @@ def test_sound_that_is_packed_unfinished_or_without_a_suffix_is_counted(tmp_path
     (tmp_path / "REC0001").write_bytes(b"RIFF\0\0\0\0WAVE")
     unlisted = LeftUnlisted()
     assert listed(tmp_path, unlisted) == ["a.wav", "b.wav "]
-    assert unlisted.sentences() == [
-        "left out 2 files that are packed (2 .gz): unpack them",
-        "left out 2 files by name unfinished or put aside (1 .bak, 1 .part): rename them if they "
-        "are whole",
-        "left out 1 file of sound without a suffix (1 without suffix): add one, such as .wav",
-        "files without sound skipped: 1 without suffix",
-    ]
+    assert says(
+        unlisted.sentences(),
+        r"^left out 2 files .*\(2 \.gz\): unpack",
+        r"^left out 2 files .*\(1 \.bak, 1 \.part\): rename",
+        r"^left out 1 file .*\(1 without suffix\): .*\.wav",
+        r"without sound .*: 1 without suffix$",
+    )
     assert unlisted.lost
 
 
@@ -126,9 +128,7 @@ def test_links_are_followed_once_and_circles_end(tmp_path: Path) -> None:
     (tmp_path / "in/z.wav").symlink_to(tmp_path / "nas/x.wav")
     unlisted = LeftUnlisted()
     assert listed(tmp_path / "in", unlisted) == ["z.wav", "a/1.wav", "b/x.wav"]
-    assert unlisted.sentences() == [
-        f"folders linked or named twice, listed once: {tmp_path}/in/a/up, {tmp_path}/in/c"
-    ]
+    assert says(unlisted.sentences(), f"^folders .*: {tmp_path}/in/a/up, {tmp_path}/in/c$")
     assert not unlisted.lost
 
 
@@ -163,10 +163,11 @@ def test_links_that_lead_nowhere_and_pipes_in_a_folder_are_named(tmp_path: Path)
     os.mkfifo(tmp_path / "p.wav")  # opening it would wait for a writer
     unlisted = LeftUnlisted()
     assert listed(tmp_path, unlisted) == ["a.wav", "gone.wav"]
-    assert sorted(unlisted.sentences()) == [
-        f"left out {tmp_path}/p.wav: it is a pipe, device or socket; name it to read it",
-        f"left out {tmp_path}/station3: the link cannot be followed (No such file or directory)",
-    ]
+    pipe, link = (
+        f"^left out {tmp_path}/p.wav: .*pipe",
+        f"^left out {tmp_path}/station3: .*link .*No such",
+    )
+    assert says(sorted(unlisted.sentences()), pipe, link)
     assert unlisted.lost
     assert list(audio_files(tmp_path / "p.wav", LeftUnlisted())) == [tmp_path / "p.wav"]
 
@@ -196,5 +197,5 @@ def test_a_url_with_a_name_of_sound_is_not_asked_for(flaky: type[FlakyStore]) ->
     assert list(audio_files(RemoteFile("flaky://net/sound"), LeftUnlisted())) == [
         RemoteFile("flaky://net/sound")
     ]
-    with pytest.raises(InputError, match="flaky://net/none: there is no such file, folder or"):
+    with pytest.raises(InputError, match=r"flaky://net/none: .*no such"):
         list(audio_files(RemoteFile("flaky://net/none"), LeftUnlisted()))

@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 
 import h5py
@@ -59,7 +60,7 @@ def test_converting_keeps_every_bit_and_leaves_out_what_was_never_read(
         )
     reasons = {item.path: item.reason for item in report.left_out}
     assert "never read" in reasons["TRAINING_DATASET#2"]
-    assert "the same sound as TRAINING_DATASET#1" in reasons["TESTING_DATASET#0"]
+    assert "same sound as TRAINING_DATASET#1" in reasons["TESTING_DATASET#0"]
     assert len(reasons) == 2
 
 
@@ -69,7 +70,7 @@ def test_files_that_do_not_say_how_their_mel_was_made_need_a_fitting_signal(
     for name in FILES.values():
         with h5py.File(old / name, "r+") as file:
             del file.attrs["config_json"]
-    with pytest.raises(InputError, match=r"has no config_json.*signal=ailh"):
+    with pytest.raises(InputError, match=r"config_json.*signal=ailh"):
         convert_store(BuildConfig(source=str(old), out=str(tmp_path / "new")))
     assert not (tmp_path / "new").exists()
     signal = SignalConfig(
@@ -87,8 +88,8 @@ def test_what_is_not_finite_is_left_out_and_the_new_store_is_whole(
             file["segments_mel"][row, 5, 1, 2, 0] = value
     done = door("build", f"source={old}", f"out={tmp_path / 'new'}", cwd=tmp_path)
     assert done.returncode == 1, done.stderr
-    assert "TRAINING_DATASET#3: its mel holds NaN or infinite values" in done.stdout
-    assert "VALIDATION_DATASET#1: its mel holds NaN or infinite values" in done.stdout
+    assert re.search("TRAINING_DATASET#3: .*NaN", done.stdout)
+    assert re.search("VALIDATION_DATASET#1: .*NaN", done.stdout)
     for name, recordings in (("train", 4), ("val", 5), ("test", 5)):
         split = open_split(tmp_path / "new", name)
         check_contents(split)

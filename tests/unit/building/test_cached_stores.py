@@ -81,11 +81,9 @@ def test_it_is_made_once_and_anew_when_a_store_changes(store: Store, tmp_path: P
 
 def test_shared_sounds_names_and_groups_are_refused(store: Store, tmp_path: Path) -> None:
     cache, a = tmp_path / "cache", store("a", range(8))
-    with pytest.raises(
-        InputError, match=r"1 recordings .* are the same sound as one of .*leave one"
-    ):
+    with pytest.raises(InputError, match=r"1 recordings .*same sound .*leave one"):
         joined_stores([a, store("z", range(7, 15), sounds="other")], cache)
-    with pytest.raises(InputError, match=r"8 recordings of .*/b are the same sound as one of .*/a"):
+    with pytest.raises(InputError, match=r"8 recordings of .*/b .*same sound .*/a"):
         joined_stores([a, store("b", range(8))], cache)  # under the same names
     c = store("c", range(20, 28), site="")  # with sounds of its own, and no groups
     assert joined_stores([a, c], cache).exists()
@@ -95,7 +93,7 @@ def test_shared_sounds_names_and_groups_are_refused(store: Store, tmp_path: Path
     config = BuildConfig(str(tmp_path / "e.csv"), str(tmp_path / "e"), JOINED_SIGNAL,
                          SplitConfig(group_by=["site"]), verify="off")  # fmt: skip
     build_store(config)
-    with pytest.raises(InputError, match=r"cannot be trained on together.*group \(site\).*s6"):
+    with pytest.raises(InputError, match=r"together.*group \(site\).*s6"):
         joined_stores([a, tmp_path / "e"], cache)
     assert joined_stores([a, torn], cache).exists()
 

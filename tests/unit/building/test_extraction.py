@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import soundfile
 import torch
+from tests.conftest import says
 
 from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.windows import MelStream
@@ -121,7 +122,8 @@ def admitted(*given: tuple[str, str, str]) -> tuple[list[str], dict[str, str], l
 def test_the_first_of_equal_recordings_is_kept():
     names, reasons, removed = admitted(("a", "leak", "1"), ("b", "leak", "1"), ("c", "no", "2"))
     assert names == ["a", "c"]
-    assert reasons == {"b": "the same sound as a"}
+    assert reasons.keys() == {"b"}
+    assert says(reasons.values(), "same sound as a$")
     assert removed == []
 
 
@@ -131,9 +133,11 @@ def test_contradicting_labels_remove_all_copies():
     )
     assert names == ["a"]
     assert removed == ["a"]
-    assert reasons == {
-        "a": "the same sound as b (no), but labelled leak",
-        "b": "the same sound as a (leak), but labelled no",
-        "c": "the same sound as a, which occurs with two labels",
-        "d": "the same sound as a (leak), but labelled no",
+    facts = {
+        "a": r"same sound as b \(no\), .* leak$",
+        "b": r"same sound as a \(leak\), .* no$",
+        "c": "same sound as a, .*two labels",
+        "d": r"same sound as a \(leak\), .* no$",
     }
+    assert reasons.keys() == facts.keys()
+    assert says(reasons.values(), *(facts[name] for name in reasons))

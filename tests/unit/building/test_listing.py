@@ -25,7 +25,7 @@ def test_a_folder_or_a_manifest(tmp_path: Path):
 
 def test_a_pipe_is_no_source(tmp_path: Path):
     os.mkfifo(tmp_path / "pipe")  # opening it would wait for a writer
-    with pytest.raises(InputError, match=r"this is a pipe, device or socket.*name that file"):
+    with pytest.raises(InputError, match=r"pipe: .*socket.*name that file"):
         read_source(tmp_path / "pipe")
 
 
@@ -33,24 +33,22 @@ def test_a_recording_is_no_source(tmp_path: Path, flaky: type[FlakyStore]):
     (tmp_path / "a.wav").touch()
     fsspec.filesystem("flaky").pipe_file("/net/a.wav", b"")
     for source in (tmp_path / "a.wav", RemoteFile("flaky://net/a.wav")):
-        with pytest.raises(
-            InputError, match=r"a\.wav: this is a recording\. source= takes a folder"
-        ):
+        with pytest.raises(InputError, match=r"a\.wav: .*a recording.*source= takes"):
             read_source(source)
     assert flaky.requests["cat_file"] == 0
 
 
 def test_nothing_there(tmp_path: Path):
-    with pytest.raises(InputError, match="no such file or folder"):
+    with pytest.raises(InputError, match="absent: no such"):
         read_source(tmp_path / "absent")
     with pytest.raises(InputError, match="no recordings found"):
         read_source(tmp_path)
     table = tmp_path / "list.csv"
     table.write_text("path,label\n")
-    with pytest.raises(InputError, match=r"a heading and no rows\. Add a row for each recording"):
+    with pytest.raises(InputError, match=r"list\.csv: .*no rows.*Add a row"):
         read_source(table)
     table.write_text("path,label\nnone.wav,LEAK\n")
-    with pytest.raises(InputError, match=r"1 left out, the first: .*line 2 \(none.wav\): no such"):
+    with pytest.raises(InputError, match=r"1 left out.*line 2 \(none.wav\): no such"):
         read_source(table)
 
 
@@ -62,11 +60,9 @@ def test_a_url_is_looked_for_and_listed(flaky: type[FlakyStore]) -> None:
         assert str(recording.path) == "flaky://net/audio/LEAK/a.wav"
         assert recording.groups == groups
     fsspec.filesystem("flaky").pipe_file("/net/empty", b"path,label\n")
-    with pytest.raises(
-        InputError, match=r"flaky://net/empty: .* a heading and no rows\. Add a row"
-    ):
+    with pytest.raises(InputError, match=r"flaky://net/empty: .*no rows.*Add a row"):
         read_source(RemoteFile("flaky://net/empty"))
-    with pytest.raises(InputError, match=r"flaky://net/none: no such file or folder. source="):
+    with pytest.raises(InputError, match=r"flaky://net/none: no such .*source="):
         read_source(RemoteFile("flaky://net/none"))
     flaky.failures[:] = [PermissionError("Access Denied")]
     with pytest.raises(InputError, match="source=flaky://net/audio: access is forbidden"):

@@ -1,5 +1,6 @@
 import csv
 import json
+import re
 import shutil
 from dataclasses import replace
 from datetime import datetime
@@ -7,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.conftest import says
 
 from leakdet.building.builder import build_store
 from leakdet.building.report import (
@@ -103,26 +105,23 @@ def test_rows_are_counted_by_split_and_label_in_the_order_of_the_splits() -> Non
     [
         (
             {"train": "abc", "val": "abc", "test": ""},
-            "session: all 3 values are in train and val; scores say nothing about a new "
-            "session. Keep them apart: build with split.group_by=[session]",
+            r"^session: all 3 values .* train and val; .*new session.*split\.group_by=\[session\]$",
         ),
         (
             {"train": "ab", "val": "bc", "test": "bd"},
-            "session: 1 of 4 values is in train, val and test; scores are partly of a "
-            "session known from training. Keep them apart: build with split.group_by=[session]",
+            r"^session: 1 of 4 values .* train, val and test; .*partly .*split\.group_by=\[session\]$",
         ),
         (
             {"train": "a", "val": "a", "test": "a"},
-            "session: its one value is in train, val and test; "
-            "scores say nothing about a new session.",
+            r"^session: its one value .* train, val and test; .*new session\.$",
         ),
         (
             {"train": "ab", "val": "c", "test": "c"},
-            "session: 2 in train, 1 in val, 1 in test; none in train and in another split",
+            "^session: 2 in train, 1 in val, 1 in test; none in train and ",
         ),
         (
             {"train": "", "val": "", "test": ""},
-            "session: blank everywhere; none in train and in another split",
+            "^session: blank everywhere; none in train and ",
         ),
     ],
 )
@@ -130,20 +129,20 @@ def test_groups_shared_with_train_are_told_with_the_remedy(
     values: dict[str, str], sentence: str
 ) -> None:
     rows = [row(split, session=value) for split, of in values.items() for value in of or ("",)]
-    assert group_sentence("session", rows) == sentence
+    assert re.search(sentence, group_sentence("session", rows))
 
 
 def test_the_notes_name_flags_by_frequency_and_the_first_that_were_left_out() -> None:
     left_out = [LeftOut(f"[{number}].wav", "empty") for number in range(SHOWN + 5)]
     rows = [row("train", flags="clipped"), row("train", flags="clipped,short"), row("val")]
     lines = list(notes(summary_report(*rows, left_out=left_out, remarks=["a remark"])))
-    assert lines[:4] == [
-        "flags: 2 clipped, 1 short",
-        "1 recording is shorter than a window: it is stored, trained on and scored as one window of "
-        "its repeated sound, while predict leaves such recordings undecided",
-        "a remark",
-        f"Left out: {SHOWN + 5} (build.json lists all of them)",
-    ]
+    assert says(
+        lines[:4],
+        "^flags: 2 clipped, 1 short$",
+        "^1 recording is shorter than a window: .*undecided",
+        "^a remark$",
+        rf"^Left out: {SHOWN + 5} \(build\.json ",
+    )
     assert lines[4:] == [f"  [{number}].wav: empty" for number in range(SHOWN)]
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from tests.conftest import says
 
 from leakdet.building.builder import build_store
 from leakdet.building.scan import build_bytes, recording_bytes, scan_headers
@@ -26,16 +27,14 @@ def test_what_is_no_audio_or_listed_twice_is_left_out(tmp_path: Path, write_soun
     text.write_text("no sound")
     result = scan(source_of(sound, text, sound))
     assert [recording.path for recording in result.readable] == [sound]
-    assert [(item.path, item.reason) for item in result.left_out] == [
-        ("stray.wav", "not in a label folder"),
-        ("text.wav", "not readable as audio: Format not recognised"),
-        ("a.wav", "listed twice"),
-    ]
+    assert [item.path for item in result.left_out] == ["stray.wav", "text.wav", "a.wav"]
+    reasons = ("^not in a label folder$", "^not readable", "twice")
+    assert says([item.reason for item in result.left_out], *reasons)
 
 
 def test_a_source_without_audio_is_refused(tmp_path: Path):
     (tmp_path / "empty.wav").touch()
-    with pytest.raises(InputError, match=r"^audio: none of 1 files is readable audio; first: "):
+    with pytest.raises(InputError, match=r"^audio: none of 1 files .*first: "):
         scan(Source([SourceRecording("empty.wav", tmp_path / "empty.wav", "LEAK")], []))
 
 
@@ -45,15 +44,12 @@ def test_a_source_without_audio_is_refused(tmp_path: Path):
         (
             [16000, 48000],
             8000.0,
-            "Frequencies up to 8000 Hz are used "
-            "(half of the 16 kHz to which recordings are resampled).",
+            r"8000 Hz .*\(half of the 16 kHz .*resampled",
         ),
         (
             [48000, 4000, 48000],
             2000.0,
-            "Frequencies up to 2000 Hz are used "
-            "(half of 4 kHz, the lowest sample rate, that of 1 of 3 recordings: 1.wav). "
-            "Without them, more would be used.",
+            r"2000 Hz .*\(half of 4 kHz, .* 1 of 3 recordings: 1\.wav\)",
         ),
     ],
 )
@@ -62,7 +58,8 @@ def test_auto_becomes_what_every_recording_has(
 ):
     paths = [write_sound(f"{n}.wav", 0.1, rate_hz) for n, rate_hz in enumerate(rates_hz)]
     result = scan(source_of(*paths))
-    assert (result.signal.fmax_hz, result.remarks) == (fmax_hz, [remark])
+    assert result.signal.fmax_hz == fmax_hz
+    assert says(result.remarks, remark)
 
 
 def test_a_given_fmax_stays(write_sound):
@@ -75,10 +72,9 @@ def test_a_rate_too_low_for_any_mel_stops_and_changes_none_of_the_others(write_s
     result = scan(source_of(*paths))
     assert [item.recording_id for item in result.readable] == ["16000.wav"]
     assert result.signal.fmax_hz == 8000
-    assert [(item.path, item.reason) for item in result.left_out[1:]] == [
-        (f"{rate}.wav", f"its sample rate of {rate} Hz is too low for 64 mel bands")
-        for rate in (500, 1000)
-    ]
+    assert [item.path for item in result.left_out[1:]] == ["500.wav", "1000.wav"]
+    reasons = ("500 Hz is too low .*64 mel", "1000 Hz is too low .*64 mel")
+    assert says([item.reason for item in result.left_out[1:]], *reasons)
 
 
 def test_where_every_rate_is_too_low_the_settings_are_at_fault(write_sound):
@@ -99,7 +95,8 @@ def test_each_channel_is_a_recording_that_knows_its_file(tmp_path: Path, write_s
     ]
     asked = scan(Source(only, []), channels="each")
     assert [item.recording_id for item in asked.readable] == ["both.wav#channel2"]
-    assert [item.reason for item in asked.left_out] == ["it has no channel 3, the last is 2"]
+    (reason,) = [item.reason for item in asked.left_out]
+    assert "channel 3" in reason
 
 
 SIGNAL = SignalConfig(fmax_hz=8000.0)

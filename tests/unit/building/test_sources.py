@@ -4,6 +4,7 @@ from typing import Any
 
 import fsspec
 import pytest
+from tests.conftest import says
 from tests.remote_stores import FlakyStore
 
 from leakdet.building.sources import (
@@ -37,20 +38,20 @@ def test_the_signal_is_that_of_the_model_its_run_or_the_store(trained) -> None:
 
 def test_another_signal_beside_it_is_refused(trained) -> None:
     other = BuildConfig("in", "out", SignalConfig(n_mels=17), like=str(trained.store))
-    with pytest.raises(SettingsError, match=r"n_mels: \d+ / 17.*Leave out signal=, or like="):
+    with pytest.raises(SettingsError, match=r"n_mels: \d+ / 17.*signal=.* like="):
         with_like(other)
 
 
 def test_what_tells_no_signal_is_refused(tmp_path: Path, stores) -> None:
-    with pytest.raises(InputError, match="no such model or store"):
+    with pytest.raises(InputError, match=r"typo: .*no such"):
         signal_like(tmp_path / "typo")
-    with pytest.raises(InputError, match="there is no model in this folder"):
+    with pytest.raises(InputError, match="no model in"):
         signal_like(tmp_path)
     (tmp_path / "last.ckpt").write_text("")
     with pytest.raises(InputError, match=r"takes a \.safetensors file"):
         signal_like(tmp_path / "last.ckpt")
     stores.ailh_splits(tmp_path, {})
-    with pytest.raises(InputError, match="does not say by which signal"):
+    with pytest.raises(InputError, match=r"does not say .*signal"):
         signal_like(tmp_path)
 
 
@@ -95,12 +96,12 @@ def test_columns_make_groups(folder: Path):
     [
         ("path,label", "b.wav,", "it has no label"),
         ("path,label", ",LEAK", "the path is empty"),
-        ("path,label", "none.wav,LEAK", "no such file, neither beside the manifest nor in "),
+        ("path,label", "none.wav,LEAK", "no such file"),
         ("path,label", "/none.wav,LEAK", "no such file"),
         ("path,label", "b\0.wav,LEAK", "no such file"),
-        ("path,label,split", "b.wav,LEAK,eval", "split 'eval' is not one of train, val, test"),
-        ("path,label,weight", "b.wav,LEAK,much", "weight 'much' is not a number"),
-        ("path,label,weight", "b.wav,LEAK,-1", "weight '-1' is not a number"),
+        ("path,label,split", "b.wav,LEAK,eval", "split 'eval' "),
+        ("path,label,weight", "b.wav,LEAK,much", "weight 'much' "),
+        ("path,label,weight", "b.wav,LEAK,-1", "weight '-1' "),
         ("path,label", "b.wav,LEAK,extra", "it has 3 fields, not 2"),
         ("path,label,site", "b.wav,LEAK", "it has 2 fields, not 3"),
     ],
@@ -117,10 +118,10 @@ def test_a_bad_row_stops_none_of_the_others(folder: Path, columns: str, row: str
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ("path,site", r"needs the columns path and label; \['label'\] missing"),
-        ("path,label,site,site", r"columns \['site'\] are unnamed, repeated"),
+        ("path,site", r"columns path and label; \['label'\]"),
+        ("path,label,site,site", r"columns \['site'\] .*repeated"),
         ("path,label,,site", r"columns \[''\] are unnamed"),
-        ("path,label,a/b", r"columns \['a/b'\] are unnamed, repeated or hold a slash"),
+        ("path,label,a/b", r"columns \['a/b'\] .*slash"),
     ],
 )
 def test_columns_that_say_too_little_or_too_much(folder: Path, columns: str, message: str):
@@ -132,10 +133,7 @@ def test_the_rows_of_predict_are_a_manifest_once_they_are_labelled(folder: Path)
     text = "path,decision,leak_prob,prob_LEAK,label,site\na.wav,leak,0.9,0.9,LEAK,x\nb.wav,leak,1,1,,y\n"
     source = from_manifest(manifest(folder, text))
     assert [(r.recording_id, r.groups) for r in source.recordings] == [("a.wav", {"site": "x"})]
-    assert source.remarks == [
-        "Columns of list.csv that make no groups, since leakdet writes such itself: decision, "
-        "leak_prob, prob_LEAK."
-    ]
+    assert says(source.remarks, r"list\.csv .*no groups.*: decision, leak_prob, prob_LEAK\.$")
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "cp1252", "utf-16", "utf-16-le"])
@@ -156,7 +154,7 @@ def test_names_as_other_systems_spell_them(
 
 def test_a_table_behind_a_url_is_told_by_its_url(flaky: type[FlakyStore]):
     table = RemoteFile("flaky://net/lists/night.csv")
-    with pytest.raises(InputError, match=r"^flaky://net/lists/night\.csv: there is no such file"):
+    with pytest.raises(InputError, match=r"^flaky://net/lists/night\.csv: .*no such"):
         from_manifest(table)
     rows = "path,label\n./a.wav,LEAK\n../b.wav,NOLEAK\nflaky://x/c.wav,LEAK\nd.wav,\n"
     fsspec.filesystem("flaky").pipe_file("/net/lists/night.csv", rows.encode())
@@ -180,7 +178,8 @@ def test_a_row_may_name_one_channel(folder: Path):
         ("a.wav", 2),
         ("b.wav", 0),
     ]
-    assert [item.reason for item in source.left_out] == ["channel 'left' is not a number from 1 on"]
+    (reason,) = [item.reason for item in source.left_out]
+    assert reason.startswith("channel 'left'")
     assert [item.channel for item in from_manifest(table).recordings] == [0, 0, 0]
 
 
@@ -209,9 +208,8 @@ def test_label_folders(tmp_path: Path):
         ("NOLEAK/c.Wav", "NOLEAK", None),
         ("NOLEAK/d.flac", "NOLEAK", None),
     ]
-    assert [(Path(item.path).name, item.reason) for item in source.left_out] == [
-        ("stray.wav", "not in a label folder")
-    ]
+    assert [Path(item.path).name for item in source.left_out] == ["stray.wav"]
+    assert says([item.reason for item in source.left_out], "label folder")
 
 
 def test_split_folders(tmp_path: Path):
@@ -231,7 +229,7 @@ def test_split_folders(tmp_path: Path):
         ("train/LEAK/a.wav", "LEAK", "train"),
     ]
     assert [Path(item.path).name for item in source.left_out] == ["stray.wav"]
-    assert source.remarks == ["hidden files and folders skipped: 2"]
+    assert says(source.remarks, "^hidden .*: 2$")
 
 
 def test_ailh_file_names_carry_groups(tmp_path: Path):
@@ -250,7 +248,7 @@ def test_strays_beside_split_folders(tmp_path: Path):
     touch(tmp_path, "train/LEAK/a.wav", "test/LEAK/c.wav", "__MACOSX/train/._a.wav", "docs/a.pdf")
     assert {recording.split for recording in from_folders(tmp_path).recordings} == {"train", "test"}
     touch(tmp_path, "new/d.wav")
-    with pytest.raises(InputError, match=r"/new: a folder with sound beside the folders train"):
+    with pytest.raises(InputError, match=r"/new: .*sound beside.* train"):
         from_folders(tmp_path)
 
 
@@ -272,14 +270,14 @@ def test_links_that_lead_nowhere_are_left_out_by_name(tmp_path: Path):
         (tmp_path / name).symlink_to("/nonexistent/disk")
     left_out = from_folders(tmp_path).left_out
     assert [item.path for item in left_out] == [f"{tmp_path}/DRIP", f"{tmp_path}/LEAK/day2"]
-    assert all("the link cannot be followed" in item.reason for item in left_out)
+    assert all("cannot be followed" in item.reason for item in left_out)
 
 
 def test_kinds_that_cannot_be_read_are_left_out_by_count(tmp_path: Path):
     touch(tmp_path, "LEAK/a.wav", "LEAK/b.m4a", "NOLEAK/c.m4a", "NOLEAK/notes.txt")
     (item,) = from_folders(tmp_path).left_out
     assert item.path == f"{tmp_path}/**/*.m4a"
-    assert item.reason.startswith("2 files of kinds that cannot be read; ")
+    assert item.reason.startswith("2 files of kinds ")
 
 
 def test_names_that_are_not_text_are_kept(tmp_path: Path):
@@ -332,7 +330,7 @@ def test_recordings_are_those_of_the_same_local_folders(
 
 def test_sound_beside_split_folders_is_refused(flaky: type[FlakyStore]) -> None:
     put("train/LEAK/a.wav", "test/LEAK/b.wav", "old/c.wav")
-    with pytest.raises(InputError, match="flaky://net/audio/old: a folder with sound beside"):
+    with pytest.raises(InputError, match=r"flaky://net/audio/old: .*sound beside"):
         from_remote_folders(ROOT)
 
 
@@ -403,7 +401,7 @@ def test_a_file_with_two_labels_is_left_out_and_one_with_two_spellings_is_not() 
     assert len(alike.recordings) == 3
     rest, _ = relabelled(Source([*twice, *source("ok").recordings], []), LabelsConfig(), "x")
     assert [recording.recording_id for recording in rest.recordings] == ["0.wav"]
-    assert {item.reason for item in rest.left_out} == {"listed with the labels Leak and ok"}
+    assert says({item.reason for item in rest.left_out}, "labels Leak and ok")
 
 
 def test_channels_may_have_labels_of_their_own_but_not_beside_the_whole_file() -> None:
@@ -411,4 +409,4 @@ def test_channels_may_have_labels_of_their_own_but_not_beside_the_whole_file() -
     listed = [SourceRecording(name, Path(name), label, channel=n) for name, label, n in rows]
     kept, _ = relabelled(Source(listed, []), LabelsConfig(), "x")
     assert [(item.channel, item.label) for item in kept.recordings] == [(1, "leak"), (2, "ok")]
-    assert {item.reason for item in kept.left_out} == {"listed both whole and by channel"}
+    assert says({item.reason for item in kept.left_out}, "whole and by channel")

@@ -82,15 +82,14 @@ def test_too_few_leaks_are_refused_with_the_counts():
             [("leak", "a"), ("no", "a"), ("leak", "b"), ("no", "b"), ("no", "c")],
             ["site"],
             [0.7, 0.2, 0.1],
-            r"3 splits; leaks are in 2 of 3 groups \(split.group_by=\['site'\]\), others in 3\..*"
-            r"split.ratios=\[0.8,0.2,0\] makes no test split, and leakdet crossval "
-            r"crossval.group_by=\[site\] holds out one after the other",
+            r"3 splits; .*2 of 3 groups \(split.group_by=\['site'\]\), others in 3\..*"
+            r"split.ratios=\[0.8,0.2,0\].*leakdet crossval crossval.group_by=\[site\]",
         ),
         (
             [("leak", "a"), ("no", "a"), ("no", "b")],
             ["site"],
             [0.8, 0.2, 0.0],
-            r"All leaks are in one group of split.group_by=\['site'\]: a\. .*leave out split.group_by",
+            r"one group of split.group_by=\['site'\]: a\. .*leave out split.group_by",
         ),
         ([("leak", "a"), ("leak", "b")], ["site"], [0.8, 0.2, 0.0], "There are no others at all"),
         ([("leak", ""), ("no", ""), ("no", "")], [], [0.8, 0.2, 0.0], r"are one recording, 0\.wav"),
@@ -98,7 +97,7 @@ def test_too_few_leaks_are_refused_with_the_counts():
             [("leak", ""), ("no", ""), ("leak", ""), ("no", "")],
             [],
             [0.7, 0.2, 0.1],
-            r"leaks are in 2 of 4 recordings, .*crossval.group_by=\[recording\]",
+            r"2 of 4 recordings, .*crossval.group_by=\[recording\]",
         ),
     ],
 )
@@ -123,7 +122,7 @@ def test_given_splits_are_kept_and_checked():
     with pytest.raises(InputError, match=r"1 of 1 groups .* a in test and train"):
         assign_splits(torn, SplitConfig(group_by=["site"]), ["leak"])
     mixed = recordings(("leak", "a"), split="train") + recordings(("no", "b"))
-    with pytest.raises(InputError, match="1 of 2 recordings have no split"):
+    with pytest.raises(InputError, match=r"1 of 2 .*no split"):
         assign_splits(mixed, SplitConfig(), ["leak"])
 
 
@@ -133,9 +132,7 @@ def test_blank_groups_are_groups_of_their_own():
 
 
 def test_unknown_columns_are_named():
-    with pytest.raises(
-        InputError, match=r"\['pipe'\] are no group columns of the source; it has \['site'\]"
-    ):
+    with pytest.raises(InputError, match=r"\['pipe'\] .*group columns.*\['site'\]"):
         assign_splits(
             recordings(("leak", "a"), ("no", "b")), SplitConfig(group_by=["pipe"]), ["leak"]
         )
@@ -163,5 +160,5 @@ def test_channels_of_a_file_in_two_splits_are_refused():
         *channels(("a.wav", "leak", "1"), ("b.wav", "no", "1"), split="train"),
         *channels(("a.wav", "leak", "2"), ("c.wav", "no", "2"), split="test"),
     ]
-    with pytest.raises(InputError, match=r"1 of 3 files have channels in more .* a\.wav\. They"):
+    with pytest.raises(InputError, match=r"1 of 3 files .*channels .* a\.wav\."):
         assign_splits(made, SplitConfig(), ["leak"])

@@ -32,15 +32,15 @@ def test_by_default_the_device_is_found_and_no_code_is_trusted(
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "facts"),
     [
-        (["--hlep"], "there is no option --hlep. Did you mean --help?"),
-        (["--deivce=cpu", "x"], "there is no option --deivce. Did you mean --device?"),
-        (["--zzz"], "there is no option --zzz. --help lists them all."),
+        (["--hlep"], ("--hlep", "Did you mean --help?")),
+        (["--deivce=cpu", "x"], ("--deivce", "Did you mean --device?")),
+        (["--zzz"], ("--zzz", "--help lists")),
     ],
 )
 def test_a_misspelt_option_is_named_before_what_is_missing(
-    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    words: list[str], facts: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     parser = Parser()
     add_model_options(parser)
@@ -48,7 +48,8 @@ def test_a_misspelt_option_is_named_before_what_is_missing(
     with pytest.raises(SystemExit) as ended:
         parser.parse_args(words)
     assert ended.value.code == 2
-    assert said in capsys.readouterr().err
+    refusal = capsys.readouterr().err
+    assert all(fact in refusal for fact in facts)
     assert parser.parse_args(["--dev", "cpu", "--", "--zzz"]).path == ["--zzz"]
 
 
@@ -87,8 +88,8 @@ def test_the_decision_is_the_models_own_unless_another_is_given() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("-1", "--workers=-1: allowed are at most"),
-        ("100000", "--workers=100000: allowed are at most"),
+        ("-1", "--workers=-1: allowed"),
+        ("100000", "--workers=100000: allowed"),
         ("two", "invalid count value: 'two'"),
     ],
 )
@@ -108,31 +109,30 @@ def test_the_number_of_workers_is_bounded(
 def test_every_verb_names_a_misspelt_option(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         import_module(f"leakdet.{verb}").parser().parse_args(["--hlep"])
-    assert "there is no option --hlep. Did you mean --help?" in capsys.readouterr().err
+    assert "--hlep. Did you mean --help?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("--new-only", "--new-only goes with parts; add --parts DIR"),
-        ("--cluster local:2", "--cluster goes with parts; add --parts DIR"),
-        ("--format parquet", "--format parquet is for parts"),
-        ("--parts d --out rows.csv", "--out does not go with --parts"),
-        ("--parts d --windows", "--windows does not go with --parts"),
-        ("--parts d --suggest 5", "--suggest does not go with --parts"),
-        ("--parts d --format jsonl", "parts are csv or parquet"),
+        ("--new-only", "--new-only .*--parts DIR"),
+        ("--cluster local:2", "--cluster .*--parts DIR"),
+        ("--format parquet", "--format parquet .*parts"),
+        ("--parts d --out rows.csv", "--out .*--parts"),
+        ("--parts d --windows", "--windows .*--parts"),
+        ("--parts d --suggest 5", "--suggest .*--parts"),
+        ("--parts d --format jsonl", "csv or parquet"),
         ("- --parts d", "standard input"),
-        ("--parts s3://bucket/d", "--parts s3://bucket/d: parts are written to a disk"),
-        ("--parts d --cluster local:2 --workers 2", "--workers does not go with --cluster"),
-        ("--parts d --cluster nowhere", "--cluster=nowhere: allowed are"),
-        ("--parts d --cluster s.json", "--cluster=s.json: there is no such file"),
+        ("--parts s3://bucket/d", "--parts s3://bucket/d: .*disk"),
+        ("--parts d --cluster local:2 --workers 2", "--workers .*--cluster"),
+        ("--parts d --cluster nowhere", "--cluster=nowhere: allowed"),
+        ("--parts d --cluster s.json", "--cluster=s.json: .*no such file"),
     ],
 )
 def test_options_that_do_not_go_with_parts_are_refused(words: str, message: str) -> None:
     arguments = import_module("leakdet.predict").parser().parse_args(["m", "a", *words.split()])
-    with pytest.raises(LeakdetError) as raised:
+    with pytest.raises(LeakdetError, match=message):
         check_parts(arguments)
-    assert message in str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_wrong_usage_is_json_too_where_that_is_asked_for(words, capsys) -> None:
         captured = capsys.readouterr()
         (told,) = map(json.loads, captured.err.splitlines())
         assert (told["kind"], told["level"], told["exit_code"]) == ("usage", "error", 2)
-        assert told["message"].startswith("there is no option --thresold.")
+        assert "--thresold" in told["message"]
         assert captured.out == ""
 
 
@@ -201,15 +201,15 @@ def parsed(*words: object):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("--labels-format raven", "--labels-format goes with labels; add --labels DIR"),
-        ("--clip-seconds 5", "--clip-seconds goes with clips; add --clips DIR"),
-        ("--labels l --parts p", "--labels does not go with --parts, which keeps rows and no"),
-        ("--clips c --parts p", "--clips does not go with --parts"),
+        ("--labels-format raven", "--labels-format .*--labels DIR"),
+        ("--clip-seconds 5", "--clip-seconds .*--clips DIR"),
+        ("--labels l --parts p", "--labels .*--parts"),
+        ("--clips c --parts p", "--clips .*--parts"),
         ("- --clips c", "standard input"),
         ("--clips c --labels ./c", "name the same folder"),
-        ("--clips used", "exists already, and nothing is replaced; name a new folder"),
-        ("--labels used/file", "exists already"),
-        ("--labels lost", "exists already"),
+        ("--clips used", "used: exists already"),
+        ("--labels used/file", "used/file: exists already"),
+        ("--labels lost", "lost: exists already"),
     ],
 )
 def test_what_does_not_go_together_is_refused(words, message, tmp_path, monkeypatch) -> None:
@@ -230,11 +230,11 @@ def test_new_and_empty_folders_are_taken(tmp_path) -> None:
 def test_a_bucket_is_no_folder_for_them(capsys) -> None:
     with pytest.raises(SystemExit):
         parsed("--clips", "s3://bucket/clips")
-    assert "name a folder on a disk, no URL" in capsys.readouterr().err
+    assert "folder on a disk" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("seconds", ["0.5", "601", "nan", "long"])
 def test_the_length_of_clips_has_a_range(seconds, capsys) -> None:
     with pytest.raises(SystemExit):
         parsed("--clips", "c", "--clip-seconds", seconds)
-    assert "allowed are 1 to 600 seconds" in capsys.readouterr().err
+    assert "1 to 600" in capsys.readouterr().err

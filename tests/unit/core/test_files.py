@@ -157,7 +157,7 @@ def test_what_is_no_store_is_never_replaced(tmp_path: Path):
     (tmp_path / "photos").mkdir()
     check_free(tmp_path / "photos", overwrite=False)  # empty
     (tmp_path / "photos" / "a.jpg").touch()
-    with pytest.raises(InputError, match="exists and is not a store"):
+    with pytest.raises(InputError, match=r"photos.* not a store"):
         check_free(tmp_path / "photos", overwrite=True)
 
 
@@ -257,8 +257,9 @@ def test_who_does_not_wait_is_refused(tmp_path: Path) -> None:
 def test_more_than_is_free_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=3_000_000_000))
     told = require_space(tmp_path / "not" / "yet", 1_500_000, "out=store")
-    assert told == "about 1.5 MB will be written, and its disk has 3.0 GB left"
-    with pytest.raises(InputError, match=r"^out=store: about 4\.0 GB .* 3\.0 GB left; free some"):
+    assert "1.5 MB" in told
+    assert "3.0 GB" in told
+    with pytest.raises(InputError, match=r"^out=store: .*4\.0 GB .* 3\.0 GB .*free some"):
         require_space(tmp_path, 4_000_000_000, "out=store")
 
 
@@ -271,12 +272,12 @@ def test_a_folder_of_results_is_made_and_replaces_nothing(
     for name, kind in (("build.json", "store"), ("model.safetensors", "training")):
         (tmp_path / kind).mkdir()
         (tmp_path / kind / name).touch()
-        with pytest.raises(InputError, match=f"^--out x: this is the folder of a {kind}; name one"):
+        with pytest.raises(InputError, match=rf"^--out x: .*folder of a {kind}; name"):
             require_folder(tmp_path / kind, "--out x")
-    with pytest.raises(InputError, match="file is a file; name a folder"):
+    with pytest.raises(InputError, match="file is a file"):
         require_folder(tmp_path / "file" / "below", "--out x")
     monkeypatch.setattr(os, "access", lambda *_: False)
-    with pytest.raises(InputError, match="may not be written; choose another place"):
+    with pytest.raises(InputError, match="may not be written"):
         require_folder(tmp_path / "not" / "yet", "--out x")
 
 
@@ -291,7 +292,7 @@ def test_results_replace_those_of_an_evaluation_only(tmp_path: Path) -> None:
         for folder in (tmp_path / text[:9], tmp_path / text[:9] / "b"):
             folder.mkdir(exist_ok=True)
             (folder / name).write_text(text)
-            with pytest.raises(InputError, match=rf"{name} would be replaced, and evaluate did"):
+            with pytest.raises(InputError, match=rf"{name} would be replaced.*evaluate"):
                 require_folder(tmp_path / text[:9], "--out x")
             (folder / name).unlink()
 
@@ -316,7 +317,7 @@ def test_a_folder_is_made_or_the_setting_is_named(tmp_path: Path) -> None:
     require_writable(tmp_path / "a/b")
     assert (tmp_path / "a/b").is_dir()
     (tmp_path / "file").touch()
-    with pytest.raises(InputError, match=r"file: no store can be kept there .*data\.cache="):
+    with pytest.raises(InputError, match=r"file: no store .*data\.cache="):
         require_writable(tmp_path / "file")
 
 
@@ -326,9 +327,9 @@ def test_a_file_that_can_be_read(tmp_path: Path):
 
 
 def test_what_is_missing_or_refused_is_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    with pytest.raises(InputError, match="there is no such model file"):
+    with pytest.raises(InputError, match=r"a: .*no such model file"):
         require_readable(tmp_path / "a", "model file")
-    with pytest.raises(InputError, match=r"this checkpoint cannot be read \(Is a directory\)"):
+    with pytest.raises(InputError, match=r"checkpoint .*\(Is a directory\)"):
         require_readable(tmp_path, "checkpoint")
     with pytest.raises(InputError, match=r"cannot be read \(embedded null"):
         require_readable(tmp_path / "a\0", "checkpoint")
@@ -402,18 +403,18 @@ def test_a_store_is_sealed_but_for_its_mel(path: Path):
         if at in mel or at in flags:
             assert store_is_sealed(path, REMEDY)
             continue
-        with pytest.raises(InputError, match=r"train\.h5: damaged: its bytes are not those"):
+        with pytest.raises(InputError, match=r"train\.h5: damaged"):
             store_is_sealed(path, REMEDY)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda whole: whole[:-1], r"train\.h5: it is cut off \(\d+ of \d+ bytes\)\. Build it"),
-        (lambda whole: whole + b"x", r"train\.h5: damaged: it has \d+ bytes, not \d+\. Build it"),
-        (lambda whole: whole.replace(b"left_out", b"left-out"), "damaged in its first bytes"),
-        (lambda whole: whole.replace(b"[[4116", b"[[9116"), "damaged in its first bytes"),
-        (lambda whole: whole.replace(b'"bytes": ', b'"bytes": 9'), "it is cut off"),
+        (lambda whole: whole[:-1], r"train\.h5: .*cut off \(\d+ of \d+ bytes\)\. Build"),
+        (lambda whole: whole + b"x", r"train\.h5: damaged: .*\d+ bytes, not \d+\. Build"),
+        (lambda whole: whole.replace(b"left_out", b"left-out"), "first bytes"),
+        (lambda whole: whole.replace(b"[[4116", b"[[9116"), "first bytes"),
+        (lambda whole: whole.replace(b'"bytes": ', b'"bytes": 9'), "cut off"),
     ],
 )
 def test_what_is_wrong_is_said(path: Path, change: Any, message: str):
@@ -436,7 +437,7 @@ def test_stores_of_older_versions_have_no_seal(path: Path, tmp_path: Path):
 def test_who_changes_a_store_seals_it_anew(path: Path):
     with h5py.File(path, "r+") as file:
         file["label_id"][0] = 1
-    with pytest.raises(InputError, match="not those that were written"):
+    with pytest.raises(InputError, match=r"train\.h5: damaged"):
         open_split(path.parent, "train")
     seal_h5(path)
     assert open_split(path.parent, "train").label_id.tolist() == [1, 1]
@@ -484,7 +485,7 @@ def test_a_sealed_object_comes_back_and_a_changed_digit_is_noticed(tmp_path: Pat
     write_json(path, {"f1": 0.25}, seal=True)
     assert read_json(path, "a result") == {"f1": 0.25}
     path.write_text(path.read_text().replace("0.25", "0.75"))
-    with pytest.raises(InputError, match=r"a\.json: damaged: its bytes are not .*Remove it\."):
+    with pytest.raises(InputError, match=r"a\.json: damaged: .*Remove it\."):
         read_json(path, "a result", "Remove it.")
 
 
@@ -498,13 +499,13 @@ def test_the_second_run_in_a_folder_is_refused_while_the_first_is_at_it(tmp_path
     folder = tmp_path / "mine"
     with claimed(folder):
         (folder / "model").touch()
-        with pytest.raises(SettingsError, match="mine: another run is writing"), claimed(folder):
+        with pytest.raises(SettingsError, match="mine: another run"), claimed(folder):
             pass
     with claimed(folder):
         assert [path.name for path in folder.iterdir()] == ["model"]
     model = folder / "model"
     for taken in (model, model / "below"):
-        message = "a run needs a folder, and a file is in its place"
+        message = "model.*: .*needs a folder"
         with pytest.raises(SettingsError, match=message), claimed(taken):
             pass
 

@@ -37,7 +37,7 @@ class NoCredentialsError(Exception):
         ("abfs://b/a", ImportError("Install adlfs"), "pip install adlfs$"),
         ("gs://b/a", ImportError("Please install gcsfs"), "pip install gcsfs$"),
         ("hdfs://b/a", ImportError("Install pyarrow"), "is missing: Install pyarrow$"),
-        ("s3://b/a", FileNotFoundError("b/a"), "there is no such file, folder or bucket$"),
+        ("s3://b/a", FileNotFoundError("b/a"), "no such file.*bucket$"),
         ("s3://b/a", PermissionError("Denied"), r"access is forbidden \(Denied\); the credentials"),
         ("s3://b/a", NoCredentialsError("none"), r"no credentials \(none\); give them"),
         ("abfs://b/a", ValueError("account_name is needed.\nx"), "^account_name is needed$"),
@@ -141,7 +141,7 @@ def test_a_host_that_gave_up_is_asked_once_until_it_answers(flaky: type[FlakySto
 @pytest.mark.parametrize(
     ("failure", "reason"),
     [
-        (FileNotFoundError("/net/a"), "there is no such file, folder or bucket"),
+        (FileNotFoundError("/net/a"), "no such file"),
         (PermissionError("Access Denied"), "access is forbidden .Access Denied.; the credentials"),
         (ValueError("account_name is needed"), "account_name is needed"),
     ],
@@ -185,7 +185,7 @@ def test_a_bucket_is_tried_by_its_first_files(flaky: type[FlakyStore]) -> None:
     other = {"flaky://other": [RemoteFile("flaky://other/a")]}
     check_reachable({})
     check_reachable(files)  # two are missing: their rows will say so
-    with pytest.raises(InputError, match="flaky://other/a: there is no such file or bucket"):
+    with pytest.raises(InputError, match=r"flaky://other/a: .*no such"):
         check_reachable(files | other)
     flaky.failures[:] = [PermissionError("Access Denied")] * 3
     with pytest.raises(InputError, match="flaky://net/a: access is forbidden"):
@@ -208,9 +208,9 @@ def test_files_on_an_s3_server(s3: Any, tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("path\n")
     (night / "rows.csv").put(tmp_path / "rows.csv")
     assert s3.cat_file("network/night/rows.csv") == b"path\n"
-    with pytest.raises(InputError, match=r"s3://nowhere/a.wav: there is no such file or bucket"):
+    with pytest.raises(InputError, match=r"s3://nowhere/a.wav: .*no such"):
         check_reachable({"s3://nowhere": [RemoteFile("s3://nowhere/a.wav")]})
-    with pytest.raises(InputError, match="no such file, folder or bucket"):
+    with pytest.raises(InputError, match="no such file"):
         RemoteFile("s3://nowhere/night").names()
 
 
@@ -239,7 +239,7 @@ def test_a_web_server_that_lists_names_without_sizes(
 @pytest.mark.parametrize(
     ("status", "answer"),
     [
-        (404, "there is no such file, folder or bucket"),
+        (404, "no such file"),
         (403, "access is forbidden .403, message='Forbidden'"),
         (503, "not reached in 5 tries .503, message="),
     ],
@@ -293,7 +293,7 @@ def test_a_file_is_copied_under_its_name(flaky: type[FlakyStore]) -> None:
     copy = local_copy(RemoteFile("flaky://net/model.safetensors"))
     assert (copy.name, copy.read_bytes()) == ("model.safetensors", b"weights")
     assert local_copy(copy) is copy
-    with pytest.raises(InputError, match=r"model=flaky://net/none: there is no such file"):
+    with pytest.raises(InputError, match=r"model=flaky://net/none: .*no such"):
         local_copy(RemoteFile("flaky://net/none"), "model=")
 
 

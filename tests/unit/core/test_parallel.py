@@ -13,6 +13,7 @@ from typing import Any
 import psutil
 import pytest
 import torch
+from tests.conftest import says
 
 import leakdet
 from leakdet.core import parallel
@@ -86,13 +87,13 @@ def test_an_error_reaches_the_caller_and_cancels_the_rest():
 @pytest.mark.parametrize(
     ("address", "message"),
     [
-        ("local:0", "cluster=local:0: allowed are 1 process or more"),
-        ("local:9999", "cluster=local:N, N=9999: allowed are at most"),
-        ("local", "cluster=local: allowed are local:N, the JSON file"),
+        ("local:0", "cluster=local:0: .*1 process"),
+        ("local:9999", "cluster=local:N, N=9999: .*at most"),
+        ("local", "cluster=local: .*local:N"),
         ("http://a:1", "allowed are local:N"),
         ("tcp://a", "allowed are local:N"),
         ("tls://:b", "allowed are local:N"),
-        ("none.json", "there is no such file. A scheduler writes it: dask scheduler"),
+        ("none.json", "none.json: .*no such file.*dask scheduler"),
     ],
 )
 def test_an_address_is_checked_early(address: str, message: str):
@@ -114,13 +115,13 @@ def test_addresses_of_this_machine_and_of_a_scheduler(tmp_path: Path):
 def test_a_file_of_no_scheduler_is_refused(tmp_path: Path, text: str):
     file = tmp_path / "s.json"
     file.write_text(text)
-    with pytest.raises(InputError, match="this is no file of a scheduler"):
+    with pytest.raises(InputError, match=r"s\.json: .*scheduler"):
         scheduler_address(str(file))
 
 
 def test_a_lacking_package_is_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(parallel, "find_spec", lambda name: None)
-    with pytest.raises(SettingsError, match=r"needs Dask: pip install 'leakdet\[cluster\]'"):
+    with pytest.raises(SettingsError, match=r"--cluster.*pip install 'leakdet\[cluster\]'"):
         check_cluster("--cluster", "local:1")
 
 
@@ -224,16 +225,16 @@ def told(caplog: pytest.LogCaptureFixture, address: str, *looks: Any) -> list[st
 
 def test_lost_workers_and_none_are_said_once(caplog: pytest.LogCaptureFixture):
     first, second = {"tcp://a:1": 2}, {"tcp://b:1": 1}
-    assert told(caplog, "s.json", {}, {}, first | second, second) == [
-        "cluster s.json: no worker is there yet. Start some, on any machine: "
-        "dask worker --scheduler-file s.json --nthreads 1",
-        "cluster  s.json: 2 workers, 3 threads",
-        "1 worker of the cluster lost; 1 left. What they had in hand is done again.",
-    ]
+    assert says(
+        told(caplog, "s.json", {}, {}, first | second, second),
+        r"s\.json: no worker .*dask worker --scheduler-file s\.json --nthreads 1$",
+        r"s\.json: 2 workers, 3 threads$",
+        "^1 worker .*lost; 1 left",
+    )
 
 
 def test_a_lost_scheduler_is_said(caplog: pytest.LogCaptureFixture):
-    with pytest.raises(InputError, match="cluster tcp://a:1: the scheduler is lost"):
+    with pytest.raises(InputError, match=r"tcp://a:1: .*lost"):
         told(caplog, "tcp://a:1", {"tcp://b:1": 1}, OSError("closed"))
 
 
@@ -243,7 +244,7 @@ def test_workers_of_this_machine_are_not_waited_for_without_end(
     there: dict[str, int] = {"tcp://a:1": 1}
     monkeypatch.setattr(parallel, "GIVE_UP_S", 0.0)
     assert len(told(caplog, "s.json", there, {}, {})) == 3  # others start workers when they like
-    with pytest.raises(InputError, match="local:1: all workers ended, and none was started again"):
+    with pytest.raises(InputError, match="local:1: all workers ended"):
         told(caplog, "local:1", there, {})
 
 
@@ -298,7 +299,7 @@ def test_workers_end_with_the_command(tmp_path: Path, number: int):
 def test_a_scheduler_that_does_not_answer_is_said(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(parallel, "REACH_S", 0.5)
     with (
-        pytest.raises(InputError, match=r"no scheduler answers at tcp://127\.0\.0\.1:1 within"),
+        pytest.raises(InputError, match=r"no scheduler .*tcp://127\.0\.0\.1:1 "),
         cluster("tcp://127.0.0.1:1"),
     ):
         pass
@@ -309,7 +310,7 @@ def test_tls_without_a_certificate_is_said(monkeypatch: pytest.MonkeyPatch):
         cluster("tls://127.0.0.1:1").__enter__()
     with (
         dask.config.set({"distributed.comm.tls.ca-file": "/none.pem"}),
-        pytest.raises(InputError, match="needs a certificate for this command"),
+        pytest.raises(InputError, match="certificate for this command"),
     ):
         cluster("tls://127.0.0.1:1").__enter__()
 
@@ -320,5 +321,5 @@ def test_a_worker_that_ends_while_it_starts_is_said(
     deadly = tmp_path / "deadly.py"
     deadly.write_text("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
     monkeypatch.setattr(parallel, "__name__", str(deadly))  # what a worker loads as it starts
-    with pytest.raises(InputError, match=r"local:1: the workers could not be started .*fewer"):
+    with pytest.raises(InputError, match=r"local:1: .*could not be started .*fewer"):
         cluster("local:1").__enter__()

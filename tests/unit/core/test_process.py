@@ -8,6 +8,7 @@ from typing import NoReturn
 
 import psutil
 import pytest
+from tests.conftest import says
 
 from leakdet.core import process
 from leakdet.core.errors import InputError, SettingsError
@@ -173,35 +174,35 @@ def test_the_code_of_the_work_is_the_code_of_the_command() -> None:
 @pytest.mark.parametrize(
     ("error", "code", "message"),
     [
-        (InputError("a.wav: empty"), WRONG, "error: a.wav: empty\n"),
-        (SettingsError("seed=-1"), WRONG, "error: seed=-1\n"),
-        (KeyboardInterrupt(), INTERRUPTED, "interrupted\n"),
-        (Stopped(signal.SIGHUP), 129, "stopped by SIGHUP\n"),
+        (InputError("a.wav: empty"), WRONG, r"^error: a\.wav: empty$"),
+        (SettingsError("seed=-1"), WRONG, "^error: seed=-1$"),
+        (KeyboardInterrupt(), INTERRUPTED, "^interrupted$"),
+        (Stopped(signal.SIGHUP), 129, "^stopped by SIGHUP$"),
         (
             OSError(28, "No space left on device", "a/b.csv"),
             WRONG,
-            "error: a/b.csv: No space left on device. Free some space, or write elsewhere.\n",
+            r"^error: a/b\.csv: No space left on device\. Free some space",
         ),
         (
             PermissionError(13, "Permission denied", "a"),
             WRONG,
-            "error: a: Permission denied. Choose a place that you may read and write.\n",
+            r"^error: a: Permission denied\. Choose a place",
         ),
         (
             OSError("Can't write (file write failed: errno = 28, error message = 'No space')"),
             WRONG,
-            "error: No space left on device. Free some space, or write elsewhere.\n",
+            r"^error: No space left on device\. Free some space",
         ),
-        (OSError("odd"), WRONG, "error: odd.\n"),
+        (OSError("odd"), WRONG, r"^error: odd\.$"),
         (
             RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: no"),
             WRONG,
-            "error: out of memory. Use fewer workers, a smaller batch, or data.residency=stream.\n",
+            r"^error: out of memory\. .*data\.residency=stream",
         ),
         (
             MemoryError(),
             WRONG,
-            "error: out of memory. Use fewer workers, a smaller batch, or data.residency=stream.\n",
+            r"^error: out of memory\. .*data\.residency=stream",
         ),
     ],
 )
@@ -209,7 +210,9 @@ def test_what_a_user_can_cause_is_a_line_and_a_code(
     error: BaseException, code: int, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert guarded(lambda: raising(error)) == code
-    assert capsys.readouterr() == ("", message)
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert says(printed.err.splitlines(), message)
 
 
 def test_a_bug_keeps_its_traceback() -> None:

@@ -52,7 +52,7 @@ def test_a_fold_is_read_as_it_was_written_and_nothing_lies_beside_it(tmp_path: P
 def test_a_file_that_is_no_outcome_is_named_with_the_remedy(tmp_path: Path, text: str) -> None:
     path = tmp_path / "x.json"
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(InputError, match=r"x\.json: not the outcome of a fold.*Remove it"):
+    with pytest.raises(InputError, match=r"x\.json: .*a fold.*Remove it"):
         read_fold(path)
 
 
@@ -60,7 +60,7 @@ def test_a_changed_digit_of_a_fold_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     write_fold(path, dict.fromkeys(("fold", "seed", "windows", "decision_rule", "scores"), 0.25))
     path.write_text(path.read_text().replace("0.25", "0.75"))
-    with pytest.raises(InputError, match=r"x\.json: damaged: .*Remove it, and it is run again"):
+    with pytest.raises(InputError, match=r"x\.json: damaged: .*Remove it"):
         read_fold(path)
 
 

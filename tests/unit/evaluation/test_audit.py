@@ -1,3 +1,4 @@
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -89,8 +90,8 @@ def test_labels_that_leak_are_found_by_several_permutations_and_not_by_one() -> 
     baseline = baseline_aurocs(features, permuted_labels(is_leak, [train]), [(train, test)])
     grave, mild = null_run_findings(null_result([1.0] * 6, baseline))
     assert mild == []
-    assert grave[0].startswith("Null run: on average over 6 permutations of the labels the")
-    assert grave[0].endswith("held-out labels leak into the training.")
+    assert grave[0].startswith("Null run: on average over 6 permutations")
+    assert "labels leak into" in grave[0]
     assert null_run_findings(null_result([1.0], baseline))[0] == []
 
 
@@ -102,13 +103,13 @@ def findings(aurocs: list[float], **more: Any) -> str:
 
 
 def test_what_chose_the_checkpoint_does_not_accuse() -> None:
-    assert "Only a test split can show" in findings([0.9] * 4, chosen_on=True)
+    assert "Only a test split" in findings([0.9] * 4, chosen_on=True)
 
 
 def test_what_a_null_run_means_is_said() -> None:
-    assert "no better than guessing, as expected" in findings([0.7, 0.4])
-    assert "below guessing, as happens with few recordings" in findings([0.2, 0.3])
-    assert "a single permutation of a linear model reaches 0.46 to 0.54" in findings([0.5])
+    assert "as expected" in findings([0.7, 0.4])
+    assert "below guessing" in findings([0.2, 0.3])
+    assert "0.46 to 0.54" in findings([0.5])
 
 
 def row(auroc: float | None, low: float = 0.6) -> dict[str, Any]:
@@ -119,9 +120,8 @@ def test_a_trivial_rival_is_named_with_both_numbers() -> None:
     (sentence,) = alarms(
         row(0.9), {"loudness": row(0.86), "duration": row(0.7), "class_prior": row(0.5)}
     )
-    assert sentence.startswith(
-        "A trivial trait predicts leaks about as well as the network (AUROC 0.90) or better: "
-    )
+    assert "trivial trait" in sentence
+    assert "(AUROC 0.90)" in sentence
     assert "loudness (0.86)" in sentence
     assert "duration" not in sentence
 
@@ -146,12 +146,10 @@ def test_no_alarm_without_a_reason(baselines: dict[str, Any]) -> None:
 
 
 def test_remarks_name_luck_and_the_simple_model() -> None:
-    assert remarks(row(0.55, low=0.4), {}) == [
-        "Too few recordings to rule out luck: AUROC 0.55, but anything from 0.40 to 1.00 is "
-        "possible."
-    ]
+    (luck,) = remarks(row(0.55, low=0.4), {})
+    assert re.search(r"Too few .*AUROC 0\.55.* 0\.40 to 1\.00", luck)
     worse = {"auroc": 0.2, "interval": [0.1, 0.3]}
-    assert remarks(worse, {})[0].startswith("Worse than guessing here: AUROC 0.20 (95 % interval")
+    assert remarks(worse, {})[0].startswith("Worse than guessing here: AUROC 0.20")
     assert remarks(row(0.5, low=0.4), {})[0].startswith("No better than guessing here")
     assert "adds nothing" in remarks(row(0.8), {"logistic_regression": row(0.81)})[0]
     assert remarks(row(0.8), {"logistic_regression": row(0.7)}) == []
@@ -204,7 +202,7 @@ def test_close_spectra_are_found_as_by_comparing_every_pair() -> None:
 
 
 def test_names_are_words() -> None:
-    assert display_name("recording_order_in_session") == "the order of recording within the session"
+    assert "_" not in display_name("recording_order_in_session")
     assert display_name("logistic_regression") == "logistic regression"
 
 
@@ -247,10 +245,8 @@ def test_a_fair_store_raises_no_alarm(audited: Any) -> None:
     assert {"spectral_centroid", "recording_order", "group sensor", "class_prior"} < rows.keys()
     assert rows["logistic_regression"]["auroc"] > 0.6  # an honest model detects the bump
     assert rows["class_prior"]["auroc"] == rows["source_rate_hz"]["auroc"] == 0.5
-    assert result["not_computed"] == {
-        "mains_hum": "the store has no mains_hum_50_db, and the mel starts at 100 Hz: build it "
-        "again from the audio"
-    }
+    assert result["not_computed"].keys() == {"mains_hum"}
+    assert re.search(r"mains_hum_50_db.* 100 Hz", result["not_computed"]["mains_hum"])
 
 
 def test_leaks_that_are_six_decibels_louder_are_found(audited: Any) -> None:
@@ -292,7 +288,7 @@ def test_order_within_a_day_is_found_where_the_days_hide_it(audited: Any) -> Non
 
 def test_names_without_numbers_give_no_order(audited: Any) -> None:
     result = audited(lambda number, _: {"name": "x" * (number + 1)})
-    assert "file names hold no numbers" in result["not_computed"]["recording_order"]
+    assert "no numbers" in result["not_computed"]["recording_order"]
 
 
 @pytest.mark.parametrize("level_db", [0.0, -4.0], ids=["copies", "quieter copies"])
@@ -311,9 +307,7 @@ def test_the_same_sound_in_both_splits_is_found(audited: Any, level_db: float) -
 
     result = audited(make)
     assert result["duplicates"] == 3
-    assert result["sentence"].startswith(
-        "3 of 40 held-out recordings have the same sound as a training recording"
-    )
+    assert re.search("^3 of 40 .*same sound", result["sentence"])
 
 
 def test_a_network_at_chance_is_reported(write_store: Any, planted: Any) -> None:
@@ -336,10 +330,10 @@ def test_a_null_run_is_judged_by_its_permutations(
     assert fair["sentence"] is None
     assert fair["null_run"]["permutations"] == [0.7, 0.4, 0.6]
     assert fair["null_run"]["auroc"] == pytest.approx(1.7 / 3)
-    assert "no better than guessing, as expected" in fair["findings"][0]
+    assert "as expected" in fair["findings"][0]
     leaking = audit(train, judged, scores, null_aurocs=[1.0] * 6)
     if name == "test":
-        assert "held-out labels leak into the training" in leaking["sentence"]
+        assert "labels leak into" in leaking["sentence"]
     else:  # it chose the checkpoint
         assert leaking["sentence"] is None
         assert "Only a test split" in leaking["findings"][0]

@@ -98,7 +98,8 @@ def test_a_class_without_recordings_is_null_with_the_reason(scores: Make) -> Non
     table = class_table(told, label)
     row = table["classes"][3]
     assert [row[key] for key in ("n", "recall", "precision", "f1")] == [0, None, None, None]
-    assert set(row["undefined"].values()) == {"no recording of this class"}
+    (reason,) = set(row["undefined"].values())
+    assert reason.startswith("no recording of")
     assert set(row["intervals"].values()) == {None}
     assert table["shares"][3] == [None] * 4
     assert table["share_intervals"][3] == [None] * 4
@@ -110,7 +111,8 @@ def test_a_class_that_is_never_predicted_has_no_precision() -> None:
     true = np.arange(8) % 2
     row = class_table(ClassScores(LABELS, prob, true), np.array(NAMES)[true])["classes"][1]
     assert (row["recall"], row["precision"], row["f1"]) == (0.0, None, 0.0)
-    assert row["undefined"] == {"precision": "no recording is called so"}
+    assert row["undefined"].keys() == {"precision"}
+    assert row["undefined"]["precision"].startswith("no recording is called")
     assert row["intervals"]["recall"] == wilson(0, 4)
     assert row["intervals"]["precision"] is None
 
@@ -131,17 +133,15 @@ def test_nothing_to_judge(scores: Make) -> None:
     table = class_table(nothing, np.full(4, "rain"))
     assert (table["n"], table["accuracy"], table["macro_f1"]) == (0, None, None)
     assert table["undefined"].keys() == {"accuracy", "macro_f1"}
-    assert class_sentence(table) == "no recording has a label that is a class of the model"
+    assert class_sentence(table).startswith("no recording has a label")
 
 
 def test_one_recording_has_no_interval(scores: Make) -> None:
     told, label = scores(np.array([2]), gap=50)
     table = class_table(told, label)
-    assert table["intervals"] == {
-        "accuracy": None,
-        "macro_f1": None,
-        "note": "no interval can be drawn from 1 recordings",
-    }
+    note = table["intervals"].pop("note")
+    assert table["intervals"] == {"accuracy": None, "macro_f1": None}
+    assert "1 recordings" in note
     assert class_sentence(table).startswith("macro F1 1.0000; told right: ok 1 of 1")
 
 

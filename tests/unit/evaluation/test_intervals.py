@@ -98,11 +98,15 @@ def test_neither_order_nor_block_size_changes_an_interval(monkeypatch):
 def test_few_groups_one_group_and_no_rows_are_noted():
     scores, is_leak = drawn(50)
     few = bootstrap_intervals(scores, is_leak, 0.5, np.arange(50) % 4, replicates=50)
-    assert "rest on 4 groups only" in few["note"]
+    assert "4 groups" in few["note"]
     one = bootstrap_intervals(scores, is_leak, 0.5, np.zeros(50, np.int64), replicates=50)
-    assert (one["f1"], one["note"]) == (None, "no interval can be drawn from 1 groups")
+    assert one["f1"] is None
+    assert one["note"].startswith("no interval ")
+    assert one["note"].endswith(" 1 groups")
     none = bootstrap_intervals(np.zeros(0), np.zeros(0, np.bool_), 0.5)
-    assert (none["f1"], none["note"]) == (None, "no interval can be drawn from 0 recordings")
+    assert none["f1"] is None
+    assert none["note"].startswith("no interval ")
+    assert none["note"].endswith(" 0 recordings")
 
 
 def test_what_is_undefined_has_no_interval_and_lost_replicates_are_counted():

@@ -1,3 +1,4 @@
+import re
 import warnings
 
 import numpy as np
@@ -158,13 +159,13 @@ def test_f1_is_that_of_leak():
 def test_without_leaks_false_alarms_are_still_reported():
     table = binary_metrics(np.array([0.1, 0.9]), np.array([False, False]), 0.5)
     assert (table["f1"], table["auroc"], table["recall"], table["fpr"]) == (None, None, None, 0.5)
-    assert table["undefined"]["auroc"] == "none of 2 rows is a leak"
+    assert "none of 2 rows" in table["undefined"]["auroc"]
 
 
 def test_nothing_called_a_leak_leaves_precision_open_and_f1_at_zero():
     table = binary_metrics(np.array([0.1, 0.2]), np.array([False, True]), 0.5)
     assert (table["precision"], table["f1"]) == (None, 0.0)
-    assert table["undefined"]["precision"] == "nothing is called a leak at this threshold"
+    assert "nothing is called a leak" in table["undefined"]["precision"]
 
 
 def test_a_rate_that_the_sample_cannot_resolve_says_so():
@@ -173,14 +174,15 @@ def test_a_rate_that_the_sample_cannot_resolve_says_so():
     table = binary_metrics(scores, is_leak, 0.5)
     assert table["tpr_at_fpr_0.01"] is not None
     assert table["tpr_at_fpr_0.0001"] is None
-    assert table["undefined"]["tpr_at_fpr_0.0001"] == "500 negatives resolve no FPR below 0.002"
+    assert re.search(r"500 negatives .*0\.002", table["undefined"]["tpr_at_fpr_0.0001"])
     assert table["smallest_resolvable_fpr"] == 0.002
 
 
 def test_no_rows_at_all():
     table = binary_metrics(np.zeros(0), np.zeros(0, np.bool_), 0.5)
     assert (table["n"], table["tp"], table["accuracy"], table["auroc"]) == (0, 0, None, None)
-    assert set(table["undefined"].values()) == {"there is nothing to score"}
+    (reason,) = set(table["undefined"].values())
+    assert "nothing to score" in reason
 
 
 def test_scores_that_are_no_probabilities():
@@ -189,7 +191,7 @@ def test_scores_that_are_no_probabilities():
         binary_metrics(scores, is_leak, -26.0)
     table = binary_metrics(scores, is_leak, -26.0, probabilities=False)
     assert (table["auroc"], table["f1"], table["brier"]) == (1.0, 1.0, None)
-    assert table["undefined"]["brier"] == "the scores are not probabilities"
+    assert "not probabilities" in table["undefined"]["brier"]
     with pytest.raises(InputError, match="not a finite number"):
         binary_metrics(np.array([np.inf]), np.array([True]), 0.0, probabilities=False)
 

@@ -50,9 +50,7 @@ def test_scoring_names_the_recording_of_a_damaged_chunk(
     split = open_split(store, "test")
     if view:
         split = pooled([split])
-    with pytest.raises(
-        InputError, match=r"recording 0002\.wav .*test\.h5: cannot be read as HDF5 .*Build"
-    ):
+    with pytest.raises(InputError, match=r"recording 0002\.wav .*test\.h5: .*HDF5 .*Build"):
         score_split(NeverLeak(split.mel.shape[1:]), split)
 
 

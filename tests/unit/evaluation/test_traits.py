@@ -47,7 +47,7 @@ def test_without_stored_facts_the_mel_and_the_windows_stand_in(
     traits = traits_of(split)
     assert traits.values["duration"].tolist() == [2, 2, 3, 5]
     assert int(traits.values["loudness"].argmax()) == 2
-    assert "since the store has no rms_dbfs" in traits.source["loudness"]
+    assert "no rms_dbfs" in traits.source["loudness"]
     missing = {"dc_offset", "clipped_fraction", "source_rate_hz", "mains_hum"}
     assert traits.missing.keys() == missing
     assert missing.isdisjoint(traits.values)

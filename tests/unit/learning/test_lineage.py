@@ -61,7 +61,7 @@ def test_a_failed_move_leaves_the_link_as_it_was(tmp_path, monkeypatch) -> None:
 def test_a_file_is_never_replaced(tmp_path: Path) -> None:
     model = tmp_path / "model"
     model.touch()
-    with pytest.raises(SettingsError, match="only a link is ever replaced"):
+    with pytest.raises(SettingsError, match="only a link"):
         check_link(model)
     with pytest.raises(SettingsError, match="does not exist"):
         check_link(tmp_path / "none" / "link")
@@ -77,7 +77,7 @@ def test_a_place_that_cannot_be_written_is_refused_and_a_check_leaves_nothing(
         raise PermissionError(13, "Permission denied")
 
     check_link(tmp_path / "link")
-    with pytest.raises(SettingsError, match="no link can be put there"):
+    with pytest.raises(SettingsError, match="no link"):
         check_link(tmp_path / ("x" * 300))
     monkeypatch.setattr(Path, "symlink_to", forbidden)
     with pytest.raises(SettingsError, match=r"put there \(Permission denied\)"):

@@ -1,4 +1,5 @@
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,7 +36,7 @@ def split_of(planted, write_store, count: int, bump_db: float):
 
 def test_a_site_that_sounds_otherwise_is_named(detector, planted, write_store) -> None:
     (sentence,) = moved_sites(detector, split_of(planted, write_store, FEWEST, 30.0))
-    assert sentence.startswith("B7 sounds unlike the training recordings: its band at ")
+    assert sentence.startswith("B7 sounds unlike")
     assert "dB" in sentence
 
 
@@ -52,7 +53,7 @@ def test_a_new_sensor_is_learnt_alone(learner, tmp_path: Path) -> None:
     found = prepare(learner.config(learner.new()), tmp_path)
     assert (found.approach.name, found.material.train) == ("target", None)
     assert found.counts() == {"leak": 4, "no_leak": 4}
-    assert "sensor C is new to the model" in found.introduction()
+    assert "sensor C is new" in found.introduction()
     assert found.held_out is None
 
 
@@ -70,8 +71,8 @@ def test_recordings_that_the_model_has_met_are_told_and_not_learnt_twice(
     fresh = [learner.recording(number, "A") for number in range(500, 504)]
     found = prepare(learner.config(write_store(train=[*known, *fresh])), tmp_path)
     text = found.introduction()
-    assert "has met 4 of the new recordings in training (0.wav" in text
-    assert "4 of the new recordings are in the store already" in text
+    assert re.search(r"met 4 of .*\(0\.wav", text)
+    assert re.search("4 of .* in the store already", text)
     assert found.counts() == {"leak": 2, "no_leak": 2}
 
 
@@ -79,7 +80,7 @@ def test_a_dig_corrects_the_store(learner, write_store, tmp_path: Path) -> None:
     dug = [learner.recording(0, "A", label="other")]  # a leak in the store
     fresh = [learner.recording(number, "A") for number in range(500, 504)]
     found = prepare(learner.config(write_store(train=[*dug, *fresh])), tmp_path)
-    assert "with the opposite label, and the new one counts: 0.wav" in found.introduction()
+    assert re.search(r"opposite label.*: 0\.wav", found.introduction())
     assert found.splits["train"].recordings == 11
     assert found.counts() == {"leak": 2, "no_leak": 3}
 
@@ -88,20 +89,20 @@ def test_another_signal_is_refused(learner, tmp_path: Path) -> None:
     old = load_mel_detector(learner.model)
     signal = {**old.card["signal"], "fmin_hz": 200.0}
     save_model(learner.model, old.network.state_dict(), {**old.card, "signal": signal}, old.met)
-    with pytest.raises(InputError, match=r"other signal settings \(model / store\): fmin_hz"):
+    with pytest.raises(InputError, match=r"signal .*\(model / store\): fmin_hz"):
         prepare(learner.config(learner.new()), tmp_path)
 
 
 def test_joint_needs_the_store(learner, tmp_path: Path) -> None:
     config = learner.config(learner.new(), "data.store=null", "learn.from=joint")
-    with pytest.raises(SettingsError, match=r"data.store must be given"):
+    with pytest.raises(SettingsError, match=r"data\.store .*given"):
         prepare(config, tmp_path)
     assert prepare(learner.config(learner.new(), "data.store=null"), tmp_path).splits == {}
 
 
 def test_one_class_alone_is_refused(learner, planted, write_store, tmp_path: Path) -> None:
     new = write_store(train=[planted("leak", seed=700 + n, name=f"{n}") for n in range(6)])
-    with pytest.raises(SettingsError, match="6 confirmed with a leak and 0 without"):
+    with pytest.raises(SettingsError, match=r"6 .*with a leak and 0 without"):
         prepare(learner.config(new), tmp_path)
 
 
@@ -109,7 +110,7 @@ def test_a_model_without_its_signal_cannot_read_sound(learner, tmp_path: Path) -
     old = load_mel_detector(learner.model)
     card = json.loads(json.dumps({**old.card, "signal": None}))
     save_model(learner.model, old.network.state_dict(), card, old.met)
-    with pytest.raises(InputError, match="does not say its signal"):
+    with pytest.raises(InputError, match=r"does not say .*signal"):
         prepare(learner.config(learner.new()), tmp_path)
 
 

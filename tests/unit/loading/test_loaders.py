@@ -276,7 +276,7 @@ def test_an_epoch_that_another_version_shuffled_is_not_resumed(
     other.load_state_dict(state)
     with monkeypatch.context() as patch:
         patch.setattr("leakdet.loading.loaders.ORDER_VERSION", 99)
-        with pytest.raises(SettingsError, match=r"another version of leakdet.*init_from"):
+        with pytest.raises(SettingsError, match=r"another version.*init_from"):
             other.load_state_dict(state)
         list(batches)
         other.load_state_dict(loader.state_dict())

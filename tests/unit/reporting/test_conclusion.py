@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from leakdet.evaluation.metrics_json import split_metrics
@@ -46,11 +48,10 @@ def test_only_verdicts_on_real_recordings_that_are_judged_promise_something(tabl
 def test_luck_is_named_with_the_interval(table):
     few = judge(with_auroc(table, 1.0, 0.44, 1.0), {})
     assert few.grade == "bad"
-    assert few.sentence.startswith(
-        "Too few recordings to rule out luck: AUROC 1.00, but anything from 0.44 to 1.00 is "
-        "possible. It found"
-    )
-    assert few.advice == "Do not plan digs by it."
+    assert few.sentence.startswith("Too few recordings to rule out luck: ")
+    assert "0.44 to 1.00" in few.sentence
+    assert "It found" in few.sentence
+    assert few.advice.startswith("Do not plan digs")
     worse = judge(with_auroc(table, 0.2, 0.1, 0.3), {})
     assert worse.sentence.startswith("Worse than guessing here")
     same = judge(with_auroc(table, 0.5, 0.4, 0.6), {})
@@ -82,14 +83,12 @@ def test_false_alarms_and_misses_weigh_in(table):
 
 def test_few_recordings_cannot_rule_out_false_alarms_or_misses(table):
     few = decided(table, tp=95, fp=0) | {"negatives": 12, "tn": 12}
-    assert plain(few).startswith(
-        "Too few recordings without a leak to rule out many false alarms: anything from 0 to 24 % "
-        "is possible. It found 95 of"
-    )
+    assert plain(few).startswith("Too few recordings without a leak ")
+    assert "0 to 24 %" in plain(few)
+    assert "It found 95 of" in plain(few)
     few = decided(table, tp=3, fp=0) | {"positives": 3, "fn": 0, "recall": 1.0}
-    assert plain(few).startswith(
-        "Too few leaks to rule out many misses: anything from 44 to 100 % found is possible."
-    )
+    assert plain(few).startswith("Too few leaks ")
+    assert "44 to 100 %" in plain(few)
 
 
 def test_an_interval_of_few_groups_does_not_hide_how_few_recordings_there_are(table):
@@ -100,8 +99,8 @@ def test_an_interval_of_few_groups_does_not_hide_how_few_recordings_there_are(ta
 
 def test_synthetic_recordings_are_called_so_first(table):
     judged = judge(table, {"synthetic": True})
-    assert judged.sentence.startswith("These recordings are synthetic. It found")
-    assert judged.advice.startswith("This says nothing about real pipes")
+    assert judged.sentence.startswith("These recordings are synthetic. ")
+    assert "real pipes" in judged.advice
     assert judged.grade == "good"
     for synthetic in (False, None):
         assert judge(table, {"synthetic": synthetic}) == judge(table, {})
@@ -110,13 +109,13 @@ def test_synthetic_recordings_are_called_so_first(table):
 def test_a_shortcut_casts_doubt(table):
     doubted = judge(table, {"audit": {"sentence": "Loudness alone does as well."}})
     assert (doubted.grade, doubted.label) == ("weak", "In doubt")
-    assert doubted.advice.startswith("Do not plan digs by it before")
+    assert doubted.advice.startswith("Do not plan digs")
     assert judge(table, {"audit": {"sentence": None}}).grade == "good"
 
 
 @pytest.mark.parametrize(
     ("leaks", "fact"),
-    [(True, "No recording has no leak; the detector found"), (False, "No recording has a leak;")],
+    [(True, "No recording has no leak; "), (False, "No recording has a leak;")],
 )
 def test_one_class_cannot_be_judged(leaks, fact, scored):
     judged = judge(split_metrics(scored(8, leaks=leaks), 20)["recording"], {})
@@ -126,14 +125,14 @@ def test_one_class_cannot_be_judged(leaks, fact, scored):
 
 def test_without_an_interval_nothing_is_judged(table):
     judged = judge(table | {"intervals": table["intervals"] | {"auroc": None}}, {})
-    assert judged.sentence.startswith("Too few recordings for an interval.")
+    assert judged.sentence.startswith("Too few recordings for")
 
 
 def test_the_expectation_gives_both_intervals(table):
     table["intervals"] |= {"recall": [0.44, 1.0], "fpr": [0.0, 0.25]}
     sentence = expectation(table).replace("\u00a0", " ")
-    assert "44 to 100 % of the leaks" in sentence
-    assert "at 0 to 25 % of the places without one" in sentence
+    assert "44 to 100 %" in sentence
+    assert "0 to 25 %" in sentence
     assert expectation(table | {"intervals": table["intervals"] | {"fpr": None}}) is None
 
 
@@ -145,7 +144,7 @@ def test_a_null_test_is_not_judged_and_the_audit_comes_first(scored, report_inpu
     judged = judge(table, material.metrics)
     assert (judged.grade, judged.label) == ("unknown", "Not judged")
     assert "shuffled on purpose" in judged.sentence
-    assert "Do not use this model" in judged.advice
+    assert "Do not use" in judged.advice
 
 
 def test_recordings_that_fitted_the_threshold_are_named(scored, report_input):
@@ -155,9 +154,9 @@ def test_recordings_that_fitted_the_threshold_are_named(scored, report_input):
         metrics = material.metrics | {"settings": settings, "decision_rule": rule}
         return cautions("val", material.tables["recording"], metrics)[0]
 
-    fitted = "The decision threshold was fitted on these recordings (val)"
-    assert first({}, {"fitted_on": "val"}).startswith(fitted)
-    assert first({}, {}).startswith("The weights were chosen on these recordings (val)")
+    fitted, chosen = first({}, {"fitted_on": "val"}), first({}, {})
+    assert re.search(r"^The decision threshold .*\(val\)", fitted)
+    assert re.search(r"^The weights .*\(val\)", chosen)
     assert "(val)" not in first({"stop": {"name": "fixed"}}, {})
 
 
@@ -165,14 +164,11 @@ def test_one_site_is_no_evidence_for_others(scored, report_input):
     material = report_input(scored())
     table = material.tables["recording"]
     unknown = cautions("test", table, material.metrics)
-    assert unknown[0] == (
-        "Training and test recordings may come from the same sites. Expect worse results at new "
-        "sites."
-    )
+    assert re.search("may come from the same sites.*new sites", unknown[0])
     assert not any("Too few values" in sentence for sentence in unknown)
     apart = cautions("test", table, {**material.metrics, "group_by": ["street"]})
-    assert apart[0].endswith("never share a street, so the numbers hold for a new street.")
-    assert apart[1].startswith("Too few values of street are here to resample them")
+    assert re.search("never share a street.* a new street", apart[0])
+    assert apart[1].startswith("Too few values of street ")
 
 
 def test_notes_of_intervals_and_of_the_rule_are_sentences(scored, report_input):
@@ -182,7 +178,7 @@ def test_notes_of_intervals_and_of_the_rule_are_sentences(scored, report_input):
     table["intervals"]["unit"] = "site"
     metrics = {**material.metrics, "group_by": ["site"], "decision_rule": {"note": "no leaks"}}
     sentences = cautions("test", table, metrics)
-    assert "The intervals rest on 4 values of site only and are too narrow." in sentences
+    assert any("rest on 4 values of site" in sentence for sentence in sentences)
     assert sentences[-1] == "About the threshold: no leaks."
     assert sum("recall" in sentence for sentence in sentences) == 0
 
@@ -198,4 +194,4 @@ def test_what_may_have_been_met_is_no_good_verdict(table) -> None:
     assert judge(table, {"met_in_training": {"recordings": 200, "met": 0}}).grade == "good"
     judged = judge(table, {"met_in_training": None})
     assert (judged.grade, judged.label) == ("weak", "In doubt")
-    assert judged.sentence.startswith("Whether the model has met these recordings in training is")
+    assert judged.sentence.startswith("Whether the model has met")

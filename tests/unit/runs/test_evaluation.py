@@ -84,7 +84,7 @@ def test_groups_to_resample_by_are_the_stores(example_files, detector: Detector)
     metrics = evaluate_model(detector, example_files.store, group_by=["pipe"])
     assert metrics["group_by"] == ["pipe"]
     assert metrics["test"]["recording"]["intervals"]["unit"] == "pipe"
-    with pytest.raises(InputError, match=r"has no group site to resample by; it has \['pipe'\]"):
+    with pytest.raises(InputError, match=r"no group site .*\['pipe'\]"):
         evaluate_model(detector, example_files.store, group_by=["site"])
 
 
@@ -100,8 +100,8 @@ def test_a_single_name_needs_no_list_and_an_open_store_no_path(
 def test_what_is_missing_is_named(example_files, detector: Detector, tmp_path: Path) -> None:
     cases = [
         (tmp_path / "nowhere", "test", "no such store"),
-        (tmp_path, "test", "it is no store. If it holds recordings, make a store of them"),
-        (example_files.store, "prod", "no prod split; it has train, val, test"),
+        (tmp_path, "test", "no store.*leakdet build"),
+        (example_files.store, "prod", "no prod split.* train, val, test"),
     ]
     for store, split, message in cases:
         with pytest.raises(InputError, match=message):
@@ -125,7 +125,7 @@ def test_a_store_and_its_sounds_give_the_same_probabilities_where_some_is_dead(
         BuildConfig(source=f"{tmp_path}/sounds", out=f"{tmp_path}/store", signal=signal)
     )
     assert built.dead_windows > 0
-    assert any("neither trained on nor scored" in note for note in notes(built))
+    assert any("neither trained on" in note for note in notes(built))
     evaluation = evaluated(detector, tmp_path / "store", "test")
     scored = dict(zip(evaluation.recordings.recording_id, evaluation.recordings.score, strict=True))
     verdicts = {name: detector.predict(tmp_path / "sounds" / name) for name in scored}

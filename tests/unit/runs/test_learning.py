@@ -76,7 +76,7 @@ def test_a_worse_model_is_written_and_not_published(
     found = learn_in(tmp_path / "run", config)
     assert found.model.exists()
     assert link.resolve() == learner.model
-    assert "was not moved, since the new model is worse" in messages.text
+    assert "not moved" in messages.text
 
 
 @pytest.mark.parametrize(
@@ -121,13 +121,13 @@ def test_what_a_stopped_learning_left_is_cleared_before_it_is_repeated(
 
 
 def test_without_new_recordings_something_must_be_published(learner) -> None:
-    with pytest.raises(SettingsError, match=r"learn.new must be given"):
+    with pytest.raises(SettingsError, match=r"learn\.new .*given"):
         publish_only(learner.config(None))
 
 
 def test_a_file_in_place_of_the_link_is_refused_before_any_work(learner, tmp_path: Path) -> None:
     config = learner.config(learner.new(), f"learn.publish={learner.model}")
-    with pytest.raises(SettingsError, match="only a link is ever replaced"):
+    with pytest.raises(SettingsError, match="only a link"):
         learn_in(tmp_path / "run", config)
     assert not (tmp_path / "run").exists()
 

@@ -1,6 +1,7 @@
 """A training run from store to model file, metrics and report."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -63,7 +64,7 @@ def test_words_in_place_of_settings_are_answered_with_how_to_make_them(tmp_path:
     run = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
     )
-    assert """give settings, leakdet.compose("train", ['seed=1'])""" in run.stderr
+    assert """leakdet.compose("train", ['seed=1'])""" in run.stderr
     assert not (tmp_path / "run").exists()
 
 
@@ -116,9 +117,7 @@ def test_a_folder_with_a_run_and_a_missing_store_are_refused(
     with pytest.raises(SettingsError, match="holds a run already"):
         fit(config, result.folder)
     (tmp_path / "file").touch()
-    with pytest.raises(
-        SettingsError, match="file: a run needs a folder, and a file is in its place"
-    ):
+    with pytest.raises(SettingsError, match=r"file: .*needs a folder"):
         fit(config, tmp_path / "file")
     with pytest.raises(InputError, match="nowhere"):
         fit(compose("train", ["data.store=nowhere"]), tmp_path / "run")
@@ -182,4 +181,4 @@ def test_a_profile_is_told_and_drawn(
     assert "Where the time went" in caplog.text
     assert (tmp_path / "phases" / "figures" / "profile.png").exists()
     fit(replace(config, profile="trace", profile_steps=1), tmp_path / "trace")
-    assert "nothing was recorded: the training ended within its first 10 steps" in caplog.text
+    assert re.search("nothing was recorded: .* 10 steps", caplog.text)

@@ -63,23 +63,23 @@ def test_its_own_files_are_replaced(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", OWN)
 def test_what_another_wrote_stays(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("path,decision\na.wav,leak\n")
-    with pytest.raises(InputError, match=f"{name}: leakdet worklist would replace it, and did not"):
+    with pytest.raises(InputError, match=rf"{name}: .*worklist would replace it"):
         WorklistFiles.named(tmp_path / "list.html").check()
 
 
 def test_labels_that_were_filled_in_stay(tmp_path: Path) -> None:
     table = tmp_path / "list.confirm.csv"
     table.write_text(OWN[table.name].replace(",,", ",leak,"))
-    with pytest.raises(InputError, match="1 of its 1 labels are filled in"):
+    with pytest.raises(InputError, match="1 of its 1 labels"):
         WorklistFiles.named(tmp_path / "list.html").check()
 
 
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("list.pdf", "end the name with .html"),
-        ("nowhere/list.html", "there is no folder"),
-        ("folder.html", "no device and no folder"),
+        ("list.pdf", r"list\.pdf: .*\.html"),
+        ("nowhere/list.html", "no folder"),
+        ("folder.html", r"folder\.html: .*no folder"),
     ],
 )
 def test_names_that_cannot_be_written(tmp_path: Path, name: str, reason: str) -> None:
@@ -103,12 +103,12 @@ def test_the_model_is_found_where_the_rows_say(
     moved = model.rename(tmp_path / "moved.safetensors")
     sources = find_sources([rows], None)
     assert (sources.model, sources.threshold) == (None, 0.4)
-    assert "it is no longer there; name it with --model" in messages.text
+    assert "name it with --model" in messages.text
     assert find_sources([rows], moved).model == moved
 
 
 def test_another_model_than_that_of_the_rows_is_refused(night_rows, example_files) -> None:
-    with pytest.raises(InputError, match="and the rows were scored by abc; give the model that"):
+    with pytest.raises(InputError, match="rows were scored by abc"):
         find_sources([night_rows()], example_files.model)
 
 
@@ -125,10 +125,10 @@ def test_of_two_models_the_one_of_the_latest_recording_counts(night_rows, tmp_pa
     ("name", "text", "reason"),
     [
         ("no.csv", None, "cannot be read"),
-        ("nowhere", None, "there is no such folder, and no such file"),
-        ("rows.txt", "path\n", "name a folder of parts"),
-        ("other.csv", "a,b\n1,2\n", "no rows of leakdet predict"),
-        ("empty", None, "there are no parts in this folder"),
+        ("nowhere", None, "nowhere: .*no such folder"),
+        ("rows.txt", "path\n", r"rows\.txt: .*folder of parts"),
+        ("other.csv", "a,b\n1,2\n", r"other\.csv: .*no rows"),
+        ("empty", None, "empty: .*no parts"),
     ],
 )
 def test_what_holds_no_rows_is_refused(
@@ -244,7 +244,7 @@ def test_files_that_are_gone_are_counted_and_their_rows_say_so(
     files = [example_files.recording, tmp_path / "gone.wav"]
     rows = [site(name, recording(f"{name}.wav", 0, 0.5)) for name in "AB"]
     shown = choose_recordings(rows, 2)
-    assert "1 of 2 recordings to hear are no longer there" in gone_sentence(files)
+    assert "1 of 2 recordings" in gone_sentence(files)
     assert gone_sentence(files[:1]) == ""
     detector = load_detector(example_files.model, device="cpu")
     values = confirm_rows(shown, files, "abc")
@@ -294,15 +294,12 @@ def test_all_files_tell_of_the_same_sites(night_rows, tmp_path: Path, messages) 
     assert {(row["label"], row["pipe"]) for row in confirm} == {("", "PE")}
     text = (tmp_path / "list.html").read_text()
     assert "Work list: 5 sites over 8 nights" in text
-    assert (
-        "Night of 2026-11-28: 5 of 5 sites judged, 1 of them at or above the threshold 0.50."
-        in (text)
-    )
+    assert re.search(r"2026-11-28: 5 of 5 sites judged, 1 of them .* 0\.50\.", text)
     saved = json.loads(re.findall(r'id="table">(.*)</script>', text)[0])
     assert [dict(zip(saved["columns"], row, strict=True)) for row in saved["rows"]] == confirm
     assert "1 new, 4 quiet" in messages.text
     for told in (text, messages.text):
-        assert "The model that scored the rows (abc) is not at hand" in told
+        assert "(abc) is not at hand" in told
         assert "keeps no scores" not in told
 
 
@@ -314,7 +311,7 @@ def test_without_coordinates_there_is_no_map_and_an_old_one_goes(
     run(night_rows(), tmp_path / "list.html")
     assert 'id="map"' not in (tmp_path / "list.html").read_text()
     assert not (tmp_path / "list.geojson").exists()
-    with pytest.raises(InputError, match="no site has coordinates; predict takes them from"):
+    with pytest.raises(InputError, match="no site has coordinates"):
         run(night_rows(), tmp_path / "list.geojson")
 
 
@@ -330,9 +327,8 @@ def test_a_folder_that_predict_has_not_ended_is_told(night_rows, tmp_path: Path,
     night_rows().rename(folder / "part-00000.csv")
     (folder / "parts.json").write_text(json.dumps({"outcome": None}))
     run(folder, tmp_path / "list.html")
-    sentence = f"Not all recordings are scored yet in {folder}"
-    assert sentence in messages.text
-    assert sentence in (tmp_path / "list.html").read_text()
+    for text in (messages.text, (tmp_path / "list.html").read_text()):
+        assert re.search(rf"Not all .* {re.escape(str(folder))}", text)
 
 
 def test_sites_that_always_sound_so_are_told_with_their_first_rank(
@@ -346,7 +342,7 @@ def test_sites_that_always_sound_so_are_told_with_their_first_rank(
     ]
     rows.write_text("\n".join(lines))
     run(rows, tmp_path / "list.html")
-    sentence = "1 site with alarms night after night, the first at rank 2 of 5: a pump, or an old"
+    sentence = "1 site with alarms night after night, the first at rank 2 of 5"
     assert sentence in messages.text
     text = (tmp_path / "list.html").read_text()
     assert sentence in text

@@ -1,3 +1,4 @@
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -74,7 +75,7 @@ def test_verdicts_on_a_list_have_its_columns_whatever_the_workers(
     assert list(detector.predict_listed(listing, workers=3)) == verdicts
     assert [verdict.columns["site"] for verdict in verdicts] == ["north", "south", ""]
     assert [bool(verdict.error) for verdict in verdicts] == [False, True, True]
-    assert "neither beside the manifest nor in" in verdicts[1].error
+    assert "no such file" in verdicts[1].error
     assert list(verdicts[0].to_dict())[:3] == ["path", "site", "decision"]
     assert verdicts[0] == replace(detector.predict(folder / "b.wav"), columns={"site": "north"})
 
@@ -193,12 +194,12 @@ def test_bad_samples_are_an_error_in_the_verdict(detector: Detector) -> None:
 @pytest.mark.parametrize(
     ("argument", "error", "message"),
     [
-        (5, TypeError, "a recording is a path or .*of type int"),
+        (5, TypeError, "path or .*of type int"),
         (np.zeros(4000), TypeError, "of type ndarray"),
         (
             (torch.zeros(4000), 4000),
             TypeError,
-            "NumPy array of samples; this one is of type Tensor",
+            "NumPy array .*of type Tensor",
         ),
         (b"a.wav", TypeError, "of type bytes"),
         ([None], TypeError, "of type NoneType"),
@@ -222,7 +223,7 @@ def test_features_come_for_the_same_inputs(detector: Detector, folder: Path) -> 
     (again,) = detector.embed([folder / "b.wav"])
     np.testing.assert_array_equal(again, one)
     assert len(detector.embed(folder / "deep")) == 1
-    with pytest.raises(InputError, match=r"a\.wav: not readable as audio"):
+    with pytest.raises(InputError, match=r"a\.wav: not readable"):
         detector.embed(folder)
 
 
@@ -247,10 +248,10 @@ def test_a_model_of_unknown_signal_loads_but_cannot_score_sound(
 def test_auto_is_a_device_of_this_machine_and_others_are_refused() -> None:
     assert chosen_device("auto") in ("cpu", "cuda")
     assert chosen_device("cpu") == "cpu"
-    with pytest.raises(InputError, match="device cuda:99: not available here"):
+    with pytest.raises(InputError, match="device cuda:99: not available"):
         chosen_device("cuda:99")
     for name in ("gpu", "cuda:", "0", ""):
-        with pytest.raises(InputError, match=rf"device {name}: it must be auto, cpu, cuda, cuda:N"):
+        with pytest.raises(InputError, match=rf"device {name}: .*auto, cpu, cuda, cuda:N"):
             chosen_device(name)
 
 
@@ -263,7 +264,7 @@ def test_a_threshold_of_ones_own_decides_and_is_told(example_files) -> None:
     own = load_detector(example_files.model, device="cpu")
     changed = load_detector(example_files.model, device="cpu", threshold=0.9)
     assert (own.decided_anew, own.threshold, changed.threshold) == ("", 0.5, 0.9)
-    assert "0.9 instead of the model's own 0.5" in changed.decided_anew
+    assert re.search(r"0\.9 .*own 0\.5", changed.decided_anew)
     verdict = changed.predict(example_files.recording)
     assert verdict.threshold == 0.9
     assert verdict.leak_prob == own.predict(example_files.recording).leak_prob

@@ -1,5 +1,6 @@
 """Sentences of predict on sites that sound or score otherwise."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -73,9 +74,7 @@ def test_another_sound_is_told_with_its_band_and_day(detector: MelDetector) -> N
 
 def test_other_scores_are_told_with_both_medians(detector: MelDetector) -> None:
     moved, _ = taken(SiteDrift(detector), dated(verdicts(detector, score=0.9)))
-    assert moved[0].startswith(
-        "mill scores otherwise since 2026-05-06 (20 recordings): the median leak_prob is 0.9"
-    )
+    assert re.search(r"^mill .* 2026-05-06 \(20 recordings\): .*median leak_prob is 0\.9", moved[0])
 
 
 def test_without_a_table_a_site_is_a_folder_and_times_are_unknown(detector: MelDetector) -> None:
@@ -84,8 +83,8 @@ def test_without_a_table_a_site_is_a_folder_and_times_are_unknown(detector: MelD
         assert verdict.features is not None
         verdict.features[2] += 60.0
     moved, notes = taken(SiteDrift(detector), strange)
-    assert moved[0].startswith("site sounds unlike the training recordings: its band at")
-    assert "dB stronger than theirs" in moved[0]
+    assert moved[0].startswith("site sounds unlike")
+    assert "dB stronger" in moved[0]
     assert notes == ["1 folder compared with training, 1 moved"]
     assert taken(SiteDrift(detector), verdicts(detector)) == (
         [],
@@ -95,16 +94,13 @@ def test_without_a_table_a_site_is_a_folder_and_times_are_unknown(detector: MelD
 
 def test_what_was_not_compared_is_said(detector: MelDetector) -> None:
     few = dated(verdicts(detector)[:19])
-    assert taken(SiteDrift(detector), few) == (
-        [],
-        ["sites were not compared: none has 20 recordings with sound"],
-    )
+    moved, (note,) = taken(SiteDrift(detector), few)
+    assert moved == []
+    assert re.search("^sites were not compared: .* 20 recordings", note)
     unknown = replace(detector, reference=None)
     _, notes = taken(SiteDrift(unknown), dated(verdicts(detector)))
-    assert notes == [
-        "sites were not compared: the model file does not say how its training recordings are "
-        "distributed"
-    ]
+    assert len(notes) == 1
+    assert re.search("^sites were not compared: .*model file", notes[0])
     assert taken(SiteDrift(unknown), verdicts(detector)) == ([], [])
     silent = [replace(verdict, features=None, leak_prob=None) for verdict in verdicts(detector)]
     assert taken(SiteDrift(detector), silent) == ([], [])
@@ -132,7 +128,7 @@ def test_predict_compares_the_sites_of_a_table(door, trained, tmp_path: Path) ->
     (tmp_path / "night.csv").write_text("file,place\n")
     result = door("predict", trained.folder, "night.csv", cwd=tmp_path)
     assert result.returncode == 2
-    assert "night.csv: a table of recordings needs the column path" in result.stderr
+    assert re.search(r"night\.csv: .*needs the column path", result.stderr)
     assert "loading torch" not in result.stderr
     result = door("predict", trained.folder, "night.csv", "--sites", "sites.csv", cwd=tmp_path)
-    assert "--sites was removed. Name a table with the columns path, site" in result.stderr
+    assert re.search(r"--sites was removed\. .*columns path, site", result.stderr)

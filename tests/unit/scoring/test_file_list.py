@@ -70,7 +70,7 @@ def test_names_that_give_nothing_are_told(folder: Path) -> None:
     ]
     assert not listed.listing.complete
     (folder / "empty/call.m4a").touch()
-    with pytest.raises(InputError, match=r"no audio found in empty; left out 1 file .*\.m4a"):
+    with pytest.raises(InputError, match=r"no audio .*empty; left out 1 file .*\.m4a"):
         list_files(["empty"])
 
 
@@ -100,7 +100,7 @@ def test_a_second_run_folder_is_no_folder_of_recordings(folder: Path) -> None:
     (folder / "runs/second").mkdir(parents=True)
     (folder / "runs/second/model.safetensors").touch()
     for names in (["b.wav", "runs/second"], ["runs/second"], ["runs/*"], ["runs"]):
-        with pytest.raises(InputError, match=r"these hold models, not recordings: runs[/.]"):
+        with pytest.raises(InputError, match=r"models.*: runs[/.]"):
             list_files(names)
 
 

@@ -1,10 +1,12 @@
 """Recordings that names stand for, as a stream."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import fsspec
 import pytest
+from tests.conftest import says
 from tests.remote_stores import FlakyStore
 
 from leakdet.core.errors import InputError, SettingsError
@@ -28,7 +30,7 @@ def test_recordings_come_in_the_order_of_names_and_may_be_listed_again() -> None
     for _ in range(2):
         assert [listed.source for listed in listing] == expected
         assert listing.complete
-        assert listing.sentences() == ["files without sound skipped: 1 .md"]
+        assert says(listing.sentences(), r"without sound .*: 1 \.md$")
 
 
 def test_nothing_is_listed_ahead_of_what_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,18 +57,14 @@ def test_a_table_and_a_pattern_fill_the_columns_of_every_recording() -> None:
         ("a/2.flac", "2", ""),
     ]
     assert listing.complete
-    assert listing.sentences()[-1] == (
-        "names and tables that tell otherwise; the table was believed: 1 (a/10.wav)"
-    )
+    assert re.search(r"table was believed: 1 \(a/10\.wav\)$", listing.sentences()[-1])
 
 
 def test_names_that_a_pattern_does_not_match_are_counted_and_all_of_them_refused() -> None:
     listing = list_recordings(["a", "b.wav"], "{site}0")
     assert [listed.columns for listed in listing] == [{"site": "1"}, {"site": ""}, {"site": ""}]
-    assert listing.sentences()[-1] == (
-        "names that --name-pattern does not match, which tell no columns: 2 (a/2.flac, b.wav)"
-    )
-    with pytest.raises(InputError, match=r"'x\{site\}': no name matches it, such as a/10.wav, .*"):
+    assert re.search(r"--name-pattern .*: 2 \(a/2\.flac, b\.wav\)$", listing.sentences()[-1])
+    with pytest.raises(InputError, match=r"'x\{site\}': no name .*a/10\.wav"):
         list(list_recordings(["a"], "x{site}"))
 
 
@@ -105,7 +103,7 @@ def test_urls_of_files_folders_globs_and_tables(flaky: type[FlakyStore]) -> None
         ("b.wav", "", ""),
         (f"{root}/x/missing.wav", "", ""),
     ]
-    assert listing.sentences() == ["files without sound skipped: 1 .txt"]
+    assert says(listing.sentences(), r"without sound .*: 1 \.txt$")
 
 
 def test_a_glob_that_gives_nothing_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,13 +124,13 @@ def test_only_the_first_few_files_of_each_bucket_are_kept(flaky: type[FlakyStore
 
 
 def test_a_url_that_cannot_be_listed_is_named(flaky: type[FlakyStore]) -> None:
-    with pytest.raises(InputError, match=r"^flaky://net/none: there is no such file, folder or"):
+    with pytest.raises(InputError, match=r"^flaky://net/none: .*no such"):
         list(list_recordings(["flaky://net/none"]))
     flaky.failures[:] = [PermissionError("Access Denied")]
     with pytest.raises(InputError, match=r"^flaky://net/list.csv: access is forbidden"):
         list_recordings(["flaky://net/list.csv"])
     fsspec.filesystem("flaky").pipe_file("/net/list.csv", b"file\n")
-    with pytest.raises(InputError, match=r"^flaky://net/list.csv: a table of recordings needs"):
+    with pytest.raises(InputError, match=r"^flaky://net/list.csv: .*needs the column path"):
         list_recordings(["flaky://net/list.csv"])
 
 

@@ -66,15 +66,15 @@ def test_what_is_written_by_a_pattern_is_read_by_it(site: str, time: datetime) -
         ("{}_{}", "it has no field"),
         ("{site", "expected '}'"),
         ("{site}_{site}", "site occurs twice"),
-        ("{label}", "leakdet writes a column label itself"),
-        ("{my site}", "'my site' is no name of a column"),
-        ("{site!r}", "'site' is no name of a column"),
+        ("{label}", "column label itself"),
+        ("{my site}", "'my site' is no name"),
+        ("{site!r}", "'site' is no name"),
         ("{recorded_at:%Q}", "%Q is none of %Y"),
-        ("{recorded_at:8}", "'8' is no format of a time"),
-        ("{:%Y}", "'a field' is no name of a column"),
+        ("{recorded_at:8}", "'8' is no format"),
+        ("{:%Y}", "'a field' is no name"),
     ],
 )
 def test_a_wrong_pattern_is_refused_with_what_is_allowed(pattern: str, message: str) -> None:
     with pytest.raises(SettingsError, match=message) as refused:
         NamePattern(pattern)
-    assert "{recorded_at:%Y%m%d_%H%M} for a time" in str(refused.value)
+    assert "{recorded_at:%Y%m%d_%H%M}" in str(refused.value)

@@ -1,5 +1,6 @@
 import errno
 import json
+import re
 from collections.abc import Callable, Generator, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -195,7 +196,7 @@ def test_a_damaged_description_or_list_is_named(begun: Path) -> None:
     refused(begun, "parts.json")
     (begun / "parts.json").write_text(text)
     (begun / "recordings.sqlite").rename(begun / "gone")
-    refused(begun, "the list of recordings is gone")
+    refused(begun, "list of recordings is gone")
     assert json.loads(text)["outcome"] == {"files": 3}
 
 
@@ -342,7 +343,7 @@ def test_a_worker_with_another_model_or_none_says_where(
     options: ModelOptions, batches: list[FileBatch], tmp_path: Path
 ) -> None:
     other = ModelOptions(options.path, "0123456789ab", "cpu")
-    with pytest.raises(InputError, match="this command's is 0123456789ab"):
+    with pytest.raises(InputError, match="is 0123456789ab"):
         score_batch(other, batches[0])
     absent = ModelOptions(tmp_path / "none.safetensors", "0123456789ab", "cpu")
     with pytest.raises(InputError, match="under the same paths"):
@@ -436,7 +437,7 @@ def test_the_same_command_goes_on_and_scores_nothing_twice(
     with stopped_after(1, error):
         answer = run()
     assert answer.returncode == (130 if isinstance(error, KeyboardInterrupt) else 2)
-    assert "4 of 10 files are scored and stay in parts; the same command goes on" in answer.stderr
+    assert re.search("4 of 10 files .* in parts; the same command", answer.stderr)
     before = parts(tmp_path)
     assert list(before) == ["part-00000.csv"]
     assert json.loads((tmp_path / "parts/parts.json").read_text())["outcome"] is None
@@ -461,7 +462,7 @@ def test_with_nothing_left_it_says_so_without_the_model(run: Run, tmp_path: Path
     with mock.patch("leakdet.scoring.detector.load_detector", side_effect=AssertionError):
         answer = run()
     assert answer.returncode == 0
-    assert "--new-only adds what came since" in answer.stderr
+    assert "--new-only adds" in answer.stderr
     assert (parts(tmp_path), (tmp_path / "parts/parts.json").read_text()) == before
 
 
@@ -501,7 +502,7 @@ def test_other_recordings_or_settings_are_refused(run: Run, tmp_path: Path, add:
         assert (answer.returncode, words in answer.stderr) == (2, True)
     answer = run(sources=("sound.wav",))
     assert answer.returncode == 2
-    assert "was begun with other recordings; add --new-only" in answer.stderr
+    assert re.search("other recordings; .*--new-only", answer.stderr)
     with locked(tmp_path / "parts/lock"):
         answer = run()
     assert (answer.returncode, "another process writes" in answer.stderr) == (2, True)

@@ -1,5 +1,6 @@
 import csv
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -36,7 +37,7 @@ def test_the_models_own_verdict_is_said_first(example_files) -> None:
     good = replace(detector, card={"verdict": own}, file_hash="0123abcd")
     text = "model    0123abcd: Tells leaks apart (own evaluation on test). It did."
     assert model_text(good).splitlines()[0] == text
-    assert "does not say what its training recordings sound like" in model_text(good)
+    assert "training recordings sound like" in model_text(good)
     rng = np.random.default_rng(0)
     reference = SpectralReference.of(rng.normal(0, 1, (20, 4)), np.arange(20) < 10)
     good = replace(good, reference=reference)
@@ -46,7 +47,7 @@ def test_the_models_own_verdict_is_said_first(example_files) -> None:
     assert "knows no sample rate of training recordings" in model_text(unknown)
     assert model_text(replace(unknown, rule=replace(good.rule, source="off"))) == text
     off = replace(good, rule=replace(good.rule, unfamiliar="off"))
-    assert model_text(off).splitlines()[1].startswith("note     familiarity was not judged")
+    assert model_text(off).splitlines()[1].startswith("note     familiarity ")
     assert len(model_text(off).splitlines()) == 2
     bad = replace(good, card={"verdict": {**own, "grade": "bad"}})
     assert "before you dig" in model_text(bad)
@@ -161,7 +162,7 @@ def test_it_says_which_model_decided_how_and_what_came_of_it(example_files, tmp_
     assert content["model"]["hash"] == detector.mel_detector.file_hash
     assert content["model"]["verdict"] is None
     assert content["decision_rule"]["threshold"] == 0.75
-    assert "0.75 instead of the model's own 0.5" in content["decided_anew"]
+    assert re.search(r"0\.75 .*own 0\.5", content["decided_anew"])
     assert content["settings"] == {"format": "csv", "device": "cpu"}
     assert content["inputs"] == ["in", "empty"]
     assert content["left_out"] == ["left out empty: no audio there"]
@@ -176,7 +177,7 @@ VERDICT = Verdict("a.wav", "leak", 0.9, 0.5)
 
 
 def refused(out: Path, windows: bool = False) -> str:
-    with pytest.raises(InputError, match="would be replaced, and predict did not write it") as told:
+    with pytest.raises(InputError, match=r"would be replaced.*predict") as told:
         check_replaceable(out, windows)
     return str(told.value)
 

@@ -1,5 +1,6 @@
 """Manifests as sources of predict: what they tell, and what is wrong with them."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -36,9 +37,8 @@ def test_columns_go_on_and_files_are_found_beside_the_table_or_here(folder: Path
 def test_a_missing_file_gives_a_recording_with_an_error(folder: Path) -> None:
     ((path, columns, error),) = table("path,site\nc.wav,north\n")
     assert (path, columns) == (Path("c.wav"), {"site": "north"})
-    assert error == (
-        f"no such file, neither beside the manifest nor in {folder} (lists/night.csv, line 2)"
-    )
+    assert error.startswith("no such file")
+    assert error.endswith(f"{folder} (lists/night.csv, line 2)")
 
 
 def test_a_table_to_learn_from_is_taken_without_what_leakdet_writes() -> None:
@@ -52,11 +52,12 @@ def test_faulty_lines_and_times_are_named() -> None:
     read = table("path;recorded_at\na.wav;12/02/2026\n;2026-12-02\na.wav\nb.wav;\n")
     told = [columns["recorded_at"] for _, columns, _ in read]
     assert told == ["12/02/2026", ""]
-    assert read.losses() == [
-        "left out 2 lines of lists/night.csv: line 3: the path is empty, line 4: it has 1 field, not 2"
-    ]
+    (loss,) = read.losses()
+    assert re.search(
+        r"2 lines of lists/night\.csv: line 3: .*empty, line 4: .*1 field, not 2", loss
+    )
     (note,) = read.notes()
-    assert note.startswith("recorded_at 12/02/2026 of lists/night.csv (1 rows) is not understood")
+    assert note.startswith("recorded_at 12/02/2026 of lists/night.csv (1 rows)")
 
 
 def test_tables_of_spreadsheets_are_read() -> None:
@@ -68,9 +69,9 @@ def test_tables_of_spreadsheets_are_read() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("file,site\n", "needs the column path, .* it has file, site"),
-        ("path,site,site\n", r"columns \['site'\] are unnamed or repeated"),
-        ("path,,site\n", r"columns \[''\] are unnamed or repeated"),
+        ("file,site\n", "column path, .* it has file, site"),
+        ("path,site,site\n", r"columns \['site'\] .*repeated"),
+        ("path,,site\n", r"columns \[''\] are unnamed"),
     ],
 )
 def test_headings_that_cannot_be_are_refused(text: str, message: str) -> None:

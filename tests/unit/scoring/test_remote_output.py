@@ -1,6 +1,7 @@
 """Rows that go to a URL."""
 
 import json
+import re
 from pathlib import Path
 
 import fsspec
@@ -54,9 +55,7 @@ def test_what_predict_did_not_write_is_not_replaced(
 ) -> None:
     fsspec.filesystem("flaky").pipe_file("/net/rows/v.csv", b"name,age\nann,3\n")
     with (
-        pytest.raises(
-            InputError, match=r"flaky://net/rows/v.csv would be replaced, and predict did"
-        ),
+        pytest.raises(InputError, match=r"flaky://net/rows/v\.csv would be replaced"),
         local_rows(OUT),
     ):
         pass
@@ -79,7 +78,7 @@ def test_a_place_that_cannot_be_written_is_told_before_any_work(
     fsspec.filesystem("flaky").pipe_file("/net/rows/v.csv/a", b"")
     for folder in (OUT, RemoteFile("flaky://net/")):
         with (
-            pytest.raises(InputError, match="this is a folder; name a file in it"),
+            pytest.raises(InputError, match="a folder; name a file"),
             local_rows(folder),
         ):
             raise AssertionError
@@ -97,9 +96,10 @@ def test_rows_stay_where_the_transfer_fails(
             write(local)
             monkeypatch.setattr(FlakyStore, "put_file", refuse)
 
-    with pytest.raises(InputError, match="The rows are whole in") as refused:
+    with pytest.raises(InputError, match="rows are whole in") as refused:
         work()
-    assert Path(str(refused.value).split()[-5].rstrip(";")).read_text() == ROWS
+    (copy,) = re.findall(r"/\S+(?=;)", str(refused.value))
+    assert Path(copy).read_text() == ROWS
     assert there() == []
 
 

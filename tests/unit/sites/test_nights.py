@@ -1,3 +1,4 @@
+import re
 from datetime import date, datetime, timedelta
 
 import numpy as np
@@ -96,10 +97,8 @@ def test_recordings_of_a_clock_that_was_reset_or_is_ahead_are_left_out_and_said(
 
 def test_a_logger_whose_clock_was_always_wrong_is_broken_not_lost() -> None:
     found = only([*network(6), row("A", datetime.fromisoformat("1970-01-02T00:00"), 0.9)], "A")
-    assert (found.state, found.why) == (
-        "broken",
-        "none of its recordings counts: its clock is wrong",
-    )
+    assert found.state == "broken"
+    assert "clock is wrong" in found.why
     assert (found.recordings, found.since, found.chance) == ((), None, None)
 
 
@@ -108,8 +107,8 @@ def test_a_clock_that_is_some_days_ahead_does_not_silence_the_others() -> None:
     worklist = make_worklist(network(6) + ahead, today=TODAY)
     assert worklist.nights[-1] == date(2026, 5, 6)
     assert {one.state for one in worklist.rows} == {"quiet"}
-    assert any("hardly any other site was heard" in note for note in worklist.notes)
-    assert "1 site without a recording that counts: A." in worklist.notes
+    assert any("hardly any other site" in note for note in worklist.notes)
+    assert any(re.search("^1 site without .*: A", note) for note in worklist.notes)
 
 
 def test_a_clock_that_goes_back_onto_nights_that_were_heard_counts_once() -> None:
@@ -137,7 +136,7 @@ def test_rows_in_no_order_tell_nothing_of_clocks_and_count_all() -> None:
     ]
     worklist = make_worklist(rows, today=TODAY)
     assert {one.nights for one in worklist.rows} == {5}
-    assert any("not in the order of time" in note for note in worklist.notes)
+    assert any("order of time" in note for note in worklist.notes)
 
 
 def test_the_hour_that_comes_twice_in_autumn_is_one_night() -> None:
@@ -147,7 +146,7 @@ def test_the_hour_that_comes_twice_in_autumn_is_one_night() -> None:
 
 
 def test_no_possible_time_at_all_is_refused() -> None:
-    with pytest.raises(InputError, match="Every recorded_at lies before 2005 or after 2026-07-01"):
+    with pytest.raises(InputError, match=r"recorded_at .*2005 .*2026-07-01"):
         make_worklist([row("A", datetime.fromisoformat("1970-01-01T00:00"), 0.1)], today=TODAY)
 
 
@@ -205,7 +204,7 @@ def test_a_night_that_all_miss_silences_nobody_and_is_said() -> None:
     worklist = make_worklist(rows, today=TODAY)
     assert {one.state for one in worklist.rows} == {"quiet"}
     assert all(one.health == () for one in worklist.rows)
-    assert "No recordings of the network in 3 nights (2026-05-02" in "".join(worklist.notes)
+    assert "in 3 nights (2026-05-02" in "".join(worklist.notes)
 
 
 def test_a_recording_in_two_folders_counts_once_and_a_decided_row_stays() -> None:
@@ -216,7 +215,7 @@ def test_a_recording_in_two_folders_counts_once_and_a_decided_row_stays() -> Non
     (found,) = worklist.rows
     assert (found.nights, len(found.recordings)) == (2, 2)
     assert found.recordings[0].path.startswith("elsewhere/")
-    assert "4 rows left out that repeat a recording: each counts once." in worklist.notes
+    assert any(note.startswith("4 rows left out") for note in worklist.notes)
 
 
 def test_two_loggers_at_one_site_and_time_both_count() -> None:
@@ -229,7 +228,7 @@ def test_scores_of_two_models_are_not_mixed() -> None:
     rows = night_rows("A", [0.1] * 5, model="old") + night_rows("A", [None] * 3 + [0.9] * 4)
     worklist = make_worklist(rows, today=TODAY)
     assert worklist.rows[0].nights == 4
-    assert any("5 recordings left out that another model scored (old)" in n for n in worklist.notes)
+    assert any(re.search(r"5 recordings left out .*model .*\(old\)", n) for n in worklist.notes)
     again = night_rows("A", [0.9] * 5, model="new")  # the same nights: what came last counts
     rows = night_rows("A", [0.1] * 5, model="old") + again
     assert make_worklist(rows, today=TODAY).rows[0].leak_nights == 5
@@ -239,7 +238,7 @@ def test_old_nights_are_left_out_and_said() -> None:
     rows = night_rows("A", [0.1] * 20)
     worklist = make_worklist(rows, WorklistRules(history_nights=7), today=TODAY)
     assert len(worklist.nights) == len(worklist.rows[0].trend) == 7
-    assert any("13 recordings left out that are older than 7 nights" in n for n in worklist.notes)
+    assert any(re.search("13 recordings left out .*7 nights", n) for n in worklist.notes)
 
 
 def test_rows_without_site_or_time_are_left_out_and_said() -> None:
@@ -250,16 +249,16 @@ def test_rows_without_site_or_time_are_left_out_and_said() -> None:
     assert [one.site for one in worklist.rows] == ["A"]
     assert worklist.rows[0].leak_nights == 0
     notes = " ".join(worklist.notes)
-    assert "1 recording without a site left out" in notes
-    assert "1 recording without recorded_at left out" in notes
-    assert "1 recording left out whose recorded_at is no time, such as 'May 2nd'" in notes
+    assert "1 recording without a site" in notes
+    assert "1 recording without recorded_at" in notes
+    assert re.search("1 recording left out .*recorded_at .*'May 2nd'", notes)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"site": ""}, "No row names its site"),
-        ({"recorded_at": ""}, "there is no recorded_at"),
+        ({"site": ""}, "names its site"),
+        ({"recorded_at": ""}, "no recorded_at"),
         ({"recorded_at": "yesterday"}, "'yesterday' is no time"),
     ],
 )

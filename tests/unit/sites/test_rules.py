@@ -14,7 +14,7 @@ def test_every_parameter_has_its_sentence() -> None:
 
 
 def test_impossible_parameters_are_refused() -> None:
-    with pytest.raises(SettingsError, match="alarms=5 is not allowed: it must be at most of_nig"):
+    with pytest.raises(SettingsError, match=r"alarms=5 .*of_nights"):
         WorklistRules(alarms=5)
     with pytest.raises(SettingsError, match=r"prior=1\.5"):
         WorklistRules(prior=1.5)

@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,7 @@ def test_labels_of_every_kind_are_the_same(tmp_path: Path, stored: np.ndarray):
 @pytest.mark.parametrize("stored", [np.array([0, 9], np.int16), np.array(["LEAK", "WHAT"])])
 def test_labels_outside_the_vocabulary_are_listed(tmp_path: Path, stored: np.ndarray):
     write(tmp_path, stored, ["LEAK", "NOLEAK"])
-    with pytest.raises(InputError, match=r"labels \['(9|WHAT)'\] are not in its vocabulary"):
+    with pytest.raises(InputError, match=r"labels \['(9|WHAT)'\] .*vocabulary"):
         open_ailh_split(tmp_path, "train")
 
 
@@ -99,8 +100,8 @@ def test_its_signal_is_recovered(tmp_path: Path, changes: dict[str, float], hops
         (None, "has no config_json"),
         (CONFIG | {"center": True}, "power or centring"),
         (CONFIG | {"n_mels": 32}, "config_json gives"),
-        (CONFIG | {"duration_sec": 9}, "does not describe its mel"),
-        ({"sample_rate": 4096}, "does not describe its mel"),
+        (CONFIG | {"duration_sec": 9}, "describe its mel"),
+        ({"sample_rate": 4096}, "describe its mel"),
     ],
 )
 def test_an_unknown_signal_is_unknown_not_guessed(
@@ -138,5 +139,5 @@ def test_large_chunks_are_named_with_the_way_out(tmp_path: Path, rows: int | Non
     found = open_ailh_split(tmp_path, "train").mel.slow_chunks
     assert (found is not None) == slow
     if found is not None:
-        assert "TRAINING_DATASET.H5: an HDF5 chunk holds 24000 windows (1.5 MB)" in found
+        assert re.search(r"TRAINING_DATASET\.H5: .*chunk .*24000 windows \(1\.5 MB\)", found)
         assert "leakdet build" in found

@@ -24,7 +24,7 @@ def test_a_store_is_a_folder_of_hdf5_files(tmp_path: Path) -> None:
         require_store(tmp_path)
     (tmp_path / "inside").mkdir()
     (tmp_path / "inside" / "train.h5").touch()
-    with pytest.raises(InputError, match=rf"there are stores in it.*: {tmp_path}/inside\.$"):
+    with pytest.raises(InputError, match=rf"stores in it.*: {tmp_path}/inside\.$"):
         require_store(tmp_path)
     (tmp_path / "TRAINING_DATASET.H5").touch()
     with pytest.raises(InputError, match="this is a file"):
@@ -49,12 +49,12 @@ def test_what_made_a_store_is_known_or_nothing_is(tmp_path: Path) -> None:
 def test_columns_that_a_store_lacks_are_named(demo_store: Path, tmp_path: Path) -> None:
     check_columns(demo_store, ["site"], "--group-by")
     check_columns(tmp_path, ["sit"], "--group-by")  # without recordings.csv nothing is known
-    with pytest.raises(InputError, match=r"--group-by: 'sit' is no group column.* mean site\?"):
+    with pytest.raises(InputError, match=r"--group-by: 'sit' .* mean site\?"):
         check_columns(demo_store, ["site", "sit"], "--group-by")
 
 
 def test_a_url_as_a_path_is_told_to_be_copied() -> None:
-    with pytest.raises(InputError, match=r"^s3:/town/store: stores are read from a disk; copy it"):
+    with pytest.raises(InputError, match=r"^s3:/town/store: .*copy it"):
         require_store(Path("s3://town/store"))
 
 
@@ -79,7 +79,7 @@ def test_a_store_is_copied_once_and_again_when_it_changed(
 ) -> None:
     copy = local_store(URL, str(tmp_path))
     assert held(Path(copy)) == files
-    assert f"copying 0.0 MB to {copy}, to be read from a disk" in messages.text
+    assert f"copying 0.0 MB to {copy}" in messages.text
     assert local_store(URL, str(tmp_path)) == copy
     assert f"{URL}: was copied to {copy}" in messages.text
     fsspec.filesystem("flaky").pipe_file("/net/stores/town/build.json", b"[]")
@@ -98,9 +98,9 @@ def test_other_stores_stay_as_they_are(files: dict[str, bytes], tmp_path: Path) 
 def test_a_store_that_cannot_be_had_leaves_nothing(
     files: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(InputError, match="flaky://net/none: there is no such file, folder or"):
+    with pytest.raises(InputError, match=r"flaky://net/none: .*no such"):
         local_store("flaky://net/none", str(tmp_path))
-    with pytest.raises(InputError, match="flaky://net/stores/town/audio: holds no HDF5 files"):
+    with pytest.raises(InputError, match="flaky://net/stores/town/audio: holds no"):
         local_store(f"{URL}/audio", str(tmp_path))
 
     def refuse(*_: object, **__: object) -> None:

@@ -32,7 +32,7 @@ def test_a_file_without_a_seal_is_looked_at_once(
             assert file["labels"][...].tolist() == [0, 1, 2, 3]
         monkeypatch.setattr(hdf5, "LOOK", "import os; os.abort()")
     path.touch()  # changed
-    with pytest.raises(InputError, match="never comes to an end"):
+    with pytest.raises(InputError, match="never comes to"):
         check_ends(path, "Build it again.")
 
 
@@ -57,7 +57,7 @@ def test_a_look_that_takes_time_without_end_is_ended(
     endless = hdf5.LOOK.replace(limit, "(1, 2)") + "\nwhile True: pass"
     monkeypatch.setattr(hdf5, "LOOK", endless)
     started = time.process_time()
-    with pytest.raises(InputError, match="never comes to an end"):
+    with pytest.raises(InputError, match="never comes to"):
         check_ends(path, "Build it again.")
     assert time.process_time() - started < 1  # waiting costs nothing
 
@@ -100,17 +100,17 @@ def test_a_reader_works_while_a_writer_has_the_file_open(write_store: Any, plant
             BlockingIOError(
                 11, "Unable to synchronously open file (unable to lock file, errno = 11)"
             ),
-            r"x\.h5: cannot be read as HDF5 \(it is locked\)\. .*wait.*HDF5_USE_FILE_LOCKING=FALSE",
+            r"x\.h5: .*locked\)\. .*wait.*HDF5_USE_FILE_LOCKING=FALSE",
         ),
         (
             OSError("Unable to synchronously open file (file is already open for write)"),
-            r"it is locked.*HDF5_USE_FILE_LOCKING=FALSE",
+            r"locked.*HDF5_USE_FILE_LOCKING=FALSE",
         ),
         (PermissionError(13, "Permission denied"), r"permission denied\)\. Ask its owner"),
-        (OSError("truncated file: eof = 1"), r"it is cut off\)\. Build the store again"),
+        (OSError("truncated file: eof = 1"), r"cut off\)\. Build"),
         (
             OSError("file signature not found\nmore"),
-            r"\(damaged: file signature not found\)\. Build the store again",
+            r"\(damaged: file signature not found\)\. Build",
         ),
     ],
 )
@@ -127,7 +127,7 @@ def test_what_stands_in_the_way_is_said(
 
 def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
     with (
-        pytest.raises(InputError, match=r"x\.h5: .*there is no such file"),
+        pytest.raises(InputError, match=r"x\.h5: .*no such file"),
         open_h5(tmp_path / "x.h5"),
     ):
         pass
@@ -149,13 +149,13 @@ def test_a_file_that_the_caller_has_open_is_read(tmp_path: Path) -> None:
         ),
         (
             RuntimeError("wrong B-tree\nmore"),
-            r"x\.h5: .*\(damaged: wrong B-tree\)\. Build the store",
+            r"x\.h5: .*\(damaged: wrong B-tree\)\. Build",
         ),
-        (TypeError(), r"x\.h5: .*\(damaged: TypeError\)\. Build the store again, or copy it again"),
-        (MemoryError(), r"x\.h5: .*more memory than there is\)\. If others can be read: Build"),
+        (TypeError(), r"x\.h5: .*\(damaged: TypeError\)\. Build .*or copy it"),
+        (MemoryError(), r"x\.h5: .*more memory .*Build"),
         (
             OSError("Can't read data (file read failed: errno = 5, error message = 'I/O error', b"),
-            r"x\.h5: .*\(I/O error\)\. Was it moved, or its disk disconnected\?",
+            r"x\.h5: .*\(I/O error\)\. .*disk",
         ),
         (OSError("errno = 22, error message = 'Invalid argument'"), r"damaged: errno = 22.*Build"),
         (InputError("what was said"), "^what was said$"),

@@ -97,5 +97,5 @@ def test_large_chunks_are_slow_and_the_remedy_is_named(tmp_path: Path) -> None:
 def test_a_file_that_went_away_is_named(tmp_path: Path) -> None:
     mel, _ = array_of(tmp_path / "x.h5", (WINDOWS, 4, 64, 32))
     (tmp_path / "x.h5").unlink()
-    with pytest.raises(InputError, match=r"x\.h5: can no longer be read .*Was it moved"):
+    with pytest.raises(InputError, match=r"x\.h5: .*no longer .*moved"):
         mel.read(0, 1)

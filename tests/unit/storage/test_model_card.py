@@ -28,7 +28,7 @@ from leakdet.storage.model_card import (
 
 def test_a_missing_package_is_named_with_its_remedy(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(model_card.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r"need onnx, .*pip install 'leakdet\[export\]'"):
+    with pytest.raises(InputError, match=r"onnx, .*pip install 'leakdet\[export\]'"):
         model_card.require_packages()
     for name in ("model.onnx", "MODEL.ONNX"):
         (tmp_path / name).touch()
@@ -52,7 +52,7 @@ def test_the_folder_of_a_run_stands_for_its_best_model(runs: Path) -> None:
     assert model_in(runs / "other.ckpt") == runs / "other.ckpt"
     assert find_model(runs) is None
     (runs / "1" / "model.safetensors").unlink()
-    with pytest.raises(InputError, match="no model in this folder; a training run has"):
+    with pytest.raises(InputError, match=r"no model .*model\.safetensors"):
         model_in(runs / "1")
     best = runs / "1" / "checkpoints" / "best_f1.ckpt"
     best.parent.mkdir()
@@ -69,7 +69,7 @@ def test_a_folder_of_runs_is_answered_with_the_newest_first(runs: Path) -> None:
             require_model(folder)
     assert runs_in(runs / "1") == []
     (empty := runs / "1" / "figures").mkdir()
-    with pytest.raises(InputError, match="no model in this folder"):
+    with pytest.raises(InputError, match=r"figures: .*no model"):
         require_model(empty)
 
 
@@ -77,7 +77,7 @@ def test_a_name_within_runs_is_recognised(runs: Path, monkeypatch: pytest.Monkey
     monkeypatch.chdir(runs.parent.parent)
     with pytest.raises(InputError, match=r"latest: .* Did you mean runs/train/latest\?"):
         require_model(Path("latest"))
-    with pytest.raises(InputError, match="there is no such model file"):
+    with pytest.raises(InputError, match=r"newest: .*no such model"):
         require_model(Path("newest"))
 
 
@@ -144,7 +144,7 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not a whole"):
         read_card(path)
     save_file({"a": np.zeros(2)}, path)
-    with pytest.raises(InputError, match="not a model of leakdet"):
+    with pytest.raises(InputError, match="not a model"):
         read_card(path)
 
 

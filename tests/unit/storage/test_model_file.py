@@ -69,7 +69,7 @@ def test_a_changed_byte_of_a_tensor_is_noticed(tmp_path: Path):
     whole[whole.index(torch.full((1,), 7.0).numpy().tobytes() * 9) + 2] ^= 1
     path.write_bytes(whole)
     assert not torch.equal(torch.load(path)["weight"], torch.full((1000,), 7.0))
-    with pytest.raises(InputError, match=r"x\.ckpt: .*data/0 is not what was written.*Copy it"):
+    with pytest.raises(InputError, match=r"x\.ckpt: .*data/0 .*Copy it"):
         read_torch(path, "training checkpoint")
 
 
@@ -122,7 +122,7 @@ def test_outputs_are_equal(tmp_path: Path, classes: int, prefix: str, wrap: bool
 
 def test_other_weights_are_refused_by_name(tmp_path: Path) -> None:
     torch.save({"conv1.weight": torch.zeros(1)}, tmp_path / "best.pth")
-    with pytest.raises(InputError, match=r"not the network of AILH.*fc1\.weight"):
+    with pytest.raises(InputError, match=r"network of AILH.*fc1\.weight"):
         load_mel_detector(tmp_path / "best.pth")
     (tmp_path / "cut.pth").write_bytes(b"PK")
     with pytest.raises(InputError, match=r"cut\.pth: not a whole file of weights"):
@@ -220,19 +220,19 @@ def test_what_is_no_model_says_so(tmp_path: Path):
     saved(path)
     whole = path.read_bytes()
     cases = {
-        "cut.safetensors": (whole[: len(whole) // 2], "not a whole .safetensors file"),
-        "text.safetensors": (b"hello", "not a whole .safetensors file"),
+        "cut.safetensors": (whole[: len(whole) // 2], "not a whole .safetensors"),
+        "text.safetensors": (b"hello", "not a whole .safetensors"),
         "cut.ckpt": (whole[:5000], "not a whole training checkpoint"),
-        "model.onnx": (whole, "no training begins with an .onnx file"),
+        "model.onnx": (whole, "an .onnx file"),
     }
     for name, (content, message) in cases.items():
         (tmp_path / name).write_bytes(content)
         with pytest.raises(InputError, match=message):
             load_mel_detector(tmp_path / name)
     save_file({"x": torch.zeros(1)}, tmp_path / "other.safetensors")
-    with pytest.raises(InputError, match="not a model of leakdet"):
+    with pytest.raises(InputError, match=r"other\.safetensors: .*not a model"):
         load_mel_detector(tmp_path / "other.safetensors")
-    with pytest.raises(InputError, match="no such model file"):
+    with pytest.raises(InputError, match="no such model"):
         load_mel_detector(tmp_path / "absent.safetensors")
 
 
@@ -347,7 +347,7 @@ def test_a_model_file_alone_imports_nothing(tmp_path: Path, network: dict[str, o
 def test_what_is_trusted_must_still_be_a_network(tmp_path: Path):
     path = tmp_path / "m.safetensors"
     saved(path, network={**asdict(CONFIG), "name": "os:system", "extra": {"command": "exit"}})
-    with pytest.raises(InputError, match="os:system: it is no subclass"):
+    with pytest.raises(InputError, match=r"os:system: .*subclass"):
         load_mel_detector(path, trust_network="os:system")
 
 

@@ -25,7 +25,7 @@ def test_the_splits_of_a_store_are_listed_and_opened(write_store: Any, planted: 
 
 
 def test_what_is_no_store_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="nowhere: there is no such store"):
+    with pytest.raises(InputError, match=r"nowhere: .*no such store"):
         open_split(tmp_path / "nowhere", "train")
     assert split_names(tmp_path) == []
 
@@ -82,15 +82,15 @@ def test_nothing_can_be_written_into_the_store(store: Store, example_files) -> N
 
 
 def test_what_is_not_there_is_named(store: Store, tmp_path: Path) -> None:
-    with pytest.raises(IndexError, match="test has 4 recordings; no row is 4"):
+    with pytest.raises(IndexError, match=r"test has 4 recordings; .* 4$"):
         store["test"].mel(4)
     with pytest.raises(IndexError):
         store["test"].mel(-5)
     with pytest.raises(KeyError, match="test has no recording"):
         store["test"].mel("none.wav")
-    with pytest.raises(InputError, match="there is no such store"):
+    with pytest.raises(InputError, match=r"nowhere: .*no such store"):
         open_store(tmp_path / "nowhere")
-    with pytest.raises(InputError, match="make a store of them: leakdet build"):
+    with pytest.raises(InputError, match="leakdet build"):
         open_store(tmp_path)
 
 

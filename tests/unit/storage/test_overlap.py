@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -27,32 +28,29 @@ from leakdet.storage.views import pooled
     [
         (
             ("ABC", "ABC", "ABC"),
-            "day: all 3 values are in train, val and test; scores say nothing about a new day. "
-            "Keep them apart: build with split.group_by=[day]",
+            r"^day: all 3 values .* train, val and test; .*new day.*split\.group_by=\[day\]$",
         ),
         (
             ("AB", "AB", "B"),
-            "day: both values are in train, val and test; scores say nothing about a new day. "
-            "Too few for a split each; crossval.group_by=day holds out each in turn",
+            r"^day: both values .* train, val and test; .*new day.*crossval\.group_by=day ",
         ),
         (
             ("A", "A", "A"),
-            "day: its one value is in train, val and test; scores say nothing about a new day.",
+            r"^day: its one value .* train, val and test; .*new day\.$",
         ),
         (
             ("ABC", "D", "CE"),
-            "day: 1 of 5 values is in train and test; scores are partly of a day known from "
-            "training. Keep them apart: build with split.group_by=[day]",
+            r"^day: 1 of 5 values .* train and test; .*partly .*split\.group_by=\[day\]$",
         ),
-        (("AB", "C", ""), "day: 2 in train, 1 in val; none in train and in another split"),
-        (("", "", ""), "day: blank everywhere; none in train and in another split"),
+        (("AB", "C", ""), "^day: 2 in train, 1 in val; none in train and "),
+        (("", "", ""), "^day: blank everywhere; none in train and "),
     ],
 )
 def test_what_is_shared_is_told_with_what_to_do(
     values: tuple[str, str, str], sentence: str
 ) -> None:
     of_split = dict(zip(("train", "val", "test"), map(set, values), strict=True))
-    assert values_sentence("day", of_split) == sentence
+    assert re.search(sentence, values_sentence("day", of_split))
     assert bool(shared_with(of_split)) == ("none in train" not in sentence)
 
 
@@ -70,7 +68,7 @@ def test_a_training_is_told_of_shared_columns_only(write_store: Any, planted: An
     store = write_store(train=recordings(0, "ab", "12"), val=recordings(10, "cd", "12"))
     splits = [open_split(store, name) for name in ("train", "val")]
     (sentence,) = shared_sentences(splits)
-    assert sentence.startswith("day: both values are in train and val; scores say nothing")
+    assert sentence.startswith("day: both values are in train and val; ")
     values = group_values(splits)
     assert list(values) == ["day", "site"]
     assert values["site"] == {"train": {"a", "b"}, "val": {"c", "d"}, "test": set()}

@@ -89,9 +89,7 @@ def test_shuffled_labels_are_the_same_labels_and_survive_picking(bases: list[Sto
 
 def test_splits_that_disagree_are_not_pooled(bases: list[StoreSplit], tmp_path: Path) -> None:
     bases[1].label_names = ["leak", "noise"]
-    with pytest.raises(
-        InputError, match=r"val\.h5: its label_names differs from that of train\.h5"
-    ):
+    with pytest.raises(InputError, match=r"val\.h5: .*label_names .* train\.h5"):
         pooled(bases)
 
 
@@ -140,7 +138,7 @@ def test_a_pool_of_views_holds_what_they_pick(bases: list[StoreSplit]) -> None:
 
 def test_a_split_of_silence_is_refused(write_store: Any, planted: Any) -> None:
     store = write_store(train=[planted("leak", 1, windows=2, live=np.zeros(2, bool))])
-    with pytest.raises(InputError, match="no recording of it holds sound"):
+    with pytest.raises(InputError, match=r"no recording .*sound"):
         open_split(store, "train")
 
 
@@ -258,5 +256,5 @@ def test_the_labels_of_the_store_are_the_default(store: Path) -> None:
 
 
 def test_errors_name_the_store(store: Path) -> None:
-    with pytest.raises(InputError, match=rf'^{store}: no label is called "burst"'):
+    with pytest.raises(InputError, match=rf'^{store}: no label .*"burst"'):
         open_labelled(store, "train", LabelsConfig(leak="burst"))

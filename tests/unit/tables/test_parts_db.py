@@ -142,7 +142,7 @@ def test_a_full_disk_is_a_system_error_with_its_place(db: RecordingsDb, tmp_path
 @pytest.mark.parametrize("content", [b"no list at all, but long enough" * 9, b"SQLite format 3\0"])
 def test_a_damaged_list_is_named(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "list.sqlite").write_bytes(content)
-    with pytest.raises(InputError, match=r"list\.sqlite: the list of recordings is damaged"):
+    with pytest.raises(InputError, match=r"list\.sqlite: .*damaged"):
         RecordingsDb(tmp_path / "list.sqlite")
 
 
@@ -150,6 +150,6 @@ def test_a_list_that_another_program_holds_is_named(db: RecordingsDb, tmp_path: 
     other = sqlite3.connect(tmp_path / "list.sqlite")
     db._db.execute("PRAGMA busy_timeout = 0")
     other.execute("BEGIN EXCLUSIVE")
-    with pytest.raises(InputError, match="Close what has it open"):
+    with pytest.raises(InputError, match="Close what"):
         add(db, "/x/a")
     other.close()

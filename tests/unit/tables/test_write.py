@@ -65,7 +65,7 @@ def test_what_was_written_before_an_interruption_is_called_partial(
     with pytest.raises(KeyboardInterrupt):
         interrupted("row\n")
     assert (tmp_path / "v.csv.partial").read_text() == "row\n"
-    assert "v.csv.partial holds the rows that were written" in caplog.text
+    assert "v.csv.partial holds the rows" in caplog.text
     assert out.read_text() == "old"
     with pytest.raises(KeyboardInterrupt):
         interrupted("")  # nothing was written: the older rows are not kept as if they were new
@@ -118,7 +118,7 @@ def test_one_process_writes_a_file(tmp_path: Path) -> None:
     out = tmp_path / "v.csv"
     with output_file(out) as file:
         file.write("first\n")
-        with pytest.raises(InputError, match="another process is writing this file"):
+        with pytest.raises(InputError, match="another process"):
             write(out, "second")
     assert out.read_text() == "first\n"
 
@@ -155,10 +155,10 @@ def test_a_place_that_cannot_be_written_is_told_before_any_work(
 ) -> None:
     check_output(tmp_path / "v.csv")
     check_output(Path(os.devnull))
-    with pytest.raises(InputError, match="there is no folder"):
+    with pytest.raises(InputError, match="no folder"):
         check_output(tmp_path / "none" / "v.csv")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1_000_000))
-    with pytest.raises(InputError, match=r"about 2.0 MB will be written, and its disk has 1.0 MB"):
+    with pytest.raises(InputError, match=r"v\.csv: .*2\.0 MB .*1\.0 MB"):
         check_output(tmp_path / "v.csv", 2_000_000)
     monkeypatch.setattr(os, "access", lambda place, mode: False)
     with pytest.raises(InputError, match="may not be written"):
@@ -177,7 +177,7 @@ def test_windows_need_a_file_that_they_can_be_beside(tmp_path: Path) -> None:
     check_windows(None, "jsonl", windows=True)
     check_windows(None, "csv", windows=False)
     for out in (None, Path("/dev/null")):
-        with pytest.raises(InputError, match="--windows with csv needs --out FILE"):
+        with pytest.raises(InputError, match=r"--windows .*csv .*--out FILE"):
             check_windows(out, "csv", windows=True)
 
 
@@ -244,7 +244,7 @@ def test_the_name_says_the_format_unless_it_is_given(
 
 
 def test_other_kinds_of_tables_are_refused() -> None:
-    with pytest.raises(InputError, match=r"a\.xlsx: rows are written as CSV or JSON lines"):
+    with pytest.raises(InputError, match=r"a\.xlsx: .*CSV or JSON lines"):
         format_of(Path("a.xlsx"), None)
 
 

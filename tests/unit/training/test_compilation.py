@@ -152,7 +152,7 @@ def test_no_cuda_graph_overwrites_gradients_that_are_added_up(configured: Config
     assert torch_mode(configured(two)) == "default"
     graphs = ("compile=true", "compile_mode=reduce-overhead")
     check_settings(configured(*graphs, one))
-    with pytest.raises(SettingsError, match="compile_mode=reduce-overhead: its CUDA graphs"):
+    with pytest.raises(SettingsError, match="compile_mode=reduce-overhead: "):
         check_settings(configured(*graphs, two))
     for mode in COMPILE_MODES:
         torch._inductor.list_mode_options(torch_mode(configured(f"compile_mode={mode}", two)))

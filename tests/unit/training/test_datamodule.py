@@ -111,16 +111,16 @@ def _set(index: Any, value: Any) -> Callable[[np.ndarray], None]:
 @pytest.mark.parametrize(
     ("name", "dataset", "change", "message"),
     [
-        ("train", "mel", _set((4, 0, 0, 0), 7), r"train\.h5: recording train-1 is damaged.*copy it again"),
-        ("val", "mel", _set((9, 1, 1, 0), 7), r"val\.h5: recording val-3 is damaged"),
+        ("train", "mel", _set((4, 0, 0, 0), 7), r"train\.h5: recording train-1 .*damaged.*copy it"),
+        ("val", "mel", _set((9, 1, 1, 0), 7), r"val\.h5: recording val-3 .*damaged"),
         ("train", "mel", _set((5, 0, 0, 0), np.nan), r"train\.h5: recording train-2 holds NaN"),
-        ("val", "mel", _set((0, 0, 0, 0), np.inf), r"val\.h5: recording val-0 holds NaN or infinite"),
-        ("train", "label_id", _set(2, 5), r"train\.h5: label_id 5 of recording train-2 is not in the vocabulary"),
-        ("train", "label_id", _set(0, 1), r"train has 0 leaks among 4 recordings"),
-        ("val", "label_id", _set(0, 1), r"val has 0 leaks among 4 recordings"),
-        ("val", "recording_offsets", _set(1, 9), r"val\.h5: recording_offsets must rise"),
-        ("val", "group/site", _set(2, "train-1"), r"the group \(site\) train-1 lies in train\.h5 and in val\.h5"),
-        ("test", "content_sha256", _set(3, "val-0"), r"the sound of test-3 lies in val\.h5 and in test\.h5"),
+        ("val", "mel", _set((0, 0, 0, 0), np.inf), r"val\.h5: recording val-0 .*NaN"),
+        ("train", "label_id", _set(2, 5), r"train\.h5: label_id 5 of recording train-2 .*vocabulary"),
+        ("train", "label_id", _set(0, 1), r"train .*0 leaks .*4 recordings"),
+        ("val", "label_id", _set(0, 1), r"val .*0 leaks .*4 recordings"),
+        ("val", "recording_offsets", _set(1, 9), r"val\.h5: recording_offsets "),
+        ("val", "group/site", _set(2, "train-1"), r"group \(site\) train-1 .*train\.h5 .*val\.h5"),
+        ("test", "content_sha256", _set(3, "val-0"), r"sound of test-3 .*val\.h5 .*test\.h5"),
         ("test", "recording_id", _set(1, "train-0"), r"the recording train-0 lies in train\.h5 and in test\.h5"),
         ("train", "recording_id", _set(1, "train-0"), r"train has train-0 more than once"),
     ],
@@ -142,9 +142,7 @@ def test_a_store_without_hashes_of_its_sounds_is_compared_by_its_mel(
     for name in lacking:
         with h5py.File(store / f"{name}.h5", "r+") as file:
             del file["content_sha256"]
-    with pytest.raises(
-        InputError, match=r"the same mel lies in train\.h5 and in val\.h5, 4 times .*Build the"
-    ):
+    with pytest.raises(InputError, match=r"same mel .*train\.h5 .*val\.h5, 4 times .*Build"):
         module(store, residency=residency)
 
 
@@ -215,9 +213,7 @@ def test_every_split_has_the_signal_and_the_labels_of_train(
     with h5py.File(store / f"{name}.h5", "r+") as file:
         told = json.loads(file.attrs["signal"])
         file.attrs["signal"] = json.dumps(told | {"fmin_hz": told["fmin_hz"] + 7})
-    with pytest.raises(
-        InputError, match=rf"train\.h5 and {name}\.h5 were built with different signal.*fmin_hz"
-    ):
+    with pytest.raises(InputError, match=rf"train\.h5 and {name}\.h5 .*signal.*fmin_hz"):
         module(store)
     groups = {"site": [f"{name}-{row}" for row in range(4)]}
     stores.write_split(store / f"{name}.h5", WINDOWS, LABELS, groups=groups)

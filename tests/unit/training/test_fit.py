@@ -35,7 +35,7 @@ def test_where_the_best_checkpoint_was_removed_the_last_one_is_the_result(
     best = result_checkpoint(trainer)
     best.unlink()
     assert result_checkpoint(trainer) == best.with_name("last.ckpt")
-    assert "the checkpoint of the best check is gone" in messages.text
+    assert "the best check is gone" in messages.text
     shutil.rmtree(best.parent)
     with pytest.raises(LeakdetError, match="nothing is left"):
         result_checkpoint(trainer)

@@ -1,4 +1,5 @@
 import os
+import re
 import subprocess
 import sys
 
@@ -127,11 +128,11 @@ def test_a_device_that_torch_has_not_used_yet(monkeypatch: pytest.MonkeyPatch) -
         (None, None),
         (
             ModuleNotFoundError("nvidia-ml-py does not seem to be installed."),
-            "not measured: nvidia-ml-py does not seem to be installed; pip install 'leakdet[gpu]'",
+            r"^not measured: .*pip install 'leakdet\[gpu\]'$",
         ),
         (
             NVMLError("Not Supported"),
-            "not measured: the driver does not tell it (Not Supported)",
+            r"^not measured: .*\(Not Supported\)$",
         ),
     ],
 )
@@ -144,5 +145,6 @@ def test_what_keeps_the_use_from_being_read_is_said(
         return 80
 
     monkeypatch.setattr(torch.cuda, "utilization", utilization)
-    assert why_no_gpu_use(CUDA) == said
+    found = why_no_gpu_use(CUDA)
+    assert (found is None) if said is None else re.search(said, found or "")
     assert why_no_gpu_use(torch.device("cpu")) is None

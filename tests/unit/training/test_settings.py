@@ -82,7 +82,7 @@ def test_an_epoch_of_a_handful_of_steps_is_named(configured: Configured, opened:
     assert not list(few_steps_notes(configured("stop.name=fixed", "data.batch_size=99999"), data))
     sought = replace(config, data=replace(config.data, batch_size=0))
     assert not list(few_steps_notes(sought, data))
-    assert "steps on the GPU find first" in steps_line(sought, data)
+    assert "on the GPU" in steps_line(sought, data)
 
 
 def test_the_effective_batch_is_that_of_a_step(configured: Configured, opened: Opened) -> None:
@@ -189,11 +189,11 @@ def test_the_start_says_why_val_chooses_nothing(configured: Configured, opened: 
     config = configured("stop.name=auto", "trainer.max_epochs=200")
     told = introduction(opened(config))
     assert "after 10 epochs (stop.passes=10, fewer than trainer.max_epochs=200)" in told
-    assert "12 validation recordings are too few to choose a checkpoint or a threshold by" in told
-    assert "of the loss is of leaks" not in told
+    assert "12 validation recordings are too few" in told
+    assert "of the loss" not in told
     natural = replace(config, data=replace(config.data, sampling="natural"))
     mostly_leaks = replace(natural, loss=replace(config.loss, name="focal", alpha=0.9))
-    assert "90% of the loss is of leaks" in introduction(opened(mostly_leaks))
+    assert "90% of the loss" in introduction(opened(mostly_leaks))
 
 
 @pytest.mark.parametrize("accelerator", ["gpu", "cuda"])
@@ -203,7 +203,7 @@ def test_a_gpu_that_torch_does_not_find_is_refused(
     monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
     monkeypatch.setattr("torch.backends.mps.is_available", lambda: False)
     config = configured(f"trainer.accelerator={accelerator}")
-    with pytest.raises(SettingsError, match=r"torch finds no GPU .*trainer=cpu"):
+    with pytest.raises(SettingsError, match=r"no GPU .*trainer=cpu"):
         check_settings(config)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
     check_settings(config)
@@ -221,6 +221,6 @@ def test_ranges_for_nsight_without_a_gpu_are_refused(
 
 def test_several_balances_at_once_are_refused_unless_asked_for(configured: Configured) -> None:
     both = ("loss=focal", "data.sampling=balanced")
-    with pytest.raises(SettingsError, match=r"each shift the class balance.*Keep one of them"):
+    with pytest.raises(SettingsError, match=r"class balance.*Keep one"):
         check_settings(configured(*both))
     check_settings(configured(*both, "loss.allow_several_balances=true"))

@@ -1,5 +1,6 @@
 """Folders of sounds: mixed in, or trained beside the recordings, but never counted or scored."""
 
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -63,8 +64,8 @@ def test_every_clip_is_there_and_a_bad_one_is_named_and_left_out(
         read_sound_folder(SETTING, clips, data.splits.train, "window").mel, whole.mel
     )
     said = messages.text
-    assert "bad.wav: not readable as audio" in said
-    assert "empty.wav: the file is empty" in said
+    assert "bad.wav: not readable" in said
+    assert re.search(r"empty\.wav: .*empty", said)
 
 
 def test_a_folder_without_sound_is_refused(
@@ -73,10 +74,10 @@ def test_a_folder_without_sound_is_refused(
     (tmp_path / "none").mkdir()
     config = configured(f"augment.interference={tmp_path / 'none'}")
     data = opened(config)
-    with pytest.raises(InputError, match="no audio files under"):
+    with pytest.raises(InputError, match=r"none: no audio|no audio .*none"):
         read_sound_folder(SETTING, tmp_path / "none", data.splits.train, "window")
     (tmp_path / "none" / "bad.wav").write_text("no sound")
-    with pytest.raises(InputError, match=r"none of 1 files .* holds sound that can be read"):
+    with pytest.raises(InputError, match=r"none of 1 files .*sound"):
         read_sound_folder(SETTING, tmp_path / "none", data.splits.train, "window")
 
 
@@ -169,7 +170,7 @@ def test_they_change_the_network_but_neither_counts_nor_the_loss_that_is_told(
         assert histories[0][name] == pytest.approx(histories[1][name], rel=1e-5)
     data = opened(configured(setting))
     assert data.train_counts.tolist() == opened(configured()).train_counts.tolist()
-    assert "beside   3 sounds without a leak, 9 windows, with weight 0.1" in introduction(data)
+    assert re.search(r"beside   3 sounds .*9 windows, .*0\.1", introduction(data))
 
 
 def test_what_was_heard_beside_the_recordings_is_no_leak_any_more(
@@ -223,7 +224,7 @@ def test_a_folder_called_like_a_leak_is_refused(
     config = configured(f"data.negatives={tmp_path / 'leak-tests'}")
     data = opened(config)
     data.labels = replace(data.labels, leak_labels=("Burst",))
-    with pytest.raises(SettingsError, match=f"its folder {name} is called like a leak"):
+    with pytest.raises(SettingsError, match=rf"folder {name} .*leak"):
         _ = data.negatives
 
 
@@ -235,5 +236,5 @@ def test_recordings_of_the_store_are_refused(
     heard, test = data.negatives, open_split(data.store, "test")
     assert heard is not None
     heard.contents.append(test.texts("content_sha256").tolist()[0])
-    with pytest.raises(SettingsError, match=f"1 of its sounds .*{test.recording_ids[0]}"):
+    with pytest.raises(SettingsError, match=rf"1 of its sounds .*{test.recording_ids[0]}"):
         check_negatives(str(tones), heard, data.labels, data.store)

@@ -1,3 +1,4 @@
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from hashlib import sha256
@@ -121,9 +122,9 @@ def test_a_training_tells_and_keeps_apart_what_its_start_has_met(
     config = configured(*SETTINGS, f"data.store={store}", f"init_from={parent.model}")
     result = fit(config, tmp_path / "child")
     told = messages.text
-    assert f"start    from {parent.model}: of 12 validation recordings it was trained on 3" in told
-    assert "was trained on 3 of 12 validation recordings" in told
-    assert "val measures its memory, so checkpoint and threshold are chosen too hopefully" in told
+    assert re.search(rf"start    from {re.escape(str(parent.model))}: .*12 validation .* 3\b", told)
+    assert "trained on 3 of 12 validation recordings" in told
+    assert "val measures its memory" in told
     assert "has met 3 of 11 test recordings" in told
     metrics = result.metrics
     assert schema_errors(metrics) == []
@@ -190,7 +191,7 @@ def test_a_checkpoint_knows_by_the_model_file_of_its_run(
     assert "is unknown" in unknown.sentence(splits)
     assert unknown.account(splits)["val"] is None
     assert unknown.joined(start.met) is None
-    with pytest.raises(InputError, match="is unknown, because model or store do not say"):
+    with pytest.raises(InputError, match=r"unknown, .*model or store"):
         require_unmet(configured(f"init_from={alone}"), splits.val, "the test")
 
 

@@ -52,7 +52,7 @@ def test_trials_are_compared_on_the_same_folds(demo_store: Path) -> None:
     [
         (6, 30, "cannot make 30 folds"),
         (6, 8, r"fill only \d of 8 folds"),
-        (2, 4, r"2 leaks and 10 others, give \d parts with both kinds"),
+        (2, 4, r"2 leaks and 10 others, "),
     ],
 )
 def test_more_folds_than_can_be_filled_are_refused(
@@ -140,7 +140,7 @@ def test_a_reporter_that_does_not_prune_reports_nothing(check: Check) -> None:
 def test_without_a_finite_check_there_is_no_best(check: Check) -> None:
     reporter = CheckReporter(optuna.create_study().ask(), "recording_f1", True, prunes=False)
     check(reporter, math.nan)
-    with pytest.raises(LeakdetError, match="never a finite number in 1 validation checks"):
+    with pytest.raises(LeakdetError, match=r"never a finite number .*1 validation"):
         _ = reporter.counted_check
 
 

@@ -103,7 +103,7 @@ def test_without_plotly_the_page_has_no_plots_and_says_how_to_get_them(
 ) -> None:
     monkeypatch.setitem(sys.modules, "plotly", None)
     content = page(tuned(settings(n_trials=3)), tmp_path)
-    assert "plotly is not installed. pip install plotly" in content
+    assert "pip install plotly" in content
     assert content.count("<section") == 2
     assert [cells[1] for cells in rows(content)] == ["complete"] * 3
 
@@ -148,54 +148,44 @@ def comparison(split: str = "test", units: int = 40, **f1: Any) -> dict[str, Any
     [
         (
             comparison(interval=[0.01, 0.2]),
-            "Tuning helped: F1 0.772 before, 0.784 after on 40 test recordings "
-            "(95 % interval of the gain +0.010 to +0.200).",
+            r"^Tuning helped: F1 0\.772 .*0\.784 .*40 test recordings .*\+0\.010 to \+0\.200\)\.$",
         ),
         (
             comparison(),
-            "Tuning made no measurable difference: F1 0.772 before, 0.784 after on "
-            "40 test recordings (95 % interval of the gain -0.100 to +0.200).",
+            r"^Tuning .*no measurable .*F1 0\.772 .*0\.784 .*40 test .*-0\.100 to \+0\.200\)\.$",
         ),
         (
             comparison(interval=[-0.3, -0.1]),
-            "Tuning made the detector worse; keep the untuned settings: F1 0.772 before, 0.784 "
-            "after on 40 test recordings (95 % interval of the gain -0.300 to -0.100).",
+            r"^Tuning .*worse; keep the untuned .*F1 0\.772 .*0\.784 .*40 test .*-0\.300 to -0\.100\)\.$",
         ),
         (
             comparison(units=8, a=0.67, b=0.67, interval=[0.0, 0.0]),
-            "Tuning made no measurable difference (F1 0.67 before and after); "
-            "40 test recordings from 8 groups (site) are too few to tell.",
+            r"^Tuning .*no measurable .*\(F1 0\.67 .*40 test .*8 groups \(site\) .*too few",
         ),
         (
             comparison(interval=None),
-            "Tuning made no measurable difference (F1 0.772 before, 0.784 after); "
-            "40 test recordings are too few to tell.",
+            r"^Tuning .*no measurable .*\(F1 0\.772 .*0\.784 .*40 test recordings are too few",
         ),
         (
             comparison(difference=None, a=None, note="f1 is undefined for a"),
-            "Whether tuning helped is unknown: f1 is undefined for a on the 40 test recordings.",
+            r"unknown: f1 is undefined for a .*40 test",
         ),
     ],
 )
 def test_the_verdict_says_no_more_than_the_interval(found: dict[str, Any], sentence: str) -> None:
-    assert tuning_sentence(found) == sentence
+    assert re.search(sentence, tuning_sentence(found))
 
 
 def test_few_recordings_are_told_as_such() -> None:
     table = {"a": 2 / 3, "b": 2 / 3, "difference": 0.0, "interval": [0.0, 0.0], "note": None}
     found = {"test": {"recordings": 8, "unit": "recording", "units": 8, "f1": table}}
-    assert tuning_sentence(found) == (
-        "Tuning made no measurable difference (F1 0.67 before and after); "
-        "8 test recordings are too few to tell."
-    )
+    assert re.search(r"no measurable .*\(F1 0\.67 .*8 test .*too few", tuning_sentence(found))
 
 
 def test_without_test_the_verdict_tells_that_val_flatters() -> None:
     sentence = tuning_sentence(comparison(split="val", interval=[0.01, 0.2]))
     assert sentence.startswith("Tuning helped: ")
-    assert sentence.endswith(
-        "The trials were chosen on these recordings, which flatters the winner."
-    )
+    assert "flatters the winner" in sentence
 
 
 def test_an_f1_is_recognised_in_single_and_double_precision() -> None:
@@ -241,7 +231,7 @@ def test_both_configurations_are_trained_in_new_folders_and_compared(
         assert result["reproduced"] is reproduced
     assert runs["best"] == tuned
     assert runs["untuned"] == TrainConfig(threads=2)
-    assert result["verdict"].startswith("Tuning made no measurable difference")
+    assert "no measurable difference" in result["verdict"]
     assert Path(result["model"]).is_file()
     assert "reproduced" not in final_models(settings(repeats=2), tuned, f1, train)
 
@@ -307,10 +297,8 @@ def test_what_the_winner_weighs_is_told_with_all_that_multiplies(settings: Setti
     best = winner(study, maximises=True)
     assert balance_sentence(best, tuned) == ""
     best.set_user_attr(LEAK_SHARE, 0.714)
-    assert balance_sentence(best, tuned) == (
-        "balance  in the winner's loss leaks weigh 71% "
-        "(data.sampling=balanced times loss.leak_weight_boost=2.5)"
-    )
+    balance = r"^balance  .* 71% \(data\.sampling=balanced times loss\.leak_weight_boost=2\.5\)$"
+    assert re.search(balance, balance_sentence(best, tuned))
 
 
 def test_a_failing_page_costs_neither_result_nor_models(
@@ -374,7 +362,7 @@ def test_a_damaged_result_is_written_anew(
     path.write_text("{", encoding="utf-8")
     assert finish(config, study, no_training, note_only) == 0
     assert json.loads(path.read_text(encoding="utf-8"))["trials"]["complete"] == 2
-    assert "not the result of a study" in caplog.text
+    assert "not the result" in caplog.text
 
 
 def test_trials_of_other_hosts_are_waited_for(settings: Settings, tuned: Tuned) -> None:
@@ -388,5 +376,5 @@ def test_trials_of_other_hosts_are_waited_for(settings: Settings, tuned: Tuned) 
 def test_without_a_complete_trial_the_reasons_are_told(settings: Settings, tuned: Tuned) -> None:
     config = settings(n_trials=3)
     study = tuned(config, lambda config: [float("nan")] * 3)
-    with pytest.raises(LeakdetError, match=r"0 of 3 trials completed.*never a finite number"):
+    with pytest.raises(LeakdetError, match=r"0 of 3 trials .*finite number"):
         finish(config, study, no_training, note_only)

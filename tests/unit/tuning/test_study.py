@@ -1,6 +1,7 @@
 import contextlib
 import json
 import math
+import re
 import sqlite3
 import subprocess
 import sys
@@ -341,7 +342,7 @@ def test_wilcoxon_compares_trainings_and_stops_between_them(
 def test_wilcoxon_is_refused_where_it_could_never_save_a_training(
     settings: Settings, trainings: dict[str, int]
 ) -> None:
-    with pytest.raises(SettingsError, match=r"tune\.repeats x tune\.folds of at least 5"):
+    with pytest.raises(SettingsError, match=r"tune\.repeats x tune\.folds .*5"):
         settings(pruner="wilcoxon", **trainings)
 
 
@@ -495,4 +496,4 @@ def test_the_introduction_says_what_is_searched_and_that_plots_will_be_missing(
     assert "plotly" not in text
     monkeypatch.undo()
     monkeypatch.setitem(sys.modules, "plotly", None)
-    assert "tune.html will have no plots (pip install plotly)" in introduction(config, study)
+    assert re.search(r"tune\.html .*\(pip install plotly\)", introduction(config, study))

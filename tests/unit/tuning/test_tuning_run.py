@@ -52,7 +52,7 @@ def test_a_missing_gpu_is_told_before_the_first_trial(
     monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
     config = settings()
     config.trainer |= {"accelerator": "cuda"}
-    with pytest.raises(SettingsError, match=r"trainer\.accelerator=cuda: torch finds no GPU"):
+    with pytest.raises(SettingsError, match=r"trainer\.accelerator=cuda: .*no GPU"):
         check_requirements(config, multirun=False)
 
 
@@ -120,7 +120,7 @@ def test_a_stop_ends_the_other_workers_and_has_its_exit_code(
     interrupted = Training(stop, training.whole, training.to_yaml)
     assert run_study(config, open_study(config), interrupted, [process]) == 130
     assert ended == [process]
-    assert "interrupted (Ctrl-C): repeat the command to go on" in capsys.readouterr().err
+    assert "interrupted (Ctrl-C): repeat the command" in capsys.readouterr().err
     assert run_study(settings(n_trials=3, finish=False), open_study(config), training) == 0
     assert len(open_study(config).trials) == 4  # the interrupted one and three that count
 
@@ -139,7 +139,7 @@ def test_a_storage_that_was_taken_away_is_a_sentence_and_ends_the_other_workers(
         database.write_text("no database at all\n" * 1000)
 
     study = open_study(config)
-    with pytest.raises(LeakdetError, match=r"storage does not answer, or was replaced.*Repeat"):
+    with pytest.raises(LeakdetError, match=r"storage .*replaced.*Repeat"):
         run_study(config, study, Training(replaced, training.whole, training.to_yaml), [process])
     assert ended == [process]
 

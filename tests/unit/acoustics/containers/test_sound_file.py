@@ -150,7 +150,7 @@ def test_streams_of_other_rates_are_refused(kind: str, subtype: str, tmp_path: P
     content = encoded(kind, subtype) + encoded(kind, subtype, 8000)
     if subtype == "OPUS":  # the rate that it was made at is a remark only
         return
-    with pytest.raises(InputError, match="stream 2 of the file has 8000 Hz"):
+    with pytest.raises(InputError, match=r"stream 2 .*8000 Hz"):
         read(content, tmp_path)
 
 
@@ -208,7 +208,7 @@ def test_a_rate_that_no_sensor_has_is_refused_before_anything_is_decoded(
 ) -> None:
     content = bytearray(encoded("WAV", "PCM_16"))
     content[24:28] = rate_hz.to_bytes(4, "little")
-    with pytest.raises(InputError, match=f"its header says {rate_hz} Hz, and rates from 100 to"):
+    with pytest.raises(InputError, match=rf"header .*{rate_hz} Hz.* 100 to"):
         read(bytes(content), tmp_path)
 
 

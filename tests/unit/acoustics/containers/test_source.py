@@ -116,9 +116,9 @@ def test_sound_is_the_same_as_that_of_the_local_file(
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"", "the file is empty"),
-        (b"no sound at all" * 50, "not readable as audio"),
-        (None, "there is no such file"),
+        (b"", "empty"),
+        (b"no sound at all" * 50, "not readable"),
+        (None, "no such file"),
     ],
 )
 def test_what_is_no_sound_is_named_as_for_a_local_file(

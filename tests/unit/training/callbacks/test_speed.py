@@ -1,4 +1,5 @@
 import logging
+import re
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -108,9 +109,9 @@ def test_a_slow_loader_is_named_live_and_at_the_check(
     # the first batch begins the epoch, and one or two others may be chance
     assert live[0].startswith("epoch 1, batch 4: waited ")
     assert len(live) == speed.PRINTED
-    assert live[-1].endswith("; further ones are only logged")
+    assert "only logged" in live[-1]
     summary = (tmp_path / log_names.WARNINGS).read_text()
-    assert "in them on average load" in summary
+    assert "on average load" in summary
 
 
 def test_waits_are_counted_with_their_spacing() -> None:
@@ -126,17 +127,17 @@ def test_waits_are_counted_with_their_spacing() -> None:
 @pytest.mark.parametrize(
     ("place", "state", "says", "never"),
     [
-        ("stream", IDLE, "put the store on a local disk, raise data.workers", "no disk"),
+        ("stream", IDLE, "local disk, raise data.workers", "no disk"),
         ("stream", IDLE._replace(read_mb=9), "local disk", "data.workers"),
         ("stream", IDLE._replace(disk_stall=0.5), "The disk was read", "data.workers"),
-        ("ram", IDLE._replace(disk_stall=0.5), "so no disk is the cause", "The disk was read"),
+        ("ram", IDLE._replace(disk_stall=0.5), "so no disk", "The disk was read"),
         ("stream", IDLE._replace(cpu=1), "raise data.workers", "local disk"),
         ("stream", IDLE._replace(load=1e3), "lower threads and data.workers", "local disk"),
-        ("ram", IDLE, "in memory, so no disk is the cause", "local disk"),
+        ("ram", IDLE, "in memory, so no disk", "local disk"),
         ("ram", IDLE._replace(page_faults=99), "leave too little memory", "local disk"),
         ("ram", IDLE._replace(cpu=1), "Putting a batch together", "local disk"),
-        ("ram", IDLE._replace(load=1e3), "More wants to run than there are cores", "local disk"),
-        ("device", IDLE, "on the accelerator, so no disk is the cause", "local disk"),
+        ("ram", IDLE._replace(load=1e3), "More wants to run", "local disk"),
+        ("device", IDLE, "on the accelerator, so no disk", "local disk"),
         ("device", IDLE._replace(load=1e3), "More wants to run", "local disk"),
         ("device", IDLE._replace(cpu=1), "on the accelerator, so no disk", "local disk"),
         ("", IDLE, "see system/cpu_share.", "the disk was read"),
@@ -363,7 +364,7 @@ def test_callbacks_are_slow_above_a_fifth_of_the_training_and_5_ms_a_batch() -> 
     assert slow_callbacks(hundred(4.0, times=10)) is None
     found = slow_callbacks(hundred(4.0))
     assert found is not None
-    assert "took 40% of the training, 40 ms after each batch" in found.text
+    assert re.search("took 40% .*40 ms ", found.text)
 
 
 def test_a_check_is_slow_above_half_of_the_time_and_5_s() -> None:
@@ -373,10 +374,10 @@ def test_a_check_is_slow_above_half_of_the_time_and_5_s() -> None:
     assert found is not None
     # 12 epochs of 5 s and a check of 15 s
     assert "took 15 s, 60%" in found.text
-    assert "trainer.check_val_every_n_epoch=12 brings that to about 20%" in found.text
+    assert re.search(r"trainer\.check_val_every_n_epoch=12 .*20%", found.text)
     within = slow_check(Interval(training_s=10.0, check_s=15.0), 0)
     assert within is not None
-    assert "A larger trainer.val_check_interval" in within.text
+    assert "larger trainer.val_check_interval" in within.text
 
 
 def test_intervals_add_up() -> None:

@@ -1,18 +1,7 @@
-"""Cross-validate the default recipe on a pipe rig and write its part of docs/results.md.
+"""Cross-validate the default recipe on a pipe rig and write its part of docs/results.md."""
 
-The recordings are not part of this repository: they are expected in ../shared/data/rig, or where
-RIG points. Finished folds are kept, so the script can be stopped and started at any time.
-
-    python scripts/results.py --work runs/results
-"""
-
-import argparse
 import csv
-import json
 import os
-import re
-import subprocess
-import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -22,50 +11,16 @@ import numpy as np
 
 from leakdet.evaluation.metrics import auroc
 from leakdet.evaluation.metrics_json import metric_table
+from rig import PROTOCOLS, build, cell, cross_validate, interval_cell, parser, table, write_part
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "results.md"
-PARTS = (
-    "results",
-    "foreign_sound",
-    "paper",
-    "learning",
-    "incremental",
-)  # in their order, each of scripts/PART.py
-
-
-def write_part(name: str, text: str) -> Path:
-    """Replace one part of the page and leave the others."""
-    marks = re.split(r"<!-- (\w+) -->\n", PAGE.read_text(encoding="utf-8") if PAGE.exists() else "")
-    parts = dict(zip(marks[1::2], marks[2::2], strict=True)) | {name: f"\n{text.strip()}\n\n"}
-    page = "".join(f"<!-- {part} -->\n{parts[part]}" for part in PARTS if part in parts)
-    PAGE.write_text(page.rstrip("\n") + "\n", encoding="utf-8")
-    return PAGE
-
-
-def table_row(*cells: object) -> str:
-    return "|" + "|".join(f" {cell} " if cell != "" else " " for cell in cells) + "|"
-
-
-def cell(row: Mapping[str, Any] | None) -> str:
-    """A value with its interval."""
-    if row is None or row["auroc"] is None:
-        return "-"
-    interval = row["interval"]
-    return f"{row['auroc']:.2f}" + (f" ({interval[0]:.2f}–{interval[1]:.2f})" if interval else "")
-
-
-def interval_cell(table: Mapping[str, Any], key: str) -> str:
-    """A metric of a table of metrics.json, with its interval."""
-    return cell({"auroc": table[key], "interval": table["intervals"][key]})
-
-
+NULL_PROTOCOLS = ("recorder-pipe", "analog-pipe")
 HARD4 = ("recorder-pipe", "recorder-session", "analog-pipe", "analog-position")
 # what the recipe was to reach
 GOALS = {"mean AUROC": 0.87, "AUROC of the worst training": 0.80, "balanced accuracy": 0.80}
 REPLICATES = 2000
 
 
-def hard4(results: Mapping[str, Any], rows: Sequence[Mapping[str, str]]) -> list[str]:
+def hard4(results: Mapping[str, Any], rows: Sequence[Mapping[str, str]]) -> str:
     """The goals of the recipe and what it reaches."""
     tables = [results[name]["recording"] for name in HARD4]
     low, high = mean_interval(rows)
@@ -77,11 +32,11 @@ def hard4(results: Mapping[str, Any], rows: Sequence[Mapping[str, str]]) -> list
         "AUROC of the worst training": (worst, f" ({where})"),
         "balanced accuracy": (np.mean([table["balanced_accuracy"] for table in tables]), ""),
     }
-    lines = [table_row("", "reached", "goal", ""), "|---|---|---|---|"]
+    lines = []
     for name, (value, more) in reached.items():
         met = "met" if round(float(value), 3) >= GOALS[name] else "**missed**"
-        lines.append(table_row(name, f"{value:.3f}{more}", f"{GOALS[name]:.2f}", met))
-    return lines
+        lines.append((name, f"{value:.3f}{more}", f"{GOALS[name]:.2f}", met))
+    return table(("", "reached", "goal", ""), lines)
 
 
 def trainings(results: Mapping[str, Any], protocol: str) -> Iterator[tuple[float, str]]:
@@ -100,12 +55,12 @@ def worst_fold(results: Mapping[str, Any], protocol: str) -> float:
     return min(float(np.mean(values)) for values in of_fold.values())
 
 
-def misses(results: Mapping[str, Any], goals: Sequence[str]) -> str:
+def misses(results: Mapping[str, Any], goals: str) -> str:
     """What the numbers are, what is missed, and how little a fold can say."""
     of_trainings = [pair for name in HARD4 for pair in trainings(results, name)]
     below = [name for value, name in of_trainings if value < GOALS["AUROC of the worst training"]]
     in_the_mean = min(worst_fold(results, name) for name in HARD4)
-    missed = sum("missed" in line for line in goals)
+    missed = goals.count("missed")
     text = (
         f"Means of {', '.join(HARD4)}: the protocols that hold out what a new place would be. The "
         "interval of the mean draws recordings, each with all of its scores. "
@@ -149,7 +104,7 @@ def arrays(rows: Iterable[Mapping[str, str]]) -> dict[str, np.ndarray]:
 TEXT = """\
 # Results on a pipe rig
 
-Written by `scripts/results.py`, `scripts/foreign_sound.py` and `scripts/paper.py`; do not edit. The
+Written by `results.py`, `foreign_sound.py` and `paper.py` of `scripts/research`; do not edit. The
 recordings are from a student project's pressurised rig and are not part of this repository: 23
 recordings of 20 s by one recorder on two days (pipes 1 and 3), 36 of 9 to 23 s by an analogue sensor
 on a third day. The group of every scored recording was held out of training. Intervals are 95 %,
@@ -223,30 +178,30 @@ def page(run: Mapping[str, Any], null: Mapping[str, Any], predictions: Path) -> 
         repeats=run["settings"]["crossval"]["repeats"],
         minutes=sum(seconds) / 60,
         fold_s=sum(seconds) / len(seconds),
-        goals="\n".join(goals),
+        goals=goals,
         misses=misses(results, goals),
-        aurocs="\n".join(auroc_table(results)),
-        decisions="\n".join(decision_table(results)),
-        sensors="\n".join(sensor_table(rows)),
+        aurocs=auroc_table(results),
+        decisions=decision_table(results),
+        sensors=sensor_table(rows),
         findings=findings(results),
         null_findings=findings(null["crossval"]),
-        folds="\n".join(fold_table(results)),
+        folds=fold_table(results),
     )
 
 
-def sensor_table(rows: Sequence[Mapping[str, str]]) -> list[str]:
+def sensor_table(rows: Sequence[Mapping[str, str]]) -> str:
     """AUROC and balanced accuracy of each sensor, with and without the other one."""
-    heads = ("AUROC alone", "with the other", "balanced accuracy alone", "with the other")
-    lines = [table_row("", *heads), "|---|---|---|---|---|"]
+    lines = []
     for sensor, alone in (("recorder_48k", "recorder-pipe"), ("analog_40k", "analog-pipe")):
         tables = []
         for protocol in (alone, "both-pipe"):
             of = arrays(r for r in rows if r["protocol"] == protocol and r["sensor"] == sensor)
             parts = (of["score"], of["is_leak"], of["threshold"], of["recording_id"])
             tables.append(metric_table(*parts, REPLICATES))
-        cells = [interval_cell(t, key) for key in ("auroc", "balanced_accuracy") for t in tables]
-        lines.append(table_row(sensor, *cells))
-    return lines
+        keys = ("auroc", "balanced_accuracy")
+        lines.append((sensor, *(interval_cell(of, key) for key in keys for of in tables)))
+    heads = ("AUROC alone", "with the other", "balanced accuracy alone", "with the other")
+    return table(("", *heads), lines)
 
 
 def findings(results: Mapping[str, Any]) -> str:
@@ -258,134 +213,65 @@ def findings(results: Mapping[str, Any]) -> str:
     )
 
 
-def auroc_table(results: Mapping[str, Any]) -> list[str]:
+def auroc_table(results: Mapping[str, Any]) -> str:
     """Rows are the network and every baseline, columns the protocols."""
     audits = [result["audit"] for result in results.values()]
     baselines = [{row["key"]: row for row in audit["rows"]} for audit in audits]
     counts = [r["recording"]["n"] // len(r["auroc_of_repeats"]) for r in results.values()]
-    return [
-        table_row("", *results),
-        "|---|" + "---|" * len(results),
-        table_row("recordings", *counts),
-        table_row("**network**", *(f"**{cell(audit['network'])}**" for audit in audits)),
+
+    def of(row: Mapping[str, Any] | None) -> str:
+        return cell(row["auroc"], row["interval"]) if row else "-"
+
+    lines = [
+        ("recordings", *counts),
+        ("**network**", *(f"**{of(audit['network'])}**" for audit in audits)),
         *(
-            table_row(key.replace("_", " "), *(cell(rows.get(key)) for rows in baselines))
+            (key.replace("_", " "), *(of(rows.get(key)) for rows in baselines))
             for key in dict.fromkeys(key for rows in baselines for key in rows)
         ),
     ]
+    return table(("", *results), lines)
 
 
-def decision_table(results: Mapping[str, Any]) -> list[str]:
+def decision_table(results: Mapping[str, Any]) -> str:
     """Rates of each protocol's decisions, and the spread of its AUROC."""
     keys = ("f1", "recall", "fpr", "balanced_accuracy")
-    heads = ("F1", "recall", "FPR", "balanced accuracy", "AUROC of each repeat", "worst fold")
-    lines = [table_row("", *heads, "in the mean"), "|---|" + "---|" * 7]
+    lines = []
     for name, result in results.items():
         cells = [interval_cell(result["recording"], key) for key in keys]
         repeats = ", ".join(f"{value:.2f}" for value in result["auroc_of_repeats"].values())
         # single recordings of the ten folds are too few for an AUROC of their own
         worst = [min(value for value, _ in trainings(results, name)), worst_fold(results, name)]
         ends = ["-", "-"] if name.endswith("-recording") else [f"{value:.2f}" for value in worst]
-        lines.append(table_row(name, *cells, repeats, *ends))
-    return lines
+        lines.append((name, *cells, repeats, *ends))
+    heads = ("F1", "recall", "FPR", "balanced accuracy", "AUROC of each repeat", "worst fold")
+    return table(("", *heads, "in the mean"), lines)
 
 
-def fold_table(results: Mapping[str, Any]) -> list[str]:
+def fold_table(results: Mapping[str, Any]) -> str:
     """Each fold of the protocols that hold out groups."""
-    lines = [
-        "| protocol | held out | seed | train / val / test | steps | best epoch | threshold | "
-        "AUROC |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+    lines = []
     for name, result in results.items():
         for fold in [] if name.endswith("-recording") else result["folds"]:
             counts = " / ".join(str(fold["recordings"][part]) for part in ("train", "val", "test"))
-            auroc = "-" if fold["auroc"] is None else f"{fold['auroc']:.2f}"
             of_run = (fold["fold"], fold["seed"], counts, fold["steps"], fold["best_epoch"] + 1)
-            lines.append(table_row(name, *of_run, f"{fold['threshold']:.2f}", auroc))
-    return lines
-
-
-REPOSITORY = Path(__file__).resolve().parent.parent
-RIG = Path(os.environ.get("RIG", REPOSITORY.parent / "shared" / "data" / "rig"))
-
-RECORDER = "session:[2017Nov02,2017Nov10],pipe:[1,3],label:[leak,no_leak]"
-ANALOG = "sensor:[analog_40k],position:[front,mid,end],label:[leak,no_leak]"
-BOTH = "pipe:[1,3],position:['',front,mid,end],label:[leak,no_leak]"
-Protocol = tuple[str, int, str]  # column to hold out, folds, which recordings
-PROTOCOLS: dict[str, Protocol] = {
-    "recorder-recording": ("recording", 10, RECORDER),
-    "recorder-pressure": ("pressure", 0, RECORDER),
-    "recorder-pipe": ("pipe", 0, RECORDER),
-    "recorder-session": ("session", 0, RECORDER),
-    "analog-recording": ("recording", 10, ANALOG),
-    "analog-pressure": ("pressure", 0, ANALOG),
-    "analog-pipe": ("pipe", 0, ANALOG),
-    "analog-position": ("position", 0, ANALOG),
-    "sensor-to-sensor": ("sensor", 0, BOTH),
-    "both-pipe": ("pipe", 0, BOTH),
-}
-NULL_PROTOCOLS = ("recorder-pipe", "analog-pipe")
+            lines.append((name, *of_run, f"{fold['threshold']:.2f}", cell(fold["auroc"])))
+    heads = ("protocol", "held out", "seed", "train / val / test", "steps", "best epoch")
+    return table((*heads, "threshold", "AUROC"), lines)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--work", type=Path, default=Path("runs/results"), help="store and folds")
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    options = parser.parse_args()
-    store = options.work / "store"
-    if not store.exists():
-        leakdet("build", f"source={RIG / 'recordings.csv'}", f"out={store}", "waveform=int16")
+    command = parser(__doc__, "results")
+    command.add_argument("--repeats", type=int, default=3)
+    command.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    options = command.parse_args()
+    store = build(options.work / "store", "waveform=int16")
     folds, null_folds = options.work / "folds", options.work / "null"
     run = cross_validate(store, folds, options.jobs, PROTOCOLS, options.repeats)
     null_protocols = {name: PROTOCOLS[name] for name in NULL_PROTOCOLS}
     shuffled = "data.shuffle_labels=true"
     null = cross_validate(store, null_folds, options.jobs, null_protocols, 1, shuffled)
-    print(write_part("results", page(run, null, folds / "predictions.csv")))
-
-
-def cross_validate(
-    store: Path, out: Path, jobs: int, named: Mapping[str, Protocol], repeats: int, *more: str
-) -> dict[str, Any]:
-    """Run all folds in `jobs` processes, pool them, and return the content of metrics.json."""
-    protocols = ",".join(
-        f"{name}:{{group_by:{column},folds:{folds},where:{{{where}}}}}"
-        for name, (column, folds, where) in named.items()
-    )
-    common = [
-        f"data.store={store}",
-        f"crossval.out={out}",
-        f"crossval.repeats={repeats}",
-        f"crossval.protocols={{{protocols}}}",
-        *more,
-    ]
-    workers = [
-        start("crossval", *common, f"crossval.parts={jobs}", f"crossval.part={job}")
-        for job in range(jobs)
-    ]
-    codes = [worker.wait() for worker in workers]
-    if any(codes):
-        sys.exit("a part of the cross-validation failed")
-    leakdet("crossval", *common)
-    metrics: dict[str, Any] = json.loads((out / "metrics.json").read_text(encoding="utf-8"))
-    return metrics
-
-
-def start(command: str, *arguments: str) -> "subprocess.Popen[bytes]":
-    """Start a command in a process of one thread, since the processes share the cores."""
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(
-        [sys.executable, "-m", f"leakdet.{command}", *arguments], env=environment
-    )
-
-
-def leakdet(command: str, *arguments: str) -> None:
-    """Run a command; with exit code 1 it left out some recordings, and said which."""
-    if start(command, *arguments).wait() not in (0, 1):
-        sys.exit(f"leakdet.{command} failed")
+    write_part("results", page(run, null, folds / "predictions.csv"), options.dry_run)
 
 
 if __name__ == "__main__":

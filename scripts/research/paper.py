@@ -2,17 +2,13 @@
 
 Their segmentations with their CNN on log-mel, random forest and SVM on 16 MFCC, a CNN on the raw
 waveform, and our default recipe, all on the same folds: single recordings or whole pipes held out.
-Recordings are looked for as scripts/results.py does. Finished folds are kept. About ten minutes on two
-cores; needs scikit-learn.
-
-    python scripts/paper.py --work runs/paper
+About ten minutes on two cores; needs scikit-learn.
 """
 
-import argparse
 import csv
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,20 +24,21 @@ from sklearn.svm import SVC
 from torch import nn
 
 import leakdet
+from benchmarks import kept
 from leakdet.detection.decision import DecisionRule
 from leakdet.evaluation.audit import auroc_with_interval
 from leakdet.evaluation.metrics_json import metric_table
-from results import (
+from rig import (
     ANALOG,
     RECORDER,
-    RIG,
     Protocol,
+    build,
     cross_validate,
     interval_cell,
-    table_row,
+    parser,
+    table,
     write_part,
 )
-from results import leakdet as run_leakdet
 
 PASSES = 10  # over the training windows
 
@@ -126,6 +123,7 @@ THEIRS = next(iter(SEGMENTATIONS))
 ALL_PASSES = 200  # of experiment=paper
 VOTE = DecisionRule(pooling="vote", vote_fraction=0.5, threshold=0.5, policy="fixed")
 REPLICATES = 1000
+SOUND = ("waveform=int16", "log=quiet")  # of the stores
 
 TEXT = """\
 ## The paper's comparison
@@ -158,19 +156,17 @@ class Fold:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--work", type=Path, default=Path("runs/paper"), help="stores and folds")
-    parser.add_argument("--jobs", type=int, default=2)
-    longer = f"train the paper's recipe by pipe for its {ALL_PASSES} passes too: twice the time"
-    parser.add_argument("--all-passes", action="store_true", help=longer)
-    options = parser.parse_args()
-    options.work.mkdir(parents=True, exist_ok=True)
+    command = parser(__doc__, "paper")
+    command.add_argument("--jobs", type=int, default=2)
+    about = f"train the paper's recipe by pipe for its {ALL_PASSES} passes too: twice the time"
+    command.add_argument("--all-passes", action="store_true", help=about)
+    options = command.parse_args()
     rows: list[tuple[str, str, Mapping[str, Any]]] = []
     for name, (window, segment) in SEGMENTATIONS.items():
         lengths = {"window": window, "window_hop": window // 2, "segment": segment}
         lengths["segment_hop"] = segment // 2
         signal = [f"signal.{key}_samples={value}" for key, value in lengths.items()]
-        store = build(options.work / f"store-{window}-{segment}", ["signal=paper", *signal])
+        store = build(options.work / f"store-{window}-{segment}", *SOUND, "signal=paper", *signal)
         recipe = ["experiment=paper", *signal, f"stop.passes={PASSES}"]
         folder = options.work / f"cnn-{window}-{segment}"
         rows.append((name, "CNN on log-mel", crossval(store, folder, options.jobs, recipe)))
@@ -179,22 +175,16 @@ def main() -> None:
         for model, scores in MODELS.items():
             if model != RAW or name == THEIRS:
                 done = options.work / f"{model}-{window}-{segment}.json"
-                rows.append((name, model, kept(done, folds, windows, scores)))
-    store = build(options.work / "store-field", [])
+                of_recordings = kept(done, partial(scores_of, folds, windows, scores))
+                rows.append((name, model, tables_of(of_recordings, windows)))
+    store = build(options.work / "store-field", *SOUND)
     ours = crossval(store, options.work / "field", options.jobs, [])
     rows.append(("1 s / 64 ms at 16 kHz", "`experiment=field`", ours))
     if options.all_passes:
         store = options.work / "store-{}-{}".format(*SEGMENTATIONS[THEIRS])
-        table = crossval(store, options.work / "paper", options.jobs, ["experiment=paper"], PIPES)
-        rows.insert(1, (THEIRS, f"CNN on log-mel, {ALL_PASSES} passes", table))
-    print(write_part("paper", page(rows)))
-
-
-def build(store: Path, signal: Sequence[str]) -> Path:
-    if not store.exists():
-        source = f"source={RIG / 'recordings.csv'}"
-        run_leakdet("build", source, f"out={store}", "waveform=int16", "log=quiet", *signal)
-    return store
+        longer = crossval(store, options.work / "paper", options.jobs, ["experiment=paper"], PIPES)
+        rows.insert(1, (THEIRS, f"CNN on log-mel, {ALL_PASSES} passes", longer))
+    write_part("paper", page(rows), options.dry_run)
 
 
 def crossval(
@@ -234,38 +224,42 @@ def windows_of(store: Path, window: int) -> dict[str, Windows]:
     return recordings
 
 
-def kept(
-    done: Path, folds: Sequence[Fold], windows: Mapping[str, Windows], scores: Model
+def scores_of(
+    folds: Sequence[Fold], windows: Mapping[str, Windows], model: Model
+) -> dict[str, dict[str, float]]:
+    """Scores of the held-out recordings by protocol, of a model that is trained in every fold."""
+    scores: dict[str, dict[str, float]] = {}
+    for fold in folds:
+        train = [windows[name] for name in fold.known if name not in fold.held_out]
+        probs = model(train, [windows[name] for name in fold.held_out])
+        for name, prob in zip(fold.held_out, probs, strict=True):
+            score = VOTE.score(prob, np.array([0, len(prob)]))
+            scores.setdefault(fold.protocol, {})[name] = float(score[0])
+    return scores
+
+
+def tables_of(
+    scores: Mapping[str, Mapping[str, float]], windows: Mapping[str, Windows]
 ) -> dict[str, Any]:
-    """Tables of metrics by protocol of a model that is trained in every fold."""
-    if not done.exists():
-        found: dict[str, dict[str, float]] = {}
-        for fold in folds:
-            train = [windows[name] for name in fold.known if name not in fold.held_out]
-            probs = scores(train, [windows[name] for name in fold.held_out])
-            for name, prob in zip(fold.held_out, probs, strict=True):
-                score = VOTE.score(prob, np.array([0, len(prob)]))
-                found.setdefault(fold.protocol, {})[name] = float(score[0])
-        done.write_text(json.dumps(found), encoding="utf-8")
-        print(done.stem, flush=True)
+    """Tables of metrics by protocol."""
     tables = {}
-    for protocol, of_recording in json.loads(done.read_text(encoding="utf-8")).items():
+    for protocol, of_recording in scores.items():
         is_leak = np.array([windows[name].is_leak for name in of_recording])
         score = np.array(list(of_recording.values()))
-        table = metric_table(score, is_leak, np.full(len(score), 0.5), None, REPLICATES)
-        table["intervals"]["auroc"] = auroc_with_interval(score, is_leak, None)["interval"]
-        tables[protocol] = table
+        metrics = metric_table(score, is_leak, np.full(len(score), 0.5), None, REPLICATES)
+        metrics["intervals"]["auroc"] = auroc_with_interval(score, is_leak, None)["interval"]
+        tables[protocol] = metrics
     return tables
 
 
 def page(rows: Sequence[tuple[str, str, Mapping[str, Any]]]) -> str:
-    lines = [table_row("windows / segments", "model", *PROTOCOLS), "|---" * 6 + "|"]
+    lines = []
     for name, model, tables in rows:
         cells = [
             f"{interval_cell(t, 'auroc')}, {t['balanced_accuracy']:.2f}" for t in tables.values()
         ]
         by_protocol = dict(zip(tables, cells, strict=True))
-        lines.append(table_row(name, model, *(by_protocol.get(p, "-") for p in PROTOCOLS)))
+        lines.append((name, model, *(by_protocol.get(p, "-") for p in PROTOCOLS)))
     counts = " and ".join(str(rows[0][2][name]["n"]) for name in PIPES)
     return TEXT.format(
         passes=PASSES,
@@ -273,7 +267,7 @@ def page(rows: Sequence[tuple[str, str, Mapping[str, Any]]]) -> str:
         longer="; one row has all of them"
         if len(PIPES) in map(len, (t for _, _, t in rows))
         else "",
-        table="\n".join(lines),
+        table=table(("windows / segments", "model", *PROTOCOLS), lines),
         counts=counts,
     )
 

@@ -2,19 +2,15 @@
 
 Trains on each sensor of the rig and on both, with and without negatives, and asks each model, as
 `leakdet predict` would, about rain, taps, ambient, hydrophones and the other sensor; then about places
-that were left out of training. Recordings are looked for as scripts/results.py does, with hydrophone/
-and interference/ beside the rig. Finished models are kept, so the script can be stopped and started.
-
-    python scripts/foreign_sound.py --work runs/foreign
+that were left out of training. hydrophone/ and interference/ lie beside the rig's recordings.
 """
 
-import argparse
 import csv
-import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +18,10 @@ import numpy as np
 import torch
 
 import leakdet
+from benchmarks import kept
 from leakdet.detection.decision import LIMITS
 from leakdet.evaluation.intervals import wilson
-from results import RIG, cell, start, table_row, write_part
+from rig import RIG, build, cell, parser, table, write_part
 
 TEXT = """\
 ## Foreign sound
@@ -110,7 +107,7 @@ def share(
         drawn = np.random.default_rng(0).integers(0, len(counts), (2000, len(counts)))
         shares = hits[drawn].sum(1) / counts[drawn].sum(1)
         interval = [float(end) for end in np.quantile(shares, [0.025, 0.975])]
-    return value, cell({"auroc": value, "interval": interval})
+    return value, cell(value, interval)
 
 
 def part(foreign: Sequence[Answer], places: Sequence[Answer]) -> str:
@@ -144,10 +141,6 @@ def part(foreign: Sequence[Answer], places: Sequence[Answer]) -> str:
             curve_rows(foreign, places),
         ),
     )  # fmt: skip
-
-
-def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    return "\n".join([table_row(*heads), "|---" * len(heads) + "|", *(table_row(*r) for r in rows)])
 
 
 def kinds(answers: Iterable[Answer]) -> list[str]:
@@ -244,18 +237,13 @@ Row = dict[str, str]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--work", type=Path, default=Path("runs/foreign"), help="stores and models")
-    options = parser.parse_args()
+    options = parser(__doc__, "foreign").parse_args()
     work = options.work.absolute()
-    work.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
     rig = read_table(RIG / "recordings.csv")
     foreign = [answer for kind in SENSORS for answer in on_foreign_sound(kind, rig, work)]
     places = [answer for kind in SENSORS for answer in at_new_places(kind, rig, work)]
-    print(write_part("foreign_sound", part(foreign, places)))
+    write_part("foreign_sound", part(foreign, places), options.dry_run)
 
 
 def on_foreign_sound(kind: str, rig: Sequence[Row], work: Path) -> Iterable[Answer]:
@@ -265,7 +253,7 @@ def on_foreign_sound(kind: str, rig: Sequence[Row], work: Path) -> Iterable[Answ
     for row in rig:
         if is_pipe(row):
             (own if row["sensor"] in SENSORS[kind] else other).append(row)
-    store = build(work / f"store-{kind}", own)
+    store = store_of(work / f"store-{kind}", own)
     always = {
         "taps and toilet of the rig": {path(r): False for r in rig if r["label"] == "interference"},
         "ambient of the rig": {path(r): False for r in rig if r["label"] == "ambient"},
@@ -282,7 +270,8 @@ def on_foreign_sound(kind: str, rig: Sequence[Row], work: Path) -> Iterable[Answ
             settings = [f"data.negatives={negatives}", f"data.negatives_weight={weight}"]
             run = work / f"{kind}-{fold}-{100 * weight:.0f}"
             asked = answers(run, store, fold, settings if weight else [], tested | always)
-            yield from (Answer(kind, weight, *answer) for answer in asked)
+            told = kept(run.with_suffix(".json"), partial(list, asked))
+            yield from (Answer(kind, weight, *answer) for answer in told)
 
 
 def at_new_places(kind: str, rig: Sequence[Row], work: Path) -> Iterable[Answer]:
@@ -293,48 +282,40 @@ def at_new_places(kind: str, rig: Sequence[Row], work: Path) -> Iterable[Answer]
         if not new:
             continue
         name = f"{kind}-without-{column}-{value}"
-        store = build(work / f"store-{name}", [row for row in own if row[column] != value])
+        store = store_of(work / f"store-{name}", [row for row in own if row[column] != value])
         asked = answers(work / name, store, 0, [], {f"a new {column}": new})
-        yield from (Answer(kind, 0.0, *answer) for answer in asked)
+        told = kept(work / f"{name}.json", partial(list, asked))
+        yield from (Answer(kind, 0.0, *answer) for answer in told)
 
 
 def answers(
     run: Path, store: Path, seed: int, settings: Sequence[str], sounds: dict[str, dict[str, bool]]
-) -> list[tuple[str, str, bool, bool | None, float]]:
+) -> Iterator[Sequence[Any]]:
     """Kind, name and truth of each sound, the decision (None: none) and its familiarity.
 
     The model trains by the default recipe; decisions are those without regard to familiarity.
     """
-    done = run.with_suffix(".json")
-    if not done.exists():
-        shutil.rmtree(run, ignore_errors=True)
-        common = [f"data.store={store}", f"seed={seed}", "logger=none", "threads=1"]
-        result = leakdet.fit(leakdet.compose("train", [*common, *settings]), run)
-        detector = leakdet.load_detector(result.model, unfamiliar="off", doubt=0.0, source="off")
-        asked: list[tuple[Any, ...]] = []
-        for kind, truth in sounds.items():
-            for verdict in detector.predict(list(truth)):
-                called = {"leak": True, "no_leak": False}.get(str(verdict.decision))
-                sound = (kind, Path(str(verdict.path)).name, truth[str(verdict.path)])
-                asked.append((*sound, called, verdict.familiarity))
-        done.write_text(json.dumps(asked), encoding="utf-8")
-        shutil.rmtree(run)
-        print(run.name, flush=True)
-    return [tuple(answer) for answer in json.loads(done.read_text(encoding="utf-8"))]
+    common = [f"data.store={store}", f"seed={seed}", "logger=none", "threads=1"]
+    shutil.rmtree(run, ignore_errors=True)
+    result = leakdet.fit(leakdet.compose("train", [*common, *settings]), run)
+    detector = leakdet.load_detector(result.model, unfamiliar="off", doubt=0.0, source="off")
+    for kind, truth in sounds.items():
+        for verdict in detector.predict(list(truth)):
+            called = {"leak": True, "no_leak": False}.get(str(verdict.decision))
+            sound = (kind, Path(str(verdict.path)).name, truth[str(verdict.path)])
+            yield (*sound, called, verdict.familiarity)
+    shutil.rmtree(run)
 
 
-def build(store: Path, rows: Sequence[Row]) -> Path:
+def store_of(store: Path, rows: Sequence[Row]) -> Path:
     """A store of these recordings, a fifth of them for validation."""
-    if not store.exists():
-        manifest = store.with_suffix(".csv")
-        with manifest.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, list(rows[0]))
-            writer.writeheader()
-            writer.writerows({**row, "path": path(row)} for row in rows)
-        arguments = [f"source={manifest}", f"out={store}", "split.ratios=[0.8,0.2,0]", "log=quiet"]
-        if start("build", *arguments).wait():
-            raise SystemExit(f"building {store} failed")
-    return store
+    manifest = store.with_suffix(".csv")
+    manifest.parent.mkdir(parents=True, exist_ok=True)
+    with manifest.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows({**row, "path": path(row)} for row in rows)
+    return build(store, "split.ratios=[0.8,0.2,0]", "log=quiet", source=manifest)
 
 
 def clip_folder(folder: Path, names: Iterable[str]) -> Path:

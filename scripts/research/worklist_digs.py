@@ -3,23 +3,22 @@
 Networks are made up (`synthetic_nights.py`), so the numbers compare rankings under stated
 circumstances; they say nothing about real pipes.
 
-    python scripts/worklist_digs.py --seeds 40
+    PYTHONPATH=scripts python scripts/research/worklist_digs.py --seeds 40
 """
 
-import argparse
 import re
 from collections.abc import Callable
 from datetime import date
-from pathlib import Path
 
 import numpy as np
 
+from benchmarks import DOCS, parser
 from leakdet.sites.rules import WorklistRules
 from leakdet.sites.worklist import make_worklist
 from leakdet.sites.worth import Evidence
 from synthetic_nights import Network, Story, make_network, network_rows, test_scores
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "worklist-rule.md"
+PAGE = DOCS / "worklist-rule.md"
 TODAY = date(2026, 7, 1)
 EACH = 100  # test recordings of each class that the model keeps
 CIRCUMSTANCES = {
@@ -96,38 +95,39 @@ def table(results: dict[str, list[list[float]]], first: str) -> str:
     return "\n".join([head, "|---|---|---|---|---|", *rows])
 
 
-def compare(story: Story, seeds: int) -> str:
-    """The table of one set of circumstances."""
+Digging = Callable[[Network, Evidence], dict[str, np.ndarray]]
+
+
+def compare(story: Story, seeds: int, digging: Digging = rankings, first: str = "ranking") -> str:
+    """The table of one set of circumstances, of rankings or of other orders to dig in."""
     results: dict[str, list[list[float]]] = {}
     for seed in range(seeds):
         network = make_network(story, seed)
         evidence = Evidence(*test_scores(EACH, story.hardness, seed), "test")
-        for name, order in rankings(network, evidence).items():
+        for name, order in digging(network, evidence).items():
             results.setdefault(name, []).append(measures(order, network.leaks))
-    return table(results, "ranking")
+    return table(results, first)
 
 
-def compare_poolings(story: Story, seeds: int) -> str:
-    """The table of ways to make one score of the recordings of a night."""
-    results: dict[str, list[list[float]]] = {}
-    for seed in range(seeds):
-        network = make_network(story, seed)
-        evidence = Evidence(*test_scores(EACH, story.hardness, seed), "test")
-        lowest = network.levels.min(axis=2, keepdims=True)
-        for name, pool in POOLINGS.items():
-            pooled = Network(pool(network.scores)[:, :, None], lowest, network.leak_since)
-            order = by_worklist(pooled, evidence)
-            results.setdefault(name, []).append(measures(order, network.leaks))
-    return table(results, "score of a night")
+def by_pooling(network: Network, evidence: Evidence) -> dict[str, np.ndarray]:
+    """Sites by the work list, for each way to make one score of the recordings of a night."""
+    lowest = network.levels.min(axis=2, keepdims=True)
+    return {
+        name: by_worklist(
+            Network(pool(network.scores)[:, :, None], lowest, network.leak_since), evidence
+        )
+        for name, pool in POOLINGS.items()
+    }
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--seeds", type=int, default=40)
-    seeds = arguments.parse_args().seeds
+    command = parser(__doc__)
+    command.add_argument("--seeds", type=int, default=40)
+    given = command.parse_args()
+    seeds = given.seeds
     story = Story()
     parts = [
-        f"By `scripts/worklist_digs.py`: {seeds} made-up networks of {story.sites} sites over "
+        f"By `scripts/research/worklist_digs.py`: {seeds} made-up networks of {story.sites} sites over "
         f"{story.nights} nights with {story.recordings} recordings each; "
         f"{story.bursts} bursts, {story.growing} growing leaks, {story.old} leaks older than the "
         f"first night, {story.pumps} pumps that always hum, {story.dying} loggers that die, "
@@ -137,10 +137,12 @@ def main() -> None:
     for name, circumstances in CIRCUMSTANCES.items():
         parts.append(f"**{name.capitalize()}**\n\n{compare(circumstances, seeds)}")
     weaker = Story(hardness=2.0)
-    parts.append(f"**How a night is pooled, weaker model**\n\n{compare_poolings(weaker, seeds)}")
+    parts.append(
+        f"**How a night is pooled, weaker model**\n\n{compare(weaker, seeds, by_pooling, 'score of a night')}"
+    )
     text = "\n\n".join(parts)
     print(text)
-    if PAGE.exists():
+    if not given.dry_run:
         marks = r"(<!-- digs -->\n).*?(<!-- end -->)"
         page = PAGE.read_text(encoding="utf-8")
         page = re.sub(marks, lambda m: f"{m[1]}{text}\n{m[2]}", page, flags=re.DOTALL)

@@ -1,22 +1,18 @@
 """Learning from a handful of confirmed recordings on a pipe rig: its part of docs/results.md.
 
 Both directions from one sensor to the other, and a new pipe of a known sensor. No cell of pipe,
-position and pressure is both learnt and scored. The recordings are not part of this repository:
-they are expected in ../shared/data/rig, or where RIG points.
-
-    python scripts/learn_curves.py --work runs/learn_curves --draws 10
+position and pressure is both learnt and scored.
 """
 
-import argparse
-import json
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks import kept
 from leakdet.cli.compose import compose
 from leakdet.detection.detector import MelDetector
 from leakdet.evaluation.metrics import auroc, binary_metrics
@@ -24,22 +20,28 @@ from leakdet.evaluation.split_scores import apply_rule, score_split
 from leakdet.learning.training import JOINT, TARGET, Material, train_on
 from leakdet.storage.opening import open_labelled, split_names
 from leakdet.storage.views import pooled
-from results import RIG, leakdet, table_row, write_part
+from rig import build, parser, table, values, write_part
 
 # mean of both directions at so many leaks and as many recordings without one
 GOALS = ((4, "auroc", 0.87), (4, "balanced_accuracy", 0.75), (2, "auroc", 0.76))
 NAMES = {"auroc": "AUROC", "balanced_accuracy": "balanced accuracy"}
+CURVE_HEADS = (
+    "labels (leak + none)",
+    "sensor",
+    "scored in a draw",
+    "AUROC, mean (sd; worst draw)",
+    "balanced accuracy, mean (worst draw)",
+)
+RISE = "AUROC against the old model (worst; best draw)"
 TEXT = """\
 ## Learning from a handful of confirmed recordings
 
-By `scripts/learn_curves.py`, {draws} draws. No cell of pipe, position and pressure is both learnt
+By `scripts/research/learn_curves.py`, {draws} draws. No cell of pipe, position and pressure is both learnt
 and scored, so few recordings are left to score: read the mean over draws, and the worst draw.
 
 **A new sensor**: a small network from scratch on the confirmed recordings alone
 (`learn.from=target`). 0 labels: a model of all recordings of the other sensor.
 
-| labels (leak + none) | sensor | scored in a draw | AUROC, mean (sd; worst draw) | balanced accuracy, mean (worst draw) |
-|---|---|---|---|---|
 {curves}
 
 {goals}
@@ -48,8 +50,6 @@ and scored, so few recordings are left to score: read the mean over draws, and t
 other pipe, beside the first pipe's (`joint`, weight 3) or alone (`target`); {joint_draws} draws of each sensor
 over both directions, all three on the same recordings.
 
-| sensor | | AUROC | balanced accuracy | AUROC against the old model (worst; best draw) |
-|---|---|---|---|---|
 {joint}
 
 {finding}
@@ -57,20 +57,22 @@ over both directions, all three on the same recordings.
 
 
 def page(rows: Sequence[Mapping[str, Any]], draws: int) -> str:
-    """The part of scripts/learn_curves.py."""
+    """The part of this script."""
     joint = [row for row in rows if row["kind"] == "joint"]
     sensors = list(dict.fromkeys(row["sensor"] for row in rows))
     return TEXT.format(
         draws=draws,
-        curves="\n".join(curve_rows(rows, sensors)),
+        curves=table(CURVE_HEADS, curve_rows(rows, sensors)),
         goals=goal_sentence(rows),
         joint_draws=len(joint) // len(sensors),
-        joint="\n".join(joint_rows(joint, sensors)),
+        joint=table(("sensor", "", "AUROC", "balanced accuracy", RISE), joint_rows(joint, sensors)),
         finding=joint_sentence(joint),
     )
 
 
-def curve_rows(rows: Sequence[Mapping[str, Any]], sensors: Sequence[str]) -> Iterable[str]:
+def curve_rows(
+    rows: Sequence[Mapping[str, Any]], sensors: Sequence[str]
+) -> Iterator[Sequence[object]]:
     for size in sorted({row["size"] for row in rows if "size" in row}):
         for sensor in (*sensors, "both"):
             of = [
@@ -79,17 +81,13 @@ def curve_rows(rows: Sequence[Mapping[str, Any]], sensors: Sequence[str]) -> Ite
             area, accuracy = (values(of, key) for key in NAMES)
             spread = f" ({area.std():.2f}; {area.min():.2f})" if len(of) > 2 else ""
             worst = f" ({accuracy.min():.2f})" if len(of) > 2 else ""
-            yield table_row(
+            yield (
                 f"{size} + {size}",
                 sensor,
                 f"{values(of, 'n').mean():.0f}",
                 f"{area.mean():.2f}{spread}",
                 f"{accuracy.mean():.2f}{worst}",
             )
-
-
-def values(rows: Iterable[Mapping[str, Any]], key: str) -> np.ndarray:
-    return np.array([row[key] for row in rows], float)
 
 
 def goal_sentence(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -101,7 +99,9 @@ def goal_sentence(rows: Sequence[Mapping[str, Any]]) -> str:
     return f"Over both sensors: {'; '.join(parts)}."
 
 
-def joint_rows(joint: Sequence[Mapping[str, Any]], sensors: Sequence[str]) -> Iterable[str]:
+def joint_rows(
+    joint: Sequence[Mapping[str, Any]], sensors: Sequence[str]
+) -> Iterator[Sequence[object]]:
     for sensor in (*sensors, "both"):
         of = [row for row in joint if sensor in (row["sensor"], "both")]
         old = values(of, "old_auroc")
@@ -114,7 +114,7 @@ def joint_rows(joint: Sequence[Mapping[str, Any]], sensors: Sequence[str]) -> It
                 else ""
             )
             accuracy = values(of, f"{prefix}balanced_accuracy").mean()
-            yield table_row(sensor, name, f"{area.mean():.2f}", f"{accuracy:.2f}", paired)
+            yield (sensor, name, f"{area.mean():.2f}", f"{accuracy:.2f}", paired)
 
 
 def joint_sentence(joint: Sequence[Mapping[str, Any]]) -> str:
@@ -136,37 +136,12 @@ Row = dict[str, Any]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--work", type=Path, default=Path("runs/learn_curves"))
-    parser.add_argument("--draws", type=int, default=10)
-    parser.add_argument("--print", action="store_true", help="print the page, write nothing")
-    options = parser.parse_args()
-    store = options.work / "store"
-    if not store.exists():
-        leakdet("build", f"source={RIG / 'recordings.csv'}", f"out={store}")
-    works = dict(experiments(Rig(store), options.draws))
-    text = page(rows_of(works, options.work / "rows.jsonl"), options.draws)
-    print(text if options.print else write_part("learning", text))
-
-
-def rows_of(works: Mapping[str, Callable[[], Row]], path: Path) -> list[Row]:
-    """The row of each work by its name; those that `path` has from an earlier call are not redone."""
-    rows = finished(path)
-    for key, work in works.items():
-        if key not in rows:
-            rows[key] = work()
-            with path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps([key, rows[key]]) + "\n")
-            print(key, rows[key], flush=True)
-    return [rows[key] for key in works]
-
-
-def finished(path: Path) -> dict[str, Row]:
-    if not path.exists():
-        return {}
-    return dict(json.loads(line) for line in path.read_text(encoding="utf-8").splitlines())
+    command = parser(__doc__, "learn_curves")
+    command.add_argument("--draws", type=int, default=10)
+    options = command.parse_args()
+    works = experiments(Rig(build(options.work / "store")), options.draws)
+    text = page([kept(options.work / f"{key}.json", work) for key, work in works], options.draws)
+    write_part("learning", text, options.dry_run)
 
 
 def experiments(rig: "Rig", draws: int) -> Iterator[tuple[str, Callable[[], Row]]]:

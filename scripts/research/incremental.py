@@ -2,13 +2,9 @@
 
 Of each sensor the first recordings train a model; the others come in three rounds. In each the
 model so far scores the round, then learns it: not at all, the verified ones, or the unverified ones
-too. Every recording is scored before it is learnt. The recordings are not part of this repository:
-they are expected in ../shared/data/rig, or where RIG points.
-
-    python scripts/incremental.py --work runs/incremental
+too. Every recording is scored before it is learnt.
 """
 
-import argparse
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -19,14 +15,15 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import kept
 from leakdet.cli.compose import compose
 from leakdet.detection.detector import MelDetector
 from leakdet.evaluation.metrics import auroc, binary_metrics
 from leakdet.evaluation.split_scores import apply_rule, score_split
 from leakdet.learning.paper import learn_in_rounds
 from leakdet.learning.training import JOINT, TARGET, Material, train_on
-from learn_curves import SENSORS, Rig, rows_of
-from results import RIG, leakdet, table_row, write_part
+from learn_curves import SENSORS, Rig
+from rig import build, parser, table, values, write_part
 
 ROUNDS = 3
 FIRST = 0.4  # share of the recordings that train the first model
@@ -41,13 +38,11 @@ VARIANTS = {
 TEXT = """\
 ## The incremental rule, in time order
 
-By `scripts/incremental.py`: of each sensor the first {first:.0%} of the recordings in time order train a
+By `scripts/research/incremental.py`: of each sensor the first {first:.0%} of the recordings in time order train a
 model; the others come in {rounds} rounds, a quarter of each verified, {seeds} draws of which. Every recording is
 scored before it is learnt, so the scores are those of rounds 2 and {rounds} by what was learnt from those
 before them: few ({scored}), so read no digits.
 
-| learnt in each round | sensor | AUROC, mean (sd over draws) | balanced accuracy | AUROC against nothing |
-|---|---|---|---|---|
 {rows}
 
 {finding}
@@ -57,23 +52,19 @@ ones were made is not known: they are in the order of pipe and pressure.
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--work", type=Path, default=Path("runs/incremental"))
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--print", action="store_true", help="print the page, write nothing")
-    options = parser.parse_args()
-    store = options.work / "store"
-    if not store.exists():
-        leakdet("build", f"source={RIG / 'recordings.csv'}", f"out={store}")
-    rig = Rig(store)
-    works = {
-        f"{sensor} {variant} {seed}": partial(run, rig, sensor, variant, seed)
+    command = parser(__doc__, "incremental")
+    command.add_argument("--seeds", type=int, default=3)
+    options = command.parse_args()
+    rig = Rig(build(options.work / "store"))
+    rows = [
+        kept(
+            options.work / f"{sensor} {variant} {seed}.json",
+            partial(run, rig, sensor, variant, seed),
+        )
         for sensor, seed, variant in product(SENSORS, range(options.seeds), VARIANTS)
-    }
-    text = page(rows_of(works, options.work / "rows.jsonl"), options.seeds)
-    print(text if options.print else write_part("incremental", text))
+    ]
+    text = page(rows, options.seeds)
+    write_part("incremental", text, options.dry_run)
 
 
 def run(rig: Rig, sensor: str, variant: str, seed: int) -> dict[str, Any]:
@@ -138,31 +129,30 @@ def page(rows: Sequence[Mapping[str, Any]], seeds: int) -> str:
     lines = []
     for variant, meaning in VARIANTS.items():
         for sensor in SENSORS:
-            area, accuracy = values(rows, sensor, variant)
-            rise = (area - values(rows, sensor, "nothing")[0]).mean()
+            area, accuracy = of_draws(rows, sensor, variant)
+            rise = (area - of_draws(rows, sensor, "nothing")[0]).mean()
             cells = (f"{area.mean():.2f} ({area.std():.2f})", f"{accuracy.mean():.2f}")
-            lines.append(table_row(meaning, sensor, *cells, f"{rise:+.2f}"))
+            lines.append((meaning, sensor, *cells, f"{rise:+.2f}"))
     counts = {row["sensor"]: row["n"] for row in rows}
     scored = ", ".join(f"{count} of {sensor}" for sensor, count in counts.items())
     facts = {"scored": scored, "first": FIRST, "rounds": ROUNDS, "seeds": seeds}
-    return TEXT.format(**facts, rows="\n".join(lines), finding=finding(rows))
+    heads = ("learnt in each round", "sensor", "AUROC, mean (sd over draws)", "balanced accuracy")
+    lines_table = table((*heads, "AUROC against nothing"), lines)
+    return TEXT.format(**facts, rows=lines_table, finding=finding(rows))
 
 
-def values(
+def of_draws(
     rows: Sequence[Mapping[str, Any]], sensor: str, variant: str
 ) -> tuple[np.ndarray, np.ndarray]:
     """AUROC and balanced accuracy of every draw."""
-    found = [row for row in rows if (row["sensor"], row["variant"]) == (sensor, variant)]
-    return (
-        np.array([row["auroc"] for row in found], float),
-        np.array([row["balanced_accuracy"] for row in found], float),
-    )
+    draws = [row for row in rows if (row["sensor"], row["variant"]) == (sensor, variant)]
+    return values(draws, "auroc"), values(draws, "balanced_accuracy")
 
 
 def finding(rows: Sequence[Mapping[str, Any]]) -> str:
     parts = []
     for sensor in SENSORS:
-        change = values(rows, sensor, "rule")[0] - values(rows, sensor, "verified")[0]
+        change = of_draws(rows, sensor, "rule")[0] - of_draws(rows, sensor, "verified")[0]
         parts.append(f"{change.mean():+.2f} on {sensor}")
     return f"Against the verified ones alone, the rule changes the AUROC by {' and '.join(parts)}."
 
