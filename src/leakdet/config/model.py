@@ -61,7 +61,7 @@ class LossConfig:
         check_extra(self, "loss.")
 
 
-DOUBT = 0.2  # at new places of a rig .74 were decided and .10 wrong, in place of all and .19
+DOUBT = 0.2  # at new places it halves what is decided wrongly (docs/verdicts.md)
 BUDGET_POLICIES = ("max_fpr", "min_tpr", "min_cost")
 
 
