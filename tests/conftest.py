@@ -32,7 +32,7 @@ from jsonschema import Draft202012Validator
 from tests.remote_stores import flaky, s3, s3_server  # noqa: F401  fixtures
 
 from leakdet.config import SignalConfig
-from leakdet.core.messages import LOG
+from leakdet.core.messages import DETAIL, LOG
 from leakdet.storage.writer import RecordingRow, SplitWriter
 
 REPOSITORY = Path(__file__).parents[1]
@@ -54,7 +54,7 @@ def _seed_torch() -> None:
 def messages(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     """What the library logs for people; commands print it."""
     LOG.disabled = False  # Hydra disables existing loggers when a door opens
-    caplog.set_level("INFO", LOG.name)
+    caplog.set_level(DETAIL, LOG.name)
     return caplog
 
 
@@ -200,7 +200,7 @@ def trained(demo_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Train
     """`experiment=smoke`, started as a user starts it, from an empty folder."""
 
     def train(folder: Path) -> None:
-        arguments = (*SMOKE, f"data.store={demo_store}", "hydra.run.dir=run")
+        arguments = (*SMOKE, "log=full", f"data.store={demo_store}", "hydra.run.dir=run")
         process = run_process("train", *arguments, cwd=folder)
         assert process.returncode == 0, process.stderr
         folder.with_suffix(".txt").write_text(process.stdout, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""`leakdet build source=… out=…`: makes a store from audio, or from an AILH store."""
+"""`leakdet build RECORDINGS STORE`: makes a store from audio, or from an AILH store."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

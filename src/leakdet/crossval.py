@@ -1,4 +1,4 @@
-"""`leakdet crossval data.store=DIR crossval.group_by=pipe`: scores a recipe on held-out groups."""
+"""`leakdet crossval STORE crossval.group_by=pipe`: scores a recipe on held-out groups."""
 
 import os
 import shlex

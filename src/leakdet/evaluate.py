@@ -56,7 +56,7 @@ def evaluate(arguments: argparse.Namespace) -> int:
     if arguments.out is not None:
         require_folder(arguments.out, f"--out {arguments.out}")
     LOG.info(f"store    {arguments.store}: loading torch")
-    from leakdet.runs.evaluation import compared, evaluated, write_evaluations
+    from leakdet.runs.evaluation import compared, evaluated, log_evaluations, write_evaluations
     from leakdet.scoring.detector import load_detector
 
     evaluations = []
@@ -66,6 +66,7 @@ def evaluate(arguments: argparse.Namespace) -> int:
         evaluations.append(evaluated(detector, *where))
     if len(evaluations) == 2:
         evaluations = compared(*evaluations)
+    log_evaluations(evaluations)
     if arguments.out is not None:
         write_evaluations(evaluations, arguments.out)
     return DONE

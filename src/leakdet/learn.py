@@ -1,4 +1,4 @@
-"""`leakdet learn model=… data.store=… learn.new=…`: makes a better model from confirmed digs."""
+"""`leakdet learn MODEL RECORDINGS`: makes a better model from confirmed digs."""
 
 from leakdet.cli.run import Run, open_door
 from leakdet.config import LearnConfig

@@ -15,7 +15,8 @@ def train(config: TrainConfig, run: Run) -> int:
         LOG.info(f"run      {os.path.relpath(run.folder)}")
     from lightning.pytorch.callbacks import LambdaCallback
 
-    from leakdet.runs.training import train_in
+    from leakdet.reporting.conclusion import log_summary
+    from leakdet.runs.training import MODEL, next_command, train_in
     from leakdet.training.callbacks.stopping import Interrupted
 
     noted = (run.folder / NOTED).read_bytes()
@@ -29,13 +30,15 @@ def train(config: TrainConfig, run: Run) -> int:
 
     try:
         # the latest run is one that keeps something: a refused one takes no other's place
-        train_in(run.folder, config, [LambdaCallback(on_save_checkpoint=keep)])
+        metrics = train_in(run.folder, config, [LambdaCallback(on_save_checkpoint=keep)])
     except Interrupted as stop:
         print_status(str(stop))
         if stop.saved:
             command = command_to_continue(run.folder, run.arguments)
             print_status(f"to continue: {command}")
         return stop.exit_code
+    if metrics is not None:  # the other processes have none
+        log_summary(metrics, run.folder, next_command(metrics, run.folder / MODEL))
     return DONE
 
 

@@ -84,7 +84,7 @@ def _stored(store: Path) -> StoredBuild:
     if is_ailh(store):
         raise InputError(
             f"{store}: an AILH store cannot be added to. Convert it first: "
-            f"leakdet build source={store} out={store}-converted"
+            f"leakdet build {store} {store}-converted"
         )
     return StoredBuild.read(store)
 

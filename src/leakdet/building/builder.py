@@ -31,7 +31,7 @@ from leakdet.config import BuildConfig, DemoConfig
 from leakdet.core.errors import InputError
 from leakdet.core.files import check_free, publish, require_space, staged_folder
 from leakdet.core.locations import Location, parse_location
-from leakdet.core.messages import LOG, log_result
+from leakdet.core.messages import log_detail, log_result
 from leakdet.core.parallel import in_order
 from leakdet.core.process import Stopped
 from leakdet.core.progress import ProgressCounter
@@ -144,7 +144,7 @@ def build_store(config: BuildConfig, listed: Source | None = None) -> BuildRepor
         check_division(assigned, config.split, report.leak_labels)  # before any sound is decoded
         writers = open_writers(stack, folder, config, report, scan.readable, splits)
         need = build_bytes(assigned, scan.about_s, scan.signal, config)
-        LOG.info(f"space    {require_space(folder, need, f'out={config.out}')}")
+        log_detail(f"space    {require_space(folder, need, f'out={config.out}')}")
         log_mel = LogMel(scan.signal)
         extract = Extractor(log_mel, config.waveform, folder, out)
         extract_all(assigned, writers, extract, report, config.workers)

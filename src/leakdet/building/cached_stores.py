@@ -32,7 +32,7 @@ def joined_stores(stores: Sequence[Path], cache: Path) -> Path:
         if is_ailh(store):
             raise InputError(
                 f"{store}: an AILH store does not name its recordings and cannot be joined. "
-                f"Convert it: leakdet build source={store} out={store}-converted"
+                f"Convert it: leakdet build {store} {store}-converted"
             )
     places = [store.resolve() for store in stores]
     twice = [str(store) for number, store in enumerate(places) if store in places[:number]]
@@ -70,7 +70,7 @@ def _check_alike(parts: Sequence[StoredBuild]) -> None:
             raise InputError(
                 f"{part.folder}: it was built with another signal than {first.folder} (here / "
                 f"there): {'; '.join(part.signal.differences(first.signal))}. Build it again: "
-                f"leakdet build source=… out=… like={first.folder}"
+                f"leakdet build RECORDINGS STORE like={first.folder}"
             )
         for what in ("label_names", "leak_labels"):
             mine, others = (sorted(map(label_key, p.build[what])) for p in (part, first))

@@ -13,7 +13,7 @@ from leakdet.config import LabelsConfig
 from leakdet.core.errors import SettingsError
 from leakdet.core.files import is_taken
 from leakdet.core.locations import is_url, parse_location
-from leakdet.core.messages import asked_for, json_lines
+from leakdet.core.messages import LOG, RESULT, asked_for, json_lines
 from leakdet.core.process import WRONG, check_count, guarded
 
 MAX_SHOWN = 200  # more make a page too long to work through
@@ -67,8 +67,8 @@ def add_log(parser: argparse.ArgumentParser) -> None:
     """`--quiet` and `--log`."""
     add = parser.add_argument
     add("--quiet", action="store_true", help="print only results, warnings and errors")
-    json = "messages on standard error; json: an object a line, with time, level, kind and message"
-    add("--log", choices=("normal", "json"), default="normal", help=json)
+    meaning = "full: details too; json: an object a line, with time, level, kind and message"
+    add("--log", choices=("normal", "full", "json"), default="normal", help=meaning)
 
 
 def run_verb(
@@ -77,8 +77,13 @@ def run_verb(
     all_to_stderr: bool = False,
 ) -> int:
     """Run a verb with its arguments, guarded, as quiet and in the form that `add_log` was told."""
-    as_json = arguments.log == "json"
-    return guarded(lambda: verb(arguments), arguments.quiet, all_to_stderr, as_json)
+
+    def work() -> int:
+        if arguments.quiet:
+            LOG.setLevel(RESULT)
+        return verb(arguments)
+
+    return guarded(work, arguments.log, all_to_stderr)
 
 
 def add_decision(parser: argparse.ArgumentParser) -> None:

@@ -149,7 +149,7 @@ def refuse_other_signal(config: TrainConfig, named: Sequence[str] = ()) -> None:
         return
     if differing := _differs(config.signal, stored):
         asked = " ".join(words) or "these settings"
-        build_words = ["build", f"source={how.get('source')}", f"out={store}-other"]
+        build_words = ["build", str(how.get("source")), f"{store}-other"]
         build_words += explicit or _signal_words(config.signal)
         group_by = ",".join(how.get("split", {}).get("group_by", []))
         build_words += [f"split.group_by=[{group_by}]"] if group_by else []

@@ -300,9 +300,8 @@ def typed(config: DictConfig, schema: type[ConfigT]) -> ConfigT:
     if config.get("add_to") and OmegaConf.is_missing(config, "out"):
         config["out"] = ""  # build adds to a store and makes none
     if missing := sorted(OmegaConf.missing_keys(config)):
-        examples = " ".join(f"{name}=..." for name in missing)
         line = next(door.line for door in DOORS.values() if door.schema is schema)
-        raise SettingsError(f"{' and '.join(missing)} must be given: {examples}. Write: {line}")
+        raise SettingsError(f"{' and '.join(missing)} must be given. Write: {line}")
     try:
         settings: Any = OmegaConf.to_object(config)
     except OmegaConfBaseException as error:

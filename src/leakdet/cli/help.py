@@ -43,18 +43,18 @@ MOST_USED = {
 }  # fmt: skip
 EXAMPLES = {
     "build": (
-        "leakdet build source=recordings out=store",
-        "leakdet build source=list.csv out=store split.group_by=site",
+        "leakdet build recordings store",
+        "leakdet build list.csv store split.group_by=site",
     ),
     "train": (
-        "leakdet train data.store=store",
-        "leakdet train data.store=store network=linear optimizer.lr=3e-3",
+        "leakdet train store",
+        "leakdet train store network=linear optimizer.lr=3e-3",
         "leakdet train -m seed=0,1,2",
     ),
-    "tune": ("leakdet tune -m data.store=store tune.workers=2 tune.n_trials=20",),
-    "crossval": ("leakdet crossval data.store=store crossval.group_by=site",),
+    "tune": ("leakdet tune -m store tune.workers=2 tune.n_trials=20",),
+    "crossval": ("leakdet crossval store crossval.group_by=site",),
     "learn": (
-        "leakdet learn model=model.safetensors data.store=store learn.new=confirmed.csv",
+        "leakdet learn model.safetensors confirmed.csv data.store=store",
         "leakdet learn model=old.safetensors learn.publish=current.safetensors",
     ),
 }

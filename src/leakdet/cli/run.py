@@ -44,7 +44,7 @@ from leakdet.cli.words import built, recordings_apart, with_names
 from leakdet.config import BuildConfig, TrainConfig
 from leakdet.core.errors import LeakdetError, SettingsError
 from leakdet.core.files import claimed, fresh_folder, is_further_process
-from leakdet.core.messages import LOG, asked_for, log_result, messages_on_screen, set_log, set_quiet
+from leakdet.core.messages import LOG, asked_for, log_result, messages_on_screen, set_log
 from leakdet.core.process import DONE, STOPPED, WRONG, follow_parent, guarded, is_child
 from leakdet.storage.folder import with_local_stores
 
@@ -160,7 +160,8 @@ def open_door(door: str, task: Callable[[Any, Run], int]) -> NoReturn:
 
     Of several jobs (-m), the highest code counts.
     """
-    sys.exit(guarded(lambda: _open(door, task), as_json=asked_for(sys.argv)))
+    log = "json" if asked_for(sys.argv) else "normal"
+    sys.exit(guarded(lambda: _open(door, task), log))
 
 
 def _open(door: str, task: Callable[[Any, Run], int]) -> int:
@@ -231,7 +232,7 @@ def _shows_only(prepared: Sequence[str]) -> bool:
 def _announce(door: str, prepared: Sequence[str]) -> None:
     """Say that the command is at work before the slow imports; once, of several processes."""
     if "log=quiet" in prepared:
-        set_quiet(True)
+        set_log("quiet")
     further = is_child() or any(argument.startswith("tune.worker=") for argument in prepared)
     if not (_shows_only(prepared) or further):
         LOG.info(f"{door:<9}{LOADING.get(door, 'loading torch and Lightning')}")

@@ -70,6 +70,22 @@ def comparison_text(comparison: Mapping[str, Any]) -> str:
     return _rendered(table, comparison["sentence"], comparison["recordings"]["sentence"])
 
 
+def difference_lines(comparison: Mapping[str, Any]) -> list[str]:
+    """Two models on the same recordings: each metric of both, and what follows."""
+    lines = []
+    for row in comparison["differences"]:
+        if row["metric"] not in SHOWN[:5]:
+            continue
+        interval = row["interval"]
+        ends = f"[{interval[0]:+.2f}, {interval[1]:+.2f}]" if interval else row["note"] or ""
+        values = (
+            "undefined" if row[key] is None else f"{row[key]:{sign}.2f}"
+            for key, sign in (("a", ""), ("b", ""), ("difference", "+"))
+        )
+        lines.append("{:<10}{} of A, {} of B: {} {}".format(row["metric"], *values, ends))
+    return [*lines, f"verdict  {comparison['sentence']}"]
+
+
 def _class_lines(results: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """A line for each result of a multiclass model."""
     found = {name: result["classes"] for name, result in results.items() if "classes" in result}

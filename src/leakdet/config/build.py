@@ -107,7 +107,7 @@ def _renames(value: object) -> dict[str, str]:
     return {str(old): str(new) for old, new in value.items()}
 
 
-LOGS = ("normal", "quiet", "json")
+LOGS = ("normal", "full", "quiet", "json")
 
 
 @dataclass
@@ -145,7 +145,8 @@ class BuildConfig:
     like: str = doc("", "Model or store whose signal the recordings get.")
     log: str = doc(
         "normal",
-        "What is printed; quiet: results, warnings, errors; json: an object a line.",
+        "What is printed; full: details too; quiet: results, warnings, errors; json: an object a "
+        "line.",
         one_of=LOGS,
     )
     overwrite: bool = doc(False, "Replace a store that exists under this name.")

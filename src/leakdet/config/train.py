@@ -385,7 +385,8 @@ class TrainConfig:
     )
     log: str = doc(
         "normal",
-        "What is printed; quiet: results, warnings, errors; json: an object a line.",
+        "What is printed; full: details too; quiet: results, warnings, errors; json: an object a "
+        "line.",
         one_of=LOGS,
     )
     trainer: dict[str, Any] = doc({}, "Arguments of lightning.Trainer.")

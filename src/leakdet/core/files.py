@@ -187,6 +187,12 @@ def locked(path: Path, wait: bool = True) -> Iterator[None]:
             flock(file, LOCK_UN)
 
 
+def from_here(path: Path) -> Path:
+    """The path as it is typed in the working folder, where it lies below that."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
 RESULTS = ("metrics.json", "recordings.csv", "report.html")
 
 

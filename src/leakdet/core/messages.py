@@ -82,7 +82,8 @@ def _entries(text: str) -> list[tuple[str, str]]:
 LOG = logging.getLogger("leakdet")
 LOG.addHandler(logging.NullHandler())  # without it Python prints warnings by itself
 RESULT = 25  # level of what a command was run for, which it prints when it is quiet too
-LEVELS = {logging.DEBUG: "debug", logging.INFO: "info", RESULT: "result",
+DETAIL = 15  # level of what stands in the report or a file too; printed by log=full, and as JSON
+LEVELS = {logging.DEBUG: "debug", DETAIL: "info", logging.INFO: "info", RESULT: "result",
           logging.WARNING: "warning", logging.ERROR: "error"}  # fmt: skip
 
 
@@ -155,13 +156,10 @@ def _fitted(line: str, width: int) -> str:
 
 
 @contextmanager
-def messages_on_screen(
-    quiet: bool = False, all_to_stderr: bool = False, as_json: bool = False
-) -> Iterator[bool]:
-    """Print messages inside, and progress too; once, however deep it is nested.
+def messages_on_screen(log: str = "normal", all_to_stderr: bool = False) -> Iterator[bool]:
+    """Print messages inside as `set_log` says, and progress too; once, however deep it is nested.
 
-    `quiet` leaves results, warnings and errors; `as_json` prints one JSON object a line. Gives True
-    for the outermost.
+    Gives True for the outermost.
     """
     LOG.disabled = False  # Hydra disables every logger that exists when it starts
     if on_screen():
@@ -169,19 +167,13 @@ def messages_on_screen(
         return
     screen, level = _Screen(all_to_stderr), LOG.level
     LOG.addHandler(screen)
-    set_quiet(quiet)
-    set_json(as_json)
+    set_log(log)
     try:
         yield True
     finally:
         set_json(False)
         LOG.removeHandler(screen)
         LOG.setLevel(level)
-
-
-def set_quiet(quiet: bool) -> None:
-    """Print only results, warnings and errors from now on, or everything."""
-    LOG.setLevel(RESULT if quiet else logging.INFO)
 
 
 def set_json(as_json: bool) -> None:
@@ -206,10 +198,22 @@ def set_json(as_json: bool) -> None:
         root.addHandler(others)
 
 
+SHOWN = {"normal": logging.INFO, "full": DETAIL, "quiet": RESULT, "json": DETAIL}
+
+
 def set_log(log: str) -> None:
-    """Print as the setting `log` says: normal, quiet or json."""
-    set_quiet(log == "quiet")
+    """Print as the setting `log` says.
+
+    quiet: results, warnings and errors; normal: what is done too; full: also details, which stand
+    in the report; json: all, one object a line.
+    """
+    LOG.setLevel(SHOWN[log])
     set_json(log == "json")
+
+
+def log_detail(text: str) -> None:
+    """Log what a reader of the report finds there."""
+    LOG.log(DETAIL, text)
 
 
 def log_result(text: str) -> None:

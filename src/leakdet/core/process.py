@@ -140,19 +140,13 @@ CODES = {
 EXPLAINED = f"exit codes: {'; '.join(f'{code} {meaning}' for code, meaning in CODES.items())}"
 
 
-def guarded(
-    work: Callable[[], int],
-    quiet: bool = False,
-    all_to_stderr: bool = False,
-    as_json: bool = False,
-) -> int:
+def guarded(work: Callable[[], int], log: str = "normal", all_to_stderr: bool = False) -> int:
     """Run a verb, its messages printed; errors that a user can cause become a line on stderr.
 
-    `quiet`, `all_to_stderr` and `as_json` as for `messages_on_screen`; as JSON, a last line has the
-    exit code.
+    `log` and `all_to_stderr` as for `messages_on_screen`; as JSON, a last line has the exit code.
     """
     prepare_streams()
-    with messages_on_screen(quiet, all_to_stderr, as_json) as outermost:
+    with messages_on_screen(log, all_to_stderr) as outermost:
         code = _ending(work)
         if outermost and logs_json():
             meaning = CODES.get(code, f"ended with {code}")

@@ -3,13 +3,16 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+from leakdet.core.files import from_here
+from leakdet.core.messages import LOG, log_result
 from leakdet.detection.met import group_sentences
 from leakdet.evaluation.audit import luck_findings
 from leakdet.evaluation.intervals import wilson
 from leakdet.evaluation.met import all_met, met_sentences, start_sentences
-from leakdet.reporting.pages import counted, percent_range
+from leakdet.reporting.pages import counted, number, number_range, percent, percent_range
 
 WEAK_AUROC = 0.75
 MANY_ALARMS = 0.2  # of the recordings without a leak
@@ -171,6 +174,54 @@ def own_verdict(metrics: Mapping[str, Any]) -> dict[str, Any]:
         "sentence": judged.sentence,
         "cautions": reasons,
     }
+
+
+def cards(table: Mapping[str, Any]) -> list[dict[str, str]]:
+    """The headline: name, value, interval, and the counts behind it."""
+
+    def card(key: str, name: str, basis: str, as_share: bool = True) -> dict[str, str]:
+        value, interval = table[key], table["intervals"][key]
+        shown, ends = (percent, percent_range) if as_share else (number, number_range)
+        undefined = str(table["undefined"].get(key, "undefined"))
+        return {
+            "name": name,
+            "value": shown(value),
+            "interval": ends(interval) if value is not None else undefined,
+            "basis": basis,
+        }
+
+    tp, fp = table["tp"], table["fp"]
+    return [
+        card("recall", "of the leaks found (recall)", f"{tp} of {table['positives']}"),
+        card("fpr", "false alarm rate (FPR)", f"{fp} of {table['negatives']}"),
+        card("precision", "of the alarms are leaks (precision)", f"{tp} of {tp + fp}"),
+        card("f1", "F1 of leak", "1 is perfect", as_share=False),
+        card("auroc", "AUROC", "1 is perfect, 0.5 is guessing", as_share=False),
+    ]
+
+
+def log_summary(
+    metrics: Mapping[str, Any], folder: Path | None = None, following: str = ""
+) -> None:
+    """Log the verdict, five numbers with intervals, what is most uncertain, and what is next.
+
+    `metrics` is the content of metrics.json, `folder` holds its report, `following` is a command.
+    """
+    split = metrics["splits"][-1]
+    table = metrics[split]["recording"]
+    judged = judge(table, metrics)
+    log_result(f"verdict  {judged.label}. {judged.sentence}")
+    kinds = iter([split.replace("_", " ")])
+    for card in cards(table):
+        basis = f"{card['name']}, {card['interval']} ({card['basis']})"
+        log_result(f"{next(kinds, ''):<9}{card['value']:>6} {basis}")
+    limits = cautions(split, table, metrics)
+    if unsaid := [limit for limit in limits if limit not in judged.sentence]:
+        log_result(f"unsure   {unsaid[0]}")
+    if folder is not None:
+        log_result(f"report   {from_here(folder / 'report.html')}")
+    if following:
+        LOG.info(f"next     {following}")
 
 
 def expectation(table: Mapping[str, Any]) -> str | None:

@@ -8,14 +8,14 @@ from typing import Any
 import matplotlib as mpl
 
 from leakdet.core.files import write_json, write_whole
-from leakdet.core.messages import log_result
+from leakdet.core.messages import log_detail
 from leakdet.detection.decision import LIMITS
 from leakdet.evaluation.class_tables import OF_A_CLASS
 from leakdet.evaluation.groups import worst_sentence
 from leakdet.evaluation.met import all_met, unfamiliar_sentence
 from leakdet.evaluation.metrics import precision_at
 from leakdet.evaluation.scored_recordings import ScoredRecordings, write_recordings
-from leakdet.reporting.conclusion import cautions, expectation, judge
+from leakdet.reporting.conclusion import cards, cautions, expectation, judge
 from leakdet.reporting.figures import HEADINGS, STYLE, result_figures, svg, write_pngs
 from leakdet.reporting.pages import (
     NBSP,
@@ -25,7 +25,6 @@ from leakdet.reporting.pages import (
     number,
     number_range,
     percent,
-    percent_range,
     split_words,
 )
 from leakdet.reporting.recording_card import DOUBT, OUTCOMES, report_rows
@@ -220,30 +219,6 @@ COUNT_MEANINGS = {
 FIELD_SHARES = (0.1, 0.02)  # of places that leak, besides that of the recordings
 
 
-def cards(table: Mapping[str, Any]) -> list[dict[str, str]]:
-    """The headline: name, value, interval, and the counts behind it."""
-
-    def card(key: str, name: str, basis: str, as_share: bool = True) -> dict[str, str]:
-        value, interval = table[key], table["intervals"][key]
-        shown, ends = (percent, percent_range) if as_share else (number, number_range)
-        undefined = str(table["undefined"].get(key, "undefined"))
-        return {
-            "name": name,
-            "value": shown(value),
-            "interval": ends(interval) if value is not None else undefined,
-            "basis": basis,
-        }
-
-    tp, fp = table["tp"], table["fp"]
-    return [
-        card("recall", "of the leaks found (recall)", f"{tp} of {table['positives']}"),
-        card("fpr", "false alarm rate (FPR)", f"{fp} of {table['negatives']}"),
-        card("precision", "of the alarms are leaks (precision)", f"{tp} of {tp + fp}"),
-        card("f1", "F1 of leak", "1 is perfect", as_share=False),
-        card("auroc", "AUROC", "1 is perfect, 0.5 is guessing", as_share=False),
-    ]
-
-
 def interval_sentence(table: Mapping[str, Any]) -> str:
     """A sentence on what the intervals resample, and on those that are not the bootstrap's."""
     unit = table["intervals"]["unit"]
@@ -378,11 +353,11 @@ def write_report(path: Path, material: ReportInput) -> Path:
 
 
 def write_results(folder: Path, material: ReportInput) -> None:
-    """Write recordings.csv, metrics.json, figures and report.html, and log where they are."""
+    """Write recordings.csv, metrics.json, figures and report.html."""
     folder.mkdir(parents=True, exist_ok=True)
     write_recordings(folder / "recordings.csv", material.recordings)
     write_json(folder / "metrics.json", material.metrics)
-    report = write_report(folder / "report.html", material)
+    write_report(folder / "report.html", material)
     figures = result_figures(
         material.tables,
         material.recordings[material.judged].one_threshold,
@@ -390,11 +365,8 @@ def write_results(folder: Path, material: ReportInput) -> None:
         + (f", {NO_EVIDENCE}" if all_met(material.metrics.get("met_in_training")) else ""),
     )
     write_pngs(figures, folder / "figures")
-    judged = judge(material.tables["recording"], material.metrics)
-    log_result(f"metrics  {folder / 'metrics.json'}")
-    log_result(f"report   {report}")
-    log_result(f"figures  {folder / 'figures'}")
-    log_result(f"verdict  {judged.label}. {judged.sentence}")
+    log_detail(f"metrics  {folder / 'metrics.json'}")
+    log_detail(f"figures  {folder / 'figures'}")
 
 
 def render(material: ReportInput) -> str:

@@ -10,7 +10,8 @@ import numpy as np
 from leakdet.cli.tables import protocols_text, sensors_text
 from leakdet.config import CrossvalConfig
 from leakdet.core.errors import InputError, counted
-from leakdet.core.messages import LOG, log_result
+from leakdet.core.files import from_here
+from leakdet.core.messages import LOG, log_detail, log_result
 from leakdet.core.progress import ProgressCounter
 from leakdet.crossvalidation.fold_runs import (
     FoldResult,
@@ -34,6 +35,7 @@ from leakdet.crossvalidation.fold_runs import (
 from leakdet.evaluation.metrics_json import metrics_content, split_metrics
 from leakdet.evaluation.split_scores import is_synthetic, split_group_by, to_scored_recordings
 from leakdet.evaluation.traits import traits_of
+from leakdet.reporting.conclusion import log_summary
 from leakdet.reporting.report import ReportInput, write_results
 from leakdet.storage.folder import require_store
 from leakdet.storage.folds import RECORDING
@@ -62,7 +64,7 @@ def cross_validate(config: CrossvalConfig, store: Path, folder: Path) -> None:
         f"labels   {labels.sentence()}",
     ]
     lines += [*(f"note     {note}" for note in labels.notes()), *protocol_summaries(config, view)]
-    LOG.info("\n".join(lines))
+    log_detail("\n".join(lines))
     _run_folds(config, store, tasks, folder)
     missing = [task for task in tasks if not _path(folder, task).exists()]
     if missing and config.crossval.parts == 1:
@@ -144,7 +146,7 @@ def _run_folds(config: CrossvalConfig, store: Path, tasks: Sequence[Task], folde
             result = run_fold(config, store, task, folder / "folds", epochs)
             write_fold(_path(folder, task), result)
             progress.step()
-            LOG.info(f"{_fold_text(task, result)}; {progress.left()} left")
+            log_detail(f"{_fold_text(task, result)}; {progress.left()} left")
 
 
 def _fold_text(task: Task, result: dict[str, Any]) -> str:
@@ -179,11 +181,11 @@ def _pool(
     content = write_tables(
         folder, results, rows, synthetic=is_synthetic(store), settings=asdict(config)
     )
-    log_result(protocols_text(results))
+    log_detail(protocols_text(results))
     for name, protocol in config.crossval.by_name().items():
         first = [outcome for outcome in outcomes[name] if outcome.result["seed"] == config.seed]
         _report(folder, name, protocol.group_by, first, view, content)
-    log_result(f"metrics  {folder / 'metrics.json'}\nrows     {folder / 'predictions.csv'}")
+    log_detail(f"metrics  {folder / 'metrics.json'}\nrows     {folder / 'predictions.csv'}")
 
 
 def _report(
@@ -215,7 +217,9 @@ def _report(
     repeats = settings["crossval"]["repeats"]
     title = f"cross-validation, {protocol}"
     title += f", the first of {repeats} repeats" if repeats > 1 else ""
-    log_result(f"{protocol}:")
+    log_result(f"protocol {protocol}")
     for line in sensors_text(title, tables[HELD_OUT]):
-        log_result(line)
+        log_detail(line)
+    following = f"leakdet train {from_here(Path(settings['data']['store'] or ''))}"
     write_results(folder / protocol, ReportInput(title, {HELD_OUT: scored}, metrics))
+    log_summary(metrics, folder / protocol, following)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from leakdet.config import LabelsConfig
 from leakdet.core.errors import InputError
-from leakdet.core.messages import LOG, log_result
+from leakdet.core.files import from_here
+from leakdet.core.messages import log_detail, log_result, log_results
 
 if TYPE_CHECKING:
     from leakdet.evaluation.scored_recordings import ScoredRecordings
@@ -94,7 +95,7 @@ def evaluated(
     stored = labelled(stored, labels)
     view = view_of(stored)
     lines = [f"labels   {view.sentence()}", *(f"note     {note}" for note in view.notes())]
-    LOG.info("\n".join(lines))
+    log_detail("\n".join(lines))
     check_contents(stored)
     judged, met = judged_apart(detector.mel_detector, stored)
     recordings = apply_rule(score_split(detector.mel_detector, judged), rule)
@@ -104,17 +105,17 @@ def evaluated(
     audited = audit(trained_on, judged, recordings.score)
     tables = {split: split_metrics(recordings, group_by=columns)}
     for finding in audited["findings"]:
-        log_result(f"audit    {finding}")
-    log_result(metrics_text(tables, rule, all_met(met)))
+        log_detail(f"audit    {finding}")
+    log_detail(metrics_text(tables, rule, all_met(met)))
     known = detector.mel_detector.met
     groups = known.groups_met(judged.groups) if known else {}
     for sentence in [*met_sentences(met), *group_sentences(groups)]:
-        log_result(f"trained  {sentence}")
+        log_detail(f"trained  {sentence}")
     unfamiliar = unfamiliar_account(recordings, rule)
     if sentence := unfamiliar_sentence(unfamiliar):
-        log_result(f"unfamiliar  {sentence}")
+        log_detail(f"unfamiliar  {sentence}")
     if silent := no_sound_sentence(stored):
-        log_result(f"left out {silent}")
+        log_detail(f"left out {silent}")
     more: dict[str, Any] = {"met_in_training": met, "groups_met": groups, "unfamiliar": unfamiliar}
     more |= {"model": str(detector.path), "store": str(store.absolute()), "audit": audited}
     more |= {"without_sound": stored.without_sound, "synthetic": is_synthetic(store)}
@@ -153,8 +154,25 @@ def compared(a: Evaluation, b: Evaluation) -> list[Evaluation]:
         every = accounts[0]["recordings"]
         left = f"{every - len(of_a)} of {every} recordings were met in training by A or B"
         comparison["sentence"] += f" {left} and are left out."
-    log_result(comparison_text(comparison))
+    log_detail(comparison_text(comparison))
     return [replace(one, metrics={**one.metrics, "comparison": comparison}) for one in (a, b)]
+
+
+def log_evaluations(evaluations: Sequence[Evaluation]) -> None:
+    """Log the verdict on each model, and the numbers: of one, or how the second differs."""
+    from leakdet.cli.tables import difference_lines
+    from leakdet.reporting.conclusion import judge, log_summary
+
+    if len(evaluations) == 1:
+        (only,) = evaluations
+        log_summary(only.metrics)
+        return
+    for name, evaluation in zip("AB", evaluations, strict=True):
+        judged = judge(
+            evaluation.metrics[evaluation.recordings.name]["recording"], evaluation.metrics
+        )
+        log_result(f"{name:<9}{evaluation.metrics['model']}: {judged.label}. {judged.sentence}")
+    log_results(difference_lines(evaluations[0].metrics["comparison"]))
 
 
 def write_evaluations(evaluations: Sequence[Evaluation], out: Path) -> None:
@@ -172,7 +190,9 @@ def write_evaluations(evaluations: Sequence[Evaluation], out: Path) -> None:
     for evaluation, folder in zip(evaluations, folders, strict=True):
         recordings, metrics = evaluation.recordings, evaluation.metrics
         title = f"{Path(metrics['model']).name} on {Path(metrics['store']).name}"
-        write_results(folder, ReportInput(title, {recordings.name: recordings}, metrics))
+        material = ReportInput(title, {recordings.name: recordings}, metrics)
+        write_results(folder, material)
+    log_results(f"report   {from_here(folder / 'report.html')}" for folder in folders)
     if len(evaluations) == 2:
         write_json(out / "comparison.json", evaluations[0].metrics["comparison"])
         rows = recording_rows(evaluations[0].recordings, evaluations[1].recordings)

@@ -12,7 +12,8 @@ from jaxtyping import Int
 from leakdet.building.cached_stores import store_or_demo
 from leakdet.building.sources import LeftOut
 from leakdet.config import LearnConfig
-from leakdet.core.messages import LOG, log_result
+from leakdet.core.files import from_here
+from leakdet.core.messages import LOG, log_detail, log_result
 from leakdet.detection.detector import MelDetector
 from leakdet.detection.stored_scores import ValidationScores
 from leakdet.evaluation.metrics_json import for_model_file, metrics_content, split_metrics
@@ -31,7 +32,7 @@ from leakdet.learning.lineage import LINEAGE, check_link, extended, publish, rou
 from leakdet.learning.paper import Rounds, learn_in_rounds
 from leakdet.learning.preparation import ADDED, LearningInputs, prepare
 from leakdet.learning.training import JOINT, train_on
-from leakdet.reporting.conclusion import own_verdict
+from leakdet.reporting.conclusion import log_summary, own_verdict
 from leakdet.reporting.report import ReportInput, write_results
 from leakdet.storage.model_card import file_hash, model_in
 from leakdet.storage.model_file import load_mel_detector, save_model
@@ -68,7 +69,7 @@ def learn_in(folder: Path, config: LearnConfig) -> LearnResult:
             shutil.rmtree(folder / remains, ignore_errors=True)
     config = _one_store(config)
     inputs = prepare(config, folder)
-    LOG.info(inputs.introduction())
+    log_detail(inputs.introduction())
     for item in inputs.added.left_out:
         log_result(f"left out {item.path}: {item.reason}")
     new, rounds = _trained(config, inputs, inputs.rows, folder)
@@ -159,10 +160,13 @@ def _save(
     beside = (new.met, new.validation, new.reference, unmet_test_scores(inputs, outcome))
     save_model(model, new.network.state_dict(), card, *beside, new.sources)
     write_csv(folder / ROUNDS, round_rows(steps))
-    log_result(f"model    {model}")
+    log_detail(f"model    {model}")
     title = f"learning from {Path(str(config.learn.new)).name}"
-    write_results(folder, ReportInput(title, recordings, content, folder / log_names.HISTORY))
     log_result(f"learnt   {outcome.sentence}")
+    following = f"leakdet predict {from_here(model)} RECORDINGS"
+    history = folder / log_names.HISTORY
+    write_results(folder, ReportInput(title, recordings, content, history))
+    log_summary(content, folder, following)
     return model
 
 
@@ -203,9 +207,8 @@ def _publish_unless_worse(link: Path, model: Path, parent: Path, outcome: Outcom
         )
         return
     _publish(model, link)
-    back = parent.resolve()
-    back = back.relative_to(Path.cwd()) if back.is_relative_to(Path.cwd()) else back
-    log_result(f"go back  leakdet learn model={back} learn.publish={link}")
+    back = from_here(parent.resolve())
+    log_result(f"go back  leakdet learn {back} learn.publish={link}")
 
 
 def _publish(model: Path, link: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leakdet.config import TrainConfig
-from leakdet.core.messages import LOG, log_result
+from leakdet.core.messages import LOG, log_detail
 
 if TYPE_CHECKING:
     from lightning.pytorch.callbacks import Callback
@@ -87,7 +87,7 @@ def train_in(
     from leakdet.training.datamodule import LeakDataModule
     from leakdet.training.fit import fit as fit_network
     from leakdet.training.fit import result_checkpoint
-    from leakdet.training.run_summary import introduction
+    from leakdet.training.run_summary import introduction, summary_line
     from leakdet.training.settings import check_settings, needs_val
     from leakdet.training.splits import warn_of_start
 
@@ -101,7 +101,8 @@ def train_in(
     data.setup("fit")
     config = data.config
     if not is_child():
-        LOG.info(f"{introduction(data)}\n{space_line(data, folder)}")
+        LOG.info(summary_line(data))
+        log_detail(f"{introduction(data)}\n{space_line(data, folder)}")
     chooses = needs_val(config, data.splits.val.recordings)
     warn_of_start(data.start, store, data.splits, chooses)
     data.read_windows(test=finish)
@@ -118,6 +119,18 @@ def train_in(
     content = _save(data, best, recordings, audited, start, folder)
     _figures(trainer, content, folder)
     return content
+
+
+def next_command(metrics: dict[str, Any], model: Path) -> str:
+    """What makes sense after a training: recordings that are real, more folds, or use."""
+    from leakdet.core.files import from_here
+    from leakdet.reporting.conclusion import own_verdict
+
+    if metrics["synthetic"]:
+        return "leakdet train RECORDINGS"
+    if own_verdict(metrics)["grade"] in ("bad", "unknown"):
+        return f"leakdet crossval {from_here(Path(metrics['store']))}"
+    return f"leakdet predict {from_here(model)} RECORDINGS"
 
 
 def _store(config: TrainConfig) -> Path:
@@ -160,7 +173,7 @@ def _evaluate(
     known = [train] if chosen_by_val else [train, data.splits.val]
     best.reference = training_reference(data.store, known, config.seed)
     best.sources = training_rates(train)
-    LOG.info(reference_sentence(best.reference))
+    log_detail(reference_sentence(best.reference))
     val = score_split(best, data.splits.val)
     if config.data.shuffle_labels:
         val.is_leak, val.true_class = data.val_is_leak, data.val_samples.class_of_recording
@@ -215,14 +228,14 @@ def _save(
 
     group_by = split_group_by(data.store)
     tables = {name: split_metrics(found, group_by=group_by) for name, found in recordings.items()}
-    log_result(metrics_text(tables, best.rule, all_met(start.get("met_in_training"))))
+    log_detail(metrics_text(tables, best.rule, all_met(start.get("met_in_training"))))
     for finding in audited["findings"]:
-        log_result(f"audit    {finding}")
+        log_detail(f"audit    {finding}")
     training = best.card["training"] | training_facts(data)
     card = {**best.card, "decision_rule": best.rule.to_json(), "training": training}
     card["metrics"] = for_model_file(tables)
     model = folder / MODEL
-    log_result(f"model    {model}")
+    log_detail(f"model    {model}")
     # the checkpoint's settings, since only they hold a learning rate and batch size that were found
     copied = ("settings", "store", "store_signal_hash", "recordings", "versions")
     more = {"best_epoch": training["epoch"], "model": model.name}
@@ -232,13 +245,13 @@ def _save(
         more["groups_met"] = best.met.groups_met(data.splits.test.groups)
     more["unfamiliar"] = unfamiliar_account(list(recordings.values())[-1], best.rule)
     if sentence := unfamiliar_sentence(more["unfamiliar"]):
-        LOG.info(f"unfamiliar  {sentence}")
+        log_detail(f"unfamiliar  {sentence}")
     content = metrics_content(tables, best.rule, group_by, audit=audited, **more, **start)
     card["verdict"] = own_verdict(content)
     kept = (best.met, best.validation, best.reference, best.tested, best.sources)
     save_model(model, best.network.state_dict(), card, *kept)
-    title = f"training on {data.store.name}"
-    write_results(folder, ReportInput(title, recordings, content, folder / log_names.HISTORY))
+    title, history = f"training on {data.store.name}", folder / log_names.HISTORY
+    write_results(folder, ReportInput(title, recordings, content, history))
     return content
 
 

@@ -34,7 +34,7 @@ def require_store(store: Path) -> None:
             )
         raise InputError(
             f"{store}: there is no such store. Make one of recordings: leakdet build "
-            f"source=RECORDINGS out={store}; or of synthetic ones: source=demo."
+            f"RECORDINGS {store}; or of synthetic ones: leakdet build demo {store}."
         )
     if not store.is_dir():
         raise InputError(f"{store}: a store is a folder, and this is a file.")
@@ -46,7 +46,7 @@ def require_store(store: Path) -> None:
             )
         raise InputError(
             f"{store}: holds no HDF5 files, so it is no store. If it holds recordings, make a "
-            f"store of them: leakdet build source={store} out=store"
+            f"store of them: leakdet build {store} store"
         )
 
 

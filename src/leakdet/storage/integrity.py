@@ -55,7 +55,7 @@ def check_recordings(
 
 def convert_command(split: StoreSplit) -> str:
     """The command that converts an AILH store, as the start of a sentence about what that does."""
-    command = f"leakdet build source={split.files[0].parent} out=NEW_FOLDER"
+    command = f"leakdet build {split.files[0].parent} NEW_FOLDER"
     return f"{command} converts the store and"
 
 

@@ -149,7 +149,7 @@ class MelArray:
         return (
             f"{worst.path}: an HDF5 chunk holds {windows} windows "
             f"({worst.chunk_bytes / 1e6:.1f} MB), all of which are unpacked to read one. "
-            "leakdet build source=… out=… rewrites it without chunks."
+            "leakdet build RECORDINGS STORE rewrites it without chunks."
         )
 
     @property

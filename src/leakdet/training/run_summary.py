@@ -11,6 +11,7 @@ import torch
 
 from leakdet.config import TrainConfig, TrainerFlags
 from leakdet.core.errors import counted, first_few
+from leakdet.core.files import from_here
 from leakdet.detection.losses import class_weights, effective_balance
 from leakdet.detection.met import MetRecordings
 from leakdet.evaluation.metrics import resolves_fpr
@@ -55,6 +56,15 @@ def met_by_training(data: LeakDataModule, train: StoreSplit) -> MetRecordings | 
 
 SAME = 0.005  # shares that differ by less are printed alike
 UNEVEN = 0.1  # so far from half a share of leaks is no balance
+
+
+def summary_line(data: LeakDataModule) -> str:
+    """What is trained on, and when it ends, in a line."""
+    train, val = data.splits.train, data.splits.val
+    return (
+        f"trains   {counted(train.recordings, 'recording')} of {from_here(data.store)}, "
+        f"{val.recordings} for validation; stops {stops_when(data.config, data.given)}"
+    )
 
 
 def introduction(data: LeakDataModule) -> str:

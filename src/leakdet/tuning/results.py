@@ -14,7 +14,7 @@ from optuna.trial import FrozenTrial, TrialState
 from leakdet.config import LabelsConfig, TrainConfig, TuneConfig
 from leakdet.core.errors import InputError, LeakdetError, counted
 from leakdet.core.files import locked, read_json, write_json, write_whole
-from leakdet.core.messages import LOG, log_result
+from leakdet.core.messages import LOG, log_detail, log_result
 from leakdet.core.process import DONE, PARTLY
 from leakdet.detection.losses import balance_levers
 from leakdet.evaluation.comparison import compare
@@ -246,9 +246,10 @@ def finish(config: TuneConfig, study: optuna.Study, train: TrainWhole, to_yaml: 
             result = _result(config, study, best, trials, train, to_yaml)
             write_json(path, result)
         write_page(study, folder / "tune.html", result)  # last: it must not cost the result
-        log_result(
-            f"result   {folder / 'best.yaml'}, {folder / 'trials.csv'}, {folder / 'tune.html'}"
-        )
+        log_detail(f"result   {folder / 'best.yaml'}, {folder / 'trials.csv'}")
+        log_result(f"report   {folder / 'tune.html'}")
+        if "model" in result:
+            LOG.info(f"next     leakdet predict {result['model']} RECORDINGS")
     return DONE
 
 
@@ -270,7 +271,7 @@ def _result(
     write_whole(Path(tune.folder) / "best.yaml", to_yaml(tuned, note))
     log_result(f"best     trial {best.number}: {tune.objective} {best.value:.4f} on val")
     if sentence := balance_sentence(best, tuned):
-        LOG.info(sentence)
+        log_detail(sentence)
     tied = tied_with_best(study, tune.maximises)
     if tied > max(1, trials["complete"] // 2):
         LOG.info(

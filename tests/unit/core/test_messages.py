@@ -161,7 +161,7 @@ def test_nested_commands_print_once(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_quiet_command_prints_results_and_warnings(capsys: pytest.CaptureFixture[str]) -> None:
-    with messages_on_screen(quiet=True):
+    with messages_on_screen("quiet"):
         LOG.info("on the way")
         log_result("F1 0.9")
         LOG.warning("odd")
@@ -220,7 +220,7 @@ def test_a_reader_that_has_gone_ends_no_work() -> None:
 
 def test_as_json_everything_is_an_object_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     root = list(logging.getLogger().handlers)
-    with messages_on_screen(as_json=True):
+    with messages_on_screen("json"):
         LOG.info("store    a: 3 recordings")
         log_result("F1 0.9")
         LOG.warning("the loss rises")
@@ -249,7 +249,7 @@ def test_as_json_everything_is_an_object_on_stderr(capsys: pytest.CaptureFixture
 
 
 def test_other_libraries_are_heard_again_after_hydra_has_begun(capsys, monkeypatch) -> None:
-    with messages_on_screen(as_json=True):
+    with messages_on_screen("json"):
         for handler in list(logging.getLogger().handlers):
             if type(handler).__module__ == "leakdet.core.messages":
                 logging.getLogger().removeHandler(handler)

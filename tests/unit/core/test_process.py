@@ -262,10 +262,10 @@ def test_a_reader_that_has_seen_enough_is_no_error() -> None:
 def test_as_json_the_reason_and_the_code_are_the_last_lines(
     capsys: pytest.CaptureFixture[str], error, code: int, kind, message
 ) -> None:
-    assert guarded(lambda: PARTLY, as_json=True) == PARTLY
+    assert guarded(lambda: PARTLY, "json") == PARTLY
     assert json.loads(capsys.readouterr().err)["level"] == "warning"
     work = (lambda: raising(error)) if error else (lambda: DONE)
-    assert guarded(lambda: guarded(work), as_json=True) == code
+    assert guarded(lambda: guarded(work), "json") == code
     captured = capsys.readouterr()
     assert captured.out == ""
     *reasons, end = [json.loads(line) for line in captured.err.splitlines()]

@@ -33,7 +33,7 @@ def test_as_json_a_line_has_the_counts_and_no_bar_is_drawn(
     clock: list[float], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes it for a terminal
-    with messages_on_screen(as_json=True), ProgressCounter("reading", 9, "files") as progress:
+    with messages_on_screen("json"), ProgressCounter("reading", 9, "files") as progress:
         clock[0] += 5.1
         progress.step(3)
     told = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
@@ -95,7 +95,7 @@ def test_work_done_before_says_nothing_of_the_rate(
 
 
 def test_a_quiet_command_shows_no_progress(clock: list[float], capsys: pytest.CaptureFixture[str]):
-    with messages_on_screen(quiet=True), ProgressCounter("reading", 9, "files") as progress:
+    with messages_on_screen("quiet"), ProgressCounter("reading", 9, "files") as progress:
         clock[0] += 60
         progress.step()
     assert capsys.readouterr().err == ""

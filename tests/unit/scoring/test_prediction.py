@@ -133,7 +133,7 @@ def test_counts_of_parts_are_merged() -> None:
 def test_counts_are_numbers_where_messages_are_json(capsys) -> None:
     counts = VerdictCounts()
     counts.add(Verdict("a.wav", "leak", 0.9, 0.5).to_dict())
-    with messages_on_screen(as_json=True):
+    with messages_on_screen("json"):
         counts.log(DecisionRule(), None)
     (told,) = map(json.loads, capsys.readouterr().err.splitlines())
     assert (told["kind"], told["message"]) == ("counts", str(counts))

@@ -116,7 +116,7 @@ def test_an_unknown_signal_is_unknown_not_guessed(
 def test_faulty_files_are_named(tmp_path: Path):
     write(tmp_path, np.array([0, 2]))
     path = tmp_path / "TRAINING_DATASET.H5"
-    with pytest.raises(InputError, match="there is no val split; it has train"):
+    with pytest.raises(InputError, match=r"no val split; .*train"):
         open_split(tmp_path, "val")
     with h5py.File(path, "r+") as file:
         del file["labels"]

@@ -64,7 +64,7 @@ def test_parts_are_taken_as_the_caller_divided_them(store: Path) -> None:
 @pytest.mark.parametrize("name", ["train", "val"])
 def test_a_missing_split_is_named(store: Path, name: str) -> None:
     (store / f"{name}.h5").unlink()
-    with pytest.raises(InputError, match=f"there is no {name} split"):
+    with pytest.raises(InputError, match=f"no {name} split"):
         open_splits(store)
 
 

@@ -12,7 +12,7 @@ import torch
 from lightning.pytorch.callbacks import Callback
 
 from leakdet.config import CallbacksConfig
-from leakdet.core.messages import LOG
+from leakdet.core.messages import LOG, log_detail
 from leakdet.loading.loaders import TrainLoader, Wait
 from leakdet.loading.samples import Batch
 from leakdet.training import log_names
@@ -392,7 +392,7 @@ class Speed(Callback):
     def on_train_end(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule") -> None:
         shown = trainer.is_global_zero and trainer.progress_bar_callback is not None
         if self.on.step_times and shown and self.total.batches.count:
-            LOG.info(f"speed    {self.total.sentence()}")
+            log_detail(f"speed    {self.total.sentence()}")
 
     def teardown(self, trainer: "pl.Trainer", pl_module: "pl.LightningModule", stage: str) -> None:
         self.use.stop()
