@@ -76,15 +76,18 @@ def predict(path, session, facts):
         outputs = dict(zip(names, session.run(names, inputs), strict=True))
         inputs["earlier_moments"] = outputs["moments"]  # of all windows up to here
         prob.append(outputs["window_prob"][outputs["window_live"]])
+    known_hz = facts.get("known_source_rates_hz")
+    other_source = known_hz is not None and soundfile.info(path).samplerate not in known_hz
     if len(prob) == 1:  # one piece: the file has pooled and decided
-        return float(outputs["leak_prob"]), DECISIONS[int(outputs["decision"])]
-    scores, limit = np.concatenate(prob).astype(np.float64), facts["unfamiliar_above"]
+        decision = "undecided" if other_source else DECISIONS[int(outputs["decision"])]
+        return float(outputs["leak_prob"]), decision
+    scores = np.concatenate(prob).astype(np.float64)
     if not len(scores):
         return float("nan"), "undecided"
-    score = float(pooled(scores, facts))
-    unfamiliar = limit is not None and float(outputs.get("familiarity", 0.0)) > limit
+    score, (low, high) = float(pooled(scores, facts)), facts.get("doubt_between") or (1.0, 0.0)
+    unfamiliar = float(outputs.get("familiarity", 0.0)) > (facts["unfamiliar_above"] or np.inf)
     decision = "leak" if score >= facts["threshold"] else "no_leak"
-    return score, "undecided" if unfamiliar else decision
+    return score, "undecided" if other_source or unfamiliar or low < score < high else decision
 
 
 if __name__ == "__main__":

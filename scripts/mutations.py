@@ -52,7 +52,7 @@ class Kind:
 def detector_of(folder: Path) -> Any:
     from leakdet.scoring.detector import load_detector
 
-    return load_detector(folder / "run" / "model.safetensors", device="cpu")
+    return load_detector(folder / "run" / "model.safetensors", device="cpu", doubt=0.0)
 
 
 def read_sound(path: Path, folder: Path) -> Any:
@@ -190,7 +190,7 @@ def make(folder: Path, store: Path, run: Path) -> None:
         save_file(
             tensors, folder / "unsealed/model.safetensors", {CARD_KEY: model.metadata()[CARD_KEY]}
         )
-    detector = load_detector(run / "model.safetensors", device="cpu")
+    detector = load_detector(run / "model.safetensors", device="cpu", doubt=0.0)
     verdicts = detector.predict_each(sorted((store / "audio").rglob("*.wav")))
     decided = next(verdict for verdict in verdicts if verdict.decision == "leak")
     sound, rate_hz = soundfile.read(decided.path)

@@ -350,6 +350,7 @@ class Planted:
     content: str | None = None
     live: np.ndarray | None = None  # of each window
     weight: float = 1.0
+    rate_hz: int = 4000  # of its file
 
     def mel(self) -> np.ndarray:
         rng = np.random.default_rng(self.seed)
@@ -372,7 +373,7 @@ class Planted:
             weight=self.weight,
             content_sha256=self.content or f"{self.seed:064}",
             duration_s=1.0 + rng.uniform(0.0, 0.1),
-            source_rate_hz=4000,
+            source_rate_hz=self.rate_hz,
             rms_dbfs=-30.0 + rng.normal(0.0, 3.0) + self.level_db,
             dc_offset=rng.normal(0.0, 0.01),
             clipped_fraction=0.0,

@@ -164,6 +164,7 @@ class Learner:
             groups={"sensor": sensor, "site": f"{sensor}{number // 4}"},
             name=f"{number}.wav",
             content=hashlib.sha256(str(number).encode()).hexdigest(),
+            rate_hz=4000 if sensor in "AB" else 8000,
         )
 
 

@@ -11,6 +11,7 @@ import pytest
 import soundfile
 
 from leakdet.config import DecisionConfig
+from leakdet.detection.decision import DecisionRule
 from leakdet.evaluation.groups import sensor_rows
 from leakdet.evaluation.split_scores import score_split
 from leakdet.storage.model_file import load_mel_detector
@@ -63,7 +64,8 @@ def test_train_evaluate_and_predict_agree(trained, door, tmp_path: Path):
     by_id = {row["recording_id"]: row for row in rows(tmp_path / "eval" / "recordings.csv")}
     audio = [trained.store / name for name in by_id]
     predict = ("predict", trained.model, *audio)
-    result = door(*predict, "--out", "predictions.csv", "--unfamiliar", "off", cwd=tmp_path)
+    decided = ("--unfamiliar", "off", "--doubt", "0")
+    result = door(*predict, "--out", "predictions.csv", *decided, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     missing = "missing  no sounds without a pipe"
     assert [said.count(missing) for said in (trained.printed, result.stdout + result.stderr)] == [
@@ -85,7 +87,12 @@ def test_train_evaluate_and_predict_agree(trained, door, tmp_path: Path):
     strict = rows(tmp_path / "strict.csv")
     unfamiliar = [row for row in strict if float(row["familiarity"]) > 0.8]
     assert [row for row in strict if row["reason"] == "unfamiliar"] == unfamiliar
-    assert f"{len(unfamiliar)} undecided" in result.stderr
+    lower, upper = DecisionRule.from_json(evaluated["decision_rule"]).doubt_limits
+    close = [row for row in strict if lower < float(row["leak_prob"]) < upper]
+    doubt = [row for row in close if row not in unfamiliar]
+    assert [row for row in strict if row["reason"] == "doubt"] == doubt
+    assert f"{len(doubt)} of {len(strict)} " in result.stderr + result.stdout or not doubt
+    assert f"{len(unfamiliar)} unfamiliar" in result.stderr
     assert result.returncode == 0  # undecided is a verdict, no failure
 
 
@@ -205,7 +212,8 @@ def few_files(trained, tmp_path: Path) -> Path:
 def test_bad_files_are_rows_with_an_error_and_stop_nothing(
     trained, door, tmp_path: Path, few_files: Path
 ):
-    result = door("predict", trained.model, "in", "--out", "p.csv", "--windows", cwd=tmp_path)
+    words = ("in", "--out", "p.csv", "--windows", "--doubt", "0")
+    result = door("predict", trained.model, *words, cwd=tmp_path)
     assert result.returncode == 1
     assert "Traceback" not in result.stderr
     predicted = rows(tmp_path / "p.csv")

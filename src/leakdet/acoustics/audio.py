@@ -64,11 +64,12 @@ class ArrayRecording:
     """Sound [samples] or [samples, channels]: floats in [-1, 1], or PCM of 8, 16 or 32 bits.
 
     It is read like a `SoundFile`, and gives the same numbers as a WAV file of these samples.
+    `resampled`: its rate is not that of its logger.
     """
 
     subtype = "FLOAT"
 
-    def __init__(self, samples: np.ndarray, rate_hz: Any) -> None:
+    def __init__(self, samples: np.ndarray, rate_hz: Any, resampled: bool = False) -> None:
         if samples.dtype.name not in (*PCM, *FLOATS):
             raise InputError(
                 f"the array is of {samples.dtype}; allowed are {', '.join((*FLOATS, *PCM))}."
@@ -94,6 +95,7 @@ class ArrayRecording:
                 f"the array has shape {samples.shape}, which is {self.channels} channels of "
                 f"{self.frames} samples each; transpose it to [samples, channels]."
             )
+        self.resampled = resampled
         self._position = 0
 
     def rewind(self) -> None:

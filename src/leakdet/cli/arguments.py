@@ -104,16 +104,33 @@ def add_decision(parser: argparse.ArgumentParser) -> None:
         help="leave undecided what sounds unlike the model's training recordings (default: the "
         "model's own setting)",
     )
+    parser.add_argument(
+        "--doubt",
+        type=float,
+        metavar="D",
+        help="leave undecided what is within D of a threshold of 0.5, of another within the same "
+        "odds (default: the model's own setting, and 0 with a --policy of a budget or cost)",
+    )
+    parser.add_argument(
+        "--source",
+        choices=("rate", "off"),
+        help="leave undecided files of a sample rate that no training recording had, as of another "
+        "logger; off where the same logger's were converted (default: the model's own setting)",
+    )
 
 
 def decision_of(arguments: argparse.Namespace) -> dict[str, Any]:
     """The options of `add_decision`. Raises `SettingsError` where their words are wrong."""
+    from leakdet.detection.decision import checked_doubt
     from leakdet.detection.thresholds import checked_policy
 
     threshold, policy = arguments.threshold, arguments.policy
     if threshold is not None or policy is not None:
         checked_policy(threshold, policy)
-    return {"threshold": threshold, "policy": policy, "unfamiliar": arguments.unfamiliar}
+    if arguments.doubt is not None:
+        checked_doubt(arguments.doubt)
+    names = ("threshold", "policy", "unfamiliar", "doubt", "source")
+    return {name: getattr(arguments, name) for name in names}
 
 
 def add_rows(parser: argparse.ArgumentParser) -> None:

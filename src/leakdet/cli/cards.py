@@ -145,11 +145,15 @@ def _rate(table: Mapping[str, Any], key: str) -> str:
 
 def rule_text(rule: Mapping[str, Any]) -> str:
     """When a recording is called a leak, and what that was fitted on."""
+    from leakdet.detection.decision import doubt_limits  # imports numpy
+
     fitted = f"fitted on {rule['fitted_on']}" if rule["fitted_on"] else "not fitted"
     note = f". {rule['note']}" if rule.get("note") else ""
+    lower, upper = doubt_limits(rule["threshold"], rule.get("doubt", 0.0))
+    doubt = f"; undecided between {lower:.3g} and {upper:.3g}" if lower < upper else ""
     return (
         f"leak where the {rule['pooling']} of the windows' leak_prob >= {rule['threshold']:.4f} "
-        f"({rule['policy']}, {fitted}){note}"
+        f"({rule['policy']}, {fitted}){doubt}{note}"
     )
 
 

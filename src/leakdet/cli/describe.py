@@ -27,6 +27,7 @@ from leakdet.cli.help import plain
 from leakdet.cli.past_runs import arguments_of
 from leakdet.core.errors import InputError, counted, first_few
 from leakdet.core.files import as_input_error, megabytes, read_json, store_is_sealed
+from leakdet.detection.source_rates import SourceRates
 from leakdet.storage.ailh import FILES, is_ailh
 from leakdet.storage.hdf5 import REBUILD
 from leakdet.storage.model_card import (
@@ -119,6 +120,8 @@ def _model_facts(path: Path, model: Mapping[str, Any]) -> Facts:
     yield from _lineage(model.get("lineage", ()))
     yield Fact("signal", signal_text(model["signal"]), model["signal"])
     yield Fact("decides", rule_text(model["decision_rule"]), model["decision_rule"])
+    if sources := SourceRates.from_json(model.get("source_rates")):
+        yield Fact("sources", f"files of {sources.known_text}", sources.to_json())
     yield from _evaluation(model)
     yield Fact("settings", settings_text(settings), settings)
 

@@ -36,6 +36,8 @@ def metrics_text(
         f"Decision: {rule.pooling} of the windows' leak_prob >= {rule.threshold:.4f} "
         f"({rule.policy}, fitted on {rule.fitted_on or 'nothing'})"
     )
+    if doubt := rule.doubt_text():
+        decision += f". Predict leaves undecided, and these numbers count by its side: {doubt}"
     notes = [f"Note: {rule.note}"] if rule.note else []
     worst = {name: worst_sentence(found["groups"]) for name, found in splits.items()}
     groups = [f"Groups of {name}: {sentence}" for name, sentence in worst.items() if sentence]

@@ -61,6 +61,10 @@ class LossConfig:
         check_extra(self, "loss.")
 
 
+DOUBT = 0.2  # at new places it halves what is decided wrongly (docs/verdicts.md)
+BUDGET_POLICIES = ("max_fpr", "min_tpr", "min_cost")
+
+
 @dataclass
 class DecisionConfig:
     """From window probabilities to a verdict per recording; `policy` fits the threshold on val."""
@@ -102,6 +106,19 @@ class DecisionConfig:
         "them, or already at a smaller distance.",
         one_of=("off", "normal", "strict"),
     )
+    doubt: float | None = doc(
+        None,
+        "Leave recordings undecided so near the threshold, in odds: at one of 0.5 from 0.5 - doubt "
+        "to 0.5 + doubt; null: 0.2, or 0 where policy is max_fpr, min_tpr or min_cost.",
+        at_least=0,
+        below=0.5,
+    )
+    source: str = doc(
+        "rate",
+        "Leave recordings undecided whose files have a sample rate that no training recording had, "
+        "as another logger's have; off: decide them.",
+        one_of=("rate", "off"),
+    )
     calibration: str = doc(
         "none",
         "Calibration of the shown probability; verdicts rest on the score.",
@@ -110,6 +127,13 @@ class DecisionConfig:
 
     def __post_init__(self) -> None:
         check_ranges(self, "decision.")
+
+    @property
+    def doubt_used(self) -> float:
+        """`doubt`, or its default: none where a person chose what misses and false alarms cost."""
+        if self.doubt is not None:
+            return self.doubt
+        return 0.0 if self.policy in BUDGET_POLICIES else DOUBT
 
 
 def check_extra(settings: NetworkConfig | LossConfig, prefix: str) -> None:

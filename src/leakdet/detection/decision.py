@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -19,6 +19,8 @@ _BLOCK_WINDOWS = 1 << 20
 MARGIN = 1.25  # the limit of familiarity beside the percentile of what is left out
 # Familiarity above which a recording is unfamiliar; strict takes the percentile itself.
 LIMITS = {"off": np.inf, "normal": 1.0, "strict": 1 / MARGIN}
+SOURCES = ("rate", "off")
+Threshold = TypeVar("Threshold", float, np.ndarray)
 
 
 def votes_needed(windows: Int[np.ndarray, " R"], vote_fraction: float) -> Int[np.ndarray, " R"]:
@@ -143,6 +145,40 @@ def _equal_length_blocks(windows: np.ndarray) -> Iterator[np.ndarray]:
             yield rows[start : start + size]
 
 
+def doubt_limits(threshold: Threshold, doubt: float) -> tuple[Threshold, Threshold]:
+    """The scores between which a recording is in doubt; twice the threshold where none is.
+
+    Their odds are those of the threshold divided and multiplied by (0.5 + doubt) / (0.5 - doubt).
+    A threshold of 0, of 1 or that nothing reaches has odds of 0 or infinity, and no doubt.
+
+    >>> doubt_limits(0.5, 0.2)
+    (0.3, 0.7)
+    """
+    if not doubt:
+        return threshold, threshold
+    near, far, other = 0.5 - doubt, 0.5 + doubt, 1.0 - threshold
+    lower = threshold * near / (threshold * near + other * far)
+    return lower, threshold * far / (threshold * far + other * near)
+
+
+def in_doubt(
+    scores: Float[np.ndarray, " R"],
+    threshold: float | Float[np.ndarray, " R"],
+    doubt: float,
+) -> Bool[np.ndarray, " R"]:
+    """True where a score is too close to the threshold, which may be one for each recording."""
+    lower, upper = doubt_limits(np.asarray(threshold, np.float64), doubt)
+    checked = checked_scores(scores)
+    return np.asarray((checked > lower) & (checked < upper))
+
+
+def checked_doubt(doubt: float) -> float:
+    """The doubt; `SettingsError` outside [0, 0.5)."""
+    if not 0.0 <= doubt < 0.5:
+        raise SettingsError(f"doubt is {doubt:g}; it must lie in 0 (none) to below 0.5.")
+    return doubt
+
+
 @dataclass(frozen=True)
 class DecisionRule:
     """A decision rule, saved in the model file.
@@ -155,6 +191,8 @@ class DecisionRule:
         note: what limits the threshold or the calibration.
         calibration: of the displayed probability; verdicts come from the score.
         unfamiliar: off, normal or strict; how unlike training an undecided recording is.
+        doubt: how near the threshold an undecided recording is, 0 (off) to 0.5; see `doubt_limits`.
+        source: rate or off; whether a recording of an unknown source rate is undecided.
     """
 
     pooling: str = "mean"
@@ -168,14 +206,16 @@ class DecisionRule:
     note: str | None = None
     calibration: Calibration | None = None
     unfamiliar: str = "normal"
+    doubt: float = 0.0
+    source: str = "rate"
 
     def __post_init__(self) -> None:
         check_pooling(self.pooling, self.vote_fraction)
         checked_budget(self.policy, self.budget)
-        if self.unfamiliar not in LIMITS:
-            raise SettingsError(
-                f"unfamiliar is {self.unfamiliar!r}; allowed are {', '.join(LIMITS)}."
-            )
+        checked_doubt(self.doubt)
+        for name, allowed in (("unfamiliar", LIMITS), ("source", SOURCES)):
+            if (value := getattr(self, name)) not in allowed:
+                raise SettingsError(f"{name} is {value!r}; allowed are {', '.join(allowed)}.")
         if not 0.0 <= self.threshold <= NEVER:
             raise SettingsError(
                 f"The decision threshold is {self.threshold}; it must lie in [0, 1] or be "
@@ -196,6 +236,33 @@ class DecisionRule:
         """True where a recording is too unlike those of training to be decided."""
         return np.asarray(familiarity > LIMITS[self.unfamiliar])
 
+    @property
+    def doubt_limits(self) -> tuple[float, float]:
+        """The scores between which a recording is in doubt; twice the threshold where none is."""
+        return doubt_limits(self.threshold, self.doubt)
+
+    def in_doubt(self, scores: Float[np.ndarray, " R"]) -> Bool[np.ndarray, " R"]:
+        """True where a score is too close to the threshold to be decided."""
+        return in_doubt(scores, self.threshold, self.doubt)
+
+    def doubt_text(self) -> str:
+        """The scores in doubt, as `leak_prob 0.3 to 0.7`, also calibrated; "" where none is.
+
+        >>> DecisionRule(pooling="vote", doubt=0.2).doubt_text()
+        'leak_prob 0.3 to 0.7, as 0.5 of the windows reach 0.3 and fewer 0.7'
+        """
+        lower, upper = self.doubt_limits
+        if not lower < upper:
+            return ""
+        text = f"leak_prob {lower:.3g} to {upper:.3g}"
+        if self.pooling == "vote":
+            text += f", as {self.vote_fraction:g} of the windows reach {lower:.3g} and fewer "
+            text += f"{upper:.3g}"
+        if self.calibration is not None:
+            low, high = self.probability(np.array([lower, upper])).tolist()
+            text += f"; calibrated {low:.3g} to {high:.3g}"
+        return text
+
     def probability(self, scores: Float[np.ndarray, " R"]) -> Float[np.ndarray, " R"]:
         """Calibrated leak probabilities; without a calibration the scores themselves."""
         return (
@@ -211,8 +278,9 @@ class DecisionRule:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "DecisionRule":
-        """Rebuild a rule from `to_json`."""
+        """Rebuild a rule from `to_json`; one from before `doubt` and `source` has no doubt."""
         known = [field.name for field in fields(cls)]
+        data = {"doubt": 0.0, "source": "rate", **data}
         if unknown := sorted(set(data) - set(known)):
             raise InputError(
                 f"The decision rule has unknown keys: {', '.join(unknown)}; known are "
@@ -223,14 +291,17 @@ class DecisionRule:
         return cls(**{name: _from_plain(name, value) for name, value in data.items()})
 
 
+OPTIONAL_TEXTS = ("fitted_on", "note")
+
+
 def _from_plain(name: str, value: object) -> Any:
     """One stored value of a rule, numbers as float (JSON may hold 1 for 1.0)."""
-    optional = name not in ("pooling", "vote_fraction", "threshold", "policy", "unfamiliar")
+    optional = name in ("budget", "cost_miss", "cost_false_dig", *OPTIONAL_TEXTS, "calibration")
     if value is None and optional:
         return None
     if name == "calibration":
         return Calibration.from_json(value)
-    if name in ("pooling", "policy", "fitted_on", "note", "unfamiliar"):
+    if name in ("pooling", "policy", "unfamiliar", "source", *OPTIONAL_TEXTS):
         wanted = "text"
         if isinstance(value, str):
             return value
@@ -284,6 +355,8 @@ def rule_for_scores(
         note="; ".join(part for part in (fit.note, calibrated.note) if part) or None,
         calibration=calibrated.calibration,
         unfamiliar=decision.unfamiliar,
+        doubt=replace(decision, policy=policy).doubt_used,
+        source=decision.source,
         **(costs if policy == "min_cost" else {}),
     )
 

@@ -13,6 +13,7 @@ from leakdet.detection.familiarity import SpectralReference
 from leakdet.detection.labels import LabelMap
 from leakdet.detection.met import MetRecordings
 from leakdet.detection.networks import Network, leak_probability
+from leakdet.detection.source_rates import SourceRates
 from leakdet.detection.stored_scores import ValidationScores
 
 
@@ -40,6 +41,7 @@ class MelDetector:
     validation: ValidationScores | None = None  # None: the file keeps none
     reference: SpectralReference | None = None  # None: nor what its training sounded like
     tested: ValidationScores | None = None  # of its test recordings; None: the file keeps none
+    sources: SourceRates | None = None  # None: the file does not say which loggers trained it
 
     @property
     def device(self) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Bool, Float
 
+from leakdet.config.model import BUDGET_POLICIES
 from leakdet.core.errors import SettingsError
 from leakdet.detection.decision import DecisionRule
 from leakdet.detection.thresholds import ThresholdFit, checked_policy, fit_threshold
@@ -77,7 +78,7 @@ def redecided(
     """The rule with another threshold, and a sentence on what that does; neither given: "".
 
     `policy` is one of `max_f1`, `max_fpr=0.01`, `min_tpr=0.95`, `min_cost=10` (a missed leak costs
-    ten needless digs) and `fixed=0.5`.
+    ten needless digs) and `fixed=0.5`. A budget or a cost leaves nothing in doubt.
     """
     if threshold is None and policy is None:
         return rule, ""
@@ -106,6 +107,7 @@ def redecided(
         cost_false_dig=costs.get("cost_false_dig"),
         fitted_on=fitted_on,
         note=fit.note,
+        doubt=0.0 if name in BUDGET_POLICIES else rule.doubt,
     )
     return chosen, _sentence(rule, chosen, validation)
 

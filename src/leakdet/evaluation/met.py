@@ -1,11 +1,11 @@
 """Recordings that a model has met, or that sound unlike its training: no evidence for it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Shaped
+from jaxtyping import Float, Int, Shaped
 
 from leakdet.core.errors import InputError, first_few
 from leakdet.detection.decision import DecisionRule
@@ -13,7 +13,9 @@ from leakdet.detection.detector import MelDetector
 from leakdet.detection.familiarity import FEWEST, MIN_GROUPS, SpectralReference
 from leakdet.detection.met import ROLES, MetRecordings
 from leakdet.detection.networks import FeatureSums
+from leakdet.detection.source_rates import SourceRates
 from leakdet.evaluation.metrics_json import recording_table
+from leakdet.evaluation.recording_media import texts_or_none
 from leakdet.evaluation.scored_recordings import ScoredRecordings
 from leakdet.evaluation.split_scores import apply_rule, score_split, split_group_by, window_blocks
 from leakdet.storage.store import StoreSplit
@@ -22,22 +24,40 @@ from leakdet.storage.views import pooled
 MAX_READ = 16_384  # recordings: of more, as many are drawn at random
 
 
-def training_reference(store: Path, train: StoreSplit, seed: int = 0) -> SpectralReference | None:
-    """The reference of the pipe recordings of `train`, opened with its labels.
+def training_reference(
+    store: Path, splits: Sequence[StoreSplit], seed: int = 0
+) -> SpectralReference | None:
+    """The reference of the pipe recordings of `splits`, opened with their labels.
 
-    None where they are too few.
-
-    Recordings without a leak and with less than half of the largest weight are negatives such as
-    rain and taps: they are no pipes, and what sounds like them is not familiar.
+    None where they are too few. Splits are train and, where nothing was chosen by it, val.
     """
-    is_leak = train.is_leak
-    weight = train.numbers("weight", default=1.0)
-    rows = np.flatnonzero(is_leak | (weight >= weight.max() / 2))
+    view = pooled(splits)
+    rows = pipe_rows(view)
     if len(rows) > MAX_READ:
         rows = np.sort(np.random.default_rng(seed).choice(rows, MAX_READ, replace=False))
-    view = pooled([train]).take(rows, train.name)
+    view = view.take(rows, splits[0].name)
     group = _units(view, columns := split_group_by(store))
-    return SpectralReference.of(features_of(view), is_leak[rows], group, "/".join(columns))
+    return SpectralReference.of(features_of(view), view.is_leak, group, "/".join(columns))
+
+
+def training_rates(train: StoreSplit) -> SourceRates | None:
+    """The source rates of the pipe recordings of `train`; None where none becomes known.
+
+    Stores of AILH, converted or not, keep no source rate.
+    """
+    rows, rate_hz = pipe_rows(train), train.numbers("source_rate_hz", np.nan).astype(np.float64)
+    if (flags := texts_or_none(train, "flags")) is not None:
+        rate_hz[flags == "converted"] = np.nan
+    return SourceRates.of(rate_hz[rows], train.is_leak[rows])
+
+
+def pipe_rows(split: StoreSplit) -> Int[np.ndarray, " N"]:
+    """Recordings of pipes, not negatives such as rain and taps, which make nothing familiar.
+
+    Negatives have no leak, and less than half of the largest weight.
+    """
+    weight = split.numbers("weight", default=1.0)
+    return np.flatnonzero(split.is_leak | (weight >= weight.max() / 2))
 
 
 def features_of(split: StoreSplit) -> Float[np.ndarray, "R F"]:

@@ -20,11 +20,12 @@ from leakdet.detection.familiarity import PREFIX, SpectralReference
 from leakdet.detection.labels import LabelMap
 from leakdet.detection.met import MetRecordings
 from leakdet.detection.networks import Network
+from leakdet.detection.source_rates import SourceRates
 from leakdet.detection.stored_scores import TEST, ValidationScores
 from leakdet.exporting.file import EXPORT_AGAIN, OnnxFile, read_onnx
 from leakdet.exporting.network import LEVEL_DB
 from leakdet.storage.model_card import TO_RUN, file_hash, require_packages
-from leakdet.storage.model_file import GROUPS_KEY, REFERENCE_KEY
+from leakdet.storage.model_file import GROUPS_KEY, REFERENCE_KEY, SOURCES_KEY
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -133,6 +134,7 @@ def _detector(path: Path, file: OnnxFile) -> OnnxDetector:
             validation=ValidationScores.from_file(tensors),
             tested=ValidationScores.from_file(tensors, TEST),
             reference=SpectralReference.from_file(tensors, card.get(REFERENCE_KEY)),
+            sources=SourceRates.from_json(card.get(SOURCES_KEY)),
             file=file,
         )
 

@@ -36,7 +36,7 @@ from leakdet.exporting.file import (
 )
 from leakdet.exporting.network import SoundModel, SoundOutputs
 from leakdet.storage.model_card import CARD_KEY
-from leakdet.storage.model_file import GROUPS_KEY, REFERENCE_KEY
+from leakdet.storage.model_file import GROUPS_KEY, REFERENCE_KEY, SOURCES_KEY
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto
@@ -177,6 +177,7 @@ def host_facts(detector: MelDetector) -> dict[str, Any]:
     settling = max(shortest_run(signal.sample_rate_hz), model.settling_samples)
     hop = signal.window_hop_samples
     limit = LIMITS[rule.unfamiliar]
+    known_hz = detector.sources.known_hz if detector.sources else None
     return {
         "sample_rate_hz": signal.sample_rate_hz,
         "channels": signal.channels,
@@ -188,6 +189,8 @@ def host_facts(detector: MelDetector) -> dict[str, Any]:
         "vote_fraction": rule.vote_fraction,
         "threshold": rule.threshold,
         "unfamiliar_above": None if limit == float("inf") else limit,
+        "doubt_between": list(rule.doubt_limits) if rule.doubt else None,
+        "known_source_rates_hz": known_hz if rule.source == "rate" else None,
         "labels": list(detector.labels.names),
     }
 
@@ -220,6 +223,8 @@ def onnx_content(
         card[REFERENCE_KEY] = detector.reference.facts
         if any(tensor.name == f"{PREFIX}kept" for tensor in model.graph.initializer):
             del tensors[f"{PREFIX}kept"]
+    if detector.sources is not None:
+        card[SOURCES_KEY] = detector.sources.to_json()
     exported = {"from": detector.file_hash, "by": f"leakdet {leakdet.__version__}"}
     card |= {"onnx_format": ONNX_FORMAT, "precision": precision, "exported": exported}
     card[SEAL_KEY] = UNSEALED

@@ -218,6 +218,8 @@ class PooledVerdict(nn.Module):
         self.share = Fraction(rule.vote_fraction).limit_denominator(1_000_000)
         self.threshold = float32_at_least(rule.threshold)
         self.limit = LIMITS[rule.unfamiliar]
+        lower, upper = rule.doubt_limits
+        self.doubt = (-float32_at_least(-lower), float32_at_least(upper)) if rule.doubt else None
         self.reference = Familiarity(detector.reference) if detector.reference else None
 
     def forward(
@@ -235,6 +237,8 @@ class PooledVerdict(nn.Module):
             familiarity = self.reference(moments)
             unfamiliar = familiarity > self.limit
         undecided = leak_prob.isnan() | unfamiliar
+        if self.doubt is not None:
+            undecided |= (leak_prob > self.doubt[0]) & (leak_prob < self.doubt[1])
         leak = (leak_prob >= self.threshold).to(torch.int64)
         decision = torch.where(undecided, UNDECIDED, leak)
         return Pooled(leak_prob, decision, familiarity, moments)

@@ -16,7 +16,7 @@ from leakdet.detection.detector import MelDetector
 from leakdet.detection.familiarity import SpectralReference
 from leakdet.detection.met import MetRecordings
 from leakdet.detection.stored_scores import ValidationScores
-from leakdet.evaluation.met import features_of, training_reference
+from leakdet.evaluation.met import features_of, training_rates, training_reference
 from leakdet.evaluation.split_scores import score_split
 from leakdet.learning.inputs import contents, without
 from leakdet.storage.model_file import load_mel_detector
@@ -121,14 +121,17 @@ def train_on(
     decision = data.config.decision
     offsets = val.recording_offsets
     best.rule = fit_rule(scored.window_prob, offsets, scored.is_leak, decision, fitted_on="val")
-    if needs_val(settings, val.recordings):
+    chosen_by_val = needs_val(settings, val.recordings)
+    if chosen_by_val:
         scores = best.rule.score(scored.window_prob, offsets)
         best.validation = ValidationScores.of(scores, scored.is_leak)
     known = _trained_on(material, rows)
     facts = training_facts(data)
     counts = {split.name: split.recordings for split in known}
     best.card["training"] |= facts | {"recordings": counts}
-    best.reference = training_reference(material.store, known[0], config.seed)
+    reference = known[:1] if chosen_by_val else known
+    best.reference = training_reference(material.store, reference, config.seed)
+    best.sources = training_rates(known[0])
     best.met = _met(known)
     return best
 

@@ -158,7 +158,7 @@ def _save(
     card |= {"metrics": for_model_file(tables), "verdict": own_verdict(content)}
     model = folder / MODEL
     beside = (new.met, new.validation, new.reference, unmet_test_scores(inputs, outcome))
-    save_model(model, new.network.state_dict(), card, *beside)
+    save_model(model, new.network.state_dict(), card, *beside, new.sources)
     write_csv(folder / ROUNDS, round_rows(steps))
     log_detail(f"model    {model}")
     title = f"learning from {Path(str(config.learn.new)).name}"

@@ -79,7 +79,7 @@ def _predict_rows(arguments: argparse.Namespace, rule: dict[str, Any], out: Path
         counts = write_verdicts(detector, arguments.paths, listed, *rows, workers, observers)
     if suggestion:
         suggestion.write(detector)
-    counts.log()
+    counts.log(detector.mel_detector.rule, detector.mel_detector.sources)
     drift.log()
     if line := missing_sounds(detector.mel_detector.card):
         LOG.info(line)

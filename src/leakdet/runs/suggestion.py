@@ -103,7 +103,7 @@ def _card(suggestion: Suggestion, values: Mapping[str, str], player: Player, car
     facts = {
         **verdict.columns,
         "leak probability": values["leak_prob"][:5],
-        "decision": verdict.decision or "",
+        "decision": verdict.shown_decision,
         "reason": verdict.reason,
         "familiarity": values["familiarity"],
         "seconds": values["duration_s"],

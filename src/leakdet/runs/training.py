@@ -155,15 +155,24 @@ def _evaluate(
     from leakdet.detection.decision import fit_rule
     from leakdet.detection.stored_scores import ValidationScores
     from leakdet.evaluation.audit import audit
-    from leakdet.evaluation.met import judged_apart, reference_sentence, training_reference
+    from leakdet.evaluation.met import (
+        judged_apart,
+        reference_sentence,
+        training_rates,
+        training_reference,
+    )
     from leakdet.evaluation.metrics import auroc
     from leakdet.evaluation.split_scores import apply_rule, score_split
     from leakdet.storage.opening import open_labelled
     from leakdet.training.run_summary import met_by_training
     from leakdet.training.scratch import further_aurocs
+    from leakdet.training.settings import needs_val
 
     train = open_labelled(data.store, "train", config.labels)
-    best.reference = training_reference(data.store, train, config.seed)
+    chosen_by_val = needs_val(config, data.splits.val.recordings)
+    known = [train] if chosen_by_val else [train, data.splits.val]
+    best.reference = training_reference(data.store, known, config.seed)
+    best.sources = training_rates(train)
     log_detail(reference_sentence(best.reference))
     val = score_split(best, data.splits.val)
     if config.data.shuffle_labels:
@@ -242,7 +251,7 @@ def _save(
         LOG.info(line)
     content = metrics_content(tables, best.rule, group_by, audit=audited, **more, **start)
     card["verdict"] = own_verdict(content)
-    kept = (best.met, best.validation, best.reference, best.tested)
+    kept = (best.met, best.validation, best.reference, best.tested, best.sources)
     save_model(model, best.network.state_dict(), card, *kept)
     title, history = f"training on {data.store.name}", folder / log_names.HISTORY
     write_results(folder, ReportInput(title, recordings, content, history))

@@ -54,13 +54,14 @@ def is_sound(recordings: object) -> bool:
     )
 
 
-def sources_of(recordings: Any) -> Iterator[SoundSource]:
-    """Files and arrays, in order; of a folder the audio below it."""
+def sources_of(recordings: Any, resampled: bool = False) -> Iterator[SoundSource]:
+    """Files and arrays, in order; of a folder the audio below it. `resampled` is of arrays."""
     several = isinstance(recordings, Iterable) and not isinstance(recordings, np.ndarray | bytes)
     single = is_path(recordings) or is_sound(recordings) or not several
     for recording in [recordings] if single else recordings:
         if is_sound(recording):
-            yield ArrayRecording(*recording)
+            samples, rate_hz = recording
+            yield ArrayRecording(samples, rate_hz, resampled)
         elif is_path(recording):
             unlisted = LeftUnlisted()
             yield from audio_files(parse_location(recording), unlisted)
@@ -103,30 +104,35 @@ class Detector:
         return self.mel_detector.rule.threshold
 
     @overload
-    def predict(self, recordings: Sound, workers: int = 0) -> Verdict: ...
+    def predict(self, recordings: Sound, workers: int = 0, resampled: bool = False) -> Verdict: ...
     @overload
-    def predict(self, recordings: PathLike, workers: int = 0) -> Any: ...
+    def predict(self, recordings: PathLike, workers: int = 0, resampled: bool = False) -> Any: ...
     @overload
     def predict(
-        self, recordings: Iterable[PathLike | Sound], workers: int = 0
+        self, recordings: Iterable[PathLike | Sound], workers: int = 0, resampled: bool = False
     ) -> list[Verdict]: ...
 
-    def predict(self, recordings: Any, workers: int = 0) -> Any:
+    def predict(self, recordings: Any, workers: int = 0, resampled: bool = False) -> Any:
         """Give the verdict on a recording, or a list of verdicts; unreadable files have an `error`.
 
         `workers` recordings are scored at a time, 0: one per core. Scores do not depend on it.
+        `resampled`: the rates of arrays are not those of their loggers, so that none is undecided
+        as of another source.
 
         Raises:
             InputError: the model cannot score sound, or an array is no recording.
             TypeError: an argument is neither a path nor `(samples, rate_hz)`.
         """
-        return self._apply(score_source, recordings, workers)
+        return self._apply(score_source, recordings, workers, resampled)
 
     def predict_each(
-        self, recordings: PathLike | Sound | Iterable[PathLike | Sound], workers: int = 0
+        self,
+        recordings: PathLike | Sound | Iterable[PathLike | Sound],
+        workers: int = 0,
+        resampled: bool = False,
     ) -> Iterator[Verdict]:
         """Yield the verdicts of `predict` one by one, in order, for any number of recordings."""
-        return self._each(score_source, recordings, workers)
+        return self._each(score_source, recordings, workers, resampled)
 
     def predict_listed(
         self, recordings: Iterable[InputRecording], workers: int = 0
@@ -174,8 +180,9 @@ class Detector:
         work: Callable[[SoundSource, MelDetector, LogMel], list[Result]],
         recordings: Any,
         workers: int,
+        resampled: bool = False,
     ) -> Result | list[Result]:
-        results = list(self._each(work, recordings, workers))
+        results = list(self._each(work, recordings, workers, resampled))
         single = is_single(recordings)
         return results[0] if single and len(results) == 1 else results
 
@@ -184,10 +191,11 @@ class Detector:
         work: Callable[[SoundSource, MelDetector, LogMel], list[Result]],
         recordings: Any,
         workers: int,
+        resampled: bool = False,
     ) -> Iterator[Result]:
         log_mel = self._log_mel
         compute = lambda source: work(source, self.mel_detector, log_mel)  # noqa: E731  for threads
-        results = in_order(compute, sources_of(recordings), workers)
+        results = in_order(compute, sources_of(recordings, resampled), workers)
         return (result for _, of_source in results for result in of_source)
 
 
@@ -199,6 +207,8 @@ def load_detector(
     threshold: float | None = None,
     policy: str | None = None,
     unfamiliar: str | None = None,
+    doubt: float | None = None,
+    source: str | None = None,
 ) -> Detector:
     """The detector of a model file, a checkpoint, an `.onnx` file, or the folder of a training run.
 
@@ -210,8 +220,10 @@ def load_detector(
 
     `threshold` or `policy` (`max_fpr=0.01`, `min_tpr=0.95`, `min_cost=10`, `max_f1`) replaces the
     model's own threshold; a policy is fitted on the validation scores that the model file keeps.
-    `Detector.decided_anew` says in a sentence what that does. `unfamiliar` (off, normal or strict)
-    replaces the model's own setting: how unlike its training recordings an undecided one sounds.
+    `Detector.decided_anew` says in a sentence what that does. Three more replace the model's own
+    settings of what is undecided: `unfamiliar` (off, normal or strict), how unlike the training
+    recordings; `doubt` (0 to below 0.5), how near the threshold; `source` (rate or off), whether
+    also files of a sample rate that no training recording had.
 
     >>> load_detector("model.safetensors", device="cpu").predict("recording.wav").windows[0]
     Window(start_s=0.0, end_s=0.25, leak_prob=...)
@@ -219,8 +231,8 @@ def load_detector(
     Raises:
         InputError: there is no model, it is damaged, its network is not trusted, or the machine
             lacks the device.
-        SettingsError: a threshold, policy or `unfamiliar` is wrong, or the model keeps nothing to
-            fit a policy on.
+        SettingsError: one of these settings is wrong, or the model keeps nothing to fit a policy
+            on.
     """
     if threshold is not None or policy is not None:
         checked_policy(threshold, policy)
@@ -229,9 +241,9 @@ def load_detector(
     with errors_naming(model, copy):
         loaded = _loaded(copy, device, trust_network or ())
     rule, decided_anew = redecided(loaded.rule, loaded.validation, threshold, policy)
-    if unfamiliar is not None:
-        rule = replace(rule, unfamiliar=unfamiliar)
-    return Detector(replace(loaded, rule=rule), model, decided_anew)
+    given = {"unfamiliar": unfamiliar, "doubt": doubt, "source": source}
+    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    return Detector(replace(loaded, rule=replace(rule, **changes)), model, decided_anew)
 
 
 def _loaded(model: Path, device: str, trust_network: str | Sequence[str]) -> MelDetector:

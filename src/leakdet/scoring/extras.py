@@ -13,7 +13,7 @@ from leakdet.core.errors import InputError, counted
 from leakdet.core.files import publish, require_space, staged_folder
 from leakdet.core.locations import Location, absolute_name, is_url, parse_location
 from leakdet.core.messages import LOG, log_result
-from leakdet.tables.schema import Verdict
+from leakdet.tables.schema import SCORED, Verdict
 from leakdet.tables.write import write_csv
 
 
@@ -103,7 +103,7 @@ def label_files(
 
         def add(verdict: Verdict) -> None:
             nonlocal unjudged
-            if verdict.path is None or verdict.reason not in ("", "unfamiliar") or verdict.error:
+            if verdict.path is None or verdict.reason not in SCORED or verdict.error:
                 unjudged += 1
                 return
             place = staged / f"{places[verdict.path]}{ending}"
@@ -131,7 +131,7 @@ def _write_raven(file: TextIO, verdict: Verdict, before: int, signal: SignalConf
         cells = (
             number, "Spectrogram 1", verdict.channel or 1, f"{span.start_s:.6f}",
             f"{span.end_s:.6f}", f"{signal.fmin_hz:.1f}", f"{top_hz:.1f}",
-            f"{span.leak_prob:.4f}", verdict.decision,
+            f"{span.leak_prob:.4f}", verdict.shown_decision,
         )  # fmt: skip
         file.write("\t".join(map(str, cells)) + "\n")
     return len(spans)
@@ -140,7 +140,7 @@ def _write_raven(file: TextIO, verdict: Verdict, before: int, signal: SignalConf
 def _write_audacity(file: TextIO, verdict: Verdict, before: int, signal: SignalConfig) -> int:
     spans = leak_spans(verdict)
     channel = f" channel {verdict.channel}" if verdict.channel else ""
-    decided = "" if verdict.decision == "leak" else f" (recording {verdict.decision})"
+    decided = "" if verdict.decision == "leak" else f" (recording {verdict.shown_decision})"
     for span in spans:
         text = f"leak {span.leak_prob:.3f}{channel}{decided}"
         file.write(f"{span.start_s:.6f}\t{span.end_s:.6f}\t{text}\n")
@@ -171,8 +171,8 @@ class LeakClips:
         self._rows: list[dict[str, Any]] = []
 
     def add(self, verdict: Verdict) -> None:
-        """Cut out the seconds of a leak; other verdicts have none."""
-        stretch = most_suspected(verdict, self._most_s) if verdict.decision == "leak" else None
+        """Cut out the seconds of a leak or possible leak; other verdicts have none."""
+        stretch = most_suspected(verdict, self._most_s) if verdict.counts_as_leak else None
         if stretch is None or verdict.path is None:
             return
         source = parse_location(verdict.path)
@@ -185,7 +185,7 @@ class LeakClips:
         require_space(self._folder, piece.about_bytes, f"--clips: {source}")
         number = len(self._rows)
         piece.write(self._folder / f"{number}.wav")
-        row = verdict.to_dict()
+        row = verdict.to_dict() | {"decision": verdict.shown_decision}
         path = absolute_name(verdict.path)
         seconds = {"start_s": stretch.start_s, "end_s": round(stretch.end_s, 3)}
         channel = {"channel": verdict.channel} if verdict.channel else {}

@@ -25,6 +25,8 @@ from leakdet.core.messages import LOG, log_result, log_results
 from leakdet.core.parallel import Engine, KillsWorkersError, in_order
 from leakdet.core.process import DONE, PARTLY
 from leakdet.core.progress import ProgressCounter
+from leakdet.detection.decision import DecisionRule
+from leakdet.detection.source_rates import SourceRates
 from leakdet.scoring.listing import (
     REPEATED,
     Listing,
@@ -242,6 +244,8 @@ class ModelOptions:
     threshold: float | None = None
     policy: str | None = None
     unfamiliar: str | None = None
+    doubt: float | None = None
+    source: str | None = None
 
     def load(self) -> "Detector":
         from leakdet.scoring.detector import load_detector
@@ -253,6 +257,8 @@ class ModelOptions:
             threshold=self.threshold,
             policy=self.policy,
             unfamiliar=self.unfamiliar,
+            doubt=self.doubt,
+            source=self.source,
         )
 
 
@@ -495,7 +501,9 @@ def _finish(folder: PartsFolder, listed: ListingRecord) -> int:
         folder.write_facts(
             finished_at=now(), files=folder.db.files, listings=records, **counts.to_json()
         )
-    (newest if newest.total else counts).log()
+    rule = DecisionRule.from_json(folder.facts["decision_rule"])
+    sources = SourceRates.from_json(folder.facts.get("source_rates"))
+    (newest if newest.total else counts).log(rule, sources)
     parts = counted(len(folder.db.hashes()), "part")
     LOG.info(f"parts    {folder.path}: {counted(folder.db.files, 'file')} in {parts}")
     log_results(listed.left_out)

@@ -16,8 +16,10 @@ import leakdet
 from leakdet.core.errors import InputError, counted
 from leakdet.core.files import write_json
 from leakdet.core.locations import Location, RemoteFile, errors_naming
-from leakdet.core.messages import LOG
+from leakdet.core.messages import LOG, log_results
 from leakdet.core.progress import ProgressCounter
+from leakdet.detection.decision import DecisionRule
+from leakdet.detection.source_rates import SourceRates
 from leakdet.scoring.listing import FileList
 from leakdet.tables.schema import LABEL, ROW_MARKS, WINDOW_COLUMNS, Verdict, row_columns
 from leakdet.tables.write import PARTIAL, is_regular, row_writer, windows_file
@@ -47,6 +49,11 @@ def model_text(detector: "MelDetector", decided_anew: str = "") -> str:
             "recordings (rain, taps, another sensor) are decided as any other; the column "
             "familiarity tells them"
         )
+    if detector.sources is None and detector.rule.source == "rate":
+        lines.append(
+            "note     the file knows no sample rate of training recordings: those of another "
+            "logger are decided as any other"
+        )
     if decided_anew:
         lines.append(f"note     {decided_anew}")
     return "\n".join(lines)
@@ -67,6 +74,7 @@ class VerdictCounts:
         self._reasons: Counter[str] = Counter()
         self._flags: Counter[str] = Counter()
         self._classes: Counter[str] = Counter()
+        self._other_rates: Counter[str] = Counter()  # Hz, of reason other_source
         self._channels = self._files = 0
 
     def add(self, row: Mapping[str, Any]) -> None:
@@ -74,6 +82,8 @@ class VerdictCounts:
         self._decisions[row["decision"] or "failed"] += 1
         self._reasons[row["reason"]] += 1
         self._flags.update(flag for flag in row["flags"].split(",") if flag)
+        if row["reason"] == "other_source":
+            self._other_rates[str(row["source_rate_hz"])] += 1
         if row.get("class") is not None:
             self._classes[row["class"]] += 1
         channel = row.get("channel", 0)
@@ -87,6 +97,7 @@ class VerdictCounts:
             "reasons": self._reasons,
             "flags": self._flags,
             "classes": self._classes,
+            "other_rates": self._other_rates,
             "channels": self._channels,
             "files": self._files,
         }
@@ -97,12 +108,28 @@ class VerdictCounts:
         self._reasons.update(state["reasons"])
         self._flags.update(state["flags"])
         self._classes.update(state["classes"])
+        self._other_rates.update(state.get("other_rates", {}))
         self._channels += state["channels"]
         self._files += state["files"]
 
-    def log(self) -> None:
-        """Log the counts in words; as JSON they are numbers too."""
+    def log(self, rule: DecisionRule, sources: SourceRates | None) -> None:
+        """Log the counts in words, as JSON in numbers too, and what to do about the undecided."""
         LOG.info(str(self), extra={"facts": {"kind": "counts", **self.to_json()}})
+        log_results(self.undecided_sentences(rule, sources))
+
+    def undecided_sentences(self, rule: DecisionRule, sources: SourceRates | None) -> list[str]:
+        """Sentences on what is too close to call, and on what other loggers recorded."""
+        sentences = []
+        if count := self._reasons["doubt"]:
+            are = "is" if count == 1 else "are"
+            sentences.append(
+                f"doubt    {count} of {self.total} {are} too close to call ({rule.doubt_text()}): "
+                f"listen to {'it' if count == 1 else 'these'} first."
+            )
+        if sources is not None:
+            rates = self._other_rates.most_common()
+            sentences += [f"source   {sources.sentence(int(rate), n)}" for rate, n in rates]
+        return sentences
 
     @property
     def failed(self) -> int:
@@ -186,6 +213,7 @@ def run_facts(detector: "Detector", settings: Mapping[str, Any]) -> dict[str, An
             "verdict": model.card.get("verdict"),
         },
         "decision_rule": model.rule.to_json(),
+        "source_rates": model.sources.to_json() if model.sources else None,
         "decided_anew": detector.decided_anew or None,
         "signal": asdict(model.signal) if model.signal else None,
         "settings": {**settings, "device": model.device},

@@ -202,11 +202,12 @@ def _scored(source: SoundSource, detector: MelDetector, log_mel: LogMel, channel
         features = band_features(moments.sum(axis=0, keepdims=True) / live.sum())
     if features is not None and detector.reference is not None:
         familiarity = detector.reference.familiarity(features)
-    reason = _undecided(facts.flags, live)
-    if not reason and familiarity is not None and rule.is_unfamiliar(familiarity)[0]:
-        reason = "unfamiliar"
     end = np.minimum(start + log_mel.signal.window_s, facts.duration_s)
     score = rule.score(prob[live], np.array([0, live.sum()])) if live.any() else None
+    reason = _no_sound(facts.flags, live)
+    if not reason and score is not None:
+        rate_hz = None if _is_resampled(source) else facts.source_rate_hz
+        reason = _undecided(detector, rate_hz, familiarity, score)
     decision: Decision = "undecided"
     if not reason and score is not None:
         decision = "leak" if rule.decide(score)[0] else "no_leak"
@@ -267,8 +268,28 @@ def _windows(
     return stream.facts, WindowsScored(*map(np.concatenate, zip(*scored, strict=True)))
 
 
-def _undecided(flags: Sequence[Flag], live: Bool[np.ndarray, " W"]) -> Reason:
-    """The reason why a recording cannot be decided, "" where it can."""
+def _undecided(
+    detector: MelDetector,
+    rate_hz: int | None,
+    familiarity: Float[np.ndarray, "1"] | None,
+    score: Float[np.ndarray, "1"],
+) -> Reason:
+    """The first reason why a recording with sound is not decided, "" where it is."""
+    rule = detector.rule
+    known_hz = detector.sources.known_hz if detector.sources and rule.source == "rate" else None
+    if known_hz is not None and rate_hz is not None and rate_hz not in known_hz:
+        return "other_source"
+    if familiarity is not None and rule.is_unfamiliar(familiarity)[0]:
+        return "unfamiliar"
+    return "doubt" if rule.in_doubt(score)[0] else ""
+
+
+def _is_resampled(source: SoundSource) -> bool:
+    return isinstance(source, ArrayRecording) and source.resampled
+
+
+def _no_sound(flags: Sequence[Flag], live: Bool[np.ndarray, " W"]) -> Reason:
+    """The reason why a recording has too little sound to be decided, "" where it has enough."""
     if not live.any():
         for reason in DEAD:
             if reason in flags:

@@ -1,10 +1,11 @@
 """Which recordings to confirm next: near the threshold, unfamiliar, and unlike each other.
 
 Every recording has a weight. Its uncertainty is 1 at the threshold and falls to 0 at the leak
-probabilities 0 and 1; its novelty is its familiarity, at most 1. The weight is 1 minus the product
-of what either lacks to 1, and at least 0.05. The first choice has the largest weight; each next one
-has the largest weight times distance to the nearest chosen (farthest-point choice), where the
-distance is the root mean square difference of `band_features` in dB. Ties go to the earlier one.
+probabilities 0 and 1; its novelty is its familiarity, at most 1, or 1 where its source rate is
+unknown. The weight is 1 minus the product of what either lacks to 1, and at least 0.05. The first
+choice has the largest weight; each next one has the largest weight times distance to the nearest
+chosen (farthest-point choice), where the distance is the root mean square difference of
+`band_features` in dB. Ties go to the earlier one.
 """
 
 from collections import Counter
@@ -89,6 +90,7 @@ def weight(verdict: Verdict) -> float:
     room = 1.0 - verdict.threshold if above else verdict.threshold
     certainty = min(1.0, abs(verdict.leak_prob - verdict.threshold) / max(room, 1e-9))
     known = 1.0 - min(1.0, verdict.familiarity or 0.0)
+    known *= verdict.reason != "other_source"
     return max(LEAST_WEIGHT, 1.0 - certainty * known)
 
 
@@ -132,6 +134,7 @@ def _why(verdict: Verdict, distance_db: float) -> str:
         text
         for text, holds in (
             ("near the threshold", abs((verdict.leak_prob or 0.0) - verdict.threshold) < NEAR),
+            ("of another source", verdict.reason == "other_source"),
             ("unlike the training recordings", (verdict.familiarity or 0.0) > LIMITS["strict"]),
         )
         if holds

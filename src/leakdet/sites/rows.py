@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from leakdet.tables.schema import RECORDED_AT, is_row_column
+from leakdet.tables.schema import POSSIBLE_LEAK, RECORDED_AT, is_row_column
 
 DAY_S = 86_400
 AT_A_TIME = 4_096  # rows that are held as such
@@ -24,7 +24,7 @@ class Kind(IntEnum):
     """What a recording is for the history of its site."""
 
     JUDGED = 0
-    UNDECIDED = 1  # it sounds unlike the training recordings
+    UNDECIDED = 1  # it sounds unlike the training recordings, or comes from another source
     MET = 2  # by the model in training: no evidence
     NO_SOUND = 3
     SPOILT = 4  # short, stuck, or with dropouts
@@ -120,23 +120,30 @@ def _block(block: Block, codes: Mapping[str, "_Codes"]) -> RowColumns:
     seconds = np.array(list(map(_seconds, times)), np.int64)
     unread = np.flatnonzero(seconds == UNREAD)
     read = {name: _numbers(block.get(name, blank)) for name in NUMBERS}
-    flags, decisions = texts("flags"), texts("decision")
+    flags, decisions, reasons = texts("flags"), texts("decision"), texts("reason")
+    in_doubt = np.array([reason == "doubt" for reason in reasons], bool)
+    shown = [
+        POSSIBLE_LEAK if close else decision
+        for decision, close in zip(decisions, in_doubt, strict=True)
+    ]
+    reaches = read["leak_prob"][0] >= _numbers(block.get("threshold", blank))[0]
     others = [name for name in block if name not in PLACED and not is_row_column(name)]
     other = zip(*map(texts, others), strict=True) if others else repeat((), len(blank))
     coded: dict[str, Iterable[Any]] = {
         "site": map(_site, texts("site"), read["channel"][0].tolist()),
         "logger": map(str.strip, texts("logger")),
         "model": texts("model"),
-        "decision": decisions,
+        "decision": shown,
         "other": (tuple(zip(others, row, strict=True)) for row in other),
     }
-    kinds = map(_kind, decisions, texts("reason"), flags, texts("error"))
+    kinds = map(_kind, decisions, reasons, flags, texts("error"))
     return RowColumns(
         texts("path"),
         seconds,
         {name: numbers for name, (numbers, _) in read.items()},
         np.array(list(kinds), np.int64),
-        np.array([decision == "leak" for decision in decisions], bool),
+        # in doubt it counts on its side of the threshold, as if there were no doubt
+        np.array([decision == "leak" for decision in decisions], bool) | (in_doubt & reaches),
         np.array(["clipped" in flag for flag in flags], bool),
         {name: np.array([codes[name][text] for text in coded[name]], np.int64) for name in CODED},
         {},
@@ -169,7 +176,7 @@ def _site(site: str, channel: float) -> str:
 def _kind(decision: str, reason: str, flags: str, error: str) -> Kind:
     if error or not decision:
         return Kind.FAILED
-    if decision == "undecided":
+    if decision == "undecided" and reason != "doubt":
         return KIND_OF_REASON.get(reason, Kind.UNDECIDED)
     return Kind.MET if "met_in_training" in flags else Kind.JUDGED
 

@@ -38,7 +38,7 @@ class Recording:
     path: str
     recorded_at: datetime | None
     leak_prob: float | None
-    decision: str  # leak, no_leak, undecided; "" where it could not be scored
+    decision: str  # leak, possible leak, no_leak, undecided; "" where it could not be scored
     quiet_level_dbfs: float | None
     channel: int = 0  # of its file, from 1, where each channel is a site; 0: the whole file
 
@@ -353,7 +353,7 @@ class SiteStates:
         kinds = {kind: int(grid[site].sum()) for kind, grid in self._history.counts.items()}
         met, other = kinds[Kind.MET], kinds[Kind.UNDECIDED]
         why = [f"{met} recordings met in training, which are no evidence"] if met else []
-        why += [f"{other} unlike the training recordings"] if other else []
+        why += [f"{other} unlike the training recordings or of another logger"] if other else []
         why += ["nights of a common cause"] if not why else []
         return f"heard, but {since} judged: {' and '.join(why)}"
 

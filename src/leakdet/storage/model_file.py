@@ -36,6 +36,7 @@ from leakdet.detection.familiarity import PREFIX, SpectralReference
 from leakdet.detection.labels import BINARY_NAMES, LabelMap
 from leakdet.detection.met import HASHES, ROLE, MetRecordings
 from leakdet.detection.networks import Network, make_network
+from leakdet.detection.source_rates import SourceRates
 from leakdet.detection.stored_scores import KEPT, TEST, ValidationScores
 from leakdet.storage.model_card import (
     CARD_KEY,
@@ -156,7 +157,8 @@ def _labels(classes: int, where: str) -> LabelMap:
     raise InputError(f"{where}: has {classes} classes; models of AILH have 2 or 5.")
 
 
-GROUPS_KEY, REFERENCE_KEY = "groups_met", "spectral_reference"  # of the card
+# of the card
+GROUPS_KEY, REFERENCE_KEY, SOURCES_KEY = "groups_met", "spectral_reference", "source_rates"
 
 
 def make_card(
@@ -197,6 +199,7 @@ def save_model(
     validation: ValidationScores | None = None,
     reference: SpectralReference | None = None,
     tested: ValidationScores | None = None,
+    sources: SourceRates | None = None,
 ) -> None:
     """Write a model file atomically."""
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
@@ -210,6 +213,8 @@ def save_model(
     if reference is not None:
         tensors |= reference.tensors()
         card = {**card, REFERENCE_KEY: reference.facts}
+    if sources is not None:
+        card = {**card, SOURCES_KEY: sources.to_json()}
     with whole_file(path) as partial:
         # not by `save_file`, which ignores the umask and hides a full disk
         metadata = {CARD_KEY: json.dumps(card), SEAL_KEY: UNSEALED}
@@ -237,6 +242,7 @@ def load_mel_detector(
         validation = ValidationScores.from_file(weights)
         tested = ValidationScores.from_file(weights, TEST)
         reference = SpectralReference.from_file(weights, card.get(REFERENCE_KEY))
+        sources = SourceRates.from_json(card.get(SOURCES_KEY))
     except LeakdetError:
         raise
     # KeyError, TypeError, ValueError, IndexError, OverflowError … of a file without a seal
@@ -260,6 +266,7 @@ def load_mel_detector(
         validation,
         reference,
         tested,
+        sources,
     )
 
 

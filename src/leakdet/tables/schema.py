@@ -30,7 +30,9 @@ class InputRecording:
 
 
 Decision = Literal["leak", "no_leak", "undecided"]
-Reason = Literal["", "silent", "short", "stuck", "dropouts", "unfamiliar"]
+Reason = Literal["", "silent", "short", "stuck", "dropouts", "other_source", "unfamiliar", "doubt"]
+SCORED = ("", "other_source", "unfamiliar", "doubt")  # reasons with sound to be judged by
+POSSIBLE_LEAK = "possible leak"  # what people read of a recording in doubt
 
 
 class Window(NamedTuple):
@@ -46,7 +48,7 @@ class Verdict:
     """A detector's decision on one recording, with its evidence.
 
     `leak_prob` is the score of its live windows; it is a leak where `leak_prob` reaches
-    `threshold`. A recording without a whole live window is `undecided`, and `reason` says why.
+    `threshold`. Where it is `undecided`, as without a whole live window, `reason` says why.
     Where a recording cannot be scored at all, `error` says why. What is unknown is None.
     """
 
@@ -77,6 +79,17 @@ class Verdict:
     live: npt.NDArray[np.bool_] | None = field(default=None, compare=False, repr=False)
     # its sound whatever its level (`band_features`), float32; no part of the row
     features: npt.NDArray[np.float32] | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def counts_as_leak(self) -> bool:
+        """True of a leak, and of a recording in doubt that reaches the threshold."""
+        reaches = self.leak_prob is not None and self.leak_prob >= self.threshold
+        return self.decision == "leak" or (self.reason == "doubt" and reaches)
+
+    @property
+    def shown_decision(self) -> str:
+        """The decision as people read it: a recording in doubt is a possible leak."""
+        return POSSIBLE_LEAK if self.reason == "doubt" else self.decision or ""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values: the row of `leakdet predict`, and `timeline` with the windows.

@@ -1,6 +1,7 @@
 import itertools
 import json
 import math
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 
@@ -18,7 +19,9 @@ from leakdet.detection.decision import (
     POOLINGS,
     DecisionRule,
     check_pooling,
+    doubt_limits,
     fit_rule,
+    in_doubt,
     pool,
     pool_classes,
     rule_for_scores,
@@ -264,6 +267,9 @@ def test_unfamiliar_is_what_lies_beyond_the_limit_of_the_setting():
         ({"note": 1}, InputError, "note .*text or null"),
         ({"unfamiliar": None}, InputError, "unfamiliar .*text"),
         ({"unfamiliar": "very"}, SettingsError, "unfamiliar is 'very'"),
+        ({"source": "name"}, SettingsError, "source is 'name'; allowed are rate, off"),
+        ({"doubt": 0.5}, SettingsError, "doubt is 0.5"),
+        ({"doubt": None}, InputError, "doubt must be a finite number"),
     ],
 )
 def test_a_stored_rule_with_a_fault_is_refused_by_name(change, error, words):
@@ -323,3 +329,71 @@ def test_calibrated_probabilities_keep_the_order_and_none_keeps_the_scores():
     scores = np.linspace(0, 1, 101)
     assert (np.diff(RULE.probability(scores)) > 0).all()
     assert DecisionRule().probability(scores).tolist() == scores.tolist()
+
+
+PROBS = st.floats(1e-4, 1 - 1e-4)
+
+
+@given(PROBS, PROBS, st.floats(0.0, 0.49), st.floats(0.0, 0.49))
+def test_doubt_is_a_band_of_odds_that_grows_with_it(
+    threshold: float, score: float, doubt: float, more: float
+):
+    lower, upper = doubt_limits(threshold, doubt)
+    half = logit(0.5 + doubt)
+    np.testing.assert_allclose(logit(lower) + half, logit(threshold), atol=1e-6)
+    np.testing.assert_allclose(logit(upper) - half, logit(threshold), atol=1e-6)
+    less, most = sorted((doubt, more))
+    scores = np.array([score, threshold])
+    assert in_doubt(scores, threshold, most)[in_doubt(scores, threshold, less)].all()
+    assert not in_doubt(scores, threshold, 0.0).any()
+    assert in_doubt(np.array([lower, upper]), threshold, doubt).sum() == 0  # open at both ends
+
+
+def test_the_band_of_the_default_and_thresholds_that_have_none():
+    assert doubt_limits(0.5, 0.2) == (0.3, 0.7)
+    assert np.round(doubt_limits(0.97, 0.2), 2).tolist() == [0.93, 0.99]
+    scores = np.array([0.0, 1e-9, 0.5, 1.0])
+    for threshold in (0.0, 1.0, NEVER):
+        assert not DecisionRule(threshold=threshold, doubt=0.2).in_doubt(scores).any()
+    by_fold = in_doubt(np.array([0.6, 0.6]), np.array([0.5, 0.1]), 0.2)
+    assert by_fold.tolist() == [True, False]
+
+
+@given(ragged(), st.floats(0.05, 0.95))
+def test_under_vote_enough_windows_pass_the_lower_limit_and_too_few_the_upper(recordings, share):
+    prob, offsets = recordings
+    rule = DecisionRule("vote", share, doubt=0.2)
+    lower, upper = rule.doubt_limits
+    for (a, b), found in zip(
+        itertools.pairwise(offsets), rule.in_doubt(rule.score(prob, offsets)), strict=True
+    ):
+        k = votes_needed(np.array([b - a]), share)[0]
+        assert found == ((prob[a:b] > lower).sum() >= k > (prob[a:b] >= upper).sum())
+
+
+def test_the_doubt_in_words_and_calibrated():
+    assert DecisionRule().doubt_text() == ""
+    assert DecisionRule(doubt=0.2).doubt_text() == "leak_prob 0.3 to 0.7"
+    low, high = RULE.probability(np.array(replace(RULE, doubt=0.2).doubt_limits))
+    assert f"calibrated {low:.3g} to {high:.3g}" in replace(RULE, doubt=0.2).doubt_text()
+
+
+def test_a_rule_from_before_has_no_doubt():
+    before = {k: v for k, v in RULE.to_json().items() if k not in ("doubt", "source")}
+    assert DecisionRule.from_json(before) == replace(RULE, doubt=0.0, source="rate")
+
+
+@pytest.mark.parametrize(
+    ("decision", "doubt"),
+    [
+        (DecisionConfig(), 0.2),
+        (DecisionConfig(policy="fixed"), 0.2),
+        (DecisionConfig(policy="max_fpr"), 0.0),
+        (DecisionConfig(policy="min_cost"), 0.0),
+        (DecisionConfig(policy="min_tpr", doubt=0.1), 0.1),
+        (DecisionConfig(doubt=0.0), 0.0),
+    ],
+)
+def test_the_default_doubt_is_none_where_a_person_chose_what_errors_cost(decision, doubt):
+    rule = rule_for_scores(np.array([0.1, 0.4, 0.6]), np.array([False, True, True]), decision)
+    assert rule.doubt == doubt

@@ -20,6 +20,7 @@ from leakdet.evaluation.met import (
     judged_apart,
     met_sentences,
     reference_sentence,
+    training_rates,
     training_reference,
     unfamiliar_account,
     unfamiliar_sentence,
@@ -50,7 +51,7 @@ def group_by(store: Path, *columns: str) -> None:
 
 def test_it_holds_pipe_recordings_and_no_negatives(store: Path) -> None:
     train = open_split(store, "train")
-    reference = training_reference(store, train)
+    reference = training_reference(store, [train])
     assert reference is not None
     assert reference.facts["recordings"] == 12
     assert reference.facts["left_out"] == "recording"
@@ -61,7 +62,7 @@ def test_it_holds_pipe_recordings_and_no_negatives(store: Path) -> None:
 def test_limits_leave_out_the_groups_that_the_store_was_split_by(store: Path) -> None:
     train = open_split(store, "train")
     group_by(store, "pipe")
-    reference = training_reference(store, train)
+    reference = training_reference(store, [train])
     assert reference is not None
     assert (reference.facts["left_out"], reference.facts["groups"]) == ("pipe", 6)
     assert "leaving out one pipe of 6 at a time" in reference_sentence(reference)
@@ -72,7 +73,7 @@ def test_limits_leave_out_the_groups_that_the_store_was_split_by(store: Path) ->
         "0014.wav",
     ]
     group_by(store, "site")  # a column that the split does not have
-    unknown = training_reference(store, train)
+    unknown = training_reference(store, [train])
     assert unknown is not None
     assert unknown.facts["left_out"] == "recording"
 
@@ -82,16 +83,43 @@ def test_of_very_many_recordings_some_are_drawn(
 ) -> None:
     monkeypatch.setattr(met, "MAX_READ", 10)
     train = open_split(store, "train")
-    reference = training_reference(store, train)
+    reference = training_reference(store, [train])
     assert reference is not None
     assert reference.facts["recordings"] == 10
 
 
 def test_too_few_recordings_are_said(write_store: Any, planted: Any) -> None:
     store = write_store(train=[planted("leak", 1), planted("other", 2)])
-    reference = training_reference(store, open_split(store, "train"))
+    reference = training_reference(store, [open_split(store, "train")])
     assert reference is None
     assert "too few" in reference_sentence(reference)
+
+
+def test_validation_recordings_that_chose_nothing_are_familiar_too(
+    write_store: Any, planted: Any
+) -> None:
+    recordings = [planted("leak" if n % 2 else "other", n, windows=2) for n in range(12)]
+    store = write_store(train=recordings[:8], val=recordings[8:])
+    splits = [open_split(store, name) for name in ("train", "val")]
+    assert training_reference(store, splits[:1]) is None
+    reference = training_reference(store, splits)
+    assert reference is not None
+    assert reference.facts["recordings"] == 12
+    np.testing.assert_allclose(reference.familiarity(features_of(splits[1])), 0, atol=1e-6)
+
+
+def test_source_rates_are_counted_without_negatives_and_what_was_converted(
+    store: Path, write_store: Any, planted: Any
+) -> None:
+    rates = training_rates(open_split(store, "train"))
+    assert rates is not None
+    assert rates.counts == {4000: (6, 6)}
+    few = write_store(train=[planted("leak" if n % 2 else "other", n) for n in range(7)])
+    assert training_rates(open_split(few, "train")) is None
+    with h5py.File(store / "train.h5", "r+") as file:
+        file["flags"][...] = ["converted"] * 15
+    seal_h5(store / "train.h5")
+    assert training_rates(open_split(store, "train")) is None
 
 
 def test_features_are_those_of_each_recording(store: Path) -> None:

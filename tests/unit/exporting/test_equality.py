@@ -43,6 +43,16 @@ def test_a_verdict_changes_only_beside_the_threshold() -> None:
     assert (equality.flipped, equality.holds) == (1, False)
 
 
+def test_a_verdict_changes_at_either_end_of_the_doubt_too() -> None:
+    doubtful = {"decision": "undecided", "reason": "doubt"}
+    edge = replace(OWN, leak_prob=0.70005)
+    equality = Equality(limit=1e-4, doubt=0.2)
+    equality.compare("near", edge, replace(edge, leak_prob=0.69998, **doubtful))
+    assert (equality.flipped, equality.near, equality.holds) == (0, 1, True)
+    equality.compare("far", replace(OWN, leak_prob=0.6), replace(OWN, leak_prob=0.6, **doubtful))
+    assert (equality.flipped, equality.holds) == (1, False)
+
+
 @pytest.mark.parametrize(
     "changes", [{"reason": "short"}, {"flags": ["clipped"]}, {"windows": OWN.windows[:1]}]
 )

@@ -158,6 +158,20 @@ def test_familiarity_is_that_of_the_reference_also_in_pieces(made, ruled) -> Non
     assert int(whole.decision) == network.UNDECIDED
 
 
+@pytest.mark.parametrize("threshold", [0.5, 0.97, 0.0, NEVER])
+def test_the_graph_doubts_in_float32_what_the_rule_doubts(made, ruled, threshold: float) -> None:
+    detector = ruled(made(reference=False), threshold=threshold, doubt=0.2).mel_detector
+    verdict, mel = PooledVerdict(detector), torch.full((1, 7, 12, 1), -50.0)
+    ends = np.array([*detector.rule.doubt_limits, threshold, 0.31, 0.98]).astype(np.float32)
+    below, above = (np.nextafter(ends, np.float32(to)) for to in (-1, 2))
+    for prob in np.concatenate([ends, below, above]).clip(0, 1):
+        score = np.array([prob])
+        leak = 1 if detector.rule.decide(score)[0] else 0
+        expected = network.UNDECIDED if detector.rule.in_doubt(score)[0] else leak
+        pooled = verdict(torch.from_numpy(score), torch.tensor([True]), mel, NO_MOMENTS)
+        assert int(pooled.decision) == expected
+
+
 NETWORKS = {
     "paper": NetworkConfig(conv_channels=4, dense=8),
     "linear": NetworkConfig("linear", input_norm="none", time_pool=1),

@@ -32,6 +32,9 @@ def test_a_learning_writes_all_of_its_results_and_publishes(
     assert found.outcome.verdict == "better"
     assert link.resolve() == found.model == folder / "model.safetensors"
     assert learner.model.read_bytes() == before
+    sources = load_mel_detector(found.model).sources
+    assert sources is not None
+    assert sources.counts == {8000: (8, 8)}  # those of the new sensor, which it is of alone
     content = json.loads((folder / "metrics.json").read_text())
     assert schema_errors(content) == []
     assert content["learn"]["from"] == "target"

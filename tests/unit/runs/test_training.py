@@ -76,7 +76,10 @@ def test_the_model_file_has_the_best_weights_the_fitted_rule_and_where_it_comes_
     for mine, theirs in zip(detector.network.parameters(), best.network.parameters(), strict=True):
         assert torch.equal(mine, theirs)
     assert detector.rule.to_json() == result.metrics["decision_rule"]
-    assert detector.rule.fitted_on == "val"
+    assert (detector.rule.fitted_on, detector.rule.doubt) == ("val", 0.2)
+    assert detector.sources is not None
+    assert {rate: sum(counts) for rate, counts in detector.sources.counts.items()} == {4000: 8}
+    assert best.sources is None  # a checkpoint
     scores = detector.validation
     assert scores is not None
     again, _ = redecided(detector.rule, scores, policy=detector.rule.policy)

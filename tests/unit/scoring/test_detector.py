@@ -14,6 +14,8 @@ from leakdet.acoustics.audio import ArrayRecording
 from leakdet.core.errors import InputError, SettingsError
 from leakdet.core.locations import RemoteFile
 from leakdet.detection.familiarity import SpectralReference
+from leakdet.detection.source_rates import SourceRates
+from leakdet.detection.stored_scores import ValidationScores
 from leakdet.scoring.detector import Detector, chosen_device, is_single, load_detector, sources_of
 from leakdet.scoring.listing import list_recordings
 from leakdet.storage.model_file import save_model
@@ -142,6 +144,40 @@ def test_unfamiliar_replaces_the_models_setting(
     assert load_detector(path, threshold=0.3).mel_detector.rule.unfamiliar == "normal"
     with pytest.raises(SettingsError, match="allowed are off, normal, strict"):
         load_detector(path, unfamiliar="very")
+
+
+def test_doubt_and_source_replace_the_models_settings(
+    detector: Detector, example_files, tmp_path: Path
+) -> None:
+    inner, recording = detector.mel_detector, example_files.recording
+    score = detector.predict(recording).leak_prob
+    path = tmp_path / "model.safetensors"
+    rule = replace(inner.rule, threshold=score, doubt=0.2)
+    card = {**inner.card, "decision_rule": rule.to_json()}
+    rates = SourceRates({16000: (4, 4)})
+    scores = ValidationScores(np.linspace(0, 1, 9), np.arange(9) > 4)
+    save_model(path, inner.network.state_dict(), card, validation=scores, sources=rates)
+    for settings, reason in (
+        ({}, "other_source"),
+        ({"source": "off"}, "doubt"),
+        ({"source": "off", "doubt": 0.0}, ""),
+        ({"source": "off", "threshold": 0.0}, ""),
+        ({"source": "off", "policy": "min_cost=10"}, ""),  # a person chose: no doubt
+    ):
+        assert load_detector(path, **settings).predict(recording).reason == reason
+    new = load_detector(path, doubt=0.0, source="off").predict(recording)
+    del card["decision_rule"]["doubt"], card["decision_rule"]["source"]
+    save_model(tmp_path / "old.safetensors", inner.network.state_dict(), card)  # as 0.1.0 wrote it
+    old = load_detector(tmp_path / "old.safetensors")
+    assert replace(old.predict(recording), model=new.model) == new
+    typed = load_detector(path, policy="min_tpr=0.9", doubt=0.1).mel_detector.rule
+    assert (typed.policy, typed.doubt) == ("min_tpr", 0.1)
+    assert load_detector(path, policy="max_f1").mel_detector.rule.doubt == 0.2
+    samples, rate_hz = soundfile.read(recording)
+    assert load_detector(path).predict((samples, rate_hz)).reason == "other_source"
+    assert load_detector(path).predict((samples, rate_hz), resampled=True).reason == "doubt"
+    with pytest.raises(SettingsError, match=r"doubt is 0.5; it must lie in 0 \(none\) to below"):
+        load_detector(path, doubt=0.5)
 
 
 def test_arrays_and_paths_mix_in_a_list(detector: Detector, example_files) -> None:

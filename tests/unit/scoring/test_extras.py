@@ -108,6 +108,17 @@ def test_an_audacity_label_track(tmp_path) -> None:
     assert text.startswith("0.000000\t1.500000\tleak 0.900 (recording no_leak)\n")
 
 
+def test_a_recording_in_doubt_is_a_possible_leak(tmp_path) -> None:
+    doubt = {"decision": "undecided", "reason": "doubt"}
+    foreign = {"decision": "undecided", "reason": "other_source"}
+    write(tmp_path / "a", "audacity", [verdict("a.wav", **doubt), verdict("b.wav", **foreign)])
+    texts = [(tmp_path / f"a/{name}.wav.labels.txt").read_text().splitlines()[0] for name in "ab"]
+    assert texts[0].endswith("leak 0.900 (recording possible leak)")
+    assert texts[1].endswith("leak 0.900 (recording undecided)")
+    write(tmp_path / "r", "raven", [verdict("a.wav", **doubt)])
+    assert "\tpossible leak\n" in (tmp_path / "r/a.wav.selections.txt").read_text()
+
+
 def test_channels_share_the_table_of_their_file(tmp_path) -> None:
     write(tmp_path / "out", "raven", [verdict("a.wav", channel=1), verdict("a.wav", channel=2)])
     lines = (tmp_path / "out/a.wav.selections.txt").read_text().splitlines()
@@ -154,9 +165,10 @@ def clip_verdict(path, prob: float, decision: str = "leak", **more) -> Verdict:
 def test_leaks_alone_are_cut_out_and_ranked(write_sound, tmp_path, messages) -> None:
     paths = [write_sound(f"{name}/a.wav", seconds=3.0, seed=n) for n, name in enumerate("uvw")]
     verdicts = [
-        clip_verdict(paths[0], 0.6),
+        clip_verdict(paths[0], 0.6, "undecided", reason="doubt"),
         clip_verdict(paths[1], 0.9),
         clip_verdict(paths[2], 0.8, "no_leak"),
+        clip_verdict(paths[2], 0.45, "undecided", reason="doubt"),  # on the other side
     ]
     told = {"site": "Elm St/4", "recorded_at": "2026-11-29T02:30"}
     verdicts[1] = clip_verdict(paths[1], 0.9, columns=told)
@@ -169,6 +181,7 @@ def test_leaks_alone_are_cut_out_and_ranked(write_sound, tmp_path, messages) -> 
     ]  # fmt: skip
     rows = read_csv(tmp_path / "clips/clips.csv", "rows")
     assert [row["clip"] for row in rows] == names[:2]
+    assert [row["decision"] for row in rows] == ["leak", "possible leak"]
     assert (rows[0]["path"], rows[0]["site"]) == (str(paths[1]), "Elm St/4")
     assert (rows[0]["start_s"], rows[0]["end_s"], rows[0]["leak_prob"]) == ("1.0", "2.0", "0.9")
     sound, rate_hz = soundfile.read(tmp_path / "clips" / names[0], dtype="int16")

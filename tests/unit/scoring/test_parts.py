@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import numpy as np
 import pytest
 
 from leakdet.core.errors import InputError
 from leakdet.core.files import locked
 from leakdet.core.parallel import Engine, KillsWorkersError
-from leakdet.scoring.detector import Detector
+from leakdet.detection.familiarity import SpectralReference
+from leakdet.detection.source_rates import SourceRates
+from leakdet.scoring.detector import Detector, load_detector
 from leakdet.scoring.parts import (
     IN_FLIGHT,
     ModelOptions,
@@ -23,6 +26,7 @@ from leakdet.scoring.parts import (
     score_batch,
 )
 from leakdet.storage.model_card import file_hash
+from leakdet.storage.model_file import save_model
 from leakdet.tables.parts_db import FileBatch, ListingRecord
 from leakdet.tables.read import read_rows
 from leakdet.tables.schema import InputRecording
@@ -282,6 +286,36 @@ def test_a_worker_gives_the_rows_that_threads_give(
     assert [batch.number for batch, _ in scored] == [7, 0]
     assert steps == [2, 3]
     assert scored[::-1] == list(by_threads(options.load())(batches, steps.append))
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, "other_source"),
+        ({"source": "off", "unfamiliar": "strict"}, "unfamiliar"),
+        ({"source": "off", "unfamiliar": "off", "threshold": 0.6, "doubt": 0.4999999}, "doubt"),
+        ({"source": "off", "unfamiliar": "off", "doubt": 0.0}, ""),
+    ],
+)
+def test_threads_clusters_and_python_leave_the_same_undecided(
+    trained: Any, batches: list[FileBatch], settings: Any, expected: str, tmp_path: Path
+) -> None:
+    inner, model = load_detector(trained.model).mel_detector, tmp_path / "m.safetensors"
+    unlike = np.random.default_rng(0).normal(0, 1e-3, (20, 2 * inner.signal.n_mels))
+    reference = SpectralReference.of(unlike, np.arange(20) < 10)
+    rates, weights = SourceRates({48000: (4, 4)}), inner.network.state_dict()
+    save_model(model, weights, inner.card, reference=reference, sources=rates)
+    options = ModelOptions(model, file_hash(model), "cpu", **settings)
+    rows = scored_by(Workers(), options, batches)
+    threads = by_threads(options.load())(batches, lambda _: None)
+    assert rows == {batch.number: of_batch for batch, of_batch in threads}
+    detector = load_detector(model, "cpu", **settings)
+    for batch in batches:
+        verdicts = detector.predict([recording.source for recording in batch.recordings])
+        of_batch = rows[batch.number]
+        for row, verdict in zip(of_batch, verdicts, strict=True):
+            assert (row["decision"], row["reason"]) == (verdict.decision, verdict.reason)
+            assert row["error"] or verdict.reason == expected
 
 
 def test_a_file_that_kills_its_workers_is_one_row_with_an_error(

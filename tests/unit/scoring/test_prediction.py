@@ -10,8 +10,10 @@ import pytest
 
 from leakdet.core.errors import InputError
 from leakdet.core.messages import messages_on_screen
+from leakdet.detection.decision import DecisionRule
 from leakdet.detection.familiarity import SpectralReference
 from leakdet.detection.labels import LabelMap
+from leakdet.detection.source_rates import SourceRates
 from leakdet.scoring.detector import Detector, load_detector
 from leakdet.scoring.listing import FileList, Listing, list_files
 from leakdet.scoring.prediction import (
@@ -39,7 +41,11 @@ def test_the_models_own_verdict_is_said_first(example_files) -> None:
     rng = np.random.default_rng(0)
     reference = SpectralReference.of(rng.normal(0, 1, (20, 4)), np.arange(20) < 10)
     good = replace(good, reference=reference)
+    good = replace(good, sources=SourceRates({4000: (4, 4)}))
     assert model_text(good) == text
+    unknown = replace(good, sources=None)
+    assert "knows no sample rate of training recordings" in model_text(unknown)
+    assert model_text(replace(unknown, rule=replace(good.rule, source="off"))) == text
     off = replace(good, rule=replace(good.rule, unfamiliar="off"))
     assert model_text(off).splitlines()[1].startswith("note     familiarity ")
     assert len(model_text(off).splitlines()) == 2
@@ -58,6 +64,25 @@ def test_undecided_recordings_are_counted_by_reason() -> None:
     counts.add(Verdict("a", None, None, 0.5, error="no sound").to_dict())
     assert str(counts) == ("5 files: 1 leak, 0 no_leak, 3 undecided (1 silent, 2 short), 1 failed")
     assert (counts.failed, counts.total) == (1, 5)
+
+
+def test_what_to_do_about_the_undecided_is_said_also_of_merged_counts() -> None:
+    whole, first = VerdictCounts(), VerdictCounts()
+    for reason, rate_hz in (("doubt", 48000), ("doubt", 40000), *[("other_source", 8000)] * 12):
+        first.add(
+            Verdict("a", "undecided", 0.6, 0.5, reason=reason, source_rate_hz=rate_hz).to_dict()
+        )
+    before = VerdictCounts().state()
+    del before["other_rates"]  # of parts from before
+    for state in (first.state(), before):
+        whole.merge(json.loads(json.dumps(state)))
+    rule, sources = DecisionRule(doubt=0.2), SourceRates({40000: (5, 5), 48000: (5, 5)})
+    doubt, source = whole.undecided_sentences(rule, sources)
+    assert doubt == (
+        "doubt    2 of 14 are too close to call (leak_prob 0.3 to 0.7): listen to these first."
+    )
+    assert source == f"source   {sources.sentence(8000, 12)}"
+    assert VerdictCounts().undecided_sentences(rule, sources) == []
 
 
 def test_flags_are_counted() -> None:
@@ -109,7 +134,7 @@ def test_counts_are_numbers_where_messages_are_json(capsys) -> None:
     counts = VerdictCounts()
     counts.add(Verdict("a.wav", "leak", 0.9, 0.5).to_dict())
     with messages_on_screen("json"):
-        counts.log()
+        counts.log(DecisionRule(), None)
     (told,) = map(json.loads, capsys.readouterr().err.splitlines())
     assert (told["kind"], told["message"]) == ("counts", str(counts))
     assert {key: told[key] for key in counts.to_json()} == counts.to_json()

@@ -16,6 +16,7 @@ from leakdet.detection.detector import MelDetector
 from leakdet.detection.familiarity import SpectralReference
 from leakdet.detection.met import MetRecordings
 from leakdet.detection.networks import band_features, window_moments
+from leakdet.detection.source_rates import SourceRates
 from leakdet.scoring import score_recording as module
 from leakdet.scoring.prediction import VerdictCounts
 from leakdet.scoring.score_recording import Pieces, embed_source, score_recording, score_source
@@ -168,6 +169,35 @@ def test_what_sounds_unlike_training_is_undecided(detector: MelDetector, log_mel
     half = ArrayRecording(np.concatenate([NOISE, np.zeros(8000)]), 4000)
     dropped = score_recording(half, known, log_mel)  # dead windows are no part of the sound
     assert dropped.familiarity == pytest.approx(familiar.familiarity, abs=0.05)
+
+
+def test_the_first_reason_that_holds_is_told(detector: MelDetector, log_mel: LogMel) -> None:
+    noise, silence = ArrayRecording(NOISE, 4000), ArrayRecording(np.zeros(8000), 4000)
+    score = score_recording(noise, detector, log_mel).leak_prob
+    assert score is not None
+    every = replace(
+        detector,
+        reference=reference(log_mel, 0.9),
+        sources=SourceRates({48000: (9, 9), 4000: (7, 0)}),
+        rule=replace(detector.rule, threshold=score, doubt=0.2),
+    )
+
+    def reasons(changed: MelDetector, source: ArrayRecording = noise) -> list[str]:
+        rules = ({}, {"source": "off"}, {"source": "off", "unfamiliar": "off"}, {"doubt": 0.0})
+        return [
+            score_recording(source, replace(changed, rule=replace(every.rule, **rule)), log_mel)
+            .reason for rule in rules
+        ]  # fmt: skip
+
+    assert reasons(every) == ["other_source", "unfamiliar", "doubt", "other_source"]
+    assert reasons(every, silence) == ["silent"] * 4
+    assert reasons(every, ArrayRecording(NOISE[:500], 4000)) == ["short"] * 4
+    known = replace(every, sources=SourceRates({4000: (4, 4)}), reference=None)
+    assert reasons(known) == ["doubt", "doubt", "doubt", ""]
+    assert reasons(replace(known, sources=None)) == ["doubt", "doubt", "doubt", ""]
+    assert reasons(every, ArrayRecording(NOISE, 4000, resampled=True))[0] == "unfamiliar"
+    doubtful = score_recording(noise, known, log_mel)
+    assert (doubtful.decision, doubtful.leak_prob) == ("undecided", score)
 
 
 def test_what_the_model_has_met_is_flagged(

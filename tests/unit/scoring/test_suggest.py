@@ -34,6 +34,7 @@ def test_the_weight_is_one_at_the_threshold_and_for_the_unfamiliar() -> None:
     assert weight(verdict(1.0, [0.0], familiarity=1.7)) == 1.0
     assert weight(verdict(0.75, [0.0], familiarity=0.5)) == pytest.approx(0.75)
     assert weight(replace(verdict(1.0, [0.0]), threshold=1.0)) == 1.0
+    assert weight(replace(verdict(1.0, [0.0]), reason="other_source")) == 1.0
 
 
 def test_the_least_certain_comes_first_and_then_what_is_unlike_it() -> None:

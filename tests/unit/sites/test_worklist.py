@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 from datetime import datetime
 
 import numpy as np
@@ -7,8 +8,8 @@ from tests.unit.sites.test_worth import evidence
 
 from leakdet.sites.rows import read_columns
 from leakdet.sites.rules import WorklistRules
-from leakdet.sites.states import Recording
-from leakdet.sites.worklist import find_places, make_worklist
+from leakdet.sites.states import Recording, WorklistRow
+from leakdet.sites.worklist import Worklist, find_places, make_worklist
 
 NIGHT = datetime.fromisoformat("2026-05-01T03:00")
 
@@ -91,6 +92,29 @@ def test_each_site_has_one_row_whatever_the_order_of_the_sites() -> None:
     assert {one.site: one for one in there.rows} == {one.site: one for one in back.rows}
     assert there.rows[0] == back.rows[0]
     assert len(there.nights) == 8
+
+
+def test_the_list_is_the_same_with_doubt_and_without() -> None:
+    """A site that scores 0.65 in every night alarms, though nothing of it is decided."""
+    rows = network(9) + night_rows("A", [0.2] * 5 + [0.65] * 4) + night_rows("B", [0.45] * 9)
+    doubted = [
+        {**one, "threshold": "0.5"}
+        | ({"decision": "undecided", "reason": "doubt"} if float(one["leak_prob"]) > 0.3 else {})
+        for one in rows
+    ]
+    sure, unsure = (make_worklist(given, today=TODAY) for given in (rows, doubted))
+    assert [one.state for one in unsure.rows if one.site == "A"] == ["new"]
+    words = {recording.decision for one in unsure.rows for recording in one.recordings}
+    assert words == {"possible leak", "no_leak"}
+
+    def without_words(worklist: Worklist) -> list[WorklistRow]:
+        return [
+            replace(one, recordings=tuple(replace(r, decision="") for r in one.recordings))
+            for one in worklist.rows
+        ]
+
+    assert without_words(unsure) == without_words(sure)
+    assert unsure.notes == sure.notes
 
 
 def test_an_iterator_of_rows_is_enough() -> None:

@@ -21,6 +21,7 @@ from leakdet.detection.familiarity import SpectralReference
 from leakdet.detection.labels import LabelMap
 from leakdet.detection.met import MetRecordings
 from leakdet.detection.networks import make_network
+from leakdet.detection.source_rates import SourceRates
 from leakdet.detection.stored_scores import ValidationScores
 from leakdet.storage.model_file import (
     AILH_SIGNAL,
@@ -162,7 +163,7 @@ def test_a_model_comes_back_whole(tmp_path: Path):
     assert (found.signal, found.rule.threshold, found.rule.fitted_on) == (SIGNAL, 0.37, "val")
     assert (found.labels.names, found.labels.leaks) == (("NO_LEAK", "LEAK"), (1,))
     assert [left.name for left in tmp_path.iterdir()] == ["m.safetensors"]
-    assert (found.met, found.reference) == (None, None)
+    assert (found.met, found.reference, found.sources) == (None, None, None)
 
 
 def test_what_a_model_has_met_and_what_that_sounded_like_come_back(tmp_path: Path):
@@ -173,8 +174,10 @@ def test_what_a_model_has_met_and_what_that_sounded_like_come_back(tmp_path: Pat
     reference = SpectralReference.of(features, np.arange(20) < 10)
     assert reference is not None
     met = MetRecordings.of({"train": ["00" * 32]}, {"train": {"pipe": np.array(["a"])}})
-    save_model(path, network.state_dict(), card, met, reference=reference)
+    sources = SourceRates({48000: (5, 4), 8000: (1, 0)})
+    save_model(path, network.state_dict(), card, met, reference=reference, sources=sources)
     found = load_mel_detector(path)
+    assert found.sources == sources
     assert found.reference is not None
     assert found.reference.facts == reference.facts
     np.testing.assert_allclose(found.reference.kept, features, rtol=1e-6)
