@@ -358,3 +358,23 @@ def faulty() -> list[Any]:
         replace(result, f1=0.05),
         replace(result, samples=SampleSummary(100, 0.5, 0.3, 0.5, 0.2, (10,) * 10)),
     ]
+
+
+EPOCHS = re.compile(r"\s+\S+/\S+ |\s+epoch |(reading|building|verifying|scoring|folds)")  # progress
+
+
+@pytest.mark.parametrize(
+    ("verb", "line", "most"),
+    [("train", "hydra.run.dir=run", 12), ("crossval", "", 12), ("evaluate", "", 12)],
+)
+def test_a_screen_has_few_lines(verb: str, line: str, most: int) -> None:
+    """Beside the progress, of commands that end well."""
+    screens = (WORDING / f"{verb}.txt").read_text(encoding="utf-8").split("\n$ ")
+    ends = [
+        s for s in screens if s.startswith(f"leakdet {verb}") and "verdict  " in s and line in s
+    ]
+    assert ends
+    for screen in ends:
+        printed = [text for text in screen.splitlines()[1:] if text and not EPOCHS.match(text)]
+        told = [text for text in printed if not text.startswith(("warning", "(exit"))]
+        assert len(told) <= most, screen
