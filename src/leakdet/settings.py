@@ -1,4 +1,4 @@
-"""`leakdet settings VERB [WORD]`: every setting or option of a verb, or those about a word."""
+"""`leakdet settings VERB [WORD]`: the settings or options of a verb, or those about a word."""
 
 import argparse
 import sys
@@ -22,11 +22,14 @@ def parser() -> argparse.ArgumentParser:
     )
     command.add_argument("verb", help=" or ".join((*VERBS, *PLAIN)), metavar="VERB")
     command.add_argument("word", nargs="?", metavar="WORD", help="only what is about this word")
+    command.add_argument(
+        "--all", action="store_true", help="every setting of a verb, not the most used alone"
+    )
     return command
 
 
 def settings(arguments: argparse.Namespace) -> int:
-    from leakdet.cli.help import options_text, settings_text
+    from leakdet.cli.help import options_text, settings_text, shelf_text
 
     verb, word = arguments.verb, arguments.word
     if verb in PLAIN:
@@ -39,7 +42,12 @@ def settings(arguments: argparse.Namespace) -> int:
     from leakdet.cli.compose import default_values
     from leakdet.cli.settings import known_settings
 
-    print(settings_text(known_settings(verb).settings.values(), default_values(verb), word))
+    known, values = known_settings(verb).settings, default_values(verb)
+    if word or arguments.all:
+        print(settings_text(known.values(), values, word))
+    else:
+        print(shelf_text(verb, known, values))
+        print(f"\nOf {len(known)}, the most used; all: leakdet settings {verb} --all")
     return DONE
 
 

@@ -18,28 +18,53 @@ PURPOSE = {
     "crossval": "Train and test in folds: how good a recipe is on groups held out of training.",
     "learn": "Make a better model from confirmed recordings, and compare it with the old one.",
 }
+# The first shelf, by section; `leakdet settings VERB --all` lists the rest too.
 MOST_USED = {
-    "build": (
-        "source", "out", "split.group_by", "split.ratios", "split.seed", "labels.leak",
-        "signal.sample_rate_hz", "waveform", "workers", "verify",
-    ),
-    "train": (
-        "data.store", "seed", "labels.leak", "trainer.max_epochs", "data.batch_size",
-        "optimizer.lr", "network.dropout", "patience", "resume", "init_from",
-    ),
-    "tune": (
-        "data.store", "tune.n_trials", "tune.workers", "tune.study", "tune.objective",
-        "tune.sampler", "tune.pruner", "tune.repeats", "trainer.max_epochs", "labels.leak",
-    ),
-    "crossval": (
-        "data.store", "crossval.group_by", "crossval.where", "crossval.folds",
-        "crossval.repeats", "crossval.out", "seed", "trainer.max_epochs", "optimizer.lr",
-        "labels.leak",
-    ),
-    "learn": (
-        "model", "data.store", "learn.new", "learn.from", "learn.hold_out", "learn.publish",
-        "learn.target_weight", "learn.min_per_class", "learn.folds", "seed",
-    ),
+    "build": {
+        "recordings": ("source", "out", "add_to", "labels.leak", "labels.ignore", "labels.rename"),
+        "splits": ("split.group_by", "split.ratios", "split.seed"),
+        "signal": (
+            "signal.sample_rate_hz", "signal.channels", "signal.highpass_hz",
+            "signal.window_samples", "signal.n_mels", "like",
+        ),
+        "work": ("waveform", "verify", "workers", "overwrite", "log"),
+    },
+    "train": {
+        "recordings": ("data.store", "labels.leak", "data.negatives", "init_from"),
+        "training": (
+            "seed", "trainer.max_epochs", "patience", "stop.name", "data.batch_size",
+            "optimizer.lr", "network.dropout", "augment.eq_db",
+        ),
+        "verdicts": ("decision.policy", "decision.threshold", "decision.doubt"),
+        "work": ("resume", "data.cache", "threads", "log"),
+    },
+    "tune": {
+        "study": (
+            "tune.study", "tune.n_trials", "tune.workers", "tune.objective", "tune.sampler",
+            "tune.pruner", "tune.repeats", "tune.folds", "tune.storage", "tune.finish",
+        ),
+        "training": ("data.store", "labels.leak", "seed", "trainer.max_epochs", "patience"),
+        "work": ("threads", "log"),
+    },
+    "crossval": {
+        "folds": (
+            "data.store", "crossval.group_by", "crossval.where", "crossval.folds",
+            "crossval.repeats", "crossval.protocols", "crossval.out",
+        ),
+        "training": (
+            "labels.leak", "seed", "trainer.max_epochs", "optimizer.lr", "data.negatives",
+            "decision.policy",
+        ),
+        "work": ("crossval.parts", "threads", "log"),
+    },
+    "learn": {
+        "recordings": ("model", "learn.new", "data.store", "learn.min_per_class"),
+        "learning": (
+            "learn.from", "learn.hold_out", "learn.target_weight", "learn.folds", "learn.steps",
+            "seed",
+        ),
+        "work": ("learn.publish", "threads", "log"),
+    },
 }  # fmt: skip
 EXAMPLES = {
     "build": (
@@ -68,25 +93,31 @@ def help_text(
     values: Mapping[str, Any],
 ) -> str:
     """The page of `leakdet DOOR --help`; `values` are the settings' values without overrides."""
-    lines = [
-        f"usage: leakdet {door} [NAME=VALUE …]",
-        "",
-        PURPOSE[door],
-        "",
-        "The most used settings, with their defaults:",
-    ]
-    for name in MOST_USED[door]:
-        lines += _described(settings[name], values.get(name, settings[name].default))
-    lines += ["", "Options of groups (GROUP=OPTION):"]
+    lines = [f"usage: {DOORS[door].line} [NAME=VALUE …]", "", PURPOSE[door], ""]
+    lines += [shelf_text(door, settings, values), "", "Options of groups (GROUP=OPTION):"]
     for group, options in groups.items():
         lines += _wrapped(f"  {group:<12}{', '.join(options)}", 14)
     lines += ["", "Examples:", *(f"  {example}" for example in EXAMPLES[door]), ""]
-    lines += _wrapped(f"leakdet settings {door} [WORD] lists all settings, with their ranges.")
+    lines += _wrapped(
+        f"leakdet settings {door} --all lists all settings, with their ranges; leakdet settings "
+        f"{door} WORD those about a word."
+    )
     lines += _wrapped("--cfg job prints what would run; -m runs every combination of a=1,2 b=x,y.")
     if door == "train":
         lines += _wrapped("Such a sweep ends in a table of what each run was given and scored.")
     lines += _wrapped(EXPLAINED)
     return "\n".join(lines)
+
+
+def shelf_text(door: str, settings: Mapping[str, Setting], values: Mapping[str, Any]) -> str:
+    """The most used settings of a door by section, with their sentences."""
+    sections = []
+    for section, names in MOST_USED[door].items():
+        lines = [f"{section.capitalize()}:"]
+        for name in names:
+            lines += _described(settings[name], values.get(name, settings[name].default))
+        sections.append("\n".join(lines))
+    return "\n\n".join(sections)
 
 
 def settings_text(
