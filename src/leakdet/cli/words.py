@@ -109,9 +109,9 @@ def built(recordings: Path, settings: Sequence[str]) -> Path:
     out = STORES / f"{recordings.resolve().stem}-{_key(config, recordings, source.recordings)}"
     count = f"{len(source.recordings)} recordings"
     if holds_stores(out):
-        LOG.info(f"store    {out}: of {recordings}, whose {count} are unchanged")
+        LOG.info(f"store    {out}: the {count} of {recordings} are unchanged")
         return out
-    LOG.info(f"store    {out}: is made of {recordings}, {count}, and kept for later trainings")
+    LOG.info(f"store    {out}: made of the {count} of {recordings}, and kept for later trainings")
     config.out = str(out)
     with explain_interruption(config):
         report = build_store(config)

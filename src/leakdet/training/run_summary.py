@@ -62,10 +62,13 @@ UNEVEN = 0.1  # so far from half a share of leaks is no balance
 
 def summary(data: LeakDataModule) -> str:
     """What is trained on, when it ends, and what is left out."""
-    train, val = data.splits.train, data.splits.val
+    train, val, config = data.splits.train, data.splits.val, data.config
+    ends = stops_when(config, data.given)
+    if config.stop.name == "fixed":
+        ends = f"after {counted(TrainerFlags.of(config.trainer).max_epochs, 'epoch')}"
     line = (
         f"trains   {counted(train.recordings, 'recording')} of {from_here(data.store)}, "
-        f"{val.recordings} for validation; stops {stops_when(data.config, data.given)}"
+        f"{val.recordings} for validation; stops {ends}"
     )
     return "\n".join([line, *(f"note     {note}" for note in _left_out(data))])
 
