@@ -20,6 +20,7 @@ from leakdet.config import (
     TuneConfig,
 )
 from leakdet.config.fields import require
+from leakdet.config.model import LOSSES, NETWORKS
 from leakdet.config.train import ALLOWED, LOGGERS
 from leakdet.core.errors import InputError, SettingsError
 
@@ -488,8 +489,8 @@ OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
         "none": {},
         **{name: {name: {}} for name in LOGGERS},
     },
-    "loss": {name: {"name": name} for name in ("ce", "weighted_ce", "focal")},
-    "network": {name: {"name": name} for name in ("paper", "dual_head", "linear", "compact")},
+    "loss": {name: {"name": name} for name in LOSSES},
+    "network": {name: {"name": name} for name in NETWORKS},
 }
 
 

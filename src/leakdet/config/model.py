@@ -5,6 +5,9 @@ from typing import Any
 
 from leakdet.config.fields import check_ranges, doc, is_own, require
 
+NETWORKS = ("paper", "dual_head", "linear", "compact")
+LOSSES = ("ce", "weighted_ce", "focal")
+
 
 @dataclass
 class NetworkConfig:
@@ -13,7 +16,7 @@ class NetworkConfig:
     name: str = doc(
         "paper",
         "Which network.",
-        one_of=("paper", "dual_head", "linear", "compact"),
+        one_of=NETWORKS,
         or_own="Class",
     )
     input_norm: str = doc(
@@ -38,7 +41,7 @@ class NetworkConfig:
 class LossConfig:
     """Class loss + aux_weight x leak loss."""
 
-    name: str = doc("ce", "Class loss.", one_of=("ce", "weighted_ce", "focal"), or_own="function")
+    name: str = doc("ce", "Class loss.", one_of=LOSSES, or_own="function")
     aux_weight: float = doc(0.3, "Weight of the auxiliary leak loss; 0: no such head.", at_least=0)
     leak_weight_boost: float = doc(
         1.0, "Factor on the leak's class weight under weighted_ce with two classes.", above=0
