@@ -3,45 +3,46 @@
 Models of each sensor of the rig and of both train without and with `data.negatives=synthetic`, and are
 asked about clips of rain, engines and machines. The clips are divided by kind: the made-up sounds were
 designed on the first half (`--half first` looks at it alone), the second half was asked once. Then
-places are left out as scripts/results.py does. Recordings are looked for as scripts/foreign_sound.py
-does. Finished models are kept, so the script can be stopped and started.
+places are left out as results.py does. Recordings are looked for as foreign_sound.py does.
 
-    python scripts/negatives.py --work runs/negatives
+    PYTHONPATH=scripts python scripts/research/negatives.py
 """
 
-import argparse
-import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import soundfile
 import torch
 
+from benchmarks import kept
 from foreign_sound import (
     CLIPS,
     SENSORS,
+    WEIGHTS,
     Answer,
     Row,
     answers,
-    build,
     is_pipe,
+    kinds,
+    names,
+    path,
     read_table,
     share,
-    table,
+    store_of,
 )
-from foreign_sound import path as rig_path
 from leakdet.detection.decision import LIMITS
 from leakdet.evaluation.metrics import auroc
-from results import HARD4, PROTOCOLS, RIG, arrays, cross_validate, write_part
-from results import leakdet as run_leakdet
+from results import HARD4, arrays
+from rig import PROTOCOLS, RIG, build, cross_validate, parser, table, write_part
 
-WEIGHTS = (0.0, 0.1, 0.3)  # of negatives, 0: none
 SEEDS = 5
 REPLICATES = 1000
 FIRST = ("rain", "engine", "pouring_water", "washing_machine", "wind")
 HALVES = ("first", "second")
 MADE_UP = "noise and hum"
+LIMITS_SHOWN = {"as predict decides": LIMITS["normal"], "unfamiliar off": LIMITS["off"]}
 
 TEXT = """\
 ## Made-up negatives
@@ -67,32 +68,31 @@ MOST_LOST, MOST_LEFT = 0.02, 0.5
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--work", type=Path, default=Path("runs/negatives"), help="models, folds")
-    parser.add_argument("--half", choices=HALVES, help="print this half's alarms, write nothing")
-    parser.add_argument("--seeds", type=int, default=SEEDS)
-    options = parser.parse_args()
+    command = parser(__doc__, "negatives")
+    command.add_argument("--half", choices=HALVES, help="print this half's alarms, write nothing")
+    command.add_argument("--seeds", type=int, default=SEEDS)
+    options = command.parse_args()
     work = options.work.absolute()
-    work.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
-    halves = HALVES if options.half is None else (options.half,)
-    asked = list(alarms(work, halves, options.seeds))
+    asked = list(alarms(work, [options.half] if options.half else HALVES, options.seeds))
     print(alarm_table(asked))
-    if options.half is None:
+    if not options.half:
         scores = {weight: places(work, weight, options.seeds) for weight in WEIGHTS}
-        text = TEXT.format(
-            seeds=options.seeds,
-            first=", ".join(kind.replace("_", " ") for kind in FIRST),
-            noise=len({answer.name for answer in asked if answer.kind == MADE_UP}),
-            hard4=", ".join(HARD4),
-            alarms=alarm_table(asked),
-            places=place_table(scores),
-            most=MOST_LOST,
-            verdict=verdict(asked, scores),
-        )
-        print(write_part("negatives", text))
+        write_part("negatives", part(asked, scores, options.seeds), options.dry_run)
+
+
+def part(asked: Sequence[Answer], scores: Mapping[float, Sequence[Row]], seeds: int) -> str:
+    """The part of the page."""
+    return TEXT.format(
+        seeds=seeds,
+        first=", ".join(kind.replace("_", " ") for kind in FIRST),
+        noise=len(names(asked, MADE_UP)),
+        hard4=", ".join(HARD4),
+        alarms=alarm_table(asked),
+        places=place_table(scores),
+        most=MOST_LOST,
+        verdict=verdict(asked, scores),
+    )
 
 
 def alarms(work: Path, halves: Sequence[str], seeds: int) -> Iterator[Answer]:
@@ -101,16 +101,17 @@ def alarms(work: Path, halves: Sequence[str], seeds: int) -> Iterator[Answer]:
     sounds = {half: {str(clip): False for clip in clips(half)} for half in halves}
     sounds[MADE_UP] = {str(file): False for file in plain_sounds(work / "noise")}
     sounds["taps and ambient of the rig"] = {
-        rig_path(row): False for row in rig if row["label"] in ("interference", "ambient")
+        path(row): False for row in rig if row["label"] in ("interference", "ambient")
     }
     for trained_on, sensors in SENSORS.items():
         own = [row for row in rig if is_pipe(row) and row["sensor"] in sensors]
-        store = build(work / f"store-{trained_on}", own)
+        store = store_of(work / f"store-{trained_on}", own)
         for seed in range(seeds):
             for weight in WEIGHTS:
                 run = work / f"{'-'.join(halves)}-{trained_on}-{seed}-{100 * weight:.0f}"
                 asked = answers(run, store, seed, settings(work, weight), sounds)
-                yield from (Answer(trained_on, weight, *answer) for answer in asked)
+                told = kept(run.with_suffix(".json"), partial(list, asked))
+                yield from (Answer(trained_on, weight, *answer) for answer in told)
 
 
 def settings(work: Path, weight: float) -> list[str]:
@@ -128,7 +129,7 @@ def clips(half: str) -> list[Path]:
 
 def plain_sounds(folder: Path) -> list[Path]:
     """White noise, pink noise and silence with hum, three of each, 8 s at 48 kHz."""
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     rng, rate_hz, samples = np.random.default_rng(0), 48_000, 8 * 48_000
     time_s = np.arange(samples) / rate_hz
     for number in range(3):
@@ -146,33 +147,25 @@ def plain_sounds(folder: Path) -> list[Path]:
 def alarm_table(asked: Sequence[Answer]) -> str:
     """A row for each kind of model and of sound, and one for all models."""
     heads = [f"{name}, weight {weight:g}" for name in LIMITS_SHOWN for weight in WEIGHTS]
-    kinds = dict.fromkeys(answer.kind for answer in asked)
     rows = []
     for trained_on in [*SENSORS, ""]:
-        for kind in kinds:
+        for kind in kinds(asked):
             of = [a for a in asked if a.kind == kind and trained_on in ("", a.trained_on)]
             cells = [
                 share([a for a in of if a.weight == weight], Answer.wrong, limit)[1]
                 for limit in LIMITS_SHOWN.values()
                 for weight in WEIGHTS
             ]
-            count = len({answer.name for answer in of})
-            rows.append((trained_on or "**all three**", kind, count, *cells))
+            rows.append((trained_on or "**all three**", kind, len(names(of, kind)), *cells))
     return table(("trained on", "asked about", "sounds", *heads), rows)
-
-
-LIMITS_SHOWN = {"as predict decides": LIMITS["normal"], "unfamiliar off": LIMITS["off"]}
 
 
 def places(work: Path, weight: float, seeds: int) -> list[Row]:
     """The rows of predictions.csv with places left out."""
-    store, folds = work / "store-rig", work / f"folds-{100 * weight:.0f}"
-    if not store.exists():
-        run_leakdet("build", f"source={RIG / 'recordings.csv'}", f"out={store}")
+    store, folds = build(work / "store-rig"), work / f"folds-{100 * weight:.0f}"
     protocols = {name: PROTOCOLS[name] for name in HARD4}
     cross_validate(store, folds, 1, protocols, seeds, *settings(work, weight))
-    with (folds / "predictions.csv").open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+    return read_table(folds / "predictions.csv")
 
 
 Folds = dict[tuple[str, str], dict[str, np.ndarray]]  # by protocol and seed
@@ -247,8 +240,8 @@ def hard4_of_seeds(
     """The mean of the four protocols for each seed; a recording counts `times`, None: once."""
     values: dict[str, list[float]] = {}
     for (_, seed), of in folds.items():
-        names = of["recording_id"].tolist()
-        drawn = np.repeat(np.arange(len(names)), [times[n] if times else 1 for n in names])
+        ids = of["recording_id"].tolist()
+        drawn = np.repeat(np.arange(len(ids)), [times[name] if times else 1 for name in ids])
         value = measure(of["score"][drawn], of["threshold"][drawn], of["is_leak"][drawn])
         values.setdefault(seed, []).append(np.nan if value is None else value)
     return np.array([np.nanmean(of_seed) for of_seed in values.values()])
@@ -256,11 +249,11 @@ def hard4_of_seeds(
 
 def difference_interval(folds: Folds, plain: Folds, measure: Measure) -> tuple[float, float]:
     """Bootstrap of the difference of two means: recordings are drawn, the same ones for both."""
-    names = sorted({name for of in plain.values() for name in of["recording_id"].tolist()})
+    ids = sorted({name for of in plain.values() for name in of["recording_id"].tolist()})
     rng, differences = np.random.default_rng(0), []
     for _ in range(REPLICATES):
-        counts = np.bincount(rng.integers(0, len(names), len(names)), minlength=len(names))
-        times = dict(zip(names, counts.tolist(), strict=True))
+        counts = np.bincount(rng.integers(0, len(ids), len(ids)), minlength=len(ids))
+        times = dict(zip(ids, counts.tolist(), strict=True))
         means = [hard4_of_seeds(of, measure, times).mean() for of in (folds, plain)]
         differences.append(means[0] - means[1])
     low, high = np.quantile(differences, [0.025, 0.975])

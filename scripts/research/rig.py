@@ -23,7 +23,7 @@ from benchmarks import DOCS, REPOSITORY
 
 PAGE = DOCS / "results.md"
 RIG = Path(os.environ.get("RIG", REPOSITORY.parent / "shared" / "data" / "rig"))
-PARTS = ("results", "foreign_sound", "paper", "learning", "incremental")  # of the page
+PARTS = ("results", "foreign_sound", "negatives", "paper", "learning", "incremental")  # of the page
 
 RECORDER = "session:[2017Nov02,2017Nov10],pipe:[1,3],label:[leak,no_leak]"
 ANALOG = "sensor:[analog_40k],position:[front,mid,end],label:[leak,no_leak]"
