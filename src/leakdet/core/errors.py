@@ -1,7 +1,11 @@
 """Errors of the user, each a sentence with its remedy, and the sentence for a full memory."""
 
+import json
 import re
 from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from urllib.parse import unquote
 
 
 class LeakdetError(Exception):
@@ -29,6 +33,16 @@ def first_few(names: Sequence[str], most: int = 10) -> str:
     """The first names of a long list and how many more there are, for a message."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+def install_command(extra: str) -> str:
+    """The command that adds an extra to this installation, also to one from a checkout."""
+    try:
+        told = distribution("leakdet").read_text("direct_url.json")
+    except PackageNotFoundError:
+        told = None
+    place = unquote(json.loads(told or "{}").get("url", "").removeprefix("file://"))
+    return f"pip install '{place if Path(place or '-').exists() else 'leakdet'}[{extra}]'"
 
 
 TEXTS = ("out of memory", "can't allocate memory", "_ALLOC_FAILED")

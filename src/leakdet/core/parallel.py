@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import leakdet
-from leakdet.core.errors import InputError, SettingsError, counted
+from leakdet.core.errors import InputError, SettingsError, counted, install_command
 from leakdet.core.messages import LOG
 from leakdet.core.process import check_count
 
@@ -73,7 +73,7 @@ ADDRESSES = "local:N, the JSON file of a scheduler, tcp://HOST:PORT or tls://HOS
 def check_cluster(name: str, address: str) -> None:
     """Check the address of a cluster before anything is begun; `name` is the setting."""
     if find_spec("distributed") is None:
-        raise SettingsError(f"{name}={address}: needs Dask: pip install 'leakdet[cluster]'")
+        raise SettingsError(f"{name}={address}: needs Dask: {install_command('cluster')}")
     if (count := local_count(address)) is not None:
         if count == 0:
             raise SettingsError(f"{name}={address}: allowed are 1 process or more.")

@@ -11,13 +11,12 @@ from typing import Any, overload
 
 from safetensors import safe_open
 
-from leakdet.core.errors import InputError, first_few
+from leakdet.core.errors import InputError, first_few, install_command
 from leakdet.core.files import COPY_AGAIN, as_input_error, is_sealed, require_readable
 from leakdet.core.locations import Location, RemoteFile, with_location
 
 PACKAGES = ("onnx", "onnxscript", "onnxruntime")
 TO_RUN = ("onnx", "onnxruntime")
-INSTALL = "pip install 'leakdet[export]'"
 
 
 def require_packages(packages: Iterable[str] = PACKAGES) -> None:
@@ -26,7 +25,7 @@ def require_packages(packages: Iterable[str] = PACKAGES) -> None:
     if missing:
         raise InputError(
             f".onnx files need {', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} "
-            f"not installed: {INSTALL}"
+            f"not installed: {install_command('export')}"
         )
 
 

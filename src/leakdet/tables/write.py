@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any, Protocol, runtime_checkable
 
-from leakdet.core.errors import InputError
+from leakdet.core.errors import InputError, install_command
 from leakdet.core.files import flush_to_disk, require_space, whole_file
 from leakdet.core.messages import LOG
 from leakdet.tables.schema import TIMELINE, WINDOW_COLUMNS, column_type
@@ -233,8 +233,8 @@ def require_format(kind: str) -> None:
     """Raise `InputError` where Parquet is asked for and cannot be written."""
     if kind == "parquet" and find_spec("pyarrow") is None:
         raise InputError(
-            "Parquet needs pyarrow, which is not installed: pip install 'leakdet[parquet]'; "
-            "csv works without it."
+            "Parquet needs pyarrow, which is not installed: "
+            f"{install_command('parquet')}; csv works without it."
         )
 
 

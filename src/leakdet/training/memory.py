@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 
 from leakdet.config import DataConfig
-from leakdet.core.errors import LeakdetError, memory_sentence
+from leakdet.core.errors import LeakdetError, install_command, memory_sentence
 from leakdet.training import log_names
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # as in glibc's malloc.h
@@ -116,7 +116,7 @@ def why_no_gpu_use(device: torch.device) -> str | None:
     try:
         torch.cuda.utilization(device)
     except ModuleNotFoundError as error:  # the library that asks the driver
-        remedy = "" if torch.version.hip else "; pip install 'leakdet[gpu]'"
+        remedy = "" if torch.version.hip else f"; {install_command('gpu')}"
         return f"not measured: {str(error).rstrip('.')}{remedy}"
     except Exception as error:  # pynvml's have no other base class
         return f"not measured: the driver does not tell it ({error})"

@@ -30,7 +30,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from leakdet.config import TrainerFlags, TuneConfig, TuneSettings
 from leakdet.config.fields import differences
-from leakdet.core.errors import SettingsError
+from leakdet.core.errors import SettingsError, install_command
 from leakdet.core.files import locked
 from leakdet.core.messages import LOG
 from leakdet.tuning.plots import INSTALL, has_plotly
@@ -176,7 +176,7 @@ def open_storage(tune: TuneSettings) -> Database:
     except ImportError as error:
         raise SettingsError(
             f"tune.storage={shown} needs a database driver that is not installed: "
-            "pip install 'leakdet[postgres]'"
+            f"{install_command('postgres')}"
         ) from error
     except RuntimeError as error:  # made by another version of Optuna
         raise SettingsError(f"tune.storage={shown} cannot be used: {first_line(error)}") from error

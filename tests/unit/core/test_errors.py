@@ -1,7 +1,11 @@
+from pathlib import Path
+from unittest.mock import Mock
+
 import numpy as np
 import pytest
 import torch
 
+from leakdet.core import errors
 from leakdet.core.errors import InputError, LeakdetError, SettingsError, first_few, memory_sentence
 
 
@@ -50,3 +54,22 @@ def test_those_that_torch_and_numpy_really_raise() -> None:
     with pytest.raises(MemoryError) as of_numpy:
         np.empty(2**60, np.uint8)
     assert memory_sentence(of_numpy.value) == "out of memory: 1.00 EiB more were wanted"
+
+
+@pytest.mark.parametrize(
+    ("told", "name"),
+    [
+        ('{"url": "file://FOLDER/my%20leakdet", "dir_info": {}}', "FOLDER/my leakdet"),
+        ('{"url": "file://FOLDER/gone.whl"}', "leakdet"),
+        ('{"url": "https://example.com/x.whl"}', "leakdet"),
+        (None, "leakdet"),
+    ],
+)
+def test_an_extra_is_installed_from_where_leakdet_came(
+    told: str | None, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "my leakdet").mkdir()
+    text = told and told.replace("FOLDER", str(tmp_path))
+    monkeypatch.setattr(errors, "distribution", lambda _: Mock(read_text=lambda _: text))
+    expected = f"pip install '{name.replace('FOLDER', str(tmp_path))}[export]'"
+    assert errors.install_command("export") == expected

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from leakdet.config import CallbacksConfig
-from leakdet.core.errors import LeakdetError
+from leakdet.core.errors import LeakdetError, install_command
 from leakdet.core.messages import LOG
 from leakdet.loading.loaders import Wait
 from leakdet.training import log_names
@@ -171,7 +171,7 @@ def test_the_missing_reader_is_said_once_and_only_on_a_gpu(
             use.stop()
     (line,) = caplog.messages
     assert line.startswith("gpu use  not measured: nvidia-ml-py")
-    assert "pip install 'leakdet[gpu]'" in line
+    assert install_command("gpu") in line
     assert caplog.records[0].levelno == logging.INFO  # no fault of the training
 
 
