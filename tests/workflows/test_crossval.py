@@ -62,7 +62,7 @@ class SignalInFold(Callback):
 def test_a_stopped_one_keeps_its_folds_and_names_the_command_that_goes_on(
     site_store: Path, tmp_path: Path, door: Any, monkeypatch: Any, number: int, code: int
 ) -> None:
-    words = (f"data.store={site_store}", "network=linear", "trainer.max_epochs=2", "stop.name=val")
+    words = (str(site_store), "network=linear", "trainer.max_epochs=2", "stop.name=val")
     words += ("crossval.group_by=[site]", "hydra.run.dir=a run")
     plain = trainer_module.make_callbacks
     stopper = SignalInFold(number, fold=2)

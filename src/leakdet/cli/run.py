@@ -199,7 +199,8 @@ def _open(door: str, task: Callable[[Any, Run], int]) -> int:
         arguments, prepared = [*arguments, store], [*prepared, store]
         sys.argv.append(store)
     with _own_folder(door, prepared, folder) as own:
-        return _run_jobs(door, task, arguments, own)
+        # with the settings of the run that train goes on with; elsewhere as they were typed
+        return _run_jobs(door, task, arguments if door == "train" else words, own)
 
 
 @contextmanager
