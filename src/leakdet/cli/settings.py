@@ -135,7 +135,10 @@ def trainer_flag(flag: str, allowed: str = "") -> Setting:
 def _plain(kind: Any) -> type:
     """`str` of `str | None`, `list` of `list[float]`, `object` of anything."""
     if isinstance(kind, UnionType):
-        kind = next(part for part in get_args(kind) if part is not NoneType)
+        parts = [part for part in get_args(kind) if part is not NoneType]
+        if len(parts) > 1:
+            return object
+        kind = parts[0]
     kind = get_origin(kind) or kind
     return kind if isinstance(kind, type) else object
 

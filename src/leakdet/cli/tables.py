@@ -34,7 +34,7 @@ def metrics_text(
         table.add_row(key, *(str(found["recording"][key]) for found in splits.values()))
     decision = (
         f"Decision: {rule.pooling} of the windows' leak_prob >= {rule.threshold:.4f} "
-        f"({rule.policy}, fitted on {rule.fitted_on or 'nothing'})"
+        f"({rule.policy}, {f'fitted on {rule.fitted_on}' if rule.fitted_on else 'not fitted'})"
     )
     if doubt := rule.doubt_text():
         decision += f". Predict leaves undecided, and these numbers count by its side: {doubt}"

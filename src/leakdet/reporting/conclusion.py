@@ -136,7 +136,7 @@ def _doubt(table: Mapping[str, Any]) -> tuple[str, str]:
     fpr = _widest(table["intervals"]["fpr"], table["fp"], table["negatives"])
     recall = _widest(table["intervals"]["recall"], table["tp"], table["positives"])
     if table["fpr"] >= MANY_ALARMS:
-        return "Too many false alarms", "Its alarms are too often false."
+        return "Too many false alarms", "A dig by its word would often find no leak."
     if table["recall"] <= FEW_FOUND:
         return "Misses too many leaks", "It ranks leaks high, but calls too few of them."
     care = "Use with care"

@@ -130,7 +130,7 @@ def _fixed_passes(config: TrainConfig, given: TrainConfig) -> str:
     """Epochs and batches of a fixed number of passes, and the settings that it lowers for them."""
     stop, size = config.stop, config.data.batch_size
     epochs, limit = (TrainerFlags.of(settings.trainer).max_epochs for settings in (config, given))
-    passes = f"{epochs} epochs"
+    passes = counted(epochs, "epoch")
     if epochs < limit:
         passes += f" (stop.passes={stop.passes}, fewer than trainer.max_epochs={limit})"
     if size:
