@@ -425,12 +425,38 @@ def write_json(path: Path, content: Mapping[str, Any], seal: bool = False) -> No
         partial.write_bytes(sealed(text) if seal else text)
 
 
-RANKS = ("LOCAL_RANK", "RANK", "NODE_RANK", "SLURM_PROCID")  # one run may have many processes
+# one run may have many processes, which their launcher numbers
+RANKS = ("LOCAL_RANK", "RANK", "NODE_RANK", "SLURM_PROCID", "JSM_NAMESPACE_RANK")
+# by which Lightning knows a launcher
+LAUNCHERS = ("SLURM_NTASKS", "TORCHELASTIC_RUN_ID", "LSB_DJOB_RANKFILE")
 
 
 def is_further_process() -> bool:
     """True in a process of a run whose first process has claimed the folder."""
-    return any(int(os.environ.get(name) or 0) for name in RANKS)
+    return any(launcher_rank(name) for name in RANKS)
+
+
+def launcher_rank(name: str) -> int:
+    """This process's number by an environment variable of its launcher; 0 where that is empty."""
+    value = os.environ.get(name, "").strip()
+    if value and not (value.isascii() and value.isdecimal()):
+        raise SettingsError(
+            f"{name}={value}: this environment variable numbers the processes of a run from 0. "
+            f"Correct it in what starts leakdet, or remove it: unset {name}"
+        )
+    return int(value or 0)
+
+
+def forget_launcher(alone: bool) -> None:
+    """Remove a launcher's variables that number processes: all if `alone`, otherwise empty ones.
+
+    A launcher such as srun also starts runs that have nothing to do with each other. Lightning
+    reads the variables when it is imported, too.
+    """
+    is_further_process()  # says which of them makes no sense
+    for name in (*RANKS, *LAUNCHERS):
+        if alone or not os.environ.get(name, "").strip():
+            os.environ.pop(name, None)
 
 
 def fresh_folder(wanted: Path) -> Path:

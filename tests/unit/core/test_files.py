@@ -523,3 +523,22 @@ def test_further_processes_of_a_run_share_its_folder(
         with claimed(tmp_path):
             (tmp_path / "shared").touch()
     assert [path.name for path in tmp_path.iterdir()] == ["shared"]
+
+
+def test_a_launchers_numbers_make_no_processes_of_a_run_that_is_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of a run on several devices only empty ones go; what is no number is named."""
+    for name in (*files.RANKS, *files.LAUNCHERS):
+        monkeypatch.setenv(name, "2")
+    monkeypatch.setenv("RANK", " ")
+    files.forget_launcher(alone=False)
+    assert "RANK" not in os.environ
+    assert files.launcher_rank("LOCAL_RANK") == 2
+    assert files.is_further_process()
+    files.forget_launcher(alone=True)
+    assert not {*files.RANKS, *files.LAUNCHERS} & os.environ.keys()
+    assert not files.is_further_process()
+    monkeypatch.setenv("LOCAL_RANK", "x")
+    with pytest.raises(SettingsError, match="LOCAL_RANK=x: .*unset LOCAL_RANK"):
+        files.forget_launcher(alone=True)
