@@ -9,6 +9,7 @@ being read, the mel and sound of a store. Mel has a checksum for each recording.
 """
 
 import ctypes
+import errno
 import json
 import os
 import re
@@ -25,6 +26,7 @@ from tempfile import mkdtemp
 from typing import Any
 
 from leakdet.core.errors import InputError, LeakdetError, SettingsError
+from leakdet.core.messages import LOG
 
 # names in a staging folder
 LOCK = "lock"
@@ -42,9 +44,10 @@ def whole_file(path: Path) -> Iterator[Path]:
     try:
         yield partial
         if partial.exists():
-            flush_to_disk(partial)
-            partial.replace(path)
-            flush_to_disk(path.parent)  # the new name too
+            flush_to_disk(partial, path)
+            with system_asked(path, "replace a file by renaming another"):
+                partial.replace(path)
+            flush_names(path.parent)
     finally:
         partial.unlink(missing_ok=True)
 
@@ -55,21 +58,50 @@ def write_whole(path: Path, text: str, errors: str = "strict") -> None:
         partial.write_text(text, encoding="utf-8", errors=errors)
 
 
-def flush_to_disk(path: Path) -> None:
-    """Wait until a file's bytes, or the names in a folder, are on the disk."""
-    handle = os.open(path, os.O_RDONLY)
+# what a file system, such as that of a share or a stick, answers where it lacks a feature
+LACKING = {getattr(errno, name) for name in "EINVAL EPERM ENOTSUP EOPNOTSUPP ENOSYS ENOLCK".split()}
+
+
+@contextmanager
+def system_asked(path: Path, feature: str) -> Iterator[None]:
+    """Name the file in a system error of the block; an `InputError` where `feature` may lack."""
     try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        yield
+    except OSError as error:
+        if error.errno in LACKING:
+            raise InputError(
+                f"{path}: its file system could not {feature} ({error.strerror}). Write to "
+                "another one, such as a disk of this machine."
+            ) from error
+        error.filename, error.filename2 = str(path), None
+        raise
+
+
+def flush_to_disk(written: Path, path: Path) -> None:
+    """Wait until the bytes of `written`, which becomes `path`, are on the disk."""
+    with system_asked(path, "flush it to the disk (fsync)"), written.open("r+b") as file:
+        os.fsync(file.fileno())
+
+
+def flush_names(folder: Path) -> None:
+    """Wait until the names in a folder are on the disk, where its file system can do so."""
+    with suppress(OSError):  # older CIFS, VirtualBox, FUSE: the names are there all the same
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def replace_link(link: Path, target: Path | str) -> None:
     """Point a symbolic link to `target` in one atomic step, whether it is there or not."""
     beside = link.with_name(f".{link.name}.{os.getpid()}")
     beside.unlink(missing_ok=True)  # of a process of this number that was killed
-    beside.symlink_to(target)
-    os.replace(beside, link)
+    try:
+        beside.symlink_to(target)
+        os.replace(beside, link)
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 def check_free(out: Path, overwrite: bool) -> None:
@@ -108,7 +140,9 @@ def publish(folder: Path, out: Path) -> None:
             out.rename(folder.parent / REPLACED)
             folder.rename(out)
     else:
-        folder.replace(out)
+        with suppress(OSError):  # some file systems rename no folder over an empty one
+            out.rmdir()
+        folder.rename(out)
 
 
 def _exchanged(folder: Path, out: Path) -> bool:
@@ -180,11 +214,41 @@ def locked(path: Path, wait: bool = True) -> Iterator[None]:
     """Hold an exclusive lock among processes; the system releases it when the holder dies."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:
-        flock(file, LOCK_EX if wait else LOCK_EX | LOCK_NB)
+        try:
+            flock(file, LOCK_EX if wait else LOCK_EX | LOCK_NB)
+        except OSError as error:
+            if error.errno not in LACKING:
+                raise
+            _say_without_locks(path.parent)
         try:
             yield
         finally:
-            flock(file, LOCK_UN)
+            with suppress(OSError):
+                flock(file, LOCK_UN)
+
+
+@lru_cache
+def _say_without_locks(folder: Path) -> None:
+    LOG.warning(
+        f"{folder}: its file system has no locks (flock), so that nothing keeps two commands from "
+        "writing there at once: run one at a time, or name a place on another disk"
+    )
+
+
+@contextmanager
+def building_alone(out: Path, setting: str) -> Iterator[None]:
+    """Refuse a second build into `out` while one is at it. `setting` names `out` in the error."""
+    lock = out.with_name(f".{out.name}.lock")
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(lock, wait=False))
+        except BlockingIOError as error:
+            raise InputError(
+                f"{setting}={out}: another build is writing this store. Wait for its end, or give "
+                "out= another name."
+            ) from error
+        stack.callback(lock.unlink, missing_ok=True)
+        yield
 
 
 RESULTS = ("metrics.json", "recordings.csv", "report.html")

@@ -102,7 +102,7 @@ def _opened(path: Path) -> h5py.File:
 
 def seal_h5(path: Path) -> None:
     """Seal a store's file as it is now: after it was written, or changed on purpose."""
-    with h5py.File(path, "r") as file:
+    with _opened(path) as file:
         data = [file[name] for name in UNSEALED_DATA if name in file]
         ranges = [WRITING, *(bounds for dataset in data for bounds in _bytes_of(dataset))]
     seal_store(path, ranges)
