@@ -349,6 +349,22 @@ def require_readable(path: Path, what: str) -> None:
         raise InputError(f"{path}: this {what} cannot be read ({reason}).") from error
 
 
+POINTER_START = b"version https://git-lfs.github.com/spec/"
+POINTER = (
+    "a pointer of Git LFS in place of the file itself; fetch the file: git lfs pull (once before "
+    "it: git lfs install)"
+)
+
+
+def refuse_pointer(path: Path) -> None:
+    """Raise `InputError` for what Git leaves in place of a large file that was not fetched."""
+    start = b""
+    with suppress(OSError, ValueError), path.open("rb") as file:  # the reader says these
+        start = file.read(len(POINTER_START))
+    if start == POINTER_START:
+        raise InputError(f"{path}: this is {POINTER}.")
+
+
 @contextmanager
 def as_input_error(path: Path, what: str, remedy: str = "") -> Iterator[None]:
     """Raise `InputError` for any error in the block, which reads the file and takes it apart.
@@ -361,6 +377,7 @@ def as_input_error(path: Path, what: str, remedy: str = "") -> Iterator[None]:
         raise
     # no text, no CSV, no JSON, no YAML, or one without what was looked for
     except Exception as error:
+        refuse_pointer(path)
         reason = getattr(error, "strerror", None) or str(error).splitlines() or [repr(error)]
         reason = reason if isinstance(reason, str) else reason[0]
         if isinstance(error, KeyError):

@@ -58,7 +58,16 @@ def read_torch(path: Path, kind: str) -> Any:
     # torch raises many kinds for a cut-off file and for pickles that it refuses
     with as_input_error(path, f"a whole {kind}", COPY_AGAIN):
         _check_archive(path)
-        return torch.load(path, map_location="cpu", weights_only=True)
+        try:
+            return torch.load(path, map_location="cpu", weights_only=True)
+        except Exception as error:
+            if "weights" not in str(error).casefold():
+                raise
+            # torch's own text advises to load the file without this protection
+            raise ValueError(
+                "it is damaged, or holds other objects than tensors and plain values, which are "
+                "never loaded: they could run code"
+            ) from error
 
 
 def _check_archive(path: Path) -> None:

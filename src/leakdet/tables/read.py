@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakdet.core.errors import InputError, counted
-from leakdet.core.files import as_input_error
+from leakdet.core.files import as_input_error, refuse_pointer
 from leakdet.core.locations import Location, RemoteFile, is_url, parse_location
 from leakdet.tables.schema import ROW_MARKS, column_type
 from leakdet.tables.write import require_format
@@ -96,6 +96,7 @@ def read_columns(path: Path, names: Sequence[str] | None = None) -> Iterator[Col
     Numbers are float64, NaN where blank; text is an array of `str`, "" where blank. Of `names`,
     those that the file lacks are left out.
     """
+    refuse_pointer(path)
     if path.suffix.lower() == ".parquet":
         require_format("parquet")
         yield from _parquet_columns(path, names)
@@ -337,6 +338,7 @@ def _without_blank_end(fields: list[str], width: int) -> list[str]:
 
 def _encoding_of(path: Path, remarks: list[str]) -> str:
     """The encoding of a text file."""
+    refuse_pointer(path)
     with path.open("rb") as file:
         start = file.read(8)
     for mark, kind in WORKBOOKS.items():
