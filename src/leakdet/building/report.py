@@ -193,7 +193,8 @@ def link(file: str | Path, link: str | Path) -> None:
 def link_files(stores: Sequence[Path], folder: Path, symbolic: bool = False) -> None:
     """Make the HDF5 files of `stores`, in order, the files of one store in `folder`.
 
-    Several files of a split become its shards. They are hard links or, `symbolic`, soft ones where the file system has them.
+    Several files of a split become its shards. They are hard links or, `symbolic`, soft ones, and
+    copies where the file system has no links.
     """
     for name in SPLITS:
         files = [file for store in stores for file in split_files(store, name)]

@@ -319,7 +319,8 @@ def _network(
 ) -> Network:
     """The network with its weights; those of a compiled network load too."""
     try:
-        network = make_network(config, shape, classes)
+        with torch.random.fork_rng(devices=[]):  # its first weights, which are replaced, are drawn
+            network = make_network(config, shape, classes)
     except SettingsError as error:
         raise InputError(f"{path}: its network cannot be loaded. {error}") from error
     plain = {

@@ -7,6 +7,7 @@ given with the number of their line.
 
 import codecs
 import csv
+import math
 import os
 import posixpath
 import re
@@ -472,3 +473,29 @@ def _moment(text: str) -> date | None:
             continue
         return moment.date() if form == DAY_FIRST[0] else moment
     return None
+
+
+_NUMBER = r"(\d+(?:[.,]\d*)?|[.,]\d+)"
+DEGREES = re.compile(
+    rf"""(?P<before>[NSEW]?)\s*(?P<sign>[+\-\u2212]?)\s*{_NUMBER}\s*(?:°|º|deg)?\s*
+    (?:{_NUMBER}\s*['\u2032\u2019]\s*)?(?:{_NUMBER}\s*(?:["\u2033\u201d]|'')\s*)?
+    (?P<side>[NSEW]?)""",
+    re.VERBOSE | re.IGNORECASE,
+)
+
+
+def number_of(text: str) -> float:
+    """The number that a person wrote, with a decimal comma or as degrees too; NaN where it is none.
+
+    >>> number_of("50,11"), number_of("8.68° W"), number_of("50° 6′ 36″ N"), number_of("1.234,5")
+    (50.11, -8.68, 50.11, nan)
+    """
+    match = DEGREES.fullmatch(text.strip())
+    if match is None:
+        return math.nan
+    degrees, *parts = (float((match[n] or "0").replace(",", ".")) for n in (3, 4, 5))
+    side, is_negative = (match["before"] + match["side"]).upper(), match["sign"] not in ("", "+")
+    if any(part >= 60 for part in parts) or len(side + match["sign"]) > 1:
+        return math.nan
+    value = degrees + parts[0] / 60 + parts[1] / 3600
+    return -value if is_negative or side in ("S", "W") else value

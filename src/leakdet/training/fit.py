@@ -77,7 +77,8 @@ def fit(data: LeakDataModule, run_folder: Path, extra: Sequence[Callback] = ()) 
         raise Interrupted(interruption.received, interruption.checkpoint)
     _check_trained(trainer)
     if trainer.is_global_zero:
-        _say_limit(trainer, resumed is not None and trainer.global_step == checkpoint["global_step"])
+        begun = -1 if resumed is None else int(checkpoint["global_step"])
+        _say_limit(trainer, untrained=trainer.global_step == begun)
     return trainer
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import lightning.pytorch as pl
 import torch
+from lightning.fabric.plugins.environments import LightningEnvironment
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.accelerators import CPUAccelerator
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
-from lightning.pytorch.plugins.environments import LightningEnvironment
 from lightning.pytorch.profilers import Profiler
 
 from leakdet.config import TrainConfig, TrainerFlags
@@ -129,6 +129,8 @@ def make_trainer(
     loggers = make_loggers(config.logger, run_folder)
     callbacks = [*make_callbacks(config, run_folder), *extra]
     alone = [LightningEnvironment()] if TrainerFlags.of(config.trainer).one_device else []
+    for environment in alone:
+        environment.set_global_rank(0)  # Lightning read another one as it was imported
     try:
         trainer = pl.Trainer(
             default_root_dir=run_folder,

@@ -544,7 +544,7 @@ def test_a_launchers_numbers_make_no_processes_of_a_run_that_is_alone(
     assert not {*files.RANKS, *files.LAUNCHERS} & os.environ.keys()
     assert not files.is_further_process()
     monkeypatch.setenv("LOCAL_RANK", "x")
-    with pytest.raises(SettingsError, match="LOCAL_RANK=x: .*unset LOCAL_RANK"):
+    with pytest.raises(SettingsError, match=r"LOCAL_RANK=x: .*unset LOCAL_RANK"):
         files.forget_launcher(alone=True)
 
 
@@ -628,12 +628,12 @@ def test_a_link_that_cannot_be_made_leaves_nothing(tmp_path: Path, monkeypatch: 
 
 def test_a_second_build_into_one_place_is_refused_while_the_first_is_at_it(tmp_path: Path) -> None:
     out = tmp_path / "store"
-    with files.building_alone(out, "out"):
-        with (
-            pytest.raises(InputError, match=f"out={out}: another build is writing"),
-            files.building_alone(out, "out"),
-        ):
-            pass
+    with (
+        files.building_alone(out, "out"),
+        pytest.raises(InputError, match=f"out={out}: another build is writing"),
+        files.building_alone(out, "out"),
+    ):
+        pass
     with files.building_alone(out, "out"):
         pass
     assert names(tmp_path) == []
