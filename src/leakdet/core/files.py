@@ -26,6 +26,7 @@ from tempfile import mkdtemp
 from typing import Any
 
 from leakdet.core.errors import InputError, LeakdetError, SettingsError
+from leakdet.core.locations import without_secrets
 from leakdet.core.messages import LOG
 
 # names in a staging folder
@@ -501,7 +502,7 @@ def write_json(path: Path, content: Mapping[str, Any], seal: bool = False) -> No
     `seal`: with a hash, for what nobody edits, so that `read_json` notices a changed digit.
     """
     more = {KEY: UNSEALED} if seal else {}
-    text = (json.dumps({**more, **content}, indent=2, allow_nan=False) + "\n").encode()
+    text = f"{without_secrets(json.dumps({**more, **content}, indent=2, allow_nan=False))}\n".encode()
     with whole_file(path) as partial:
         partial.write_bytes(sealed(text) if seal else text)
 
