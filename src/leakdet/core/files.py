@@ -502,7 +502,9 @@ def write_json(path: Path, content: Mapping[str, Any], seal: bool = False) -> No
     `seal`: with a hash, for what nobody edits, so that `read_json` notices a changed digit.
     """
     more = {KEY: UNSEALED} if seal else {}
-    text = f"{without_secrets(json.dumps({**more, **content}, indent=2, allow_nan=False))}\n".encode()
+    text = (
+        f"{without_secrets(json.dumps({**more, **content}, indent=2, allow_nan=False))}\n".encode()
+    )
     with whole_file(path) as partial:
         partial.write_bytes(sealed(text) if seal else text)
 

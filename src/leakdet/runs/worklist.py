@@ -419,7 +419,7 @@ def _write_review(
     values = confirm_rows(chosen, files, sources.model_hash)
     page = review_page(chosen, values, files, detector, sources.threshold or 0.5, table.name)
     if chosen:
-        write_csv(table, values, page.columns)
+        write_csv(table, values, page.columns, for_people=True)
         log_result(f"confirm  {table}: {counted(len(chosen), 'recording')}, label to be filled in")
     return page
 

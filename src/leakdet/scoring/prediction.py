@@ -19,7 +19,14 @@ from leakdet.core.locations import Location, RemoteFile, errors_naming
 from leakdet.core.messages import LOG
 from leakdet.core.progress import ProgressCounter
 from leakdet.scoring.listing import FileList
-from leakdet.tables.schema import LABEL, ROW_MARKS, WINDOW_COLUMNS, Verdict, row_columns
+from leakdet.tables.schema import (
+    LABEL,
+    ROW_MARKS,
+    WINDOW_COLUMNS,
+    Verdict,
+    is_formula,
+    row_columns,
+)
 from leakdet.tables.write import PARTIAL, is_regular, row_writer, windows_file
 
 if TYPE_CHECKING:
@@ -67,7 +74,7 @@ class VerdictCounts:
         self._reasons: Counter[str] = Counter()
         self._flags: Counter[str] = Counter()
         self._classes: Counter[str] = Counter()
-        self._channels = self._files = 0
+        self._channels = self._files = self._formulas = 0
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Count the verdict of a row, as `Verdict.to_dict` gives it."""
@@ -79,6 +86,7 @@ class VerdictCounts:
         channel = row.get("channel", 0)
         self._channels += channel > 0
         self._files += channel <= 1
+        self._formulas += sum(map(is_formula, row.values()))
 
     def state(self) -> dict[str, Any]:
         """Plain values, which `merge` takes."""
@@ -89,6 +97,7 @@ class VerdictCounts:
             "classes": self._classes,
             "channels": self._channels,
             "files": self._files,
+            "formulas": self._formulas,
         }
 
     def merge(self, state: Mapping[str, Any]) -> None:
@@ -99,10 +108,16 @@ class VerdictCounts:
         self._classes.update(state["classes"])
         self._channels += state["channels"]
         self._files += state["files"]
+        self._formulas += state.get("formulas", 0)  # parts of older versions lack it
 
     def log(self) -> None:
         """Log the counts in words; as JSON they are numbers too."""
         LOG.info(str(self), extra={"facts": {"kind": "counts", **self.to_json()}})
+        if self._formulas:
+            LOG.warning(
+                f"{counted(self._formulas, 'cell')} of the rows would be a formula in a "
+                "spreadsheet: import them as text there (SECURITY.md)"
+            )
 
     @property
     def failed(self) -> int:

@@ -27,7 +27,7 @@ import numpy.typing as npt
 from leakdet.core.errors import InputError, counted
 from leakdet.core.files import as_input_error, refuse_pointer
 from leakdet.core.locations import Location, RemoteFile, is_url, parse_location
-from leakdet.tables.schema import ROW_MARKS, column_type
+from leakdet.tables.schema import ROW_MARKS, WHY, column_type, fused
 from leakdet.tables.write import require_format
 
 
@@ -309,6 +309,8 @@ class TableStream:
             # spreadsheets write the columns that were touched and left blank, too
             elif any(fields := _without_blank_end(fields, width)):
                 whole = len(fields) == width
+                if WHY in self.columns:  # a table of leakdet's own
+                    fields = list(map(fused, fields))
                 row = dict(zip(self.columns, fields, strict=True)) if whole else None
                 yield number, row or f"it has {counted(len(fields), 'field')}, not {width}"
 

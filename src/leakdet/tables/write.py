@@ -16,16 +16,24 @@ from typing import IO, Any, Protocol, runtime_checkable
 from leakdet.core.errors import InputError
 from leakdet.core.files import flush_names, require_space, system_asked, whole_file
 from leakdet.core.messages import LOG
-from leakdet.tables.schema import TIMELINE, WINDOW_COLUMNS, column_type
+from leakdet.tables.schema import TIMELINE, WINDOW_COLUMNS, column_type, defused
 
 Row = Mapping[str, Any]
 
 
-def write_csv(path: Path, rows: Iterable[Row], columns: Sequence[str] | None = None) -> None:
+def write_csv(
+    path: Path,
+    rows: Iterable[Row],
+    columns: Sequence[str] | None = None,
+    for_people: bool = False,
+) -> None:
     """Write rows under `columns`; None: under their keys, in the order of first appearance.
 
-    A row that lacks a column has a blank there. Names of files may hold any bytes.
+    A row that lacks a column has a blank there. Names of files may hold any bytes. `for_people`:
+    no cell is a formula to a spreadsheet.
     """
+    if for_people:
+        rows = [{name: defused(value) for name, value in row.items()} for row in rows]
     if columns is None:
         rows = list(rows)
         columns = list(dict.fromkeys(name for row in rows for name in row))
