@@ -3,6 +3,7 @@
 import ast
 import re
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,13 @@ import torch
 import yaml
 
 import leakdet
+from leakdet.acoustics.containers.sound_file import SoundFile
 from leakdet.core.errors import InputError
+from leakdet.core.files import read_json
+from leakdet.exporting.file import read_onnx
+from leakdet.storage.hdf5 import open_h5
+from leakdet.tables.parts_db import RecordingsDb
+from leakdet.tables.read import read_rows, read_table
 
 REPOSITORY = Path(__file__).parents[1]
 SRC = REPOSITORY / "src" / "leakdet"
@@ -92,3 +99,41 @@ def test_nothing_in_the_source_reads_what_could_run() -> None:
                 ):
                     found.append((path.name, ast.unparse(node)))
     assert found == [("model_file.py", "torch.load(path, map_location='cpu', weights_only=True)")]
+
+
+POINTER = f"version https://git-lfs.github.com/spec/v1\noid sha256:{7:064}\nsize 258000\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        ("m.safetensors", leakdet.load_detector),
+        ("m.onnx", read_onnx),
+        ("m.ckpt", leakdet.load_detector),
+        ("m.pth", leakdet.load_detector),
+        ("train.h5", lambda path: open_h5(path).__enter__()),
+        ("list.csv", read_table),
+        ("rows.csv", read_rows),
+        ("rows.parquet", read_rows),
+        ("parts.json", lambda path: read_json(path, "a description")),
+        ("files.sqlite", RecordingsDb),
+        ("a.wav", SoundFile),
+    ],
+)
+def test_a_pointer_of_git_lfs_is_called_one(
+    name: str, read: Callable[[Path], object], tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(POINTER)
+    with pytest.raises(InputError, match=r"a pointer of Git LFS .*git lfs pull"):
+        read(tmp_path / name)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:.*TorchScript archive")
+def test_torchs_advice_to_load_what_runs_is_not_passed_on(tmp_path: Path) -> None:
+    (tmp_path / "text.ckpt").write_text("no checkpoint")
+    torch.save({"state_dict": Path.touch}, tmp_path / "code.ckpt")
+    torch.jit.save(torch.jit.script(torch.nn.Linear(1, 1)), str(tmp_path / "script.ckpt"))
+    for path in tmp_path.iterdir():
+        with pytest.raises(InputError, match="never loaded: they could run code") as caught:
+            leakdet.load_detector(path)
+        assert "weights" not in str(caught.value)

@@ -1,10 +1,12 @@
 """`leakdet build RECORDINGS STORE`: makes a store from audio, or from an AILH store."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from leakdet.cli.run import Run, open_door
 from leakdet.config import BuildConfig
+from leakdet.core.files import building_alone
 from leakdet.core.messages import log_result
 from leakdet.core.process import DONE, PARTLY
 
@@ -20,11 +22,13 @@ def build(config: BuildConfig, run: Run) -> int:
     from leakdet.storage.ailh import is_ailh
 
     config = with_like(config)
-    if config.add_to:
-        report = add_to_store(config)
-    else:
-        with explain_interruption(config):
-            report = (convert_store if is_ailh(Path(config.source)) else build_store)(config)
+    place = Path(os.path.realpath(config.add_to or config.out))
+    with building_alone(place, "add_to" if config.add_to else "out"):
+        if config.add_to:
+            report = add_to_store(config)
+        else:
+            with explain_interruption(config):
+                report = (convert_store if is_ailh(Path(config.source)) else build_store)(config)
     show(report)
     return PARTLY if report.left_out else DONE
 

@@ -5,7 +5,6 @@ stays as it is, and so does every old recording's split.
 """
 
 import os
-import shutil
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -239,8 +238,17 @@ def _link_store(store: Path, part: Path, folder: Path) -> None:
     for path in store.iterdir():
         if path.name in skipped or path.suffix == ".h5":
             continue
-        if path.is_dir() and not path.is_symlink():
-            shutil.copytree(path, folder / path.name, symlinks=True, copy_function=link)
-        else:
-            shutil.copy2(path, folder / path.name, follow_symlinks=False)
+        _link_all(path, folder / path.name)
     link_files([store, part], folder)
+
+
+def _link_all(path: Path, target: Path) -> None:
+    """Link a file, a folder's files or the place that a symbolic link names."""
+    if path.is_symlink():
+        target.symlink_to(path.readlink())
+    elif path.is_dir():
+        target.mkdir()
+        for inside in path.iterdir():
+            _link_all(inside, target / inside.name)
+    else:
+        link(path, target)

@@ -5,6 +5,7 @@ import os
 import shutil
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -186,20 +187,24 @@ def link(file: str | Path, link: str | Path) -> None:
     try:
         os.link(file, link)
     except OSError:
-        shutil.copy2(file, link)
+        shutil.copyfile(file, link)  # which sets no times or rights, as not every one can
 
 
 def link_files(stores: Sequence[Path], folder: Path, symbolic: bool = False) -> None:
     """Make the HDF5 files of `stores`, in order, the files of one store in `folder`.
 
-    Several files of a split become its shards. They are hard links or, `symbolic`, soft ones.
+    Several files of a split become its shards. They are hard links or, `symbolic`, soft ones, and
+    copies where the file system has no links.
     """
     for name in SPLITS:
         files = [file for store in stores for file in split_files(store, name)]
         for number, file in enumerate(files):
             shard = f"-{number:05d}-of-{len(files):05d}" if len(files) > 1 else ""
             target = folder / f"{name}{shard}.h5"
+            made = False
             if symbolic:
-                target.symlink_to(file.absolute())
-            else:
+                with suppress(OSError):  # a file system without them
+                    target.symlink_to(file.absolute())
+                    made = True
+            if not made:
                 link(file, target)

@@ -204,7 +204,7 @@ def _recording(manifest: Location, row: dict[str, str], groups: list[str]) -> So
     split = _parse_split(row.get("split", ""))
     weight = _parse_weight(row.get("weight", ""))
     values = {column: printable(row[column]) for column in groups}
-    identity = printable(name if is_url(name) else Path(name).as_posix())
+    identity = printable(str(file) if is_url(name) else Path(name).as_posix())
     return SourceRecording(identity, file, label, split, weight, {**groups_of_name(file), **values})
 
 

@@ -41,9 +41,9 @@ from leakdet.cli.help import help_text
 from leakdet.cli.past_runs import arguments_of, resumed
 from leakdet.cli.settings import DOORS, conf_folder, known_settings, quoted
 from leakdet.cli.words import built, recordings_apart, with_names
-from leakdet.config import BuildConfig, TrainConfig
+from leakdet.config import BuildConfig, TrainConfig, TrainerFlags
 from leakdet.core.errors import LeakdetError, SettingsError
-from leakdet.core.files import claimed, fresh_folder, is_further_process
+from leakdet.core.files import claimed, forget_launcher, fresh_folder, is_further_process
 from leakdet.core.messages import LOG, asked_for, log_result, messages_on_screen, set_log
 from leakdet.core.process import DONE, STOPPED, WRONG, follow_parent, guarded, is_child
 from leakdet.storage.folder import with_local_stores
@@ -290,6 +290,8 @@ def _check_before_hydra(door: str, config: DictConfig, prepared: Sequence[str], 
 def _settings(door: str, config: DictConfig, named: Sequence[str]) -> Any:
     settings = typed(config, DOORS[door].schema)
     if isinstance(settings, TrainConfig):
+        # a trial of tune takes one device
+        forget_launcher(door == "tune" or TrainerFlags.of(settings.trainer).one_device)
         settings.data = with_local_stores(settings.data)
         check_inputs(settings, named)
     if isinstance(settings, BuildConfig):

@@ -44,7 +44,7 @@ class LossConfig:
     name: str = doc("ce", "Class loss.", one_of=LOSSES, or_own="function")
     aux_weight: float = doc(0.3, "Weight of the auxiliary leak loss; 0: no such head.", at_least=0)
     leak_weight_boost: float = doc(
-        1.0, "Factor on the leak's class weight under weighted_ce with two classes.", above=0
+        1.0, "Factor on the class weight of each leak label under weighted_ce.", above=0
     )
     gamma: float = doc(2.0, "Exponent of focal: larger ignores easy samples more.", at_least=0)
     alpha: float = doc(0.75, "Leak's weight under focal; others: 1 - alpha.", at_least=0, at_most=1)

@@ -200,6 +200,15 @@ class TrainerFlags:
         names = (field.name for field in fields(cls))
         return cls(**{name: given[name] for name in names if name in given})
 
+    @property
+    def one_device(self) -> bool:
+        """True if a training takes a single device, so that its process is the only one."""
+        devices = self.devices
+        if not isinstance(devices, list):
+            text = "1" if (self.accelerator, devices) == ("cpu", "auto") else str(devices)
+            devices = text.rstrip(",").split(",") if "," in text else ["0"] * (text == "1")
+        return len(devices) == 1 and self.num_nodes == 1
+
     def span(self, checks: int) -> str:
         """A number of validation checks in words: as epochs, where the flags count in epochs."""
         if not isinstance(self.val_check_interval, float):

@@ -9,6 +9,7 @@ being read, the mel and sound of a store. Mel has a checksum for each recording.
 """
 
 import ctypes
+import errno
 import json
 import os
 import re
@@ -25,6 +26,8 @@ from tempfile import mkdtemp
 from typing import Any
 
 from leakdet.core.errors import InputError, LeakdetError, SettingsError
+from leakdet.core.locations import without_secrets
+from leakdet.core.messages import LOG
 
 # names in a staging folder
 LOCK = "lock"
@@ -42,9 +45,10 @@ def whole_file(path: Path) -> Iterator[Path]:
     try:
         yield partial
         if partial.exists():
-            flush_to_disk(partial)
-            partial.replace(path)
-            flush_to_disk(path.parent)  # the new name too
+            flush_to_disk(partial, path)
+            with system_asked(path, "replace a file by renaming another"):
+                partial.replace(path)
+            flush_names(path.parent)
     finally:
         partial.unlink(missing_ok=True)
 
@@ -55,21 +59,50 @@ def write_whole(path: Path, text: str, errors: str = "strict") -> None:
         partial.write_text(text, encoding="utf-8", errors=errors)
 
 
-def flush_to_disk(path: Path) -> None:
-    """Wait until a file's bytes, or the names in a folder, are on the disk."""
-    handle = os.open(path, os.O_RDONLY)
+# what a file system, such as that of a share or a stick, answers where it lacks a feature
+LACKING = {getattr(errno, name) for name in "EINVAL EPERM ENOTSUP EOPNOTSUPP ENOSYS ENOLCK".split()}
+
+
+@contextmanager
+def system_asked(path: Path, feature: str) -> Iterator[None]:
+    """Name the file in a system error of the block; an `InputError` where `feature` may lack."""
     try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        yield
+    except OSError as error:
+        if error.errno in LACKING:
+            raise InputError(
+                f"{path}: its file system could not {feature} ({error.strerror}). Write to "
+                "another one, such as a disk of this machine."
+            ) from error
+        error.filename, error.filename2 = str(path), None
+        raise
+
+
+def flush_to_disk(written: Path, path: Path) -> None:
+    """Wait until the bytes of `written`, which becomes `path`, are on the disk."""
+    with system_asked(path, "flush it to the disk (fsync)"), written.open("r+b") as file:
+        os.fsync(file.fileno())
+
+
+def flush_names(folder: Path) -> None:
+    """Wait until the names in a folder are on the disk, where its file system can do so."""
+    with suppress(OSError):  # older CIFS, VirtualBox, FUSE: the names are there all the same
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def replace_link(link: Path, target: Path | str) -> None:
     """Point a symbolic link to `target` in one atomic step, whether it is there or not."""
     beside = link.with_name(f".{link.name}.{os.getpid()}")
     beside.unlink(missing_ok=True)  # of a process of this number that was killed
-    beside.symlink_to(target)
-    os.replace(beside, link)
+    try:
+        beside.symlink_to(target)
+        os.replace(beside, link)
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 def check_free(out: Path, overwrite: bool) -> None:
@@ -108,7 +141,9 @@ def publish(folder: Path, out: Path) -> None:
             out.rename(folder.parent / REPLACED)
             folder.rename(out)
     else:
-        folder.replace(out)
+        with suppress(OSError):  # some file systems rename no folder over an empty one
+            out.rmdir()
+        folder.rename(out)
 
 
 def _exchanged(folder: Path, out: Path) -> bool:
@@ -180,11 +215,41 @@ def locked(path: Path, wait: bool = True) -> Iterator[None]:
     """Hold an exclusive lock among processes; the system releases it when the holder dies."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:
-        flock(file, LOCK_EX if wait else LOCK_EX | LOCK_NB)
+        try:
+            flock(file, LOCK_EX if wait else LOCK_EX | LOCK_NB)
+        except OSError as error:
+            if error.errno not in LACKING:
+                raise
+            _say_without_locks(path.parent)
         try:
             yield
         finally:
-            flock(file, LOCK_UN)
+            with suppress(OSError):
+                flock(file, LOCK_UN)
+
+
+@lru_cache
+def _say_without_locks(folder: Path) -> None:
+    LOG.warning(
+        f"{folder}: its file system has no locks (flock), so that nothing keeps two commands from "
+        "writing there at once: run one at a time, or name a place on another disk"
+    )
+
+
+@contextmanager
+def building_alone(out: Path, setting: str) -> Iterator[None]:
+    """Refuse a second build into `out` while one is at it. `setting` names `out` in the error."""
+    lock = out.with_name(f".{out.name}.lock")
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(lock, wait=False))
+        except BlockingIOError as error:
+            raise InputError(
+                f"{setting}={out}: another build is writing this store. Wait for its end, or give "
+                "out= another name."
+            ) from error
+        stack.callback(lock.unlink, missing_ok=True)
+        yield
 
 
 def from_here(path: Path) -> Path:
@@ -291,6 +356,22 @@ def require_readable(path: Path, what: str) -> None:
         raise InputError(f"{path}: this {what} cannot be read ({reason}).") from error
 
 
+POINTER_START = b"version https://git-lfs.github.com/spec/"
+POINTER = (
+    "a pointer of Git LFS in place of the file itself; fetch the file: git lfs pull (once before "
+    "it: git lfs install)"
+)
+
+
+def refuse_pointer(path: Path) -> None:
+    """Raise `InputError` for what Git leaves in place of a large file that was not fetched."""
+    start = b""
+    with suppress(OSError, ValueError), path.open("rb") as file:  # the reader says these
+        start = file.read(len(POINTER_START))
+    if start == POINTER_START:
+        raise InputError(f"{path}: this is {POINTER}.")
+
+
 @contextmanager
 def as_input_error(path: Path, what: str, remedy: str = "") -> Iterator[None]:
     """Raise `InputError` for any error in the block, which reads the file and takes it apart.
@@ -303,6 +384,7 @@ def as_input_error(path: Path, what: str, remedy: str = "") -> Iterator[None]:
         raise
     # no text, no CSV, no JSON, no YAML, or one without what was looked for
     except Exception as error:
+        refuse_pointer(path)
         reason = getattr(error, "strerror", None) or str(error).splitlines() or [repr(error)]
         reason = reason if isinstance(reason, str) else reason[0]
         if isinstance(error, KeyError):
@@ -426,17 +508,45 @@ def write_json(path: Path, content: Mapping[str, Any], seal: bool = False) -> No
     `seal`: with a hash, for what nobody edits, so that `read_json` notices a changed digit.
     """
     more = {KEY: UNSEALED} if seal else {}
-    text = (json.dumps({**more, **content}, indent=2, allow_nan=False) + "\n").encode()
+    text = (
+        f"{without_secrets(json.dumps({**more, **content}, indent=2, allow_nan=False))}\n".encode()
+    )
     with whole_file(path) as partial:
         partial.write_bytes(sealed(text) if seal else text)
 
 
-RANKS = ("LOCAL_RANK", "RANK", "NODE_RANK", "SLURM_PROCID")  # one run may have many processes
+# one run may have many processes, which their launcher numbers
+RANKS = ("LOCAL_RANK", "RANK", "NODE_RANK", "SLURM_PROCID", "JSM_NAMESPACE_RANK")
+# by which Lightning knows a launcher
+LAUNCHERS = ("SLURM_NTASKS", "TORCHELASTIC_RUN_ID", "LSB_DJOB_RANKFILE")
 
 
 def is_further_process() -> bool:
     """True in a process of a run whose first process has claimed the folder."""
-    return any(int(os.environ.get(name) or 0) for name in RANKS)
+    return any(launcher_rank(name) for name in RANKS)
+
+
+def launcher_rank(name: str) -> int:
+    """This process's number by an environment variable of its launcher; 0 where that is empty."""
+    value = os.environ.get(name, "").strip()
+    if value and not (value.isascii() and value.isdecimal()):
+        raise SettingsError(
+            f"{name}={value}: this environment variable numbers the processes of a run from 0. "
+            f"Correct it in what starts leakdet, or remove it: unset {name}"
+        )
+    return int(value or 0)
+
+
+def forget_launcher(alone: bool) -> None:
+    """Remove a launcher's variables that number processes: all if `alone`, otherwise empty ones.
+
+    A launcher such as srun also starts runs that have nothing to do with each other. Lightning
+    reads the variables when it is imported, too.
+    """
+    is_further_process()  # says which of them makes no sense
+    for name in (*RANKS, *LAUNCHERS):
+        if alone or not os.environ.get(name, "").strip():
+            os.environ.pop(name, None)
 
 
 def fresh_folder(wanted: Path) -> Path:

@@ -69,13 +69,39 @@ def require_missing(error: FileNotFoundError) -> None:
 def _forbidden(error: Exception) -> InputError:
     return InputError(
         f"access is forbidden ({reason_of(error)}); the credentials in the environment do not "
-        "allow it (docs/remote.md)"
+        "allow it, or a signature that its URL had is over, or was not kept (docs/remote.md)"
     )
 
 
 def reason_of(error: BaseException) -> str:
     text = getattr(error, "strerror", None) or str(error).strip() or type(error).__name__
-    return str(text).splitlines()[0].rstrip(".")
+    return without_secrets(str(text).splitlines()[0].rstrip("."))
+
+
+_URL_IN_TEXT = re.compile(
+    r"""([A-Za-z][A-Za-z0-9+.-]*://)([^\s/?#'"@\\:]*:[^\s/?#'"@\\]*@)?"""  # a user with password
+    r"""([^\s?'"\\]*)(\?[^\s'"\\]*)?"""
+)
+_SECRET = re.compile(
+    r"(?i)[?&;][^=&;]*(sig|token|key|secret|auth|pass|cred|session|policy|jwt|x-amz|x-goog)[^=&;]*="
+    r"|=[^&;]{32,}"
+)
+
+
+def without_secrets(text: str) -> str:
+    """The text with URLs that lack passwords, and queries where a signature or token is in them.
+
+    >>> without_secrets("https://host/a.wav?X-Amz-Signature=5e"), without_secrets("s3://b/a?.wav")
+    ('https://host/a.wav', 's3://b/a?.wav')
+    """
+    if "://" not in text:
+        return text
+
+    def public(url: re.Match[str]) -> str:
+        protocol, _, name, query = url.groups(default="")
+        return f"{protocol}{name}{'' if _SECRET.search(query) else query}"
+
+    return _URL_IN_TEXT.sub(public, text)
 
 
 Result = TypeVar("Result")
@@ -86,6 +112,7 @@ WAIT_S = 0.5  # before the second try; doubles with each, and varies by half
 # Retries are made here alone, alike for every kind of store.
 OPTIONS: dict[str, dict[str, Any]] = {"s3": {"config_kwargs": {"retries": {"max_attempts": 0}}}}
 OPTIONS["s3a"] = OPTIONS["s3"]
+_signed: dict[str, str] = {}  # by the text of a file, its URL with signature or password
 _silent: set[str] = set()  # hosts and buckets that gave up; asked once only, until they answer
 
 
@@ -102,19 +129,25 @@ def is_url(name: object) -> bool:
 class RemoteFile:
     """A file, or the folder of several, by its URL.
 
+    As text it has no password, signature or token: that is its name in all that is written.
+
     Its methods ask again, later and later, where an answer fails to come. They raise `InputError`
     with a reason that does not name the file, as readers of sound do.
     """
 
     url: str
 
+    def __post_init__(self) -> None:
+        if str(self) != self.url:
+            _signed[str(self)] = self.url
+
     def __str__(self) -> str:
-        return self.url
+        return without_secrets(self.url)
 
     @property
     def key(self) -> PurePosixPath:
         """Its path in the store, for the parts of its name."""
-        return PurePosixPath(self.url.partition("::")[0].partition("://")[2])
+        return PurePosixPath(str(self).partition("::")[0].partition("://")[2])
 
     @property
     def host(self) -> str:
@@ -128,7 +161,7 @@ class RemoteFile:
     @property
     def parent(self) -> "RemoteFile":
         """The folder that it lies in."""
-        folder, chained, rest = self.url.partition("::")
+        folder, chained, rest = str(self).partition("::")
         protocol, _, key = folder.partition("://")
         above = key.rstrip("/").rpartition("/")[0]
         return RemoteFile(f"{protocol}://{above}{chained}{rest}")
@@ -257,23 +290,27 @@ Location = Path | RemoteFile  # of this machine, or behind a URL
 
 
 def parse_location(name: str | os.PathLike[str] | RemoteFile) -> Location:
-    """Where a name leads: a URL of another machine, or a path, also of `file://`."""
+    """Where a name leads: a URL of another machine, or a path, also of `file://`.
+
+    A URL that this process knows with a signature is read with it.
+    """
     if isinstance(name, RemoteFile):
         return name
     if not isinstance(name, str) or not is_url(name):
         return Path(name)
     if name.startswith(("file://", "local://")):
         return Path(name.partition("://")[2])
-    return RemoteFile(name)
+    return RemoteFile(_signed.get(name, name))
 
 
 def absolute_name(name: str) -> str:
-    """The absolute path of a name, links as they are named, or a glob; a URL as it is.
+    """The absolute path of a name, links as they are named, or a glob; a URL without secrets.
 
     >>> absolute_name("s3://bucket/a.wav"), absolute_name("/night/../a.wav")
     ('s3://bucket/a.wav', '/a.wav')
     """
-    return name if is_url(name) else os.path.abspath(name)  # noqa: PTH100  resolves no links
+    # the path resolves no links
+    return str(parse_location(name)) if is_url(name) else os.path.abspath(name)  # noqa: PTH100
 
 
 def check_reachable(first: Mapping[str, Sequence[RemoteFile]]) -> None:

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from leakdet.core.errors import LeakdetError, SettingsError, memory_sentence
+from leakdet.core.files import launcher_rank
 from leakdet.core.messages import logs_json, messages_on_screen, prepare_streams, print_status
 
 PARENT = "LEAKDET_PARENT"  # environment variable: the process that starts others
@@ -23,7 +24,7 @@ GRACE_S = 30.0  # to leave everything whole
 
 def is_child() -> bool:
     """True if this process was started by the first process of the run on this machine."""
-    return int(os.environ.get("LOCAL_RANK") or 0) > 0
+    return launcher_rank("LOCAL_RANK") > 0
 
 
 def parent_decision(name: str) -> str | None:

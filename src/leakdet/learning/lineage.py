@@ -58,8 +58,8 @@ def check_link(link: Path) -> None:
         trial.unlink()
     except OSError as error:
         raise SettingsError(
-            f"learn.publish={link}: no link can be put there ({error.strerror}). Name a place in "
-            "a folder that you may write to."
+            f"learn.publish={link}: no link can be put there ({error.strerror}). Name a "
+            "place in a folder that you may write to, on a file system with symbolic links."
         ) from error
 
 

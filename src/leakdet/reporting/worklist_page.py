@@ -183,7 +183,7 @@ def write_worklist_csv(path: Path, rows: Sequence[WorklistRow]) -> None:
     """Write one row per site in order of rank, atomically."""
     own = dict.fromkeys(name for row in rows for name in row.columns if name not in COLUMNS)
     table = (table_row(rank, row) for rank, row in enumerate(rows, 1))
-    write_csv(path, table, [*COLUMNS, *own])
+    write_csv(path, table, [*COLUMNS, *own], for_people=True)
 
 
 def write_geojson(path: Path, rows: Sequence[WorklistRow]) -> int:

@@ -54,7 +54,7 @@ class SuggestionRun:
             return
         rows = [_values(suggestion) for suggestion in chosen]
         columns = list(rows[0])
-        write_csv(self.table, rows, columns)
+        write_csv(self.table, rows, columns, for_people=True)
         player, cards = Player(detector.mel_detector, len(chosen)), Cards()
         with ProgressCounter("pictures and sounds", len(chosen), "recordings") as progress:
             shown = []

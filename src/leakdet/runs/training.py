@@ -1,13 +1,16 @@
 """One training run from store to model file, metrics and report; train, tune and fit call it."""
 
 import os
+import random
 import signal
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leakdet.config import TrainConfig
+from leakdet.config import TrainConfig, TrainerFlags
 from leakdet.core.messages import LOG, log_detail
 
 if TYPE_CHECKING:
@@ -47,14 +50,20 @@ def fit(config: TrainConfig, folder: "str | os.PathLike[str]") -> FitResult:
         LeakdetError: the loss became NaN or infinite.
         KeyboardInterrupt: Ctrl-C; the step was finished and `checkpoints/last.ckpt` written.
     """
-    from leakdet.core.files import claimed
+    if not isinstance(config, TrainConfig):
+        raise TypeError(f'fit({config!r}, …): give settings, leakdet.compose("train", {config!r})')
+    with _as_before():
+        return _fit(config, Path(folder))
+
+
+def _fit(config: TrainConfig, folder: Path) -> FitResult:
+    from leakdet.core.files import claimed, forget_launcher
     from leakdet.storage.folder import with_local_stores
     from leakdet.training import log_names
     from leakdet.training.callbacks.stopping import Interrupted
 
-    if not isinstance(config, TrainConfig):
-        raise TypeError(f'fit({config!r}, …): give settings, leakdet.compose("train", {config!r})')
-    folder, config = Path(folder), replace(config, data=with_local_stores(config.data))
+    config = replace(config, data=with_local_stores(config.data))
+    forget_launcher(TrainerFlags.of(config.trainer).one_device)
     try:
         with claimed(folder):
             metrics = train_in(folder, config)
@@ -65,6 +74,28 @@ def fit(config: TrainConfig, folder: "str | os.PathLike[str]") -> FitResult:
     path = folder / log_names.WARNINGS
     warnings = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     return FitResult(folder, folder / MODEL, metrics or {}, warnings)
+
+
+@contextmanager
+def _as_before() -> Iterator[None]:
+    """Restore what a training sets for its process: seeds, variables, filters, torch's threads."""
+    import numpy as np
+    import torch
+
+    variables, drawn, drawn_np = dict(os.environ), random.getstate(), np.random.get_state()  # noqa: NPY002
+    threads, precision = torch.get_num_threads(), torch.get_float32_matmul_precision()
+    gpus = range(torch.cuda.device_count() if torch.cuda.is_initialized() else 0)  # type: ignore[no-untyped-call]
+    try:
+        with warnings.catch_warnings(), torch.random.fork_rng(gpus):
+            yield
+    finally:
+        random.setstate(drawn)
+        np.random.set_state(drawn_np)  # noqa: NPY002
+        torch.set_num_threads(threads)
+        torch.set_float32_matmul_precision(precision)
+        for name in os.environ.keys() - variables:
+            del os.environ[name]
+        os.environ.update(variables)
 
 
 def train_in(

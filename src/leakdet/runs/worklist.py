@@ -392,7 +392,10 @@ def _write_tables(files: WorklistFiles, rows: Sequence[WorklistRow]) -> list[str
         written.append(files.points.name)
     elif files.points and files.page:
         files.points.unlink(missing_ok=True)  # of an earlier list
-        LOG.info("note     no site has coordinates (columns lat and lon): no map, no GeoJSON")
+        LOG.info(
+            "note     no site has coordinates (columns lat and lon, or latitude and longitude): "
+            "no map, no GeoJSON"
+        )
     elif files.points:
         raise InputError(
             f"--out {files.points}: no site has coordinates; predict takes them from the columns "
@@ -416,7 +419,7 @@ def _write_review(
     values = confirm_rows(chosen, files, sources.model_hash)
     page = review_page(chosen, values, files, detector, sources.threshold or 0.5, table.name)
     if chosen:
-        write_csv(table, values, page.columns)
+        write_csv(table, values, page.columns, for_people=True)
         log_result(f"confirm  {table}: {counted(len(chosen), 'recording')}, label to be filled in")
     return page
 

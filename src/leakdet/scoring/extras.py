@@ -202,7 +202,7 @@ class LeakClips:
             (self._folder / f"{row['clip']}.wav").rename(self._folder / name)
             row["clip"] = name
         if ranked:
-            write_csv(self._folder / TABLE, ranked)
+            write_csv(self._folder / TABLE, ranked, for_people=True)
         return len(ranked)
 
 

@@ -21,7 +21,14 @@ from leakdet.core.progress import ProgressCounter
 from leakdet.detection.decision import DecisionRule
 from leakdet.detection.source_rates import SourceRates
 from leakdet.scoring.listing import FileList
-from leakdet.tables.schema import LABEL, ROW_MARKS, WINDOW_COLUMNS, Verdict, row_columns
+from leakdet.tables.schema import (
+    LABEL,
+    ROW_MARKS,
+    WINDOW_COLUMNS,
+    Verdict,
+    is_formula,
+    row_columns,
+)
 from leakdet.tables.write import PARTIAL, is_regular, row_writer, windows_file
 
 if TYPE_CHECKING:
@@ -75,7 +82,7 @@ class VerdictCounts:
         self._flags: Counter[str] = Counter()
         self._classes: Counter[str] = Counter()
         self._other_rates: Counter[str] = Counter()  # Hz, of reason other_source
-        self._channels = self._files = 0
+        self._channels = self._files = self._formulas = 0
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Count the verdict of a row, as `Verdict.to_dict` gives it."""
@@ -89,6 +96,7 @@ class VerdictCounts:
         channel = row.get("channel", 0)
         self._channels += channel > 0
         self._files += channel <= 1
+        self._formulas += sum(map(is_formula, row.values()))
 
     def state(self) -> dict[str, Any]:
         """Plain values, which `merge` takes."""
@@ -100,6 +108,7 @@ class VerdictCounts:
             "other_rates": self._other_rates,
             "channels": self._channels,
             "files": self._files,
+            "formulas": self._formulas,
         }
 
     def merge(self, state: Mapping[str, Any]) -> None:
@@ -111,10 +120,16 @@ class VerdictCounts:
         self._other_rates.update(state.get("other_rates", {}))
         self._channels += state["channels"]
         self._files += state["files"]
+        self._formulas += state.get("formulas", 0)  # parts of older versions lack it
 
     def log(self, rule: DecisionRule, sources: SourceRates | None) -> None:
         """Log the counts in words, as JSON in numbers too, and what to do about the undecided."""
         LOG.info(str(self), extra={"facts": {"kind": "counts", **self.to_json()}})
+        if self._formulas:
+            LOG.warning(
+                f"{counted(self._formulas, 'cell')} of the rows would be a formula in a "
+                "spreadsheet: import them as text there (SECURITY.md)"
+            )
         log_results(self.undecided_sentences(rule, sources))
 
     def undecided_sentences(self, rule: DecisionRule, sources: SourceRates | None) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from leakdet.tables.read import number_of
 from leakdet.tables.schema import POSSIBLE_LEAK, RECORDED_AT, is_row_column
 
 DAY_S = 86_400
@@ -18,6 +19,10 @@ AT_A_TIME = 4_096  # rows that are held as such
 UNDATED, UNREAD = -1, -2  # instead of seconds: no time was given, or none that is understood
 # columns of a list that have a place of their own in the work list
 PLACED = {"site", RECORDED_AT, "lat", "lon"}
+# what tables of people call them
+NAMED_LAT = ("latitude", "breite", "breitengrad", "geo_lat", "gps_lat")
+NAMED_LON = ("longitude", "long", "lng", "länge", "längengrad", "geo_lon", "gps_lon")
+USUAL = dict.fromkeys(("lat", *NAMED_LAT), "lat") | dict.fromkeys(("lon", *NAMED_LON), "lon")
 
 
 class Kind(IntEnum):
@@ -52,6 +57,7 @@ class RowColumns:
     ids: dict[str, Int[np.ndarray, " R"]]
     texts: dict[str, list[Any]]
     bad_numbers: int  # values that are no finite number
+    bad_number: str  # the first of them, with its column; "": none
     unread_time: str  # a time that is not understood; "": none
 
     def __len__(self) -> int:
@@ -107,6 +113,7 @@ def _blocks(rows: Iterable[Mapping[str, Any]]) -> Iterator[Block]:
 
 def _block(block: Block, codes: Mapping[str, "_Codes"]) -> RowColumns:
     """Columns of some rows; their texts are in `codes`."""
+    block = _with_places(block)
     blank = [None] * len(next(iter(block.values()), ()))
 
     def values(name: str) -> list[Any]:
@@ -140,14 +147,15 @@ def _block(block: Block, codes: Mapping[str, "_Codes"]) -> RowColumns:
     return RowColumns(
         texts("path"),
         seconds,
-        {name: numbers for name, (numbers, _) in read.items()},
+        {name: numbers for name, (numbers, *_) in read.items()},
         np.array(list(kinds), np.int64),
         # in doubt it counts on its side of the threshold, as if there were no doubt
         np.array([decision == "leak" for decision in decisions], bool) | (in_doubt & reaches),
         np.array(["clipped" in flag for flag in flags], bool),
         {name: np.array([codes[name][text] for text in coded[name]], np.int64) for name in CODED},
         {},
-        sum(bad for _, bad in read.values()),
+        sum(bad for _, bad, _ in read.values()),
+        next((f"{name} {first!r}" for name, (_, bad, first) in read.items() if bad), ""),
         str(times[unread[0]]) if len(unread) else "",
     )
 
@@ -164,6 +172,7 @@ def _joined(blocks: Sequence[RowColumns]) -> RowColumns:
         {name: np.concatenate([block.ids[name] for block in blocks]) for name in CODED},
         {},
         sum(block.bad_numbers for block in blocks),
+        next((block.bad_number for block in blocks if block.bad_number), ""),
         next((block.unread_time for block in blocks if block.unread_time), ""),
     )
 
@@ -181,26 +190,37 @@ def _kind(decision: str, reason: str, flags: str, error: str) -> Kind:
     return Kind.MET if "met_in_training" in flags else Kind.JUDGED
 
 
-def _numbers(values: Sequence[Any] | np.ndarray) -> tuple[Float[np.ndarray, " R"], int]:
-    """Finite numbers or NaN, and how many are neither a number nor blank."""
+def _with_places(block: Block) -> Block:
+    """The same columns, latitude and longitude under the names of rows."""
+    named: dict[str, str] = {}
+    for name in block:
+        usual = USUAL.get(name.strip().casefold(), name)
+        named.setdefault(name if usual in block else usual, name)
+    return {usual: block[name] for usual, name in named.items()}
+
+
+def _numbers(
+    values: Sequence[Any] | np.ndarray,
+) -> tuple[Float[np.ndarray, " R"], int, Any]:
+    """Finite numbers or NaN, how many are neither a number nor blank, and the first of these."""
     if isinstance(values, np.ndarray) and values.dtype == np.float64:  # NaN is blank
         infinite = np.isinf(values)
-        return np.where(infinite, np.nan, values), int(infinite.sum())
+        return np.where(infinite, np.nan, values), int(infinite.sum()), np.inf
     known = [np.nan if value is None or value == "" else value for value in values]
-    blank = sum(value != value for value in known)
     try:
         numbers = np.array(known, np.float64)
     except (TypeError, ValueError):
         numbers = np.array([_number(value) for value in known], np.float64)
     numbers[np.isinf(numbers)] = np.nan
-    return numbers, int(np.isnan(numbers).sum()) - blank
+    bad = [at for at in np.flatnonzero(np.isnan(numbers)) if known[at] == known[at]]
+    return numbers, len(bad), known[bad[0]] if bad else None
 
 
 def _number(value: Any) -> float:
     try:
         return float(value)
     except (TypeError, ValueError):
-        return np.nan
+        return number_of(str(value))
 
 
 def _seconds(time: Any) -> int:

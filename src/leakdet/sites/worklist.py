@@ -192,7 +192,8 @@ def _history_notes(facts: SiteFacts) -> list[str]:
     columns, history, notes = facts.columns, facts.history, []
     if columns.bad_numbers:
         notes.append(
-            f"{counted(columns.bad_numbers, 'value')} that are no number count as unknown."
+            f"{counted(columns.bad_numbers, 'value')} that are no number count as unknown "
+            f"(such as {columns.bad_number}); write 50.11, 50,11 or 50.11° N."
         )
     if np.isnan(history.level).all():
         notes.append("No row has a quiet_level_dbfs: levels are unknown, and only scores decide.")

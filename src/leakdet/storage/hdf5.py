@@ -18,7 +18,7 @@ from pathlib import Path
 import h5py
 
 from leakdet.core.errors import InputError, LeakdetError
-from leakdet.core.files import USER_BLOCK_BYTES, seal_store, store_is_sealed
+from leakdet.core.files import USER_BLOCK_BYTES, refuse_pointer, seal_store, store_is_sealed
 
 CPU_S = 4  # of the look, which takes a tenth of a second; waiting for a slow disk takes none
 MEMORY_BYTES = 1 << 30  # a circle may also take memory without end
@@ -75,6 +75,7 @@ SYSTEM_REASON = re.compile(r"errno = (?!22\b)\d+, error message = '([^']+)'")  #
 @contextmanager
 def open_h5(path: Path) -> Iterator[h5py.File]:
     """Open for reading. What h5py raises on a damaged file, here or in the block, is a sentence."""
+    refuse_pointer(path)
     try:
         # of what is no file, h5py says what is wrong
         if path.is_file() and not store_is_sealed(path, REBUILD):
@@ -102,7 +103,7 @@ def _opened(path: Path) -> h5py.File:
 
 def seal_h5(path: Path) -> None:
     """Seal a store's file as it is now: after it was written, or changed on purpose."""
-    with h5py.File(path, "r") as file:
+    with _opened(path) as file:
         data = [file[name] for name in UNSEALED_DATA if name in file]
         ranges = [WRITING, *(bounds for dataset in data for bounds in _bytes_of(dataset))]
     seal_store(path, ranges)

@@ -1,5 +1,6 @@
 """The windows of a split as one array [W, S, M, T] float16 that may lie in several files."""
 
+import errno
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +13,7 @@ import numpy as np
 from jaxtyping import Float16, Int
 
 from leakdet.core.errors import InputError
+from leakdet.core.files import LACKING
 from leakdet.storage.hdf5 import open_h5
 
 CHUNK_BYTES = 1 << 20  # reading one window from a larger HDF5 chunk is slow
@@ -56,12 +58,17 @@ class MelPart:
 
     @cached_property
     def mapped(self) -> Float16[np.ndarray, "W S M T"] | None:
-        """The whole part as a memory map; None where only HDF5 can read it."""
+        """The whole part as a memory map; None where only HDF5, or no map, can read it."""
         if self.offset is None:
             return None
-        return np.memmap(
-            self.path, dtype=self.dtype, mode="r", offset=self.offset, shape=self.shape
-        )
+        try:
+            return np.memmap(
+                self.path, dtype=self.dtype, mode="r", offset=self.offset, shape=self.shape
+            )
+        except OSError as error:
+            if error.errno not in (*LACKING, errno.ENODEV):
+                raise
+            return None  # a file system that maps no files
 
     def read_into(self, start: int, out: Float16[np.ndarray, "W S M T"]) -> None:
         """Fill `out` with the windows from `start` on, without mapping the file into memory."""

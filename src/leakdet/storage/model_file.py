@@ -59,7 +59,16 @@ def read_torch(path: Path, kind: str) -> Any:
     # torch raises many kinds for a cut-off file and for pickles that it refuses
     with as_input_error(path, f"a whole {kind}", COPY_AGAIN):
         _check_archive(path)
-        return torch.load(path, map_location="cpu", weights_only=True)
+        try:
+            return torch.load(path, map_location="cpu", weights_only=True)
+        except Exception as error:
+            if "weights" not in str(error).casefold():
+                raise
+            # torch's own text advises to load the file without this protection
+            raise ValueError(
+                "it is damaged, or holds other objects than tensors and plain values, which are "
+                "never loaded: they could run code"
+            ) from error
 
 
 def _check_archive(path: Path) -> None:
@@ -317,7 +326,8 @@ def _network(
 ) -> Network:
     """The network with its weights; those of a compiled network load too."""
     try:
-        network = make_network(config, shape, classes)
+        with torch.random.fork_rng(devices=[]):  # its first weights, which are replaced, are drawn
+            network = make_network(config, shape, classes)
     except SettingsError as error:
         raise InputError(f"{path}: its network cannot be loaded. {error}") from error
     plain = {

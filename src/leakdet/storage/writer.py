@@ -122,6 +122,7 @@ class SplitWriter:
     ) -> None:
         """Write the HDF5 file and remove the spool files."""
         pages = {"alignment_threshold": PAGE_BYTES, "alignment_interval": PAGE_BYTES}
+        pages["locking"] = False  # nobody else knows the file, and not every file system can lock
         with h5py.File(path, "w", userblock_size=USER_BLOCK_BYTES, **pages) as file:
             file.attrs.update(self._attributes(label_names, leaks))
             for name, values, dtype in self._columns(list(label_names)):

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from leakdet.core.errors import InputError
+from leakdet.core.files import refuse_pointer
 from leakdet.core.locations import Location, RemoteFile, parse_location
 from leakdet.tables.schema import InputRecording
 
@@ -235,6 +236,7 @@ class RecordingsDb:
                     f"{self._path}: cannot be written ({error}). Close what has it open, and see "
                     "that you may write there."
                 ) from error
+            refuse_pointer(self._path)
             raise InputError(
                 f"{self._path}: the list of recordings is damaged ({error}). Copy it back from an "
                 "undamaged copy, or start in another folder."

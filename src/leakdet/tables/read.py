@@ -7,6 +7,7 @@ given with the number of their line.
 
 import codecs
 import csv
+import math
 import os
 import posixpath
 import re
@@ -24,9 +25,9 @@ import numpy as np
 import numpy.typing as npt
 
 from leakdet.core.errors import InputError, counted
-from leakdet.core.files import as_input_error
+from leakdet.core.files import as_input_error, refuse_pointer
 from leakdet.core.locations import Location, RemoteFile, is_url, parse_location
-from leakdet.tables.schema import ROW_MARKS, column_type
+from leakdet.tables.schema import ROW_MARKS, WHY, column_type, fused
 from leakdet.tables.write import require_format
 
 
@@ -96,6 +97,7 @@ def read_columns(path: Path, names: Sequence[str] | None = None) -> Iterator[Col
     Numbers are float64, NaN where blank; text is an array of `str`, "" where blank. Of `names`,
     those that the file lacks are left out.
     """
+    refuse_pointer(path)
     if path.suffix.lower() == ".parquet":
         require_format("parquet")
         yield from _parquet_columns(path, names)
@@ -307,6 +309,8 @@ class TableStream:
             # spreadsheets write the columns that were touched and left blank, too
             elif any(fields := _without_blank_end(fields, width)):
                 whole = len(fields) == width
+                if WHY in self.columns:  # a table of leakdet's own
+                    fields = list(map(fused, fields))
                 row = dict(zip(self.columns, fields, strict=True)) if whole else None
                 yield number, row or f"it has {counted(len(fields), 'field')}, not {width}"
 
@@ -337,6 +341,7 @@ def _without_blank_end(fields: list[str], width: int) -> list[str]:
 
 def _encoding_of(path: Path, remarks: list[str]) -> str:
     """The encoding of a text file."""
+    refuse_pointer(path)
     with path.open("rb") as file:
         start = file.read(8)
     for mark, kind in WORKBOOKS.items():
@@ -470,3 +475,29 @@ def _moment(text: str) -> date | None:
             continue
         return moment.date() if form == DAY_FIRST[0] else moment
     return None
+
+
+_NUMBER = r"(\d+(?:[.,]\d*)?|[.,]\d+)"
+DEGREES = re.compile(
+    rf"""(?P<before>[NSEW]?)\s*(?P<sign>[+\-\u2212]?)\s*{_NUMBER}\s*(?:°|º|deg)?\s*
+    (?:{_NUMBER}\s*['\u2032\u2019]\s*)?(?:{_NUMBER}\s*(?:["\u2033\u201d]|'')\s*)?
+    (?P<side>[NSEW]?)""",
+    re.VERBOSE | re.IGNORECASE,
+)
+
+
+def number_of(text: str) -> float:
+    """The number that a person wrote, with a decimal comma or as degrees too; NaN where it is none.
+
+    >>> number_of("50,11"), number_of("8.68° W"), number_of("50° 6′ 36″ N"), number_of("1.234,5")
+    (50.11, -8.68, 50.11, nan)
+    """
+    match = DEGREES.fullmatch(text.strip())
+    if match is None:
+        return math.nan
+    degrees, *parts = (float((match[n] or "0").replace(",", ".")) for n in (3, 4, 5))
+    side, is_negative = (match["before"] + match["side"]).upper(), match["sign"] not in ("", "+")
+    if any(part >= 60 for part in parts) or len(side + match["sign"]) > 1:
+        return math.nan
+    value = degrees + parts[0] / 60 + parts[1] / 3600
+    return -value if is_negative or side in ("S", "W") else value

@@ -5,6 +5,7 @@ of `COLUMNS`. A new column is an entry there and a line in docs/verdicts.md; CSV
 lines, the readers and the names that are reserved follow from it.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
@@ -156,6 +157,28 @@ WINDOW_COLUMNS = ("path", "window_start_s", "window_end_s", "leak_prob")  # of a
 RECORDED_AT = "recorded_at"
 # columns of tables to confirm: the label to be filled in, and what marks a table as leakdet's own
 LABEL, WHY = "label", "why_suggested"
+
+FORMULA = re.compile(r"(?!'*[+-]?[\d.]+$)'*[=+\-@\t\r]")  # a cell that a spreadsheet would run
+
+
+def is_formula(value: object) -> bool:
+    """True of a text that a spreadsheet takes for a formula; a number is none."""
+    return isinstance(value, str) and value[:1] in "=+-@\t\r'" and FORMULA.match(value) is not None
+
+
+def defused(value: Any) -> Any:
+    """A cell of a table for people: a formula behind an apostrophe, which `fused` takes away.
+
+    >>> defused("=1+1"), defused("-1.5"), fused(defused("'=1+1"))
+    ("'=1+1", '-1.5', "'=1+1")
+    """
+    return f"'{value}" if is_formula(value) else value
+
+
+def fused(text: str) -> str:
+    """The text that `defused` was given."""
+    return text[1:] if text[:1] == "'" and is_formula(text) else text
+
 
 _TYPES = {column.name: column.type for column in COLUMNS}
 _RESERVED = frozenset(_TYPES) | {TIMELINE, LABEL, WHY}

@@ -14,18 +14,26 @@ from pathlib import Path
 from typing import IO, Any, Protocol, runtime_checkable
 
 from leakdet.core.errors import InputError, install_command
-from leakdet.core.files import flush_to_disk, require_space, whole_file
+from leakdet.core.files import flush_names, require_space, system_asked, whole_file
 from leakdet.core.messages import LOG
-from leakdet.tables.schema import TIMELINE, WINDOW_COLUMNS, column_type
+from leakdet.tables.schema import TIMELINE, WINDOW_COLUMNS, column_type, defused
 
 Row = Mapping[str, Any]
 
 
-def write_csv(path: Path, rows: Iterable[Row], columns: Sequence[str] | None = None) -> None:
+def write_csv(
+    path: Path,
+    rows: Iterable[Row],
+    columns: Sequence[str] | None = None,
+    for_people: bool = False,
+) -> None:
     """Write rows under `columns`; None: under their keys, in the order of first appearance.
 
-    A row that lacks a column has a blank there. Names of files may hold any bytes.
+    A row that lacks a column has a blank there. Names of files may hold any bytes. `for_people`:
+    no cell is a formula to a spreadsheet.
     """
+    if for_people:
+        rows = [{name: defused(value) for name, value in row.items()} for row in rows]
     if columns is None:
         rows = list(rows)
         columns = list(dict.fromkeys(name for row in rows for name in row))
@@ -83,8 +91,10 @@ def output_file(out: Path) -> Iterator[IO[str]]:
     try:
         yield file
         file.flush()
-        os.fsync(file.fileno())
-        partial.replace(target)
+        with system_asked(out, "flush it to the disk (fsync)"):
+            os.fsync(file.fileno())
+        with system_asked(out, "replace a file by renaming another"):
+            partial.replace(target)
     except BaseException:
         with suppress(OSError):  # a full disk
             file.flush()
@@ -96,12 +106,11 @@ def output_file(out: Path) -> Iterator[IO[str]]:
     finally:
         with suppress(OSError):
             file.close()
-    with suppress(OSError):  # a file system that cannot
-        flush_to_disk(target.parent)  # the new name too
+    flush_names(target.parent)
 
 
 def _locked(out: Path, partial: Path) -> IO[str]:
-    while True:
+    for tries_left in reversed(range(10)):
         file = _opened(out, partial, os.O_RDWR | os.O_CREAT)
         try:
             flock(file, LOCK_EX | LOCK_NB)
@@ -114,10 +123,12 @@ def _locked(out: Path, partial: Path) -> IO[str]:
             pass
         # The other process may have renamed the file between opening and locking.
         with suppress(FileNotFoundError):
-            if _is_at(file, partial):
+            # a network file system may give one file two numbers
+            if _is_at(file, partial) or not tries_left:
                 file.truncate(0)
                 return file
         file.close()
+    raise InputError(f"--out {out}: {partial} was removed while it was opened; try again.")
 
 
 def _is_at(file: IO[str], path: Path) -> bool:

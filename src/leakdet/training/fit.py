@@ -1,12 +1,13 @@
 """One fit: resumed or new, with the settings that a finder chose, until it stops."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
 import torch
-from lightning.pytorch.callbacks import Callback, EarlyStopping, ModelCheckpoint
+from lightning.pytorch.callbacks import Callback, EarlyStopping, ModelCheckpoint, Timer
 
 from leakdet.core.errors import LeakdetError
 from leakdet.core.messages import LOG
@@ -75,6 +76,9 @@ def fit(data: LeakDataModule, run_folder: Path, extra: Sequence[Callback] = ()) 
     if interruption.received:
         raise Interrupted(interruption.received, interruption.checkpoint)
     _check_trained(trainer)
+    if trainer.is_global_zero:
+        begun = -1 if resumed is None else int(checkpoint["global_step"])
+        _say_limit(trainer, untrained=trainer.global_step == begun)
     return trainer
 
 
@@ -100,8 +104,8 @@ def _check_trained(trainer: pl.Trainer) -> None:
     """Raise `LeakdetError` for a run that did nothing or met NaN; Lightning returns normally."""
     if trainer.global_step == 0:
         raise LeakdetError(
-            "Training ended without one optimiser step; see trainer.max_epochs and "
-            "trainer.limit_train_batches."
+            "Training ended without one optimiser step; see trainer.max_epochs, trainer.max_time "
+            "and trainer.limit_train_batches."
         )
     stopper = trainer.early_stopping_callback
     if isinstance(stopper, EarlyStopping) and "finite" in (stopper.stopping_reason_message or ""):
@@ -109,6 +113,24 @@ def _check_trained(trainer: pl.Trainer) -> None:
             f"Training stopped in epoch {trainer.current_epoch + 1}: "
             f"{stopper.stopping_reason_message} "
             "Lower optimizer.lr or set trainer.gradient_clip_val."
+        )
+
+
+def _say_limit(trainer: pl.Trainer, untrained: bool) -> None:
+    """Say that `trainer.max_time` ended the run, or which limit lets a resumed one do nothing."""
+    callbacks: list[Callback] = trainer.callbacks  # type: ignore[attr-defined]
+    timers = [callback for callback in callbacks if isinstance(callback, Timer)]
+    is_over = any((timer.time_remaining() or math.inf) <= 0 for timer in timers)
+    nothing = "; nothing more was trained" if untrained else ""
+    if is_over:
+        LOG.info(
+            f"stopped  trainer.max_time is over{nothing}. It counts the whole run: to train on, "
+            "resume with a longer one, or with +trainer.max_time=null"
+        )
+    elif untrained and not trainer.early_stopping_callback:
+        LOG.info(
+            f"stopped  the run had reached trainer.max_epochs={trainer.max_epochs} or "
+            f"max_steps={trainer.max_steps}{nothing}. To train on, resume with a higher one"
         )
 
 

@@ -83,7 +83,7 @@ def with_chosen_settings(data: "LeakDataModule", checkpoint: Mapping[str, Any]) 
 def _is_ignored(name: str) -> bool:
     return (
         name in IGNORED
-        or name.removeprefix("trainer.") in IGNORED_OF_TRAINER
+        or name.removeprefix("trainer.").split(".")[0] in IGNORED_OF_TRAINER
         or any(name == prefix or name.startswith(f"{prefix}.") for prefix in IGNORED_PREFIXES)
     )
 

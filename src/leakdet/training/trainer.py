@@ -9,13 +9,14 @@ from typing import Any
 
 import lightning.pytorch as pl
 import torch
+from lightning.fabric.plugins.environments.lightning import LightningEnvironment
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.accelerators import CPUAccelerator
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
 from lightning.pytorch.profilers import Profiler
 
-from leakdet.config import TrainConfig
+from leakdet.config import TrainConfig, TrainerFlags
 from leakdet.config.train import LOGGERS
 from leakdet.core.errors import SettingsError
 from leakdet.core.messages import logs_json
@@ -127,12 +128,15 @@ def make_trainer(
     _silence_lightning()
     loggers = make_loggers(config.logger, run_folder)
     callbacks = [*make_callbacks(config, run_folder), *extra]
+    alone = [LightningEnvironment()] if TrainerFlags.of(config.trainer).one_device else []
+    for environment in alone:
+        environment.set_global_rank(0)  # Lightning read another one as it was imported
     try:
         trainer = pl.Trainer(
             default_root_dir=run_folder,
             logger=loggers,
             callbacks=callbacks,
-            plugins=[AtomicCheckpointIO()],
+            plugins=[AtomicCheckpointIO(), *alone],
             # our loaders shard by rank themselves: exactly once, no padding
             use_distributed_sampler=False,
             profiler=make_profiler(config, run_folder),

@@ -1,5 +1,7 @@
 import csv
+import errno
 import json
+import os
 import re
 import shutil
 from dataclasses import replace
@@ -187,3 +189,18 @@ def test_a_store_is_described_as_it_was_built(config) -> None:
     (built.out / "build.json").unlink()
     with pytest.raises(InputError, match=r"build\.json"):
         StoredBuild.read(built.out)
+
+
+def test_without_any_links_the_files_of_a_store_are_copied(
+    config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a file's times and rights cannot be set, as on some shares."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    for name in ("link", "symlink", "chmod", "utime"):
+        monkeypatch.setattr(os, name, refuse)
+    store = build_store(config(verify="off")).out
+    link_files([store], tmp_path, symbolic=True)
+    assert (tmp_path / "train.h5").read_bytes() == (store / "train.h5").read_bytes()

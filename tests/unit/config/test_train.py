@@ -89,6 +89,25 @@ def test_devices_are_a_number_a_list_or_auto(devices: Any) -> None:
     assert TrainerFlags.of({"devices": devices}).devices == devices
 
 
+@pytest.mark.parametrize(
+    ("alone", "trainer"),
+    [
+        (True, {"devices": 1}),
+        (True, {"devices": "1"}),
+        (True, {"devices": [3]}),
+        (True, {"devices": "3,"}),
+        (True, {"accelerator": "cpu"}),
+        (False, {"devices": 2}),
+        (False, {"devices": "0,1"}),
+        (False, {"devices": "auto"}),
+        (False, {"devices": -1}),
+        (False, {"devices": 1, "num_nodes": 2}),
+    ],
+)
+def test_a_training_on_one_device_is_one_process(alone: bool, trainer: dict[str, Any]) -> None:
+    assert TrainerFlags.of(trainer).one_device == alone
+
+
 def test_precisions_are_those_of_lightning() -> None:
     kinds = (precision._PRECISION_INPUT_STR, precision._PRECISION_INPUT_STR_ALIAS)
     assert set(PRECISIONS) == {name for kind in kinds for name in typing.get_args(kind)}

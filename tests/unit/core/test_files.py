@@ -1,8 +1,10 @@
 import contextlib
+import errno
 import json
 import os
 import shutil
 import socket
+import stat
 import subprocess
 import sys
 from fcntl import LOCK_EX, LOCK_NB, flock
@@ -44,6 +46,8 @@ from leakdet.core.files import (
 )
 from leakdet.storage.hdf5 import seal_h5
 from leakdet.storage.opening import open_split
+from leakdet.tables import write
+from leakdet.tables.write import output_file
 
 BUILD = """
 import os, socket, sys
@@ -524,3 +528,113 @@ def test_further_processes_of_a_run_share_its_folder(
         with claimed(tmp_path):
             (tmp_path / "shared").touch()
     assert [path.name for path in tmp_path.iterdir()] == ["shared"]
+
+
+def test_a_launchers_numbers_make_no_processes_of_a_run_that_is_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of a run on several devices only empty ones go; what is no number is named."""
+    for name in (*files.RANKS, *files.LAUNCHERS):
+        monkeypatch.setenv(name, "2")
+    monkeypatch.setenv("RANK", " ")
+    files.forget_launcher(alone=False)
+    assert "RANK" not in os.environ
+    assert files.launcher_rank("LOCAL_RANK") == 2
+    assert files.is_further_process()
+    files.forget_launcher(alone=True)
+    assert not {*files.RANKS, *files.LAUNCHERS} & os.environ.keys()
+    assert not files.is_further_process()
+    monkeypatch.setenv("LOCAL_RANK", "x")
+    with pytest.raises(SettingsError, match=r"LOCAL_RANK=x: .*unset LOCAL_RANK"):
+        files.forget_launcher(alone=True)
+
+
+def fail_with(number: int) -> Any:
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError(number, os.strerror(number))
+
+    return fail
+
+
+NUMBERS = [errno.EINVAL, errno.EPERM, errno.ENOTSUP]
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_a_folder_that_cannot_be_synced_loses_nothing(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fsync = os.fsync
+
+    def of_files_only(handle: int) -> None:
+        if stat.S_ISDIR(os.fstat(handle).st_mode):
+            raise OSError(number, os.strerror(number))
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", of_files_only)
+    files.write_whole(tmp_path / "a", "text")
+    with output_file(tmp_path / "rows.csv") as file:
+        file.write("row")
+    assert names(tmp_path) == ["a", "rows.csv"]
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+@pytest.mark.parametrize(
+    ("module", "call", "feature"),
+    [(os, "fsync", "fsync"), (Path, "replace", "replace a file by renaming")],
+)
+def test_what_a_file_system_lacks_is_named_with_the_file_and_the_way_out(
+    module: Any, call: str, feature: str, number: int, tmp_path: Path, monkeypatch: Any
+) -> None:
+    """The rows that were written stay beside, and nothing else."""
+    monkeypatch.setattr(module, call, fail_with(number))
+    message = rf"{tmp_path}/rows.csv: .*{feature}.*Write to another"
+    with pytest.raises(InputError, match=message):
+        files.write_whole(tmp_path / "rows.csv", "text")
+    with pytest.raises(InputError, match=message), output_file(tmp_path / "rows.csv") as file:
+        file.write("row")
+    assert names(tmp_path) == ["rows.csv.partial"]
+    monkeypatch.setattr(module, call, fail_with(errno.EIO))
+    with pytest.raises(OSError, match=f"Input/output error: '{tmp_path}/a'"):
+        files.write_whole(tmp_path / "a", "text")
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_without_locks_work_goes_on_and_where_it_matters_it_is_said(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    for module in (files, write):
+        monkeypatch.setattr(module, "flock", fail_with(number))
+    with claimed(tmp_path / "run"), staged_folder(tmp_path / "store") as folder:
+        publish(folder, tmp_path / "store")
+    with output_file(tmp_path / "rows.csv") as file:
+        file.write("row")
+    assert not caplog.text
+    with locked(tmp_path / "lock"):
+        assert f"{tmp_path}: its file system has no locks (flock)" in caplog.text
+
+
+def test_a_file_with_two_numbers_is_opened_all_the_same(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(os.path, "samestat", lambda *_: False)
+    with output_file(tmp_path / "rows.csv") as file:
+        file.write("row")
+    assert (tmp_path / "rows.csv").read_text() == "row"
+
+
+def test_a_link_that_cannot_be_made_leaves_nothing(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(os, "replace", fail_with(errno.EPERM))
+    with pytest.raises(PermissionError):
+        files.replace_link(tmp_path / "latest", "model")
+    assert names(tmp_path) == []
+
+
+def test_a_second_build_into_one_place_is_refused_while_the_first_is_at_it(tmp_path: Path) -> None:
+    out = tmp_path / "store"
+    with (
+        files.building_alone(out, "out"),
+        pytest.raises(InputError, match=f"out={out}: another build is writing"),
+        files.building_alone(out, "out"),
+    ):
+        pass
+    with files.building_alone(out, "out"):
+        pass
+    assert names(tmp_path) == []

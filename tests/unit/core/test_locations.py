@@ -12,6 +12,7 @@ from tests.remote_stores import FlakyStore
 
 from leakdet.core import locations
 from leakdet.core.errors import InputError
+from leakdet.core.files import read_json, write_json
 from leakdet.core.locations import (
     Location,
     RemoteFile,
@@ -324,3 +325,26 @@ def test_errors_name_the_file_and_not_its_copy() -> None:
         errors_naming(copy, copy),
     ):
         raise InputError(f"{copy}: bad")
+
+
+@pytest.mark.parametrize(
+    ("url", "public"),
+    [
+        ("https://h/n/a.wav?X-Amz-Expires=9&X-Amz-Signature=5e", "https://h/n/a.wav"),
+        ("https://h/n/a.wav?sv=2024&sig=5e%2F", "https://h/n/a.wav"),
+        ("https://h/n/a.wav?access_token=5e", "https://h/n/a.wav"),
+        (f"https://h/n/a.wav?q={'5e' * 20}", "https://h/n/a.wav"),
+        ("https://me:5e@h/n/a.wav", "https://h/n/a.wav"),
+        ("https://h/n/a.wav?id=1", "https://h/n/a.wav?id=1"),  # it is another file than id=2
+        ("abfs://box@account.dfs/n/a.wav", "abfs://box@account.dfs/n/a.wav"),
+        ("s3://b/n/a?.wav", "s3://b/n/a?.wav"),
+    ],
+)
+def test_what_is_written_of_a_url_has_no_secret(url: str, public: str, tmp_path: Path) -> None:
+    file = RemoteFile(url)
+    assert (str(file), absolute_name(url)) == (public, public)
+    assert file.name.partition("?")[0] in ("a.wav", "a")
+    assert parse_location(public) == file  # in this process it can be read all the same
+    assert reason_of(OSError(f"403, url='{url}'")) == f"403, url='{public}'"
+    write_json(tmp_path / "a.json", {"inputs": [url, f"see {url} too"]})
+    assert read_json(tmp_path / "a.json", "it")["inputs"] == [public, f"see {public} too"]

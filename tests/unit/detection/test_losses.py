@@ -1,5 +1,6 @@
 import sys
 import types
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -133,6 +134,13 @@ def test_weighted_ce_makes_every_class_count_alike(counts: list[int]):
     weights = class_weights(LossConfig("weighted_ce"), mix, (0,))
     torch.testing.assert_close((weights * mix).std(), torch.tensor(0.0), atol=1e-5, rtol=0)
     torch.testing.assert_close(weights.mean(), torch.tensor(1.0))
+
+
+def test_each_of_several_leak_labels_is_boosted():
+    mix, config = torch.tensor([0.5, 0.25, 0.25]), LossConfig("weighted_ce")
+    plain = class_weights(config, mix, (1, 2))
+    boosted = class_weights(replace(config, leak_weight_boost=2.0), mix, (1, 2))
+    torch.testing.assert_close(boosted, plain * torch.tensor([1.0, 2.0, 2.0]))
 
 
 def test_weights_of_boost_focal_and_ce():

@@ -1,9 +1,12 @@
 """A training run from store to model file, metrics and report."""
 
 import json
+import os
+import random
 import re
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,8 +14,10 @@ from typing import Any
 from unittest.mock import Mock
 
 import lightning.pytorch as pl
+import numpy as np
 import pytest
 import torch
+from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
 from leakdet.cli.compose import compose
 from leakdet.config import TrainConfig
@@ -47,6 +52,32 @@ def config(example_files) -> TrainConfig:
 @pytest.fixture(scope="module")
 def result(config: TrainConfig, tmp_path_factory: pytest.TempPathFactory) -> FitResult:
     return fit(config, tmp_path_factory.mktemp("fit") / "run")
+
+
+def test_a_program_that_trains_finds_all_as_it_left_it(
+    config: TrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a launcher started it as one of several that have nothing to do with each other."""
+
+    def state() -> dict[str, Any]:
+        return {
+            "environment": dict(os.environ),
+            "filters": warnings.filters[:],
+            "random": random.getstate()[1][:-1],  # but its place, since the type checks draw too
+            "numpy": np.random.get_state()[1].tolist(),  # noqa: NPY002
+            "torch": torch.get_rng_state().tolist(),
+            "threads": torch.get_num_threads(),
+        }
+
+    monkeypatch.setenv("SLURM_PROCID", "2")
+    monkeypatch.setenv("SLURM_NTASKS", "4")
+    monkeypatch.setattr(rank_zero_only, "rank", 2)
+    before = state()
+    result = fit(replace(config, threads=1), tmp_path / "run")
+    assert state() == before
+    load_mel_detector(result.model)
+    assert state() == before
+    assert (result.folder / "history.csv").exists()
 
 
 def test_the_result_is_what_lies_in_the_folder(result: FitResult, schema_errors: Any) -> None:

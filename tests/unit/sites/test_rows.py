@@ -37,10 +37,31 @@ def test_columns_may_lack() -> None:
 
 
 def test_times_and_numbers_that_are_none() -> None:
-    columns = read_columns([row("A", NIGHT, 0.1, recorded_at="tonight", lat="51,5", lon="inf")])
+    columns = read_columns([row("A", NIGHT, 0.1, recorded_at="tonight", lat="51,5,1", lon="inf")])
     assert columns.seconds.tolist() == [UNREAD]
     assert columns.unread_time == "tonight"
     assert columns.bad_numbers == 2
+    assert columns.bad_number == "lat '51,5,1'"
+
+
+@pytest.mark.parametrize(
+    ("lat", "lon"),
+    [
+        ({"lat": "50,11"}, {"lon": "8,68"}),
+        ({"Latitude": "50.11° N"}, {"Longitude": "8.68°E"}),
+        ({"LAT": "N 50° 6' 36\""}, {"Lng": "8°40′48″ E"}),
+        ({"Breitengrad": "+50.11"}, {"gps_lon": 8.68}),
+    ],
+)
+def test_places_are_read_as_people_write_them(lat: dict[str, Any], lon: dict[str, Any]) -> None:
+    told = row("A", NIGHT, 0.1)
+    told = {name: value for name, value in told.items() if name not in ("lat", "lon")}
+    columns = read_columns([{**told, **lat, **lon}])
+    assert columns.numbers["lat"].tolist() == pytest.approx([50.11])
+    assert columns.numbers["lon"].tolist() == pytest.approx([8.68])
+    assert columns.bad_numbers == 0
+    assert columns.texts["other"] == [()]
+    assert read_columns([{**told, **lat, "lat": 3.0}]).numbers["lat"].tolist() == [3.0]
 
 
 @pytest.mark.parametrize(

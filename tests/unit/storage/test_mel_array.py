@@ -1,3 +1,4 @@
+import errno
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -99,3 +100,15 @@ def test_a_file_that_went_away_is_named(tmp_path: Path) -> None:
     (tmp_path / "x.h5").unlink()
     with pytest.raises(InputError, match=r"x\.h5: .*no longer .*moved"):
         mel.read(0, 1)
+
+
+def test_a_file_system_that_maps_no_files_is_read_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENODEV, "no mmap")
+
+    mel, expected = array_of(tmp_path / "x.h5", (WINDOWS, 4, 64, 32))
+    monkeypatch.setattr(np, "memmap", refuse)
+    assert mel.mapped is None
+    assert np.array_equal(mel.gather(np.arange(5)), expected[:5])

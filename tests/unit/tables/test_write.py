@@ -15,7 +15,8 @@ import pytest
 
 from leakdet.core.errors import InputError
 from leakdet.core.messages import LOG
-from leakdet.tables.schema import Verdict, Window, row_columns
+from leakdet.tables.read import read_table
+from leakdet.tables.schema import WHY, Verdict, Window, is_formula, row_columns
 from leakdet.tables.write import (
     check_output,
     check_windows,
@@ -352,3 +353,18 @@ def test_parquet_without_its_package_names_the_extra() -> None:
     ):
         require_format("parquet")
     require_format("csv")
+
+
+CELLS = ["=1+1", "@SUM(A1)", "+49 170", "-cmd|' /C calc'!A0", "'=1", "''@a", "-1.5", "+2", "'s", ""]
+
+
+def test_no_cell_for_people_is_a_formula_and_each_is_read_as_it_was(tmp_path: Path) -> None:
+    """A table of other people's is read as it stands."""
+    path = tmp_path / "confirm.csv"
+    write_csv(path, [{"path": cell, WHY: "x", "n": -1.5} for cell in CELLS], for_people=True)
+    with path.open(newline="") as file:
+        written = [row["path"] for row in csv.DictReader(file)]
+    assert [cell for cell in written if is_formula(cell) and cell[0] != "'"] == []
+    assert [row["path"] for _, row in read_table(path).rows] == CELLS
+    write_csv(path, [{"path": "'=1", "n": 1}])
+    assert read_table(path).rows[0][1]["path"] == "'=1"

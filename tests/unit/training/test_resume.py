@@ -382,6 +382,28 @@ def test_a_stopped_run_goes_on_with_more_patience_and_says_why_it_ends(
     assert resumed.global_step == 2 * first.global_step  # from two epochs to four
     assert len(said) == 1
     assert said[0].startswith("stopped  no better F1 for 3 epochs (best ")
+    assert said[0].endswith("; of checks with equal F1 that with the lower loss is better")
+
+
+@pytest.mark.parametrize(
+    ("now", "told"),
+    [
+        (
+            ("trainer.max_epochs=2", "+trainer.max_time={milliseconds:1}"),
+            "trainer.max_time is over; nothing more was trained",
+        ),
+        (("trainer.max_epochs=1",), "the run had reached trainer.max_epochs=1"),
+    ],
+)
+def test_a_resumed_run_whose_limit_is_reached_says_so(
+    now: tuple[str, ...], told: str, fitted: Fitted, tmp_path: Path, messages: Any
+) -> None:
+    fixed = ("stop.name=fixed", "+trainer.max_time={hours:1}", "trainer.max_epochs=1")
+    first = fitted(tmp_path, *fixed)
+    assert "stopped" not in messages.text
+    resumed = fitted(tmp_path, *fixed[: 3 - len(now)], *now, f"resume={tmp_path}")
+    assert resumed.global_step == first.global_step
+    assert [line for line in messages.messages if told in line]
 
 
 def test_checkpoints_are_whole_plain_and_directly_in_their_folder(

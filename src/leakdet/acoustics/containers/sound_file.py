@@ -22,6 +22,7 @@ from leakdet.acoustics.containers.riff import FILE_NAMES, byte_order, header_lay
 from leakdet.acoustics.containers.source import ByteSource, Layout, Piece, RemoteBytes, opened_file
 from leakdet.acoustics.measures import Flag
 from leakdet.core.errors import InputError
+from leakdet.core.files import POINTER, POINTER_START
 from leakdet.core.locations import Location
 
 _lock = threading.Lock()
@@ -130,6 +131,8 @@ class SoundFile:
     def _start(self) -> None:
         if not self._source.size:
             raise InputError("the file is empty (0 bytes)")
+        if self._source.at(0, len(POINTER_START)) == POINTER_START:
+            raise InputError(f"it is {POINTER}")
         self._source, self._layout, self._kind = stream_layout(self._source)
         self._parts: list[list[Piece] | None] = [*self._layout.parts]
         if not self._parts:

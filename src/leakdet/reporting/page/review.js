@@ -11,6 +11,9 @@
   let current = -1;
 
   // As Python's csv module writes it, so that an untouched page gives the file beside it.
+  // A formula begins with an apostrophe, as tables.schema.defused writes it.
+  const formula = /^(?!'*[+-]?[\d.]+$)'*[=+\-@\t\r]/;
+  const defused = (text) => (formula.test(text) ? `'${text}` : text);
   const field = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
 
   function csv() {
@@ -18,7 +21,7 @@
       const label = ticks.get(number) ?? "";
       return values.with(at, label === "not_sure" ? "" : label);
     });
-    return [table.columns, ...lines].map((line) => `${line.map(field).join(",")}\r\n`).join("");
+    return [table.columns, ...lines].map((line) => `${line.map(defused).map(field).join(",")}\r\n`).join("");
   }
 
   function keep() {

@@ -60,11 +60,12 @@ class SelectionStop(EarlyStopping):
         if self.wait_count < self.patience or self._reason_given or not trainer.is_global_zero:
             return
         self._reason_given = True
-        best = ""
+        best, ties = "", ""
         if isinstance(pl_module, LeakModule) and self.selection.name == "f1":
             best = f" (best {max(row[log_names.VAL_F1] for row in pl_module.history):.3f})"
+            ties = "; of checks with equal F1 that with the lower loss is better"
         waited = self.flags.span(self.wait_count)
-        LOG.info(f"stopped  no better {self.selection.words} for {waited}{best}")
+        LOG.info(f"stopped  no better {self.selection.words} for {waited}{best}{ties}")
 
 
 class LossStop(Callback):
