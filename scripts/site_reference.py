@@ -16,9 +16,10 @@ from typing import Any
 
 import leakdet
 from leakdet.__main__ import VERBS
+from leakdet.cli.catalogue import Setting
 from leakdet.cli.compose import default_values
 from leakdet.cli.help import KINDS, help_text, plain
-from leakdet.cli.settings import DOORS, Setting, known_settings, option_names
+from leakdet.cli.settings import DOORS, known_settings, option_names
 
 MARK = re.compile(r"<!-- made from: (.*?) -->")
 # of further modules: what one's own code is made of

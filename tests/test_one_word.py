@@ -13,6 +13,7 @@ from leakdet.__main__ import VERBS
 from leakdet.cli.compose import as_hydra_reads, default_values
 from leakdet.cli.help import plain
 from leakdet.cli.settings import DOORS, known_settings
+from leakdet.cli.words import with_names
 from leakdet.core.errors import InputError
 from leakdet.core.process import CODES, INTERRUPTED
 from pages import SHELL, blocks
@@ -92,7 +93,7 @@ def test_a_command_in_the_docs_is_one_that_the_program_takes(page: str, command:
     words = [re.sub(r"=\$[A-Z_]+$", "=0", word) for word in words]  # a number that SLURM gives
     if verb in DOORS:
         with contextlib.suppress(InputError):  # a file that is not here
-            as_hydra_reads(verb, words)
+            as_hydra_reads(verb, with_names(verb, words))
     else:
         importlib.import_module(f"leakdet.{verb}").parser().parse_args(words)
 

@@ -6,7 +6,8 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from leakdet.cli.settings import DOORS, Setting, known_settings, nearest
+from leakdet.cli.catalogue import Setting
+from leakdet.cli.settings import DOORS, known_settings, nearest
 from leakdet.core.process import EXPLAINED
 
 WIDTH = 80

@@ -50,7 +50,7 @@ class SourceRates:
         """A sentence on so many recordings of a rate that is not known, and what to do about them.
 
         >>> SourceRates({40000: (9, 9), 48000: (5, 5)}).sentence(8000, 12)
-        '12 recordings have 8000 Hz, training had 40000 and 48000: another logger? Not decided. ...'
+        "12 recordings have 8000 Hz, training had 40000 and 48000: another logger? Not decided. ..."
         """
         have = "has" if recordings == 1 else "have"
         text = f"{counted(recordings, 'recording')} {have} {rate_hz} Hz, training had "

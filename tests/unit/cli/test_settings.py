@@ -11,14 +11,12 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from leakdet.cli.catalogue import LIGHTNING_ARGUMENTS, Setting, catalogue, trainer_flag
 from leakdet.cli.compose import compose
 from leakdet.cli.settings import (
     DOORS,
     HABITS,
-    LIGHTNING_ARGUMENTS,
     OPTIONS,
-    Setting,
-    catalogue,
     checked,
     conf_folder,
     known_settings,
@@ -26,7 +24,6 @@ from leakdet.cli.settings import (
     option_names,
     store_options,
     text_for_hydra,
-    trainer_flag,
     value_for_hydra,
 )
 from leakdet.config import BuildConfig, CrossvalConfig, TrainConfig, TuneConfig

@@ -2,7 +2,7 @@
 
 import pytest
 
-from leakdet.cli.settings import catalogue
+from leakdet.cli.catalogue import catalogue
 from leakdet.config import LearnConfig, TrainerFlags
 from leakdet.core.errors import SettingsError
 

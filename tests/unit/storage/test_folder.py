@@ -18,9 +18,9 @@ from leakdet.storage.opening import open_split
 
 
 def test_a_store_is_a_folder_of_hdf5_files(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"no such store.* build source=.*typo"):
+    with pytest.raises(InputError, match=r"no such store.* build RECORDINGS .*typo"):
         require_store(tmp_path / "typo")
-    with pytest.raises(InputError, match=f"leakdet build source={tmp_path} out=store"):
+    with pytest.raises(InputError, match=f"leakdet build {tmp_path} store"):
         require_store(tmp_path)
     (tmp_path / "inside").mkdir()
     (tmp_path / "inside" / "train.h5").touch()

@@ -38,7 +38,7 @@ def test_recordings_that_ailh_never_read_are_all_named(
     message = (
         r"2 of 12 recordings of train .*constant mel, .*: TRAINING_DATASET#2, "
         r"TRAINING_DATASET#7\. .*"
-        rf"leakdet build source={tmp_path} out="
+        rf"leakdet build {tmp_path}"
     )
     with pytest.raises(InputError, match=message):
         check_contents(train)

@@ -349,7 +349,7 @@ def test_parquet_holds_numbers_as_numbers(tmp_path: Path) -> None:
 def test_parquet_without_its_package_names_the_extra() -> None:
     with (
         mock.patch("leakdet.tables.write.find_spec", return_value=None),
-        pytest.raises(InputError, match=r"leakdet\[parquet\]"),
+        pytest.raises(InputError, match=r"pip install .*\[parquet\]"),
     ):
         require_format("parquet")
     require_format("csv")

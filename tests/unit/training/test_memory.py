@@ -128,7 +128,7 @@ def test_a_device_that_torch_has_not_used_yet(monkeypatch: pytest.MonkeyPatch) -
         (None, None),
         (
             ModuleNotFoundError("nvidia-ml-py does not seem to be installed."),
-            r"^not measured: .*pip install 'leakdet\[gpu\]'$",
+            r"^not measured: .*pip install .*\[gpu\]'$",
         ),
         (
             NVMLError("Not Supported"),

@@ -15,6 +15,7 @@ from leakdet.training.run_summary import (
     introduction,
     met_by_training,
     stops_when,
+    summary,
     training_facts,
 )
 
@@ -150,8 +151,9 @@ def test_several_classes_are_told_by_their_names(
 
 def test_a_null_test_is_told(configured: Configured, opened: Opened) -> None:
     config = configured("data.shuffle_labels=true")
-    lines = lines_of(opened(config))
-    assert lines["note"].startswith("LABELS ARE SHUFFLED")
+    trains, note = summary(opened(config)).splitlines()
+    assert trains.startswith("trains   ")
+    assert note.startswith("note     LABELS ARE SHUFFLED")
 
 
 @pytest.mark.parametrize(
