@@ -600,7 +600,7 @@ def test_what_a_file_system_lacks_is_named_with_the_file_and_the_way_out(
 
 @pytest.mark.parametrize("number", NUMBERS)
 def test_without_locks_work_goes_on_and_where_it_matters_it_is_said(
-    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, messages: Any
 ) -> None:
     for module in (files, write):
         monkeypatch.setattr(module, "flock", fail_with(number))
@@ -608,9 +608,9 @@ def test_without_locks_work_goes_on_and_where_it_matters_it_is_said(
         publish(folder, tmp_path / "store")
     with output_file(tmp_path / "rows.csv") as file:
         file.write("row")
-    assert not caplog.text
+    assert not messages.text
     with locked(tmp_path / "lock"):
-        assert f"{tmp_path}: its file system has no locks (flock)" in caplog.text
+        assert f"{tmp_path}: its file system has no locks (flock)" in messages.text
 
 
 def test_a_file_with_two_numbers_is_opened_all_the_same(tmp_path: Path, monkeypatch: Any) -> None:
