@@ -324,6 +324,28 @@ def process() -> Callable[..., subprocess.CompletedProcess[str]]:
     return run_process
 
 
+def healthy_check() -> Any:
+    """The result of a validation check at which nothing is wrong: 40 recordings of one window."""
+    from leakdet.training.validation import SampleSummary, ValidationResult
+
+    return ValidationResult(
+        epoch=0,
+        step=1,
+        f1=0.9,
+        auroc=0.95,
+        threshold=0.5,
+        confusion=(18, 2, 2, 18),
+        train_loss=(0.6, 0.5, 0.2),
+        val_loss=(0.7, 0.5, 0.2),
+        leaks_drawn=0.5,
+        scores=np.linspace(0.1, 0.4, 40),
+        is_leak=np.arange(40) >= 20,
+        samples=SampleSummary(100, 0.5, 0.3, 0.5, 0.9, (10,) * 10),
+        window_prob=np.linspace(0.1, 0.4, 40),
+        windows_per_recording=np.ones(40, np.int64),
+    )
+
+
 PLANTED_SIGNAL = SignalConfig(
     sample_rate_hz=4000,
     window_samples=1000,

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.conftest import DoorResult, noise
+from tests.conftest import DoorResult, healthy_check, noise
 
 WORDING = Path(__file__).parent / "wording"
 REWRITES = "LEAKDET_REWRITES_WORDING" in os.environ  # set by `make wording`
@@ -331,25 +331,9 @@ def faulty() -> list[Any]:
     """Validation results with one fault each, as `collapse` tells them."""
     from dataclasses import replace
 
-    from leakdet.training.validation import SampleSummary, ValidationResult
+    from leakdet.training.validation import SampleSummary
 
-    healthy = SampleSummary(100, 0.5, 0.3, 0.5, 0.9, (10,) * 10)
-    result = ValidationResult(
-        epoch=0,
-        step=1,
-        f1=0.9,
-        auroc=0.95,
-        threshold=0.5,
-        confusion=(18, 2, 2, 18),
-        train_loss=(0.6, 0.5, 0.2),
-        val_loss=(0.7, 0.5, 0.2),
-        leaks_drawn=0.5,
-        scores=np.linspace(0.1, 0.4, 40),
-        is_leak=np.arange(40) >= 20,
-        samples=healthy,
-        window_prob=np.linspace(0.1, 0.4, 40),
-        windows_per_recording=np.ones(40, np.int64),
-    )
+    result = healthy_check()
     return [
         replace(result, samples=SampleSummary(100, 0.5, 0.001, 1.0, None, (0,) * 10)),
         replace(result, auroc=0.1, f1=0.67),

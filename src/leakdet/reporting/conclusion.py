@@ -207,16 +207,14 @@ def log_summary(
 
     `metrics` is the content of metrics.json, `folder` holds its report, `following` is a command.
     """
-    split = metrics["splits"][-1]
-    table = metrics[split]["recording"]
-    judged = judge(table, metrics)
-    log_result(f"verdict  {judged.label}. {judged.sentence}")
-    kinds = iter([split.replace("_", " ")])
-    for card in cards(table):
+    verdict = own_verdict(metrics)
+    log_result(f"verdict  {verdict['label']}. {verdict['sentence']}")
+    kind = verdict["split"].replace("_", " ")
+    for card in cards(metrics[verdict["split"]]["recording"]):
         basis = f"{card['name']}, {card['interval']} ({card['basis']})"
-        log_result(f"{next(kinds, ''):<9}{card['value']:>6} {basis}")
-    limits = cautions(split, table, metrics)
-    if unsaid := [limit for limit in limits if limit not in judged.sentence]:
+        log_result(f"{kind:<9}{card['value']:>6} {basis}")
+        kind = ""
+    if unsaid := [limit for limit in verdict["cautions"] if limit not in verdict["sentence"]]:
         log_result(f"unsure   {unsaid[0]}")
     if folder is not None:
         log_result(f"report   {from_here(folder / 'report.html')}")

@@ -161,17 +161,15 @@ def compared(a: Evaluation, b: Evaluation) -> list[Evaluation]:
 def log_evaluations(evaluations: Sequence[Evaluation]) -> None:
     """Log the verdict on each model, and the numbers: of one, or how the second differs."""
     from leakdet.cli.tables import difference_lines
-    from leakdet.reporting.conclusion import judge, log_summary
+    from leakdet.reporting.conclusion import log_summary, own_verdict
 
     if len(evaluations) == 1:
         (only,) = evaluations
         log_summary(only.metrics)
         return
     for name, evaluation in zip("AB", evaluations, strict=True):
-        judged = judge(
-            evaluation.metrics[evaluation.recordings.name]["recording"], evaluation.metrics
-        )
-        log_result(f"{name:<9}{evaluation.metrics['model']}: {judged.label}. {judged.sentence}")
+        model, verdict = evaluation.metrics["model"], own_verdict(evaluation.metrics)
+        log_result(f"{name:<9}{model}: {verdict['label']}. {verdict['sentence']}")
     log_results(difference_lines(evaluations[0].metrics["comparison"]))
 
 

@@ -9,6 +9,7 @@ import lightning.pytorch as pl
 import numpy as np
 import pytest
 import torch
+from tests.conftest import healthy_check
 
 from leakdet.config import (
     CallbacksConfig,
@@ -95,23 +96,8 @@ def test_numbers_go_to_every_logger(trainer_and_rows: tuple[pl.Trainer, Rows]) -
 
 
 CONFIG = TrainConfig(loss=LossConfig(aux_weight=1.0))
-HEALTHY = SampleSummary(100, 0.5, 0.3, 0.5, 0.9, (10,) * 10)
-RESULT = ValidationResult(
-    epoch=0,
-    step=1,
-    f1=0.9,
-    auroc=0.95,
-    threshold=0.5,
-    confusion=(18, 2, 2, 18),
-    train_loss=(0.6, 0.5, 0.2),
-    val_loss=(0.7, 0.5, 0.2),
-    leaks_drawn=0.5,
-    scores=np.linspace(0.1, 0.4, 40),
-    is_leak=np.arange(40) >= 20,
-    samples=HEALTHY,
-    window_prob=np.linspace(0.1, 0.4, 40),
-    windows_per_recording=np.ones(40, np.int64),
-)
+RESULT = healthy_check()
+HEALTHY = RESULT.samples
 
 
 def kinds(samples: SampleSummary = HEALTHY, aux_loss: float = 0.2, **other: float) -> list[str]:
