@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache
@@ -161,25 +161,41 @@ def demo_store(demo_cache: Path, compose: Compose) -> Path:
     return build_demo(config.demo, config.signal, demo_cache)  # which locks it
 
 
-@pytest.fixture
-def without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pages with the words of figures alone: drawing them takes half of a small run."""
+@pytest.fixture(scope="session", autouse=True)
+def _without_figures() -> Iterator[None]:
+    """Pages with the words of figures alone: drawing them takes half of a small run.
+
+    The fixture `figures` draws them, for the tests that are about them.
+    """
     from matplotlib.text import Text
+    from PIL import Image
 
     from leakdet.reporting import report, training_figures
 
     def blank(figures: Mapping[str, Any], folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         for name in figures:
-            (folder / f"{name}.png").touch()
+            Image.new("RGB", (1, 1)).save(folder / f"{name}.png")
 
     def words(figure: Any, description: str) -> str:
         texts = [text.get_text() for text in figure.findobj(Text)]
         return f"<svg>{escape(' '.join([description, *texts]), quote=False)}</svg>"
 
-    monkeypatch.setattr(report, "svg", words)
-    monkeypatch.setattr(report, "write_pngs", blank)
-    monkeypatch.setattr(training_figures, "write_pngs", blank)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(report, "svg", words)
+        patch.setattr(report, "write_pngs", blank)
+        patch.setattr(training_figures, "write_pngs", blank)
+        yield
+
+
+@pytest.fixture
+def figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures are drawn, as users see them."""
+    from leakdet.reporting import figures, report, training_figures
+
+    monkeypatch.setattr(report, "svg", figures.svg)
+    monkeypatch.setattr(report, "write_pngs", figures.write_pngs)
+    monkeypatch.setattr(training_figures, "write_pngs", figures.write_pngs)
 
 
 @dataclass(frozen=True)

@@ -62,6 +62,7 @@ def users_folder(trained, tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.usefixtures("figures")
 def test_the_commands_run_in_this_order_and_then_the_python(
     users_folder: Path, door, capsys, monkeypatch: pytest.MonkeyPatch
 ):

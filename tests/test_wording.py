@@ -193,7 +193,7 @@ MEASURED = {"train", "crossval", "learn", "predict", "evaluate", "export", "info
 
 @pytest.mark.parametrize("verb", SCREENS)
 def test_a_verb_prints_what_its_file_says(
-    verb: str, folder: Path, door: Callable[..., DoorResult], without_figures: None
+    verb: str, folder: Path, door: Callable[..., DoorResult]
 ) -> None:
     compare(verb, "\n".join(screen(command, folder, door) for command in SCREENS[verb]))
 

@@ -19,9 +19,11 @@ import pytest
 from tests.conftest import Planted, store_writer
 
 from leakdet.config import LearnConfig, SignalConfig, TrainConfig
+from leakdet.core.files import USER_BLOCK_BYTES
 from leakdet.learning.training import JOINT, Material, train_on
 from leakdet.loading.samples import SplitSamples
 from leakdet.storage.ailh import FILES
+from leakdet.storage.hdf5 import seal_h5
 from leakdet.storage.model_file import save_model
 from leakdet.storage.opening import open_labelled, open_split
 from leakdet.storage.store import StoreSplit, offsets_of
@@ -56,7 +58,7 @@ def write_split(
     names = [f"{prefix or path.stem}-{row}" for row in range(len(windows))]
     crc = [zlib.crc32(mel[a:b].tobytes()) for a, b in pairwise(offsets)]
     text = h5py.string_dtype()
-    with h5py.File(path, "w") as file:
+    with h5py.File(path, "w", userblock_size=USER_BLOCK_BYTES) as file:
         file.attrs.update(
             {
                 "schema_version": 1,
@@ -76,6 +78,7 @@ def write_split(
         file.create_dataset("content_sha256", data=extra.get("content", names), dtype=text)
         for column, values in extra.get("groups", {}).items():
             file.create_dataset(f"group/{column}", data=values, dtype=text)
+    seal_h5(path)
 
 
 def samples_of(

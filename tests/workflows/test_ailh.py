@@ -7,8 +7,6 @@ import h5py
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.usefixtures("without_figures")  # test_report.py draws them
-
 FIVE = ["BACKGROUND", "CRACK", "LEAK", "NORMAL", "UNCLASSIFIED"]
 SETTINGS = {"sample_rate": 4096, "duration_sec": 1, "long_window": 1024, "short_window": 512}
 SETTINGS |= {"n_mels": 32}

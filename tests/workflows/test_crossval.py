@@ -14,8 +14,6 @@ from lightning.pytorch.callbacks import Callback
 
 from leakdet.training import trainer as trainer_module
 
-pytestmark = pytest.mark.usefixtures("without_figures")  # test_report.py draws them
-
 
 def test_jobs_of_a_sweep_share_the_folds_and_the_last_one_pools_them(
     site_store: Path, tmp_path: Path, forked: Any, schema_errors: Any

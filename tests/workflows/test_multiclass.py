@@ -14,8 +14,6 @@ from scipy.signal import butter, sosfilt
 import leakdet
 from leakdet.training import log_names
 
-pytestmark = pytest.mark.usefixtures("without_figures")  # test_report.py draws them
-
 RATE_HZ = 16000
 BANDS_HZ = {"gasket-leak": (1200, 2000), "Orifice-Leak": (3000, 5000), "pump": (400, 800)}
 NAMES = ("gasket-leak", "Orifice-Leak", "ok", "pump")

@@ -9,8 +9,6 @@ import pytest
 
 from leakdet.storage.model_file import load_mel_detector
 
-pytestmark = pytest.mark.usefixtures("without_figures")  # test_report.py draws them
-
 SMOKE = ("experiment=smoke", "logger=csv", "trainer.enable_progress_bar=false")
 OWN = (
     "network.name=my_package.nets:MyNet",

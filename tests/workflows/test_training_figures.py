@@ -16,6 +16,8 @@ from leakdet.runs.training import train_in
 from leakdet.storage.model_file import load_mel_detector
 from leakdet.training import log_names
 
+pytestmark = pytest.mark.usefixtures("figures")
+
 FIGURES = ("roc", "precision_recall", "reliability", "confusion", "leak_prob")
 FIGURES += ("learning_curve", "leak_prob_checks", "gradient_norms")
 

@@ -20,8 +20,6 @@ from leakdet.tuning import study as study_module
 from leakdet.tuning.results import same_f1
 from leakdet.tuning.study import CHECKS, KILLED, OWNER, finished, reason_of_failure
 
-pytestmark = pytest.mark.usefixtures("without_figures")  # test_report.py draws them
-
 TINY = ("experiment=smoke", "demo.sites=6", "demo.recordings_per_site=4", "demo.duration_s=1.5")
 TINY += ("search=small",)
 # Trials so slow that a test can step in between two checks on any machine.

@@ -214,6 +214,7 @@ def test_the_detector_stands_among_the_baselines_by_auroc(scored, report_input):
     assert shown == ["loudness", "the detector", "chance", "nothing"]
 
 
+@pytest.mark.usefixtures("figures")
 def test_each_figure_has_a_heading_with_its_split_and_a_reading(scored, report_input):
     drawn = page_figures(report_input(scored(name="val"), scored()))
     assert [heading for heading, *_ in drawn] == [
@@ -281,6 +282,7 @@ def test_names_from_files_and_manifests_are_text_not_markup(scored, report_input
     assert bad in page.text
 
 
+@pytest.mark.usefixtures("figures")
 def test_everything_that_can_be_seen_has_a_name(scored, media, report_input):
     page = Reader(render(report_input(scored(media=media), comparison=None)))
     for tag, attrs in page.tags:

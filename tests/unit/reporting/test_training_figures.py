@@ -13,6 +13,8 @@ from leakdet.reporting.training_figures import (
     write_training_figures,
 )
 
+pytestmark = pytest.mark.usefixtures("figures")
+
 
 def history_of(epochs: int) -> dict[str, np.ndarray]:
     column = np.linspace(1.0, 0.5, epochs)

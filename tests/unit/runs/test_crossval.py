@@ -24,8 +24,6 @@ from leakdet.crossvalidation.fold_runs import write_fold
 from leakdet.runs import crossval
 from leakdet.runs.crossval import cross_validate
 
-pytestmark = pytest.mark.usefixtures("without_figures")  # test_report.py draws them
-
 TRAINER = {"accelerator": "cpu", "devices": 1, "max_epochs": 8, "log_every_n_steps": 1}
 TRAINER |= {"enable_model_summary": False}
 

@@ -15,8 +15,6 @@ from leakdet.scoring.detector import Detector, load_detector
 from leakdet.storage.opening import open_store
 from leakdet.tables.read import read_csv
 
-pytestmark = pytest.mark.usefixtures("without_figures")  # test_report.py draws them
-
 
 @pytest.fixture(scope="module")
 def detector(example_files) -> Detector:

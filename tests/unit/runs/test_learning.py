@@ -18,8 +18,6 @@ from leakdet.runs import learning
 from leakdet.runs.learning import learn_in, publish_only, unmet_test_scores
 from leakdet.storage.model_file import load_mel_detector
 
-pytestmark = pytest.mark.usefixtures("without_figures")  # test_report.py draws them
-
 
 def test_a_learning_writes_all_of_its_results_and_publishes(
     learner, tmp_path: Path, schema_errors, messages

@@ -2,7 +2,8 @@
 
 import itertools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ import torch
 
 from leakdet.config import DataConfig, StopConfig, TrainConfig
 from leakdet.core.errors import InputError
+from leakdet.storage.hdf5 import seal_h5
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.resume import store_fingerprint
 
@@ -97,8 +99,16 @@ def test_standardisation_sees_the_same_samples_whatever_the_residency(store: Pat
     assert len(seen[0]) == sum(WINDOWS)
 
 
-def damage(path: Path, dataset: str, change: Callable[[np.ndarray], Any]) -> None:
+@contextmanager
+def rewritten(path: Path) -> Iterator[h5py.File]:
+    """A store's file open for a change that its seal covers."""
     with h5py.File(path, "r+") as file:
+        yield file
+    seal_h5(path)
+
+
+def damage(path: Path, dataset: str, change: Callable[[np.ndarray], Any]) -> None:
+    with rewritten(path) as file:
         values = file[dataset][...]
         change(values)
         file[dataset][...] = values
@@ -140,7 +150,7 @@ def test_a_store_without_hashes_of_its_sounds_is_compared_by_its_mel(
 ) -> None:
     """The stores of these tests have the same mel in all their splits."""
     for name in lacking:
-        with h5py.File(store / f"{name}.h5", "r+") as file:
+        with rewritten(store / f"{name}.h5") as file:
             del file["content_sha256"]
     with pytest.raises(InputError, match=r"same mel .*train\.h5 .*val\.h5, 4 times .*Build"):
         module(store, residency=residency)
@@ -155,7 +165,7 @@ def test_the_test_split_is_read_where_it_will_be_scored(store: Path, residency: 
 
 
 def test_a_group_column_that_a_split_lacks_is_blank_there(store: Path) -> None:
-    with h5py.File(store / "val.h5", "r+") as file:
+    with rewritten(store / "val.h5") as file:
         del file["group/site"]
     module(store)  # its recordings belong to no site
 
@@ -210,14 +220,14 @@ def test_a_resumed_stream_looks_at_what_it_reads_too(store: Path) -> None:
 def test_every_split_has_the_signal_and_the_labels_of_train(
     stores: SimpleNamespace, store: Path, name: str
 ) -> None:
-    with h5py.File(store / f"{name}.h5", "r+") as file:
+    with rewritten(store / f"{name}.h5") as file:
         told = json.loads(file.attrs["signal"])
         file.attrs["signal"] = json.dumps(told | {"fmin_hz": told["fmin_hz"] + 7})
     with pytest.raises(InputError, match=rf"train\.h5 and {name}\.h5 .*signal.*fmin_hz"):
         module(store)
     groups = {"site": [f"{name}-{row}" for row in range(4)]}
     stores.write_split(store / f"{name}.h5", WINDOWS, LABELS, groups=groups)
-    with h5py.File(store / f"{name}.h5", "r+") as file:
+    with rewritten(store / f"{name}.h5") as file:
         file.attrs["label_names"] = json.dumps(["LEAK", "PUMP"])
     with pytest.raises(InputError, match=rf"{name}\.h5 .*PUMP.*the same vocabulary"):
         module(store)

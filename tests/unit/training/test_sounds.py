@@ -121,8 +121,6 @@ def test_every_channel_is_a_sound_where_channels_are_recordings(
     assert len(set(read_sound_folder(SETTING, folder, train, "window").contents)) == 2
 
 
-pytestmark = pytest.mark.usefixtures("without_figures")  # test_report.py draws them
-
 Configured = Callable[..., TrainConfig]
 STILL = AugmentConfig(eq_db=0.0)
 

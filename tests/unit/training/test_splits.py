@@ -26,8 +26,6 @@ from leakdet.training.splits import (
     started_from,
 )
 
-pytestmark = pytest.mark.usefixtures("without_figures")  # test_report.py draws them
-
 
 @pytest.fixture
 def store(stores: SimpleNamespace, tmp_path: Path) -> Path:
