@@ -24,7 +24,7 @@ from leakdet.training.memory import keep_freed_memory
 
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    for _ in range(20):
+    for _ in range(4):
         for megabytes in (3, 100, 20):
             np.ones(megabytes << 20, np.uint8)
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
