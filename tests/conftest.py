@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import gc
 import importlib
 import io
 import json
@@ -43,6 +44,12 @@ hypothesis.settings.load_profile("leakdet")
 
 Compose = Callable[..., Any]
 WriteSound = Callable[..., Path]
+
+
+def pytest_collection_finish() -> None:
+    """Leave what all imports made out of each later search for garbage, and shared after a fork."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

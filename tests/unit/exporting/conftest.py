@@ -21,6 +21,7 @@ from leakdet.detection.familiarity import SpectralReference
 from leakdet.detection.labels import BINARY_NAMES, LabelMap
 from leakdet.detection.met import MetRecordings
 from leakdet.detection.networks import band_features, make_network
+from leakdet.detection.source_rates import SourceRates
 from leakdet.runs.export import export_model
 from leakdet.scoring.detector import Detector
 from leakdet.storage.model_file import make_card
@@ -96,13 +97,16 @@ def ruled() -> Callable[..., Detector]:
 
 @pytest.fixture(scope="session")
 def classes_detector() -> Detector:
-    """Of three classes, with a high-pass and a rule that knows what is unfamiliar."""
+    """Of three classes, with a high-pass, and a rule that leaves undecided for every reason."""
     signal = replace(SMALL, highpass_hz=150.0)
-    detector = make_detector(signal, classes=("NORMAL", "LEAK", "CRACK"))
-    met = MetRecordings.of({"train": ["ab" * 32]}, {})
-    return Detector(
-        replace(detector.mel_detector, met=met, file_hash="0123456789ab"), detector.path
-    )
+    rule = DecisionRule(threshold=0.615, doubt=0.0005, unfamiliar="normal")
+    detector = make_detector(signal, classes=("NORMAL", "LEAK", "CRACK"), rule=rule)
+    more = {
+        "met": MetRecordings.of({"train": ["ab" * 32]}, {}),
+        "sources": SourceRates(dict.fromkeys((4000, 8000, 96000), (4, 4))),
+        "file_hash": "0123456789ab",
+    }
+    return Detector(replace(detector.mel_detector, **more), detector.path)
 
 
 @pytest.fixture(scope="session")

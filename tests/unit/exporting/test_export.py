@@ -13,7 +13,6 @@ import soundfile
 from leakdet.config import NetworkConfig, SignalConfig
 from leakdet.core.errors import InputError
 from leakdet.detection.decision import DecisionRule
-from leakdet.detection.source_rates import SourceRates
 from leakdet.exporting.equality import Equality
 from leakdet.runs import export
 from leakdet.runs.export import export_model
@@ -95,13 +94,9 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 
 
 def test_the_script_of_the_docs_needs_neither_leakdet_nor_torch(
-    classes_detector, ruled, tmp_path
+    classes_detector, exported, tmp_path
 ) -> None:
     """Short, dead, of several pieces, in doubt or not, and stereo at a rate unknown or known."""
-    inner = replace(classes_detector.mel_detector, sources=SourceRates({4000: (4, 4)}))
-    own = ruled(Detector(inner, Path("m")), threshold=0.615, doubt=0.0005, unfamiliar="normal")
-    exported = tmp_path / "m.onnx"
-    export_model(own, exported)
     rng, paths = np.random.default_rng(0), []
     for name, seconds, rate_hz, channels in (
         ("short", 0.1, 4000, 1), ("one", 3.0, 4000, 1), ("long", 40.3, 4000, 1),
@@ -115,10 +110,10 @@ def test_the_script_of_the_docs_needs_neither_leakdet_nor_torch(
     run = subprocess.run(command, capture_output=True, text=True, check=True)
     rows = list(csv.DictReader(run.stdout.splitlines()))
     assert [row["path"] for row in rows] == [str(path) for path in paths]
-    reasons = [verdict.reason for verdict in own.predict(paths)]
+    reasons = [verdict.reason for verdict in classes_detector.predict(paths)]
     assert reasons == ["short", "", "doubt", "other_source", "silent"]
     assert [verdict.reason for verdict in load_detector(exported).predict(paths)] == reasons
-    for row, verdict in zip(rows, own.predict(paths), strict=True):
+    for row, verdict in zip(rows, classes_detector.predict(paths), strict=True):
         assert row["decision"] == verdict.decision
         if verdict.reason in ("short", "silent"):
             assert row["leak_prob"] == "nan"

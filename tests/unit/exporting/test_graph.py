@@ -27,7 +27,7 @@ def test_a_host_learns_rate_rule_and_pieces(classes_detector) -> None:
     assert facts["sample_rate_hz"] == 4000
     assert facts["piece_windows"] * facts["window_hop_samples"] >= 8 * 4000
     assert facts["lead_windows"] >= 1
-    assert facts["threshold"] == 0.5
+    assert facts["threshold"] == 0.615
     assert facts["unfamiliar_above"] is None
 
 
