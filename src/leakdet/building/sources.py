@@ -22,7 +22,7 @@ from leakdet.detection.labels import LabelView, label_view
 from leakdet.storage.model_card import model_in, model_kind, read_card
 from leakdet.storage.opening import open_split, split_names
 from leakdet.storage.store import SPLITS
-from leakdet.tables.read import Table, absence, file_named, read_table
+from leakdet.tables.read import Table, absence, file_named, read_table, seconds_columns
 from leakdet.tables.schema import is_reserved
 
 
@@ -182,6 +182,12 @@ def _group_columns(path: Location, table: Table) -> list[str]:
     if wrong:
         raise InputError(
             f"{path}: columns {wrong} are unnamed, repeated or hold a slash; rename them."
+        )
+    if seconds := seconds_columns(columns):
+        raise InputError(
+            f"{path}: its columns {' and '.join(seconds)} label seconds, and a label of leakdet "
+            "holds for a whole recording. Cut these seconds into files of their own and list "
+            "those, or remove the columns where a label holds for its whole file."
         )
     own = [name for name in columns if name not in READ_COLUMNS and is_reserved(name)]
     if own:

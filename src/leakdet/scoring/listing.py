@@ -23,7 +23,14 @@ from leakdet.core.locations import (
 )
 from leakdet.core.messages import log_results
 from leakdet.storage.model_card import MODEL_SUFFIXES, find_model, model_kind, runs_in
-from leakdet.tables.read import ALLOWED, TableStream, absence, file_named, iso_text
+from leakdet.tables.read import (
+    ALLOWED,
+    TableStream,
+    absence,
+    file_named,
+    iso_text,
+    seconds_columns,
+)
 from leakdet.tables.schema import NO_COLUMNS, RECORDED_AT, InputRecording, is_reserved
 
 SHOWN = 5
@@ -205,6 +212,11 @@ class RecordingTable:
             notes.append(
                 f"columns of {self.path} that do not go on into the rows, since leakdet writes "
                 f"such itself: {', '.join(self.left_out)}"
+            )
+        if seconds := seconds_columns(self._table.columns):
+            notes.append(
+                f"{' and '.join(seconds)} of {self.path} cut nothing: every recording is scored "
+                "whole, once"
             )
         if self.unread.count:
             notes.append(

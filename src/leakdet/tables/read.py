@@ -389,6 +389,23 @@ def _blocks(path: Path) -> Iterator[bytes]:
             yield block
 
 
+_TIME = r"_?(time)?_?(s|secs?|seconds)?"
+_BOUNDS = [re.compile(word + _TIME) for word in ("(start|begin|onset)", "(end|stop|offset)")]
+
+
+def seconds_columns(columns: Sequence[str]) -> list[str]:
+    """The columns by which a table is about seconds of its files; none where it is about files.
+
+    >>> seconds_columns(["path", "Begin Time (s)", "End Time (s)", "label"])
+    ['Begin Time (s)', 'End Time (s)']
+    >>> seconds_columns(["path", "start", "label"])
+    []
+    """
+    plain = {name: re.sub(r"\W+", "_", name.casefold()).strip("_") for name in columns}
+    starts, ends = ([name for name in columns if bound.fullmatch(plain[name])] for bound in _BOUNDS)
+    return [*starts, *ends] if starts and ends else []
+
+
 def file_named(table: Location, name: str) -> Location | None:
     """The file of this name, as it is spelled or as another system spells it; None: there is none.
 

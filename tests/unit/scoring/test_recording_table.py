@@ -48,6 +48,11 @@ def test_a_table_to_learn_from_is_taken_without_what_leakdet_writes() -> None:
     assert note.endswith("writes such itself: label, why_suggested, leak_prob, prob_ok")
 
 
+def test_seconds_that_are_not_cut_are_told() -> None:
+    (note,) = table("path,start_s,end_s\na.wav,1,2\n").notes()
+    assert note.startswith("start_s and end_s of lists/night.csv ")
+
+
 def test_faulty_lines_and_times_are_named() -> None:
     read = table("path;recorded_at\na.wav;12/02/2026\n;2026-12-02\na.wav\nb.wav;\n")
     told = [columns["recorded_at"] for _, columns, _ in read]
