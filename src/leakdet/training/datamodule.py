@@ -145,6 +145,10 @@ class LeakDataModule(pl.LightningDataModule):
         memory = None if self.streams else self._in_memory(self.val_samples)
         return EvalLoader(self.val_samples, memory, *self._rank_and_world())
 
+    def test_dataloader(self) -> EvalLoader:
+        """The test split for `Trainer.test`, read from its files."""
+        return EvalLoader(self.test_samples, None, *self._rank_and_world())
+
     def train_loader(self, rank: int = 0, world: int = 1) -> TrainLoader:
         """The batches of every epoch, from where the samples are kept."""
         samples, data, seed = self.train_samples, self.config.data, self.config.seed
@@ -195,6 +199,18 @@ class LeakDataModule(pl.LightningDataModule):
     def val_is_leak(self) -> np.ndarray:
         """Truth of the validation recordings in this run, bool [R]; shuffled in a null test."""
         return np.isin(self.val_samples.class_of_recording, self.labels.leaks)
+
+    @cached_property
+    def test_samples(self) -> SplitSamples:
+        """The samples of the test split. Raises `InputError` where the store has none."""
+        if self.splits.test is None:
+            raise InputError(f"{self.store}: it has no test split.")
+        return self._samples(self.splits.test)
+
+    @property
+    def test_is_leak(self) -> np.ndarray:
+        """Truth of the test recordings, bool [R]."""
+        return np.isin(self.test_samples.class_of_recording, self.labels.leaks)
 
     @cached_property
     def train_counts(self) -> np.ndarray:

@@ -23,6 +23,10 @@ VAL_FPR_AT_TPR = tuple(f"val/fpr_at_tpr_{tpr}" for tpr in ("0.5", "0.85", "0.95"
 VAL_TPR_LEAST_FPR = "val/tpr_at_least_fpr"  # the smallest FPR that so many negatives can resolve
 VAL_THRESHOLD = "val/threshold"
 VAL_CONFUSION = ("val/tn", "val/fp", "val/fn", "val/tp")
+TEST_LOSS = "test/loss"  # by Trainer.test
+TEST_F1 = "test/recording_f1"
+TEST_AUROC = "test/recording_auroc"
+TEST_CONFUSION = ("test/tn", "test/fp", "test/fn", "test/tp")
 VAL_CLASS_F1 = "val/class_f1"  # macro F1 of the classes of recordings, where they are told
 VAL_CLASS_CONFUSION = "val/class_confusion/"  # + TRUE/PREDICTED: recordings, in the history only
 

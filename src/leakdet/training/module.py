@@ -20,6 +20,7 @@ from leakdet.evaluation.metrics import auroc
 from leakdet.loading.samples import Batch
 from leakdet.storage.model_card import CARD_KEY
 from leakdet.storage.model_file import make_card
+from leakdet.storage.store import StoreSplit
 from leakdet.training import log_names
 from leakdet.training.checkpoints import inherit_optimizer, inherit_schedule
 from leakdet.training.compilation import compiled_for
@@ -127,12 +128,15 @@ class LeakModule(pl.LightningModule):
         self.leak_metrics = CheckMetrics()
         self.class_metrics = CheckMetrics(len(labels.names)) if labels.tells_classes else None
         self.train_losses = LossSums()
-        self.validation = ValidationAccumulator(
-            self.data.splits.val.windows_per_recording,
+        self.validation = self._accumulator(self.data.splits.val)
+
+    def _accumulator(self, split: StoreSplit) -> ValidationAccumulator:
+        return ValidationAccumulator(
+            split.windows_per_recording,
             self.config.decision,
             self.leaks,
             self.blend,
-            labels.tells_classes,
+            self.data.labels.tells_classes,
         )
 
     # ------------------------------------------------------------------------ training
@@ -195,10 +199,13 @@ class LeakModule(pl.LightningModule):
         self.validation.reset()
 
     def validation_step(self, batch: Batch, batch_index: int) -> None:
+        self._collect(batch, self.validation)
+
+    def _collect(self, batch: Batch, accumulator: ValidationAccumulator) -> None:
         output = self.network.infer(batch.mel)
         unweighted = batch._replace(weight=torch.ones_like(batch.weight))
         parts = self.loss(output, unweighted, self.weights)
-        self.validation.update(output, parts, batch.recording)
+        accumulator.update(output, parts, batch.recording)
 
     def on_validation_epoch_end(self) -> None:
         if self.trainer.sanity_checking:  # a few batches: their metrics are not meaningful
@@ -244,6 +251,27 @@ class LeakModule(pl.LightningModule):
     def note(self, numbers: dict[str, float]) -> None:
         """Add a callback's numbers to the history's row of the next check."""
         self._noted |= numbers
+
+    # ------------------------------------------------------------------------ test
+
+    def on_test_epoch_start(self) -> None:
+        self.testing = self._accumulator(self.data.test_samples.split)
+
+    def test_step(self, batch: Batch, batch_index: int) -> None:
+        self._collect(batch, self.testing)
+
+    def on_test_epoch_end(self) -> None:
+        """Log what the rule of the latest check, or of the loaded checkpoint, is worth on test."""
+        losses = sum_over_ranks(self.trainer, self.testing.losses.compute())
+        sums, is_leak = self.testing.compute(), self.data.test_is_leak
+        scores = sum_over_ranks(self.trainer, sums.scores).numpy()
+        decided = self.rule.decide(scores)[sums.rows]
+        _, confusion = self.leak_metrics.of_check(decided, is_leak[sums.rows])
+        self.log(log_names.TEST_F1, self.leak_metrics.f1)
+        counts = map(float, confusion.flatten().tolist())
+        numbers = {log_names.TEST_LOSS: float(losses[0] / losses[3])}
+        numbers |= {log_names.TEST_AUROC: auroc(scores, is_leak)}
+        self.log_dict(numbers | dict(zip(log_names.TEST_CONFUSION, counts, strict=True)))
 
     # ------------------------------------------------------------------------ optimiser
 

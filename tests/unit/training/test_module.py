@@ -1,18 +1,25 @@
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import lightning.pytorch as pl
 import pytest
 import torch
+from sklearn.metrics import confusion_matrix, f1_score, roc_auc_score
 from torch.nn.functional import cross_entropy
 
 from leakdet.config import TrainConfig
-from leakdet.core.errors import LeakdetError
+from leakdet.core.errors import InputError, LeakdetError
+from leakdet.evaluation.split_scores import score_split
 from leakdet.loading.samples import Batch
+from leakdet.storage.model_file import load_mel_detector
+from leakdet.storage.opening import open_split
 from leakdet.training import log_names
 from leakdet.training.datamodule import LeakDataModule
-from leakdet.training.fit import make_module
+from leakdet.training.fit import make_module, result_checkpoint
 from leakdet.training.module import LeakModule, mixup, seed_batch
 
 CPU = torch.device("cpu")
@@ -103,6 +110,29 @@ def test_the_history_has_a_row_per_check_with_the_numbers_noted_for_it(
         name: module.history[-1][name]
         for name in (log_names.GRADIENT_MEAN, log_names.GRADIENT_MIN, log_names.GRADIENT_MAX)
     }
+
+
+def test_lightnings_test_gives_what_the_checkpoint_is_worth_as_a_detector(
+    fitted: Fitted, demo_store: Path, tmp_path: Path
+) -> None:
+    trainer = fitted(tmp_path, "trainer.max_epochs=2", "stop.name=val")
+    best = result_checkpoint(trainer)
+    module: Any = trainer.lightning_module
+    tested = partial(trainer.test, module, ckpt_path=best, weights_only=True, verbose=False)
+    (numbers,) = tested(datamodule=module.data)
+    detector = load_mel_detector(best)
+    scored = score_split(detector, open_split(demo_store, "test"))
+    score = detector.rule.score(scored.window_prob, scored.split.recording_offsets)
+    decided = detector.rule.decide(score)
+    assert numbers[log_names.TEST_F1] == pytest.approx(f1_score(scored.is_leak, decided))
+    assert numbers[log_names.TEST_AUROC] == pytest.approx(roc_auc_score(scored.is_leak, score))
+    counts = confusion_matrix(scored.is_leak, decided).flatten()
+    assert [numbers[name] for name in log_names.TEST_CONFUSION] == counts.tolist()
+    assert numbers[log_names.TEST_LOSS] > 0
+    module.data.splits = replace(module.data.splits, test=None)
+    del module.data.test_samples
+    with pytest.raises(InputError, match="no test split"):
+        tested(datamodule=module.data)
 
 
 def test_class_weights_follow_the_mix_of_a_curriculum(
