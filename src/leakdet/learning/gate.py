@@ -268,15 +268,26 @@ def judge_old_test(
     old: MelDetector, new: MelDetector, test: StoreSplit, new_contents: list[str]
 ) -> PairedScores | None:
     """Both models on the old store's test recordings that neither has met; None without any."""
+    view = unmet_test(old, test, new_contents)
+    if view is None:
+        return None
+    before, after = _scored(old, view), _scored(new, view)
+    how = f"the old store's {view.recordings} test recordings"
+    paired = _compared(before, after, how)
+    return replace(
+        paired, verdict=regression(paired.differences, view.recordings) or paired.verdict
+    )
+
+
+def unmet_test(old: MelDetector, test: StoreSplit, new_contents: list[str]) -> SplitView | None:
+    """The old store's test recordings that the old model has not met and that are not new as well.
+
+    None without a leak or without another one among them.
+    """
     met = _met(old, test) | np.isin(contents(test), new_contents)
     rows = np.flatnonzero(~met)
     leaks = test.is_leak[rows]
-    if not 0 < leaks.sum() < len(rows):
-        return None
-    view = pooled([test]).take(rows, TEST)
-    before, after = _scored(old, view), _scored(new, view)
-    paired = _compared(before, after, f"the old store's {len(rows)} test recordings")
-    return replace(paired, verdict=regression(paired.differences, len(rows)) or paired.verdict)
+    return pooled([test]).take(rows, TEST) if 0 < leaks.sum() < len(rows) else None
 
 
 def _met(old: MelDetector, split: StoreSplit) -> Bool[np.ndarray, " R"]:

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 
 from leakdet.config import LearnConfig
 from leakdet.detection.detector import MelDetector
-from leakdet.evaluation.split_scores import score_split
+from leakdet.evaluation.split_scores import apply_rule, score_split
 from leakdet.learning.inputs import recorded_times
 from leakdet.learning.training import Material, train_in_passing, train_on
 from leakdet.storage.views import SplitView, keeping, pooled
@@ -89,8 +89,9 @@ def learn_in_rounds(
     rows: Int[np.ndarray, " N"],
     unverified: SplitView | None,
     folder: Path,
+    judges: SplitView | None = None,
 ) -> tuple[MelDetector, Rounds]:
-    """The model of the last round, and an account of each.
+    """The model of the last round, and an account of each, with its rates on `judges`.
 
     Verified recordings are `rows` of the new ones. In a round the model so far predicts, half of
     the windows of each recording are kept by the rule of six cases, and a new model is trained on
@@ -115,7 +116,24 @@ def learn_in_rounds(
             model = train_on(config, learnt, every, folder)
         elif learnt.train is not None or len(set(learnt.added.is_leak.tolist())) == 2:
             model = train_in_passing(config, learnt, every, folder / f".round{number}")
+        if judges is not None:
+            accounts[-1] |= rates_on(judges, model)
     return model, accounts
+
+
+def rates_on(judges: SplitView, model: MelDetector) -> dict[str, Any]:
+    """The rates of the paper, of recordings that did not train: accuracy, sensitivity, … ."""
+    scored = apply_rule(score_split(model, judges), model.rule)
+    leak, decided = scored.is_leak, scored.decision
+    sensitivity, fpr = float(decided[leak].mean()), float(decided[~leak].mean())
+    return {
+        "judges": len(scored),
+        "accuracy": float((decided == leak).mean()),
+        "sensitivity": sensitivity,
+        "specificity": 1.0 - fpr,
+        "fpr": fpr,
+        "fnr": 1.0 - sensitivity,
+    }
 
 
 def _times(split: SplitView) -> Shaped[np.ndarray, " R"]:

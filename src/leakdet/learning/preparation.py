@@ -15,7 +15,14 @@ from leakdet.detection.drift import find_drift
 from leakdet.evaluation.comparison import labels_for
 from leakdet.evaluation.met import features_of, met_roles
 from leakdet.evaluation.split_scores import check_same_signal, split_group_by
-from leakdet.learning.gate import HeldOut, fold_keys, held_out_group, known_of_others
+from leakdet.learning.gate import (
+    HELD_OUT,
+    HeldOut,
+    fold_keys,
+    held_out_group,
+    known_of_others,
+    unmet_test,
+)
 from leakdet.learning.inputs import (
     NewRecordings,
     Vocabulary,
@@ -81,6 +88,16 @@ class LearningInputs:
             return split
         rows = np.flatnonzero(split.groups[held_out.column] != held_out.value)
         return split.take(rows, split.name) if len(rows) else None
+
+    @property
+    def judges(self) -> SplitView | None:
+        """Recordings that train in no round: those held out, else the old store's test split."""
+        if self.held_out is not None:
+            view = self.added.split.take(self.held_out.rows, HELD_OUT)
+            return view if 0 < view.is_leak.sum() < view.recordings else None
+        test = self.splits.get("test")
+        new = contents(self.added.split).tolist()
+        return unmet_test(self.old, test, new) if test else None
 
     def for_fold(self, rows: Int[np.ndarray, " N"]) -> "LearningInputs":
         """The same where `rows` train and a model judges the others.

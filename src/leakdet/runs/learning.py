@@ -94,7 +94,9 @@ def _trained(
     """The new model, and an account of its rounds where unverified recordings are learnt."""
     if not config.learn.unverified:
         return train_on(config, inputs.material, rows, folder), []
-    return learn_in_rounds(config, inputs.old, inputs.material, rows, inputs.unverified, folder)
+    return learn_in_rounds(
+        config, inputs.old, inputs.material, rows, inputs.unverified, folder, inputs.judges
+    )
 
 
 def _trained_in_passing(

@@ -270,7 +270,8 @@ class LeakModule(pl.LightningModule):
         self.log(log_names.TEST_F1, self.leak_metrics.f1)
         counts = map(float, confusion.flatten().tolist())
         numbers = {log_names.TEST_LOSS: float(losses[0] / losses[3])}
-        numbers |= {log_names.TEST_AUROC: auroc(scores, is_leak)}
+        if (area := auroc(scores, is_leak)) is not None:
+            numbers[log_names.TEST_AUROC] = area
         self.log_dict(numbers | dict(zip(log_names.TEST_CONFUSION, counts, strict=True)))
 
     # ------------------------------------------------------------------------ optimiser

@@ -3,7 +3,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.metrics import confusion_matrix
 
+from leakdet.evaluation.split_scores import apply_rule, score_split
 from leakdet.learning import paper
 from leakdet.learning.paper import (
     CASES,
@@ -78,8 +80,16 @@ def test_each_round_counts_its_cases_and_keeps_half_of_the_windows(learner, tmp_
     hidden = replace(unverified, label_id=np.ones(8, np.int64))  # no label is known
     material = Material(new, learner.store, JOINT, train, val)
     config = learner.config(None, "learn.rounds=2")
-    model, accounts = learn_in_rounds(config, old, material, np.arange(4), hidden, tmp_path / "run")
+    judges = pooled([open_labelled(learner.new(6, "A", 300), "train")])
+    model, accounts = learn_in_rounds(
+        config, old, material, np.arange(4), hidden, tmp_path / "run", judges
+    )
     (account,) = accounts  # no time is known: one round
+    scored = apply_rule(score_split(model, judges), model.rule)
+    tn, fp, fn, tp = confusion_matrix(scored.is_leak, scored.decision).flatten().tolist()
+    expected = ((tp + tn) / 6, tp / (tp + fn), tn / (tn + fp), fp / (tn + fp), fn / (tp + fn))
+    rates = ("accuracy", "sensitivity", "specificity", "fpr", "fnr")
+    assert (account["judges"], *(account[name] for name in rates)) == (6, *expected)
     assert account["verified leak, found"] + account["verified leak, missed"] == 2
     assert account["verified normal"] + account["verified normal, false alarm"] == 2
     assert account["unverified, predicted leak"] == 4
