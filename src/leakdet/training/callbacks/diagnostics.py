@@ -3,6 +3,7 @@
 A judge is a plain function that returns a `Finding` or None.
 """
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -75,6 +76,7 @@ CONSTANT_STD = 0.01  # of leak_prob over the validation samples
 LOW_F1 = 0.1
 AUX_RATIO = 3.0
 HEAD_CORRELATION = 0.5
+SAME_SCORE = 1e-6
 
 
 def collapse(result: ValidationResult, config: TrainConfig) -> Iterator[Finding]:
@@ -107,6 +109,8 @@ def collapse(result: ValidationResult, config: TrainConfig) -> Iterator[Finding]
             "low_f1",
             f"recording F1 is {result.f1:.3f} although {positives} recordings are leaks. {advice}",
         )
+    elif (finding := binary_scores(result, config)) is not None:
+        yield finding
     if samples.head_correlation is not None and samples.head_correlation < HEAD_CORRELATION:
         yield Finding(
             "heads",
@@ -114,6 +118,22 @@ def collapse(result: ValidationResult, config: TrainConfig) -> Iterator[Finding]
             f"{samples.head_correlation:.2f}), although both predict leak or no leak. Lower "
             "loss.aux_weight or set it to 0.",
         )
+
+
+def binary_scores(result: ValidationResult, config: TrainConfig) -> Finding | None:
+    """Leaks share one score, among false alarms: no threshold lies between a TPR of .5 and .85."""
+    fpr = result.rates.fpr_at_tpr(0.5)
+    leaks = np.sort(result.scores[result.is_leak])[::-1]
+    half, most = (leaks[math.ceil(tpr * len(leaks)) - 1] for tpr in (0.5, 0.85))
+    if not fpr or half - most > SAME_SCORE:
+        return None
+    smoothing = "" if config.loss.label_smoothing else "loss.label_smoothing=0.05 or "
+    return Finding(
+        "binary_scores",
+        f"the scores became binary: leaks and false alarms share the score {most:.4f} (FPR "
+        f"{fpr:.3f} at a TPR of 0.5 and of 0.85), so no threshold can trade one for the other. "
+        f"Try {smoothing}a lower optimizer.lr.",
+    )
 
 
 def _cause(result: ValidationResult, config: TrainConfig) -> Finding | None:

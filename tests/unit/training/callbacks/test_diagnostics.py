@@ -118,6 +118,8 @@ def kinds(samples: SampleSummary = HEALTHY, aux_loss: float = 0.2, **other: floa
         (["one_class"], kinds(SampleSummary(100, 0.2, 0.1, 0.0, 0.9, (0,) * 10), f1=0.05)),
         (["low_f1"], kinds(f1=0.05)),
         (["heads"], kinds(SampleSummary(100, 0.5, 0.3, 0.5, 0.2, (10,) * 10))),
+        (["binary_scores"], kinds(scores=np.repeat([0.0, 1.0, 1.0], [18, 20, 2]))),
+        ([], kinds(scores=np.repeat([0.0, 1.0], 20))),  # binary, and right
         ([], kinds(auroc=0.4)),  # with so few recordings that is chance
     ],
 )
