@@ -340,6 +340,7 @@ def faulty() -> list[Any]:
         replace(result, val_loss=(1.0, 0.5, 1.6)),
         replace(result, samples=SampleSummary(100, 0.2, 0.1, 0.0, 0.9, (0,) * 10), f1=0.05),
         replace(result, f1=0.05),
+        replace(result, scores=np.repeat([0.0, 1.0], [18, 22])),
         replace(result, samples=SampleSummary(100, 0.5, 0.3, 0.5, 0.2, (10,) * 10)),
     ]
 
