@@ -142,6 +142,11 @@ SCREENS: dict[str, list[str]] = {
         "worklist night.csv",
         "worklist rows.csv --out list.pdf",
         "worklist rows.csv --alarms 5",
+        "worklist rows.csv --rules nowhere.yaml",
+        "worklist rows.csv --rules notes.txt",
+        "worklist rows.csv --rules misspelt.yaml",
+        "worklist rows.csv --rules text.yaml",
+        "worklist rows.csv --rules five.yaml",
         "worklist rows.csv --dig-cost -1",
         "worklist rows.csv --top 201",
         "worklist rows.csv --digcost 1",
@@ -251,6 +256,8 @@ def folder(tmp_path: Path, example_files: Any, monkeypatch: pytest.MonkeyPatch) 
     (made / "empty").mkdir()
     (made / "notes.txt").write_text("no sound, no model\n")
     (made / "broken.safetensors").write_bytes(b"no model")
+    for name, line in {"misspelt": "alarm: 2", "text": "alarms: few", "five": "alarms: 5"}.items():
+        (made / f"{name}.yaml").write_text(f"{line}\n")
     write_sounds(made)
     table(made / "no_path.csv", [["site"], ["A"]])
     table(made / "no_label.csv", [["path"], ["audio/LEAK/0.wav"]])
