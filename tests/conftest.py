@@ -50,6 +50,13 @@ def _seed_torch() -> None:
     torch.manual_seed(0)
 
 
+@pytest.fixture(autouse=True)
+def _test_split_measures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no recordings be few, so that a training is one training; crossval.folds=2 makes three."""
+    monkeypatch.setattr("leakdet.config.crossval.FEW_RECORDINGS", 0)
+    monkeypatch.setattr("leakdet.config.crossval.FEW_OF_A_CLASS", 0)
+
+
 @pytest.fixture
 def messages(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     """What the library logs for people; commands print it."""

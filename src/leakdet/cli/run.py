@@ -153,6 +153,7 @@ class Run:
     arguments: Sequence[str] = ()  # of the command line, as given
     multirun: bool = False  # one of several jobs (-m)
     launcher: str = "basic"  # Hydra's, by which the jobs were started
+    experiment: str = ""  # the recipe
 
 
 def open_door(door: str, task: Callable[[Any, Run], int]) -> NoReturn:
@@ -318,4 +319,5 @@ def _run(arguments: Sequence[str]) -> Run:
         arguments,
         multirun=hydra_config.mode == RunMode.MULTIRUN,
         launcher=str(hydra_config.runtime.choices.get("hydra/launcher", "basic")),
+        experiment=str(hydra_config.runtime.choices.get("experiment", "")),
     )
