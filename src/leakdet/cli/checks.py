@@ -124,6 +124,10 @@ def _check_learning(config: LearnConfig) -> None:
             f"learn.new={config.learn.new}: there is no such file or folder. It takes a CSV with "
             "path and label, a folder by label, or a store."
         )
+    elif Path(config.learn.new).is_file():
+        from leakdet.building.listing import require_labelled
+
+        require_labelled(Path(config.learn.new), config.learn.min_per_class)
 
 
 def _check_resumable(place: Path) -> None:
