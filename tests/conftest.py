@@ -96,6 +96,15 @@ def says(texts: Iterable[str], *facts: str) -> bool:
     return len(found) == len(facts) and all(map(re.search, facts, found))
 
 
+PROGRESS = re.compile(r"\s+\S+/\S+ |\s+epoch |.*\d+/\d+ \w+, .* left|\s+(trial|\d+)  ")
+
+
+def lines_told(printed: str) -> list[str]:
+    """The lines of a screen beside progress, warnings and the exit code."""
+    lines = [line for line in printed.splitlines() if line and not PROGRESS.match(line)]
+    return [line for line in lines if not line.startswith(("warning", "(exit"))]
+
+
 def noise(seconds: float, rate_hz: int = 16000, seed: int = 0) -> np.ndarray:
     rng = np.random.default_rng(seed)
     return (0.1 * rng.standard_normal(int(seconds * rate_hz))).astype(np.float32)

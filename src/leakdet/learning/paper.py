@@ -5,12 +5,14 @@ On recordings of a rig the confirmed recordings alone did better (docs/learning.
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
+from lightning.pytorch.callbacks import Callback
 
 from leakdet.config import LearnConfig
 from leakdet.detection.detector import MelDetector
@@ -89,6 +91,7 @@ def learn_in_rounds(
     rows: Int[np.ndarray, " N"],
     unverified: SplitView | None,
     folder: Path,
+    callbacks: Sequence[Callback] = (),
 ) -> tuple[MelDetector, Rounds]:
     """The model of the last round, and an account of each.
 
@@ -112,9 +115,10 @@ def learn_in_rounds(
         learnt = replace(material, added=replace(pooled(rounds), name="train"))
         every = np.arange(learnt.added.recordings)
         if number == last:
-            model = train_on(config, learnt, every, folder)
+            model = train_on(config, learnt, every, folder, callbacks)
         elif learnt.train is not None or len(set(learnt.added.is_leak.tolist())) == 2:
-            model = train_in_passing(config, learnt, every, folder / f".round{number}")
+            passing = folder / f".round{number}"
+            model = train_in_passing(config, learnt, every, passing, callbacks)
     return model, accounts
 
 

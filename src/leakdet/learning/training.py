@@ -1,12 +1,13 @@
 """The trainings of `learn`: jointly with the old recordings, or on the new ones alone."""
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import Int, Shaped
+from lightning.pytorch.callbacks import Callback
 
 from leakdet.config import LearnConfig, TrainConfig
 from leakdet.config.learn import TARGET_BATCH, TARGET_PASSES
@@ -110,12 +111,16 @@ class Material:
 
 
 def train_on(
-    config: LearnConfig, material: Material, rows: Int[np.ndarray, " N"], folder: Path
+    config: LearnConfig,
+    material: Material,
+    rows: Int[np.ndarray, " N"],
+    folder: Path,
+    callbacks: Sequence[Callback] = (),
 ) -> MelDetector:
     """A detector trained with the new recordings `rows`, in `folder`, with its decision rule."""
     settings, train, val = _prepared(config, material, rows)
     data = LeakDataModule(settings, material.store, train, val)
-    trainer = fit(data, folder)
+    trainer = fit(data, folder, callbacks)
     best = load_mel_detector(result_checkpoint(trainer), trust_network=settings.network.name)
     scored = score_split(best, val)
     decision = data.config.decision
@@ -180,10 +185,14 @@ def _met(splits: list[SplitView]) -> MetRecordings | None:
 
 
 def train_in_passing(
-    config: LearnConfig, material: Material, rows: Int[np.ndarray, " N"], folder: Path
+    config: LearnConfig,
+    material: Material,
+    rows: Int[np.ndarray, " N"],
+    folder: Path,
+    callbacks: Sequence[Callback] = (),
 ) -> MelDetector:
     """As `train_on`, in a folder of its own that is removed afterwards."""
     try:
-        return train_on(config, material, rows, folder)
+        return train_on(config, material, rows, folder, callbacks)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

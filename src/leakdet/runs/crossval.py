@@ -82,8 +82,11 @@ def cross_validate(config: CrossvalConfig, store: Path, folder: Path) -> None:
         if pooled_folds(folder) == folds != pooled_before:  # while this job ended
             LOG.info(f"Another part has pooled all {len(tasks)} folds, in {folder}")
             return
-        for protocol, page in _pool(config, store, view, tasks, folder).items():
-            _report(folder / protocol, protocol, page)
+        pages = _pool(config, store, view, tasks, folder)
+        for protocol, page in pages.items():
+            if len(pages) > 1:
+                log_result(f"protocol {protocol}")
+            _report(folder / protocol, page)
         log_detail(f"metrics  {folder / 'metrics.json'}\nrows     {folder / 'predictions.csv'}")
         note_pooled(folder, folds)
 
@@ -281,8 +284,7 @@ def _page(
     return ReportInput(title, {HELD_OUT: scored}, metrics)
 
 
-def _report(folder: Path, protocol: str, page: ReportInput) -> None:
-    log_result(f"protocol {protocol}")
+def _report(folder: Path, page: ReportInput) -> None:
     following = f"leakdet train {from_here(Path(page.metrics['settings']['data']['store'] or ''))}"
     write_results(folder, page)
-    log_summary(page.metrics, folder, following)
+    log_summary(page.metrics, folder, following, brief=True)

@@ -6,7 +6,7 @@ import shutil
 import signal
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -110,12 +110,14 @@ def train_in(
     extra: "Sequence[Callback]" = (),
     finish: bool = True,
     parts: "Sequence[StoreSplit]" = (),
+    brief: bool = False,
 ) -> dict[str, Any] | None:
     """Train in `folder` with further callbacks; the content of metrics.json, on rank 0 only.
 
     `finish=False` ends after fitting: no split is scored and no model file written. `parts` train
     and validate in place of the store's own splits, where nothing is to be finished. With the
-    settings of the verb, all of few recordings train, and folds measure the model.
+    settings of the verb, all of few recordings train, and folds measure the model. `brief`: what is
+    trained on is told among the details.
     """
     from leakdet.cli.checks import refuse_other_signal, refuse_used_folder
     from leakdet.core.process import is_child
@@ -134,7 +136,8 @@ def train_in(
     refuse_other_signal(config)
     if config.resume is None:
         refuse_used_folder(folder)
-    store = _store(config)
+    tell = log_detail if brief else LOG.info
+    store = _store(config, tell)
     opened = StoreIdentity.of(store)
     folds = folds_of_few(config, store) if isinstance(config, MeasuredTrainConfig) else None
     config = config.plain()
@@ -144,7 +147,7 @@ def train_in(
     data.setup("fit")
     config = data.config
     if not is_child():
-        LOG.info(summary(data, len(folds.tasks) if folds else 0))
+        tell(summary(data, len(folds.tasks) if folds else 0))
         log_detail(f"{introduction(data)}\n{space_line(data, folder)}")
     chooses = needs_val(config, data.splits.val.recordings)
     warn_of_start(data.start, store, data.splits, chooses)
@@ -164,7 +167,7 @@ def train_in(
         judged = _measure(folds, data, best, checkpoint, about)
     else:
         judged = _evaluate(data, best, folder if trainer.world_size == 1 else None)
-    content = _save(data, best, judged, folder)
+    content = _save(data, best, judged, folder, tell)
     _figures(trainer, content, folder)
     return content
 
@@ -189,13 +192,13 @@ def next_command(metrics: dict[str, Any], model: Path) -> str:
     return f"leakdet predict {from_here(model)} RECORDINGS"
 
 
-def _store(config: TrainConfig) -> Path:
+def _store(config: TrainConfig, tell: Callable[[str], None]) -> Path:
     from leakdet.building.cached_stores import store_or_demo
     from leakdet.core.process import is_child
 
     store = store_or_demo(config.data, config.demo, config.signal)
     if config.data.is_demo and not is_child():
-        LOG.info(f"No data.store was given: training on the demo, synthetic recordings in {store}")
+        tell(f"No data.store was given: training on the demo, synthetic recordings in {store}")
     return store
 
 
@@ -317,7 +320,11 @@ def _measure(
 
 
 def _save(
-    data: "LeakDataModule", best: "MelDetector", measured: _Measured, folder: Path
+    data: "LeakDataModule",
+    best: "MelDetector",
+    measured: _Measured,
+    folder: Path,
+    tell: Callable[[str], None],
 ) -> dict[str, Any]:
     from leakdet.cli.tables import metrics_text
     from leakdet.evaluation.met import all_met, unfamiliar_account, unfamiliar_sentence
@@ -348,7 +355,7 @@ def _save(
     if sentence := unfamiliar_sentence(more["unfamiliar"]):
         log_detail(f"unfamiliar  {sentence}")
     if line := missing_sounds(card):
-        LOG.info(line)
+        tell(line)
     content = metrics_content(
         tables, best.rule, measured.group_by, audit=measured.audit, **more, **facts
     )
