@@ -128,6 +128,7 @@ SCREENS: dict[str, list[str]] = {
         "evaluate nowhere.safetensors store",
         "evaluate notes.txt store",
         "evaluate a b c store",
+        "evaluate store model.safetensors",
         "evaluate model.safetensors store --group-by site --device cpu",
         "evaluate model.safetensors store --out notes.txt",
         "evaluate model.safetensors store --leak burst --device cpu",

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
-from lightning.pytorch.callbacks import Callback
 
 from leakdet.config import LearnConfig
 from leakdet.detection.detector import MelDetector
@@ -20,6 +19,7 @@ from leakdet.evaluation.split_scores import score_split
 from leakdet.learning.inputs import recorded_times
 from leakdet.learning.training import Material, train_in_passing, train_on
 from leakdet.storage.views import SplitView, keeping, pooled
+from leakdet.training.callbacks.progress import EpochReport
 
 CASES = (
     "verified leak, found",
@@ -91,7 +91,7 @@ def learn_in_rounds(
     rows: Int[np.ndarray, " N"],
     unverified: SplitView | None,
     folder: Path,
-    callbacks: Sequence[Callback] = (),
+    callbacks: Sequence[EpochReport] = (),
 ) -> tuple[MelDetector, Rounds]:
     """The model of the last round, and an account of each.
 

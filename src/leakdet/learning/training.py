@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 from jaxtyping import Int, Shaped
-from lightning.pytorch.callbacks import Callback
 
 from leakdet.config import LearnConfig, TrainConfig
 from leakdet.config.learn import TARGET_BATCH, TARGET_PASSES
@@ -23,6 +22,7 @@ from leakdet.learning.inputs import contents, without
 from leakdet.storage.model_file import load_mel_detector
 from leakdet.storage.store import StoreSplit
 from leakdet.storage.views import SplitView, pooled
+from leakdet.training.callbacks.progress import EpochReport
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.fit import fit, result_checkpoint
 from leakdet.training.run_summary import training_facts
@@ -115,7 +115,7 @@ def train_on(
     material: Material,
     rows: Int[np.ndarray, " N"],
     folder: Path,
-    callbacks: Sequence[Callback] = (),
+    callbacks: Sequence[EpochReport] = (),
 ) -> MelDetector:
     """A detector trained with the new recordings `rows`, in `folder`, with its decision rule."""
     settings, train, val = _prepared(config, material, rows)
@@ -189,7 +189,7 @@ def train_in_passing(
     material: Material,
     rows: Int[np.ndarray, " N"],
     folder: Path,
-    callbacks: Sequence[Callback] = (),
+    callbacks: Sequence[EpochReport] = (),
 ) -> MelDetector:
     """As `train_on`, in a folder of its own that is removed afterwards."""
     try:

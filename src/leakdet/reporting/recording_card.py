@@ -296,7 +296,7 @@ def report_rows(recordings: Mapping[str, ScoredRecordings]) -> list[Row]:
     for scored in reversed(list(recordings.values())):
         order = severity_order(scored)
         reasons = {} if rows else rows_with_media(scored, order)
-        cards = dict(_cards_with_media(scored, reasons))
+        cards = dict(cards_with_media(scored, reasons))
         listed = _listed(order, list(cards), MAX_ROWS - len(rows))
         start = len(rows)
         rows += [
@@ -338,7 +338,7 @@ def _card(cards: Cards, scored: ScoredRecordings, row: int, **media: Any) -> Car
     return cards.card(name, threshold, window_prob=probs, **media)
 
 
-def _cards_with_media(
+def cards_with_media(
     scored: ScoredRecordings, rows: Mapping[int, str]
 ) -> Iterator[tuple[int, Card]]:
     """The cards of those rows that have a picture or, up to 6 MB, a sound."""
