@@ -269,7 +269,8 @@ def blank_sentence(recordings: Sequence[str], group_by: Sequence[str]) -> str:
     were = "1 recording is" if count == 1 else f"{count} recordings are"
     return (
         f"{were} left out, neither trained on nor scored, because the {' or '.join(group_by)} is "
-        f"blank: {first_few(recordings)}. Fill it in where it is known, or hold out by recording."
+        f"blank: {first_few(recordings, 3)}. Fill it in where it is known, or hold out by "
+        "recording."
     )
 
 
