@@ -67,19 +67,18 @@ def summary(data: LeakDataModule, folds: int = 0) -> str:
     ends = stops_when(config, data.given)
     if config.stop.name == "fixed":
         ends = f"after {counted(TrainerFlags.of(config.trainer).max_epochs, 'epoch')}"
-    chooses = not folds or needs_val(config, val.recordings)
-    validation = f", {val.recordings} for validation" if chooses else ""
-    line = (
-        f"trains   {counted(train.recordings, 'recording')} of {from_here(data.store)}"
-        f"{validation}; stops {ends}"
-    )
-    lines = [line, *(f"note     {note}" for note in _left_out(data))]
+    validates = not folds or needs_val(config, val.recordings)
+    every = "all " if folds else ""
+    recordings = f"{every}{counted(train.recordings, 'recording')} of {from_here(data.store)}"
+    validation = f", {val.recordings} for validation" if validates else ""
+    then = ""
     if folds:
-        lines.append(
-            f"folds    so few recordings all train; {folds} more trainings, each without some of "
-            "them, measure the model (crossval.folds=0: none). Only new recordings can evaluate it"
+        then = (
+            f". {folds} folds then measure it (crossval.folds=0: none); only new recordings can "
+            "evaluate it"
         )
-    return "\n".join(lines)
+    line = f"trains   {recordings}{validation}; stops {ends}{then}"
+    return "\n".join([line, *(f"note     {note}" for note in _left_out(data))])
 
 
 def _left_out(data: LeakDataModule) -> Iterator[str]:

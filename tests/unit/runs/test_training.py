@@ -226,12 +226,14 @@ def few(site_store: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_few_recordings_all_train_and_folds_measure_the_model(
-    few: Path, tmp_path: Path, schema_errors: Any, without_figures: None
+    few: Path, tmp_path: Path, schema_errors: Any, without_figures: None, messages
 ) -> None:
     settings = ["network=linear", "trainer.max_epochs=2", "logger=none", "callbacks=none"]
     settings += ["trainer.enable_progress_bar=false", f"data.store={few}"]
     result = fit(compose("train", settings), tmp_path / "run")
     metrics = result.metrics
+    assert "trains   all 24 recordings" in messages.text
+    assert "3 folds then measure it (crossval.folds=0: none)" in messages.text
     assert schema_errors(metrics) == []
     assert (metrics["splits"], metrics["folds"], metrics["group_by"]) == (["held_out"], 3, ["site"])
     assert metrics["held_out"]["recording"]["n"] == 24

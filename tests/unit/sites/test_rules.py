@@ -19,7 +19,7 @@ def test_every_parameter_has_its_sentence() -> None:
 
 def test_the_page_of_the_rule_has_every_parameter_with_its_default(tmp_path: Path) -> None:
     page = Path(__file__).parents[3] / "docs" / "worklist-rule.md"
-    block = re.findall(r"```yaml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)[0]
+    block = re.findall(r"```text\n(# rules.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)[0]
     (tmp_path / "rules.yaml").write_text(block)
     rules = read_rules(tmp_path / "rules.yaml", WorklistRules)
     assert WorklistRules(**rules) == WorklistRules()
