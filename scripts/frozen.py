@@ -305,7 +305,7 @@ export info: info model.onnx
 export card: info --markdown model.onnx
 worklist nights: worklist nights.csv --out list.html --dig-cost 2000 --leak-cost 15000
 worklist scored: predict smoke heard.csv --parts scored --workers 2
-worklist heard: worklist scored --out ranked.html --alarms 2 --of-nights 3 --top 5
+worklist heard: worklist scored --out ranked.html --old-odds 1 --top 5
 worklist points: worklist nights.csv scored --out both.geojson
 rig build: build source=RIG/recordings.csv out=rig labels.leak=[leak] workers=2
 rig train: train TRAIN data.store=rig EPOCHS=4 RUN=rig-run

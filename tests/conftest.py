@@ -57,6 +57,13 @@ def _seed_torch() -> None:
     torch.manual_seed(0)
 
 
+@pytest.fixture(autouse=True)
+def _test_split_measures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no recordings be few, so that a training is one training; crossval.folds=2 makes three."""
+    monkeypatch.setattr("leakdet.config.crossval.FEW_RECORDINGS", 0)
+    monkeypatch.setattr("leakdet.config.crossval.FEW_OF_A_CLASS", 0)
+
+
 @pytest.fixture
 def messages(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     """What the library logs for people; commands print it."""
@@ -94,6 +101,15 @@ def says(texts: Iterable[str], *facts: str) -> bool:
     """Whether there are as many texts as patterns, and each has what its pattern looks for."""
     found = list(texts)
     return len(found) == len(facts) and all(map(re.search, facts, found))
+
+
+PROGRESS = re.compile(r"\s+\S+/\S+ |\s+epoch |.*\d+/\d+ \w+, .* left|\s+(trial|\d+)  ")
+
+
+def lines_told(printed: str) -> list[str]:
+    """The lines of a screen beside progress, warnings and the exit code."""
+    lines = [line for line in printed.splitlines() if line and not PROGRESS.match(line)]
+    return [line for line in lines if not line.startswith(("warning", "(exit"))]
 
 
 def noise(seconds: float, rate_hz: int = 16000, seed: int = 0) -> np.ndarray:

@@ -15,20 +15,24 @@ if TYPE_CHECKING:
 
 
 def build(config: BuildConfig, run: Run) -> int:
-    from leakdet.building.addition import add_to_store
-    from leakdet.building.ailh import convert_store
-    from leakdet.building.builder import build_store, explain_interruption
+    from leakdet.building.listing import listed_source
     from leakdet.building.sources import with_like
     from leakdet.storage.ailh import is_ailh
 
     config = with_like(config)
+    converts = is_ailh(Path(config.source))
+    listed = None if config.add_to or converts else listed_source(config)  # before torch is loaded
+    from leakdet.building.addition import add_to_store
+    from leakdet.building.ailh import convert_store
+    from leakdet.building.builder import build_store, explain_interruption
+
     place = Path(os.path.realpath(config.add_to or config.out))
     with building_alone(place, "add_to" if config.add_to else "out"):
         if config.add_to:
             report = add_to_store(config)
         else:
             with explain_interruption(config):
-                report = (convert_store if is_ailh(Path(config.source)) else build_store)(config)
+                report = convert_store(config) if converts else build_store(config, listed)
     show(report)
     return PARTLY if report.left_out else DONE
 

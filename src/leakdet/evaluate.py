@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from leakdet.cli.arguments import Parser, add_labels, add_model_options, labels_of, run_verb
-from leakdet.core.errors import InputError
+from leakdet.cli.checks import check_models_and_store
 from leakdet.core.files import require_folder
 from leakdet.core.locations import parse_location
 from leakdet.core.messages import LOG
 from leakdet.core.process import DONE, EXPLAINED
-from leakdet.storage.folder import check_columns, require_store
-from leakdet.storage.model_card import require_model
+from leakdet.storage.folder import check_columns
 
 
 def parser() -> argparse.ArgumentParser:
@@ -39,19 +38,14 @@ def parser() -> argparse.ArgumentParser:
         "--out",
         type=Path,
         help="write report.html, metrics.json and recordings.csv into this folder; of two models, "
-        "into its folders a and b, and comparison.csv with both on each recording",
+        "a page on both, comparison.csv with both on each recording, and folders a and b of each",
     )
     add_model_options(command)
     return command
 
 
 def evaluate(arguments: argparse.Namespace) -> int:
-    if len(arguments.models) > 2:
-        allowed = "allowed are one, or two to be compared, and then the store."
-        raise InputError(f"{len(arguments.models)} models were given; {allowed}")
-    for model in arguments.models:
-        require_model(model)
-    require_store(arguments.store)
+    check_models_and_store(arguments.models, arguments.store)
     check_columns(arguments.store, arguments.group_by or (), "--group-by")
     if arguments.out is not None:
         require_folder(arguments.out, f"--out {arguments.out}")
@@ -69,6 +63,8 @@ def evaluate(arguments: argparse.Namespace) -> int:
     log_evaluations(evaluations)
     if arguments.out is not None:
         write_evaluations(evaluations, arguments.out)
+    elif len(evaluations) == 2:
+        LOG.info("next     --out FOLDER writes a page on both, with recordings to hear")
     return DONE
 
 

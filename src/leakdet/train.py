@@ -5,12 +5,12 @@ from typing import Any
 
 from leakdet.cli.past_runs import NOTED, command_to_continue, keep_note, point_latest
 from leakdet.cli.run import Run, open_door
-from leakdet.config import TrainConfig
+from leakdet.config import MeasuredTrainConfig
 from leakdet.core.messages import log_detail, print_status
 from leakdet.core.process import DONE, is_child
 
 
-def train(config: TrainConfig, run: Run) -> int:
+def train(config: MeasuredTrainConfig, run: Run) -> int:
     if not is_child():
         log_detail(f"run      {os.path.relpath(run.folder)}")
     from lightning.pytorch.callbacks import LambdaCallback
@@ -19,6 +19,7 @@ def train(config: TrainConfig, run: Run) -> int:
     from leakdet.runs.training import MODEL, next_command, train_in
     from leakdet.training.callbacks.stopping import Interrupted
 
+    settings = config.plain() if run.experiment == "smoke" else config  # which has no folds
     noted = (run.folder / NOTED).read_bytes()
 
     def keep(*_: Any) -> None:
@@ -30,7 +31,7 @@ def train(config: TrainConfig, run: Run) -> int:
 
     try:
         # the latest run is one that keeps something: a refused one takes no other's place
-        metrics = train_in(run.folder, config, [LambdaCallback(on_save_checkpoint=keep)])
+        metrics = train_in(run.folder, settings, [LambdaCallback(on_save_checkpoint=keep)])
     except Interrupted as stop:
         print_status(str(stop))
         if stop.saved:

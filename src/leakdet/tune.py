@@ -58,7 +58,7 @@ def tune(config: TuneConfig, run: Run) -> int:
         train_in(folder, training, callbacks, finish=False, parts=parts[fold])
 
     def train_whole(folder: Path, training: TrainConfig) -> Mapping[str, Any]:
-        return train_in(folder, training) or {}
+        return train_in(folder, training, brief=True) or {}
 
     training = Training(train_fold, train_whole, experiment_yaml)
     return run_study(config, study, training, workers)

@@ -3,13 +3,21 @@
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import fields
 from pathlib import Path
 
-from leakdet.cli.arguments import MAX_SHOWN, Parser, add_model_options, between, run_verb
+from leakdet.cli.arguments import (
+    MAX_SHOWN,
+    Parser,
+    add_model_options,
+    add_rules,
+    between,
+    run_verb,
+)
 from leakdet.core.messages import LOG
 from leakdet.core.process import DONE, EXPLAINED
 from leakdet.sites.rules import WorklistRules
+
+OPTIONS = ("night_ends_h", "old_odds", "dig_cost", "leak_cost")  # the rest is read from --rules
 
 
 def parser() -> argparse.ArgumentParser:
@@ -34,19 +42,18 @@ def parser() -> argparse.ArgumentParser:
     model = "where the model lies that scored the rows (default: where it was then)"
     add("--model", type=Path, help=model)
     add_model_options(command)
-    rule = command.add_argument_group("the rule, and what a dig is worth")
-    for known in fields(WorklistRules):
-        kind = int if known.type in (int, "int") else float
-        default = "unknown" if known.default is None else f"{known.default:g}"
-        option = f"--{known.name.replace('_', '-')}"
-        text = known.metadata["meaning"].rstrip(".").replace("%", "%%")
-        meaning = f"{text[0].lower()}{text[1:]} (default: {default})"
-        rule.add_argument(option, type=kind, default=known.default, metavar="X", help=meaning)
+    add_rules(command, WorklistRules, OPTIONS)
     return command
 
 
 def worklist(arguments: argparse.Namespace) -> int:
-    rules = WorklistRules(**{f.name: getattr(arguments, f.name) for f in fields(WorklistRules)})
+    given = {name: getattr(arguments, name) for name in OPTIONS}
+    values = {name: value for name, value in given.items() if value is not None}
+    if arguments.rules is not None:
+        from leakdet.cli.compose import read_rules
+
+        values = {**read_rules(arguments.rules, WorklistRules), **values}
+    rules = WorklistRules(**values)
     from leakdet.runs.worklist import WorklistFiles, find_sources, write_worklist
 
     files = WorklistFiles.named(arguments.out)

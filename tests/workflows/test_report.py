@@ -226,6 +226,11 @@ def test_two_models_are_compared_on_the_same_recordings(
         html = (tmp_path / "both" / name / "report.html").read_text(encoding="utf-8")
         assert comparison["sentence"].split(":")[0] in html
     assert comparison["sentence"] in result.stdout.replace("\n", " ")
+    assert comparison["names"] == ["model.safetensors", "checkpoints/last.ckpt"]
+    page = (tmp_path / "both" / "report.html").read_text(encoding="utf-8")
+    assert 'href="a/report.html"' in page
+    again = door("evaluate", trained.model, last, trained.store, *options, cwd=tmp_path)
+    assert again.returncode == 0, again.stderr  # which replaces the page
 
 
 def test_three_models_and_unknown_groups_are_refused(trained, door, tmp_path: Path):

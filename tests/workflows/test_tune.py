@@ -15,6 +15,7 @@ import pytest
 from optuna.exceptions import StorageInternalError
 from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy.exc import SQLAlchemyError
+from tests.conftest import lines_told
 
 from leakdet.tuning import study as study_module
 from leakdet.tuning.results import same_f1
@@ -242,6 +243,7 @@ def test_without_plotly_a_study_ends_in_its_result_and_tells_so_first(
     short = ("tune.n_trials=2", "trainer.max_epochs=1", "trainer.enable_progress_bar=false")
     done = door("tune", "-m", *TINY, *short, f"data.cache={demo_cache}", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+    assert len(lines_told(done.stdout + done.stderr)) <= 15
     said, first = (done.stdout.index(text) for text in ("pip install plotly", " complete "))
     assert said < first
     place = tmp_path / "runs" / "tune" / "default"

@@ -85,17 +85,21 @@ def test_nights_become_a_list_whose_confirmed_recordings_are_learnt(
 
 
 def test_what_is_wrong_is_said_before_any_work(door, nights: Path, tmp_path: Path) -> None:
+    (tmp_path / "alarms.yaml").write_text("alarms: 5\n")
+    (tmp_path / "wrong.yaml").write_text("of_night: 3\n")
     for words, reason in (
         (("nowhere",), "nowhere"),
         ((nights,), "nights.csv: these are no rows"),
         ((nights, "--out", "list.pdf"), "list.pdf: "),
-        ((nights, "--alarms", "5"), "alarms=5 "),
+        ((nights, "--alarms", "5"), "--rules FILE"),
+        ((nights, "--rules", "alarms.yaml"), "alarms=5 "),
+        ((nights, "--rules", "wrong.yaml"), "wrong.yaml: .*of_night.*Did you mean of_nights"),
         ((nights, "--dig-cost", "-1"), "dig_cost=-1.0 "),
         ((nights, "--top", "201"), "0 to 200"),
         ((nights, "--digcost", "1"), "Did you mean --dig-cost?"),
     ):
         result = door("worklist", *words, cwd=tmp_path)
         assert result.returncode == 2
-        assert reason in result.stderr
+        assert re.search(reason, result.stderr)
         assert "Traceback" not in result.stderr
     assert [path.name for path in tmp_path.glob("*list*")] == []

@@ -26,7 +26,7 @@ from leakdet.building.listing import read_source
 from leakdet.building.report import BuildReport, write_build_files, write_splits
 from leakdet.building.scan import HeaderScan, build_bytes, scan_headers
 from leakdet.building.sources import LeftOut, Source, SourceRecording, relabelled
-from leakdet.building.splits import assign_splits, check_division
+from leakdet.building.splits import assign_splits, check_division, split_origin
 from leakdet.config import BuildConfig, DemoConfig
 from leakdet.core.errors import InputError
 from leakdet.core.files import check_free, publish, require_space, staged_folder
@@ -140,6 +140,7 @@ def build_store(config: BuildConfig, listed: Source | None = None) -> BuildRepor
         report.label_names = sorted({recording.label for recording in scan.readable})
         report.leak_labels = [name for name in report.label_names if name in view.leaks]
         splits = assign_splits(scan.readable, config.split, report.leak_labels)
+        report.divided_by = split_origin(scan.readable, config.split)
         assigned = list(zip(scan.readable, splits, strict=True))
         check_division(assigned, config.split, report.leak_labels)  # before any sound is decoded
         writers = open_writers(stack, folder, config, report, scan.readable, splits)

@@ -1,17 +1,23 @@
 """Lists what a source of `build` holds, without opening a recording."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from leakdet.acoustics.listing import AUDIO_SUFFIXES, is_audio_name
 from leakdet.building.sources import (
+    NO_LABEL,
     LeftOut,
     Source,
     from_folders,
     from_manifest,
     from_remote_folders,
+    relabelled,
 )
-from leakdet.core.errors import InputError
-from leakdet.core.locations import Location, RemoteFile, with_location
+from leakdet.building.splits import recording_groups
+from leakdet.config import BuildConfig
+from leakdet.core.errors import InputError, SettingsError, counted
+from leakdet.core.locations import Location, RemoteFile, parse_location, with_location
+from leakdet.storage.store import SOURCE_FILE
 
 TAKES = "source= takes a folder of label folders, a CSV manifest, or demo."
 
@@ -38,6 +44,47 @@ def read_source(path: Location, by_channel: bool = False) -> Source:
     if not source.recordings:
         raise InputError(_nothing(path, source.left_out, is_table))
     return source
+
+
+def listed_source(config: BuildConfig) -> Source | None:
+    """The recordings of a build, whose labels and group columns are checked; None of the demo.
+
+    Raises `InputError` for what is wrong with the list alone, before torch is imported.
+    """
+    if config.source == "demo":
+        return None
+    source = read_source(parse_location(config.source), config.signal.channels == "each")
+    named, _ = relabelled(source, config.labels, config.source)
+    columns = [column for column in config.split.group_by if column != SOURCE_FILE]
+    recording_groups(named.recordings, columns)
+    return source
+
+
+def require_labelled(table: Path, fewest: int) -> None:
+    """Refuse a table to learn from with fewer labels than `fewest` of two classes need.
+
+    Raises `InputError` as `from_manifest`, and `SettingsError`; before torch is imported.
+    """
+    listed = from_manifest(table)
+    labelled = len(listed.recordings)
+    if labelled >= 2 * fewest:
+        return
+    unusable = [row for row in listed.left_out if row.reason != NO_LABEL]
+    where = with_unusable(table, len(listed.left_out) - len(unusable), unusable)
+    raise SettingsError(
+        f"{where}: {counted(labelled, 'confirmed recording')}; learning needs at least {fewest} "
+        f"with a leak and {fewest} without (learn.min_per_class). Fill in the column label: leak, "
+        "or no_leak where there was none; quiet places count too."
+    )
+
+
+def with_unusable(table: Path, unlabelled: int, left_out: Sequence[LeftOut]) -> str:
+    """The name of a table, with the number of its rows that cannot be learnt."""
+    remarks = [f"{counted(unlabelled, 'row')} without a label"] if unlabelled else []
+    if left_out:
+        first = f"{left_out[0].path}: {left_out[0].reason}"
+        remarks.append(f"{len(left_out)} that cannot be used, such as {first}")
+    return f"{table} ({'; '.join(remarks)})" if remarks else str(table)
 
 
 def _is_file(path: Location) -> bool:

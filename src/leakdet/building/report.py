@@ -36,6 +36,7 @@ class BuildReport:
     left_out: list[LeftOut] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     dead_windows: int = 0  # stored, but neither trained on nor scored
+    divided_by: str = ""  # what chose the splits, as `split_origin` says
 
 
 def write_splits(
@@ -80,6 +81,7 @@ def _write_build_json(path: Path, settings: Mapping[str, Any], report: BuildRepo
         "signal_hash": report.signal.hash,
         "label_names": report.label_names,
         "leak_labels": report.leak_labels,
+        "divided_by": report.divided_by,
         "recordings": len(report.rows),
         "left_out": [asdict(item) for item in report.left_out],
         "remarks": report.remarks,
@@ -174,6 +176,8 @@ def report_of(out: Path, parts: Sequence[StoredBuild]) -> BuildReport:
     )
     report.left_out = [LeftOut(**item) for item in _distinct(parts, "left_out")]
     report.remarks = _distinct(parts, "remarks")
+    origins = {part.build.get("divided_by", "") for part in parts}
+    report.divided_by = origins.pop() if len(origins) == 1 else ""
     return report
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from leakdet.building.sources import SourceRecording
 from leakdet.config import SplitConfig
 from leakdet.core.errors import InputError, first_few
+from leakdet.storage.folder import BY_BUILD
 from leakdet.storage.folds import balance, give_both_classes
 from leakdet.storage.store import SOURCE_FILE, SPLITS
 
@@ -31,7 +32,19 @@ def assign_splits(
     return splits
 
 
-def _recording_groups(
+def split_origin(recordings: Sequence[SourceRecording], settings: SplitConfig) -> str:
+    """`source` where the recordings name their splits, `settings` where shares or seed are given.
+
+    Else `build`, which divided them by its defaults: nobody has chosen what is in test.
+    """
+    if any(recording.split for recording in recordings):
+        return "source"
+    plain = SplitConfig()
+    chosen = (settings.ratios, settings.seed) != (plain.ratios, plain.seed)
+    return "settings" if chosen else BY_BUILD
+
+
+def recording_groups(
     recordings: Sequence[SourceRecording], group_by: Sequence[str]
 ) -> list[tuple[str, ...]]:
     """The group of each recording; if all its columns are blank, its file is a group of its own."""
@@ -56,7 +69,7 @@ def _file_of(recording: SourceRecording) -> str:
 def _assign_groups(
     recordings: Sequence[SourceRecording], settings: SplitConfig, leaks: Sequence[str]
 ) -> list[str]:
-    keys = _recording_groups(recordings, settings.group_by)
+    keys = recording_groups(recordings, settings.group_by)
     number_of = {key: number for number, key in enumerate(dict.fromkeys(keys))}
     group = np.array([number_of[key] for key in keys])
     names, label = np.unique([recording.label for recording in recordings], return_inverse=True)
@@ -84,7 +97,7 @@ def _check_groups(
             "same split, and the same values in the columns of split.group_by."
         )
     splits_of: dict[tuple[str, ...], set[str]] = defaultdict(set)
-    for key, split in zip(_recording_groups(recordings, settings.group_by), splits, strict=True):
+    for key, split in zip(recording_groups(recordings, settings.group_by), splits, strict=True):
         splits_of[key].add(split)
     torn = [
         f"{'/'.join(key)} in {' and '.join(sorted(names))}"
@@ -107,7 +120,7 @@ def check_division(
     given = any(recording.split for recording in recordings)
     rows = [(split, recording.label) for recording, split in assigned]
     groups = (
-        [] if given else [" / ".join(k) for k in _recording_groups(recordings, settings.group_by)]
+        [] if given else [" / ".join(k) for k in recording_groups(recordings, settings.group_by)]
     )
     check_both_classes(rows, settings, leaks, given, groups)
 

@@ -2,7 +2,8 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from difflib import get_close_matches
 from itertools import takewhile, zip_longest
 from pathlib import Path
@@ -22,6 +23,7 @@ MAX_SHOWN = 200  # more make a page too long to work through
 class Parser(argparse.ArgumentParser):
     """A parser that names a misspelt option before it misses other arguments."""
 
+    removed: Mapping[str, str] = REMOVED  # options that there were, and what to do instead
     _words: Sequence[str] = ()  # of the command line
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
@@ -31,8 +33,8 @@ class Parser(argparse.ArgumentParser):
         for word, following in zip_longest(words, words[1:], fillvalue=""):
             name, _, value = word.partition("=")
             for removed in (name, f"{name} {value or following}"):
-                if removed in REMOVED:
-                    self.error(f"{removed} was removed. {REMOVED[removed]}")
+                if removed in self.removed:
+                    self.error(f"{removed} was removed. {self.removed[removed]}")
             known = any(option.startswith(name) for option in options)
             if name.startswith("--") and not known:
                 close = get_close_matches(name, options, 1)
@@ -84,6 +86,27 @@ def run_verb(
         return verb(arguments)
 
     return guarded(work, arguments.log, all_to_stderr)
+
+
+def add_rules(parser: Parser, schema: type[Any], options: Sequence[str]) -> None:
+    """`--rules`, and of the fields of a rule's `schema` those that are options.
+
+    An option without a value is None, so that the file of `--rules` may give it.
+    """
+    group = parser.add_argument_group("the rule, and what a dig is worth")
+    for known in fields(schema):
+        option = f"--{known.name.replace('_', '-')}"
+        if known.name not in options:
+            moved = f"Write {known.name}: NUMBER into a file: --rules FILE, docs/worklist-rule.md."
+            parser.removed = {**parser.removed, option: moved}
+            continue
+        kind = int if known.type in (int, "int") else float
+        default = "unknown" if known.default is None else f"{known.default:g}"
+        text = known.metadata["meaning"].rstrip(".").replace("%", "%%")
+        meaning = f"{text[0].lower()}{text[1:]} (default: {default})"
+        group.add_argument(option, type=kind, metavar="X", help=meaning)
+    rest = "YAML file of the rule's other parameters, such as alarms: 2 (docs/worklist-rule.md)"
+    group.add_argument("--rules", type=Path, metavar="FILE", help=rest)
 
 
 def add_decision(parser: argparse.ArgumentParser) -> None:

@@ -174,7 +174,9 @@ def network_text(model: Mapping[str, Any]) -> str:
 def recordings_text(training: Mapping[str, Any]) -> str:
     """How many recordings of each split it was trained with; empty where the file does not say."""
     counts = training.get("recordings") or {}
-    return ", ".join(f"{counted(count, 'recording')} in {split}" for split, count in counts.items())
+    return ", ".join(
+        f"{counted(count, 'recording')} in {split}" for split, count in counts.items() if count
+    )
 
 
 def sensor_text(row: Mapping[str, Any]) -> str:

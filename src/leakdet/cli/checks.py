@@ -26,10 +26,16 @@ from leakdet.config.fields import MISSING
 from leakdet.config.train import SYNTHETIC
 from leakdet.core.errors import InputError, SettingsError
 from leakdet.core.files import check_free
-from leakdet.core.locations import is_url, parse_location
+from leakdet.core.locations import Location, is_url, parse_location
 from leakdet.core.process import is_child
-from leakdet.storage.folder import build_facts, group_columns, require_store, unknown_column
-from leakdet.storage.model_card import model_in, refuse_several, require_model
+from leakdet.storage.folder import (
+    build_facts,
+    group_columns,
+    holds_stores,
+    require_store,
+    unknown_column,
+)
+from leakdet.storage.model_card import find_model, model_in, refuse_several, require_model
 
 # packages that only some settings need, by the setting
 LOGGER_PACKAGES = {name: name for name in ("wandb", "mlflow")}
@@ -88,6 +94,22 @@ def check_build(config: BuildConfig) -> None:
         check_free(Path(config.out).absolute(), config.overwrite)
 
 
+def check_models_and_store(models: Sequence[Location], store: Path) -> None:
+    """Look for what `evaluate` names: one or two models, and then the store."""
+    for model in models:
+        if isinstance(model, Path) and holds_stores(model) and not find_model(model):
+            right = shlex.join(map(str, [store, *(m for m in models if m != model), model]))
+            raise InputError(
+                f"{model}: this is a store, and models come first. Write: leakdet evaluate {right}"
+            )
+    if len(models) > 2:
+        allowed = "allowed are one, or two to be compared, and then the store."
+        raise InputError(f"{len(models)} models were given; {allowed}")
+    for model in models:
+        require_model(model)
+    require_store(store)
+
+
 def _refuse_url(name: str, path: str | None) -> None:
     if is_url(path):
         raise InputError(f"{name}={path}: this is read from a disk; copy it there first.")
@@ -124,6 +146,10 @@ def _check_learning(config: LearnConfig) -> None:
             f"learn.new={config.learn.new}: there is no such file or folder. It takes a CSV with "
             "path and label, a folder by label, or a store."
         )
+    elif Path(config.learn.new).is_file():
+        from leakdet.building.listing import require_labelled
+
+        require_labelled(Path(config.learn.new), config.learn.min_per_class)
 
 
 def _check_resumable(place: Path) -> None:

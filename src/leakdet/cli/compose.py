@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal, TypeVar, overload
 
@@ -27,12 +28,13 @@ from leakdet.cli.settings import (
     conf_folder,
     further_trainer_flags,
     known_settings,
+    nearest,
     store_options,
 )
 from leakdet.config import BuildConfig, CrossvalConfig, LearnConfig, TrainConfig, TuneConfig
 from leakdet.config.fields import OWN_CODE, OWN_NAME
 from leakdet.core.errors import InputError, LeakdetError, SettingsError
-from leakdet.core.files import as_input_error
+from leakdet.core.files import as_input_error, require_readable
 
 # what OmegaConf says of a setting, and what is said instead
 SENTENCES = {
@@ -317,3 +319,28 @@ def typed(config: DictConfig, schema: type[ConfigT]) -> ConfigT:
 def as_yaml(plain: Mapping[str, Any]) -> str:
     """Plain values as YAML that composes back to exactly the same."""
     return OmegaConf.to_yaml(OmegaConf.create(dict(plain)))
+
+
+def read_rules(path: Path, schema: type[Any]) -> dict[str, Any]:
+    """Parameters of a rule, `name: number`, from a YAML file; `schema` declares their fields.
+
+    Raises `InputError` for a file that cannot be read or is no such table, and for a name that is
+    unknown or a value that is no number of its kind.
+    """
+    require_readable(path, "file of rules")
+    example = "It has a line for each parameter, such as alarms: 2."
+    with as_input_error(path, "a YAML file of rules", example):
+        values = OmegaConf.to_container(OmegaConf.load(path))
+        if not isinstance(values, dict) or not all(isinstance(name, str) for name in values):
+            raise TypeError("it is no table of names and numbers")
+    kinds = {field.name: int if field.type in (int, "int") else float for field in fields(schema)}
+    for name, value in values.items():
+        if name not in kinds:
+            close = nearest(str(name), kinds, 1)
+            hint = f"Did you mean {close[0]}?" if close else f"There are {', '.join(kinds)}."
+            raise InputError(f"{path}: there is no rule {name!r}. {hint}")
+        whole = kinds[str(name)] is int
+        if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
+            kind = "a whole number" if whole else "a number"
+            raise InputError(f"{path}: {name}: {value!r} is not allowed: it must be {kind}.")
+    return {str(name): value for name, value in values.items()}

@@ -164,7 +164,7 @@ def _evaluation(model: Mapping[str, Any]) -> Facts:
     """The model's own verdict with its cautions, and the metrics that it rests on."""
     verdict, metrics = model.get("verdict"), model.get("metrics") or {}
     if verdict:
-        text = f"{verdict['label']} ({verdict['split']}). {verdict['sentence']}"
+        text = f"{verdict['label']} ({verdict['split'].replace('_', ' ')}). {verdict['sentence']}"
         yield Fact("verdict", text, verdict)
         yield from (Fact("", caution) for caution in verdict["cautions"])
     else:

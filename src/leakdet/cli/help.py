@@ -36,7 +36,7 @@ MOST_USED = {
             "seed", "trainer.max_epochs", "patience", "stop.name", "data.batch_size",
             "optimizer.lr", "network.dropout", "augment.eq_db",
         ),
-        "verdicts": ("decision.policy", "decision.threshold", "decision.doubt"),
+        "verdicts": ("crossval.folds", "decision.policy", "decision.threshold", "decision.doubt"),
         "work": ("resume", "data.cache", "threads", "log"),
     },
     "tune": {

@@ -153,6 +153,7 @@ class Run:
     arguments: Sequence[str] = ()  # of the command line, as given
     multirun: bool = False  # one of several jobs (-m)
     launcher: str = "basic"  # Hydra's, by which the jobs were started
+    experiment: str = ""  # the recipe
 
 
 def open_door(door: str, task: Callable[[Any, Run], int]) -> NoReturn:
@@ -193,7 +194,7 @@ def _open(door: str, task: Callable[[Any, Run], int]) -> int:
         for job in islice(jobs_to_check(prepared), MOST_CHECKED):
             _check_before_hydra(door, composed(door, job), job, "hydra.sweep.dir")
     store_schema(door)
-    _announce(door, prepared)
+    _announce(door, prepared, builds=recordings is not None)
     if recordings is not None and not _shows_only(prepared):
         store = f"data.store={quoted(str(built(recordings, builds)), always=True)}"
         arguments, prepared = [*arguments, store], [*prepared, store]
@@ -230,12 +231,15 @@ def _shows_only(prepared: Sequence[str]) -> bool:
     return any(a.startswith("-") and a not in MULTIRUN for a in prepared)
 
 
-def _announce(door: str, prepared: Sequence[str]) -> None:
-    """Say that the command is at work before the slow imports; once, of several processes."""
+def _announce(door: str, prepared: Sequence[str], builds: bool) -> None:
+    """Say that the command is at work before the slow imports; once, of several processes.
+
+    Where it `builds` a store first, the line on that store says it.
+    """
     if "log=quiet" in prepared:
         set_log("quiet")
     further = is_child() or any(argument.startswith("tune.worker=") for argument in prepared)
-    if not (_shows_only(prepared) or further):
+    if not (_shows_only(prepared) or further or builds):
         LOG.info(f"{door:<9}{LOADING.get(door, 'loading torch and Lightning')}")
 
 
@@ -318,4 +322,5 @@ def _run(arguments: Sequence[str]) -> Run:
         arguments,
         multirun=hydra_config.mode == RunMode.MULTIRUN,
         launcher=str(hydra_config.runtime.choices.get("hydra/launcher", "basic")),
+        experiment=str(hydra_config.runtime.choices.get("experiment", "")),
     )

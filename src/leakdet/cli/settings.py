@@ -15,7 +15,7 @@ from leakdet.config import (
     CallbacksConfig,
     CrossvalConfig,
     LearnConfig,
-    TrainConfig,
+    MeasuredTrainConfig,
     TuneConfig,
 )
 from leakdet.config.fields import require
@@ -461,7 +461,7 @@ class DoorSettings:
 OWN_KEYS = ("network.extra", "loss.extra", *(f"logger.{name}" for name in LOGGERS))
 DOORS = {
     "build": DoorSettings(BuildConfig, ("source", "out"), "leakdet build RECORDINGS STORE"),
-    "train": DoorSettings(TrainConfig, ("data.store",), "leakdet train STORE", OWN_KEYS),
+    "train": DoorSettings(MeasuredTrainConfig, ("data.store",), "leakdet train STORE", OWN_KEYS),
     "tune": DoorSettings(
         TuneConfig,
         ("data.store",),

@@ -54,11 +54,12 @@ def sensors_text(name: str, tables: Mapping[str, Any]) -> list[str]:
 
 def comparison_text(comparison: Mapping[str, Any]) -> str:
     """Two models on the same recordings: their metrics, the paired differences and what follows."""
+    a, b = comparison["names"]
     table = Table(
-        title="Recordings: B against A (95 % interval of the paired difference)",
+        title=f"Recordings: {b} against {a} (95 % interval of the paired difference)",
         title_justify="left",
     )
-    for heading in ("", "A", "B", "B - A", "interval"):
+    for heading in ("", a, b, "difference", "interval"):
         table.add_column(heading, justify="right" if heading else "left")
     for row in comparison["differences"]:
         values = [
@@ -72,7 +73,7 @@ def comparison_text(comparison: Mapping[str, Any]) -> str:
 
 def difference_lines(comparison: Mapping[str, Any]) -> list[str]:
     """Two models on the same recordings: each metric of both, and what follows."""
-    lines = []
+    lines, (a, b) = [], comparison["names"]
     for row in comparison["differences"]:
         if row["metric"] not in SHOWN[:5]:
             continue
@@ -82,7 +83,8 @@ def difference_lines(comparison: Mapping[str, Any]) -> list[str]:
             "undefined" if row[key] is None else f"{row[key]:{sign}.2f}"
             for key, sign in (("a", ""), ("b", ""), ("difference", "+"))
         )
-        lines.append("{:<10}{} of A, {} of B: {} {}".format(row["metric"], *values, ends))
+        of_a, of_b, difference = values
+        lines.append(f"{row['metric']:<10}{of_a} of {a}, {of_b} of {b}: {difference} {ends}")
     return [*lines, f"verdict  {comparison['sentence']}"]
 
 

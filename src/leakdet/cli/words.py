@@ -100,12 +100,12 @@ def recordings_apart(
 
 def built(recordings: Path, settings: Sequence[str]) -> Path:
     """The store of these recordings, made unless it is there and the recordings are unchanged."""
-    from leakdet.building.builder import build_store, explain_interruption
-    from leakdet.building.listing import read_source
+    from leakdet.building.listing import listed_source
 
     place = [f"source={quoted(str(recordings), always=True)}", f"out={STORES}"]
     config = compose("build", [*settings, *place])
-    source = read_source(recordings, by_channel=config.signal.channels == "each")
+    source = listed_source(config)
+    assert source is not None  # which only the demo is
     out = STORES / f"{recordings.resolve().stem}-{_key(config, recordings, source.recordings)}"
     count = f"{len(source.recordings)} recordings"
     if holds_stores(out):
@@ -113,8 +113,10 @@ def built(recordings: Path, settings: Sequence[str]) -> Path:
         return out
     LOG.info(f"store    {out}: made of the {count} of {recordings}, and kept for later trainings")
     config.out = str(out)
+    from leakdet.building.builder import build_store, explain_interruption
+
     with explain_interruption(config):
-        report = build_store(config)
+        report = build_store(config, source)
     if report.left_out:
         LOG.info(f"note     {len(report.left_out)} left out, with reasons: leakdet info {out}")
     return out

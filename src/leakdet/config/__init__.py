@@ -6,7 +6,13 @@ checked in `__post_init__`, when a composed configuration becomes an object, bef
 """
 
 from leakdet.config.build import BuildConfig, DemoConfig, LabelsConfig, SplitConfig
-from leakdet.config.crossval import CrossvalConfig, CrossvalSettings, ProtocolConfig
+from leakdet.config.crossval import (
+    CrossvalConfig,
+    CrossvalSettings,
+    FoldsConfig,
+    MeasuredTrainConfig,
+    ProtocolConfig,
+)
 from leakdet.config.fields import MISSING, from_dict
 from leakdet.config.learn import LearnConfig, LearnSettings
 from leakdet.config.model import DecisionConfig, LossConfig, NetworkConfig
@@ -36,10 +42,12 @@ __all__ = [
     "DataConfig",
     "DecisionConfig",
     "DemoConfig",
+    "FoldsConfig",
     "LabelsConfig",
     "LearnConfig",
     "LearnSettings",
     "LossConfig",
+    "MeasuredTrainConfig",
     "NetworkConfig",
     "OptimizerConfig",
     "ProtocolConfig",

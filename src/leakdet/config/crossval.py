@@ -104,6 +104,52 @@ def _texts(name: str, value: object) -> list[str]:
     return [str(item) for item in values]
 
 
+FEW_RECORDINGS, FEW_OF_A_CLASS = 200, 10  # in all; in test
+
+
+@dataclass
+class FoldsConfig:
+    """The folds by which `train` measures its model where recordings are few."""
+
+    folds: int | None = doc(
+        None,
+        "Folds that measure the model, 2 or more; 0: none, test does; null: as crossval, where "
+        "build divided fewer than 200 recordings, or fewer than 10 of a class are in test.",
+        at_least=0,
+    )
+    group_by: Any = doc(
+        None, "As of crossval: what a fold holds out; null: what the store was split by."
+    )
+
+    def __post_init__(self) -> None:
+        only = ProtocolConfig(group_by=self.group_by, folds=self.folds)
+        self.group_by = only.group_by
+
+    @property
+    def given(self) -> bool:
+        """True if folds are asked for, however many recordings there are."""
+        return bool(self.folds or self.group_by)
+
+    @staticmethod
+    def are_few(recordings: int, test_leaks: int, test_others: int) -> bool:
+        """True where test says little: of few recordings, or with few of a class."""
+        return recordings < FEW_RECORDINGS or min(test_leaks, test_others) < FEW_OF_A_CLASS
+
+
+@dataclass
+class MeasuredTrainConfig(TrainConfig):
+    """`leakdet train`: a training, and the folds that measure it where recordings are few."""
+
+    crossval: FoldsConfig = field(default_factory=FoldsConfig)
+
+    def by_folds(self) -> "CrossvalConfig":
+        """The cross-validation of this training."""
+        plain = replace(self.plain(), resume=None, profile="off")
+        settings = {f.name: getattr(plain, f.name) for f in fields(TrainConfig)}
+        held_out = CrossvalSettings(group_by=self.crossval.group_by, folds=self.crossval.folds)
+        return CrossvalConfig(**settings, crossval=held_out)
+
+
 @dataclass
 class CrossvalConfig(TrainConfig):
     """`leakdet crossval`: the training that every fold repeats, and how to divide."""

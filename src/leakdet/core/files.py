@@ -294,9 +294,12 @@ def _check_replaceable(folder: Path, what: str) -> None:
         return
     content: object = None
     with suppress(OSError, ValueError):
-        content = json.loads((folder / "metrics.json").read_bytes())
+        compares = not (folder / "metrics.json").exists()
+        name = "comparison.json" if compares else "metrics.json"
+        content = json.loads((folder / name).read_bytes())
     # a training's have its settings
-    if not isinstance(content, dict) or "model" not in content or "settings" in content:
+    keys = content.keys() if isinstance(content, dict) else set[str]()
+    if not {"model", "mcnemar"} & keys or "settings" in keys:
         raise InputError(
             f"{what}: {there[0]} would be replaced, and evaluate did not write it; "
             "name another folder."

@@ -33,9 +33,9 @@ from leakdet.evaluation.audit import (
     permuted_labels,
 )
 from leakdet.evaluation.class_tables import ClassScores, class_table
-from leakdet.evaluation.intervals import FEW_GROUPS
+from leakdet.evaluation.intervals import FEW_GROUPS, REPLICATES
 from leakdet.evaluation.metrics import auroc
-from leakdet.evaluation.metrics_json import metric_table, metrics_content
+from leakdet.evaluation.metrics_json import metric_table, metrics_content, widen_degenerate
 from leakdet.evaluation.scored_recordings import decision_name
 from leakdet.evaluation.split_scores import score_split
 from leakdet.evaluation.traits import Traits
@@ -269,11 +269,11 @@ def blank_sentence(recordings: Sequence[str], group_by: Sequence[str]) -> str:
     were = "1 recording is" if count == 1 else f"{count} recordings are"
     return (
         f"{were} left out, neither trained on nor scored, because the {' or '.join(group_by)} is "
-        f"blank: {first_few(recordings)}. Fill it in where it is known, or hold out by recording."
+        f"blank: {first_few(recordings, 3)}. Fill it in where it is known, or hold out by "
+        "recording."
     )
 
 
-REPLICATES = 1000
 # of a fold file
 NOT_IN_METRICS = ("scores", "windows", "class_prob", "decision_rule", "protocol")
 
@@ -358,8 +358,10 @@ def protocol_result(
     """
     pooled = PooledPredictions.of(folds, view)
     by_group = len(np.unique(pooled.group)) >= FEW_GROUPS
-    units = pooled.group if by_group else pooled.row
+    repeated = len(np.unique(pooled.row)) < len(pooled.row)
+    units = pooled.group if by_group else pooled.row if repeated else None
     table = metric_table(pooled.score, pooled.is_leak, pooled.threshold, units, REPLICATES)
+    widen_degenerate(table)
     table["intervals"]["unit"] = "group" if by_group else "recording"
     fitted_and_tested = [(fold.fold.fitted, fold.fold.test) for fold in folds]
     copies = sum(int(duplicates(traits, *rows).sum()) for rows in fitted_and_tested)

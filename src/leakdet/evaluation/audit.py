@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from scipy.spatial import KDTree
 from scipy.stats import rankdata
 
-from leakdet.evaluation.intervals import bootstrap_intervals, perfect_auroc_interval
+from leakdet.evaluation.intervals import REPLICATES, bootstrap_intervals, perfect_auroc_interval
 from leakdet.evaluation.metrics import auroc
 from leakdet.evaluation.traits import (
     Traits,
@@ -184,7 +184,7 @@ def auroc_with_interval(
     scores: Float[np.ndarray, " N"],
     is_leak: Bool[np.ndarray, " N"],
     units: Shaped[np.ndarray, " N"] | None,
-    replicates: int = 1000,
+    replicates: int = REPLICATES,
 ) -> dict[str, Any]:
     """`{"auroc", "interval"}` of any finite scores; None where a class is missing."""
     area = auroc(scores, is_leak)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -63,12 +64,14 @@ ALPHA = 0.05
 def compare(
     a: ScoredRecordings,
     b: ScoredRecordings,
-    names: tuple[str, str],
+    models: tuple[str, str],
     group_by: Sequence[str] = (),
     replicates: int = 2000,
+    names: tuple[str, str] | None = None,
 ) -> dict[str, Any]:
     """The `comparison` of metrics.json: paired differences, b minus a, McNemar's test, a sentence.
 
+    `models` are paths; `names` name them in words, by default by what tells the paths apart.
     `recordings` is what differs recording by recording, see `recording_differences`.
 
     Whole groups of `group_by` are resampled where the recordings have them. Raises `InputError`
@@ -79,6 +82,7 @@ def compare(
         raise InputError(
             "Only models with one threshold each, scored on the same recordings, can be compared."
         )
+    names = names or told_apart(*models)
     units = a.resampling_units(group_by)
     differences = [
         paired_difference(
@@ -95,16 +99,34 @@ def compare(
     ]
     test = mcnemar(~a.wrong, ~b.wrong)
     return {
-        "a": names[0],
-        "b": names[1],
+        "a": models[0],
+        "b": models[1],
+        "names": list(names),
         "split": a.name,
         "n": len(a),
         "unit": "recording" if units is None else "/".join(group_by),
         "differences": differences,
         "mcnemar": test,
         "recordings": recording_differences(a, b),
-        "sentence": _sentence(len(a), differences[0], test),
+        "sentence": _sentence(len(a), differences[0], test, names),
     }
+
+
+def told_apart(a: str, b: str) -> tuple[str, str]:
+    """The parts of two paths that tell them apart; A and B where they are the same.
+
+    >>> told_apart("runs/train/one/model.safetensors", "runs/train/two/model.safetensors")
+    ('one', 'two')
+    >>> told_apart("old.safetensors", "runs/new/model.safetensors")
+    ('old.safetensors', 'runs/new/model.safetensors')
+    """
+    parts_a, parts_b = list(Path(a).parts), list(Path(b).parts)
+    if parts_a == parts_b:
+        return "A", "B"
+    for end in (0, -1):
+        while min(len(parts_a), len(parts_b)) > 1 and parts_a[end] == parts_b[end]:
+            del parts_a[end], parts_b[end]
+    return str(Path(*parts_a)), str(Path(*parts_b))
 
 
 def recording_differences(a: ScoredRecordings, b: ScoredRecordings) -> dict[str, Any]:
@@ -145,6 +167,26 @@ def _recordings_sentence(differences: Mapping[str, Any], n: int) -> str:
     )
 
 
+def disagreements(
+    a: ScoredRecordings, b: ScoredRecordings, most: int
+) -> list[tuple[int, int, bool]]:
+    """Rows in `a` and `b` of recordings that both have, and whether the verdicts differ.
+
+    Those with different verdicts come first, then the farthest apart; at most `most`, and none that
+    both score alike.
+    """
+    row_of_b = {name: row for row, name in enumerate(b.recording_id.tolist())}
+    pairs = [
+        (row, row_of_b[name])
+        for row, name in enumerate(a.recording_id.tolist())
+        if name in row_of_b
+    ]
+    decisions_a, decisions_b = a.decision.tolist(), b.decision.tolist()
+    rows = [(i, j, decisions_a[i] != decisions_b[j]) for i, j in pairs if a.score[i] != b.score[j]]
+    rows.sort(key=lambda row: (not row[2], -abs(a.score[row[0]] - b.score[row[1]])))
+    return rows[:most]
+
+
 def recording_rows(a: ScoredRecordings, b: ScoredRecordings) -> Iterator[dict[str, Any]]:
     """The rows of comparison.csv: both models on every recording that both were scored on."""
     row_of_b = {name: row for row, name in enumerate(b.recording_id.tolist())}
@@ -182,13 +224,15 @@ def mcnemar(
     return {"only_a": only_a, "only_b": only_b, "p_value": p_value}
 
 
-def _sentence(n: int, accuracy: Mapping[str, Any], test: Mapping[str, int | float]) -> str:
+def _sentence(
+    n: int, accuracy: Mapping[str, Any], test: Mapping[str, int | float], names: tuple[str, str]
+) -> str:
     """Conclude: a difference needs McNemar's p below 0.05 and an interval that excludes 0."""
     interval = accuracy["interval"]
     sure = test["p_value"] < ALPHA and interval is not None and (interval[0] > 0 or interval[1] < 0)
-    better = "B is better" if test["only_b"] > test["only_a"] else "A is better"
-    conclusion = better if sure else "No measurable difference"
+    better = names[test["only_b"] > test["only_a"]]
+    conclusion = f"{better} is better" if sure else "No measurable difference"
     return (
-        f"{conclusion}: of {n} recordings, only A is right on {test['only_a']} and only B on "
-        f"{test['only_b']} (McNemar p = {test['p_value']:.2g})."
+        f"{conclusion}: of {n} recordings, only {names[0]} is right on {test['only_a']} and only "
+        f"{names[1]} on {test['only_b']} (McNemar p = {test['p_value']:.2g})."
     )

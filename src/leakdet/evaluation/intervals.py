@@ -18,6 +18,7 @@ from leakdet.evaluation.metrics import RATES, binary_metrics, score_set
 
 LEVEL = 0.95
 FEW_GROUPS = 10
+REPLICATES = 2000  # the same everywhere, so that one thing has one interval
 # Weights in one block of replicates: 2 MB, about the size of a core's cache.
 _BLOCK = 1 << 18
 
@@ -103,7 +104,7 @@ def bootstrap_intervals(
     threshold: float,
     groups: Shaped[np.ndarray, " N"] | None = None,
     *,
-    replicates: int = 2000,
+    replicates: int = REPLICATES,
     seed: int = 0,
     probabilities: bool = True,
     only: Collection[str] = (),

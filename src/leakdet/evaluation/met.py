@@ -224,6 +224,7 @@ def new_to_both(
     b: ScoredRecordings,
     account_a: Mapping[str, Any] | None,
     account_b: Mapping[str, Any] | None,
+    names: tuple[str, str] = ("A", "B"),
 ) -> tuple[ScoredRecordings, ScoredRecordings, str]:
     """The verdicts of two models on recordings that neither has met, and what that leaves open.
 
@@ -236,7 +237,7 @@ def new_to_both(
     met = {name for account in accounts for name in account["ids"]}
     new = set(ids_b) - met
     common = [name for name in ids_a if name in new]
-    told = _met_counts(account_a, account_b)
+    told = _met_counts(account_a, account_b, names)
     if not common and ids_a == ids_b:
         return a, b, f"{told}: they say nothing about which is better."
     if not common:
@@ -254,14 +255,18 @@ def new_to_both(
     return a.take(rows_a), b.take(rows_b), unknown
 
 
-def _met_counts(a: Mapping[str, Any] | None, b: Mapping[str, Any] | None) -> str:
+def _met_counts(
+    a: Mapping[str, Any] | None, b: Mapping[str, Any] | None, names: tuple[str, str]
+) -> str:
     """A clause on what two models have met, or on which of them that is not known.
 
-    >>> _met_counts({"recordings": 22, "met": 22}, {"recordings": 22, "met": 0})
+    >>> _met_counts({"recordings": 22, "met": 22}, {"recordings": 22, "met": 0}, ("A", "B"))
     'A has met 22 of 22 recordings in training, B 0 of 22'
     """
     if a is None or b is None:
-        which = " and ".join(name for name, account in (("A", a), ("B", b)) if account is None)
+        which = " and ".join(
+            name for name, account in zip(names, (a, b), strict=True) if account is None
+        )
         return f"whether {which} met these recordings in training is unknown"
     told = [f"{account['met']} of {account['recordings']}" for account in (a, b)]
-    return f"A has met {told[0]} recordings in training, B {told[1]}"
+    return f"{names[0]} has met {told[0]} recordings in training, {names[1]} {told[1]}"

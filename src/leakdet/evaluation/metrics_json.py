@@ -13,6 +13,7 @@ from leakdet.detection.thresholds import rank
 from leakdet.evaluation.class_tables import class_table
 from leakdet.evaluation.groups import group_tables, sensor_rows
 from leakdet.evaluation.intervals import (
+    REPLICATES,
     bootstrap_intervals,
     f1_interval,
     perfect_auroc_interval,
@@ -112,7 +113,7 @@ OF_THRESHOLD = ("accuracy", "balanced_accuracy", "precision", "recall", "specifi
 
 
 def split_metrics(
-    scored: ScoredRecordings, replicates: int = 2000, group_by: Sequence[str] = ()
+    scored: ScoredRecordings, replicates: int = REPLICATES, group_by: Sequence[str] = ()
 ) -> dict[str, Any]:
     """`{"recording", "window", "groups", "curves"}` of a split, as in metrics.json.
 
@@ -152,7 +153,7 @@ def recording_table(
 ) -> dict[str, Any]:
     """`metric_table` of the recordings, with intervals that have a width."""
     table = metric_table(scored.score, scored.is_leak, scored.threshold, units, replicates)
-    _widen_degenerate(table)
+    widen_degenerate(table)
     return table
 
 
@@ -202,7 +203,7 @@ def _table(
     return binary_metrics(scores, is_leak, threshold) | {"intervals": intervals}
 
 
-def _widen_degenerate(table: dict[str, Any]) -> None:
+def widen_degenerate(table: dict[str, Any]) -> None:
     """Replace bootstrap intervals of no width: with 0 hits of 12, the rate need not be 0.
 
     All recordings are alike, or all of the few groups.

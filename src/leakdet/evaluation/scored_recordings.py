@@ -106,7 +106,7 @@ class ScoredRecordings:
         if not columns or any(column not in self.groups for column in columns):
             return None
         rows = zip(*(self.groups[column] for column in columns), strict=True)
-        units = np.array(["/".join(row) for row in rows])
+        units = np.array([" / ".join(row) for row in rows])  # as of folds
         return units if len(np.unique(units)) > 1 else None
 
 

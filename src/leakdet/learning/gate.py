@@ -237,6 +237,12 @@ def judge_group(
     return _compared(_scored(old, view), _scored(new, view), how)
 
 
+def fold_count(added: SplitView, folds: int, seed: int) -> int:
+    """Trainings that `judge_out_of_fold` makes."""
+    keys, _ = fold_keys(added.groups, added.recording_ids, added.is_leak)
+    return len(list(parts(keys, added.is_leak, folds, seed)))
+
+
 def judge_out_of_fold(
     old: MelDetector, train: Train, added: SplitView, folds: int, seed: int
 ) -> PairedScores:

@@ -15,6 +15,7 @@ from jaxtyping import Bool, Shaped
 from leakdet.acoustics.mel import LogMel
 from leakdet.building.builder import build_store
 from leakdet.building.extraction import Extractor
+from leakdet.building.listing import with_unusable
 from leakdet.building.scan import scan_headers
 from leakdet.building.sources import (
     NO_LABEL,
@@ -25,7 +26,7 @@ from leakdet.building.sources import (
     from_manifest,
 )
 from leakdet.config import BuildConfig, LabelsConfig, SignalConfig, SplitConfig
-from leakdet.core.errors import InputError, SettingsError, counted, first_few
+from leakdet.core.errors import InputError, SettingsError, first_few
 from leakdet.core.parallel import in_order
 from leakdet.core.progress import ProgressCounter
 from leakdet.detection.labels import LabelMap, LabelView, label_key, same_label
@@ -259,7 +260,12 @@ def add_recordings(
         return NewRecordings(split, source)
     confirmed = read_confirmed(source, vocabulary, signal.channels == "each", with_unverified)
     listed = [recording.label for recording in confirmed.source.recordings]
-    require_both_classes(listed, vocabulary, fewest, _where(source, confirmed))
+    require_both_classes(
+        listed,
+        vocabulary,
+        fewest,
+        with_unusable(source, confirmed.unconfirmed, confirmed.source.left_out),
+    )
     config = BuildConfig(
         source=str(source),
         out=str(out),
@@ -276,15 +282,6 @@ def add_recordings(
     )
     left_out = report.left_out + left_out
     return NewRecordings(split, out, left_out, report.remarks, confirmed.unconfirmed, unverified)
-
-
-def _where(source: Path, confirmed: Confirmed) -> str:
-    rows, unusable = confirmed.unconfirmed, confirmed.source.left_out
-    remarks = [f"{counted(rows, 'row')} without a label"] if rows else []
-    if unusable:
-        first = f"{unusable[0].path}: {unusable[0].reason}"
-        remarks.append(f"{len(unusable)} that cannot be used, such as {first}")
-    return f"{source} ({'; '.join(remarks)})" if remarks else str(source)
 
 
 def _labels(split: StoreSplit) -> list[str]:

@@ -5,6 +5,7 @@ On recordings of a rig the confirmed recordings alone did better (docs/learning.
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from leakdet.evaluation.split_scores import apply_rule, score_split
 from leakdet.learning.inputs import recorded_times
 from leakdet.learning.training import Material, train_in_passing, train_on
 from leakdet.storage.views import SplitView, keeping, pooled
+from leakdet.training.callbacks.progress import EpochReport
 
 CASES = (
     "verified leak, found",
@@ -89,6 +91,7 @@ def learn_in_rounds(
     rows: Int[np.ndarray, " N"],
     unverified: SplitView | None,
     folder: Path,
+    callbacks: Sequence[EpochReport] = (),
     judges: SplitView | None = None,
 ) -> tuple[MelDetector, Rounds]:
     """The model of the last round, and an account of each, with its rates on `judges`.
@@ -113,9 +116,10 @@ def learn_in_rounds(
         learnt = replace(material, added=replace(pooled(rounds), name="train"))
         every = np.arange(learnt.added.recordings)
         if number == last:
-            model = train_on(config, learnt, every, folder)
+            model = train_on(config, learnt, every, folder, callbacks)
         elif learnt.train is not None or len(set(learnt.added.is_leak.tolist())) == 2:
-            model = train_in_passing(config, learnt, every, folder / f".round{number}")
+            passing = folder / f".round{number}"
+            model = train_in_passing(config, learnt, every, passing, callbacks)
         if judges is not None:
             accounts[-1] |= rates_on(judges, model)
     return model, accounts

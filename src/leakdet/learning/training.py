@@ -1,7 +1,7 @@
 """The trainings of `learn`: jointly with the old recordings, or on the new ones alone."""
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from leakdet.learning.inputs import contents, without
 from leakdet.storage.model_file import load_mel_detector
 from leakdet.storage.store import StoreSplit
 from leakdet.storage.views import SplitView, pooled
+from leakdet.training.callbacks.progress import EpochReport
 from leakdet.training.datamodule import LeakDataModule
 from leakdet.training.fit import fit, result_checkpoint
 from leakdet.training.run_summary import training_facts
@@ -110,12 +111,16 @@ class Material:
 
 
 def train_on(
-    config: LearnConfig, material: Material, rows: Int[np.ndarray, " N"], folder: Path
+    config: LearnConfig,
+    material: Material,
+    rows: Int[np.ndarray, " N"],
+    folder: Path,
+    callbacks: Sequence[EpochReport] = (),
 ) -> MelDetector:
     """A detector trained with the new recordings `rows`, in `folder`, with its decision rule."""
     settings, train, val = _prepared(config, material, rows)
     data = LeakDataModule(settings, material.store, train, val)
-    trainer = fit(data, folder)
+    trainer = fit(data, folder, callbacks)
     best = load_mel_detector(result_checkpoint(trainer), trust_network=settings.network.name)
     scored = score_split(best, val)
     decision = data.config.decision
@@ -180,10 +185,14 @@ def _met(splits: list[SplitView]) -> MetRecordings | None:
 
 
 def train_in_passing(
-    config: LearnConfig, material: Material, rows: Int[np.ndarray, " N"], folder: Path
+    config: LearnConfig,
+    material: Material,
+    rows: Int[np.ndarray, " N"],
+    folder: Path,
+    callbacks: Sequence[EpochReport] = (),
 ) -> MelDetector:
     """As `train_on`, in a folder of its own that is removed afterwards."""
     try:
-        return train_on(config, material, rows, folder)
+        return train_on(config, material, rows, folder, callbacks)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

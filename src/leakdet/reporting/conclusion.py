@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -200,20 +201,34 @@ def cards(table: Mapping[str, Any]) -> list[dict[str, str]]:
     ]
 
 
+SHORT = {  # names of the cards in a line of several
+    "of the leaks found (recall)": "leaks found",
+    "false alarm rate (FPR)": "false alarms",
+    "of the alarms are leaks (precision)": "alarms that are leaks",
+    "F1 of leak": "F1",
+    "AUROC": "AUROC",
+}
+
+
 def log_summary(
-    metrics: Mapping[str, Any], folder: Path | None = None, following: str = ""
+    metrics: Mapping[str, Any], folder: Path | None = None, following: str = "", brief: bool = False
 ) -> None:
     """Log the verdict, five numbers with intervals, what is most uncertain, and what is next.
 
     `metrics` is the content of metrics.json, `folder` holds its report, `following` is a command.
+    `brief`: the numbers take two lines, for a verb that has more to say before them.
     """
     verdict = own_verdict(metrics)
     log_result(f"verdict  {verdict['label']}. {verdict['sentence']}")
-    kind = verdict["split"].replace("_", " ")
-    for card in cards(metrics[verdict["split"]]["recording"]):
-        basis = f"{card['name']}, {card['interval']} ({card['basis']})"
-        log_result(f"{kind:<9}{card['value']:>6} {basis}")
-        kind = ""
+    shown = cards(metrics[verdict["split"]]["recording"])
+    lines = [
+        f"{card['value']:>6} {card['name']}, {card['interval']} ({card['basis']})" for card in shown
+    ]
+    if brief:
+        short = [f"{SHORT[card['name']]} {card['value']}, {card['interval']}" for card in shown]
+        lines = ["; ".join(short[:2]), "; ".join(short[2:])]
+    for kind, line in zip_longest([verdict["split"].replace("_", " ")], lines, fillvalue=""):
+        log_result(f"{kind:<9}{line}")
     if unsaid := [limit for limit in verdict["cautions"] if limit not in verdict["sentence"]]:
         log_result(f"unsure   {unsaid[0]}")
     if folder is not None:

@@ -260,16 +260,16 @@ def score_histogram(
 
 
 def confusion(table: Mapping[str, Any], title: str | None = None) -> Figure:
-    """Confusion matrix of the counts `tn fp fn tp`; rows are true, columns predicted."""
+    """Confusion matrix of the counts `tp fn fp tn`; true in rows, leaks first."""
     figure = new_figure(title, SQUARE_IN)
     axes = figure.subplots()
     axes.grid(visible=False)
-    cells = np.array([[table["tn"], table["fp"]], [table["fn"], table["tp"]]])
+    cells = np.array([[table["tp"], table["fn"]], [table["fp"], table["tn"]]])
     axes.imshow(cells, cmap="Blues", vmin=0, vmax=max(1, cells.max()))
     for (row, column), count in np.ndenumerate(cells):
         colour = PAGE if count > cells.max() / 2 else INK
         axes.text(column, row, str(count), ha="center", va="center", fontsize=16, color=colour)
-    names = ["no leak", "leak"]
+    names = ["leak", "no leak"]
     axes.set(
         xticks=[0, 1],
         yticks=[0, 1],

@@ -330,12 +330,16 @@ def page_figures(material: ReportInput) -> list[tuple[str, str, str]]:
         with mpl.rc_context(STYLE):
             curves = learning_curve(history, material.metrics.get("best_epoch"), size_in=SIZE_IN)
         reading = "Validation loss that rises while training loss falls means overfitting."
+        if "folds" in material.metrics and "val" not in material.recordings:
+            reading = "The validation recordings trained too, so val shows no overfitting here."
         drawn.append((LEARNING, reading, svg(curves, LEARNING)))
     return drawn
 
 
 # Entries of metrics.json with a section of their own.
-_OWN_SECTIONS = ("splits", "decision_rule", "settings", "audit", "comparison", "learn")
+_OWN_SECTIONS = (
+    "splits", "decision_rule", "settings", "audit", "comparison", "learn", "folds",
+)  # fmt: skip
 _NOT_PROVENANCE = (*_OWN_SECTIONS, *KEPT_APART)
 NO_EVIDENCE = "met in training (no evidence)"
 
@@ -391,6 +395,7 @@ def _context(material: ReportInput) -> dict[str, Any]:
         "expectation": expectation(table) if verdict.promises else None,
         "cautions": cautions(split, table, metrics),
         "table": table,
+        "folds": metrics.get("folds"),
         "cards": cards(table),
         "interval_sentence": interval_sentence(table),
         "apart": kept_apart(metrics),

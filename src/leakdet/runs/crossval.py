@@ -1,14 +1,15 @@
 """One cross-validation, from store to tables and reports: trains folds, pools their predictions."""
 
+import shutil
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from leakdet.cli.tables import protocols_text, sensors_text
-from leakdet.config import CrossvalConfig
+from leakdet.config import CrossvalConfig, FoldsConfig, MeasuredTrainConfig, TrainerFlags
 from leakdet.core.errors import InputError, counted
 from leakdet.core.files import from_here
 from leakdet.core.messages import LOG, log_detail, log_result
@@ -37,12 +38,12 @@ from leakdet.evaluation.split_scores import is_synthetic, split_group_by, to_sco
 from leakdet.evaluation.traits import traits_of
 from leakdet.reporting.conclusion import log_summary
 from leakdet.reporting.report import ReportInput, write_results
-from leakdet.storage.folder import require_store
+from leakdet.storage.folder import BY_BUILD, build_facts, require_store
 from leakdet.storage.folds import RECORDING
 from leakdet.storage.opening import open_labelled, split_names
 from leakdet.storage.views import SplitView, pooled, view_of_all
 from leakdet.training.callbacks.progress import EpochReport
-from leakdet.training.splits import require_unmet
+from leakdet.training.splits import Splits, open_splits, require_unmet
 
 HELD_OUT = "held_out"  # name of the pooled recordings, where a report of `train` names a split
 
@@ -81,8 +82,71 @@ def cross_validate(config: CrossvalConfig, store: Path, folder: Path) -> None:
         if pooled_folds(folder) == folds != pooled_before:  # while this job ended
             LOG.info(f"Another part has pooled all {len(tasks)} folds, in {folder}")
             return
-        _pool(config, store, view, tasks, folder)
+        pages = _pool(config, store, view, tasks, folder)
+        for protocol, page in pages.items():
+            if len(pages) > 1:
+                log_result(f"protocol {protocol}")
+            _report(folder / protocol, page)
+        log_detail(f"metrics  {folder / 'metrics.json'}\nrows     {folder / 'predictions.csv'}")
         note_pooled(folder, folds)
+
+
+@dataclass(frozen=True)
+class Folds:
+    """The folds that measure a training: each scores recordings whose groups it has not met."""
+
+    config: CrossvalConfig
+    store: Path
+    view: SplitView  # of all recordings
+    tasks: Sequence[Task]
+
+    def held_out(self, folder: Path) -> ReportInput:
+        """Train the folds in `folder` and pool them; the report is that of their recordings.
+
+        Folds of other settings, as of a training resumed for more epochs, are run anew.
+        """
+        settings = _fingerprint(self.config, self.store, self.view)
+        try:
+            record_settings(folder, settings)
+        except InputError:
+            shutil.rmtree(folder)
+            record_settings(folder, settings)
+        _run_folds(self.config, self.store, self.tasks, folder)
+        (page,) = _pool(self.config, self.store, self.view, self.tasks, folder).values()
+        return page
+
+
+def folds_of_few(config: MeasuredTrainConfig, store: Path) -> Folds | None:
+    """The folds that measure a training; None where the test split is to do it.
+
+    By default few recordings that `build` divided by itself are measured so: its test split is too
+    small to say much. Nothing is where the folds could not be trained.
+    """
+    wanted, flags = config.crossval, TrainerFlags.of(config.trainer)
+    partly = flags.fast_dev_run or flags.overfit_batches or flags.limit_train_batches != 1.0
+    if wanted.folds == 0 or partly or not flags.one_device:
+        return None
+    if config.data.shuffle_labels or config.init_from:
+        return None
+    if not wanted.given and build_facts(store).get("divided_by") != BY_BUILD:
+        return None
+    splits = open_splits(store, config.labels)
+    if not wanted.given and not _are_few(splits):
+        return None
+    folds, view = _with_groups(config.by_folds(), store), pooled(splits.all)
+    try:
+        return Folds(folds, store, view, all_tasks(folds, view))
+    except InputError as error:
+        if wanted.given:
+            raise
+        log_detail(f"folds    none, test measures: {error}")
+        return None
+
+
+def _are_few(splits: Splits) -> bool:
+    recordings = sum(split.recordings for split in splits.all)
+    leaks = splits.test.is_leak if splits.test else np.empty(0, bool)
+    return FoldsConfig.are_few(recordings, int(leaks.sum()), int((~leaks).sum()))
 
 
 def _with_groups(config: CrossvalConfig, store: Path) -> CrossvalConfig:
@@ -91,7 +155,7 @@ def _with_groups(config: CrossvalConfig, store: Path) -> CrossvalConfig:
         return config
     columns = split_group_by(store)
     if columns:
-        LOG.info(
+        log_detail(
             f"note     held out by {' and '.join(columns)}, by which the store was split "
             "(crossval.group_by=recording holds out single recordings)"
         )
@@ -134,7 +198,7 @@ def _run_folds(config: CrossvalConfig, store: Path, tasks: Sequence[Task], folde
     todo = [task for task in of_this_part if not _path(folder, task).exists()]
     done = len(of_this_part) - len(todo)
     if done:
-        LOG.info(f"{done} of {len(of_this_part)} folds are done already, in {folder}")
+        LOG.info(f"{done} of {len(of_this_part)} folds are done already, in {from_here(folder)}")
     with ProgressCounter("folds", len(todo), "folds", closing=False) as progress:
         epochs = EpochReport(lambda epoch: progress.retitle(f"{epoch}, folds"))
         for task in todo:
@@ -158,8 +222,8 @@ def _fold_text(task: Task, result: dict[str, Any]) -> str:
 
 def _pool(
     config: CrossvalConfig, store: Path, view: SplitView, tasks: Sequence[Task], folder: Path
-) -> None:
-    """Pool the predictions of all folds, write tables and reports, and print the table."""
+) -> dict[str, ReportInput]:
+    """Pool the predictions of all folds, write the tables, and return a page for each protocol."""
     outcomes: dict[str, list[FoldResult]] = {}
     for task in tasks:
         outcome = FoldResult(task, read_fold(_path(folder, task)))
@@ -180,21 +244,21 @@ def _pool(
         folder, results, rows, synthetic=is_synthetic(store), settings=asdict(config)
     )
     log_detail(protocols_text(results))
+    pages = {}
     for name, protocol in config.crossval.by_name().items():
         first = [outcome for outcome in outcomes[name] if outcome.result["seed"] == config.seed]
-        _report(folder, name, protocol.group_by, first, view, content)
-    log_detail(f"metrics  {folder / 'metrics.json'}\nrows     {folder / 'predictions.csv'}")
+        pages[name] = _page(name, protocol.group_by, first, view, content)
+    return pages
 
 
-def _report(
-    folder: Path,
+def _page(
     protocol: str,
     group_by: list[str],
     outcomes: Sequence[FoldResult],
     view: SplitView,
     content: dict[str, Any],
-) -> None:
-    """Write the report of one protocol's held-out recordings under the first seed."""
+) -> ReportInput:
+    """The report of one protocol's held-out recordings under the first seed."""
     predictions = PooledPredictions.of(outcomes, view)
     window_prob = np.concatenate([outcome.window_prob() for outcome in outcomes])
     scored = to_scored_recordings(
@@ -215,9 +279,12 @@ def _report(
     repeats = settings["crossval"]["repeats"]
     title = f"cross-validation, {protocol}"
     title += f", the first of {repeats} repeats" if repeats > 1 else ""
-    log_result(f"protocol {protocol}")
     for line in sensors_text(title, tables[HELD_OUT]):
         log_detail(line)
-    following = f"leakdet train {from_here(Path(settings['data']['store'] or ''))}"
-    write_results(folder / protocol, ReportInput(title, {HELD_OUT: scored}, metrics))
-    log_summary(metrics, folder / protocol, following)
+    return ReportInput(title, {HELD_OUT: scored}, metrics)
+
+
+def _report(folder: Path, page: ReportInput) -> None:
+    following = f"leakdet train {from_here(Path(page.metrics['settings']['data']['store'] or ''))}"
+    write_results(folder, page)
+    log_summary(page.metrics, folder, following, brief=True)

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leakdet.config import LabelsConfig
-from leakdet.core.errors import InputError
+from leakdet.config.fields import Difference, differences
+from leakdet.core.errors import InputError, first_few
 from leakdet.core.files import from_here
 from leakdet.core.messages import log_detail, log_result, log_results
 
@@ -16,12 +17,20 @@ if TYPE_CHECKING:
     from leakdet.scoring.detector import Detector
 
 
+# settings that change no network: where things lie, what is printed
+UNTOLD = ("data.store", "data.cache", "log", "demo", "resume", "init_from", "trust_network")
+
+
 @dataclass(frozen=True)
 class Evaluation:
-    """A model's verdicts on the recordings of a split, and the content of metrics.json."""
+    """A model's verdicts on the recordings of a split, and the content of metrics.json.
+
+    `settings` trained the model; empty where its file does not keep them.
+    """
 
     recordings: "ScoredRecordings"
     metrics: dict[str, Any]
+    settings: Mapping[str, Any]
 
 
 def evaluate_model(
@@ -119,7 +128,9 @@ def evaluated(
     more: dict[str, Any] = {"met_in_training": met, "groups_met": groups, "unfamiliar": unfamiliar}
     more |= {"model": str(detector.path), "store": str(store.absolute()), "audit": audited}
     more |= {"without_sound": stored.without_sound, "synthetic": is_synthetic(store)}
-    return Evaluation(recordings, metrics_content(tables, rule, columns, **more))
+    content = metrics_content(tables, rule, columns, **more)
+    settings = detector.mel_detector.card.get("training", {}).get("settings") or {}
+    return Evaluation(recordings, content, settings)
 
 
 def _group_columns(
@@ -144,15 +155,16 @@ def compared(a: Evaluation, b: Evaluation) -> list[Evaluation]:
     from leakdet.evaluation.comparison import compare
     from leakdet.evaluation.met import new_to_both
 
-    names = (a.metrics["model"], b.metrics["model"])
+    models = (a.metrics["model"], b.metrics["model"])
+    names = _names_of_two(a, b)
     accounts = (a.metrics["met_in_training"], b.metrics["met_in_training"])
-    of_a, of_b, unsure = new_to_both(a.recordings, b.recordings, *accounts)
-    comparison = compare(of_a, of_b, names, a.metrics["group_by"])
+    of_a, of_b, unsure = new_to_both(a.recordings, b.recordings, *accounts, names)
+    comparison = compare(of_a, of_b, models, a.metrics["group_by"], names=names)
     if unsure:
         comparison["sentence"] = f"No conclusion: {unsure}"
     elif any(account["met"] for account in accounts):
         every = accounts[0]["recordings"]
-        left = f"{every - len(of_a)} of {every} recordings were met in training by A or B"
+        left = f"{every - len(of_a)} of {every} recordings were met in training by one of them"
         comparison["sentence"] += f" {left} and are left out."
     log_detail(comparison_text(comparison))
     return [replace(one, metrics={**one.metrics, "comparison": comparison}) for one in (a, b)]
@@ -167,20 +179,46 @@ def log_evaluations(evaluations: Sequence[Evaluation]) -> None:
         (only,) = evaluations
         log_summary(only.metrics)
         return
-    for name, evaluation in zip("AB", evaluations, strict=True):
-        model, verdict = evaluation.metrics["model"], own_verdict(evaluation.metrics)
-        log_result(f"{name:<9}{model}: {verdict['label']}. {verdict['sentence']}")
-    log_results(difference_lines(evaluations[0].metrics["comparison"]))
+    comparison = evaluations[0].metrics["comparison"]
+    for letter, name, evaluation in zip("AB", comparison["names"], evaluations, strict=True):
+        verdict = own_verdict(evaluation.metrics)
+        named = name if name != letter else evaluation.metrics["model"]
+        log_result(f"{letter:<9}{named}: {verdict['label']}. {verdict['sentence']}")
+    if len(differing := _differing_settings(*evaluations)) > 1:
+        words = [f"{name} {stored} and {now}" for name, stored, now in differing]
+        log_result(f"settings {first_few(words, 3)}")
+    log_results(difference_lines(comparison))
+
+
+def _differing_settings(a: Evaluation, b: Evaluation) -> list[Difference]:
+    """The settings in which two models were trained otherwise; none where they are unknown."""
+    if not (a.settings and b.settings):
+        return []
+    found = differences(a.settings, b.settings)
+    return [difference for difference in found if not difference.name.startswith(UNTOLD)]
+
+
+def _names_of_two(a: Evaluation, b: Evaluation) -> tuple[str, str]:
+    """Names by the one setting in which two models differ, else by what differs in their paths."""
+    from leakdet.evaluation.comparison import told_apart
+
+    differing = _differing_settings(a, b)
+    if len(differing) != 1:
+        return told_apart(a.metrics["model"], b.metrics["model"])
+    (only,) = differing
+    name = only.name.removesuffix(".name")
+    return f"{name}={only.stored}", f"{name}={only.now}"
 
 
 def write_evaluations(evaluations: Sequence[Evaluation], out: Path) -> None:
     """Write report, metrics.json and recordings.csv to `out`.
 
-    Of two models to its folders a and b, beside comparison.json and, recording by recording,
-    comparison.csv.
+    Of two models to its folders a and b, beside a page on both, comparison.json and, recording by
+    recording, comparison.csv.
     """
     from leakdet.core.files import write_json
     from leakdet.evaluation.comparison import recording_rows
+    from leakdet.reporting.comparison_page import ComparedModel, write_comparison
     from leakdet.reporting.report import ReportInput, write_results
     from leakdet.tables.write import write_csv
 
@@ -190,8 +228,13 @@ def write_evaluations(evaluations: Sequence[Evaluation], out: Path) -> None:
         title = f"{Path(metrics['model']).name} on {Path(metrics['store']).name}"
         material = ReportInput(title, {recordings.name: recordings}, metrics)
         write_results(folder, material)
-    log_results(f"report   {from_here(folder / 'report.html')}" for folder in folders)
+    log_result(f"report   {from_here(out / 'report.html')}")
     if len(evaluations) == 2:
+        models = (
+            ComparedModel(one.recordings, one.metrics, f"{folder.name}/report.html")
+            for one, folder in zip(evaluations, folders, strict=True)
+        )
+        write_comparison(out / "report.html", *models)
         write_json(out / "comparison.json", evaluations[0].metrics["comparison"])
         rows = recording_rows(evaluations[0].recordings, evaluations[1].recordings)
         write_csv(out / "comparison.csv", rows)

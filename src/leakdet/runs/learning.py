@@ -14,6 +14,7 @@ from leakdet.building.sources import LeftOut
 from leakdet.config import LearnConfig
 from leakdet.core.files import from_here
 from leakdet.core.messages import LOG, log_detail, log_result
+from leakdet.core.progress import ProgressCounter
 from leakdet.detection.detector import MelDetector
 from leakdet.detection.stored_scores import ValidationScores
 from leakdet.evaluation.metrics_json import for_model_file, metrics_content, split_metrics
@@ -23,6 +24,7 @@ from leakdet.learning.gate import (
     TEST,
     WORSE,
     Outcome,
+    fold_count,
     judge_group,
     judge_old_test,
     judge_out_of_fold,
@@ -38,6 +40,7 @@ from leakdet.storage.model_card import file_hash, model_in
 from leakdet.storage.model_file import load_mel_detector, save_model
 from leakdet.tables.write import write_csv
 from leakdet.training import log_names
+from leakdet.training.callbacks.progress import EpochReport
 
 MODEL, ROUNDS, FOLD = "model.safetensors", "rounds.csv", ".fold"
 
@@ -72,8 +75,12 @@ def learn_in(folder: Path, config: LearnConfig) -> LearnResult:
     log_detail(inputs.introduction())
     for item in inputs.added.left_out:
         log_result(f"left out {item.path}: {item.reason}")
-    new, rounds = _trained(config, inputs, inputs.rows, folder)
-    outcome = _outcome(config, inputs, new, folder)
+    folds = 0
+    if inputs.held_out is None:
+        folds = fold_count(inputs.added.split, config.learn.folds, config.seed)
+    with ProgressCounter("learning", 1 + folds, "trainings", closing=False) as progress:
+        new, rounds = _trained(config, inputs, inputs.rows, folder, progress)
+        outcome = _outcome(config, inputs, new, folder, progress)
     model = _save(folder, config, inputs, new, outcome, rounds)
     if config.learn.publish is not None:
         _publish_unless_worse(Path(config.learn.publish), model, inputs.parent, outcome)
@@ -89,28 +96,43 @@ def _one_store(config: LearnConfig) -> LearnConfig:
 
 
 def _trained(
-    config: LearnConfig, inputs: LearningInputs, rows: Int[np.ndarray, " N"], folder: Path
+    config: LearnConfig,
+    inputs: LearningInputs,
+    rows: Int[np.ndarray, " N"],
+    folder: Path,
+    progress: ProgressCounter,
 ) -> tuple[MelDetector, Rounds]:
     """The new model, and an account of its rounds where unverified recordings are learnt."""
-    if not config.learn.unverified:
-        return train_on(config, inputs.material, rows, folder), []
-    return learn_in_rounds(
-        config, inputs.old, inputs.material, rows, inputs.unverified, folder, inputs.judges
-    )
+    material, epochs = inputs.material, EpochReport(lambda e: progress.retitle(f"{e}, learning"))
+    if config.learn.unverified:
+        parts = (inputs.old, material, rows, inputs.unverified)
+        model, rounds = learn_in_rounds(config, *parts, folder, [epochs], inputs.judges)
+    else:
+        model, rounds = train_on(config, material, rows, folder, [epochs]), []
+    progress.step()
+    return model, rounds
 
 
 def _trained_in_passing(
-    config: LearnConfig, inputs: LearningInputs, rows: Int[np.ndarray, " N"], folder: Path
+    config: LearnConfig,
+    inputs: LearningInputs,
+    rows: Int[np.ndarray, " N"],
+    folder: Path,
+    progress: ProgressCounter,
 ) -> MelDetector:
     """As `_trained`, for a fold that judges the rows left out, in a folder that is removed."""
     try:
-        return _trained(config, inputs.for_fold(rows), rows, folder)[0]
+        return _trained(config, inputs.for_fold(rows), rows, folder, progress)[0]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _outcome(
-    config: LearnConfig, inputs: LearningInputs, new: MelDetector, folder: Path
+    config: LearnConfig,
+    inputs: LearningInputs,
+    new: MelDetector,
+    folder: Path,
+    progress: ProgressCounter,
 ) -> Outcome:
     """Compare both models on new recordings that trained neither, and on the old test set."""
     old, added = inputs.old, inputs.added.split
@@ -119,7 +141,7 @@ def _outcome(
     else:
         judged = judge_out_of_fold(
             old,
-            lambda rows: _trained_in_passing(config, inputs, rows, folder / FOLD),
+            lambda rows: _trained_in_passing(config, inputs, rows, folder / FOLD, progress),
             added,
             config.learn.folds,
             config.seed,
@@ -168,7 +190,7 @@ def _save(
     following = f"leakdet predict {from_here(model)} RECORDINGS"
     history = folder / log_names.HISTORY
     write_results(folder, ReportInput(title, recordings, content, history))
-    log_summary(content, folder, following)
+    log_summary(content, folder, following, brief=True)
     return model
 
 

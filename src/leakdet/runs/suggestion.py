@@ -1,10 +1,12 @@
 """`predict --suggest`: a table of recordings to confirm next, and a page to hear and tick them."""
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from leakdet.core.errors import counted
+from leakdet.core.files import from_here
 from leakdet.core.locations import absolute_name, parse_location
 from leakdet.core.messages import LOG, log_result, log_results
 from leakdet.core.progress import ProgressCounter
@@ -65,8 +67,7 @@ class SuggestionRun:
             f"{self._suggester.sentence(len(chosen))}. They are near the threshold, unlike the "
             "training recordings, or unlike each other: the truth about them teaches most.",
             "Tick only what was confirmed. A label that is not known stays empty. What was ticked "
-            f"is learnt by: leakdet learn model={detector.path} data.store=STORE learn.new="
-            f"{self.table.name}",
+            f"is learnt by: {_learn_command(detector, self.table)}",
         ]
         if cards.left_out:
             sentences.append(
@@ -85,6 +86,15 @@ class SuggestionRun:
                 f"table    {self.table}: or fill in its column label",
             )
         )
+
+
+def _learn_command(detector: Detector, table: Path) -> str:
+    """The command that learns the table, with the store of the model's training if it is there."""
+    store = (detector.mel_detector.card.get("training") or {}).get("store")
+    words = [str(detector.path), table.name]
+    if store and Path(store).exists():
+        words.append(f"data.store={from_here(Path(store))}")
+    return f"leakdet learn {shlex.join(words)}"
 
 
 def _values(suggestion: Suggestion) -> dict[str, str]:

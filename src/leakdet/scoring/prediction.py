@@ -41,7 +41,8 @@ def model_text(detector: "MelDetector", decided_anew: str = "") -> str:
     verdict, name = detector.card.get("verdict"), f"model    {detector.file_hash}"
     lines = [f"{name}: the file does not say how good it was in its own evaluation"]
     if verdict:
-        evaluation = f"{verdict['label']} (own evaluation on {verdict['split']})"
+        split = verdict["split"].replace("held_out", "recordings held out of training")
+        evaluation = f"{verdict['label']} (own evaluation on {split})"
         lines = [f"{name}: {evaluation}. {verdict['sentence']}"]
         if verdict["grade"] != "good":
             lines.append("note     confirm its verdicts by other evidence before you dig")
@@ -73,6 +74,9 @@ def columns_by(detector: "MelDetector", listed: Sequence[str] = ()) -> list[str]
     return row_columns(by_channel, labels.names if labels.tells_classes else (), listed)
 
 
+NAMED = 3  # recordings that failed
+
+
 class VerdictCounts:
     """Counts of recordings by verdict and flag, and of the undecided ones by reason."""
 
@@ -83,10 +87,13 @@ class VerdictCounts:
         self._classes: Counter[str] = Counter()
         self._other_rates: Counter[str] = Counter()  # Hz, of reason other_source
         self._channels = self._files = self._formulas = 0
+        self._failures: list[str] = []  # the first of them, with their reasons
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Count the verdict of a row, as `Verdict.to_dict` gives it."""
         self._decisions[row["decision"] or "failed"] += 1
+        if not row["decision"] and len(self._failures) < NAMED:
+            self._failures.append(f"{row['path']}: {row['error']}")
         self._reasons[row["reason"]] += 1
         self._flags.update(flag for flag in row["flags"].split(",") if flag)
         if row["reason"] == "other_source":
@@ -130,7 +137,13 @@ class VerdictCounts:
                 f"{counted(self._formulas, 'cell')} of the rows would be a formula in a "
                 "spreadsheet: import them as text there (SECURITY.md)"
             )
-        log_results(self.undecided_sentences(rule, sources))
+        log_results([*self._failed_sentences(), *self.undecided_sentences(rule, sources)])
+
+    def _failed_sentences(self) -> list[str]:
+        lines = [f"failed   {failure}" for failure in self._failures]
+        if more := self.failed - len(lines) if lines else 0:
+            lines.append(f"         and {more} more, with the reason in the column error")
+        return lines
 
     def undecided_sentences(self, rule: DecisionRule, sources: SourceRates | None) -> list[str]:
         """Sentences on what is too close to call, and on what other loggers recorded."""

@@ -87,6 +87,8 @@ def build_facts(store: Path) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
+BY_BUILD = "build"  # `divided_by` in build.json, where nobody has chosen what is in test
+
 BUILT = "build.json"  # a store has it when it is whole, and another one after each change
 
 

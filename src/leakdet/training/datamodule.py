@@ -70,7 +70,7 @@ class LeakDataModule(pl.LightningDataModule):
         val_split: StoreSplit | None = None,
     ) -> None:
         super().__init__()
-        self.given, self.store = config, store
+        self.given, self.store = config.plain(), store
         self._parts = (train_split, val_split)
         self._is_set_up = False
         self._loader: TrainLoader | None = None  # the latest one for training

@@ -22,7 +22,7 @@ from leakdet.storage.overlap import shared_sentences
 from leakdet.storage.store import StoreSplit
 from leakdet.storage.views import no_sound_sentence, view_of_all
 from leakdet.training.datamodule import LeakDataModule
-from leakdet.training.settings import FEW_RECORDINGS
+from leakdet.training.settings import FEW_RECORDINGS, needs_val
 from leakdet.training.sounds import why_not_synthetic
 from leakdet.training.validation import Selection
 
@@ -31,10 +31,11 @@ def training_facts(data: LeakDataModule) -> dict[str, Any]:
     """The facts about a training that the model file keeps beside settings and epoch."""
     train, val = data.splits.train, data.splits.val
     versions = {name: version(name) for name in ("leakdet", "torch", "lightning")}
+    only_val = int((~np.isin(val.recording_ids, train.recording_ids)).sum())
     return {
         "store": str(data.store.absolute()),
         "store_signal_hash": train.signal.hash if train.signal else None,
-        "recordings": {"train": train.recordings, "val": val.recordings},
+        "recordings": {"train": train.recordings, "val": only_val},
         "versions": {"python": platform.python_version(), **versions},
     }
 
@@ -60,16 +61,23 @@ SAME = 0.005  # shares that differ by less are printed alike
 UNEVEN = 0.1  # so far from half a share of leaks is no balance
 
 
-def summary(data: LeakDataModule) -> str:
-    """What is trained on, when it ends, and what is left out."""
+def summary(data: LeakDataModule, folds: int = 0) -> str:
+    """What is trained on, when it ends, what is left out, and the folds that measure it then."""
     train, val, config = data.splits.train, data.splits.val, data.config
     ends = stops_when(config, data.given)
     if config.stop.name == "fixed":
         ends = f"after {counted(TrainerFlags.of(config.trainer).max_epochs, 'epoch')}"
-    line = (
-        f"trains   {counted(train.recordings, 'recording')} of {from_here(data.store)}, "
-        f"{val.recordings} for validation; stops {ends}"
-    )
+    validates = not folds or needs_val(config, val.recordings)
+    every = "all " if folds else ""
+    recordings = f"{every}{counted(train.recordings, 'recording')} of {from_here(data.store)}"
+    validation = f", {val.recordings} for validation" if validates else ""
+    then = ""
+    if folds:
+        then = (
+            f". {folds} folds then measure it (crossval.folds=0: none); only new recordings can "
+            "evaluate it"
+        )
+    line = f"trains   {recordings}{validation}; stops {ends}{then}"
     return "\n".join([line, *(f"note     {note}" for note in _left_out(data))])
 
 

@@ -19,7 +19,8 @@ from leakdet.storage.model_file import load_mel_detector
 from leakdet.storage.opening import open_labelled, split_names
 from leakdet.storage.overlap import check_no_overlap
 from leakdet.storage.store import StoreSplit
-from leakdet.storage.views import labelled
+from leakdet.storage.views import labelled, pooled
+from leakdet.training.settings import needs_val
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,14 @@ def parts_of_store(store: Path, train: StoreSplit, val: StoreSplit) -> Splits:
     train, val = (split if split.label_view else labelled(split) for split in (train, val))
     check_agreement(store, train, val)
     return Splits(train, val, of_whole_store=False)
+
+
+def every_recording(config: TrainConfig, store: Path) -> tuple[StoreSplit, StoreSplit]:
+    """Train and val of a training on all recordings: val trains too where it chooses nothing."""
+    splits = open_splits(store, config.labels)
+    chooses = needs_val(config, splits.val.recordings)
+    view = pooled([split for split in splits.all if not (chooses and split is splits.val)])
+    return view.take(np.arange(view.recordings), "train"), splits.val
 
 
 def check_agreement(store: Path, train: StoreSplit, other: StoreSplit) -> None:

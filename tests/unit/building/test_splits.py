@@ -6,9 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leakdet.building.sources import SourceRecording
-from leakdet.building.splits import assign_splits, check_both_classes, check_division
+from leakdet.building.splits import assign_splits, check_both_classes, check_division, split_origin
 from leakdet.config import SplitConfig
 from leakdet.core.errors import InputError
+from leakdet.storage.folder import BY_BUILD
 
 
 def recordings(*of: tuple[str, str], split: str | None = None) -> list[SourceRecording]:
@@ -106,6 +107,14 @@ def test_a_refusal_names_the_cause_and_the_way_out(of, group_by, ratios, way_out
     assigned = list(zip(made, assign_splits(made, settings, ["leak"]), strict=True))
     with pytest.raises(InputError, match=way_out):
         check_division(assigned, settings, ["leak"])
+
+
+def test_the_origin_of_a_split_is_the_source_the_settings_or_build():
+    given, free = recordings(("leak", "a"), split="test"), recordings(("leak", "a"))
+    assert split_origin(given, SplitConfig()) == "source"
+    assert split_origin(free, SplitConfig(ratios=[0.6, 0.2, 0.2])) == "settings"
+    assert split_origin(free, SplitConfig(seed=1)) == "settings"
+    assert split_origin(free, SplitConfig(group_by=["site"])) == BY_BUILD
 
 
 def test_given_splits_are_kept_and_checked():

@@ -16,7 +16,7 @@ from leakdet.cli.compose import (
     composed,
     with_experiment_file,
 )
-from leakdet.config import BuildConfig, CrossvalConfig, TrainConfig, TuneConfig
+from leakdet.config import BuildConfig, CrossvalConfig, MeasuredTrainConfig, TuneConfig
 from leakdet.core.errors import InputError, LeakdetError, SettingsError
 
 
@@ -123,7 +123,7 @@ def test_code_that_a_file_names_is_named_by_the_command_too(tmp_path: Path, cont
 
 
 def test_each_door_has_its_type() -> None:
-    types = {"train": TrainConfig, "tune": TuneConfig, "crossval": CrossvalConfig}
+    types = {"train": MeasuredTrainConfig, "tune": TuneConfig, "crossval": CrossvalConfig}
     for door, schema in types.items():
         assert type(compose(door)) is schema
     assert compose("build", ["source=a b, c=d", "out=x"]) == replace(

@@ -78,12 +78,17 @@ def test_two_models_are_compared_row_by_row() -> None:
     rows = [{"note": "undefined for A", **row} for row in differences]
     one_by_one = {"sentence": "Recording by recording, none of 4 verdicts differs."}
     text = comparison_text(
-        {"differences": rows, "sentence": "B [is not] better.", "recordings": one_by_one}
+        {
+            "differences": rows,
+            "names": ["old", "new"],
+            "sentence": "new [is not] better.",
+            "recordings": one_by_one,
+        }
     )
     cells = rows_of(text)
     assert cells["f1"] == ["0.5000", "0.7500", "0.2500", "[-0.100, +0.600]"]
     assert cells["auroc"] == ["n/a", "0.7500", "n/a", "undefined for A"]
-    assert text.splitlines()[-2:] == ["B [is not] better.", one_by_one["sentence"]]
+    assert text.splitlines()[-2:] == ["new [is not] better.", one_by_one["sentence"]]
 
 
 def test_protocols_have_the_network_and_every_baseline_of_any_of_them() -> None:

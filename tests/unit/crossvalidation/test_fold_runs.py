@@ -182,7 +182,8 @@ def test_recordings_of_a_blank_group_are_named(write_store: Any, planted: Any) -
     _, note = protocol_summaries(settings, store_view)
     assert "4 recordings are left out" in note
     assert "because the pipe is blank" in note
-    assert all(name in note for name in (ids[0], ids[7]))
+    assert ids[0] in note
+    assert "and 1 more" in note
 
 
 def test_a_validation_part_that_chooses_nothing_trains_too(

@@ -13,6 +13,7 @@ from leakdet.core.errors import InputError
 from leakdet.detection.labels import LabelMap, label_view
 from leakdet.evaluation.comparison import (
     compare,
+    disagreements,
     labels_for,
     mcnemar,
     recording_differences,
@@ -81,11 +82,20 @@ def test_a_better_model_is_named_and_an_equal_one_is_not(scored):
     assert accuracy["difference"] == pytest.approx(weak.wrong.mean() - strong.wrong.mean())
     assert accuracy["interval"][0] > 0
     assert comparison["mcnemar"]["only_b"] == (weak.wrong & ~strong.wrong).sum()
-    assert comparison["sentence"].startswith("B is better: of 200 recordings")
-    assert compare(strong, weak, ("s", "w"), replicates=200)["sentence"].startswith("A is better")
+    assert comparison["sentence"].startswith("strong is better: of 200 recordings")
+    assert compare(strong, weak, ("s", "w"), replicates=200)["sentence"].startswith("s is better")
     assert compare(weak, weak, ("w", "w"), replicates=50)["sentence"].startswith(
         "No measurable difference"
     )
+
+
+def test_those_on_which_two_models_disagree_come_first_the_farthest_apart_before(scored):
+    a, b = scored(n=5), scored(n=5)
+    a.score, b.score = np.array([0.1, 0.4, 0.6, 0.9, 0.2]), np.array([0.45, 0.55, 0.1, 0.9, 0.3])
+    assert disagreements(a, b, 9) == [(2, 2, True), (1, 1, True), (0, 0, False), (4, 4, False)]
+    assert disagreements(a, b, 1) == [(2, 2, True)]
+    b = b.take(np.array([4, 2]))  # as where the other model has met the rest
+    assert disagreements(a, b, 9) == [(2, 1, True), (4, 0, False)]
 
 
 def test_recordings_are_compared_one_by_one(scored):

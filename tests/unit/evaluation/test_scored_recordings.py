@@ -72,6 +72,11 @@ def test_groups_of_several_columns_are_drawn_together_where_there_are_two_at_lea
         "day": np.array([*"1211"]),
         "pump": np.full(4, "p"),
     }
-    assert recordings.resampling_units(["site", "day"]).tolist() == ["a/1", "a/2", "b/1", "b/1"]
+    assert recordings.resampling_units(["site", "day"]).tolist() == [
+        "a / 1",
+        "a / 2",
+        "b / 1",
+        "b / 1",
+    ]
     for columns in ([], ["pump"], ["site", "street"]):
         assert recordings.resampling_units(columns) is None

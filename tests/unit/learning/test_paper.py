@@ -82,7 +82,7 @@ def test_each_round_counts_its_cases_and_keeps_half_of_the_windows(learner, tmp_
     config = learner.config(None, "learn.rounds=2")
     judges = pooled([open_labelled(learner.new(6, "A", 300), "train")])
     model, accounts = learn_in_rounds(
-        config, old, material, np.arange(4), hidden, tmp_path / "run", judges
+        config, old, material, np.arange(4), hidden, tmp_path / "run", judges=judges
     )
     (account,) = accounts  # no time is known: one round
     scored = apply_rule(score_split(model, judges), model.rule)

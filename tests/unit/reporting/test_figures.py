@@ -147,7 +147,7 @@ def test_calibration_is_compared_with_a_perfect_one(tables):
 def test_a_confusion_matrix_has_true_in_rows():
     axes = figures.confusion({"tn": 1, "fp": 2, "fn": 3, "tp": 4}).axes[0]
     cells = {text.get_position(): text.get_text() for text in axes.texts}
-    assert cells == {(0, 0): "1", (1, 0): "2", (0, 1): "3", (1, 1): "4"}
+    assert cells == {(0, 0): "4", (1, 0): "3", (0, 1): "2", (1, 1): "1"}  # leaks first
 
 
 def test_the_histogram_counts_every_recording_and_hatches_wrong_verdicts():

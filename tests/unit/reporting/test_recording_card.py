@@ -16,6 +16,7 @@ from leakdet.reporting.recording_card import (
     Cards,
     Picture,
     Sound,
+    Tick,
     frequency_ticks,
     mel_png,
     palette_png,
@@ -101,7 +102,16 @@ def test_a_sound_says_which_piece_it_is(media) -> None:
     kind, content = sound.uri.split(",")
     assert kind == "data:audio/flac;base64"
     assert base64.b64decode(content) == clip.content
-    assert sound.note.startswith("seconds 3.0 to 7.0, played at ")
+    assert sound.note.startswith("plays seconds 3.0 to 7.0, at ")
+
+
+def test_a_card_marks_what_it_plays_in_its_picture(media) -> None:
+    card = Cards().card("a", 0.5, mel=media.mel(0), clip=media.clip(0, 1.0, 2.0))
+    assert card.played == Tick(20.0, "40.0")  # of five seconds
+    beyond = Cards().card("a", 0.5, mel=media.mel(0), clip=media.clip(0, 6.0, 2.0))
+    assert beyond.played is None
+    unheard = Cards().card("a", 0.5, mel=media.mel(0))
+    assert unheard.played is None
 
 
 def test_sounds_end_where_the_page_is_full(media, monkeypatch: pytest.MonkeyPatch) -> None:

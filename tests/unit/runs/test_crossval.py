@@ -298,15 +298,13 @@ def test_of_parts_that_end_at_once_one_pools_and_prints(
         cross_validate(parts[1], site_store, folder)
     first_stopped, _, printed = capsys.readouterr().out.rpartition("metrics  ")
     # of the stopped part, and of its heir
-    assert first_stopped.count("protocol leave-out-sensor") == 2
-    assert "protocol leave-out-sensor" not in printed
+    assert first_stopped.count("sensor A: AUROC") == 2
+    assert "sensor A: AUROC" not in printed
     assert re.search(rf"pooled all 2 folds, .*{re.escape(str(folder))}\n$", printed)
     assert pages == [folder / "leave-out-sensor"]
     with messages_on_screen("full"):
         cross_validate(parts[1], site_store, folder)
-    assert (
-        "protocol leave-out-sensor" in capsys.readouterr().out
-    )  # repeated, it shows the tables again
+    assert "sensor A: AUROC" in capsys.readouterr().out  # repeated, it shows the tables again
 
 
 def test_folds_that_were_removed_meanwhile_are_missed(

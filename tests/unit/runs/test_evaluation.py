@@ -64,6 +64,8 @@ def test_two_models_are_compared_and_written_side_by_side(
         assert content["model"] == evaluation.metrics["model"]
         assert (tmp_path / name / "recordings.csv").exists()
     assert {row["difference"] for row in comparison["differences"]} <= {0.0, None}
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert all(name in page for name in comparison["names"])
     assert comparison["recordings"]["sentence"] in messages.text
     rows = read_csv(tmp_path / "comparison.csv", "rows")
     assert [row["recording_id"] for row in rows] == pair[0].recordings.recording_id.tolist()

@@ -26,6 +26,7 @@ from leakdet.core.messages import LOG
 from leakdet.detection.stored_scores import redecided
 from leakdet.reporting.training_figures import read_history
 from leakdet.runs import training as training_run
+from leakdet.runs.crossval import folds_of_few
 from leakdet.runs.evaluation import evaluate_model
 from leakdet.runs.training import FitResult, fit, train_in
 from leakdet.storage.model_file import load_mel_detector
@@ -213,3 +214,76 @@ def test_a_profile_is_told_and_drawn(
     assert (tmp_path / "phases" / "figures" / "profile.png").exists()
     fit(replace(config, profile="trace", profile_steps=1), tmp_path / "trace")
     assert re.search("nothing was recorded: .* 10 steps", caplog.text)
+
+
+@pytest.fixture
+def few(site_store: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A store of 24 recordings at three sites, which build has divided by its defaults."""
+    build = {"divided_by": "build", "settings": {"split": {"group_by": ["site"]}}}
+    (site_store / "build.json").write_text(json.dumps(build))
+    monkeypatch.setattr("leakdet.config.crossval.FEW_RECORDINGS", 200)
+    return site_store
+
+
+def test_few_recordings_all_train_and_folds_measure_the_model(
+    few: Path, tmp_path: Path, schema_errors: Any, without_figures: None, messages
+) -> None:
+    settings = ["network=linear", "trainer.max_epochs=2", "logger=none", "callbacks=none"]
+    settings += ["trainer.enable_progress_bar=false", f"data.store={few}"]
+    result = fit(compose("train", settings), tmp_path / "run")
+    metrics = result.metrics
+    assert "trains   all 24 recordings" in messages.text
+    assert "3 folds then measure it (crossval.folds=0: none)" in messages.text
+    assert schema_errors(metrics) == []
+    assert (metrics["splits"], metrics["folds"], metrics["group_by"]) == (["held_out"], 3, ["site"])
+    assert metrics["held_out"]["recording"]["n"] == 24
+    assert metrics["recordings"] == {"train": 24, "val": 0}
+    folds = json.loads((result.folder / "crossval" / "metrics.json").read_text())["crossval"]
+    of_folds, of_run = folds["leave-out-site"]["recording"], metrics["held_out"]["recording"]
+    assert {**of_folds, "intervals": 0} == {**of_run, "intervals": 0}
+    shown = [{**table["intervals"], "unit": ""} for table in (of_folds, of_run)]
+    assert shown[0] == shown[1]
+    detector = load_mel_detector(result.model)
+    assert detector.card["verdict"]["split"] == "held_out"
+    assert detector.tested is not None
+    assert detector.validation is not None
+    assert len(detector.tested.scores) == len(detector.validation.scores) == 24
+    assert "3 folds" in (result.folder / "report.html").read_text(encoding="utf-8")
+    again = evaluate_model(result.model, few, device="cpu")
+    assert again["met_in_training"]["met"] == again["met_in_training"]["recordings"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["crossval.folds=0"],
+        ["data.shuffle_labels=true"],
+        ["trainer=debug"],
+        ["trainer.devices=2"],
+        ["init_from=nowhere"],
+    ],
+)
+def test_no_folds_where_they_are_not_wanted_or_would_say_nothing(
+    few: Path, words: list[str]
+) -> None:
+    assert folds_of_few(compose("train", words), few) is None
+
+
+def test_a_split_that_somebody_chose_is_obeyed_unless_folds_are_asked_for(
+    few: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = compose("train", ["crossval.folds=2", "crossval.group_by=recording"])
+    by_default = compose("train", [])
+    assert folds_of_few(by_default, few) is not None
+    monkeypatch.setattr("leakdet.config.crossval.FEW_RECORDINGS", 0)
+    monkeypatch.setattr("leakdet.config.crossval.FEW_OF_A_CLASS", 3)
+    assert folds_of_few(by_default, few) is not None  # test has two of each class
+    monkeypatch.setattr("leakdet.config.crossval.FEW_OF_A_CLASS", 0)
+    assert folds_of_few(by_default, few) is None
+    monkeypatch.setattr("leakdet.config.crossval.FEW_RECORDINGS", 200)
+    for origin in ("source", "settings"):
+        (few / "build.json").write_text(json.dumps({"divided_by": origin}))
+        assert folds_of_few(by_default, few) is None
+    folds = folds_of_few(asked, few)
+    assert folds is not None
+    assert len(folds.tasks) == 2
