@@ -26,7 +26,7 @@ from leakdet.core.errors import first_few
 from leakdet.core.files import write_whole
 from leakdet.reporting.pages import filled
 from leakdet.reporting.review_page import ReviewPage, review_content
-from leakdet.sites.states import STATES, WorklistRow
+from leakdet.sites.states import LISTS, STATES, ListName, WorklistRow
 from leakdet.tables.write import write_csv
 
 WIDTH = 1000.0  # of the drawing, in its own units
@@ -157,7 +157,7 @@ COLUMNS = (
     "rank", "site", "state", "why", "nights", "leak_nights", "since", "score", "median_score",
     "level_dbfs", "median_level_dbfs", "familiarity", "health", "chance", "worth",
     "leak_share", "leak_share_low", "leak_share_high", "lat", "lon", "latest_recording",
-    "latest_recorded_at",
+    "latest_recorded_at", "list", "ranking_score",
 )  # fmt: skip
 
 BEGINNING = ",".join(COLUMNS[:7])  # of the CSV, by which it is known again
@@ -174,6 +174,7 @@ def table_row(rank: int, row: WorklistRow) -> dict[str, Any]:
         row.level_dbfs, row.median_level_dbfs, row.familiarity, "; ".join(row.health),
         row.chance, row.worth, row.leak_share, low, high, row.lat, row.lon,
         latest.path if latest else "", None if at is None else at.isoformat(),
+        row.list_name, row.ranking_score,
     )  # fmt: skip
     own = {name: value for name, value in row.columns.items() if name not in COLUMNS}
     return {**dict(zip(COLUMNS, values, strict=True)), **own}
@@ -227,18 +228,83 @@ MEANINGS = {
 }
 
 
+LIST_MEANINGS: Mapping[ListName, str] = {
+    "news": "a leak-like sound whose beginning was heard",
+    "backlog": "a leak-like sound from the first night on: a pump, or an old leak; check each once",
+    "other": "no leak-like sound, too few nights with one, or nothing to judge",
+}
+
+
+@dataclass(frozen=True)
+class ListPart:
+    """One of the lists that follow each other: how many sites it has, and which ranks."""
+
+    name: ListName
+    sites: int
+    ranks: str
+    meaning: str
+
+
+def list_parts(rows: Sequence[WorklistRow]) -> list[ListPart]:
+    """The lists that rows in order of rank fall into."""
+    parts, last = [], 0
+    for name in LISTS:
+        sites = sum(row.list_name == name for row in rows)
+        first, last = last + 1, last + sites
+        ranks = {0: "", 1: f", rank {first}"}.get(sites, f", ranks {first} to {last}")
+        parts.append(ListPart(name, sites, ranks, LIST_MEANINGS[name]))
+    return parts
+
+
+ADVICE = {
+    "good": "Dig in the order of this list.",
+    "weak": "Dig only where other evidence agrees.",
+    "bad": "Do not plan digs by this list: its model may be guessing.",
+    "unknown": "Confirm by other evidence before you dig.",
+}
+
+
+@dataclass(frozen=True)
+class ModelVerdict:
+    """What the model of a list is worth: `grade` colours the box, `label` says it in words."""
+
+    grade: str
+    label: str
+    sentence: str
+
+    @property
+    def advice(self) -> str:
+        """What follows for digs."""
+        return ADVICE.get(self.grade, ADVICE["unknown"])
+
+
+def model_verdict(card: Mapping[str, Any] | None) -> ModelVerdict:
+    """The verdict in the description of a model; None: the model is not at hand."""
+    if card is None:
+        return ModelVerdict("unknown", "Unknown model", "The model that scored is not at hand.")
+    verdict = card.get("verdict")
+    if not verdict:
+        sentence = "The model file does not say how good it was in its own evaluation."
+        return ModelVerdict("unknown", "Not judged", sentence)
+    return ModelVerdict(verdict["grade"], verdict["label"], verdict["sentence"])
+
+
 @dataclass(frozen=True)
 class WorklistPage:
     """What the page shows; `rows` are in order of rank, `nights` those of their trends.
 
-    `cautions` say what is too small or unknown, `method` how the list was made. `review` has the
-    recordings to hear, of the first ranks; `files` are the tables beside the page.
+    `cautions` say what is too small or unknown, `method` how the list was made, `held` in how many
+    nights a site reached the score that ranks it. `review` has the recordings to hear, of the first
+    ranks; `files` are the tables beside the page.
     """
 
     title: str
     kicker: str
+    verdict: ModelVerdict
     sentences: Sequence[str]
     cautions: Sequence[str]
+    lists: Sequence[ListPart]
+    held: str
     rows: Sequence[WorklistRow]
     nights: Sequence[date]
     threshold: float | None
@@ -264,8 +330,11 @@ def render_worklist(page: WorklistPage) -> str:
             "generator": GENERATOR,
             "title": page.title,
             "kicker": page.kicker,
+            "verdict": page.verdict,
             "sentences": page.sentences,
             "cautions": page.cautions,
+            "lists": page.lists,
+            "held": page.held,
             "states": [(state, states[state], MEANINGS[state]) for state in STATES],
             "loggers": _loggers(page.rows),
             "map": chart,
@@ -326,6 +395,7 @@ def _json(page: WorklistPage, chart: SiteMap | None) -> dict[str, Any]:
     ]
     return {
         "states": STATES,
+        "lists": {part.name: part.meaning for part in page.lists},
         "levels": LEVELS,
         "threshold": page.threshold,
         "nights": [night.isoformat() for night in (*page.nights[:1], *page.nights[-1:])],
@@ -344,7 +414,9 @@ def _fields(row: WorklistRow, point: Point | None, review: int | None) -> dict[s
         "nights": row.nights,
         "leakNights": row.leak_nights,
         "since": None if row.since is None else row.since.isoformat(),
-        "score": _short(row.score, 3),
+        "list": row.list_name,
+        "score": _short(row.ranking_score, 3),
+        "lastScore": _short(row.score, 3),
         "medianScore": _short(row.median_score, 3),
         "level": _short(row.level_dbfs, 1),
         "medianLevel": _short(row.median_level_dbfs, 1),

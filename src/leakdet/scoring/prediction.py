@@ -36,15 +36,21 @@ if TYPE_CHECKING:
     from leakdet.scoring.detector import Detector
 
 
+def verdict_text(file_hash: str, card: Mapping[str, Any]) -> str:
+    """A model by its hash, and what its own evaluation said of it."""
+    verdict, name = card.get("verdict"), f"model    {file_hash}"
+    if not verdict:
+        return f"{name}: the file does not say how good it was in its own evaluation"
+    evaluation = f"{verdict['label']} (own evaluation on {verdict['split']})"
+    text = f"{name}: {evaluation}. {verdict['sentence']}"
+    if verdict["grade"] != "good":
+        text += "\nnote     confirm its verdicts by other evidence before you dig"
+    return text
+
+
 def model_text(detector: "MelDetector", decided_anew: str = "") -> str:
     """The model, what its own evaluation said of it, and by which other threshold it decides."""
-    verdict, name = detector.card.get("verdict"), f"model    {detector.file_hash}"
-    lines = [f"{name}: the file does not say how good it was in its own evaluation"]
-    if verdict:
-        evaluation = f"{verdict['label']} (own evaluation on {verdict['split']})"
-        lines = [f"{name}: {evaluation}. {verdict['sentence']}"]
-        if verdict["grade"] != "good":
-            lines.append("note     confirm its verdicts by other evidence before you dig")
+    lines = [verdict_text(detector.file_hash, detector.card)]
     if detector.reference is None:
         lines.append(
             "note     the file does not say what its training recordings sound like: sounds unlike "
@@ -217,11 +223,11 @@ def write_sidecar(
 
 def run_facts(detector: "Detector", settings: Mapping[str, Any]) -> dict[str, Any]:
     """What makes rows: version, model with its own verdict, decision rule, signal, settings."""
-    model = detector.mel_detector
+    model, path = detector.mel_detector, detector.path
     return {
         "created_by": f"leakdet {leakdet.__version__}",
         "model": {
-            "path": str(detector.path.absolute()),
+            "path": str(path.resolve() if isinstance(path, Path) else path),  # not a link to it
             "hash": model.file_hash,
             "created_by": model.card.get("created_by"),
             "created_at": model.card.get("created_at"),

@@ -23,6 +23,8 @@ from leakdet.reporting.worklist_page import (
     WorklistPage,
     coordinates,
     is_worklist,
+    list_parts,
+    model_verdict,
     render_worklist,
     site_map,
     table_row,
@@ -31,7 +33,7 @@ from leakdet.reporting.worklist_page import (
     write_worklist_csv,
     write_worklist_page,
 )
-from leakdet.sites.states import WorklistRow
+from leakdet.sites.states import LISTS, WorklistRow
 
 
 @pytest.fixture
@@ -164,7 +166,8 @@ def page(media) -> MakePage:
             shown.append(ReviewRow(card, {"path": f"/in/{row.site}.wav", "label": ""}))
         nights = [date(2026, 11, 1) + timedelta(night) for night in range(len(rows[0].trend))]
         return WorklistPage(
-            "A work list", "model abc", ["One."], ["Too small."], rows, nights, 0.5,
+            "A work list", "model abc", model_verdict(None), ["One."], ["Too small."],
+            list_parts(rows), "3 of its last 4 judged nights", rows, nights, 0.5,
             {"rule": "3 of 4"}, ["list.csv"],
             ReviewPage("", "", [], "list.confirm.csv", ("path", "label"), shown),
             {row.site: number for number, row in enumerate(rows[:heard])},
@@ -247,7 +250,11 @@ const set = (values) => {
 };
 try {
   seen.first = column("site");
-  seen.cells = document.querySelector("#sites tbody tr").innerText;
+  seen.cells = document.querySelector("#sites tbody tr:not(.list)").innerText;
+  seen.lists = [...document.querySelectorAll("#sites .list")].map((row) => row.innerText.split(":")[0]);
+  seen.cut = [...document.querySelectorAll("#sites th[scope=row]")].filter((cell) => cell.scrollWidth > cell.clientWidth).length;
+  const box0 = document.querySelector("#sites").parentElement;
+  seen.tableWide = box0.scrollWidth - box0.clientWidth;
   seen.shown = document.getElementById("shown").value;
   seen.wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
   document.getElementById("more").click();
@@ -256,6 +263,8 @@ try {
   seen.broken = column("state");
   seen.onMap = document.querySelector("#map .broken").getAttribute("d").split("M").length - 1;
   seen.newOnMap = document.querySelector("#map .new").getAttribute("d");
+  document.querySelector("[data-list=backlog]").click();
+  seen.backlog = column("state");
   set({ find: "S00017 PE" });
   seen.found = column("site");
   set({ logger: "clipped" });
@@ -306,11 +315,13 @@ def in_browser(file: Path, size: str = "390,844") -> dict[str, Any]:
 def test_sites_are_found_sorted_and_shown_on_the_map(
     page: MakePage, worklist_rows, tmp_path: Path
 ) -> None:
-    rows = worklist_rows(1000)
+    rows = sorted(worklist_rows(1000), key=lambda row: LISTS.index(row.list_name))
     file = tmp_path / "list.html"
     write_worklist_page(file, page(rows))
     seen = in_browser(file)
     assert "error" not in seen
+    assert seen["lists"] == ["News", "Backlog", "Other"]
+    assert seen["backlog"] == ["persistent"] * sum(row.list_name == "backlog" for row in rows)
     assert seen["first"] == [row.site for row in rows[:50]]
     assert "since 2026-11-28" in seen["cells"]
     assert "3 of 30" in seen["cells"]
@@ -323,7 +334,8 @@ def test_sites_are_found_sorted_and_shown_on_the_map(
     assert seen["found"] == ["S00017"]
     clipped = sum("clipped" in row.health for row in rows)
     assert seen["clipped"] == ["logger: clipped"] * min(clipped, 50)
-    score = sorted((row.score for row in rows if row.score is not None), reverse=True)
+    known = (row.ranking_score for row in rows if row.ranking_score is not None)
+    score = sorted(known, reverse=True)
     assert [float(text) for text in seen["falling"]] == pytest.approx(score[:50], abs=0.006)
     assert seen["aria"] == "descending"
     assert [float(text) for text in seen["rising"]] == pytest.approx(score[:-51:-1], abs=0.006)
@@ -331,3 +343,41 @@ def test_sites_are_found_sorted_and_shown_on_the_map(
     assert re.match(r"S\d{5}: rank \d+, ", seen["chosen"])
     assert (seen["typed"], seen["ticked"]) == ("0 of 2 ticked", "1 of 2 ticked: 1 leak")
     assert seen["listen"] == ["#row-0", "#row-1"]
+
+
+def test_long_names_and_all_columns_fit_at_1280(
+    page: MakePage, worklist_rows, tmp_path: Path
+) -> None:
+    rows = [replace(row, site="Mühlenstraße Westende") for row in worklist_rows(40)]
+    file = tmp_path / "list.html"
+    write_worklist_page(file, page(rows))
+    seen = in_browser(file, "1280,900")
+    assert (seen["wide"], seen["tableWide"], seen["cut"]) == (0, 0, 0)
+
+
+def test_the_verdict_on_the_model_stands_first(page: MakePage, worklist_rows) -> None:
+    shown = page(worklist_rows(3))
+    card = {"verdict": {"grade": "bad", "label": "Do not rely on it", "sentence": "Luck."}}
+    for verdict, grade in (
+        (model_verdict(card), "bad"),
+        (model_verdict({}), "unknown"),
+        (model_verdict(None), "unknown"),
+    ):
+        text = render_worklist(replace(shown, verdict=verdict))
+        box = text.index(f'<div class="verdict {grade}">')
+        assert box < text.index(verdict.label) < text.index(verdict.advice) < text.index("<h1>")
+    assert "Do not plan digs" in model_verdict(card).advice
+
+
+def test_ranks_run_on_from_list_to_list(worklist_rows) -> None:
+    rows = worklist_rows(4)
+    named = [
+        replace(row, list_name=name)
+        for row, name in zip(rows, ("news", "news", "other", "other"), strict=True)
+    ]
+    found = [(part.name, part.sites, part.ranks) for part in list_parts(named)]
+    assert found == [
+        ("news", 2, ", ranks 1 to 2"),
+        ("backlog", 0, ""),
+        ("other", 2, ", ranks 3 to 4"),
+    ]
