@@ -29,7 +29,10 @@ detector = leakdet.load_detector(Path("runs/first"), device="cpu", trust_network
 assert_type(detector, leakdet.Detector)
 sound = (np.zeros(8000, np.int16), 8000)
 assert_type(detector.predict(sound), leakdet.Verdict)
-assert_type(detector.predict([Path("a.wav"), "b.wav", sound]), list[leakdet.Verdict])
+verdicts = detector.predict([Path("a.wav"), "b.wav", sound], progress=True)
+assert_type(verdicts, leakdet.Verdicts)
+rows: list[dict[str, Any]] = verdicts.rows()
+worth: str = detector.verdict.label
 assert_type(detector.embed(sound), npt.NDArray[np.float32])
 assert_type(detector.embed(["a.wav"]), list[npt.NDArray[np.float32]])
 

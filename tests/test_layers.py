@@ -42,7 +42,8 @@ ROOMS = {
         "core config detection tables storage acoustics scoring",
         f"{ARRAYS} onnx onnxruntime safetensors",
     ),
-    "scoring": ("core config detection tables storage acoustics exporting", ARRAYS),
+    # reporting shows a verdict in a notebook, when it is asked to
+    "scoring": ("core config detection tables storage acoustics exporting reporting", ARRAYS),
     "evaluation": ("core config detection tables storage acoustics", ARRAYS),
     "training": (
         "core config detection tables storage acoustics loading evaluation",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from leakdet.runs.training import FitResult, fit
     from leakdet.scoring.detector import Detector, load_detector
     from leakdet.storage.opening import SplitArrays, Store, open_store
-    from leakdet.tables.schema import Verdict, Window
+    from leakdet.tables.schema import Verdict, Verdicts, Window
 
 __version__ = "0.1.0"
 
@@ -28,6 +28,7 @@ __all__ = [
     "SplitArrays",
     "Store",
     "Verdict",
+    "Verdicts",
     "Window",
     "compose",
     "evaluate_model",
@@ -46,6 +47,7 @@ _MODULES = {
     "SplitArrays": "storage.opening",
     "Store": "storage.opening",
     "Verdict": "tables.schema",
+    "Verdicts": "tables.schema",
     "Window": "tables.schema",
     "compose": "cli.compose",
     "evaluate_model": "runs.evaluation",

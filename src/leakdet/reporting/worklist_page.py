@@ -27,6 +27,7 @@ from leakdet.core.files import write_whole
 from leakdet.reporting.pages import filled
 from leakdet.reporting.review_page import ReviewPage, review_content
 from leakdet.sites.states import LISTS, STATES, ListName, WorklistRow
+from leakdet.storage.model_card import ModelVerdict
 from leakdet.tables.write import write_csv
 
 WIDTH = 1000.0  # of the drawing, in its own units
@@ -264,29 +265,11 @@ ADVICE = {
 }
 
 
-@dataclass(frozen=True)
-class ModelVerdict:
-    """What the model of a list is worth: `grade` colours the box, `label` says it in words."""
-
-    grade: str
-    label: str
-    sentence: str
-
-    @property
-    def advice(self) -> str:
-        """What follows for digs."""
-        return ADVICE.get(self.grade, ADVICE["unknown"])
-
-
 def model_verdict(card: Mapping[str, Any] | None) -> ModelVerdict:
     """The verdict in the description of a model; None: the model is not at hand."""
     if card is None:
         return ModelVerdict("unknown", "Unknown model", "The model that scored is not at hand.")
-    verdict = card.get("verdict")
-    if not verdict:
-        sentence = "The model file does not say how good it was in its own evaluation."
-        return ModelVerdict("unknown", "Not judged", sentence)
-    return ModelVerdict(verdict["grade"], verdict["label"], verdict["sentence"])
+    return ModelVerdict.of(card)
 
 
 @dataclass(frozen=True)
@@ -331,6 +314,7 @@ def render_worklist(page: WorklistPage) -> str:
             "title": page.title,
             "kicker": page.kicker,
             "verdict": page.verdict,
+            "advice": ADVICE.get(page.verdict.grade, ADVICE["unknown"]),
             "sentences": page.sentences,
             "cautions": page.cautions,
             "lists": page.lists,

@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar, overload
@@ -17,16 +17,17 @@ from leakdet.acoustics.listing import LeftUnlisted, audio_files, is_audio_name
 from leakdet.acoustics.mel import LogMel
 from leakdet.core.errors import InputError
 from leakdet.core.locations import Location, RemoteFile, errors_naming, local_copy, parse_location
-from leakdet.core.messages import LOG
+from leakdet.core.messages import LOG, messages_if
 from leakdet.core.parallel import in_order
+from leakdet.core.progress import ProgressCounter
 from leakdet.detection.detector import MelDetector
 from leakdet.detection.stored_scores import redecided
 from leakdet.detection.thresholds import checked_policy
 from leakdet.exporting.detector import load_onnx_detector
 from leakdet.scoring.score_recording import embed_source, score_listed, score_source
-from leakdet.storage.model_card import model_in, model_kind
+from leakdet.storage.model_card import ModelVerdict, model_in, model_kind
 from leakdet.storage.model_file import load_mel_detector
-from leakdet.tables.schema import InputRecording, Verdict
+from leakdet.tables.schema import InputRecording, Verdict, Verdicts
 
 PathLike = str | os.PathLike[str] | RemoteFile
 Sound = tuple[npt.NDArray[Any], int]  # samples and their rate in Hz
@@ -77,6 +78,30 @@ def sources_of(recordings: Any, resampled: bool = False) -> Iterator[SoundSource
 Result = TypeVar("Result")
 
 
+@dataclass(frozen=True)
+class SourceView:
+    """Shows a verdict in a notebook; the recording is read again. `source` None: it is not kept."""
+
+    detector: MelDetector
+    source: SoundSource | None
+
+    def html(self, verdict: Verdict) -> str:
+        """The verdict with picture, timeline and player, as far as it can be read again."""
+        from leakdet.reporting.verdict_view import verdict_html
+        from leakdet.scoring.playback import Player
+
+        playback = None
+        if self.source is not None and not verdict.error:
+            playback = Player(self.detector, 1).play(self.source, verdict.channel)
+        return verdict_html(verdict, **vars(playback) if playback else {})
+
+    def plot(self, verdict: Verdict, axes: Any) -> Any:
+        """Leak probability over time."""
+        from leakdet.reporting.verdict_view import plot_verdict
+
+        return plot_verdict(verdict, axes)
+
+
 class Detector:
     """Verdicts on recordings by one model; made by `load_detector`.
 
@@ -84,8 +109,8 @@ class Detector:
     [samples, channels] of floats in [-1, 1] or of PCM (uint8, int16, int32), which is scored as the
     file of these samples would be. A folder stands for the audio files below it.
 
-    One recording gives one result, a folder or several recordings give a list. So does a type
-    checker see it, but for a single path, which may be either: give `[folder]` where types matter.
+    One recording gives one result, a folder or several recordings give a list. Type checkers see
+    the same, except that a single path may return either: give `[folder]` where types matter.
     Of a model trained with `signal.channels=each`, every channel is a recording: a file of several
     gives a list, in which `Verdict.channel` counts them from 1; of an array, give one channel.
     """
@@ -99,31 +124,76 @@ class Detector:
         return f"Detector({str(self.path)!r}, threshold={self.threshold:g})"
 
     @property
+    def verdict(self) -> ModelVerdict:
+        """What its own evaluation said of the model: grade, label, sentence and cautions."""
+        return ModelVerdict.of(self.mel_detector.card)
+
+    @property
     def threshold(self) -> float:
         """Recordings whose `leak_prob` reaches it are called leaks."""
         return self.mel_detector.rule.threshold
 
     @overload
-    def predict(self, recordings: Sound, workers: int = 0, resampled: bool = False) -> Verdict: ...
-    @overload
-    def predict(self, recordings: PathLike, workers: int = 0, resampled: bool = False) -> Any: ...
+    def predict(
+        self,
+        recordings: Sound,
+        workers: int = 0,
+        resampled: bool = False,
+        progress: bool | None = None,
+    ) -> Verdict: ...
     @overload
     def predict(
-        self, recordings: Iterable[PathLike | Sound], workers: int = 0, resampled: bool = False
-    ) -> list[Verdict]: ...
+        self,
+        recordings: PathLike,
+        workers: int = 0,
+        resampled: bool = False,
+        progress: bool | None = None,
+    ) -> Any: ...
+    @overload
+    def predict(
+        self,
+        recordings: Iterable[PathLike | Sound],
+        workers: int = 0,
+        resampled: bool = False,
+        progress: bool | None = None,
+    ) -> Verdicts: ...
 
-    def predict(self, recordings: Any, workers: int = 0, resampled: bool = False) -> Any:
+    def predict(
+        self,
+        recordings: Any,
+        workers: int = 0,
+        resampled: bool = False,
+        progress: bool | None = None,
+    ) -> Any:
         """Give the verdict on a recording, or a list of verdicts; unreadable files have an `error`.
 
         `workers` recordings are scored at a time, 0: one per core. Scores do not depend on it.
         `resampled`: the rates of arrays are not those of their loggers, so that none is undecided
-        as of another source.
+        as of another source. `progress` shows how many of several are scored; None: in an
+        interactive session.
 
         Raises:
-            InputError: the model cannot score sound, or an array is no recording.
+            InputError: the model cannot score sound, an array is no recording, or the one path
+                that was given does not exist.
             TypeError: an argument is neither a path nor `(samples, rate_hz)`.
         """
-        return self._apply(score_source, recordings, workers, resampled)
+        if is_single(recordings):
+            verdicts = list(self._verdicts(sources_of(recordings, resampled), workers, True))
+            if verdicts and verdicts[0].error and is_path(recordings):
+                _require_there(parse_location(recordings))
+            return verdicts[0] if len(verdicts) == 1 else Verdicts(verdicts)
+        sources = sources_of(recordings, resampled)
+        if not (
+            isinstance(recordings, Sequence) or is_path(recordings)
+        ):  # maybe more than fit in memory
+            return Verdicts(self._verdicts(sources, workers))
+        listed = list(sources)
+        with messages_if(progress), ProgressCounter("scoring", len(listed), "recordings") as count:
+            verdicts = []
+            for verdict in self._verdicts(listed, workers):
+                verdicts.append(verdict)
+                count.step(verdict.channel <= 1)
+        return Verdicts(verdicts)
 
     def predict_each(
         self,
@@ -132,7 +202,7 @@ class Detector:
         resampled: bool = False,
     ) -> Iterator[Verdict]:
         """Yield the verdicts of `predict` one by one, in order, for any number of recordings."""
-        return self._each(score_source, recordings, workers, resampled)
+        return self._verdicts(sources_of(recordings, resampled), workers)
 
     def predict_listed(
         self, recordings: Iterable[InputRecording], workers: int = 0
@@ -164,7 +234,9 @@ class Detector:
             InputError: as `predict`, and where a recording cannot be read.
             TypeError: as `predict`.
         """
-        return self._apply(embed_source, recordings, workers)
+        sources = sources_of(recordings)
+        results = [result for _, result in self._each(embed_source, sources, workers)]
+        return results[0] if is_single(recordings) and len(results) == 1 else results
 
     @cached_property
     def _log_mel(self) -> LogMel:
@@ -175,28 +247,33 @@ class Detector:
             )
         return LogMel(self.mel_detector.signal)
 
-    def _apply(
-        self,
-        work: Callable[[SoundSource, MelDetector, LogMel], list[Result]],
-        recordings: Any,
-        workers: int,
-        resampled: bool = False,
-    ) -> Result | list[Result]:
-        results = list(self._each(work, recordings, workers, resampled))
-        single = is_single(recordings)
-        return results[0] if single and len(results) == 1 else results
+    def _verdicts(
+        self, sources: Iterable[SoundSource], workers: int, keep_array: bool = False
+    ) -> Iterator[Verdict]:
+        """The verdicts on sources, each with what shows it; arrays of many are not kept for it."""
+
+        def view(source: SoundSource) -> SourceView:
+            dropped = isinstance(source, ArrayRecording) and not keep_array
+            return SourceView(self.mel_detector, None if dropped else source)
+
+        results = self._each(score_source, sources, workers)
+        return (verdict.with_view(view(source)) for source, verdict in results)
 
     def _each(
         self,
         work: Callable[[SoundSource, MelDetector, LogMel], list[Result]],
-        recordings: Any,
+        sources: Iterable[SoundSource],
         workers: int,
-        resampled: bool = False,
-    ) -> Iterator[Result]:
+    ) -> Iterator[tuple[SoundSource, Result]]:
         log_mel = self._log_mel
         compute = lambda source: work(source, self.mel_detector, log_mel)  # noqa: E731  for threads
-        results = in_order(compute, sources_of(recordings, resampled), workers)
-        return (result for _, of_source in results for result in of_source)
+        results = in_order(compute, sources, workers)
+        return ((source, result) for source, of_source in results for result in of_source)
+
+
+def _require_there(path: Location) -> None:
+    if not path.exists():
+        raise InputError(f"{path}: there is no such file.")
 
 
 def load_detector(

@@ -21,6 +21,7 @@ from leakdet.core.progress import ProgressCounter
 from leakdet.detection.decision import DecisionRule
 from leakdet.detection.source_rates import SourceRates
 from leakdet.scoring.listing import FileList
+from leakdet.storage.model_card import ModelVerdict
 from leakdet.tables.schema import (
     LABEL,
     ROW_MARKS,
@@ -38,12 +39,9 @@ if TYPE_CHECKING:
 
 def verdict_text(file_hash: str, card: Mapping[str, Any]) -> str:
     """A model by its hash, and what its own evaluation said of it."""
-    verdict, name = card.get("verdict"), f"model    {file_hash}"
-    if not verdict:
-        return f"{name}: the file does not say how good it was in its own evaluation"
-    evaluation = f"{verdict['label']} (own evaluation on {verdict['split']})"
-    text = f"{name}: {evaluation}. {verdict['sentence']}"
-    if verdict["grade"] != "good":
+    verdict = ModelVerdict.of(card)
+    text = f"model    {file_hash}: {verdict}"
+    if card.get("verdict") and verdict.grade != "good":
         text += "\nnote     confirm its verdicts by other evidence before you dig"
     return text
 

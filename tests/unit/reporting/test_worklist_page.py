@@ -15,6 +15,7 @@ from tests.browsers import chromium
 from leakdet.reporting.recording_card import Cards
 from leakdet.reporting.review_page import ReviewPage, ReviewRow
 from leakdet.reporting.worklist_page import (
+    ADVICE,
     BEGINNING,
     COLUMNS,
     CREATED_BY,
@@ -357,16 +358,15 @@ def test_long_names_and_all_columns_fit_at_1280(
 
 def test_the_verdict_on_the_model_stands_first(page: MakePage, worklist_rows) -> None:
     shown = page(worklist_rows(3))
-    card = {"verdict": {"grade": "bad", "label": "Do not rely on it", "sentence": "Luck."}}
+    bad = {"grade": "bad", "label": "Do not rely on it", "sentence": "Luck.", "split": "test"}
     for verdict, grade in (
-        (model_verdict(card), "bad"),
+        (model_verdict({"verdict": bad}), "bad"),
         (model_verdict({}), "unknown"),
         (model_verdict(None), "unknown"),
     ):
         text = render_worklist(replace(shown, verdict=verdict))
         box = text.index(f'<div class="verdict {grade}">')
-        assert box < text.index(verdict.label) < text.index(verdict.advice) < text.index("<h1>")
-    assert "Do not plan digs" in model_verdict(card).advice
+        assert box < text.index(verdict.label) < text.index(ADVICE[grade]) < text.index("<h1>")
 
 
 def test_ranks_run_on_from_list_to_list(worklist_rows) -> None:
