@@ -34,7 +34,7 @@ ROOMS = {
     "config": ("core", ""),
     "detection": ("core config", ARRAYS),
     "acoustics": ("core config", f"{ARRAYS} soundfile soxr"),
-    "tables": ("core", "numpy pyarrow"),
+    "tables": ("core", "numpy pyarrow openpyxl"),
     "storage": ("core config detection tables", f"{ARRAYS} h5py safetensors"),
     "building": ("core config detection tables storage acoustics", f"{ARRAYS} psutil"),
     "loading": ("core config detection storage", f"{ARRAYS} psutil"),

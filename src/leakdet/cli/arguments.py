@@ -139,8 +139,8 @@ def add_rows(parser: argparse.ArgumentParser) -> None:
     add(
         "--out",
         type=parse_location,
-        help="write to this file or URL, and FILE.json with model, settings and counts "
-        "(default, and -: standard output)",
+        help="write to this file or URL (.csv, .jsonl, .xlsx), and FILE.json with model, settings "
+        "and counts (default, and -: standard output)",
     )
     formats = "of the rows: csv or jsonl (default: by the name of --out); of parts csv or parquet"
     add("--format", choices=("csv", "jsonl", "parquet"), help=formats)

@@ -28,6 +28,8 @@ from leakdet.reporting.pages import filled
 from leakdet.reporting.review_page import ReviewPage, review_content
 from leakdet.sites.states import LISTS, STATES, ListName, WorklistRow
 from leakdet.storage.model_card import ModelVerdict
+from leakdet.tables.read import read_table
+from leakdet.tables.workbooks import is_workbook, write_workbook
 from leakdet.tables.write import write_csv
 
 WIDTH = 1000.0  # of the drawing, in its own units
@@ -181,11 +183,14 @@ def table_row(rank: int, row: WorklistRow) -> dict[str, Any]:
     return {**dict(zip(COLUMNS, values, strict=True)), **own}
 
 
-def write_worklist_csv(path: Path, rows: Sequence[WorklistRow]) -> None:
-    """Write one row per site in order of rank, atomically."""
+def write_worklist_table(path: Path, rows: Sequence[WorklistRow]) -> None:
+    """Write one row per site in order of rank, atomically, as CSV or as a workbook (.xlsx)."""
     own = dict.fromkeys(name for row in rows for name in row.columns if name not in COLUMNS)
     table = (table_row(rank, row) for rank, row in enumerate(rows, 1))
-    write_csv(path, table, [*COLUMNS, *own], for_people=True)
+    if path.suffix.lower() == ".xlsx":
+        write_workbook(path, table, [*COLUMNS, *own], "work list")
+    else:
+        write_csv(path, table, [*COLUMNS, *own], for_people=True)
 
 
 def write_geojson(path: Path, rows: Sequence[WorklistRow]) -> int:
@@ -211,6 +216,8 @@ def write_geojson(path: Path, rows: Sequence[WorklistRow]) -> int:
 
 def is_worklist(path: Path, mark: str) -> bool:
     """True if a file is a table, page or GeoJSON of the command: its beginning holds the mark."""
+    if is_workbook(path):
+        return ",".join(read_table(path).columns).startswith(mark)
     with path.open("rb") as file:
         return mark.encode() in file.read(4096)
 

@@ -18,7 +18,7 @@ from leakdet.reporting.review_page import (
 from leakdet.scoring.detector import Detector
 from leakdet.scoring.playback import Player
 from leakdet.scoring.suggest import Suggester, Suggestion
-from leakdet.tables.schema import LABEL, WHY, Verdict
+from leakdet.tables.schema import LABEL, WHY, Verdict, texts_for_people
 from leakdet.tables.write import check_output, is_regular, write_csv
 
 COPIED_COLUMNS = (
@@ -95,7 +95,7 @@ def _values(suggestion: Suggestion) -> dict[str, str]:
     copied = {name: row[name] for name in COPIED_COLUMNS}
     columns = suggestion.verdict.columns  # site, time …: learn takes them as groups and dates
     values = {**first, LABEL: "", WHY: suggestion.why, **columns, **copied}
-    return {name: "" if value is None else str(value) for name, value in values.items()}
+    return texts_for_people(values)
 
 
 def _card(suggestion: Suggestion, values: Mapping[str, str], player: Player, cards: Cards) -> Card:

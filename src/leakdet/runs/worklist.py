@@ -28,8 +28,8 @@ from leakdet.reporting.worklist_page import (
     list_parts,
     model_verdict,
     write_geojson,
-    write_worklist_csv,
     write_worklist_page,
+    write_worklist_table,
 )
 from leakdet.scoring.parts import FACTS
 from leakdet.scoring.prediction import sidecar_path, verdict_text
@@ -40,7 +40,7 @@ from leakdet.sites.worklist import Worklist, make_worklist
 from leakdet.sites.worth import Evidence
 from leakdet.storage.model_card import file_hash, open_safetensors, read_card, require_model
 from leakdet.tables.read import Columns, each_part
-from leakdet.tables.schema import LABEL, RECORDED_AT, WHY, is_reserved
+from leakdet.tables.schema import LABEL, RECORDED_AT, WHY, is_reserved, texts_for_people
 from leakdet.tables.write import check_output, is_regular, write_csv
 
 if TYPE_CHECKING:
@@ -66,13 +66,13 @@ class WorklistFiles:
             case ".html" | ".htm":
                 beside = (out.with_suffix(end) for end in (".csv", ".geojson", ".confirm.csv"))
                 return cls(out, *beside)
-            case ".csv":
+            case ".csv" | ".xlsx":
                 return cls(None, out, None, None)
             case ".geojson":
                 return cls(None, None, out, None)
         raise InputError(
-            f"--out {out}: end the name with .html (a page, and beside it the tables), .csv or "
-            ".geojson."
+            f"--out {out}: end the name with .html (a page, and beside it the tables), .csv, "
+            ".xlsx or .geojson."
         )
 
     def check(self) -> None:
@@ -272,7 +272,7 @@ def confirm_rows(
             "quiet_level_dbfs": recording.quiet_level_dbfs,
             "model": model,
         }
-        rows.append({name: "" if value is None else str(value) for name, value in values.items()})
+        rows.append(texts_for_people(values))
     return rows
 
 
@@ -398,7 +398,7 @@ def _write_tables(files: WorklistFiles, rows: Sequence[WorklistRow]) -> list[str
     """Write the table and the points; the result has the names of the files."""
     written = []
     if files.table:
-        write_worklist_csv(files.table, rows)
+        write_worklist_table(files.table, rows)
         log_result(f"table    {files.table}: a row for each site")
         written.append(files.table.name)
     if files.points and any(coordinates(row) for row in rows):

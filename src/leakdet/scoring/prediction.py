@@ -22,6 +22,7 @@ from leakdet.detection.decision import DecisionRule
 from leakdet.detection.source_rates import SourceRates
 from leakdet.scoring.listing import FileList
 from leakdet.storage.model_card import ModelVerdict
+from leakdet.tables.read import read_table
 from leakdet.tables.schema import (
     LABEL,
     ROW_MARKS,
@@ -30,6 +31,7 @@ from leakdet.tables.schema import (
     is_formula,
     row_columns,
 )
+from leakdet.tables.workbooks import is_workbook
 from leakdet.tables.write import PARTIAL, is_regular, row_writer, windows_file
 
 if TYPE_CHECKING:
@@ -80,7 +82,8 @@ def columns_by(detector: "MelDetector", listed: Sequence[str] = ()) -> list[str]
 class VerdictCounts:
     """Counts of recordings by verdict and flag, and of the undecided ones by reason."""
 
-    def __init__(self) -> None:
+    def __init__(self, defused: bool = False) -> None:
+        self._defused = defused  # no cell of the rows is read as a formula
         self._decisions = Counter({"leak": 0, "no_leak": 0, "undecided": 0, "failed": 0})
         self._reasons: Counter[str] = Counter()
         self._flags: Counter[str] = Counter()
@@ -100,7 +103,7 @@ class VerdictCounts:
         channel = row.get("channel", 0)
         self._channels += channel > 0
         self._files += channel <= 1
-        self._formulas += sum(map(is_formula, row.values()))
+        self._formulas += 0 if self._defused else sum(map(is_formula, row.values()))
 
     def state(self) -> dict[str, Any]:
         """Plain values, which `merge` takes."""
@@ -256,6 +259,9 @@ def check_replaceable(out: Path, windows: bool) -> None:
 
 
 def _are_rows(path: Path) -> bool:
+    if is_workbook(path):
+        columns = {*read_table(path).columns}
+        return columns >= ROW_MARKS and LABEL not in columns
     columns = {*_json(path, first_line=True)} or {*_header(path)}
     if len(columns) < 2 and not any(mark in name for name in columns for mark in "\0{["):
         return True  # no table, no JSON, no binary file: as with a shell's own output
@@ -356,7 +362,7 @@ def write_verdicts(
     Beside a whole file of rows a sidecar is written.
     """
     verdicts = detector.predict_listed(listed.recordings, workers)
-    counts, started_at = VerdictCounts(), now()
+    counts, started_at = VerdictCounts(defused=kind == "xlsx"), now()
     header = columns_by(detector.mel_detector, listed.listing.columns)
     with (
         row_writer(out, kind, windows, header) as write,

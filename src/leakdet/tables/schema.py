@@ -5,6 +5,7 @@ of `COLUMNS`. A new column is an entry there and a line in docs/verdicts.md; CSV
 lines, the readers and the names that are reserved follow from it.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -233,6 +234,29 @@ def defused(value: Any) -> Any:
     ("'=1+1", '-1.5', "'=1+1")
     """
     return f"'{value}" if is_formula(value) else value
+
+
+EXACT = ("lat", "lon")  # columns whose digits are places on the ground
+
+
+def rounded(column: str, value: Any) -> Any:
+    """A value of a table for people: four digits of what was computed, six decimals of a place.
+
+    >>> rounded("worth", -1795.9386), rounded("lat", 50.1109221), rounded("nights", 12345)
+    (-1796, 50.110922, 12345)
+    """
+    if not isinstance(value, float) or not math.isfinite(value):
+        return value
+    if column in EXACT:
+        return round(value, 6)
+    short = float(f"{value:.4g}")
+    return int(short) if abs(short) >= 1000 else short
+
+
+def texts_for_people(row: Mapping[str, Any]) -> dict[str, str]:
+    """The cells of such a row as text; what is unknown is blank."""
+    values = {name: rounded(name, value) for name, value in row.items()}
+    return {name: "" if value is None else str(value) for name, value in values.items()}
 
 
 def fused(text: str) -> str:

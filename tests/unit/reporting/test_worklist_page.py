@@ -31,10 +31,11 @@ from leakdet.reporting.worklist_page import (
     table_row,
     trend_text,
     write_geojson,
-    write_worklist_csv,
     write_worklist_page,
+    write_worklist_table,
 )
 from leakdet.sites.states import LISTS, WorklistRow
+from leakdet.tables.read import read_table
 
 
 @pytest.fixture
@@ -94,18 +95,24 @@ def test_a_site_without_a_place_is_left_out(row) -> None:
 
 
 def read(path: Path) -> list[dict[str, str]]:
-    return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+    return list(csv.DictReader(path.read_text(encoding="utf-8-sig").splitlines()))
 
 
 def test_a_row_per_site_in_order_of_rank(worklist_rows, tmp_path: Path) -> None:
     rows = worklist_rows(30)
-    write_worklist_csv(tmp_path / "list.csv", rows)
+    write_worklist_table(tmp_path / "list.csv", rows)
     found = read(tmp_path / "list.csv")
     assert list(found[0]) == [*COLUMNS, "logger", "pipe"]
     assert [row["rank"] for row in found] == [str(rank) for rank in range(1, 31)]
     assert [row["site"] for row in found] == [row.site for row in rows]
     assert found[0]["since"] == "2026-11-28"
-    assert found[0]["score"] == str(rows[0].score)
+    assert found[0]["score"] == f"{rows[0].score:.4g}"
+    write_worklist_table(tmp_path / "list.xlsx", rows)
+    table = read_table(tmp_path / "list.xlsx")
+    names = ("rank", "site", "state", "why", "nights", "since", "list", "score")
+    for (_, row), other in zip(table.rows, found, strict=True):
+        assert [row[name] for name in names] == [other[name] for name in names]
+    assert is_worklist(tmp_path / "list.xlsx", BEGINNING)
     assert found[5]["score"] == found[5]["worth"] == ""  # a silent logger
     assert found[5]["health"] == "missing for 4 nights"
     assert found[0]["latest_recorded_at"] == "2026-11-30T03:00:00"
@@ -119,7 +126,7 @@ def test_columns_of_its_own_name_are_not_overwritten(worklist_rows) -> None:
 
 def test_a_site_without_recordings_has_a_row(worklist_rows, tmp_path: Path) -> None:
     row = replace(worklist_rows(1)[0], recordings=(), columns={})
-    write_worklist_csv(tmp_path / "list.csv", [row])
+    write_worklist_table(tmp_path / "list.csv", [row])
     assert read(tmp_path / "list.csv")[0]["latest_recording"] == ""
 
 
@@ -139,7 +146,7 @@ def test_points_have_longitude_first_and_unknown_is_null(worklist_rows, tmp_path
 
 
 def test_its_own_files_are_known_again(worklist_rows, tmp_path: Path) -> None:
-    write_worklist_csv(tmp_path / "a.csv", worklist_rows(2))
+    write_worklist_table(tmp_path / "a.csv", worklist_rows(2))
     write_geojson(tmp_path / "a.geojson", worklist_rows(2))
     (tmp_path / "other.csv").write_text("rank,site\n1,a\n")
     assert is_worklist(tmp_path / "a.csv", BEGINNING)

@@ -279,7 +279,7 @@ def run(rows: Path, out: Path, top: int = 3, detector=None, model: Path | None =
 
 
 def table(path: Path) -> list[dict[str, str]]:
-    return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+    return list(csv.DictReader(path.read_text(encoding="utf-8-sig").splitlines()))
 
 
 def test_all_files_tell_of_the_same_sites(night_rows, tmp_path: Path, messages) -> None:
