@@ -134,16 +134,26 @@ class Picture:
 
 @dataclass(frozen=True)
 class Sound:
-    """A clip as a data URI, and which piece of the recording it is."""
+    """A clip as a data URI, which piece of the recording it is, and its place in the picture.
+
+    `mark` is where the clip begins and how long it is, in percent of the picture's seconds; None
+    where the picture ends before it, or has no seconds.
+    """
 
     uri: str
     note: str
+    mark: tuple[float, float] | None = None
 
     @classmethod
-    def of_clip(cls, clip: Clip) -> "Sound":
+    def of_clip(cls, clip: Clip, shown_s: float | None = None) -> "Sound":
+        """The clip, beside a picture of the first `shown_s` seconds if known."""
         stop_s = clip.start_s + clip.duration_s
         note = f"seconds {clip.start_s:.1f} to {stop_s:.1f}, played at {clip.gain_db:+.0f} dB"
-        return cls(data_uri(clip.content, clip.media_type), note)
+        mark = None
+        if shown_s and clip.start_s < shown_s:
+            length_s = min(stop_s, shown_s) - clip.start_s
+            mark = (100 * clip.start_s / shown_s, 100 * length_s / shown_s)
+        return cls(data_uri(clip.content, clip.media_type), note, mark)
 
 
 @dataclass(frozen=True)
@@ -205,15 +215,15 @@ class Cards:
             below,
             above,
             None if mel is None else Picture.drawn(mel, duration_s),
-            None if clip is None else self._sound(clip),
+            None if clip is None else self._sound(clip, mel.duration_s if mel else None),
         )
 
-    def _sound(self, clip: Clip) -> Sound | None:
+    def _sound(self, clip: Clip, shown_s: float | None) -> Sound | None:
         if self.is_full or len(clip.content) > self._bytes_left:
             self.left_out += 1
             return None
         self._bytes_left -= len(clip.content)
-        return Sound.of_clip(clip)
+        return Sound.of_clip(clip, shown_s)
 
 
 MAX_ROWS = 1000

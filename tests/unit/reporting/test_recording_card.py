@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from leakdet.acoustics.clip import MelColumns
+from leakdet.acoustics.clip import Clip, MelColumns
 from leakdet.reporting import recording_card
 from leakdet.reporting.recording_card import (
     CLIP_S,
@@ -226,3 +226,9 @@ def test_the_clip_lies_around_the_window_most_like_a_leak(scored):
     assert recorder.starts_s == {0: 55.0, 1: 0.0}
     assert not rows["0"].has_media  # neither picture nor sound
     assert rows["1"].card.picture.note.startswith("window after window")
+
+
+def test_the_seconds_that_are_played_are_marked_in_the_picture():
+    clip = Clip(b"", 4.0, 10.0, 0.0)
+    for shown_s, mark in ((20.0, (20.0, 50.0)), (8.0, (50.0, 50.0)), (3.0, None), (None, None)):
+        assert Sound.of_clip(clip, shown_s).mark == (mark and pytest.approx(mark))

@@ -10,7 +10,8 @@ import pytest
 
 from leakdet.core.errors import InputError
 from leakdet.reporting import recording_card
-from leakdet.runs.suggestion import SuggestionRun
+from leakdet.runs import suggestion
+from leakdet.runs.suggestion import SuggestionRun, SuspectsRun
 from leakdet.scoring.detector import load_detector
 
 COLUMNS = [
@@ -62,7 +63,7 @@ def test_the_page_saves_the_rows_of_the_table(detector, sounds, tmp_path: Path) 
     rows = list(csv.reader(run.table.read_text(encoding="utf-8-sig").splitlines()))
     assert [table["columns"], *table["rows"]] == rows
     assert table["file"] == "rows.confirm.csv"
-    assert f"learn model={detector.path} data.store=STORE learn.new=rows.confirm.csv" in html
+    assert f"learn {detector.path.resolve()} rows.confirm.csv data.store=STORE" in html
     assert html.count("<audio") == html.count("<img") == html.count("<fieldset") == 4
 
 
@@ -159,3 +160,42 @@ def test_predict_names_both_files(door, example_files, tmp_path: Path) -> None:
     for number in ("0", "201", "many"):
         result = door("predict", example_files.model, "in", "--suggest", number, cwd=tmp_path)
         assert (result.returncode, "allowed are 1 to 200" in result.stderr) == (2, True)
+
+
+def suspects(detector, sounds: list[Path], page: Path) -> SuspectsRun:
+    run = SuspectsRun(page)
+    for verdict in detector.predict(sounds):
+        run.add(verdict)
+    run.write(detector)
+    return run
+
+
+def test_a_page_shows_the_most_suspicious_first(
+    detector, sounds, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, messages
+) -> None:
+    monkeypatch.setattr(suggestion, "PAGE_CARDS", 3)
+    gone = tmp_path / "gone.wav"
+    page = tmp_path / "night.html"
+    suspects(detector, [*sounds, gone], page)
+    html = page.read_text(encoding="utf-8")
+    scores = {verdict.path: verdict.leak_prob for verdict in detector.predict(sounds)}
+    expected = sorted(scores, key=lambda path: -scores[path])[:3]
+    table = json.loads(re.search(r'id="table">(.*)</script>', html)[1])
+    assert [row[0] for row in table["rows"]] == expected
+    assert table["file"] == "night.confirm.csv"
+    assert "3 of 6 recordings, the most suspicious first (5 have a score)" in html
+    assert html.count("<audio") == html.count('class="played"') == 3
+    assert "night.html" in messages.text
+    suspects(detector, sounds[:1], page)  # its own page is replaced
+
+
+def test_a_page_that_predict_did_not_write_stays(detector, tmp_path: Path) -> None:
+    other = tmp_path / "other.html"
+    other.write_text("<html>")
+    with pytest.raises(InputError, match=r"other\.html: .*would replace it"):
+        SuspectsRun(other)
+    with pytest.raises(InputError, match=r"\.html"):
+        SuspectsRun(tmp_path / "night.csv")
+    run = SuspectsRun(tmp_path / "none.html")
+    run.write(detector)
+    assert not run.page.exists()
