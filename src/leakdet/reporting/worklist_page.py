@@ -265,11 +265,18 @@ def list_parts(rows: Sequence[WorklistRow]) -> list[ListPart]:
 
 
 ADVICE = {
-    "good": "Dig in the order of this list.",
+    "good": "Look first where this list begins.",
     "weak": "Dig only where other evidence agrees.",
     "bad": "Do not plan digs by this list: its model may be guessing.",
     "unknown": "Confirm by other evidence before you dig.",
 }
+
+
+def advice(verdict: ModelVerdict) -> str:
+    """What follows for digs from a verdict on the model."""
+    if "synthetic" in verdict.sentence:
+        return "This says nothing about real pipes: train on recordings of your own."
+    return ADVICE.get(verdict.grade, ADVICE["unknown"])
 
 
 def model_verdict(card: Mapping[str, Any] | None) -> ModelVerdict:
@@ -321,7 +328,7 @@ def render_worklist(page: WorklistPage) -> str:
             "title": page.title,
             "kicker": page.kicker,
             "verdict": page.verdict,
-            "advice": ADVICE.get(page.verdict.grade, ADVICE["unknown"]),
+            "advice": advice(page.verdict),
             "sentences": page.sentences,
             "cautions": page.cautions,
             "lists": page.lists,

@@ -22,6 +22,7 @@ from leakdet.reporting.worklist_page import (
     GENERATOR,
     WIDTH,
     WorklistPage,
+    advice,
     coordinates,
     is_worklist,
     list_parts,
@@ -374,6 +375,8 @@ def test_the_verdict_on_the_model_stands_first(page: MakePage, worklist_rows) ->
         text = render_worklist(replace(shown, verdict=verdict))
         box = text.index(f'<div class="verdict {grade}">')
         assert box < text.index(verdict.label) < text.index(ADVICE[grade]) < text.index("<h1>")
+    made_up = {**bad, "grade": "good", "sentence": "These recordings are synthetic."}
+    assert "real pipes" in advice(model_verdict({"verdict": made_up}))
 
 
 def test_ranks_run_on_from_list_to_list(worklist_rows) -> None:
