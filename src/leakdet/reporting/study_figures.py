@@ -9,28 +9,22 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from leakdet.reporting.figures import GREY, LEAK, QUIET, STYLE, add_legend, new_figure, svg
+from leakdet.reporting.figures import GREY, LEAK, QUIET, STYLE, new_figure, svg
 
 SIZE_IN = (4.6, 3.4)
 MOST_SETTINGS = 12  # of which the values are drawn, the most important first
 WIDE = 30.0  # ratio of the largest value to the smallest from which an axis is logarithmic
-COLOURS = {"complete": QUIET, "pruned": GREY, "fail": LEAK}
 
 
 @dataclass(frozen=True)
 class TrialFacts:
-    """A trial as the figures show it; `checks` are its objective at each validation check.
-
-    `began_s` and `ended_s` count from the first trial; None: unknown, or not yet.
-    """
+    """A trial as the figures show it; `checks` are its objective at each validation check."""
 
     number: int
     state: str
     value: float | None
     params: Mapping[str, object]
     checks: Sequence[float]
-    began_s: float | None = None
-    ended_s: float | None = None
 
 
 def study_figures(
@@ -65,9 +59,6 @@ def study_figures(
     for name in list(dict.fromkeys(names))[:MOST_SETTINGS]:
         reading = "A dot is a complete trial; the best one is orange."
         add(name, reading, partial(_values, complete, name, objective, best))
-    if any(trial.began_s is not None for trial in trials):
-        reading = "When which trial ran: complete, pruned or failed."
-        add("Time", reading, lambda: _timeline(trials))
     return drawn
 
 
@@ -87,10 +78,12 @@ def _checks(trials: Sequence[TrialFacts], objective: str, best: int) -> Figure:
     figure = new_figure(None, SIZE_IN)
     axes = figure.subplots()
     for trial in sorted(trials, key=lambda trial: trial.number == best):
-        style = (LEAK, 2.5) if trial.number == best else (COLOURS.get(trial.state, GREY), 0.8)
+        colour, width = GREY if trial.state == "pruned" else QUIET, 0.8
+        if trial.number == best:
+            colour, width = LEAK, 2.5
         marker = "o" if len(trial.checks) == 1 else "none"
         places = range(1, len(trial.checks) + 1)
-        axes.plot(places, trial.checks, marker=marker, color=style[0], linewidth=style[1])
+        axes.plot(places, trial.checks, marker=marker, color=colour, linewidth=width)
     axes.set(xlabel="validation check", ylabel=f"{objective}, best so far")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     return figure
@@ -118,19 +111,4 @@ def _values(trials: Sequence[TrialFacts], name: str, objective: str, best: int) 
     if is_number and min(numbers) > 0 and max(numbers) > WIDE * min(numbers):
         axes.set_xscale("log")
     axes.set(xlabel=name, ylabel=objective)
-    return figure
-
-
-def _timeline(trials: Sequence[TrialFacts]) -> Figure:
-    figure = new_figure(None, SIZE_IN)
-    axes = figure.subplots()
-    for trial in trials:
-        if trial.began_s is None:
-            continue
-        lasted = (trial.ended_s if trial.ended_s is not None else trial.began_s) - trial.began_s
-        colour = COLOURS.get(trial.state, GREY)
-        axes.barh(trial.number, lasted, left=trial.began_s, color=colour, label=trial.state)
-    axes.set(xlabel="seconds since the first trial", ylabel="trial")
-    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
-    add_legend(figure)
     return figure

@@ -3,8 +3,8 @@
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
@@ -27,10 +27,12 @@ from leakdet.exporting.detector import load_onnx_detector
 from leakdet.scoring.score_recording import embed_source, score_listed, score_source
 from leakdet.storage.model_card import ModelVerdict, model_in, model_kind
 from leakdet.storage.model_file import load_mel_detector
-from leakdet.tables.schema import InputRecording, Verdict, Verdicts
+from leakdet.tables.schema import InputRecording, Verdict, Verdicts, View
 
 PathLike = str | os.PathLike[str] | RemoteFile
 Sound = tuple[npt.NDArray[Any], int]  # samples and their rate in Hz
+Several = Iterable[PathLike | Sound]
+Show = bool | None  # None: in an interactive session
 
 
 def is_path(recordings: object) -> bool:
@@ -78,28 +80,21 @@ def sources_of(recordings: Any, resampled: bool = False) -> Iterator[SoundSource
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True)
-class SourceView:
-    """Shows a verdict in a notebook; the recording is read again. `source` None: it is not kept."""
+def _html(detector: MelDetector, source: SoundSource | None, verdict: Verdict) -> str:
+    """A verdict with picture, timeline and player, as far as its source can be read again."""
+    from leakdet.reporting.verdict_view import verdict_html
+    from leakdet.scoring.playback import Player
 
-    detector: MelDetector
-    source: SoundSource | None
+    playback = None
+    if source is not None and not verdict.error:
+        playback = Player(detector, 1).play(source, verdict.channel)
+    return verdict_html(verdict, **vars(playback) if playback else {})
 
-    def html(self, verdict: Verdict) -> str:
-        """The verdict with picture, timeline and player, as far as it can be read again."""
-        from leakdet.reporting.verdict_view import verdict_html
-        from leakdet.scoring.playback import Player
 
-        playback = None
-        if self.source is not None and not verdict.error:
-            playback = Player(self.detector, 1).play(self.source, verdict.channel)
-        return verdict_html(verdict, **vars(playback) if playback else {})
+def _plot(verdict: Verdict, axes: Any) -> Any:
+    from leakdet.reporting.verdict_view import plot_verdict
 
-    def plot(self, verdict: Verdict, axes: Any) -> Any:
-        """Leak probability over time."""
-        from leakdet.reporting.verdict_view import plot_verdict
-
-        return plot_verdict(verdict, axes)
+    return plot_verdict(verdict, axes)
 
 
 class Detector:
@@ -135,11 +130,7 @@ class Detector:
 
     @overload
     def predict(
-        self,
-        recordings: Sound,
-        workers: int = 0,
-        resampled: bool = False,
-        progress: bool | None = None,
+        self, recordings: Sound, workers: int = 0, resampled: bool = False, progress: Show = None
     ) -> Verdict: ...
     @overload
     def predict(
@@ -147,23 +138,15 @@ class Detector:
         recordings: PathLike,
         workers: int = 0,
         resampled: bool = False,
-        progress: bool | None = None,
+        progress: Show = None,
     ) -> Any: ...
     @overload
     def predict(
-        self,
-        recordings: Iterable[PathLike | Sound],
-        workers: int = 0,
-        resampled: bool = False,
-        progress: bool | None = None,
+        self, recordings: Several, workers: int = 0, resampled: bool = False, progress: Show = None
     ) -> Verdicts: ...
 
     def predict(
-        self,
-        recordings: Any,
-        workers: int = 0,
-        resampled: bool = False,
-        progress: bool | None = None,
+        self, recordings: Any, workers: int = 0, resampled: bool = False, progress: Show = None
     ) -> Any:
         """Give the verdict on a recording, or a list of verdicts; unreadable files have an `error`.
 
@@ -179,8 +162,9 @@ class Detector:
         """
         if is_single(recordings):
             verdicts = list(self._verdicts(sources_of(recordings, resampled), workers, True))
-            if verdicts and verdicts[0].error and is_path(recordings):
-                _require_there(parse_location(recordings))
+            missing = verdicts and verdicts[0].error and is_path(recordings)
+            if missing and not parse_location(recordings).exists():
+                raise InputError(f"{recordings}: there is no such file.")
             return verdicts[0] if len(verdicts) == 1 else Verdicts(verdicts)
         sources = sources_of(recordings, resampled)
         if not (
@@ -188,18 +172,15 @@ class Detector:
         ):  # maybe more than fit in memory
             return Verdicts(self._verdicts(sources, workers))
         listed = list(sources)
+        several = Verdicts()
         with messages_if(progress), ProgressCounter("scoring", len(listed), "recordings") as count:
-            verdicts = []
             for verdict in self._verdicts(listed, workers):
-                verdicts.append(verdict)
+                several.append(verdict)
                 count.step(verdict.channel <= 1)
-        return Verdicts(verdicts)
+        return several
 
     def predict_each(
-        self,
-        recordings: PathLike | Sound | Iterable[PathLike | Sound],
-        workers: int = 0,
-        resampled: bool = False,
+        self, recordings: PathLike | Sound | Several, workers: int = 0, resampled: bool = False
     ) -> Iterator[Verdict]:
         """Yield the verdicts of `predict` one by one, in order, for any number of recordings."""
         return self._verdicts(sources_of(recordings, resampled), workers)
@@ -221,9 +202,7 @@ class Detector:
     @overload
     def embed(self, recordings: PathLike, workers: int = 0) -> Any: ...
     @overload
-    def embed(
-        self, recordings: Iterable[PathLike | Sound], workers: int = 0
-    ) -> list[npt.NDArray[np.float32]]: ...
+    def embed(self, recordings: Several, workers: int = 0) -> list[npt.NDArray[np.float32]]: ...
 
     def embed(self, recordings: Any, workers: int = 0) -> Any:
         """The network's features before its heads, float32 [windows, features], for each recording.
@@ -252,9 +231,9 @@ class Detector:
     ) -> Iterator[Verdict]:
         """The verdicts on sources, each with what shows it; arrays of many are not kept for it."""
 
-        def view(source: SoundSource) -> SourceView:
-            dropped = isinstance(source, ArrayRecording) and not keep_array
-            return SourceView(self.mel_detector, None if dropped else source)
+        def view(source: SoundSource) -> View:
+            kept = None if isinstance(source, ArrayRecording) and not keep_array else source
+            return {"html": partial(_html, self.mel_detector, kept), "plot": _plot}
 
         results = self._each(score_source, sources, workers)
         return (verdict.with_view(view(source)) for source, verdict in results)
@@ -269,11 +248,6 @@ class Detector:
         compute = lambda source: work(source, self.mel_detector, log_mel)  # noqa: E731  for threads
         results = in_order(compute, sources, workers)
         return ((source, result) for source, of_source in results for result in of_source)
-
-
-def _require_there(path: Location) -> None:
-    if not path.exists():
-        raise InputError(f"{path}: there is no such file.")
 
 
 def load_detector(

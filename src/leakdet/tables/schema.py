@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -45,15 +45,7 @@ class Window(NamedTuple):
     leak_prob: float
 
 
-@runtime_checkable
-class VerdictView(Protocol):
-    """What shows a verdict in a notebook."""
-
-    def html(self, verdict: "Verdict") -> str:
-        """The verdict as HTML."""
-
-    def plot(self, verdict: "Verdict", axes: Any) -> Any:
-        """The verdict drawn into axes of matplotlib, which are returned."""
+View = Mapping[str, Callable[..., Any]]  # `html(verdict)`, and `plot(verdict, axes)`
 
 
 @dataclass(frozen=True, repr=False)
@@ -106,7 +98,7 @@ class Verdict:
             f"{len(self.windows)} windows{flags})"
         )
 
-    def with_view(self, view: VerdictView) -> "Verdict":
+    def with_view(self, view: View) -> "Verdict":
         """This verdict, with what shows it in a notebook; no part of its value, nor of a copy."""
         object.__setattr__(self, "_view", view)
         return self
@@ -115,8 +107,8 @@ class Verdict:
         return {name: value for name, value in vars(self).items() if name != "_view"}
 
     def _repr_html_(self) -> str | None:
-        view: VerdictView | None = vars(self).get("_view")
-        return view.html(self) if view else None
+        view: View = vars(self).get("_view", {})
+        return view["html"](self) if view else None
 
     def plot(self, axes: Any = None) -> Any:
         """Draw the leak probability over time into axes of matplotlib, by default new ones.
@@ -124,10 +116,10 @@ class Verdict:
         Raises:
             TypeError: no detector gave this verdict.
         """
-        view: VerdictView | None = vars(self).get("_view")
-        if view is None:
+        view: View = vars(self).get("_view", {})
+        if not view:
             raise TypeError("plot() is for verdicts of Detector.predict and predict_each")
-        return view.plot(self, axes)
+        return view["plot"](self, axes)
 
     @property
     def counts_as_leak(self) -> bool:

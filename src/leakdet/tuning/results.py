@@ -4,7 +4,6 @@ import shutil
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +48,7 @@ def write_page(study: optuna.Study, path: Path, result: Mapping[str, Any]) -> No
     objective, best = result["objective"], result["best"]["trial"]
     trials = _best_first(study)
     figures = study_figures(
-        sorted(_facts_of(trials), key=lambda trial: trial.number),
+        [_facts_of(trial) for trial in study.get_trials(deepcopy=False)],
         objective,
         study.direction == StudyDirection.MAXIMIZE,
         best,
@@ -68,26 +67,9 @@ def write_page(study: optuna.Study, path: Path, result: Mapping[str, Any]) -> No
     write_whole(path, filled("tune.html.j2", content) + "\n")
 
 
-def _facts_of(trials: Sequence[FrozenTrial]) -> list[TrialFacts]:
-    """What the figures show of each trial."""
-    begins = [trial.datetime_start for trial in trials if trial.datetime_start]
-    first = min(begins, default=None)
-
-    def since(moment: datetime | None) -> float | None:
-        return (moment - first).total_seconds() if moment and first else None
-
-    return [
-        TrialFacts(
-            trial.number,
-            trial.state.name.lower(),
-            trial.value,
-            trial.params,
-            [value for _, value in sorted(trial.intermediate_values.items())],
-            since(trial.datetime_start),
-            since(trial.datetime_complete),
-        )
-        for trial in trials
-    ]
+def _facts_of(trial: FrozenTrial) -> TrialFacts:
+    checks = [value for _, value in sorted(trial.intermediate_values.items())]
+    return TrialFacts(trial.number, trial.state.name.lower(), trial.value, trial.params, checks)
 
 
 def _importance(study: optuna.Study) -> dict[str, float]:

@@ -13,8 +13,6 @@ def trials(values: list[float | None]) -> list[TrialFacts]:
             value,
             {"lr": 10.0**-number, "loss": ("focal", "ce")[number % 2]},
             [0.1, 0.2],
-            10.0 * number,
-            None if number == 3 else 10.0 * number + 5,
         )
         for number, value in enumerate(values)
     ]
@@ -26,7 +24,7 @@ def test_every_figure_is_drawn_in_the_colours_of_the_page(maximises: bool) -> No
         trials([0.5, 0.7, None, 0.6]), "f1", maximises, 1, {"loss": 0.9, "lr": 0.1}
     )
     headings = [heading for heading, _, _ in drawn]
-    assert headings == ["Every trial", "Validation checks", "What mattered", "loss", "lr", "Time"]
+    assert headings == ["Every trial", "Validation checks", "What mattered", "loss", "lr"]
     for heading, reading, svg in drawn:
         assert reading
         assert f'aria-label="{heading}"' in svg
@@ -39,4 +37,4 @@ def test_what_no_trial_tells_is_not_drawn() -> None:
     begun = [TrialFacts(0, "running", None, {}, [])]
     assert study_figures(begun, "f1", True, 0, {}) == []
     drawn = study_figures(trials([None, None]), "f1", True, 0, {})
-    assert [heading for heading, _, _ in drawn] == ["Validation checks", "Time"]
+    assert [heading for heading, _, _ in drawn] == ["Validation checks"]

@@ -67,7 +67,7 @@ def test_the_page_holds_facts_trials_and_plots_and_needs_no_network(
     content = page(study, tmp_path, verdict="F1 < 1 & more")
     headings = re.findall(r"<figcaption><b>(.*?)</b>", content)
     assert {*headings} == {
-        "Every trial", "Validation checks", "What mattered", "lr", "dropout", "Time",
+        "Every trial", "Validation checks", "What mattered", "lr", "dropout",
     }  # fmt: skip
     assert content.count("<svg") == len(headings)
     assert "<script" not in content
