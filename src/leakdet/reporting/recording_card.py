@@ -134,26 +134,16 @@ class Picture:
 
 @dataclass(frozen=True)
 class Sound:
-    """A clip as a data URI, which piece of the recording it is, and its place in the picture.
-
-    `mark` is where the clip begins and how long it is, in percent of the picture's seconds; None
-    where the picture ends before it, or has no seconds.
-    """
+    """A clip as a data URI, and which piece of the recording it is."""
 
     uri: str
     note: str
-    mark: tuple[float, float] | None = None
 
     @classmethod
-    def of_clip(cls, clip: Clip, shown_s: float | None = None) -> "Sound":
-        """The clip, beside a picture of the first `shown_s` seconds if known."""
+    def of_clip(cls, clip: Clip) -> "Sound":
         stop_s = clip.start_s + clip.duration_s
-        note = f"seconds {clip.start_s:.1f} to {stop_s:.1f}, played at {clip.gain_db:+.0f} dB"
-        mark = None
-        if shown_s and clip.start_s < shown_s:
-            length_s = min(stop_s, shown_s) - clip.start_s
-            mark = (100 * clip.start_s / shown_s, 100 * length_s / shown_s)
-        return cls(data_uri(clip.content, clip.media_type), note, mark)
+        note = f"plays seconds {clip.start_s:.1f} to {stop_s:.1f}, at {clip.gain_db:+.0f} dB"
+        return cls(data_uri(clip.content, clip.media_type), note)
 
 
 @dataclass(frozen=True)
@@ -174,6 +164,15 @@ class Card:
     above: str
     picture: Picture | None
     sound: Sound | None
+    played: Tick | None = None  # where the sound begins in the picture, and its width in percent
+
+
+def _played(mel: MelColumns | None, clip: Clip | None) -> Tick | None:
+    """Where in the picture of a mel the clip lies; None where the times are unknown, or outside."""
+    if mel is None or clip is None or not mel.duration_s or clip.start_s >= mel.duration_s:
+        return None
+    width = min(clip.duration_s, mel.duration_s - clip.start_s) / mel.duration_s
+    return Tick(100 * clip.start_s / mel.duration_s, f"{100 * width:.1f}")
 
 
 class Cards:
@@ -204,6 +203,7 @@ class Cards:
         prob = np.empty(0) if window_prob is None else window_prob
         timeline = timeline_points(prob)
         below, above = timeline_paths(timeline, threshold)
+        sound = None if clip is None else self._sound(clip)
         return Card(
             name,
             why,
@@ -215,15 +215,16 @@ class Cards:
             below,
             above,
             None if mel is None else Picture.drawn(mel, duration_s),
-            None if clip is None else self._sound(clip, mel.duration_s if mel else None),
+            sound,
+            _played(mel, clip) if sound else None,
         )
 
-    def _sound(self, clip: Clip, shown_s: float | None) -> Sound | None:
+    def _sound(self, clip: Clip) -> Sound | None:
         if self.is_full or len(clip.content) > self._bytes_left:
             self.left_out += 1
             return None
         self._bytes_left -= len(clip.content)
-        return Sound.of_clip(clip, shown_s)
+        return Sound.of_clip(clip)
 
 
 MAX_ROWS = 1000
@@ -306,7 +307,7 @@ def report_rows(recordings: Mapping[str, ScoredRecordings]) -> list[Row]:
     for scored in reversed(list(recordings.values())):
         order = severity_order(scored)
         reasons = {} if rows else rows_with_media(scored, order)
-        cards = dict(_cards_with_media(scored, reasons))
+        cards = dict(cards_with_media(scored, reasons))
         listed = _listed(order, list(cards), MAX_ROWS - len(rows))
         start = len(rows)
         rows += [
@@ -348,7 +349,7 @@ def _card(cards: Cards, scored: ScoredRecordings, row: int, **media: Any) -> Car
     return cards.card(name, threshold, window_prob=probs, **media)
 
 
-def _cards_with_media(
+def cards_with_media(
     scored: ScoredRecordings, rows: Mapping[int, str]
 ) -> Iterator[tuple[int, Card]]:
     """The cards of those rows that have a picture or, up to 6 MB, a sound."""

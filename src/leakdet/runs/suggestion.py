@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from leakdet.core.errors import InputError, counted
+from leakdet.core.files import from_here
 from leakdet.core.locations import absolute_name, parse_location
 from leakdet.core.messages import LOG, log_result, log_results
 from leakdet.core.progress import ProgressCounter
@@ -144,14 +145,11 @@ def _write_page(
         for suggestion, values in zip(chosen, rows, strict=True):
             shown.append(ReviewRow(_card(suggestion, values, player, cards), values))
             progress.step()
-    store = detector.mel_detector.card.get("training", {}).get("store") or "STORE"
-    model = detector.path.resolve() if isinstance(detector.path, Path) else detector.path
-    words = ("leakdet", "learn", str(model), table, f"data.store={store}")
     sentences = [
         f"The model: {detector.verdict}",
         sentence,
         "Tick only what was confirmed. A label that is not known stays empty. What was ticked is "
-        f"learnt by: {shlex.join(words)}",
+        f"learnt by: {_learn_command(detector, Path(table))}",
     ]
     if cards.left_out:
         sentences.append(
@@ -160,6 +158,15 @@ def _write_page(
         )
     kicker = f"model {detector.mel_detector.file_hash}"
     write_review_page(page, ReviewPage(title, kicker, sentences, table, list(rows[0]), shown))
+
+
+def _learn_command(detector: Detector, table: Path) -> str:
+    """The command that learns the table, with the store of the model's training if it is there."""
+    store = (detector.mel_detector.card.get("training") or {}).get("store")
+    words = [str(detector.path), table.name]
+    if store and Path(store).exists():
+        words.append(f"data.store={from_here(Path(store))}")
+    return f"leakdet learn {shlex.join(words)}"
 
 
 def _values(suggestion: Suggestion) -> dict[str, str]:

@@ -373,10 +373,7 @@ class SiteStates:
             return ("new" if nights <= self._rules.news_nights else "persistent"), why
         if self._louder[site]:
             return "new", f"{why}, as since its first nights, but louder{level}"
-        return "persistent", (
-            f"{why}, as since its first nights, {since}: it always sounds so, as a pump or an old "
-            f"leak does{level}"
-        )
+        return "persistent", f"{why}, as since its first nights, {since}{level}"
 
     def _recent(self, site: int) -> str:
         """`3 of its last 4 judged nights`."""

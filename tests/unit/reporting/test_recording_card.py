@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from leakdet.acoustics.clip import Clip, MelColumns
+from leakdet.acoustics.clip import MelColumns
 from leakdet.reporting import recording_card
 from leakdet.reporting.recording_card import (
     CLIP_S,
@@ -16,6 +16,7 @@ from leakdet.reporting.recording_card import (
     Cards,
     Picture,
     Sound,
+    Tick,
     frequency_ticks,
     mel_png,
     palette_png,
@@ -101,7 +102,16 @@ def test_a_sound_says_which_piece_it_is(media) -> None:
     kind, content = sound.uri.split(",")
     assert kind == "data:audio/flac;base64"
     assert base64.b64decode(content) == clip.content
-    assert sound.note.startswith("seconds 3.0 to 7.0, played at ")
+    assert sound.note.startswith("plays seconds 3.0 to 7.0, at ")
+
+
+def test_a_card_marks_what_it_plays_in_its_picture(media) -> None:
+    card = Cards().card("a", 0.5, mel=media.mel(0), clip=media.clip(0, 1.0, 2.0))
+    assert card.played == Tick(20.0, "40.0")  # of five seconds
+    beyond = Cards().card("a", 0.5, mel=media.mel(0), clip=media.clip(0, 6.0, 2.0))
+    assert beyond.played is None
+    unheard = Cards().card("a", 0.5, mel=media.mel(0))
+    assert unheard.played is None
 
 
 def test_sounds_end_where_the_page_is_full(media, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,9 +236,3 @@ def test_the_clip_lies_around_the_window_most_like_a_leak(scored):
     assert recorder.starts_s == {0: 55.0, 1: 0.0}
     assert not rows["0"].has_media  # neither picture nor sound
     assert rows["1"].card.picture.note.startswith("window after window")
-
-
-def test_the_seconds_that_are_played_are_marked_in_the_picture():
-    clip = Clip(b"", 4.0, 10.0, 0.0)
-    for shown_s, mark in ((20.0, (20.0, 50.0)), (8.0, (50.0, 50.0)), (3.0, None), (None, None)):
-        assert Sound.of_clip(clip, shown_s).mark == (mark and pytest.approx(mark))

@@ -56,14 +56,20 @@ def test_the_table_has_absolute_paths_and_empty_labels(
         assert float(row["leak_prob"]) == pytest.approx(of_path[row["path"]].leak_prob, rel=5e-4)
 
 
-def test_the_page_saves_the_rows_of_the_table(detector, sounds, tmp_path: Path) -> None:
+def test_the_page_saves_the_rows_of_the_table(
+    detector, sounds, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "store").mkdir()
+    card = detector.mel_detector.card
+    monkeypatch.setitem(card, "training", {"store": str(tmp_path / "store")})
     run = suggested(detector, sounds, 4, tmp_path / "rows.csv")
     html = run.page.read_text(encoding="utf-8")
     table = json.loads(re.search(r'id="table">(.*)</script>', html)[1])
     rows = list(csv.reader(run.table.read_text(encoding="utf-8-sig").splitlines()))
     assert [table["columns"], *table["rows"]] == rows
     assert table["file"] == "rows.confirm.csv"
-    assert f"learn {detector.path.resolve()} rows.confirm.csv data.store=STORE" in html
+    assert f"leakdet learn {detector.path} rows.confirm.csv data.store=store<" in html
     assert html.count("<audio") == html.count("<img") == html.count("<fieldset") == 4
 
 
