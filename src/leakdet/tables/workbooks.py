@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from leakdet.core.errors import InputError, install_command
-from leakdet.core.files import whole_file
+from leakdet.core.files import as_input_error, whole_file
 from leakdet.tables.schema import rounded
 
 ZIP, OLE = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"
+WHAT = "a whole Excel workbook (.xlsx)"
 MOST_BYTES = 500_000_000  # unpacked, of all sheets
 LONGEST_TEXT = 32_767  # of a cell
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")  # characters that no cell may hold
@@ -42,12 +43,9 @@ def is_workbook(path: Path) -> bool:
 
 def _check_size(path: Path) -> None:
     """Refuse what is no workbook, or unpacks to more than any table of recordings has."""
-    try:
-        with zipfile.ZipFile(path) as parts:
-            names = {part.filename for part in parts.infolist()}
-            size = sum(part.file_size for part in parts.infolist())
-    except (zipfile.BadZipFile, OSError) as error:
-        raise InputError(f"{path}: a damaged Excel workbook or ZIP file ({error}).") from error
+    with as_input_error(path, WHAT), zipfile.ZipFile(path) as parts:
+        names = {part.filename for part in parts.infolist()}
+        size = sum(part.file_size for part in parts.infolist())
     if "xl/workbook.xml" not in names:
         raise InputError(f"{path}: a ZIP file, and no Excel workbook (.xlsx).")
     if size > MOST_BYTES:
@@ -78,7 +76,7 @@ class Workbook:
         require_openpyxl(path)
         _check_size(path)
         self.path, self.remarks = path, list[str]()
-        with self._readable(), _first_sheet(path, values=True) as (sheet, names):
+        with as_input_error(path, WHAT), _first_sheet(path, values=True) as (sheet, names):
             if len(names) > 1:
                 self.remarks.append(
                     f"{path.name} has {len(names)} sheets; the first, {sheet.title}, was read."
@@ -87,22 +85,13 @@ class Workbook:
     def records(self) -> Iterator[tuple[int, list[str] | str]]:
         """The number of each row, with its cells as text, or with what is wrong with it."""
         with (
-            self._readable(),
+            as_input_error(self.path, WHAT),
             _first_sheet(self.path, values=True) as (sheet, _),
             _first_sheet(self.path, values=False) as (formulas, _),
         ):
             rows = zip(sheet.iter_rows(), formulas.iter_rows(), strict=True)
             for number, (cells, written) in enumerate(rows, 1):
                 yield number, _texts(cells, written)
-
-    @contextmanager
-    def _readable(self) -> Iterator[None]:
-        try:
-            yield
-        except InputError:
-            raise
-        except Exception as error:  # of XML, ZIP and openpyxl, whatever is damaged
-            raise InputError(f"{self.path}: a damaged Excel workbook ({error}).") from error
 
 
 def _texts(cells: Sequence[Any], written: Sequence[Any]) -> list[str] | str:

@@ -163,8 +163,7 @@ def _open_descriptor(out: Path) -> int | None:
     return None
 
 
-FORMATS = {".csv": "csv", ".txt": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
-FORMATS[".xlsx"] = "xlsx"
+FORMATS = {".csv": "csv", ".txt": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".xlsx": "xlsx"}
 ROW_BYTES = 250  # about as much, with a path of usual length
 
 WriteRow = Callable[[Row], None]
