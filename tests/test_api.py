@@ -1,11 +1,14 @@
 """The Python API: docs/api.md runs, names load lazily, and a type checker knows them."""
 
 import logging
+import random
 import re
 import shutil
 import subprocess
 import sys
+import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -148,6 +151,21 @@ def test_every_public_name_is_listed_and_there() -> None:
         assert getattr(leakdet, name).__name__ == name
     with pytest.raises(AttributeError, match="'leakdet' has no attribute 'lode_detector'"):
         leakdet.lode_detector  # noqa: B018
+
+
+def test_what_a_library_does_when_it_is_imported_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As rich, which draws random numbers, and Lightning, which adds filters of warnings."""
+
+    def imported(name: str) -> SimpleNamespace:
+        random.random()
+        warnings.simplefilter("ignore")
+        return SimpleNamespace(Window=name)
+
+    monkeypatch.setattr(leakdet, "import_module", imported)
+    state, filters = random.getstate(), list(warnings.filters)
+    assert leakdet.__getattr__("Window") == "leakdet.tables.schema"
+    assert random.getstate() == state
+    assert warnings.filters == filters
 
 
 def python(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -4,6 +4,7 @@ The names below are what programs and notebooks use; docs/api.md shows them at w
 they are first used, so that importing the package costs nothing.
 """
 
+import random
 import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -60,8 +61,12 @@ _MODULES = {
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module 'leakdet' has no attribute {name!r}")
-    with warnings.catch_warnings():  # libraries that are imported add filters for all
-        return getattr(import_module(f"leakdet.{_MODULES[name]}"), name)
+    drawn = random.getstate()
+    try:
+        with warnings.catch_warnings():  # libraries that are imported add filters for all
+            return getattr(import_module(f"leakdet.{_MODULES[name]}"), name)
+    finally:
+        random.setstate(drawn)  # and draw random numbers
 
 
 def __dir__() -> list[str]:
