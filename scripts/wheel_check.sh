@@ -35,7 +35,7 @@ quietly "$place/venv/bin/python" -c '
 import importlib.resources, importlib.util, leakdet
 assert (importlib.resources.files(leakdet) / "py.typed").is_file()
 leakdet.compose("train")
-assert importlib.util.find_spec("plotly") is None  # of an extra
+assert importlib.util.find_spec("openpyxl") is None  # of an extra
 '
 echo "wheel-check: running the commands and the Python of README, without extras"
 "$place/venv/bin/python" "$checkout/scripts/readme_commands.py" "$checkout/README.md" "$place/elsewhere"

@@ -1,11 +1,14 @@
 """The Python API: docs/api.md runs, names load lazily, and a type checker knows them."""
 
 import logging
+import random
 import re
 import shutil
 import subprocess
 import sys
+import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -29,7 +32,10 @@ detector = leakdet.load_detector(Path("runs/first"), device="cpu", trust_network
 assert_type(detector, leakdet.Detector)
 sound = (np.zeros(8000, np.int16), 8000)
 assert_type(detector.predict(sound), leakdet.Verdict)
-assert_type(detector.predict([Path("a.wav"), "b.wav", sound]), list[leakdet.Verdict])
+verdicts = detector.predict([Path("a.wav"), "b.wav", sound], progress=True)
+assert_type(verdicts, leakdet.Verdicts)
+rows: list[dict[str, Any]] = verdicts.rows()
+worth: str = detector.verdict.label
 assert_type(detector.embed(sound), npt.NDArray[np.float32])
 assert_type(detector.embed(["a.wav"]), list[npt.NDArray[np.float32]])
 
@@ -145,6 +151,21 @@ def test_every_public_name_is_listed_and_there() -> None:
         assert getattr(leakdet, name).__name__ == name
     with pytest.raises(AttributeError, match="'leakdet' has no attribute 'lode_detector'"):
         leakdet.lode_detector  # noqa: B018
+
+
+def test_what_a_library_does_when_it_is_imported_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As rich, which draws random numbers, and Lightning, which adds filters of warnings."""
+
+    def imported(name: str) -> SimpleNamespace:
+        random.random()
+        warnings.simplefilter("ignore")
+        return SimpleNamespace(Window=name)
+
+    monkeypatch.setattr(leakdet, "import_module", imported)
+    state, filters = random.getstate(), list(warnings.filters)
+    assert leakdet.__getattr__("Window") == "leakdet.tables.schema"
+    assert random.getstate() == state
+    assert warnings.filters == filters
 
 
 def python(*arguments: str) -> subprocess.CompletedProcess[str]:

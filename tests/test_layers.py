@@ -34,7 +34,7 @@ ROOMS = {
     "config": ("core", ""),
     "detection": ("core config", ARRAYS),
     "acoustics": ("core config", f"{ARRAYS} soundfile soxr"),
-    "tables": ("core", "numpy pyarrow"),
+    "tables": ("core", "numpy pyarrow openpyxl"),
     "storage": ("core config detection tables", f"{ARRAYS} h5py safetensors"),
     "building": ("core config detection tables storage acoustics", f"{ARRAYS} psutil"),
     "loading": ("core config detection storage", f"{ARRAYS} psutil"),
@@ -42,7 +42,8 @@ ROOMS = {
         "core config detection tables storage acoustics scoring",
         f"{ARRAYS} onnx onnxruntime safetensors",
     ),
-    "scoring": ("core config detection tables storage acoustics exporting", ARRAYS),
+    # reporting shows a verdict in a notebook, when it is asked to
+    "scoring": ("core config detection tables storage acoustics exporting reporting", ARRAYS),
     "evaluation": ("core config detection tables storage acoustics", ARRAYS),
     "training": (
         "core config detection tables storage acoustics loading evaluation",

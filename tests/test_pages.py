@@ -4,7 +4,9 @@ Commands that would train for minutes are composed instead (build, train, tune, 
 except those of the tour; the tests of each command run them.
 """
 
+import ast
 import doctest
+import json
 import re
 import sys
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 
 from leakdet.__main__ import VERBS
 from leakdet.cli.settings import DOORS
+from leakdet.tables.schema import Verdict, Verdicts
 from pages import SHELL, UNTYPED, Block, blocks, expanded, is_filled_in, make_folder
 
 REPOSITORY = Path(__file__).parents[1]
@@ -72,6 +75,43 @@ def test_the_blocks_of_a_page_run_in_order(
         else:
             run_commands(block, page, door, tmp_path)
     sys.modules.pop("my_nets", None)
+
+
+NOTEBOOKS = sorted((DOCS / "notebooks").glob("*.ipynb"))
+
+
+def test_the_notebooks_run_from_top_to_bottom(
+    trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    users_folder(tmp_path, trained)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    shown: dict[str, list[object]] = {}
+    for notebook in NOTEBOOKS:
+        content = json.loads(notebook.read_text("utf-8"))
+        assert (content["nbformat"], content["nbformat_minor"]) == (4, 5)
+        code = [cell for cell in content["cells"] if cell["cell_type"] == "code"]
+        assert all(cell["outputs"] == [] for cell in code), notebook
+        names: dict[str, object] = {}
+        texts = ["".join(cell["source"]) for cell in code]
+        shown[notebook.stem] = [run_cell(text, notebook.name, names) for text in texts]
+    sys.modules.pop("my_bands", None)
+    assert len(NOTEBOOKS) == 3
+    (verdict,) = [value for value in shown["first-model"] if isinstance(value, Verdict)]
+    assert "<audio" in (verdict._repr_html_() or "")
+    (ranked,) = [value for value in shown["a-night"] if isinstance(value, Verdicts)]
+    assert len(ranked) == 6
+    assert shown["own-network"][-1][-1] == 24
+
+
+def run_cell(code: str, name: str, names: dict[str, object]) -> object:
+    """Run a cell; the value of its last line, which a notebook shows, or None."""
+    *lines, last = ast.parse(code).body
+    shows = isinstance(last, ast.Expr)
+    lines += [] if shows else [last]
+    exec(compile(ast.Module(lines, []), name, "exec"), names)
+    return eval(compile(ast.Expression(last.value), name, "eval"), names) if shows else None
 
 
 def users_folder(folder: Path, trained) -> None:

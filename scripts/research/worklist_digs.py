@@ -14,6 +14,7 @@ import numpy as np
 
 from benchmarks import DOCS, parser
 from leakdet.sites.rules import WorklistRules
+from leakdet.sites.states import LISTS, WorklistRow
 from leakdet.sites.worklist import make_worklist
 from leakdet.sites.worth import Evidence
 from synthetic_nights import Network, Story, make_network, network_rows, test_scores
@@ -34,12 +35,39 @@ POOLINGS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 
 
-def by_worklist(network: Network, evidence: Evidence, **rules: float) -> np.ndarray:
-    """Sites by the work list after the last night."""
+Rank = Callable[[WorklistRow], object]  # a key by which rows of the work list are sorted
+
+
+def by_worklist(network: Network, evidence: Evidence, *keys: Rank) -> list[np.ndarray]:
+    """Sites by the work list after the last night, sorted by each of the keys."""
     rows = network_rows(network.scores, network.levels)
-    worklist = make_worklist(rows, WorklistRules(**rules), evidence, TODAY)  # type: ignore[arg-type]
-    listed = np.array([int(row.site[1:]) for row in worklist.rows])
-    return np.append(listed, np.setdiff1d(np.arange(len(network.scores)), listed))
+    worklist = make_worklist(rows, WorklistRules(), evidence, TODAY)
+    orders = []
+    for key in keys:
+        ranked = sorted(worklist.rows, key=key)  # type: ignore[arg-type]
+        listed = np.array([int(row.site[1:]) for row in ranked])
+        orders.append(np.append(listed, np.setdiff1d(np.arange(len(network.scores)), listed)))
+    return orders
+
+
+def as_listed(row: WorklistRow) -> object:
+    """News, then the backlog, then all other sites: the order of the work list itself."""
+    return LISTS.index(row.list_name)
+
+
+def backlog_first(row: WorklistRow) -> object:
+    """The backlog before the news."""
+    return ["backlog", "news", "other"].index(row.list_name)
+
+
+def without_backlog(row: WorklistRow) -> object:
+    """No dig at a site of the backlog before all others are dug."""
+    return row.list_name == "backlog"
+
+
+def one_list(row: WorklistRow) -> object:
+    """All sites in one list by the chance of a leak."""
+    return -(row.chance or 0.0)
 
 
 def falling(values: np.ndarray) -> np.ndarray:
@@ -54,11 +82,14 @@ def rankings(network: Network, evidence: Evidence) -> dict[str, np.ndarray]:
     known = ~np.isnan(lowest).all(axis=1)
     rise = np.full(len(lowest), np.nan)
     rise[known] = lowest[known, -1] - np.nanmedian(lowest[known], axis=1)
+    listed, old_first, news, one = by_worklist(
+        network, evidence, as_listed, backlog_first, without_backlog, one_list
+    )
     return {
-        "work list": by_worklist(network, evidence),
-        "work list, old sounds as likely (old_odds=1)": by_worklist(
-            network, evidence, old_odds=1.0
-        ),
+        "work list: news, then backlog": listed,
+        "without the backlog": news,
+        "backlog, then news": old_first,
+        "one list by chance": one,
         "score of the last night": falling(score[:, -1]),
         "mean score of all nights": falling(score.mean(axis=1)),
         "lowest level of the last night": falling(lowest[:, -1]),
@@ -114,8 +145,10 @@ def by_pooling(network: Network, evidence: Evidence) -> dict[str, np.ndarray]:
     lowest = network.levels.min(axis=2, keepdims=True)
     return {
         name: by_worklist(
-            Network(pool(network.scores)[:, :, None], lowest, network.leak_since), evidence
-        )
+            Network(pool(network.scores)[:, :, None], lowest, network.leak_since),
+            evidence,
+            as_listed,
+        )[0]
         for name, pool in POOLINGS.items()
     }
 

@@ -4,6 +4,7 @@ The names below are what programs and notebooks use; docs/api.md shows them at w
 they are first used, so that importing the package costs nothing.
 """
 
+import random
 import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from leakdet.runs.training import FitResult, fit
     from leakdet.scoring.detector import Detector, load_detector
     from leakdet.storage.opening import SplitArrays, Store, open_store
-    from leakdet.tables.schema import Verdict, Window
+    from leakdet.tables.schema import Verdict, Verdicts, Window
 
 __version__ = "0.1.0"
 
@@ -28,6 +29,7 @@ __all__ = [
     "SplitArrays",
     "Store",
     "Verdict",
+    "Verdicts",
     "Window",
     "compose",
     "evaluate_model",
@@ -46,6 +48,7 @@ _MODULES = {
     "SplitArrays": "storage.opening",
     "Store": "storage.opening",
     "Verdict": "tables.schema",
+    "Verdicts": "tables.schema",
     "Window": "tables.schema",
     "compose": "cli.compose",
     "evaluate_model": "runs.evaluation",
@@ -58,8 +61,12 @@ _MODULES = {
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module 'leakdet' has no attribute {name!r}")
-    with warnings.catch_warnings():  # libraries that are imported add filters for all
-        return getattr(import_module(f"leakdet.{_MODULES[name]}"), name)
+    drawn = random.getstate()
+    try:
+        with warnings.catch_warnings():  # libraries that are imported add filters for all
+            return getattr(import_module(f"leakdet.{_MODULES[name]}"), name)
+    finally:
+        random.setstate(drawn)  # and draw random numbers
 
 
 def __dir__() -> list[str]:

@@ -34,8 +34,8 @@ def parser() -> argparse.ArgumentParser:
         type=Path,
         default=Path("worklist.html"),
         help="NAME.html: a page, and beside it NAME.csv, NAME.geojson where sites have "
-        "coordinates, and NAME.confirm.csv to fill in; NAME.csv or NAME.geojson: that table alone "
-        "(default: worklist.html)",
+        "coordinates, and NAME.confirm.csv to fill in; NAME.csv, .xlsx or .geojson: that table "
+        "alone (default: worklist.html)",
     )
     top = f"sites to hear, 0 to {MAX_SHOWN} (default: 30)"
     add("--top", type=between(0, MAX_SHOWN), default=30, metavar="N", help=top)

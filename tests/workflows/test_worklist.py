@@ -1,5 +1,6 @@
 """From nights of sound to a work list, and from its confirmed recordings to a store and to learn."""
 
+import codecs
 import csv
 import re
 from datetime import datetime, timedelta
@@ -35,7 +36,7 @@ def nights(write_sound, tmp_path: Path) -> Path:
 
 
 def table_in(path: Path) -> list[dict[str, str]]:
-    return list(csv.DictReader(path.read_text().splitlines()))
+    return list(csv.DictReader(path.read_text("utf-8-sig").splitlines()))
 
 
 def test_nights_become_a_list_whose_confirmed_recordings_are_learnt(
@@ -63,7 +64,8 @@ def test_nights_become_a_list_whose_confirmed_recordings_are_learnt(
     assert all(Path(row["path"]).is_file() for row in confirmed)
     for number, row in enumerate(confirmed):
         row["label"] = ("leak", "no_leak")[number % 2]
-    with table.open("w", newline="") as file:
+    assert table.read_bytes().startswith(codecs.BOM_UTF8)
+    with table.open("w", newline="", encoding="utf-8-sig") as file:
         writer = csv.DictWriter(file, confirmed[0])
         writer.writeheader()
         writer.writerows(confirmed)

@@ -157,18 +157,22 @@ def decision_of(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def add_rows(parser: argparse.ArgumentParser) -> None:
-    """`--out`, `--format`, `--windows`, `--suggest` and `--name-pattern`."""
+    """`--out`, `--format`, `--windows`, `--page`, `--suggest` and `--name-pattern`."""
     add = parser.add_argument
     add(
         "--out",
         type=parse_location,
-        help="write to this file or URL, and FILE.json with model, settings and counts "
-        "(default, and -: standard output)",
+        help="write to this file or URL (.csv, .jsonl, .xlsx), and FILE.json with model, settings "
+        "and counts (default, and -: standard output)",
     )
     formats = "of the rows: csv or jsonl (default: by the name of --out); of parts csv or parquet"
     add("--format", choices=("csv", "jsonl", "parquet"), help=formats)
     windows = "also the leak_prob of every window: in jsonl as `timeline`, with --out NAME.csv in "
     add("--windows", action="store_true", help=windows + "NAME.windows.csv")
+    page = (
+        "also a page of the 50 most suspicious recordings, the first of all first, to look at and "
+    )
+    add("--page", type=Path, metavar="FILE", help=page + "hear: FILE.html")
     add(
         "--suggest",
         type=between(1, MAX_SHOWN),
@@ -216,7 +220,7 @@ def check_parts(arguments: argparse.Namespace) -> None:
             f"--parts {arguments.parts}: parts are written to a disk; name a folder, and copy it "
             "afterwards."
         )
-    for option in ("out", "windows", "suggest"):
+    for option in ("out", "windows", "page", "suggest"):
         if getattr(arguments, option, None):
             raise SettingsError(
                 f"--{option} does not go with --parts, which writes rows alone; leave one out."

@@ -13,7 +13,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
@@ -174,6 +174,12 @@ def messages_on_screen(log: str = "normal", all_to_stderr: bool = False) -> Iter
         set_json(False)
         LOG.removeHandler(screen)
         LOG.setLevel(level)
+
+
+def messages_if(shown: bool | None) -> AbstractContextManager[object]:
+    """Print messages and progress inside, if so; None: in an interactive session."""
+    interactive = hasattr(sys, "ps1") if shown is None else shown
+    return messages_on_screen() if interactive else nullcontext()
 
 
 def set_json(as_json: bool) -> None:

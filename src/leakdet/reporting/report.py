@@ -1,5 +1,6 @@
 """The report of a training or an evaluation: report.html and the pages beside it."""
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from leakdet.evaluation.groups import worst_sentence
 from leakdet.evaluation.met import all_met, unfamiliar_sentence
 from leakdet.evaluation.metrics import precision_at
 from leakdet.evaluation.scored_recordings import ScoredRecordings, write_recordings
-from leakdet.reporting.conclusion import cards, cautions, expectation, judge
+from leakdet.reporting.conclusion import MANY_ALARMS, cards, cautions, expectation, judge
 from leakdet.reporting.figures import HEADINGS, STYLE, result_figures, svg, write_pngs
 from leakdet.reporting.pages import (
     NBSP,
@@ -29,6 +30,7 @@ from leakdet.reporting.pages import (
 )
 from leakdet.reporting.recording_card import DOUBT, OUTCOMES, report_rows
 from leakdet.reporting.training_figures import learning_curve, read_history
+from leakdet.storage.model_card import missing_sounds
 
 
 @dataclass(frozen=True)
@@ -296,6 +298,52 @@ def audit_rows(audit: Mapping[str, Any], table: Mapping[str, Any]) -> list[dict[
     return sorted([detector, *audit["rows"]], key=lambda row: -(row["auroc"] or 0.0))
 
 
+ENOUGH = 30  # recordings of a class
+
+
+@dataclass(frozen=True)
+class NextStep:
+    """What to do next, with the command that does it; "": none does."""
+
+    sentence: str
+    command: str = ""
+
+
+def next_steps(material: ReportInput, grade: str) -> list[NextStep]:
+    """What makes sense after these results, the most useful first; `grade` is the verdict's."""
+    metrics, table = material.metrics, material.tables["recording"]
+    if metrics.get("synthetic"):
+        return [NextStep("Train on recordings of real pipes.", "leakdet train RECORDINGS")]
+    steps, store = [], metrics.get("store")
+    few = min(table["positives"], table["negatives"]) < ENOUGH
+    if few and "folds" not in metrics and store and "val" in material.recordings:
+        whole = "These are few recordings. Hold out each part of the store in turn: all judge then."
+        steps.append(NextStep(whole, shlex.join(["leakdet", "crossval", store])))
+    elif few:
+        steps.append(NextStep("Add recordings, best of sites that are not among these."))
+    if wrong := table["fp"] + table["fn"]:
+        what = "the wrong one" if wrong == 1 else f"the {wrong} wrong ones"
+        steps.append(NextStep(f"Listen to {what} below: a wrong label is mended in your table."))
+    if store and missing_sounds({"training": metrics}):
+        words = ["leakdet", "train", store, "data.negatives=FOLDER"]
+        rain = "Train with sounds without a pipe, such as rain and engines: it may call them leaks."
+        steps.append(NextStep(rain, shlex.join(words)))
+    if (model := _model_of(material)) and grade in ("good", "weak"):
+        predict = f"{shlex.join(['leakdet', 'predict', model])} RECORDINGS"
+        if (table["fpr"] or 0.0) >= MANY_ALARMS:
+            alarms = "Fewer alarms, and fewer leaks found: choose another threshold."
+            steps.append(NextStep(alarms, f"{predict} --policy max_fpr=0.05"))
+        look = "Score new recordings, and look at the most suspicious."
+        steps.append(NextStep(look, f"{predict} --page suspects.html"))
+    return steps
+
+
+def _model_of(material: ReportInput) -> str:
+    """The model file, which a training writes beside its history; "": there is none."""
+    model = str(material.metrics.get("model") or "")
+    return str(material.history.parent / model) if model and material.history else model
+
+
 SIZE_IN = (4.6, 4.0)
 LESS_OVERLAP = "The less the two overlap, the better."
 READINGS = {
@@ -392,6 +440,7 @@ def _context(material: ReportInput) -> dict[str, Any]:
         "no_evidence": NO_EVIDENCE if all_met(metrics.get("met_in_training")) else "",
         "splits": list(material.recordings)[::-1],
         "verdict": verdict,
+        "next_steps": next_steps(material, verdict.grade),
         "expectation": expectation(table) if verdict.promises else None,
         "cautions": cautions(split, table, metrics),
         "table": table,

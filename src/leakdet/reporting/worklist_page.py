@@ -26,7 +26,10 @@ from leakdet.core.errors import first_few
 from leakdet.core.files import write_whole
 from leakdet.reporting.pages import filled
 from leakdet.reporting.review_page import ReviewPage, review_content
-from leakdet.sites.states import STATES, WorklistRow
+from leakdet.sites.states import LISTS, STATES, ListName, WorklistRow
+from leakdet.storage.model_card import ModelVerdict
+from leakdet.tables.read import read_table
+from leakdet.tables.workbooks import is_workbook, write_workbook
 from leakdet.tables.write import write_csv
 
 WIDTH = 1000.0  # of the drawing, in its own units
@@ -157,7 +160,7 @@ COLUMNS = (
     "rank", "site", "state", "why", "nights", "leak_nights", "since", "score", "median_score",
     "level_dbfs", "median_level_dbfs", "familiarity", "health", "chance", "worth",
     "leak_share", "leak_share_low", "leak_share_high", "lat", "lon", "latest_recording",
-    "latest_recorded_at",
+    "latest_recorded_at", "list", "ranking_score",
 )  # fmt: skip
 
 BEGINNING = ",".join(COLUMNS[:7])  # of the CSV, by which it is known again
@@ -174,16 +177,20 @@ def table_row(rank: int, row: WorklistRow) -> dict[str, Any]:
         row.level_dbfs, row.median_level_dbfs, row.familiarity, "; ".join(row.health),
         row.chance, row.worth, row.leak_share, low, high, row.lat, row.lon,
         latest.path if latest else "", None if at is None else at.isoformat(),
+        row.list_name, row.ranking_score,
     )  # fmt: skip
     own = {name: value for name, value in row.columns.items() if name not in COLUMNS}
     return {**dict(zip(COLUMNS, values, strict=True)), **own}
 
 
-def write_worklist_csv(path: Path, rows: Sequence[WorklistRow]) -> None:
-    """Write one row per site in order of rank, atomically."""
+def write_worklist_table(path: Path, rows: Sequence[WorklistRow]) -> None:
+    """Write one row per site in order of rank, atomically, as CSV or as a workbook (.xlsx)."""
     own = dict.fromkeys(name for row in rows for name in row.columns if name not in COLUMNS)
     table = (table_row(rank, row) for rank, row in enumerate(rows, 1))
-    write_csv(path, table, [*COLUMNS, *own], for_people=True)
+    if path.suffix.lower() == ".xlsx":
+        write_workbook(path, table, [*COLUMNS, *own], "work list")
+    else:
+        write_csv(path, table, [*COLUMNS, *own], for_people=True)
 
 
 def write_geojson(path: Path, rows: Sequence[WorklistRow]) -> int:
@@ -209,6 +216,8 @@ def write_geojson(path: Path, rows: Sequence[WorklistRow]) -> int:
 
 def is_worklist(path: Path, mark: str) -> bool:
     """True if a file is a table, page or GeoJSON of the command: its beginning holds the mark."""
+    if is_workbook(path):
+        return ",".join(read_table(path).columns).startswith(mark)
     with path.open("rb") as file:
         return mark.encode() in file.read(4096)
 
@@ -227,18 +236,72 @@ MEANINGS = {
 }
 
 
+LIST_MEANINGS: Mapping[ListName, str] = {
+    "news": "a leak-like sound whose beginning was heard",
+    "backlog": "a leak-like sound from the first night on: a pump, or an old leak; check each once",
+    "other": "no leak-like sound, too few nights with one, or nothing to judge",
+}
+
+
+@dataclass(frozen=True)
+class ListPart:
+    """One of the lists that follow each other: how many sites it has, and which ranks."""
+
+    name: ListName
+    sites: int
+    ranks: str
+    meaning: str
+
+
+def list_parts(rows: Sequence[WorklistRow]) -> list[ListPart]:
+    """The lists that rows in order of rank fall into."""
+    parts, last = [], 0
+    for name in LISTS:
+        sites = sum(row.list_name == name for row in rows)
+        first, last = last + 1, last + sites
+        ranks = {0: "", 1: f", rank {first}"}.get(sites, f", ranks {first} to {last}")
+        parts.append(ListPart(name, sites, ranks, LIST_MEANINGS[name]))
+    return parts
+
+
+ADVICE = {
+    "good": "Look first where this list begins.",
+    "weak": "Dig only where other evidence agrees.",
+    "bad": "Do not plan digs by this list: its model may be guessing.",
+    "unknown": "Confirm by other evidence before you dig.",
+}
+
+
+def advice(verdict: ModelVerdict) -> str:
+    """What follows for digs from a verdict on the model."""
+    if "synthetic" in verdict.sentence:
+        return "This says nothing about real pipes: train on recordings of your own."
+    return ADVICE.get(verdict.grade, ADVICE["unknown"])
+
+
+def model_verdict(card: Mapping[str, Any] | None) -> ModelVerdict:
+    """The verdict in the description of a model; None: the model is not at hand."""
+    if card is None:
+        return ModelVerdict("unknown", "Unknown model", "The model that scored is not at hand.")
+    return ModelVerdict.of(card)
+
+
 @dataclass(frozen=True)
 class WorklistPage:
     """What the page shows; `rows` are in order of rank, `nights` those of their trends.
 
-    `cautions` say what is too small or unknown, `method` how the list was made. `review` has the
-    recordings to hear, of the first ranks; `files` are the tables beside the page.
+    `cautions` say what is too small or unknown, `method` how the list was made, `held` in how many
+    nights a site reached the score that ranks it. `review` has the recordings to hear, of the first
+    ranks; `files` are the tables beside the page.
     """
 
     title: str
     kicker: str
+    verdict: ModelVerdict
     sentences: Sequence[str]
     cautions: Sequence[str]
+    lists: Sequence[ListPart]
+    held: str
     rows: Sequence[WorklistRow]
     nights: Sequence[date]
     threshold: float | None
@@ -264,8 +327,12 @@ def render_worklist(page: WorklistPage) -> str:
             "generator": GENERATOR,
             "title": page.title,
             "kicker": page.kicker,
+            "verdict": page.verdict,
+            "advice": advice(page.verdict),
             "sentences": page.sentences,
             "cautions": page.cautions,
+            "lists": page.lists,
+            "held": page.held,
             "states": [(state, states[state], MEANINGS[state]) for state in STATES],
             "loggers": _loggers(page.rows),
             "map": chart,
@@ -326,6 +393,7 @@ def _json(page: WorklistPage, chart: SiteMap | None) -> dict[str, Any]:
     ]
     return {
         "states": STATES,
+        "lists": {part.name: part.meaning for part in page.lists},
         "levels": LEVELS,
         "threshold": page.threshold,
         "nights": [night.isoformat() for night in (*page.nights[:1], *page.nights[-1:])],
@@ -344,7 +412,9 @@ def _fields(row: WorklistRow, point: Point | None, review: int | None) -> dict[s
         "nights": row.nights,
         "leakNights": row.leak_nights,
         "since": None if row.since is None else row.since.isoformat(),
-        "score": _short(row.score, 3),
+        "list": row.list_name,
+        "score": _short(row.ranking_score, 3),
+        "lastScore": _short(row.score, 3),
         "medianScore": _short(row.median_score, 3),
         "level": _short(row.level_dbfs, 1),
         "medianLevel": _short(row.median_level_dbfs, 1),

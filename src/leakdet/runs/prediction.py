@@ -12,6 +12,7 @@ from leakdet.core.messages import LOG, log_results
 from leakdet.core.process import DONE, PARTLY
 
 if TYPE_CHECKING:
+    from leakdet.runs.suggestion import SuggestionRun, SuspectsRun
     from leakdet.scoring.detector import Detector
     from leakdet.scoring.extras import LeakClips
     from leakdet.tables.schema import Verdict
@@ -62,12 +63,16 @@ def _predict_rows(arguments: argparse.Namespace, rule: dict[str, Any], out: Path
     from leakdet.scoring.prediction import model_text, write_verdicts
 
     observers: list[Callable[[Verdict], None]] = []
-    suggestion = None
-    if arguments.suggest:
-        from leakdet.runs.suggestion import SuggestionRun
+    pages: list[SuggestionRun | SuspectsRun] = []
+    if arguments.suggest or arguments.page:
+        from leakdet.runs import suggestion
 
-        suggestion = SuggestionRun(arguments.suggest, None if remote else out)
-        observers.append(suggestion.add)
+        if arguments.suggest:
+            beside = None if remote else out
+            pages.append(suggestion.SuggestionRun(arguments.suggest, beside))
+        if arguments.page:
+            pages.append(suggestion.SuspectsRun(arguments.page))
+        observers += [page.add for page in pages]
     detector = load_detector(arguments.model, arguments.device, arguments.trust_network, **rule)
     LOG.info(model_text(detector.mel_detector, detector.decided_anew))
     drift = SiteDrift(detector.mel_detector)
@@ -77,8 +82,8 @@ def _predict_rows(arguments: argparse.Namespace, rule: dict[str, Any], out: Path
     with _window_files(arguments, files, detector) as (more, clips):
         observers += more
         counts = write_verdicts(detector, arguments.paths, listed, *rows, workers, observers)
-    if suggestion:
-        suggestion.write(detector)
+    for page in pages:
+        page.write(detector)
     counts.log(detector.mel_detector.rule, detector.mel_detector.sources)
     drift.log()
     if line := missing_sounds(detector.mel_detector.card):

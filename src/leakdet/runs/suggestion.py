@@ -1,11 +1,17 @@
-"""`predict --suggest`: a table of recordings to confirm next, and a page to hear and tick them."""
+"""Pages of predict to hear and tick recordings: the most telling ones, and the most suspicious.
+
+`--suggest` names those whose truth would teach the model most, in a table and a page; `--page`
+shows those that are most likely a leak.
+"""
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from heapq import heappush, heappushpop
 from pathlib import Path
 from typing import Any
 
-from leakdet.core.errors import counted
+from leakdet.core.errors import InputError, counted
 from leakdet.core.files import from_here
 from leakdet.core.locations import absolute_name, parse_location
 from leakdet.core.messages import LOG, log_result, log_results
@@ -20,7 +26,7 @@ from leakdet.reporting.review_page import (
 from leakdet.scoring.detector import Detector
 from leakdet.scoring.playback import Player
 from leakdet.scoring.suggest import Suggester, Suggestion
-from leakdet.tables.schema import LABEL, WHY, Verdict
+from leakdet.tables.schema import LABEL, WHY, Verdict, texts_for_people
 from leakdet.tables.write import check_output, is_regular, write_csv
 
 COPIED_COLUMNS = (
@@ -55,30 +61,13 @@ class SuggestionRun:
             log_result(f"confirm  {self._suggester.sentence(0)}: nothing to suggest")
             return
         rows = [_values(suggestion) for suggestion in chosen]
-        columns = list(rows[0])
-        write_csv(self.table, rows, columns, for_people=True)
-        player, cards = Player(detector.mel_detector, len(chosen)), Cards()
-        with ProgressCounter("pictures and sounds", len(chosen), "recordings") as progress:
-            shown = []
-            for suggestion, values in zip(chosen, rows, strict=True):
-                shown.append(ReviewRow(_card(suggestion, values, player, cards), values))
-                progress.step()
-        sentences = [
+        write_csv(self.table, rows, list(rows[0]), for_people=True)
+        sentence = (
             f"{self._suggester.sentence(len(chosen))}. They are near the threshold, unlike the "
-            "training recordings, or unlike each other: the truth about them teaches most.",
-            "Tick only what was confirmed. A label that is not known stays empty. What was ticked "
-            f"is learnt by: {_learn_command(detector, self.table)}",
-        ]
-        if cards.left_out:
-            sentences.append(
-                f"{cards.left_out} of them have no sound here, since the page is full: their "
-                "files play in any player."
-            )
-        title = f"{counted(len(chosen), 'recording')} to confirm"
-        kicker = f"model {detector.mel_detector.file_hash}"
-        write_review_page(
-            self.page, ReviewPage(title, kicker, sentences, self.table.name, columns, shown)
+            "training recordings, or unlike each other: the truth about them teaches most."
         )
+        title = f"{counted(len(chosen), 'recording')} to confirm"
+        _write_page(self.page, detector, title, sentence, chosen, self.table.name)
         LOG.info(f"suggest  {self._suggester.sentence(len(chosen))}")
         log_results(
             (
@@ -86,6 +75,89 @@ class SuggestionRun:
                 f"table    {self.table}: or fill in its column label",
             )
         )
+
+
+PAGE_CARDS = 50  # recordings of a page of suspects
+MARK = b'content="leakdet predict"'  # by which such a page is known again
+
+
+class SuspectsRun:
+    """The page of the most suspicious recordings of one run of predict, most suspicious first."""
+
+    def __init__(self, page: Path) -> None:
+        """Check that the page may be written."""
+        check_output(page, PAGE_BYTES)
+        if page.suffix.lower() not in (".html", ".htm"):
+            raise InputError(f"--page {page}: end the name with .html.")
+        if page.exists() and MARK not in page.read_bytes()[:4096]:
+            raise InputError(
+                f"--page {page}: predict would replace it, and did not write it; give another name."
+            )
+        self.page = page
+        self._suspects: list[tuple[float, int, Verdict]] = []  # a heap, the least suspicious first
+        self._scored = self._total = 0
+
+    def add(self, verdict: Verdict) -> None:
+        """Take the next verdict; those without a score are on no page."""
+        self._total += 1
+        if verdict.error or verdict.leak_prob is None:
+            return
+        self._scored += 1
+        entry = (verdict.leak_prob, -self._total, replace(verdict, windows=[], features=None))
+        if len(self._suspects) < PAGE_CARDS:
+            heappush(self._suspects, entry)
+        else:
+            heappushpop(self._suspects, entry)
+
+    def write(self, detector: Detector) -> None:
+        """Read the recordings of the page again and write it."""
+        suspects = [verdict for *_, verdict in sorted(self._suspects, reverse=True)]
+        if not suspects:
+            log_result(f"page     none of {counted(self._total, 'recording')} has a score to show")
+            return
+        sentence = (
+            f"{len(suspects)} of {counted(self._total, 'recording')}, the most suspicious first"
+            f"{'' if self._scored == self._total else f' ({self._scored} have a score)'}."
+        )
+        chosen = [Suggestion(verdict, _suspicion(verdict)) for verdict in suspects]
+        title = f"The most suspicious of {counted(self._total, 'recording')}"
+        _write_page(self.page, detector, title, sentence, chosen, f"{self.page.stem}.confirm.csv")
+        log_result(f"page     {self.page}: the most suspicious first, to look at and hear")
+
+
+def _suspicion(verdict: Verdict) -> str:
+    reason = f" ({verdict.reason})" if verdict.reason else ""
+    return f"{verdict.shown_decision}{reason}: leak probability {verdict.leak_prob:.2f}"
+
+
+def _write_page(
+    page: Path,
+    detector: Detector,
+    title: str,
+    sentence: str,
+    chosen: Sequence[Suggestion],
+    table: str,
+) -> None:
+    """Write the page of these recordings, whose ticks are saved as `table`."""
+    rows, shown = [_values(suggestion) for suggestion in chosen], []
+    player, cards = Player(detector.mel_detector, len(chosen)), Cards()
+    with ProgressCounter("pictures and sounds", len(chosen), "recordings") as progress:
+        for suggestion, values in zip(chosen, rows, strict=True):
+            shown.append(ReviewRow(_card(suggestion, values, player, cards), values))
+            progress.step()
+    sentences = [
+        f"The model: {detector.verdict}",
+        sentence,
+        "Tick only what was confirmed. A label that is not known stays empty. What was ticked is "
+        f"learnt by: {_learn_command(detector, Path(table))}",
+    ]
+    if cards.left_out:
+        sentences.append(
+            f"{cards.left_out} of them have no sound here, since the page is full: their files "
+            "play in any player."
+        )
+    kicker = f"model {detector.mel_detector.file_hash}"
+    write_review_page(page, ReviewPage(title, kicker, sentences, table, list(rows[0]), shown))
 
 
 def _learn_command(detector: Detector, table: Path) -> str:
@@ -105,7 +177,7 @@ def _values(suggestion: Suggestion) -> dict[str, str]:
     copied = {name: row[name] for name in COPIED_COLUMNS}
     columns = suggestion.verdict.columns  # site, time …: learn takes them as groups and dates
     values = {**first, LABEL: "", WHY: suggestion.why, **columns, **copied}
-    return {name: "" if value is None else str(value) for name, value in values.items()}
+    return texts_for_people(values)
 
 
 def _card(suggestion: Suggestion, values: Mapping[str, str], player: Player, cards: Cards) -> Card:

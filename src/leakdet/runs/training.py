@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leakdet.config import MeasuredTrainConfig, TrainConfig, TrainerFlags
-from leakdet.core.messages import LOG, log_detail, print_status
+from leakdet.core.messages import LOG, log_detail, messages_if, print_status
 from leakdet.core.progress import time_text
 
 if TYPE_CHECKING:
@@ -40,8 +40,13 @@ class FitResult:
     warnings: list[str]  # of the diagnostic callbacks, as in warnings.txt
 
 
-def fit(config: TrainConfig, folder: "str | os.PathLike[str]") -> FitResult:
+def fit(
+    config: TrainConfig, folder: "str | os.PathLike[str]", progress: bool | None = None
+) -> FitResult:
     """Train as `leakdet train` does, into `folder`: checkpoints, model file, metrics and report.
+
+    `progress` prints what the command prints, the epochs as they come; None: in an interactive
+    session.
 
     >>> import leakdet
     >>> settings = ["data.store=store", "network=linear", "trainer.max_epochs=2", "logger=none"]
@@ -58,7 +63,7 @@ def fit(config: TrainConfig, folder: "str | os.PathLike[str]") -> FitResult:
     """
     if not isinstance(config, TrainConfig):
         raise TypeError(f'fit({config!r}, …): give settings, leakdet.compose("train", {config!r})')
-    with _as_before():
+    with _as_before(), messages_if(progress):
         return _fit(config, Path(folder))
 
 

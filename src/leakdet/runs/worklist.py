@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, fields
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import leakdet
 from leakdet.core.errors import InputError, counted, first_few
@@ -25,20 +25,22 @@ from leakdet.reporting.worklist_page import (
     WorklistPage,
     coordinates,
     is_worklist,
+    list_parts,
+    model_verdict,
     write_geojson,
-    write_worklist_csv,
     write_worklist_page,
+    write_worklist_table,
 )
 from leakdet.scoring.parts import FACTS
-from leakdet.scoring.prediction import sidecar_path
+from leakdet.scoring.prediction import sidecar_path, verdict_text
 from leakdet.sites.rows import read_blocks
 from leakdet.sites.rules import WorklistRules
 from leakdet.sites.states import STATES, Recording, WorklistRow
 from leakdet.sites.worklist import Worklist, make_worklist
 from leakdet.sites.worth import Evidence
-from leakdet.storage.model_card import file_hash, open_safetensors, require_model
+from leakdet.storage.model_card import file_hash, open_safetensors, read_card, require_model
 from leakdet.tables.read import Columns, each_part
-from leakdet.tables.schema import LABEL, RECORDED_AT, WHY, is_reserved
+from leakdet.tables.schema import LABEL, RECORDED_AT, WHY, is_reserved, texts_for_people
 from leakdet.tables.write import check_output, is_regular, write_csv
 
 if TYPE_CHECKING:
@@ -64,13 +66,13 @@ class WorklistFiles:
             case ".html" | ".htm":
                 beside = (out.with_suffix(end) for end in (".csv", ".geojson", ".confirm.csv"))
                 return cls(out, *beside)
-            case ".csv":
+            case ".csv" | ".xlsx":
                 return cls(None, out, None, None)
             case ".geojson":
                 return cls(None, None, out, None)
         raise InputError(
-            f"--out {out}: end the name with .html (a page, and beside it the tables), .csv or "
-            ".geojson."
+            f"--out {out}: end the name with .html (a page, and beside it the tables), .csv, "
+            ".xlsx or .geojson."
         )
 
     def check(self) -> None:
@@ -207,18 +209,22 @@ class ReviewRecording:
 
 
 def choose_recordings(rows: Sequence[WorklistRow], most: int) -> list[ReviewRecording]:
-    """Of the first `most` sites with sound, the most leak-like recording of their last night."""
-    chosen: list[ReviewRecording] = []
+    """Of `most` sites with sound, the most leak-like recording of their last night, by rank.
+
+    News and backlog are taken in turns; other sites only where these leave room.
+    """
+    places: Counter[str] = Counter()
+    turns: list[tuple[bool, int, ReviewRecording]] = []
     for rank, row in enumerate(rows, 1):
-        if len(chosen) >= most:
-            break
         scored = [recording for recording in row.recordings if recording.leak_prob is not None]
         if scored:
             night = [other for other in scored if _same_night(other, scored[0])]
-            chosen.append(
-                ReviewRecording(rank, row, max(night, key=lambda other: other.leak_prob or 0.0))
-            )
-    return chosen
+            loudest = max(night, key=lambda other: other.leak_prob or 0.0)
+            places[row.list_name] += 1
+            turn = (row.list_name == "other", places[row.list_name])
+            turns.append((*turn, ReviewRecording(rank, row, loudest)))
+    turns.sort(key=lambda turn: turn[:2])
+    return sorted((chosen for *_, chosen in turns[:most]), key=lambda chosen: chosen.rank)
 
 
 def _same_night(recording: Recording, newest: Recording) -> bool:
@@ -266,7 +272,7 @@ def confirm_rows(
             "quiet_level_dbfs": recording.quiet_level_dbfs,
             "model": model,
         }
-        rows.append({name: "" if value is None else str(value) for name, value in values.items()})
+        rows.append(texts_for_people(values))
     return rows
 
 
@@ -350,26 +356,35 @@ def write_worklist(
         read_blocks(sources.parts()), rules, evidence_of(detector, sources.model)
     )
     rows = worklist.rows
-    cautions = [*sources.sentences(), *worklist.notes, *_old_sounds(rows)]
+    card = _model_card(sources.model, detector)
+    if card is not None:
+        LOG.info(verdict_text(sources.model_hash, card))
+    cautions = [*sources.sentences(), *worklist.notes]
     for caution in cautions:
         LOG.info(f"note     {caution}")
     states = Counter(row.state for row in rows)
     counts = ", ".join(f"{states[state]} {state}" for state in STATES if states[state])
     over = counted(len(worklist.nights), "night")
-    facts = {"states": dict(states)}
+    lists = list_parts(rows)
+    facts = {"states": dict(states), "lists": {part.name: part.sites for part in lists}}
     LOG.info(f"sites    {counted(len(rows), 'site')} over {over}: {counts}", extra={"facts": facts})
+    for part in filter(lambda part: part.sites, lists):
+        LOG.info(f"{part.name:<9}{counted(part.sites, 'site')}{part.ranks}: {part.meaning}")
     beside = _write_tables(files, rows)
     if files.page and files.confirm:
         review = _write_review(sources, files.confirm, rows, top, detector)
         page = WorklistPage(
             f"Work list: {counted(len(rows), 'site')} over {over}",
             f"model {sources.model_hash or 'unknown'}",
+            model_verdict(card),
             [_last_night(worklist, sources.threshold)],
             cautions,
+            lists,
+            f"{rules.alarms} of its last {rules.of_nights} judged nights",
             rows,
             worklist.nights,
             sources.threshold,
-            _method(sources, rules, detector),
+            _method(sources, rules),
             beside,
             review,
             {row.values["site"]: number for number, row in enumerate(review.rows)},
@@ -383,7 +398,7 @@ def _write_tables(files: WorklistFiles, rows: Sequence[WorklistRow]) -> list[str
     """Write the table and the points; the result has the names of the files."""
     written = []
     if files.table:
-        write_worklist_csv(files.table, rows)
+        write_worklist_table(files.table, rows)
         log_result(f"table    {files.table}: a row for each site")
         written.append(files.table.name)
     if files.points and any(coordinates(row) for row in rows):
@@ -435,25 +450,18 @@ def _last_night(worklist: Worklist, threshold: float | None) -> str:
     return f"{text}, {above} of them at or above the threshold {threshold:.2f}."
 
 
-def _old_sounds(rows: Sequence[WorklistRow]) -> list[str]:
-    """Where sites that always sound so are ranked, since an old leak may be among them."""
-    ranks = [rank for rank, row in enumerate(rows, 1) if row.state == "persistent"]
-    if not ranks:
-        return []
-    many = counted(len(ranks), "site")
-    return [
-        f"{many} with alarms night after night, the first at rank {ranks[0]} of {len(rows)}: a "
-        "pump, or an old leak. Choose the state persistent to see them all."
-    ]
+def _model_card(model: Path | None, detector: "Detector | None") -> Mapping[str, Any] | None:
+    """The description in the model file; None where it is not at hand."""
+    if detector is not None:
+        return detector.mel_detector.card
+    return read_card(model) if model and model.suffix == ".safetensors" else None
 
 
-def _method(sources: Sources, rules: WorklistRules, detector: "Detector | None") -> dict[str, str]:
+def _method(sources: Sources, rules: WorklistRules) -> dict[str, str]:
     """How the list came about: its rows, its model, and each parameter of the rule."""
-    verdict = detector.mel_detector.card.get("verdict") if detector else None
-    judged = f"{sources.model_hash}: {verdict['label']}. {verdict['sentence']}" if verdict else ""
     method = {
         "rows": first_few([str(place) for place in sources.places]),
-        "model": judged or sources.model_hash or "unknown",
+        "model": f"{sources.model_hash or 'unknown'}, {sources.model or 'not at hand'}",
         "made by": f"leakdet {leakdet.__version__}",
     }
     for parameter in fields(rules):

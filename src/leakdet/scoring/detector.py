@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
@@ -17,19 +17,22 @@ from leakdet.acoustics.listing import LeftUnlisted, audio_files, is_audio_name
 from leakdet.acoustics.mel import LogMel
 from leakdet.core.errors import InputError
 from leakdet.core.locations import Location, RemoteFile, errors_naming, local_copy, parse_location
-from leakdet.core.messages import LOG
+from leakdet.core.messages import LOG, messages_if
 from leakdet.core.parallel import in_order
+from leakdet.core.progress import ProgressCounter
 from leakdet.detection.detector import MelDetector
 from leakdet.detection.stored_scores import redecided
 from leakdet.detection.thresholds import checked_policy
 from leakdet.exporting.detector import load_onnx_detector
 from leakdet.scoring.score_recording import embed_source, score_listed, score_source
-from leakdet.storage.model_card import model_in, model_kind
+from leakdet.storage.model_card import ModelVerdict, model_in, model_kind
 from leakdet.storage.model_file import load_mel_detector
-from leakdet.tables.schema import InputRecording, Verdict
+from leakdet.tables.schema import InputRecording, Verdict, Verdicts, View
 
 PathLike = str | os.PathLike[str] | RemoteFile
 Sound = tuple[npt.NDArray[Any], int]  # samples and their rate in Hz
+Several = Iterable[PathLike | Sound]
+Show = bool | None  # None: in an interactive session
 
 
 def is_path(recordings: object) -> bool:
@@ -77,6 +80,23 @@ def sources_of(recordings: Any, resampled: bool = False) -> Iterator[SoundSource
 Result = TypeVar("Result")
 
 
+def _html(detector: MelDetector, source: SoundSource | None, verdict: Verdict) -> str:
+    """A verdict with picture, timeline and player, as far as its source can be read again."""
+    from leakdet.reporting.verdict_view import verdict_html
+    from leakdet.scoring.playback import Player
+
+    playback = None
+    if source is not None and not verdict.error:
+        playback = Player(detector, 1).play(source, verdict.channel)
+    return verdict_html(verdict, **vars(playback) if playback else {})
+
+
+def _plot(verdict: Verdict, axes: Any) -> Any:
+    from leakdet.reporting.verdict_view import plot_verdict
+
+    return plot_verdict(verdict, axes)
+
+
 class Detector:
     """Verdicts on recordings by one model; made by `load_detector`.
 
@@ -84,8 +104,8 @@ class Detector:
     [samples, channels] of floats in [-1, 1] or of PCM (uint8, int16, int32), which is scored as the
     file of these samples would be. A folder stands for the audio files below it.
 
-    One recording gives one result, a folder or several recordings give a list. So does a type
-    checker see it, but for a single path, which may be either: give `[folder]` where types matter.
+    One recording gives one result, a folder or several recordings give a list. Type checkers see
+    the same, except that a single path may return either: give `[folder]` where types matter.
     Of a model trained with `signal.channels=each`, every channel is a recording: a file of several
     gives a list, in which `Verdict.channel` counts them from 1; of an array, give one channel.
     """
@@ -99,40 +119,71 @@ class Detector:
         return f"Detector({str(self.path)!r}, threshold={self.threshold:g})"
 
     @property
+    def verdict(self) -> ModelVerdict:
+        """What its own evaluation said of the model: grade, label, sentence and cautions."""
+        return ModelVerdict.of(self.mel_detector.card)
+
+    @property
     def threshold(self) -> float:
         """Recordings whose `leak_prob` reaches it are called leaks."""
         return self.mel_detector.rule.threshold
 
     @overload
-    def predict(self, recordings: Sound, workers: int = 0, resampled: bool = False) -> Verdict: ...
-    @overload
-    def predict(self, recordings: PathLike, workers: int = 0, resampled: bool = False) -> Any: ...
+    def predict(
+        self, recordings: Sound, workers: int = 0, resampled: bool = False, progress: Show = None
+    ) -> Verdict: ...
     @overload
     def predict(
-        self, recordings: Iterable[PathLike | Sound], workers: int = 0, resampled: bool = False
-    ) -> list[Verdict]: ...
+        self,
+        recordings: PathLike,
+        workers: int = 0,
+        resampled: bool = False,
+        progress: Show = None,
+    ) -> Any: ...
+    @overload
+    def predict(
+        self, recordings: Several, workers: int = 0, resampled: bool = False, progress: Show = None
+    ) -> Verdicts: ...
 
-    def predict(self, recordings: Any, workers: int = 0, resampled: bool = False) -> Any:
+    def predict(
+        self, recordings: Any, workers: int = 0, resampled: bool = False, progress: Show = None
+    ) -> Any:
         """Give the verdict on a recording, or a list of verdicts; unreadable files have an `error`.
 
         `workers` recordings are scored at a time, 0: one per core. Scores do not depend on it.
         `resampled`: the rates of arrays are not those of their loggers, so that none is undecided
-        as of another source.
+        as of another source. `progress` shows how many of several are scored; None: in an
+        interactive session.
 
         Raises:
-            InputError: the model cannot score sound, or an array is no recording.
+            InputError: the model cannot score sound, an array is no recording, or the one path
+                that was given does not exist.
             TypeError: an argument is neither a path nor `(samples, rate_hz)`.
         """
-        return self._apply(score_source, recordings, workers, resampled)
+        if is_single(recordings):
+            verdicts = list(self._verdicts(sources_of(recordings, resampled), workers, True))
+            missing = verdicts and verdicts[0].error and is_path(recordings)
+            if missing and not parse_location(recordings).exists():
+                raise InputError(f"{recordings}: there is no such file.")
+            return verdicts[0] if len(verdicts) == 1 else Verdicts(verdicts)
+        sources = sources_of(recordings, resampled)
+        if not (
+            isinstance(recordings, Sequence) or is_path(recordings)
+        ):  # maybe more than fit in memory
+            return Verdicts(self._verdicts(sources, workers))
+        listed = list(sources)
+        several = Verdicts()
+        with messages_if(progress), ProgressCounter("scoring", len(listed), "recordings") as count:
+            for verdict in self._verdicts(listed, workers):
+                several.append(verdict)
+                count.step(verdict.channel <= 1)
+        return several
 
     def predict_each(
-        self,
-        recordings: PathLike | Sound | Iterable[PathLike | Sound],
-        workers: int = 0,
-        resampled: bool = False,
+        self, recordings: PathLike | Sound | Several, workers: int = 0, resampled: bool = False
     ) -> Iterator[Verdict]:
         """Yield the verdicts of `predict` one by one, in order, for any number of recordings."""
-        return self._each(score_source, recordings, workers, resampled)
+        return self._verdicts(sources_of(recordings, resampled), workers)
 
     def predict_listed(
         self, recordings: Iterable[InputRecording], workers: int = 0
@@ -151,9 +202,7 @@ class Detector:
     @overload
     def embed(self, recordings: PathLike, workers: int = 0) -> Any: ...
     @overload
-    def embed(
-        self, recordings: Iterable[PathLike | Sound], workers: int = 0
-    ) -> list[npt.NDArray[np.float32]]: ...
+    def embed(self, recordings: Several, workers: int = 0) -> list[npt.NDArray[np.float32]]: ...
 
     def embed(self, recordings: Any, workers: int = 0) -> Any:
         """The network's features before its heads, float32 [windows, features], for each recording.
@@ -164,7 +213,9 @@ class Detector:
             InputError: as `predict`, and where a recording cannot be read.
             TypeError: as `predict`.
         """
-        return self._apply(embed_source, recordings, workers)
+        sources = sources_of(recordings)
+        results = [result for _, result in self._each(embed_source, sources, workers)]
+        return results[0] if is_single(recordings) and len(results) == 1 else results
 
     @cached_property
     def _log_mel(self) -> LogMel:
@@ -175,28 +226,28 @@ class Detector:
             )
         return LogMel(self.mel_detector.signal)
 
-    def _apply(
-        self,
-        work: Callable[[SoundSource, MelDetector, LogMel], list[Result]],
-        recordings: Any,
-        workers: int,
-        resampled: bool = False,
-    ) -> Result | list[Result]:
-        results = list(self._each(work, recordings, workers, resampled))
-        single = is_single(recordings)
-        return results[0] if single and len(results) == 1 else results
+    def _verdicts(
+        self, sources: Iterable[SoundSource], workers: int, keep_array: bool = False
+    ) -> Iterator[Verdict]:
+        """The verdicts on sources, each with what shows it; arrays of many are not kept for it."""
+
+        def view(source: SoundSource) -> View:
+            kept = None if isinstance(source, ArrayRecording) and not keep_array else source
+            return {"html": partial(_html, self.mel_detector, kept), "plot": _plot}
+
+        results = self._each(score_source, sources, workers)
+        return (verdict.with_view(view(source)) for source, verdict in results)
 
     def _each(
         self,
         work: Callable[[SoundSource, MelDetector, LogMel], list[Result]],
-        recordings: Any,
+        sources: Iterable[SoundSource],
         workers: int,
-        resampled: bool = False,
-    ) -> Iterator[Result]:
+    ) -> Iterator[tuple[SoundSource, Result]]:
         log_mel = self._log_mel
         compute = lambda source: work(source, self.mel_detector, log_mel)  # noqa: E731  for threads
-        results = in_order(compute, sources_of(recordings, resampled), workers)
-        return (result for _, of_source in results for result in of_source)
+        results = in_order(compute, sources, workers)
+        return ((source, result) for source, of_source in results for result in of_source)
 
 
 def load_detector(

@@ -21,6 +21,8 @@ from leakdet.core.progress import ProgressCounter
 from leakdet.detection.decision import DecisionRule
 from leakdet.detection.source_rates import SourceRates
 from leakdet.scoring.listing import FileList
+from leakdet.storage.model_card import ModelVerdict
+from leakdet.tables.read import read_table
 from leakdet.tables.schema import (
     LABEL,
     ROW_MARKS,
@@ -29,6 +31,7 @@ from leakdet.tables.schema import (
     is_formula,
     row_columns,
 )
+from leakdet.tables.workbooks import is_workbook
 from leakdet.tables.write import PARTIAL, is_regular, row_writer, windows_file
 
 if TYPE_CHECKING:
@@ -36,16 +39,18 @@ if TYPE_CHECKING:
     from leakdet.scoring.detector import Detector
 
 
+def verdict_text(file_hash: str, card: Mapping[str, Any]) -> str:
+    """A model by its hash, and what its own evaluation said of it."""
+    verdict = ModelVerdict.of(card)
+    text = f"model    {file_hash}: {verdict}"
+    if card.get("verdict") and verdict.grade != "good":
+        text += "\nnote     confirm its verdicts by other evidence before you dig"
+    return text
+
+
 def model_text(detector: "MelDetector", decided_anew: str = "") -> str:
     """The model, what its own evaluation said of it, and by which other threshold it decides."""
-    verdict, name = detector.card.get("verdict"), f"model    {detector.file_hash}"
-    lines = [f"{name}: the file does not say how good it was in its own evaluation"]
-    if verdict:
-        split = verdict["split"].replace("held_out", "recordings held out of training")
-        evaluation = f"{verdict['label']} (own evaluation on {split})"
-        lines = [f"{name}: {evaluation}. {verdict['sentence']}"]
-        if verdict["grade"] != "good":
-            lines.append("note     confirm its verdicts by other evidence before you dig")
+    lines = [verdict_text(detector.file_hash, detector.card)]
     if detector.reference is None:
         lines.append(
             "note     the file does not say what its training recordings sound like: sounds unlike "
@@ -80,7 +85,8 @@ NAMED = 3  # recordings that failed
 class VerdictCounts:
     """Counts of recordings by verdict and flag, and of the undecided ones by reason."""
 
-    def __init__(self) -> None:
+    def __init__(self, defused: bool = False) -> None:
+        self._defused = defused  # no cell of the rows is read as a formula
         self._decisions = Counter({"leak": 0, "no_leak": 0, "undecided": 0, "failed": 0})
         self._reasons: Counter[str] = Counter()
         self._flags: Counter[str] = Counter()
@@ -103,7 +109,7 @@ class VerdictCounts:
         channel = row.get("channel", 0)
         self._channels += channel > 0
         self._files += channel <= 1
-        self._formulas += sum(map(is_formula, row.values()))
+        self._formulas += 0 if self._defused else sum(map(is_formula, row.values()))
 
     def state(self) -> dict[str, Any]:
         """Plain values, which `merge` takes."""
@@ -230,11 +236,11 @@ def write_sidecar(
 
 def run_facts(detector: "Detector", settings: Mapping[str, Any]) -> dict[str, Any]:
     """What makes rows: version, model with its own verdict, decision rule, signal, settings."""
-    model = detector.mel_detector
+    model, path = detector.mel_detector, detector.path
     return {
         "created_by": f"leakdet {leakdet.__version__}",
         "model": {
-            "path": str(detector.path.absolute()),
+            "path": str(path.resolve() if isinstance(path, Path) else path),  # not a link to it
             "hash": model.file_hash,
             "created_by": model.card.get("created_by"),
             "created_at": model.card.get("created_at"),
@@ -265,6 +271,9 @@ def check_replaceable(out: Path, windows: bool) -> None:
 
 
 def _are_rows(path: Path) -> bool:
+    if is_workbook(path):
+        columns = {*read_table(path).columns}
+        return columns >= ROW_MARKS and LABEL not in columns
     columns = {*_json(path, first_line=True)} or {*_header(path)}
     if len(columns) < 2 and not any(mark in name for name in columns for mark in "\0{["):
         return True  # no table, no JSON, no binary file: as with a shell's own output
@@ -365,7 +374,7 @@ def write_verdicts(
     Beside a whole file of rows a sidecar is written.
     """
     verdicts = detector.predict_listed(listed.recordings, workers)
-    counts, started_at = VerdictCounts(), now()
+    counts, started_at = VerdictCounts(defused=kind == "xlsx"), now()
     header = columns_by(detector.mel_detector, listed.listing.columns)
     with (
         row_writer(out, kind, windows, header) as write,

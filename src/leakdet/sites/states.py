@@ -29,6 +29,9 @@ from leakdet.sites.rules import WorklistRules
 
 State = Literal["new", "persistent", "ceased", "watch", "quiet", "silent logger", "broken"]
 STATES: tuple[State, ...] = get_args(State)
+# suspicions whose beginning was heard; those that were there from the first night on; all others
+ListName = Literal["news", "backlog", "other"]
+LISTS: tuple[ListName, ...] = get_args(ListName)
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,9 @@ class WorklistRow:
     columns: Mapping[str, str]  # other columns of its latest row, such as logger and pipe
     recordings: tuple[Recording, ...]  # newest first
     chance: float | None = None  # of a leak there, from which the worth follows
+    list_name: ListName = "other"
+    # reached in as many of its last judged nights as make a suspicion; orders its list
+    ranking_score: float | None = None
 
 
 @dataclass(frozen=True)
@@ -367,10 +373,7 @@ class SiteStates:
             return ("new" if nights <= self._rules.news_nights else "persistent"), why
         if self._louder[site]:
             return "new", f"{why}, as since its first nights, but louder{level}"
-        return "persistent", (
-            f"{why}, as since its first nights, {since}: it always sounds so, as a pump or an old "
-            f"leak does{level}"
-        )
+        return "persistent", f"{why}, as since its first nights, {since}{level}"
 
     def _recent(self, site: int) -> str:
         """`3 of its last 4 judged nights`."""

@@ -13,6 +13,7 @@ from leakdet.sites.nights import FEW_SITES, at, last_of
 from leakdet.sites.rows import DAY_S, Kind, RowColumns, read_columns
 from leakdet.sites.rules import WorklistRules
 from leakdet.sites.states import (
+    LISTS,
     Recording,
     SiteFacts,
     SiteStates,
@@ -112,6 +113,8 @@ def site_rows(
                 columns=_other_columns(columns, newest),
                 recordings=tuple(_recording(columns, row) for row in newest.tolist()),
                 chance=_known(ranks.chance[site]),
+                list_name=LISTS[ranks.part[site]],
+                ranking_score=_known(ranks.score[site]),
             )
         )
     return rows
@@ -172,7 +175,7 @@ def make_worklist(
     names = {site: state for site, (state, _) in states.items()}
     ranks = rank_sites(names, unjudged, facts.alarms, facts.levels, rules, evidence)
     place, remarks = find_places(columns, nights.rows)
-    notes = [*nights.notes, *_left_out(columns, listed), *remarks]
+    notes = [*_no_dig_pays(rules, ranks), *nights.notes, *_left_out(columns, listed), *remarks]
     notes += [*_history_notes(facts), *_worth_notes(rules, evidence)]
     return Worklist(site_rows(facts, states, ranks, place), nights.dates, notes)
 
@@ -222,10 +225,25 @@ def _worth_notes(rules: WorklistRules, evidence: Evidence | None) -> list[str]:
     if evidence is None:
         notes.append(
             "No scores of the model's own test recordings are known: the chance of a leak is "
-            "unknown, and sites are ranked by state and score."
+            "unknown, and each list is ranked by score."
         )
     else:
         notes += evidence.notes()
     if rules.dig_cost is None or rules.leak_cost is None:
-        notes.append("The worth of a dig is unknown without the costs of a dig and of a leak.")
+        notes.append("What a dig is worth is unknown without the costs of a dig and of a leak.")
     return notes
+
+
+def _no_dig_pays(rules: WorklistRules, ranks: Ranks) -> list[str]:
+    """Where no dig is worth its cost: by how much the best would lose, and what chance pays."""
+    known = ranks.worth[~np.isnan(ranks.worth)]
+    if not len(known) or known.max() > 0.0 or rules.dig_cost is None:
+        return []
+    loss, chance = float(f"{-known.max():.2g}"), 100 * np.nanmax(ranks.chance)
+    text = f"By these costs no dig pays: the best would lose {loss:,.0f}."
+    if not rules.leak_cost or rules.dig_cost >= rules.leak_cost:
+        return [f"{text} A dig costs as much as a leak, or more."]
+    pays = 100 * rules.dig_cost / rules.leak_cost
+    return [
+        f"{text} A dig pays above a chance of {pays:.2g} %; the highest here is {chance:.2g} %."
+    ]

@@ -1,4 +1,4 @@
-"""What a dig is worth at each site, and the order that follows.
+"""What a dig is worth at each site, and the lists and the order that follow.
 
 The scores of a site's nights are pooled into one, and count once: nights at one place are not
 independent, so a second night is no second witness.
@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int
 
 from leakdet.detection.calibration import fit_calibration, logit, sigmoid
 from leakdet.sites.rules import WorklistRules
-from leakdet.sites.states import Alarms, Levels, State
+from leakdet.sites.states import LISTS, Alarms, Levels, State
 
 if TYPE_CHECKING:
     from leakdet.detection.stored_scores import ValidationScores
@@ -102,7 +102,7 @@ def worths(chance: Float[np.ndarray, " S"], rules: WorklistRules) -> Float[np.nd
 def leak_shares(
     scores: Float[np.ndarray, " S"], odds: Float[np.ndarray, " S"], evidence: Evidence | None
 ) -> tuple[Float[np.ndarray, " S"], Float[np.ndarray, "S 2"]]:
-    """Share of true leaks among sites down to each rank, and its 95 % interval; NaN: unknown.
+    """Share of true leaks in a list down to each rank, and its 95 % interval; NaN: unknown.
 
     By Bayes' rule from the mean prior odds down to there, and the shares of the evidence's leaks
     and other recordings that reach the lowest score so far, each with Wilson's interval.
@@ -146,10 +146,7 @@ def _wilson(hits: Int[np.ndarray, " S"], n: int) -> tuple[np.ndarray, np.ndarray
     return np.maximum(low, 0.0), np.minimum(high, 1.0)
 
 
-# Where no chance is known, and among equal ones: what is news comes first.
-BY_NEWS: tuple[State, ...] = (
-    "new", "watch", "persistent", "ceased", "quiet", "broken", "silent logger",
-)  # fmt: skip
+SUSPECTED: tuple[State, ...] = ("new", "persistent")
 NOT_JUDGED = {"broken", "silent logger"}
 
 
@@ -158,9 +155,11 @@ class Ranks:
     """Sites by rank, and what is known of each by its id; NaN: unknown."""
 
     order: list[int]
+    part: Int[np.ndarray, " S"]  # the list of each site, by its place in `LISTS`
+    score: Float[np.ndarray, " S"]  # by which a list is ordered
     chance: Float[np.ndarray, " S"]
     worth: Float[np.ndarray, " S"]
-    leak_share: Float[np.ndarray, " S"]  # from the first rank down to the site
+    leak_share: Float[np.ndarray, " S"]  # from the first of its list down to the site
     interval: Float[np.ndarray, "S 2"]
 
 
@@ -172,25 +171,29 @@ def rank_sites(
     rules: WorklistRules,
     evidence: Evidence | None,
 ) -> Ranks:
-    """Rank sites by their chance of a leak, which orders as worth does, and among equals by news.
+    """Rank the news, then the backlog, then all other sites, each list by the chance of a leak.
 
-    Further ties go to the louder, then to the higher score. Those in `unjudged`, and silent and
-    broken ones, have no chance.
+    News are suspicions whose beginning was heard, the backlog those that were there from the first
+    night on. Where no chance is known, and among equal ones, the higher score comes first, then
+    the louder site. Those in `unjudged`, and silent and broken ones, have no chance.
     """
     sites = len(alarms.judged)
     listed = np.array(sorted(states), np.int64)
-    news = np.full(sites, len(BY_NEWS))
+    part = np.full(sites, LISTS.index("other"))
     score, odds = alarms.recent_score.copy(), np.full(sites, rules.prior / (1.0 - rules.prior))
     for site, state in states.items():
-        news[site] = BY_NEWS.index(state)
         if state in NOT_JUDGED or site in unjudged:
             score[site] = np.nan
-        if state == "persistent" and not alarms.onset[site]:
-            odds[site] *= rules.old_odds
+        if state in SUSPECTED:
+            always = state == "persistent" and not alarms.onset[site]
+            part[site] = LISTS.index("backlog" if always else "news")
+            odds[site] *= rules.old_odds if always else 1.0
     chance = chances(score, odds, evidence)
     rise = np.nan_to_num(levels.rise, nan=0.0)
-    keys = (-np.nan_to_num(score, nan=-1.0), -rise, news, -np.nan_to_num(chance, nan=-1.0))
+    keys = (-rise, -np.nan_to_num(score, nan=-1.0), -np.nan_to_num(chance, nan=-1.0), part)
     order = listed[np.lexsort([key[listed] for key in keys])]
     share, interval = np.full(sites, np.nan), np.full((sites, 2), np.nan)
-    share[order], interval[order] = leak_shares(score[order], odds[order], evidence)
-    return Ranks(order.tolist(), chance, worths(chance, rules), share, interval)
+    for number in range(len(LISTS)):
+        of_list = order[part[order] == number]
+        share[of_list], interval[of_list] = leak_shares(score[of_list], odds[of_list], evidence)
+    return Ranks(order.tolist(), part, score, chance, worths(chance, rules), share, interval)

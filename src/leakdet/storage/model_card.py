@@ -6,6 +6,7 @@ import json
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, overload
 
@@ -125,6 +126,35 @@ def runs_in(folder: Path) -> list[Path]:
 FORMAT_VERSION = 1
 CARD_KEY = "leakdet"  # of the safetensors metadata, and of the checkpoint
 _NEEDED = ("signal", "labels", "network", "mel_shape", "unit", "blend", "decision_rule")
+
+
+@dataclass(frozen=True)
+class ModelVerdict:
+    """What a model is worth by its own evaluation: `grade` is good, weak, bad or unknown."""
+
+    grade: str
+    label: str  # the grade in words
+    sentence: str
+    split: str = ""  # whose recordings judged it
+    cautions: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, card: Mapping[str, Any]) -> "ModelVerdict":
+        """The verdict in a model's description."""
+        if not (verdict := card.get("verdict")):
+            sentence = "The model file does not say how good it was in its own evaluation."
+            return cls("unknown", "Not judged", sentence)
+        return cls(
+            verdict["grade"],
+            verdict["label"],
+            verdict["sentence"],
+            verdict["split"].replace("held_out", "recordings held out of training"),
+            tuple(verdict.get("cautions", ())),
+        )
+
+    def __str__(self) -> str:
+        evaluation = f" (own evaluation on {self.split})" if self.split else ""
+        return f"{self.label}{evaluation}. {self.sentence}"
 
 
 def missing_sounds(card: Mapping[str, Any]) -> str:

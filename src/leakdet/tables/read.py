@@ -28,6 +28,7 @@ from leakdet.core.errors import InputError, counted
 from leakdet.core.files import as_input_error, refuse_pointer
 from leakdet.core.locations import Location, RemoteFile, is_url, parse_location
 from leakdet.tables.schema import ROW_MARKS, WHY, column_type, fused
+from leakdet.tables.workbooks import Workbook, is_workbook
 from leakdet.tables.write import require_format
 
 
@@ -234,10 +235,6 @@ def _filled(part: Columns, name: str) -> npt.NDArray[Any]:
     return np.full(rows, "", object) if is_text else np.full(rows, np.nan)
 
 
-WORKBOOKS = {
-    b"PK\x03\x04": "an Excel workbook (.xlsx)",
-    b"\xd0\xcf\x11\xe0": "an Excel file (.xls)",
-}
 BYTE_ORDER_MARKS = {  # those of UTF-32 begin as those of UTF-16 do
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",
@@ -267,7 +264,7 @@ class Table:
 
 
 def read_table(path: Path) -> Table:
-    """Read a CSV file whole, as `TableStream` does."""
+    """Read a table whole, as `TableStream` does."""
     stream = TableStream(path)
     table = Table(stream.columns, remarks=stream.remarks)
     for number, row in stream:
@@ -281,8 +278,9 @@ def read_table(path: Path) -> Table:
 class TableStream:
     """A CSV file of UTF-8, -16, -32 or Windows-1252, delimited by commas, semicolons or tabs.
 
-    Iterate for its rows, as often as needed, in bounded memory: the number of a line, and its
-    fields by column, or a text on what is wrong with it. A first line `sep=;` names the delimiter;
+    Or the first sheet of an Excel workbook (.xlsx). Iterate for its rows, as often as needed, in
+    bounded memory: the number of a line, and its fields by column, or a text on what is wrong with
+    it. A first line `sep=;` names the delimiter;
     blank lines are skipped.
     """
 
@@ -292,7 +290,12 @@ class TableStream:
         try:
             if not stat.S_ISREG(path.stat().st_mode):  # a pipe can be read once only
                 raise InputError(f"{path}: this is no file. Write the table to one, and name that.")
-            self._encoding = _encoding_of(path, self.remarks)
+            refuse_pointer(path)
+            self._workbook = Workbook(path) if is_workbook(path) else None
+            if self._workbook is None:
+                self._encoding = _encoding_of(path, self.remarks)
+            else:
+                self.remarks += self._workbook.remarks
         except OSError as error:
             raise InputError(f"{path}: cannot be read ({error.strerror}).") from error
         headings = (fields for _, fields in self._records() if not isinstance(fields, str))
@@ -308,14 +311,19 @@ class TableStream:
                 is_heading = not any(fields)
             # spreadsheets write the columns that were touched and left blank, too
             elif any(fields := _without_blank_end(fields, width)):
-                whole = len(fields) == width
-                if WHY in self.columns:  # a table of leakdet's own
+                if self._workbook:  # which has no blank cells at the end of a row
+                    fields = fields + [""] * (width - len(fields))
+                elif WHY in self.columns:  # a table of leakdet's own
                     fields = list(map(fused, fields))
+                whole = len(fields) == width
                 row = dict(zip(self.columns, fields, strict=True)) if whole else None
                 yield number, row or f"it has {counted(len(fields), 'field')}, not {width}"
 
     def _records(self) -> Iterator[tuple[int, list[str] | str]]:
         """Fields of each line without blanks around them, or what is wrong with it."""
+        if self._workbook:
+            yield from self._workbook.records()
+            return
         with self.path.open(encoding=self._encoding, newline="") as lines:
             numbered = ((n, line) for n, line in enumerate(lines) if line.strip())
             skipped, first = next(numbered, (0, ""))
@@ -341,15 +349,8 @@ def _without_blank_end(fields: list[str], width: int) -> list[str]:
 
 def _encoding_of(path: Path, remarks: list[str]) -> str:
     """The encoding of a text file."""
-    refuse_pointer(path)
     with path.open("rb") as file:
         start = file.read(8)
-    for mark, kind in WORKBOOKS.items():
-        if start.startswith(mark):
-            raise InputError(
-                f"{path}: this is {kind}. Save its sheet as CSV UTF-8 (File, Save as) and name "
-                "that file."
-            )
     zeros = bytes(map(bool, start[:4]))
     encodings = [name for mark, name in BYTE_ORDER_MARKS.items() if start.startswith(mark)]
     encodings += [name for mark, name in UNMARKED.items() if zeros.startswith(mark)]

@@ -5,6 +5,7 @@ of `COLUMNS`. A new column is an entry there and a line in docs/verdicts.md; CSV
 lines, the readers and the names that are reserved follow from it.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -44,7 +45,10 @@ class Window(NamedTuple):
     leak_prob: float
 
 
-@dataclass(frozen=True)
+View = Mapping[str, Callable[..., Any]]  # `html(verdict)`, and `plot(verdict, axes)`
+
+
+@dataclass(frozen=True, repr=False)
 class Verdict:
     """A detector's decision on one recording, with its evidence.
 
@@ -81,6 +85,42 @@ class Verdict:
     # its sound whatever its level (`band_features`), float32; no part of the row
     features: npt.NDArray[np.float32] | None = field(default=None, compare=False, repr=False)
 
+    def __repr__(self) -> str:
+        """One line: the decision and its score, not the windows."""
+        path = "an array" if self.path is None else repr(self.path)
+        if self.error:
+            return f"Verdict({path}: error {self.error!r})"
+        reason = f" ({self.reason})" if self.reason else ""
+        score = "" if self.leak_prob is None else f", leak_prob {self.leak_prob:.3f}"
+        flags = f", {', '.join(self.flags)}" if self.flags else ""
+        return (
+            f"Verdict({path}: {self.decision}{reason}{score}, threshold {self.threshold:g}, "
+            f"{len(self.windows)} windows{flags})"
+        )
+
+    def with_view(self, view: View) -> "Verdict":
+        """This verdict, with what shows it in a notebook; no part of its value, nor of a copy."""
+        object.__setattr__(self, "_view", view)
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_view"}
+
+    def _repr_html_(self) -> str | None:
+        view: View = vars(self).get("_view", {})
+        return view["html"](self) if view else None
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw the leak probability over time into axes of matplotlib, by default new ones.
+
+        Raises:
+            TypeError: no detector gave this verdict.
+        """
+        view: View = vars(self).get("_view", {})
+        if not view:
+            raise TypeError("plot() is for verdicts of Detector.predict and predict_each")
+        return view["plot"](self, axes)
+
     @property
     def counts_as_leak(self) -> bool:
         """True of a leak, and of a recording in doubt that reaches the threshold."""
@@ -109,6 +149,19 @@ class Verdict:
         }
         names = row_columns(self.channel > 0, self.class_prob, self.columns)
         return {name: values[name] for name in (*names, TIMELINE)}
+
+
+class Verdicts(list[Verdict]):
+    """A list of verdicts; `pandas.DataFrame(verdicts.rows())` is a table of them."""
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row for each verdict, as `leakdet predict` writes it, without its windows."""
+        rows = [verdict.to_dict() for verdict in self]
+        return [{name: row[name] for name in row if name != TIMELINE} for row in rows]
+
+    def __repr__(self) -> str:
+        """One line for each verdict."""
+        return "[" + ",\n ".join(map(repr, self)) + "]"
 
 
 @dataclass(frozen=True)
@@ -173,6 +226,29 @@ def defused(value: Any) -> Any:
     ("'=1+1", '-1.5', "'=1+1")
     """
     return f"'{value}" if is_formula(value) else value
+
+
+EXACT = ("lat", "lon")  # columns whose digits are places on the ground
+
+
+def rounded(column: str, value: Any) -> Any:
+    """A value of a table for people: four digits of what was computed, six decimals of a place.
+
+    >>> rounded("worth", -1795.9386), rounded("lat", 50.1109221), rounded("nights", 12345)
+    (-1796, 50.110922, 12345)
+    """
+    if not isinstance(value, float) or not math.isfinite(value):
+        return value
+    if column in EXACT:
+        return round(value, 6)
+    short = float(f"{value:.4g}")
+    return int(short) if abs(short) >= 1000 else short
+
+
+def texts_for_people(row: Mapping[str, Any]) -> dict[str, str]:
+    """The cells of such a row as text; what is unknown is blank."""
+    values = {name: rounded(name, value) for name, value in row.items()}
+    return {name: "" if value is None else str(value) for name, value in values.items()}
 
 
 def fused(text: str) -> str:

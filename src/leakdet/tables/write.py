@@ -16,7 +16,8 @@ from typing import IO, Any, Protocol, runtime_checkable
 from leakdet.core.errors import InputError, install_command
 from leakdet.core.files import flush_names, require_space, system_asked, whole_file
 from leakdet.core.messages import LOG
-from leakdet.tables.schema import TIMELINE, WINDOW_COLUMNS, column_type, defused
+from leakdet.tables.schema import TIMELINE, WINDOW_COLUMNS, column_type, defused, rounded
+from leakdet.tables.workbooks import require_openpyxl, workbook_writer
 
 Row = Mapping[str, Any]
 
@@ -30,16 +31,22 @@ def write_csv(
     """Write rows under `columns`; None: under their keys, in the order of first appearance.
 
     A row that lacks a column has a blank there. Names of files may hold any bytes. `for_people`:
-    no cell is a formula to a spreadsheet.
+    a spreadsheet opens it on a double click, by its byte order mark; numbers are rounded, and no
+    cell is a formula.
     """
     if for_people:
-        rows = [{name: defused(value) for name, value in row.items()} for row in rows]
+        rows = [{name: defused(rounded(name, row[name])) for name in row} for row in rows]
     if columns is None:
         rows = list(rows)
         columns = list(dict.fromkeys(name for row in rows for name in row))
     with (
         whole_file(path) as partial,
-        partial.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file,
+        partial.open(
+            "w",
+            newline="",
+            encoding="utf-8-sig" if for_people else "utf-8",
+            errors="surrogateescape",
+        ) as file,
     ):
         writer = csv.DictWriter(file, columns, restval="")
         writer.writeheader()
@@ -156,7 +163,7 @@ def _open_descriptor(out: Path) -> int | None:
     return None
 
 
-FORMATS = {".csv": "csv", ".txt": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+FORMATS = {".csv": "csv", ".txt": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".xlsx": "xlsx"}
 ROW_BYTES = 250  # about as much, with a path of usual length
 
 WriteRow = Callable[[Row], None]
@@ -164,6 +171,8 @@ WriteRow = Callable[[Row], None]
 
 def check_windows(out: Path | None, kind: str, windows: bool) -> None:
     """Refuse to write windows where there is no file that they could be beside."""
+    if windows and kind == "xlsx":
+        raise InputError(f"--out {out}: --windows has no room in a workbook; name a .csv file.")
     if windows and kind == "csv" and not (out and is_regular(out)):
         raise InputError(
             "--windows with csv needs --out FILE, since it writes a second file beside it; "
@@ -182,12 +191,16 @@ class TextFile(Protocol):
 def row_writer(
     out: Path | None, kind: str, windows: bool, header: Sequence[str]
 ) -> Iterator[WriteRow]:
-    """A function that writes one row; `kind` is csv or jsonl, `out=None` standard output.
+    """A function that writes one row; `kind` is csv, jsonl or xlsx, `out=None` standard output.
 
     `header` names the columns of a CSV, as `row_columns` gives them. `windows` writes
     the windows too: into the rows of jsonl, beside a CSV file `NAME.csv` into `NAME.windows.csv`.
     See `output_file` for when a file gets its name.
     """
+    if kind == "xlsx" and out:
+        with workbook_writer(out, header, "verdicts") as write:
+            yield write
+        return
     with output_file(out) if out else nullcontext(sys.stdout) as rows:
         if kind == "jsonl":
             yield lambda row: _write_json_line(rows, row, windows)
@@ -204,15 +217,17 @@ def windows_file(out: Path) -> Path:
 
 
 def format_of(out: Path | None, given: str | None) -> str:
-    """csv or jsonl: as given, else by the ending of the file's name, else csv."""
+    """csv, jsonl or xlsx: as given, else by the ending of the file's name, else csv."""
     if given or out is None or not is_regular(out):
         return given or "csv"
     kind = FORMATS.get(out.suffix.lower(), "" if out.suffix else "csv")
     if not kind:
         raise InputError(
-            f"--out {out}: rows are written as CSV or JSON lines; end the name with .csv or "
-            ".jsonl, or name the --format."
+            f"--out {out}: rows are written as CSV, JSON lines or an Excel workbook; end the name "
+            "with .csv, .jsonl or .xlsx, or name the --format."
         )
+    if kind == "xlsx":
+        require_openpyxl(out)
     return kind
 
 

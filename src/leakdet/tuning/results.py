@@ -1,6 +1,7 @@
 """The result of a study: its winner, trials.csv, best.yaml, result.json and the page."""
 
 import shutil
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,11 +22,11 @@ from leakdet.evaluation.comparison import compare
 from leakdet.evaluation.intervals import FEW_GROUPS
 from leakdet.evaluation.split_scores import apply_rule, score_split, split_group_by
 from leakdet.reporting.pages import filled
+from leakdet.reporting.study_figures import TrialFacts, study_figures
 from leakdet.storage.model_file import load_mel_detector
 from leakdet.storage.opening import open_labelled, split_names
 from leakdet.tables.write import write_csv
 from leakdet.tuning.objective import ToYaml
-from leakdet.tuning.plots import INSTALL, drawn_plots, has_plotly
 from leakdet.tuning.space import settings_of, with_settings
 from leakdet.tuning.study import (
     AUROC,
@@ -43,24 +44,46 @@ from leakdet.tuning.workers import checks_saved
 
 
 def write_page(study: optuna.Study, path: Path, result: Mapping[str, Any]) -> None:
-    """Write the page of a study and its `result` (result.json); without plotly it has no plots."""
-    objective = result["objective"]
-    if has_plotly():
-        plots = drawn_plots(study, objective)
-    else:
-        hint = f"Not drawn: plotly is not installed. {INSTALL}, then repeat the command with "
-        plots = {"Plots": f"<p>{hint}tune.workers=1.</p>"}
+    """Write the page of a study and its `result` (result.json)."""
+    objective, best = result["objective"], result["best"]["trial"]
     trials = _best_first(study)
+    figures = study_figures(
+        [_facts_of(trial) for trial in study.get_trials(deepcopy=False)],
+        objective,
+        study.direction == StudyDirection.MAXIMIZE,
+        best,
+        _importance(study),
+    )
     parameters = sorted({name for trial in trials for name in trial.params})
     content = {
         "study": study.study_name,
         "facts": _facts(study, result),
         "columns": ["trial", "state", objective, "checks", *parameters],
         "trials": [(trial.number, _cells(trial, objective, parameters)) for trial in trials],
-        "best": result["best"]["trial"],
-        "plots": plots,
+        "best": best,
+        "figures": figures,
+        "report": "best/report.html" if "model" in result else "",
     }
     write_whole(path, filled("tune.html.j2", content) + "\n")
+
+
+def _facts_of(trial: FrozenTrial) -> TrialFacts:
+    checks = [value for _, value in sorted(trial.intermediate_values.items())]
+    return TrialFacts(trial.number, trial.state.name.lower(), trial.value, trial.params, checks)
+
+
+def _importance(study: optuna.Study) -> dict[str, float]:
+    """The importance of each setting, the largest first; empty where the trials cannot tell."""
+    complete = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+    if len({trial.value for trial in complete}) < 2:
+        return {}
+    evaluator = optuna.importance.PedAnovaImportanceEvaluator()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return optuna.importance.get_param_importances(study, evaluator=evaluator)
+    except (ValueError, RuntimeError):  # too equal trials; never at the cost of the page
+        return {}
 
 
 def _facts(study: optuna.Study, result: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -71,7 +94,8 @@ def _facts(study: optuna.Study, result: Mapping[str, Any]) -> list[tuple[str, st
     rows = [
         ("Objective", f"{result['objective']} on val, {study.direction.name.lower()}"),
         ("Trials", ", ".join(f"{count} {state}" for state, count in trials.items() if count)),
-        ("Best", f"trial {best['trial']}, {_text(best['value'])}: {drawn}"),
+        ("Best", f"trial {best['trial']}: {result['objective']} {best['value']:.4f} on val"),
+        ("Its settings", drawn or "the recipe's own"),
     ]
     if checks is not None:
         rows.insert(2, ("Validation checks", f"{checks} made, {saved} saved by pruning"))

@@ -33,7 +33,6 @@ from leakdet.config.fields import differences
 from leakdet.core.errors import SettingsError, install_command
 from leakdet.core.files import locked
 from leakdet.core.messages import LOG
-from leakdet.tuning.plots import INSTALL, has_plotly
 from leakdet.tuning.space import grid, to_json
 
 OWNER = "owner"  # user attribute: host and process that run the trial
@@ -398,8 +397,6 @@ def introduction(config: TuneConfig, study: optuna.Study) -> str:
         f"{tune.workers} worker{'s' if tune.workers > 1 else ''}",
         f"folder   {tune.folder}",
     ]
-    if not has_plotly():
-        lines.append(f"note     plotly is not installed: tune.html will have no plots ({INSTALL})")
     return "\n".join(lines)
 
 

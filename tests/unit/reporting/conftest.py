@@ -112,6 +112,8 @@ def worklist_row(number: int, nights: int, placed: bool) -> WorklistRow:
         lon=13.0 + rng.normal(0, 0.05) if placed else None,
         columns={"logger": f"L{number}", "pipe": ("cast iron", "PE 110")[number % 2]},
         recordings=(Recording(f"night/S{number:05d}.wav", AT_NIGHT, 0.7, "leak", -55.0),),
+        list_name={"new": "news", "persistent": "backlog"}.get(state, "other"),
+        ranking_score=trend[-1] if heard else None,
     )
 
 

@@ -20,6 +20,7 @@ from leakdet.reporting.report import (
     digs,
     interval_sentence,
     kept_apart,
+    next_steps,
     page_figures,
     render,
     write_report,
@@ -407,3 +408,40 @@ def test_what_is_not_judged_or_in_doubt_promises_nothing(scored, report_input):
         assert titled == ([0, 0, 4] if known else [1, 1, 0])
     new = met | {"met": 0, "train": 0}
     assert "At places like these" in render(report_input(scored(200, gap=0.5), met_in_training=new))
+
+
+def test_what_to_do_next_follows_from_the_results(scored, report_input, tmp_path):
+    splits = (scored(name="val"), scored(n=20))
+    settings = {"data": {"negatives": None}}
+    more = {"store": "my store", "model": "model.safetensors", "settings": settings}
+    material = replace(report_input(*splits, **more), history=tmp_path / "history.csv")
+    few = [step.command for step in next_steps(material, "bad")]
+    assert "leakdet crossval 'my store'" in few
+    assert "leakdet train 'my store' data.negatives=FOLDER" in few
+    assert not any("predict" in command for command in few)
+    folds = replace(material, metrics={**material.metrics, "folds": {}})
+    assert not any("crossval" in step.command for step in next_steps(folds, "bad"))
+    known = {"data": {"negatives": "rain"}}
+    large = report_input(scored(name="val"), scored(n=200, gap=0.9), **more | {"settings": known})
+    assert [step.command for step in next_steps(large, "good")][-1] == (
+        "leakdet predict model.safetensors RECORDINGS --page suspects.html"
+    )
+    (made_up,) = next_steps(report_input(*splits, synthetic=True, **more), "weak")
+    assert made_up.command == "leakdet train RECORDINGS"
+    html = render(material)
+    assert html.index("What to do next") < html.index("Key numbers")
+    assert "leakdet crossval &#39;my store&#39;" in html
+
+
+def test_several_group_tables_are_folded_and_the_shortcut_check_says_what_it_is(
+    scored, report_input
+):
+    test = scored()
+    test.groups["pipe"] = np.where(np.arange(40) % 3 == 0, "PE", "steel")
+    html = render(report_input(test, audit={"rows": [], "findings": []}))
+    assert html.count("<summary>By ") == 2
+    assert not re.search(r"<details open>\s*<summary>By ", html)
+    alone = render(report_input(scored()))
+    assert re.search(r"<details open>\s*<summary>By ", alone)
+    check = html.index("Shortcut check")
+    assert check < html.index("nothing to do with leaks") < html.index("predicted from")

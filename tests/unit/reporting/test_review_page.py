@@ -48,7 +48,7 @@ def expected(page: ReviewPage, labels: dict[int, str]) -> str:
     writer.writeheader()
     for number, row in enumerate(page.rows):
         writer.writerow({**row.values, "label": labels.get(number, "")})
-    return out.getvalue()
+    return f"\ufeff{out.getvalue()}"
 
 
 def test_the_page_asks_nothing_of_any_network(page: ReviewPage) -> None:

@@ -15,23 +15,28 @@ from tests.browsers import chromium
 from leakdet.reporting.recording_card import Cards
 from leakdet.reporting.review_page import ReviewPage, ReviewRow
 from leakdet.reporting.worklist_page import (
+    ADVICE,
     BEGINNING,
     COLUMNS,
     CREATED_BY,
     GENERATOR,
     WIDTH,
     WorklistPage,
+    advice,
     coordinates,
     is_worklist,
+    list_parts,
+    model_verdict,
     render_worklist,
     site_map,
     table_row,
     trend_text,
     write_geojson,
-    write_worklist_csv,
     write_worklist_page,
+    write_worklist_table,
 )
-from leakdet.sites.states import WorklistRow
+from leakdet.sites.states import LISTS, WorklistRow
+from leakdet.tables.read import read_table
 
 
 @pytest.fixture
@@ -91,18 +96,24 @@ def test_a_site_without_a_place_is_left_out(row) -> None:
 
 
 def read(path: Path) -> list[dict[str, str]]:
-    return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+    return list(csv.DictReader(path.read_text(encoding="utf-8-sig").splitlines()))
 
 
 def test_a_row_per_site_in_order_of_rank(worklist_rows, tmp_path: Path) -> None:
     rows = worklist_rows(30)
-    write_worklist_csv(tmp_path / "list.csv", rows)
+    write_worklist_table(tmp_path / "list.csv", rows)
     found = read(tmp_path / "list.csv")
     assert list(found[0]) == [*COLUMNS, "logger", "pipe"]
     assert [row["rank"] for row in found] == [str(rank) for rank in range(1, 31)]
     assert [row["site"] for row in found] == [row.site for row in rows]
     assert found[0]["since"] == "2026-11-28"
-    assert found[0]["score"] == str(rows[0].score)
+    assert found[0]["score"] == f"{rows[0].score:.4g}"
+    write_worklist_table(tmp_path / "list.xlsx", rows)
+    table = read_table(tmp_path / "list.xlsx")
+    names = ("rank", "site", "state", "why", "nights", "since", "list", "score")
+    for (_, row), other in zip(table.rows, found, strict=True):
+        assert [row[name] for name in names] == [other[name] for name in names]
+    assert is_worklist(tmp_path / "list.xlsx", BEGINNING)
     assert found[5]["score"] == found[5]["worth"] == ""  # a silent logger
     assert found[5]["health"] == "missing for 4 nights"
     assert found[0]["latest_recorded_at"] == "2026-11-30T03:00:00"
@@ -116,7 +127,7 @@ def test_columns_of_its_own_name_are_not_overwritten(worklist_rows) -> None:
 
 def test_a_site_without_recordings_has_a_row(worklist_rows, tmp_path: Path) -> None:
     row = replace(worklist_rows(1)[0], recordings=(), columns={})
-    write_worklist_csv(tmp_path / "list.csv", [row])
+    write_worklist_table(tmp_path / "list.csv", [row])
     assert read(tmp_path / "list.csv")[0]["latest_recording"] == ""
 
 
@@ -136,7 +147,7 @@ def test_points_have_longitude_first_and_unknown_is_null(worklist_rows, tmp_path
 
 
 def test_its_own_files_are_known_again(worklist_rows, tmp_path: Path) -> None:
-    write_worklist_csv(tmp_path / "a.csv", worklist_rows(2))
+    write_worklist_table(tmp_path / "a.csv", worklist_rows(2))
     write_geojson(tmp_path / "a.geojson", worklist_rows(2))
     (tmp_path / "other.csv").write_text("rank,site\n1,a\n")
     assert is_worklist(tmp_path / "a.csv", BEGINNING)
@@ -164,7 +175,8 @@ def page(media) -> MakePage:
             shown.append(ReviewRow(card, {"path": f"/in/{row.site}.wav", "label": ""}))
         nights = [date(2026, 11, 1) + timedelta(night) for night in range(len(rows[0].trend))]
         return WorklistPage(
-            "A work list", "model abc", ["One."], ["Too small."], rows, nights, 0.5,
+            "A work list", "model abc", model_verdict(None), ["One."], ["Too small."],
+            list_parts(rows), "3 of its last 4 judged nights", rows, nights, 0.5,
             {"rule": "3 of 4"}, ["list.csv"],
             ReviewPage("", "", [], "list.confirm.csv", ("path", "label"), shown),
             {row.site: number for number, row in enumerate(rows[:heard])},
@@ -247,7 +259,11 @@ const set = (values) => {
 };
 try {
   seen.first = column("site");
-  seen.cells = document.querySelector("#sites tbody tr").innerText;
+  seen.cells = document.querySelector("#sites tbody tr:not(.list)").innerText;
+  seen.lists = [...document.querySelectorAll("#sites .list")].map((row) => row.innerText.split(":")[0]);
+  seen.cut = [...document.querySelectorAll("#sites th[scope=row]")].filter((cell) => cell.scrollWidth > cell.clientWidth).length;
+  const box0 = document.querySelector("#sites").parentElement;
+  seen.tableWide = box0.scrollWidth - box0.clientWidth;
   seen.shown = document.getElementById("shown").value;
   seen.wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
   document.getElementById("more").click();
@@ -256,6 +272,8 @@ try {
   seen.broken = column("state");
   seen.onMap = document.querySelector("#map .broken").getAttribute("d").split("M").length - 1;
   seen.newOnMap = document.querySelector("#map .new").getAttribute("d");
+  document.querySelector("[data-list=backlog]").click();
+  seen.backlog = column("state");
   set({ find: "S00017 PE" });
   seen.found = column("site");
   set({ logger: "clipped" });
@@ -306,11 +324,13 @@ def in_browser(file: Path, size: str = "390,844") -> dict[str, Any]:
 def test_sites_are_found_sorted_and_shown_on_the_map(
     page: MakePage, worklist_rows, tmp_path: Path
 ) -> None:
-    rows = worklist_rows(1000)
+    rows = sorted(worklist_rows(1000), key=lambda row: LISTS.index(row.list_name))
     file = tmp_path / "list.html"
     write_worklist_page(file, page(rows))
     seen = in_browser(file)
     assert "error" not in seen
+    assert seen["lists"] == ["News", "Backlog", "Other"]
+    assert seen["backlog"] == ["persistent"] * sum(row.list_name == "backlog" for row in rows)
     assert seen["first"] == [row.site for row in rows[:50]]
     assert "since 2026-11-28" in seen["cells"]
     assert "3 of 30" in seen["cells"]
@@ -323,7 +343,8 @@ def test_sites_are_found_sorted_and_shown_on_the_map(
     assert seen["found"] == ["S00017"]
     clipped = sum("clipped" in row.health for row in rows)
     assert seen["clipped"] == ["logger: clipped"] * min(clipped, 50)
-    score = sorted((row.score for row in rows if row.score is not None), reverse=True)
+    known = (row.ranking_score for row in rows if row.ranking_score is not None)
+    score = sorted(known, reverse=True)
     assert [float(text) for text in seen["falling"]] == pytest.approx(score[:50], abs=0.006)
     assert seen["aria"] == "descending"
     assert [float(text) for text in seen["rising"]] == pytest.approx(score[:-51:-1], abs=0.006)
@@ -331,3 +352,42 @@ def test_sites_are_found_sorted_and_shown_on_the_map(
     assert re.match(r"S\d{5}: rank \d+, ", seen["chosen"])
     assert (seen["typed"], seen["ticked"]) == ("0 of 2 ticked", "1 of 2 ticked: 1 leak")
     assert seen["listen"] == ["#row-0", "#row-1"]
+
+
+def test_long_names_and_all_columns_fit_at_1280(
+    page: MakePage, worklist_rows, tmp_path: Path
+) -> None:
+    rows = [replace(row, site="Mühlenstraße Westende") for row in worklist_rows(40)]
+    file = tmp_path / "list.html"
+    write_worklist_page(file, page(rows))
+    seen = in_browser(file, "1280,900")
+    assert (seen["wide"], seen["tableWide"], seen["cut"]) == (0, 0, 0)
+
+
+def test_the_verdict_on_the_model_stands_first(page: MakePage, worklist_rows) -> None:
+    shown = page(worklist_rows(3))
+    bad = {"grade": "bad", "label": "Do not rely on it", "sentence": "Luck.", "split": "test"}
+    for verdict, grade in (
+        (model_verdict({"verdict": bad}), "bad"),
+        (model_verdict({}), "unknown"),
+        (model_verdict(None), "unknown"),
+    ):
+        text = render_worklist(replace(shown, verdict=verdict))
+        box = text.index(f'<div class="verdict {grade}">')
+        assert box < text.index(verdict.label) < text.index(ADVICE[grade]) < text.index("<h1>")
+    made_up = {**bad, "grade": "good", "sentence": "These recordings are synthetic."}
+    assert "real pipes" in advice(model_verdict({"verdict": made_up}))
+
+
+def test_ranks_run_on_from_list_to_list(worklist_rows) -> None:
+    rows = worklist_rows(4)
+    named = [
+        replace(row, list_name=name)
+        for row, name in zip(rows, ("news", "news", "other", "other"), strict=True)
+    ]
+    found = [(part.name, part.sites, part.ranks) for part in list_parts(named)]
+    assert found == [
+        ("news", 2, ", ranks 1 to 2"),
+        ("backlog", 0, ""),
+        ("other", 2, ", ranks 3 to 4"),
+    ]

@@ -10,7 +10,8 @@ import pytest
 
 from leakdet.core.errors import InputError
 from leakdet.reporting import recording_card
-from leakdet.runs.suggestion import SuggestionRun
+from leakdet.runs import suggestion
+from leakdet.runs.suggestion import SuggestionRun, SuspectsRun
 from leakdet.scoring.detector import load_detector
 
 COLUMNS = [
@@ -44,14 +45,15 @@ def test_the_table_has_absolute_paths_and_empty_labels(
     relative = [path.relative_to(tmp_path) for path in sounds]
     run = suggested(detector, relative, 3, Path("rows.csv"))
     assert (str(run.table), str(run.page)) == ("rows.confirm.csv", "rows.confirm.html")
-    rows = list(csv.DictReader(run.table.read_text(encoding="utf-8").splitlines()))
+    rows = list(csv.DictReader(run.table.read_text(encoding="utf-8-sig").splitlines()))
     assert list(rows[0]) == COLUMNS
     assert len(rows) == 3
     assert {row["path"] for row in rows} <= {str(path) for path in sounds}
     assert {row["label"] for row in rows} == {""}
     assert all(row["why_suggested"] for row in rows)
     of_path = {verdict.path: verdict for verdict in detector.predict(sounds)}
-    assert all(float(row["leak_prob"]) == of_path[row["path"]].leak_prob for row in rows)
+    for row in rows:  # rounded for people
+        assert float(row["leak_prob"]) == pytest.approx(of_path[row["path"]].leak_prob, rel=5e-4)
 
 
 def test_the_page_saves_the_rows_of_the_table(
@@ -64,7 +66,7 @@ def test_the_page_saves_the_rows_of_the_table(
     run = suggested(detector, sounds, 4, tmp_path / "rows.csv")
     html = run.page.read_text(encoding="utf-8")
     table = json.loads(re.search(r'id="table">(.*)</script>', html)[1])
-    rows = list(csv.reader(run.table.read_text(encoding="utf-8").splitlines()))
+    rows = list(csv.reader(run.table.read_text(encoding="utf-8-sig").splitlines()))
     assert [table["columns"], *table["rows"]] == rows
     assert table["file"] == "rows.confirm.csv"
     assert f"leakdet learn {detector.path} rows.confirm.csv data.store=store<" in html
@@ -112,9 +114,9 @@ def test_columns_of_a_list_become_groups_and_are_shown(detector, sounds, tmp_pat
     for verdict in detector.predict_listed(InputRecording(sound, columns) for sound in sounds):
         run.add(verdict)
     run.write(detector)
-    text = run.table.read_text(encoding="utf-8")
+    text = run.table.read_text(encoding="utf-8-sig")
     assert text.startswith("path,label,why_suggested,site,recorded_at,leak_prob,")
-    run.table.write_text(text.replace("wav,,", "wav,leak,"), encoding="utf-8")
+    run.table.write_text(text.replace("wav,,", "wav,leak,"), encoding="utf-8-sig")
     found = from_manifest(run.table).recordings
     assert [recording.groups for recording in found] == [columns, columns]
     page = run.page.read_text(encoding="utf-8")
@@ -124,11 +126,11 @@ def test_columns_of_a_list_become_groups_and_are_shown(detector, sounds, tmp_pat
 def test_labels_that_were_filled_in_are_never_replaced(detector, sounds, tmp_path: Path) -> None:
     run = suggested(detector, sounds, 3, tmp_path / "rows.csv")
     suggested(detector, sounds, 2, tmp_path / "rows.csv")  # nothing was filled in
-    text = run.table.read_text(encoding="utf-8")
+    text = run.table.read_text(encoding="utf-8-sig")
     run.table.write_text(text.replace("wav,,", "wav,leak,", 1), encoding="utf-8")
     with pytest.raises(InputError, match="1 of its 2 labels"):
         SuggestionRun(3, tmp_path / "rows.csv")
-    by_excel = run.table.read_text(encoding="utf-8").replace(",", ";")
+    by_excel = run.table.read_text(encoding="utf-8-sig").replace(",", ";")
     run.table.write_text(by_excel, encoding="utf-8-sig")
     with pytest.raises(InputError, match="1 of its 2 labels"):
         SuggestionRun(3, tmp_path / "rows.csv")
@@ -141,7 +143,7 @@ def test_a_manifest_of_confirmed_labels_makes_no_groups(detector, sounds, tmp_pa
     from leakdet.building.sources import from_manifest
 
     run = suggested(detector, sounds, 3, tmp_path / "rows.csv")
-    text = run.table.read_text(encoding="utf-8").replace("wav,,", "wav,dry_hole,")
+    text = run.table.read_text(encoding="utf-8-sig").replace("wav,,", "wav,dry_hole,")
     saved = tmp_path / "elsewhere" / "confirmed.csv"
     saved.parent.mkdir()
     saved.write_text(text, encoding="utf-8")
@@ -164,3 +166,42 @@ def test_predict_names_both_files(door, example_files, tmp_path: Path) -> None:
     for number in ("0", "201", "many"):
         result = door("predict", example_files.model, "in", "--suggest", number, cwd=tmp_path)
         assert (result.returncode, "allowed are 1 to 200" in result.stderr) == (2, True)
+
+
+def suspects(detector, sounds: list[Path], page: Path) -> SuspectsRun:
+    run = SuspectsRun(page)
+    for verdict in detector.predict(sounds):
+        run.add(verdict)
+    run.write(detector)
+    return run
+
+
+def test_a_page_shows_the_most_suspicious_first(
+    detector, sounds, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, messages
+) -> None:
+    monkeypatch.setattr(suggestion, "PAGE_CARDS", 3)
+    gone = tmp_path / "gone.wav"
+    page = tmp_path / "night.html"
+    suspects(detector, [*sounds, gone], page)
+    html = page.read_text(encoding="utf-8")
+    scores = {verdict.path: verdict.leak_prob for verdict in detector.predict(sounds)}
+    expected = sorted(scores, key=lambda path: -scores[path])[:3]
+    table = json.loads(re.search(r'id="table">(.*)</script>', html)[1])
+    assert [row[0] for row in table["rows"]] == expected
+    assert table["file"] == "night.confirm.csv"
+    assert "3 of 6 recordings, the most suspicious first (5 have a score)" in html
+    assert html.count("<audio") == html.count('class="played"') == 3
+    assert "night.html" in messages.text
+    suspects(detector, sounds[:1], page)  # its own page is replaced
+
+
+def test_a_page_that_predict_did_not_write_stays(detector, tmp_path: Path) -> None:
+    other = tmp_path / "other.html"
+    other.write_text("<html>")
+    with pytest.raises(InputError, match=r"other\.html: .*would replace it"):
+        SuspectsRun(other)
+    with pytest.raises(InputError, match=r"\.html"):
+        SuspectsRun(tmp_path / "night.csv")
+    run = SuspectsRun(tmp_path / "none.html")
+    run.write(detector)
+    assert not run.page.exists()

@@ -279,7 +279,7 @@ def run(rows: Path, out: Path, top: int = 3, detector=None, model: Path | None =
 
 
 def table(path: Path) -> list[dict[str, str]]:
-    return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+    return list(csv.DictReader(path.read_text(encoding="utf-8-sig").splitlines()))
 
 
 def test_all_files_tell_of_the_same_sites(night_rows, tmp_path: Path, messages) -> None:
@@ -331,7 +331,7 @@ def test_a_folder_that_predict_has_not_ended_is_told(night_rows, tmp_path: Path,
         assert re.search(rf"Not all .* {re.escape(str(folder))}", text)
 
 
-def test_sites_that_always_sound_so_are_told_with_their_first_rank(
+def test_the_backlog_is_a_list_of_its_own_behind_the_news(
     night_rows, tmp_path: Path, messages
 ) -> None:
     rows = night_rows()
@@ -342,11 +342,35 @@ def test_sites_that_always_sound_so_are_told_with_their_first_rank(
     ]
     rows.write_text("\n".join(lines))
     run(rows, tmp_path / "list.html")
-    sentence = "1 site with alarms night after night, the first at rank 2 of 5"
-    assert sentence in messages.text
+    assert re.search(r"news +1 site, rank 1: ", messages.text)
+    assert re.search(r"backlog +1 site, rank 2: .*from the first night", messages.text)
+    listed = [(row["site"], row["list"]) for row in table(tmp_path / "list.csv")[:3]]
+    assert listed == [("B", "news"), ("C", "backlog"), ("A", "other")]
     text = (tmp_path / "list.html").read_text()
-    assert sentence in text
-    assert '<option value="persistent">persistent (1)</option>' in text
+    assert '<option value="backlog">backlog (1)</option>' in text
+
+
+def test_news_and_backlog_are_heard_in_turns() -> None:
+    news, old, quiet = (
+        [replace(site(f"{name}{n}", recording("a.wav", 0, 0.9)), list_name=name) for n in range(3)]
+        for name in ("news", "backlog", "other")
+    )
+    chosen = choose_recordings([*news, *old, *quiet], 4)
+    assert [(one.rank, one.row.site) for one in chosen] == [
+        (1, "news0"), (2, "news1"), (4, "backlog0"), (5, "backlog1"),
+    ]  # fmt: skip
+    assert len(choose_recordings([*news, *quiet], 5)) == 5
+
+
+def test_the_verdict_of_the_model_is_said_first(
+    example_files, night_rows, tmp_path: Path, messages
+) -> None:
+    rows = night_rows()
+    rows.write_text(rows.read_text().replace("abc", file_hash(example_files.model)))
+    run(rows, tmp_path / "list.csv", model=example_files.model)
+    lines = messages.text.splitlines()
+    (said,) = [number for number, line in enumerate(lines) if "own evaluation" in line]
+    assert said < next(number for number, line in enumerate(lines) if "sites    " in line)
 
 
 def test_rows_without_sites_are_refused_before_anything_is_written(

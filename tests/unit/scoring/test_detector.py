@@ -1,3 +1,4 @@
+import copy
 import re
 import shutil
 from dataclasses import replace
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 import soundfile
 import torch
+from matplotlib.figure import Figure
 from tests.remote_stores import FlakyStore
 
 from leakdet.acoustics.audio import ArrayRecording
@@ -19,7 +21,7 @@ from leakdet.detection.stored_scores import ValidationScores
 from leakdet.scoring.detector import Detector, chosen_device, is_single, load_detector, sources_of
 from leakdet.scoring.listing import list_recordings
 from leakdet.storage.model_file import save_model
-from leakdet.tables.schema import Verdict
+from leakdet.tables.schema import TIMELINE, Verdict
 
 SOUND = (np.zeros(100, np.float32), 8000)
 
@@ -96,11 +98,72 @@ def test_one_path_gives_one_verdict_several_or_a_folder_a_list(
     assert list(detector.predict_each(folder, workers=1)) == verdicts
 
 
-def test_a_folder_without_audio_gives_no_verdicts_and_a_missing_file_an_error(
-    detector: Detector, tmp_path: Path
+def test_a_missing_file_raises_alone_and_is_a_verdict_among_others(
+    detector: Detector, example_files, tmp_path: Path
 ) -> None:
     assert detector.predict(tmp_path) == []
-    assert "No such file" in detector.predict(tmp_path / "none.wav").error
+    with pytest.raises(InputError, match=r"none\.wav: "):
+        detector.predict(tmp_path / "none.wav")
+    missing, there = detector.predict([tmp_path / "none.wav", example_files.recording])
+    assert "No such file" in missing.error
+    assert not there.error
+    (tmp_path / "empty.wav").touch()
+    assert detector.predict(tmp_path / "empty.wav").error  # it is there, and cannot be scored
+
+
+def test_a_verdict_is_shown_in_a_notebook(
+    detector: Detector, example_files, tmp_path: Path
+) -> None:
+    odd = tmp_path / "<b>a&.wav"
+    shutil.copy(example_files.recording, odd)
+    samples, rate_hz = soundfile.read(odd)
+    for source in (odd, (samples, rate_hz)):
+        verdict = detector.predict(source)
+        shown = verdict._repr_html_()
+        assert shown is not None
+        assert "<b>a&" not in shown
+        assert shown.count("<audio") == shown.count("<img") == 1
+        assert len(repr(verdict)) < 200
+    assert "&lt;b&gt;a&amp;.wav" in detector.predict(odd)._repr_html_()
+    of_list, again = detector.predict([(samples, rate_hz), odd])
+    assert "<audio" not in of_list._repr_html_()  # of many, arrays are not kept
+    assert "<audio" in again._repr_html_()
+    assert copy.copy(again) == again
+    assert copy.copy(again)._repr_html_() is None
+    odd.unlink()
+    assert "<audio" not in again._repr_html_()
+
+
+def test_a_verdict_draws_its_windows_and_the_threshold(detector: Detector, example_files) -> None:
+    verdict = detector.predict(example_files.recording)
+    axes = Figure().subplots()
+    assert verdict.plot(axes) is axes
+    assert len(axes.collections) == len(verdict.windows)
+    (line,) = axes.lines
+    assert set(line.get_ydata()) == {verdict.threshold}
+
+
+def test_several_verdicts_are_rows_and_show_progress_when_asked(
+    detector: Detector, example_files, capfd: pytest.CaptureFixture[str]
+) -> None:
+    several = [example_files.recording] * 2
+    assert detector.predict(several).rows() == [
+        {name: value for name, value in verdict.to_dict().items() if name != TIMELINE}
+        for verdict in detector.predict_each(several)
+    ]
+    assert capfd.readouterr() == ("", "")
+    verdicts = detector.predict(several, progress=True)
+    assert "2/2 recordings" in capfd.readouterr().err
+    assert repr(verdicts).count("\n") == 1
+
+
+def test_a_detector_says_what_its_model_is_worth(detector: Detector) -> None:
+    assert detector.verdict.grade == "unknown"  # its file does not say it
+    known = {"grade": "bad", "label": "No", "sentence": "Luck.", "split": "test", "cautions": ["x"]}
+    card = {**detector.mel_detector.card, "verdict": known}
+    other = Detector(replace(detector.mel_detector, card=card), detector.path)
+    assert str(other.verdict) == "No (own evaluation on test). Luck."
+    assert other.verdict.cautions == ("x",)
 
 
 @pytest.mark.parametrize(

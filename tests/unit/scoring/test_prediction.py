@@ -141,7 +141,10 @@ def test_counts_are_numbers_where_messages_are_json(capsys) -> None:
 
 
 def test_it_says_which_model_decided_how_and_what_came_of_it(example_files, tmp_path: Path) -> None:
-    detector = load_detector(example_files.model, device="cpu", threshold=0.75)
+    latest = tmp_path / "latest"
+    latest.symlink_to(example_files.model.parent)  # the next training moves such a link
+    model = latest / example_files.model.name
+    detector = load_detector(model, device="cpu", threshold=0.75)
     counts = VerdictCounts()
     counts.add(Verdict("a", "leak", 0.9, 0.75, flags=["clipped", "met_in_training"]).to_dict())
     counts.add(Verdict("b", "undecided", None, 0.75, reason="short", flags=["short"]).to_dict())
@@ -156,9 +159,10 @@ def test_it_says_which_model_decided_how_and_what_came_of_it(example_files, tmp_
         settings={"format": "csv"},
         started_at=now(),
     )
+    latest.unlink()
     assert [path.name for path in tmp_path.iterdir()] == ["rows.csv.json"]
     content = json.loads(sidecar_path(out).read_text())
-    assert content["model"]["path"] == str(example_files.model)
+    assert content["model"]["path"] == str(example_files.model.resolve())
     assert content["model"]["hash"] == detector.mel_detector.file_hash
     assert content["model"]["verdict"] is None
     assert content["decision_rule"]["threshold"] == 0.75

@@ -122,19 +122,32 @@ def worklist(**more: object) -> Worklist:
     return make_worklist(rows, today=TODAY, **more)  # type: ignore[arg-type]
 
 
-def test_news_comes_before_what_always_sounded_so_and_before_one_alarm() -> None:
+def test_news_comes_before_the_backlog_and_the_backlog_before_all_others() -> None:
     for known in ({"rules": COSTS, "evidence": evidence()}, {}):
-        names = [row.site for row in worklist(**known).rows]
-        assert names[0] == "burst"
+        rows = worklist(**known).rows
+        names = [row.site for row in rows]
+        assert names[:2] == ["burst", "pump"]
         assert set(names[-2:]) == {"dead", "broken"}
-    assert names[1:3] == ["once", "pump"]  # without evidence: by news alone
+        assert [row.list_name for row in rows[:3]] == ["news", "backlog", "other"]
+    scores = [row.ranking_score for row in rows[2:-2] if row.ranking_score is not None]
+    assert scores == sorted(scores, reverse=True)  # without evidence: the score ranks
 
 
-def test_worth_falls_from_rank_to_rank_and_is_unknown_where_nothing_was_judged() -> None:
+def test_a_loud_site_of_the_backlog_stands_above_quiet_ones() -> None:
+    """Alarms in 8 of 9 nights, from the first on, against evidence of few recordings."""
+    rows = network(9) + night_rows("old", [0.9] * 4 + [0.4] + [0.83] * 4)
+    listed = make_worklist(rows, WorklistRules(old_odds=0.01), evidence(3, 4), TODAY).rows
+    assert (listed[0].site, listed[0].list_name) == ("old", "backlog")
+    assert listed[0].chance is not None
+    assert listed[0].chance < max(row.chance or 0.0 for row in listed[1:])  # by `old_odds`
+
+
+def test_worth_falls_within_a_list_and_is_unknown_where_nothing_was_judged() -> None:
     rows = worklist(rules=COSTS, evidence=evidence()).rows
-    worths = [row.worth for row in rows if row.worth is not None]
-    assert worths == sorted(worths, reverse=True)
-    assert len(worths) == len(rows) - 2
+    for name in ("news", "backlog", "other"):
+        worths = [row.worth for row in rows if row.list_name == name and row.worth is not None]
+        assert worths == sorted(worths, reverse=True)
+        assert len(worths) > 0
     for row in rows[-2:]:
         assert (row.worth, row.chance, row.leak_share, row.leak_share_interval) == (None,) * 4
     first = rows[0]
@@ -142,11 +155,29 @@ def test_worth_falls_from_rank_to_rank_and_is_unknown_where_nothing_was_judged()
     assert first.worth == first.chance * 50_000.0 - 3_000.0
 
 
+def test_where_no_dig_pays_it_is_said_with_the_least_loss() -> None:
+    dear = WorklistRules(dig_cost=2_000.0, leak_cost=5_000.0)
+    made = worklist(rules=dear, evidence=evidence(20, 20))
+    best = max(row.worth for row in made.rows if row.worth is not None)
+    (sentence,) = [note for note in made.notes if "no dig pays" in note]
+    assert f"lose {float(f'{-best:.2g}'):,.0f}." in sentence
+    assert "above a chance of 40 %;" in sentence
+    assert not any(
+        "no dig pays" in note for note in worklist(rules=COSTS, evidence=evidence()).notes
+    )
+
+
 def test_the_discount_of_old_sounds_is_a_parameter() -> None:
     equal = WorklistRules(old_odds=1.0)
-    names = [row.site for row in worklist(rules=equal, evidence=evidence()).rows]
-    assert names[0] == "pump"
-    assert all(row.worth is None for row in worklist(rules=equal, evidence=evidence()).rows)
+    made, discounted = (
+        {row.site: row for row in worklist(rules=rules, evidence=evidence()).rows}["pump"]
+        for rules in (equal, WorklistRules())
+    )
+    assert made.chance is not None
+    assert discounted.chance is not None
+    odds, lower = (chance / (1.0 - chance) for chance in (made.chance, discounted.chance))
+    assert lower == pytest.approx(0.1 * odds)
+    assert made.worth is None
 
 
 def test_of_sites_that_score_alike_the_louder_comes_first() -> None:

@@ -37,6 +37,16 @@ def test_what_a_failed_recording_does_not_have_is_none_but_never_a_number() -> N
     assert (row["timeline"], row["flags"], row["threshold"]) == ([], "", 0.5)
 
 
+def test_a_verdict_reads_as_one_line() -> None:
+    assert repr(SCORED) == (
+        "Verdict('a.wav': leak, leak_prob 0.750, threshold 0.5, 2 windows, short, clipped)"
+    )
+    assert repr(FAILED) == "Verdict('b.wav': error 'the file is empty (0 bytes)')"
+    assert SCORED._repr_html_() is None
+    with pytest.raises(TypeError, match=r"Detector\.predict"):
+        SCORED.plot()
+
+
 def test_a_verdict_cannot_be_changed() -> None:
     with pytest.raises(FrozenInstanceError):
         SCORED.decision = "no_leak"  # type: ignore[misc]

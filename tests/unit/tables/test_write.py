@@ -1,3 +1,4 @@
+import codecs
 import csv
 import json
 import os
@@ -17,6 +18,7 @@ from leakdet.core.errors import InputError
 from leakdet.core.messages import LOG
 from leakdet.tables.read import read_table
 from leakdet.tables.schema import WHY, Verdict, Window, is_formula, row_columns
+from leakdet.tables.workbooks import write_workbook
 from leakdet.tables.write import (
     check_output,
     check_windows,
@@ -233,6 +235,7 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         (None, "jsonl", "jsonl"),
         ("a.csv", None, "csv"),
         ("a.JSONL", None, "jsonl"),
+        ("a.xlsx", None, "xlsx"),
         ("rows", None, "csv"),
         ("a.dat", "jsonl", "jsonl"),
         ("/dev/null", None, "csv"),
@@ -245,8 +248,8 @@ def test_the_name_says_the_format_unless_it_is_given(
 
 
 def test_other_kinds_of_tables_are_refused() -> None:
-    with pytest.raises(InputError, match=r"a\.xlsx: .*CSV or JSON lines"):
-        format_of(Path("a.xlsx"), None)
+    with pytest.raises(InputError, match=r"a\.pdf: .*\.csv, \.jsonl or \.xlsx"):
+        format_of(Path("a.pdf"), None)
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])
@@ -361,10 +364,34 @@ CELLS = ["=1+1", "@SUM(A1)", "+49 170", "-cmd|' /C calc'!A0", "'=1", "''@a", "-1
 def test_no_cell_for_people_is_a_formula_and_each_is_read_as_it_was(tmp_path: Path) -> None:
     """A table of other people's is read as it stands."""
     path = tmp_path / "confirm.csv"
-    write_csv(path, [{"path": cell, WHY: "x", "n": -1.5} for cell in CELLS], for_people=True)
-    with path.open(newline="") as file:
-        written = [row["path"] for row in csv.DictReader(file)]
+    write_csv(path, [{"path": cell, WHY: "x", "n": -1.50004} for cell in CELLS], for_people=True)
+    assert path.read_bytes().startswith(codecs.BOM_UTF8)
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["n"] for row in rows} == {"-1.5"}
+    written = [row["path"] for row in rows]
     assert [cell for cell in written if is_formula(cell) and cell[0] != "'"] == []
     assert [row["path"] for _, row in read_table(path).rows] == CELLS
     write_csv(path, [{"path": "'=1", "n": 1}])
     assert read_table(path).rows[0][1]["path"] == "'=1"
+
+
+def test_rows_in_a_workbook_are_a_manifest_once_they_have_labels(tmp_path: Path) -> None:
+    out = tmp_path / "v.xlsx"
+    with row_writer(out, format_of(out, None), False, row_columns()) as write:
+        for verdict in VERDICTS:
+            write(verdict.to_dict())
+    assert [path.name for path in tmp_path.iterdir()] == ["v.xlsx"]
+    rows = [row for _, row in read_table(out).rows]
+    assert [row["path"] for row in rows] == [verdict.path for verdict in VERDICTS]
+    assert [row["leak_prob"] for row in rows] == [
+        "" if verdict.leak_prob is None else f"{verdict.leak_prob:g}" for verdict in VERDICTS
+    ]
+    labels = ["1", "no_leak", "=leak"]
+    labelled = [
+        {"path": row["path"], "label": label} for row, label in zip(rows, labels, strict=False)
+    ]
+    write_workbook(out, labelled, ["path", "label"], "labels")
+    assert [row for _, row in read_table(out).rows] == labelled
+    with pytest.raises(InputError, match="--windows"):
+        check_windows(out, "xlsx", True)

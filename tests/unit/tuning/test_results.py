@@ -3,7 +3,6 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -64,24 +63,25 @@ def states(content: str) -> set[str]:
 def test_the_page_holds_facts_trials_and_plots_and_needs_no_network(
     settings: Settings, tuned: Tuned, tmp_path: Path
 ) -> None:
-    pytest.importorskip("plotly", reason="plotly draws the plots")
     study = tuned(settings(n_trials=12, n_warmup=1, n_min_trials=2))
     content = page(study, tmp_path, verdict="F1 < 1 & more")
-    assert content.count("<section>") == 1
-    assert content.count('<section class="plots">') == 6
-    assert "Not drawn" not in content
-    assert "<script src" not in content
+    headings = re.findall(r"<figcaption><b>(.*?)</b>", content)
+    assert {*headings} == {
+        "Every trial", "Validation checks", "What mattered", "lr", "dropout",
+    }  # fmt: skip
+    assert content.count("<svg") == len(headings)
+    assert "<script" not in content
+    assert "report.html" not in content  # no model was trained
     assert "<td>F1 &lt; 1 &amp; more</td>" in content
-    assert f"trial {study.best_trial.number}, 0.3333: lr 0.01235" in content
+    assert f"trial {study.best_trial.number}: recording_f1 0.3333 on val" in content
+    assert "<td>lr 0.01235</td>" in content
     assert states(content) == {"complete", "pruned"}
     assert len(rows(content)) == 12
 
 
 def test_the_table_begins_with_the_best_trial_and_ends_with_those_that_failed(
-    settings: Settings, tuned: Tuned, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, tuned: Tuned, tmp_path: Path
 ) -> None:
-    monkeypatch.setitem(sys.modules, "plotly", None)
-
     def curve(config: TrainConfig) -> list[float]:
         if config.optimizer.lr < 1e-3:
             raise ValueError("out of <range>")
@@ -98,27 +98,26 @@ def test_the_table_begins_with_the_best_trial_and_ends_with_those_that_failed(
     assert "ValueError: out of &lt;range&gt;" in failed[0]
 
 
-def test_without_plotly_the_page_has_no_plots_and_says_how_to_get_them(
-    settings: Settings, tuned: Tuned, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_study_of_equal_trials_has_a_page(
+    settings: Settings, tuned: Tuned, tmp_path: Path
 ) -> None:
-    monkeypatch.setitem(sys.modules, "plotly", None)
-    content = page(tuned(settings(n_trials=3)), tmp_path)
-    assert "pip install plotly" in content
-    assert content.count("<section") == 2
-    assert [cells[1] for cells in rows(content)] == ["complete"] * 3
+    content = page(tuned(settings(n_trials=1), lambda config: [0.5]), tmp_path, model="best")
+    assert "What mattered" not in content
+    assert "Every trial" in content
+    assert 'href="best/report.html"' in content
+    assert [cells[1] for cells in rows(content)] == ["complete"]
 
 
 @pytest.mark.parametrize("width", [390, 1280])
 def test_a_laptop_and_a_phone_show_the_page_without_scrolling_sideways(
     settings: Settings, tuned: Tuned, tmp_path: Path, width: int
 ) -> None:
-    pytest.importorskip("plotly", reason="plotly draws the plots")
     browser = chromium()
     content = page(tuned(settings(n_trials=12, n_warmup=1, n_min_trials=2)), tmp_path)
     measured = (
         "<script>addEventListener('load', () => { const page = document.documentElement;"
-        "const plots = [...document.querySelectorAll('.plot:not(.wide) > div')];"
-        "const out = (div) => div.querySelector('.svg-container').offsetWidth - div.offsetWidth;"
+        "const plots = [...document.querySelectorAll('figure')];"
+        "const out = (figure) => Math.max(0, figure.scrollWidth - figure.clientWidth);"
         "parent.postMessage([page.clientWidth, page.scrollWidth, Math.max(...plots.map(out))],"
         "'*'); });</script></html>"
     )

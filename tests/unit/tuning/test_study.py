@@ -1,7 +1,6 @@
 import contextlib
 import json
 import math
-import re
 import sqlite3
 import subprocess
 import sys
@@ -483,17 +482,10 @@ def test_a_grid_is_queued_once_in_an_order_of_its_own(settings: Settings) -> Non
     assert orders[0] != orders[1]
 
 
-def test_the_introduction_says_what_is_searched_and_that_plots_will_be_missing(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_introduction_says_what_is_searched(settings: Settings) -> None:
     config = settings(n_trials=5, workers=2)
     study = open_study(config)
-    monkeypatch.setattr(study_module, "has_plotly", lambda: True)
     text = introduction(config, study)
     assert "study    default: 0 of 5 trials are finished" in text
     assert "search   lr, dropout" in text
     assert "2 workers" in text
-    assert "plotly" not in text
-    monkeypatch.undo()
-    monkeypatch.setitem(sys.modules, "plotly", None)
-    assert re.search(r"tune\.html .*\(pip install plotly\)", introduction(config, study))

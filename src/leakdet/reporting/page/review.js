@@ -10,7 +10,8 @@
   const ticks = new Map(); // number of the row -> label
   let current = -1;
 
-  // As Python's csv module writes it, so that an untouched page gives the file beside it.
+  // As Python's csv module writes it behind a byte order mark, so that an untouched page gives the
+  // file beside it.
   // A formula begins with an apostrophe, as tables.schema.defused writes it.
   const formula = /^(?!'*[+-]?[\d.]+$)'*[=+\-@\t\r]/;
   const defused = (text) => (formula.test(text) ? `'${text}` : text);
@@ -81,7 +82,7 @@
   function save() {
     const link = document.createElement("a");
     link.download = table.file;
-    link.href = URL.createObjectURL(new Blob([csv()], { type: "text/csv;charset=utf-8" }));
+    link.href = URL.createObjectURL(new Blob(["\ufeff", csv()], { type: "text/csv;charset=utf-8" }));
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
     kept.value = `saved as ${table.file}, in the folder of this browser's downloads`;

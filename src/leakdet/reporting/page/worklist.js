@@ -18,7 +18,7 @@
     const row = Object.fromEntries(list.fields.map((name, field) => [name, values[field]]));
     row.rank = number + 1;
     row.state = list.states[row.state];
-    row.scoreAbove = difference(row.score, row.medianScore);
+    row.scoreAbove = difference(row.lastScore, row.medianScore);
     row.levelAbove = difference(row.level, row.medianLevel);
     row.text = [row.site, row.state, row.why, ...row.health, row.about].join(" ").toLowerCase();
     return row;
@@ -26,6 +26,7 @@
 
   const fixed = (value, digits) => (value === null ? "" : value.toFixed(digits).replace("-", "−"));
   const percent = (share) => `${(100 * share).toFixed(share < 0.1 ? 1 : 0)} %`;
+  const day = (iso) => new Date(iso).toLocaleDateString("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
   const texts = {
     rank: (row) => row.rank,
     site: (row) => row.site,
@@ -36,10 +37,13 @@
     nights: (row) => `${row.leakNights} of ${row.nights}`,
     since: (row) => row.since && `since ${row.since}`,
     score: (row) => fixed(row.score, 2) || "none",
+    lastScore: (row) => row.lastScore !== null && `last night ${fixed(row.lastScore, 2)}`,
     medianScore: (row) => row.medianScore !== null && `median ${fixed(row.medianScore, 2)}`,
-    familiarity: (row) => row.familiarity !== null && `familiarity ${fixed(row.familiarity, 1)}`,
+    familiarity: (row) => row.familiarity > 1 && `unlike training ${fixed(row.familiarity, 1)}`,
     level: (row) => (row.level === null ? "none" : `${fixed(row.level, 0)} dB`),
     medianLevel: (row) => row.medianLevel !== null && `median ${fixed(row.medianLevel, 0)} dB`,
+    firstNight: () => list.nights.length > 1 && day(list.nights[0]),
+    lastNight: () => day(list.nights.at(-1)),
     share: (row) => row.share !== null && percent(row.share),
     interval: (row) => row.low !== null && `${percent(row.low)} to ${percent(row.high)}`,
     chance: (row) => row.chance !== null && percent(row.chance),
@@ -88,6 +92,17 @@
     return copy;
   }
 
+  // The row of a list that stands above its first site.
+  function listHead(name) {
+    const row = document.createElement("tr"), cell = document.createElement("th");
+    row.className = "list";
+    cell.colSpan = table.tHead.rows[0].cells.length;
+    cell.scope = "rowgroup";
+    cell.textContent = `${name[0].toUpperCase()}${name.slice(1)}: ${list.lists[name]}`;
+    row.append(cell);
+    return row;
+  }
+
   function compare(a, b, key) {
     const [x, y] = [a[key], b[key]];
     if (x === null || y === null) return (x === null) - (y === null); // unknown ones last, in either order
@@ -96,7 +111,9 @@
   }
 
   function draw() {
-    table.tBodies[0].replaceChildren(...matching.slice(0, most).map(drawn));
+    const byRank = form.elements.sort.value === "rank";
+    table.tBodies[0].replaceChildren(...matching.slice(0, most).flatMap((row, number) =>
+      byRank && row.list !== matching[number - 1]?.list ? [listHead(row.list), drawn(row)] : [drawn(row)]));
     document.getElementById("shown").value = `${Math.min(most, matching.length)} of ${matching.length} shown`
       + (matching.length < rows.length ? `, ${rows.length} in all` : "");
     more.hidden = matching.length <= most;
@@ -104,10 +121,11 @@
   }
 
   function update() {
-    const { find, state, logger, sort } = form.elements;
+    const { find, list: part, state, logger, sort } = form.elements;
     const words = find.value.toLowerCase().split(/\s+/);
     const fault = logger?.value ?? "";
-    matching = rows.filter((row) => (!state.value || row.state === state.value)
+    matching = rows.filter((row) => (!part.value || row.list === part.value)
+      && (!state.value || row.state === state.value)
       && (!fault || (fault === "*" ? row.health.length : row.health.some((fact) => fact.startsWith(fault))))
       && words.every((word) => row.text.includes(word)));
     matching.sort((a, b) => compare(a, b, sort.value));
@@ -168,8 +186,8 @@
     });
     head.replaceChildren(button);
   }
-  for (const button of document.querySelectorAll("[data-logger]")) {
-    button.addEventListener("click", () => filterBy({ logger: button.dataset.logger }));
+  for (const button of document.querySelectorAll("[data-logger], [data-list]")) {
+    button.addEventListener("click", () => filterBy({ ...button.dataset }));
   }
   form.addEventListener("input", update);
   form.addEventListener("submit", (event) => event.preventDefault());
