@@ -98,6 +98,11 @@ def add_decision(parser: argparse.ArgumentParser) -> None:
         help="fit the threshold anew on the model's validation scores: max_fpr=0.01, min_tpr=0.95, "
         "min_cost=10 (a missed leak costs ten needless digs) or max_f1",
     )
+    add_undecided(parser)
+
+
+def add_undecided(parser: argparse.ArgumentParser) -> None:
+    """`--unfamiliar`, `--doubt` and `--source`."""
     parser.add_argument(
         "--unfamiliar",
         choices=("off", "normal", "strict"),
@@ -121,16 +126,21 @@ def add_decision(parser: argparse.ArgumentParser) -> None:
 
 def decision_of(arguments: argparse.Namespace) -> dict[str, Any]:
     """The options of `add_decision`. Raises `SettingsError` where their words are wrong."""
-    from leakdet.detection.decision import checked_doubt
     from leakdet.detection.thresholds import checked_policy
 
     threshold, policy = arguments.threshold, arguments.policy
     if threshold is not None or policy is not None:
         checked_policy(threshold, policy)
+    return {"threshold": threshold, "policy": policy, **undecided_of(arguments)}
+
+
+def undecided_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The options of `add_undecided`. Raises `SettingsError` where the doubt is out of range."""
     if arguments.doubt is not None:
+        from leakdet.detection.decision import checked_doubt
+
         checked_doubt(arguments.doubt)
-    names = ("threshold", "policy", "unfamiliar", "doubt", "source")
-    return {name: getattr(arguments, name) for name in names}
+    return {name: getattr(arguments, name) for name in ("unfamiliar", "doubt", "source")}
 
 
 def add_rows(parser: argparse.ArgumentParser) -> None:
