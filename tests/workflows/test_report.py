@@ -170,7 +170,8 @@ def test_train_prints_the_verdict_and_the_report(trained):
     assert "report.html" in trained.printed
     assert "verdict  " in trained.printed
     html = (trained.folder / "report.html").read_text(encoding="utf-8")
-    coverage = json.loads((trained.folder / "metrics.json").read_text())["test"]["coverage"]
+    tables = json.loads((trained.folder / "metrics.json").read_text())["test"]
+    table, coverage = tables["recording"], tables["coverage"]
     counts = f"Of {coverage['positives']} leaks {coverage['tp']} found, {coverage['fn']} missed"
     assert counts in html
     assert counts in trained.printed
