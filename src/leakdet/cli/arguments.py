@@ -98,11 +98,13 @@ def add_decision(parser: argparse.ArgumentParser) -> None:
         help="fit the threshold anew on the model's validation scores: max_fpr=0.01, min_tpr=0.95, "
         "min_cost=10 (a missed leak costs ten needless digs) or max_f1",
     )
-    add_undecided(parser)
+    add_undecided(
+        parser, doubt="the model's own setting, and 0 with a --policy of a budget or cost"
+    )
 
 
-def add_undecided(parser: argparse.ArgumentParser) -> None:
-    """`--unfamiliar`, `--doubt` and `--source`."""
+def add_undecided(parser: argparse.ArgumentParser, doubt: str = "the model's own setting") -> None:
+    """`--unfamiliar`, `--doubt` and `--source`; `doubt` is the default of the second in words."""
     parser.add_argument(
         "--unfamiliar",
         choices=("off", "normal", "strict"),
@@ -114,7 +116,7 @@ def add_undecided(parser: argparse.ArgumentParser) -> None:
         type=float,
         metavar="D",
         help="leave undecided what is within D of a threshold of 0.5, of another within the same "
-        "odds (default: the model's own setting, and 0 with a --policy of a budget or cost)",
+        f"odds (default: {doubt})",
     )
     parser.add_argument(
         "--source",

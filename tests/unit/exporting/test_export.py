@@ -18,6 +18,7 @@ from leakdet.exporting.equality import Equality
 from leakdet.runs import export
 from leakdet.runs.export import export_model
 from leakdet.scoring.detector import Detector, load_detector
+from leakdet.scoring.score_recording import DEAD
 from pages import blocks
 
 NARROW = Equality(1e-4, 3, 3e-4, "8 kHz", narrow=True)
@@ -107,12 +108,16 @@ def test_the_script_of_the_docs_needs_neither_leakdet_nor_torch(
     for name, seconds, rate_hz, channels in (
         ("short", 0.1, 4000, 1), ("one", 3.0, 4000, 1), ("long", 40.3, 4000, 1),
         ("stereo", 2.0, 11025, 2), ("silent", 1.0, 4000, 1),
-        ("tone", 3.0, 4000, 1),
+        ("tone", 3.0, 4000, 1), ("stuck", 3.0, 4000, 1), ("dropouts", 3.0, 4000, 1),
     ):  # fmt: skip
         sound = 0.1 * rng.standard_normal((int(seconds * rate_hz), channels))
         sound[rate_hz // 2 : rate_hz] = 0.0
         if name == "tone":
             sound = 0.1 * np.sin(1.5 * np.arange(len(sound)))[:, None]
+        if name == "stuck":
+            sound[:] = 0.25
+        if name == "dropouts":
+            sound[np.arange(len(sound)) % 400 < 200] = 0.0
         paths.append(tmp_path / f"{name}.wav")
         soundfile.write(paths[-1], sound * (name != "silent"), rate_hz)
     command = [sys.executable, "-c", WITHOUT, str(SCRIPT), str(exported), *map(str, paths)]
@@ -120,11 +125,13 @@ def test_the_script_of_the_docs_needs_neither_leakdet_nor_torch(
     rows = list(csv.DictReader(run.stdout.splitlines()))
     assert [row["path"] for row in rows] == [str(path) for path in paths]
     reasons = [verdict.reason for verdict in own.predict(paths)]
-    assert reasons == ["short", "", "doubt", "other_source", "silent", "unfamiliar"]
+    assert reasons == [
+        *("short", "", "doubt", "other_source", "silent", "unfamiliar", "stuck", "dropouts")
+    ]
     assert [verdict.reason for verdict in load_detector(exported).predict(paths)] == reasons
     for row, verdict in zip(rows, own.predict(paths), strict=True):
         assert row["decision"] == verdict.decision
-        no_sound = verdict.reason in ("short", "silent")
+        no_sound = verdict.reason in ("short", *DEAD)
         assert row["reason"] == ("no_sound" if no_sound else verdict.reason)
         if no_sound:
             assert row["leak_prob"] == "nan"
