@@ -368,7 +368,8 @@ def protocol_result(
     units = pooled.group if by_group else pooled.row
     table = metric_table(pooled.score, pooled.is_leak, pooled.threshold, units, REPLICATES)
     called = pooled.score >= pooled.threshold
-    coverage = coverage_table(pooled.is_leak, called, pooled.reason, units, REPLICATES)
+    rows = (pooled.is_leak, called, pooled.reason)
+    coverage = coverage_table(*rows, units, REPLICATES, recording=pooled.row)
     for of_all in (table, coverage):
         of_all["intervals"]["unit"] = "group" if by_group else "recording"
     fitted_and_tested = [(fold.fold.fitted, fold.fold.test) for fold in folds]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 
 from leakdet.detection.calibration import logit
 from leakdet.evaluation.intervals import share_intervals
@@ -33,12 +33,14 @@ def coverage_table(
     reason: Shaped[np.ndarray, " R"] | None,
     units: Shaped[np.ndarray, " R"] | None,
     replicates: int,
+    recording: Int[np.ndarray, " R"] | None = None,
 ) -> dict[str, Any]:
     """The entry `coverage` of a split in metrics.json: what predict decides, and how.
 
     `decision` is by the side of the threshold, `reason` says why predict does not decide (None: it
     decides all). Gives counts of all recordings and of the decided ones, `undecided` by reason, and
     shares with intervals that draw whole `units`. Recall and FPR are of the decided recordings.
+    `recording` numbers the recording of each row where several rows are of one.
     """
     reasons = np.full(len(is_leak), "") if reason is None else reason
     decided, every = reasons == "", np.ones(len(is_leak), bool)
@@ -56,7 +58,8 @@ def coverage_table(
         "positives": int(is_leak.sum()),
         "negatives": int((~is_leak).sum()),
         "decided": int(decided.sum()),
-        "undecided": {name: count for name in REASONS if (count := int((reasons == name).sum()))},
+        "undecided": _by_reason(reasons),
+        "undecided_leaks": _by_reason(reasons[is_leak]),
         "tp": int((leak & decision).sum()),
         "fp": int((other & decision).sum()),
         "fn": int((leak & ~decision).sum()),
@@ -66,7 +69,7 @@ def coverage_table(
             for key, (hits, of) in parts.items()
         },
         "undefined": {key: UNDEFINED[key] for key, (_, of) in parts.items() if not of.any()},
-        "intervals": share_intervals(parts, units, replicates),
+        "intervals": share_intervals(parts, units, replicates, recording),
     }
 
 
@@ -89,11 +92,15 @@ def risk_coverage(
     return decided / len(scores), np.cumsum(wrong)[last] / decided
 
 
-def undecided_words(undecided: Mapping[str, int], count: int) -> str:
-    """So many undecided recordings, with their reason where there is a single one.
+def undecided_words(undecided: Mapping[str, int]) -> list[str]:
+    """How many recordings are undecided for each reason, in words.
 
-    >>> undecided_words({"doubt": 9}, 5), undecided_words({"doubt": 9, "unfamiliar": 1}, 5)
-    ('5 too close to call', '5 undecided')
+    >>> undecided_words({"unfamiliar": 1, "doubt": 5})
+    ['1 unfamiliar', '5 too close to call']
     """
-    only = next(iter(undecided)) if len(undecided) == 1 else ""
-    return f"{count} {REASONS.get(only, 'undecided')}"
+    return [f"{count} {REASONS[reason]}" for reason, count in undecided.items()]
+
+
+def _by_reason(reason: Shaped[np.ndarray, " N"]) -> dict[str, int]:
+    """How many are undecided for each reason, in the order in which reasons are looked for."""
+    return {name: count for name in REASONS if (count := int((reason == name).sum()))}

@@ -142,11 +142,12 @@ def share_intervals(
     shares: Mapping[str, tuple[Bool[np.ndarray, " N"], Bool[np.ndarray, " N"]]],
     groups: Shaped[np.ndarray, " N"] | None = None,
     replicates: int = 2000,
+    recording: Int[np.ndarray, " N"] | None = None,
 ) -> dict[str, Any]:
     """`bootstrap_intervals` of shares: the rows that are hits, and those of which they are a share.
 
-    Where all replicates are alike, Wilson's of as many recordings as there are units; None where a
-    share has no rows.
+    Wilson's where all replicates are alike, of as many recordings as there are: `recording` numbers
+    that of each row where several are of one. None where a share has no rows.
     """
     columns = np.stack([column for pair in shares.values() for column in pair], axis=1)
     order = np.lexsort(columns.T)  # so that the order of the rows does not matter
@@ -164,8 +165,8 @@ def share_intervals(
     for (key, (hits, of)), values in zip(shares.items(), drawn.T, strict=True):
         ends = percentile_interval(values) if of.any() else None
         if ends is not None and ends[0] == ends[1]:
-            units = int(of.sum()) if groups is None else len(np.unique(groups[of]))
-            ends = wilson(round(units * float(hits.sum() / of.sum())), units)
+            n = int(of.sum()) if recording is None else len(np.unique(recording[of]))
+            ends = wilson(round(n * float(hits.sum() / of.sum())), n)
         intervals[key] = ends
     return intervals | {"note": resampling_note(plan, [], replicates)}
 

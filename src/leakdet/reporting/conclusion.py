@@ -136,18 +136,18 @@ def _chosen_by_val(metrics: Mapping[str, Any]) -> bool:
 
 def _counts(coverage: Mapping[str, Any]) -> tuple[str, str]:
     """A sentence on the leaks and one on the other recordings, as predict decides them."""
-
-    def undecided(recordings: int, decided: int) -> str:
-        left = recordings - decided
-        return f", {undecided_words(coverage['undecided'], left)}" if left else ""
-
-    positives, negatives = coverage["positives"], coverage["negatives"]
-    tp, fp, fn, tn = (coverage[key] for key in ("tp", "fp", "fn", "tn"))
-    leaks = (
-        f"Of {counted(positives, 'leak')} {tp} found, {fn} missed{undecided(positives, tp + fn)}."
+    of_leaks = coverage["undecided_leaks"]
+    of_others = {
+        reason: left
+        for reason, count in coverage["undecided"].items()
+        if (left := count - of_leaks.get(reason, 0))
+    }
+    leaks = [f"{coverage['tp']} found", f"{coverage['fn']} missed", *undecided_words(of_leaks)]
+    others = [counted(coverage["fp"], "false alarm"), *undecided_words(of_others)]
+    return (
+        f"Of {counted(coverage['positives'], 'leak')} {', '.join(leaks)}.",
+        f"On {counted(coverage['negatives'], 'recording')} without a leak {', '.join(others)}.",
     )
-    others = f"On {counted(negatives, 'recording')} without a leak {counted(fp, 'false alarm')}"
-    return leaks, f"{others}{undecided(negatives, fp + tn)}."
 
 
 def _shortcoming(table: Mapping[str, Any], coverage: Mapping[str, Any]) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from leakdet.core.files import write_json, write_whole
 from leakdet.core.messages import log_detail
 from leakdet.detection.decision import LIMITS
 from leakdet.evaluation.class_tables import OF_A_CLASS
-from leakdet.evaluation.coverage import REASONS, SHARES
+from leakdet.evaluation.coverage import REASONS, SHARES, undecided_words
 from leakdet.evaluation.groups import worst_sentence
 from leakdet.evaluation.met import all_met, unfamiliar_sentence
 from leakdet.evaluation.metrics import precision_at
@@ -401,7 +401,7 @@ def _context(material: ReportInput) -> dict[str, Any]:
         "cards": cards(table),
         "coverage_cards": cards(coverage, SHARES) if coverage["undecided"] else [],
         "coverage": coverage,
-        "undecided": [f"{count} {REASONS[key]}" for key, count in coverage["undecided"].items()],
+        "undecided": undecided_words(coverage["undecided"]),
         "interval_sentence": interval_sentence(table),
         "apart": kept_apart(metrics),
         "classes": class_page(material.tables.get("classes")),

@@ -14,6 +14,7 @@ def test_shares_count_what_is_decided():
     table = coverage_table(is_leak, decision, reason, None, 50)
     assert [table[key] for key in ("tp", "fn", "fp", "tn", "decided")] == [2, 1, 1, 1, 5]
     assert table["undecided"] == {"unfamiliar": 1, "doubt": 2}
+    assert table["undecided_leaks"] == {"doubt": 1}
     assert table["share_decided"] == 5 / 8
     assert (table["wrong_of_decided"], table["wrong_of_all"]) == (2 / 5, 2 / 8)
     assert (table["recall"], table["fpr"]) == (2 / 3, 1 / 2)
@@ -48,7 +49,9 @@ def test_intervals_of_shares_draw_whole_groups():
     order = rng.permutation(200)
     assert share_intervals({"x": (hits[order], every)})["x"] == alone
     assert share_intervals({"x": (~every, every)})["x"] == wilson(0, 200)  # all draws are alike
-    assert share_intervals({"x": (~every, every)}, site)["x"] == wilson(0, 20)
+    assert share_intervals({"x": (~every, every)}, site)["x"] == wilson(0, 200)
+    repeats = np.arange(200) // 2  # two rows of each recording
+    assert share_intervals({"x": (~every, every)}, site, 9, repeats)["x"] == wilson(0, 100)
     assert share_intervals({"x": (hits, every)}, np.zeros(200))["x"] is None
 
 
