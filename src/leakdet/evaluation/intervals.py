@@ -154,12 +154,8 @@ def share_intervals(
     plan = resampling(len(columns), None if groups is None else groups[order])
     if plan.units < 2:
         return dict.fromkeys(shares) | {"note": plan.none_drawn}
-    sums = np.concatenate(
-        [
-            draw @ columns[order].astype(np.float64)
-            for draw in plan.draws(len(columns), replicates, 0)
-        ]
-    )
+    rows = columns[order].astype(np.float64)
+    sums = np.concatenate([draw @ rows for draw in plan.draws(len(rows), replicates, 0)])
     drawn = ratio(sums[:, ::2], sums[:, 1::2])
     intervals: dict[str, Any] = {}
     for (key, (hits, of)), values in zip(shares.items(), drawn.T, strict=True):
