@@ -68,7 +68,7 @@ def pooled(prob, facts):
 
 
 def predict(path, session, facts):
-    """leak_prob (NaN: no live window) and decision of a recording of any length."""
+    """leak_prob (NaN: no live window), decision and reason of a recording of any length."""
     names = [output.name for output in session.get_outputs()]
     prob, inputs = [], {}
     for sound, skip in pieces(path, facts):
@@ -76,25 +76,29 @@ def predict(path, session, facts):
         outputs = dict(zip(names, session.run(names, inputs), strict=True))
         inputs["earlier_moments"] = outputs["moments"]  # of all windows up to here
         prob.append(outputs["window_prob"][outputs["window_live"]])
-    known_hz = facts.get("known_source_rates_hz")
-    other_source = known_hz is not None and soundfile.info(path).samplerate not in known_hz
-    if len(prob) == 1:  # one piece: the file has pooled and decided
-        decision = "undecided" if other_source else DECISIONS[int(outputs["decision"])]
-        return float(outputs["leak_prob"]), decision
     scores = np.concatenate(prob).astype(np.float64)
     if not len(scores):
-        return float("nan"), "undecided"
-    score, (low, high) = float(pooled(scores, facts)), facts.get("doubt_between") or (1.0, 0.0)
-    unfamiliar = float(outputs.get("familiarity", 0.0)) > (facts["unfamiliar_above"] or np.inf)
-    decision = "leak" if score >= facts["threshold"] else "no_leak"
-    return score, "undecided" if other_source or unfamiliar or low < score < high else decision
+        return float("nan"), "undecided", "no_sound"  # of predict: silent, short, stuck, dropouts
+    known_hz, one_piece = facts.get("known_source_rates_hz"), len(prob) == 1
+    score = float(outputs["leak_prob"] if one_piece else pooled(scores, facts))
+    low, high = facts.get("doubt_between") or (1.0, 0.0)
+    if known_hz is not None and soundfile.info(path).samplerate not in known_hz:
+        return score, "undecided", "other_source"
+    if float(outputs.get("familiarity", 0.0)) > (facts["unfamiliar_above"] or np.inf):
+        return score, "undecided", "unfamiliar"
+    if one_piece:  # which the file has pooled and decided
+        decision = DECISIONS[int(outputs["decision"])]
+    else:
+        decision = "leak" if score >= facts["threshold"] else "no_leak"
+        decision = "undecided" if low < score < high else decision
+    return score, decision, "doubt" if decision == "undecided" else ""
 
 
 if __name__ == "__main__":
     if len(sys.argv) < 3:
         raise SystemExit(__doc__)
     session, facts = load(sys.argv[1])
-    print("path,leak_prob,decision")
+    print("path,leak_prob,decision,reason")
     for name in sys.argv[2:]:
-        leak_prob, decision = predict(name, session, facts)
-        print(f"{name},{leak_prob:.6f},{decision}")
+        leak_prob, decision, reason = predict(name, session, facts)
+        print(f"{name},{leak_prob:.6f},{decision},{reason}")

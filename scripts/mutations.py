@@ -202,6 +202,7 @@ def make(folder: Path, store: Path, run: Path) -> None:
     scores = {f"{number}.wav": number / 30 for number in range(30)}
     rule = {"threshold": 0.5, "pooling": "mean"}
     more = {"fold": "fold 1", "seed": 0, "windows": {name: [s] for name, s in scores.items()}}
+    more["reasons"] = dict.fromkeys(scores, "")
     write_fold(folder / "crossval/folds/f.json", {"scores": scores, "decision_rule": rule, **more})
     shutil.copyfile(run / "metrics.json", folder / "evaluation/metrics.json")
     trials = {"complete": 3, "pruned": 1, "fail": 0}

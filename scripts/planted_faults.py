@@ -87,7 +87,7 @@ FAULTS = (
     ),
     Fault(  # a threshold that was asked for, or fitted anew, is told but not used
         "stale_threshold",
-        "return Detector(replace(loaded, rule=rule), model, decided_anew)",
+        "return Detector(replace(loaded, rule=replace(rule, **changes)), model, decided_anew)",
         "return Detector(loaded, model, decided_anew)",
         ("tests/unit/scoring", "-k", "threshold or policy"),
     ),

@@ -21,7 +21,7 @@ LOADED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "link
 # what people ask, and the page that answers it
 TASKS = {
     "what a flag means": "files#flags",
-    "what a reason means": "verdicts#undecided-recordings",
+    "what a reason means": "verdicts#what-to-do-with-an-undecided-recording",
     "a ranked page": "start#4-night-after-night-which-site-first",
     "a work list": "worklist",
     "any number of recordings": "parts",

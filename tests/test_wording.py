@@ -132,6 +132,7 @@ SCREENS: dict[str, list[str]] = {
         "evaluate model.safetensors store --group-by site --device cpu",
         "evaluate model.safetensors store --out notes.txt",
         "evaluate model.safetensors store --leak burst --device cpu",
+        "evaluate model.safetensors store --doubt 0.5",
         "evaluate model.safetensors store --device cpu",
         "evaluate model.safetensors model.safetensors store --device cpu",
     ],

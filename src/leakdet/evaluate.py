@@ -5,7 +5,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from leakdet.cli.arguments import Parser, add_labels, add_model_options, labels_of, run_verb
+from leakdet.cli import arguments as options
+from leakdet.cli.arguments import Parser, run_verb
 from leakdet.cli.checks import check_models_and_store
 from leakdet.core.files import require_folder
 from leakdet.core.locations import parse_location
@@ -17,7 +18,7 @@ from leakdet.storage.folder import check_columns
 def parser() -> argparse.ArgumentParser:
     about = (
         "Score a store's recordings with a model; with two models, compare them on the same "
-        "recordings. A model's decision rule is applied as it is, never fitted again."
+        "recordings. A model's threshold is applied as it is, never fitted again."
     )
     command = Parser("leakdet evaluate", description=about, epilog=EXPLAINED)
     add = command.add_argument
@@ -31,7 +32,7 @@ def parser() -> argparse.ArgumentParser:
     add("store", type=Path, help="a store's folder, or an AILH folder of .H5 files")
     splits = ("train", "val", "test")
     add("--split", default="test", choices=splits, help="which recordings (default: test)")
-    add_labels(command)
+    options.add_labels(command)
     groups = "intervals resample whole groups of this column (default: what the store was split by)"
     add("--group-by", action="append", metavar="COLUMN", help=groups)
     add(
@@ -40,11 +41,13 @@ def parser() -> argparse.ArgumentParser:
         help="write report.html, metrics.json and recordings.csv into this folder; of two models, "
         "a page on both, comparison.csv with both on each recording, and folders a and b of each",
     )
-    add_model_options(command)
+    options.add_undecided(command)
+    options.add_model_options(command)
     return command
 
 
 def evaluate(arguments: argparse.Namespace) -> int:
+    rule = options.undecided_of(arguments)
     check_models_and_store(arguments.models, arguments.store)
     check_columns(arguments.store, arguments.group_by or (), "--group-by")
     if arguments.out is not None:
@@ -55,8 +58,8 @@ def evaluate(arguments: argparse.Namespace) -> int:
 
     evaluations = []
     for model in arguments.models:
-        detector = load_detector(model, arguments.device, arguments.trust_network)
-        where = (arguments.store, arguments.split, labels_of(arguments), arguments.group_by)
+        detector = load_detector(model, arguments.device, arguments.trust_network, **rule)
+        where = (arguments.store, arguments.split, options.labels_of(arguments), arguments.group_by)
         evaluations.append(evaluated(detector, *where))
     if len(evaluations) == 2:
         evaluations = compared(*evaluations)

@@ -91,18 +91,26 @@ def test_train_evaluate_and_predict_agree(trained, door, tmp_path: Path):
     close = [row for row in strict if lower < float(row["leak_prob"]) < upper]
     doubt = [row for row in close if row not in unfamiliar]
     assert [row for row in strict if row["reason"] == "doubt"] == doubt
+    for row in strict:
+        reason = "doubt" if row in close else ""
+        reason = "unfamiliar" if float(row["familiarity"]) > 1.0 else reason
+        assert by_id[str(Path(row["path"]).relative_to(trained.store))]["reason"] == reason
     assert f"{len(doubt)} of {len(strict)} " in result.stderr + result.stdout or not doubt
     assert f"{len(unfamiliar)} unfamiliar" in result.stderr
     assert result.returncode == 0  # undecided is a verdict, no failure
 
 
 def test_a_refused_verdict_is_a_result_and_no_failure(trained, door, tmp_path: Path):
-    words = ("--split", "train", "--log", "full")
+    words = ("--split", "train", "--log", "full", "--out", "met")
+    words += ("--doubt", "0.49999", "--unfamiliar", "off")
     result = door("evaluate", trained.model, trained.store, *words, cwd=tmp_path)
     assert result.returncode == 0
     assert "Not judged: all " in result.stdout
     assert "Recordings met in training (no evidence)" in result.stdout
     assert "Recordings (95" not in result.stdout
+    metrics = json.loads((tmp_path / "met" / "metrics.json").read_text())
+    assert metrics["decision_rule"]["doubt"] == 0.49999
+    assert metrics["train"]["coverage"]["undecided"].keys() == {"doubt"}
 
 
 def test_the_threshold_is_the_one_fitted_on_val(trained):

@@ -39,8 +39,9 @@ PROBE = """
   seen.aria = document.querySelector("th[data-sort=score]").getAttribute("aria-sort");
   set("outcome", "found");
   seen.found = visible().map((body) => body.dataset.outcome);
-  set("outcome", "doubtful");
-  seen.doubtful = visible().map((body) => Math.abs(Number(body.dataset.margin)));
+  seen.reasons = [...bodies].map((body) => body.dataset.reason).filter((reason) => reason);
+  set("outcome", "doubt");
+  seen.doubt = visible().map((body) => body.dataset.reason);
   set("outcome", "");
   set("find", "SITE-0 .wav");
   seen.sites = visible().map((body) => body.dataset.find);
@@ -153,9 +154,8 @@ def test_the_report_opens_sorts_filters_and_plays(trained, tmp_path: Path, width
     assert seen["falling"] == seen["rising"][::-1]
     assert seen["aria"] == "descending"
     assert set(seen["found"]) == {"found"}
-    assert all(margin < 0.1 for margin in seen["doubtful"])
-    near = [margin for margin in seen["margins"] if margin < 0.1]
-    assert len(seen["doubtful"]) == len(near) < 24
+    assert seen["doubt"] == [reason for reason in seen["reasons"] if reason == "doubt"]
+    assert 0 < len(seen["doubt"]) < 24
     assert seen["sites"]
     assert all("site-0" in text for text in seen["sites"])
     assert seen["shown"].startswith(f"{len(seen['sites'])} of 24")
@@ -170,8 +170,11 @@ def test_train_prints_the_verdict_and_the_report(trained):
     assert "report.html" in trained.printed
     assert "verdict  " in trained.printed
     html = (trained.folder / "report.html").read_text(encoding="utf-8")
-    table = json.loads((trained.folder / "metrics.json").read_text())["test"]["recording"]
-    assert f"{table['tp']} of {table['positives']} leaks" in html
+    tables = json.loads((trained.folder / "metrics.json").read_text())["test"]
+    table, coverage = tables["recording"], tables["coverage"]
+    counts = f"Of {coverage['positives']} leaks {coverage['tp']} found, {coverage['fn']} missed"
+    assert counts in html
+    assert counts in trained.printed
     assert f"AUROC {table['auroc']:.3f}" in html
     assert "train loss" in html
     assert "val recordings" in html

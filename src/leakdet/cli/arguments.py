@@ -121,6 +121,13 @@ def add_decision(parser: argparse.ArgumentParser) -> None:
         help="fit the threshold anew on the model's validation scores: max_fpr=0.01, min_tpr=0.95, "
         "min_cost=10 (a missed leak costs ten needless digs) or max_f1",
     )
+    add_undecided(
+        parser, doubt="the model's own setting, and 0 with a --policy of a budget or cost"
+    )
+
+
+def add_undecided(parser: argparse.ArgumentParser, doubt: str = "the model's own setting") -> None:
+    """`--unfamiliar`, `--doubt` and `--source`; `doubt` is the default of the second in words."""
     parser.add_argument(
         "--unfamiliar",
         choices=("off", "normal", "strict"),
@@ -132,7 +139,7 @@ def add_decision(parser: argparse.ArgumentParser) -> None:
         type=float,
         metavar="D",
         help="leave undecided what is within D of a threshold of 0.5, of another within the same "
-        "odds (default: the model's own setting, and 0 with a --policy of a budget or cost)",
+        f"odds (default: {doubt})",
     )
     parser.add_argument(
         "--source",
@@ -144,16 +151,21 @@ def add_decision(parser: argparse.ArgumentParser) -> None:
 
 def decision_of(arguments: argparse.Namespace) -> dict[str, Any]:
     """The options of `add_decision`. Raises `SettingsError` where their words are wrong."""
-    from leakdet.detection.decision import checked_doubt
     from leakdet.detection.thresholds import checked_policy
 
     threshold, policy = arguments.threshold, arguments.policy
     if threshold is not None or policy is not None:
         checked_policy(threshold, policy)
+    return {"threshold": threshold, "policy": policy, **undecided_of(arguments)}
+
+
+def undecided_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The options of `add_undecided`. Raises `SettingsError` where the doubt is out of range."""
     if arguments.doubt is not None:
+        from leakdet.detection.decision import checked_doubt
+
         checked_doubt(arguments.doubt)
-    names = ("threshold", "policy", "unfamiliar", "doubt", "source")
-    return {name: getattr(arguments, name) for name in names}
+    return {name: getattr(arguments, name) for name in ("unfamiliar", "doubt", "source")}
 
 
 def add_rows(parser: argparse.ArgumentParser) -> None:

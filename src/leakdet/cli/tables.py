@@ -8,6 +8,7 @@ from rich.table import Table
 
 from leakdet.detection.decision import DecisionRule
 from leakdet.evaluation.class_tables import class_sentence
+from leakdet.evaluation.coverage import SHARES
 from leakdet.evaluation.groups import sensor_sentences, worst_sentence
 
 WITHOUT_OTHERS = (
@@ -32,12 +33,15 @@ def metrics_text(
         table.add_row(key, *(_with_interval(found["recording"], key) for found in splits.values()))
     for key in ("tp", "fp", "fn", "tn"):
         table.add_row(key, *(str(found["recording"][key]) for found in splits.values()))
+    for key in SHARES:
+        shares = [found["coverage"] for found in splits.values()]
+        table.add_row(key.replace("_", " "), *(_with_interval(of, key) for of in shares))
     decision = (
         f"Decision: {rule.pooling} of the windows' leak_prob >= {rule.threshold:.4f} "
         f"({rule.policy}, {f'fitted on {rule.fitted_on}' if rule.fitted_on else 'not fitted'})"
     )
     if doubt := rule.doubt_text():
-        decision += f". Predict leaves undecided, and these numbers count by its side: {doubt}"
+        decision += f". Undecided, and counted by its side of the threshold from f1 to tn: {doubt}"
     notes = [f"Note: {rule.note}"] if rule.note else []
     worst = {name: worst_sentence(found["groups"]) for name, found in splits.items()}
     groups = [f"Groups of {name}: {sentence}" for name, sentence in worst.items() if sentence]
@@ -115,6 +119,11 @@ def protocols_text(results: Mapping[str, Mapping[str, Any]]) -> str:
     for key in ("f1", "recall", "fpr"):
         table.add_row(
             f"{key} of its decisions", *(_below(t[key], t["intervals"][key]) for t in tables)
+        )
+    for key in SHARES:
+        shares = [found["coverage"] for found in results.values()]
+        table.add_row(
+            key.replace("_", " "), *(_below(of[key], of["intervals"][key]) for of in shares)
         )
     table.add_section()
     audits = [{row["key"]: row for row in found["audit"]["rows"]} for found in results.values()]

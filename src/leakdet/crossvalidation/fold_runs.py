@@ -33,7 +33,9 @@ from leakdet.evaluation.audit import (
     permuted_labels,
 )
 from leakdet.evaluation.class_tables import ClassScores, class_table
+from leakdet.evaluation.coverage import coverage_table
 from leakdet.evaluation.intervals import FEW_GROUPS, REPLICATES
+from leakdet.evaluation.met import training_rates
 from leakdet.evaluation.metrics import auroc
 from leakdet.evaluation.metrics_json import metric_table, metrics_content, widen_degenerate
 from leakdet.evaluation.scored_recordings import decision_name
@@ -48,7 +50,7 @@ from leakdet.training.settings import needs_val
 from leakdet.training.sounds import why_not_synthetic
 
 POOLED = ".pooled"  # the folds whose tables and reports are written; locked while they are
-FOLD_KEYS = ("fold", "seed", "scores", "windows", "decision_rule")
+FOLD_KEYS = ("fold", "seed", "scores", "reasons", "windows", "decision_rule")
 
 
 def write_fold(path: Path, outcome: Mapping[str, Any]) -> None:
@@ -216,12 +218,14 @@ def run_fold(
     test = task.view.take(fold.test, "test")
     folder.mkdir(parents=True, exist_ok=True)
     trained = train_bare(settings, store, folder, [report] if report else [], train, val)
+    trained.detector.sources = training_rates(train)
     rule, held_out = trained.rule, score_split(trained.detector, test)
     window_prob = held_out.window_prob
     scores = rule.score(window_prob, test.recording_offsets)
     classes = held_out.classes(scores)
     windows = np.split(window_prob.astype(np.float64).round(5), test.recording_offsets[1:-1])
     names = test.recording_ids.tolist()
+    reasons = rule.undecided(scores, other_source=held_out.other_source)
     return {
         "protocol": task.protocol,
         "seed": task.seed,
@@ -237,6 +241,7 @@ def run_fold(
         "steps": trained.steps,
         "seconds": round(time.monotonic() - started, 2),
         "scores": dict(zip(names, scores.tolist(), strict=True)),
+        "reasons": dict(zip(names, reasons.tolist(), strict=True)),
         "windows": dict(zip(names, (part.tolist() for part in windows), strict=True)),
         **({"class_prob": dict(zip(names, classes.prob.tolist(), strict=True))} if classes else {}),
     }
@@ -275,7 +280,7 @@ def blank_sentence(recordings: Sequence[str], group_by: Sequence[str]) -> str:
 
 
 # of a fold file
-NOT_IN_METRICS = ("scores", "windows", "class_prob", "decision_rule", "protocol")
+NOT_IN_METRICS = ("scores", "reasons", "windows", "class_prob", "decision_rule", "protocol")
 
 
 @dataclass(frozen=True)
@@ -317,6 +322,7 @@ class PooledPredictions:
     group: Shaped[np.ndarray, " N"]
     score: Float[np.ndarray, " N"]
     threshold: Float[np.ndarray, " N"]
+    reason: Shaped[np.ndarray, " N"]  # why the recording is undecided, "": it is decided
     is_leak: Bool[np.ndarray, " N"]
     label: Shaped[np.ndarray, " N"]
     classes: ClassScores | None = None
@@ -333,6 +339,7 @@ class PooledPredictions:
             group=folds[0].task.groups[rows],
             score=np.concatenate([fold.scores() for fold in folds]),
             threshold=np.repeat([fold.threshold for fold in folds], counts),
+            reason=np.concatenate([np.array(fold.held_out("reasons"), str) for fold in folds]),
             is_leak=np.concatenate([fold.task.is_leak[fold.fold.test] for fold in folds]),
             label=np.array(view.label_names)[view.label_id[rows]],
             classes=_classes(folds, view),
@@ -362,7 +369,11 @@ def protocol_result(
     units = pooled.group if by_group else pooled.row if repeated else None
     table = metric_table(pooled.score, pooled.is_leak, pooled.threshold, units, REPLICATES)
     widen_degenerate(table)
-    table["intervals"]["unit"] = "group" if by_group else "recording"
+    called = pooled.score >= pooled.threshold
+    rows = (pooled.is_leak, called, pooled.reason)
+    coverage = coverage_table(*rows, units, REPLICATES, recording=pooled.row)
+    for of_all in (table, coverage):
+        of_all["intervals"]["unit"] = "group" if by_group else "recording"
     fitted_and_tested = [(fold.fold.fitted, fold.fold.test) for fold in folds]
     copies = sum(int(duplicates(traits, *rows).sum()) for rows in fitted_and_tested)
     fold_scores = [
@@ -387,6 +398,7 @@ def protocol_result(
         classes["classes"]["intervals"]["unit"] = table["intervals"]["unit"]
     return {
         "recording": table,
+        "coverage": coverage,
         **classes,
         "auroc_of_repeats": aurocs,
         "folds": [_fold_row(fold) for fold in folds],
@@ -435,6 +447,7 @@ def prediction_rows(
                 "decision": decision_name(score >= threshold),
                 "leak_prob": score,
                 "threshold": threshold,
+                "reason": str(pooled.reason[index]),
                 **(pooled.classes.row(index) if pooled.classes else {}),
                 **{column: str(values[row]) for column, values in view.groups.items()},
             }

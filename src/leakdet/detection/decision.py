@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any, TypeVar
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 
 from leakdet.config import DecisionConfig
 from leakdet.core.errors import InputError, SettingsError
@@ -244,6 +244,20 @@ class DecisionRule:
     def in_doubt(self, scores: Float[np.ndarray, " R"]) -> Bool[np.ndarray, " R"]:
         """True where a score is too close to the threshold to be decided."""
         return in_doubt(scores, self.threshold, self.doubt)
+
+    def undecided(
+        self,
+        scores: Float[np.ndarray, " R"],
+        familiarity: Float[np.ndarray, " R"] | None = None,
+        other_source: Bool[np.ndarray, " R"] | None = None,
+    ) -> Shaped[np.ndarray, " R"]:
+        """The first reason why each recording with sound is undecided, "" where it is decided."""
+        reason = np.where(self.in_doubt(scores), "doubt", "")
+        if familiarity is not None:
+            reason = np.where(self.is_unfamiliar(familiarity), "unfamiliar", reason)
+        if other_source is not None and self.source == "rate":
+            reason = np.where(other_source, "other_source", reason)
+        return reason
 
     def doubt_text(self) -> str:
         """The scores in doubt, as `leak_prob 0.3 to 0.7`, also calibrated; "" where none is.

@@ -40,6 +40,10 @@ class SourceRates:
             rate for rate, counts in self.counts.items() if sum(counts) >= FEWEST and min(counts)
         ]
 
+    def is_other(self, rate_hz: Float[np.ndarray, " R"]) -> Bool[np.ndarray, " R"]:
+        """True of recordings of a rate that the model does not know; not of NaN, no known rate."""
+        return np.asarray((rate_hz > 0) & ~np.isin(rate_hz, self.known_hz))
+
     @property
     def known_text(self) -> str:
         """The known rates in words: `40000 and 48000 Hz`."""

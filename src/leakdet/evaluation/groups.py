@@ -23,13 +23,17 @@ def group_tables(
     is_leak: Bool[np.ndarray, " R"],
     decision: Bool[np.ndarray, " R"],
     score: Float[np.ndarray, " R"],
+    decided: Bool[np.ndarray, " R"] | None = None,
 ) -> dict[str, Any]:
     """`{"columns": {column: rows}, "left_out": {column: reason}, "worst": row or None}`.
 
-    Rows stand worst first. A row has counts, `error_rate`, `f1`, `fpr`, `recall`, `auroc` (None
-    where undefined) and their `intervals`, Wilson's but for the bootstrap of the AUROC. The worst
-    group is the one whose error rate has the highest lower bound.
+    Rows stand worst first. A row has counts, `error_rate`, `f1`, `fpr`, `recall`, `auroc`,
+    `wrong_of_decided` (None where undefined) and their `intervals`, Wilson's but for the bootstrap
+    of the AUROC. The worst group is the one whose error rate has the highest lower bound. `decided`
+    is what predict decides; None: all.
     """
+    decided = np.ones(len(is_leak), bool) if decided is None else decided
+    right = decision == is_leak
     replicates = max(200, min(1000, MAX_DRAWS // max(1, len(is_leak))))
     columns: dict[str, list[dict[str, Any]]] = {}
     left_out: dict[str, str] = {}
@@ -41,7 +45,8 @@ def group_tables(
             columns[column] = []
             for row in _rows(names, group_of_row, is_leak, decision):
                 inside = texts == row["value"]
-                columns[column].append(_with_auroc(row, score[inside], is_leak[inside], replicates))
+                row = _with_auroc(row, score[inside], is_leak[inside], replicates)
+                columns[column].append(_with_coverage(row, right[inside & decided]))
         else:
             left_out[column] = reason
     return {"columns": columns, "left_out": left_out, "worst": _worst(columns)}
@@ -106,6 +111,17 @@ def _with_auroc(
     found = auroc_with_interval(score, is_leak, None, replicates)
     intervals = row["intervals"] | {"auroc": found["interval"]}
     return row | {"auroc": found["auroc"], "intervals": intervals}
+
+
+def _with_coverage(row: dict[str, Any], right: Bool[np.ndarray, " n"]) -> dict[str, Any]:
+    """The row of a group with the decided ones of its recordings, `right` or wrong."""
+    wrong, decided = int((~right).sum()), len(right)
+    return row | {
+        "decided": decided,
+        "decided_errors": wrong,
+        "wrong_of_decided": wrong / decided if decided else None,
+        "intervals": row["intervals"] | {"wrong_of_decided": wilson(wrong, decided)},
+    }
 
 
 def _badness(row: Mapping[str, Any]) -> tuple[float, int, int]:

@@ -4,7 +4,7 @@ A bootstrap replicate draws as many recordings (or whole groups) as there are, w
 is stored as how often each was drawn, and weights the rows of a ranking that is sorted once.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from scipy.stats import binomtest
 
 from leakdet.core.errors import SettingsError
 from leakdet.detection.thresholds import rank
-from leakdet.evaluation.metrics import RATES, binary_metrics, score_set
+from leakdet.evaluation.metrics import RATES, binary_metrics, ratio, score_set
 
 LEVEL = 0.95
 FEW_GROUPS = 10
@@ -137,6 +137,35 @@ def bootstrap_intervals(
         intervals[key] = percentile_interval(values)
         lost += _lost(key, values)
     return intervals | {"note": resampling_note(plan, lost, replicates)}
+
+
+def share_intervals(
+    shares: Mapping[str, tuple[Bool[np.ndarray, " N"], Bool[np.ndarray, " N"]]],
+    groups: Shaped[np.ndarray, " N"] | None = None,
+    replicates: int = 2000,
+    recording: Int[np.ndarray, " N"] | None = None,
+) -> dict[str, Any]:
+    """`bootstrap_intervals` of shares: the rows that are hits, and those of which they are a share.
+
+    Wilson's where all replicates are alike, of as many recordings as there are: `recording` numbers
+    that of each row where several are of one. None where a share has no rows.
+    """
+    columns = np.stack([column for pair in shares.values() for column in pair], axis=1)
+    order = np.lexsort(columns.T)  # so that the order of the rows does not matter
+    plan = resampling(len(columns), None if groups is None else groups[order])
+    if plan.units < 2:
+        return dict.fromkeys(shares) | {"note": plan.none_drawn}
+    rows = columns[order].astype(np.float64)
+    sums = np.concatenate([draw @ rows for draw in plan.draws(len(rows), replicates, 0)])
+    drawn = ratio(sums[:, ::2], sums[:, 1::2])
+    intervals: dict[str, Any] = {}
+    for (key, (hits, of)), values in zip(shares.items(), drawn.T, strict=True):
+        ends = percentile_interval(values) if of.any() else None
+        if ends is not None and ends[0] == ends[1]:
+            n = int(of.sum()) if recording is None else len(np.unique(recording[of]))
+            ends = wilson(round(n * float(hits.sum() / of.sum())), n)
+        intervals[key] = ends
+    return intervals | {"note": resampling_note(plan, [], replicates)}
 
 
 def percentile_interval(values: np.ndarray) -> list[float] | None:

@@ -15,9 +15,14 @@ from leakdet.detection.met import ROLES, MetRecordings
 from leakdet.detection.networks import FeatureSums
 from leakdet.detection.source_rates import SourceRates
 from leakdet.evaluation.metrics_json import recording_table
-from leakdet.evaluation.recording_media import texts_or_none
 from leakdet.evaluation.scored_recordings import ScoredRecordings
-from leakdet.evaluation.split_scores import apply_rule, score_split, split_group_by, window_blocks
+from leakdet.evaluation.split_scores import (
+    apply_rule,
+    score_split,
+    source_rates_hz,
+    split_group_by,
+    window_blocks,
+)
 from leakdet.storage.store import StoreSplit
 from leakdet.storage.views import pooled
 
@@ -41,14 +46,9 @@ def training_reference(
 
 
 def training_rates(train: StoreSplit) -> SourceRates | None:
-    """The source rates of the pipe recordings of `train`; None where none becomes known.
-
-    Stores of AILH, converted or not, keep no source rate.
-    """
-    rows, rate_hz = pipe_rows(train), train.numbers("source_rate_hz", np.nan).astype(np.float64)
-    if (flags := texts_or_none(train, "flags")) is not None:
-        rate_hz[flags == "converted"] = np.nan
-    return SourceRates.of(rate_hz[rows], train.is_leak[rows])
+    """The source rates of the pipe recordings of `train`; None where none becomes known."""
+    rows = pipe_rows(train)
+    return SourceRates.of(source_rates_hz(train)[rows], train.is_leak[rows])
 
 
 def pipe_rows(split: StoreSplit) -> Int[np.ndarray, " N"]:

@@ -11,6 +11,7 @@ import leakdet
 from leakdet.detection.decision import DecisionRule
 from leakdet.detection.thresholds import rank
 from leakdet.evaluation.class_tables import class_table
+from leakdet.evaluation.coverage import coverage_table, risk_coverage
 from leakdet.evaluation.groups import group_tables, sensor_rows
 from leakdet.evaluation.intervals import (
     REPLICATES,
@@ -31,6 +32,7 @@ def curves(
     scores: Float[np.ndarray, " R"],
     probability: Float[np.ndarray, " R"],
     is_leak: Bool[np.ndarray, " R"],
+    threshold: Float[np.ndarray, " R"],
 ) -> dict[str, Any]:
     """The curves of one split, as in metrics.json; ROC and precision-recall need both classes.
 
@@ -39,6 +41,7 @@ def curves(
     - `histogram`: `edges` of 20 equal bins of the score, counts `leak` and `no_leak`.
     - `reliability`: per non-empty tenth of `probability`: `n`, `mean_prob`, `leak_share` and its
       `interval`.
+    - `risk_coverage`: [[share decided, wrong of the decided], …], as `coverage.risk_coverage`.
     """
     roc = precision_recall = None
     if is_leak.any() and not is_leak.all():
@@ -46,11 +49,13 @@ def curves(
         tp, fp = cuts.tp[0], cuts.fp[0]
         roc = _thinned_list(fp / fp[-1], tp / tp[-1])
         precision_recall = _thinned_list(tp[1:] / tp[-1], tp[1:] / (tp[1:] + fp[1:]))
+    risks = risk_coverage(scores, threshold, is_leak)
     return {
         "roc": roc,
         "precision_recall": precision_recall,
         "histogram": _histogram(scores, is_leak),
         "reliability": _reliability(probability, is_leak),
+        "risk_coverage": None if risks is None else _thinned_list(*risks),
     }
 
 
@@ -115,7 +120,7 @@ OF_THRESHOLD = ("accuracy", "balanced_accuracy", "precision", "recall", "specifi
 def split_metrics(
     scored: ScoredRecordings, replicates: int = REPLICATES, group_by: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """`{"recording", "window", "groups", "curves"}` of a split, as in metrics.json.
+    """`{"recording", "coverage", "window", "groups", "curves"}` of a split, as in metrics.json.
 
     Of a multiclass model `classes` too.
 
@@ -133,14 +138,18 @@ def split_metrics(
         np.repeat(np.arange(len(scored)) if units is None else units, windows),
         max(MIN_REPLICATES, min(replicates, MAX_DRAWS // max(1, len(scored.window_prob)))),
     )
-    for table in (recording, window):
+    coverage = coverage_table(scored.is_leak, scored.decision, scored.reason, units, replicates)
+    for table in (recording, window, coverage):
         table["intervals"]["unit"] = "recording" if units is None else "/".join(group_by)
     probability = scored.score if scored.probability is None else scored.probability
     tables = {
         "recording": recording,
+        "coverage": coverage,
         "window": window,
-        "groups": group_tables(scored.groups, scored.is_leak, scored.decision, scored.score),
-        "curves": curves(scored.score, probability, scored.is_leak),
+        "groups": group_tables(
+            scored.groups, scored.is_leak, scored.decision, scored.score, scored.decided
+        ),
+        "curves": curves(scored.score, probability, scored.is_leak, scored.threshold),
     }
     if scored.classes is not None:
         tables["classes"] = class_table(scored.classes, scored.label, units, replicates)

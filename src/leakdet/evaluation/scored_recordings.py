@@ -49,11 +49,17 @@ class ScoredRecordings:
     media: RecordingMedia | None = None
     familiarity: Float[np.ndarray, " R"] | None = None  # above 1: unlike the training recordings
     classes: ClassScores | None = None  # of a multiclass model
+    reason: Shaped[np.ndarray, " R"] | None = None  # why predict does not decide; "": it does
 
     @property
     def decision(self) -> Bool[np.ndarray, " R"]:
-        """True where the verdict is leak."""
+        """True where the score reaches the threshold, also of what predict leaves undecided."""
         return np.asarray(self.score >= self.threshold)
+
+    @property
+    def decided(self) -> Bool[np.ndarray, " R"]:
+        """True where predict decides."""
+        return np.ones(len(self), bool) if self.reason is None else np.asarray(self.reason == "")
 
     @property
     def wrong(self) -> Bool[np.ndarray, " R"]:
@@ -71,7 +77,8 @@ class ScoredRecordings:
     def take(self, rows: Int[np.ndarray, " N"]) -> "ScoredRecordings":
         """The verdicts on recordings `rows`, in that order, without pictures, sounds, classes."""
         names = (
-            "recording_id label is_leak score threshold probability duration_s flags familiarity"
+            "recording_id label is_leak score threshold probability duration_s flags familiarity "
+            "reason"
         )
         of_rows: dict[str, Any] = {name: getattr(self, name) for name in names.split()}
         picked: dict[str, Any] = {
@@ -138,6 +145,8 @@ def csv_rows(scored: ScoredRecordings) -> Iterator[dict[str, Any]]:
             "leak_prob": round(float(scored.score[index]), 6),
             "threshold": round(float(scored.threshold[index]), 6),
         }
+        if scored.reason is not None:
+            row["reason"] = str(scored.reason[index])
         if scored.probability is not None:
             row["calibrated_prob"] = round(float(scored.probability[index]), 6)
         if scored.classes is not None:

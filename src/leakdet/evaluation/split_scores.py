@@ -34,6 +34,7 @@ class SplitScores:
     window_prob: Float[np.ndarray, " W"]
     is_leak: Bool[np.ndarray, " R"]
     familiarity: Float[np.ndarray, " R"] | None = None  # None: the model cannot tell
+    other_source: Bool[np.ndarray, " R"] | None = None  # of a rate that no training recording had
     # of a multiclass model: its labels, class probabilities of windows, true class of recordings
     labels: LabelMap | None = None
     class_prob: Float[np.ndarray, "W C"] | None = None
@@ -69,11 +70,20 @@ def score_split(detector: MelDetector, split: StoreSplit) -> SplitScores:
     familiarity = None
     if sums is not None and detector.reference is not None:
         familiarity = detector.reference.familiarity(sums.features())
-    found = SplitScores(split, np.concatenate(prob), split.is_leak, familiarity)
+    other = detector.sources.is_other(source_rates_hz(split)) if detector.sources else None
+    found = SplitScores(split, np.concatenate(prob), split.is_leak, familiarity, other)
     if labels.tells_classes:
         found.labels, found.class_prob = labels, np.concatenate(class_prob)
         found.true_class = true_classes(labels, view_of(split), split.label_id)
     return found
+
+
+def source_rates_hz(split: StoreSplit) -> Float[np.ndarray, " R"]:
+    """The sample rate of each recording's file; NaN where unknown, as in stores of AILH."""
+    rate_hz = split.numbers("source_rate_hz", np.nan).astype(np.float64)
+    if (flags := texts_or_none(split, "flags")) is not None:
+        rate_hz[flags == "converted"] = np.nan
+    return rate_hz
 
 
 def window_blocks(split: StoreSplit) -> Iterator[Float16[Tensor, "W S M T"]]:
@@ -108,7 +118,12 @@ def apply_rule(scores: SplitScores, rule: DecisionRule) -> ScoredRecordings:
         np.full(len(score), rule.threshold),
         rule.probability(score) if rule.calibration else None,
     )
-    return replace(scored, familiarity=scores.familiarity, classes=scores.classes(score))
+    return replace(
+        scored,
+        familiarity=scores.familiarity,
+        classes=scores.classes(score),
+        reason=rule.undecided(score, scores.familiarity, scores.other_source),
+    )
 
 
 def to_scored_recordings(

@@ -323,7 +323,11 @@ def joined(
     threshold = np.concatenate([part.threshold for part in scored])[chosen]
     picked = view.take(chosen, view.name)
     prob = np.concatenate([windows[row] for row in chosen.tolist()])
-    return to_scored_recordings(picked, prob, picked.is_leak, score, threshold)
+    scored_rows = to_scored_recordings(picked, prob, picked.is_leak, score, threshold)
+    if any(part.reason is None for part in scored):
+        return scored_rows
+    reason = np.concatenate([part.reason for part in scored if part.reason is not None])
+    return replace(scored_rows, reason=reason[chosen])
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from leakdet.core.files import from_here
 from leakdet.core.messages import LOG, log_result
 from leakdet.detection.met import group_sentences
 from leakdet.evaluation.audit import luck_findings
+from leakdet.evaluation.coverage import SHARES, undecided_words
 from leakdet.evaluation.intervals import wilson
 from leakdet.evaluation.met import all_met, met_sentences, start_sentences
 from leakdet.reporting.pages import counted, number, number_range, percent, percent_range
@@ -18,6 +19,7 @@ from leakdet.reporting.pages import counted, number, number_range, percent, perc
 WEAK_AUROC = 0.75
 MANY_ALARMS = 0.2  # of the recordings without a leak
 FEW_FOUND = 0.5  # of the leaks
+FEW_DECIDED = 0.5  # of the recordings with a leak, or of those without
 FEW = 30  # recordings of a class; below, one recording moves a rate by more than three points
 
 
@@ -29,35 +31,40 @@ class Judgement:
     label: str
     sentence: str
     advice: str
-    doubted: bool = False  # the numbers may not be about leaks at new places
+    unproven: bool = False  # the numbers may not be about leaks at new places
 
     @property
     def promises(self) -> bool:
         """True where such numbers may be expected at new places."""
-        return self.grade != "unknown" and not self.doubted
+        return self.grade != "unknown" and not self.unproven
 
 
-def judge(table: Mapping[str, Any], metrics: Mapping[str, Any]) -> Judgement:
-    """Judge the recordings' metrics of one split; `metrics` is the content of metrics.json.
+def judge(
+    table: Mapping[str, Any], coverage: Mapping[str, Any], metrics: Mapping[str, Any]
+) -> Judgement:
+    """Judge the recordings of one split by their metrics and by what predict decides of them.
 
-    Good: the 95 % interval of the AUROC lies above 0.75, that of the false alarm rate below 20 %
-    and that of the recall above 50 %. Weak: one of these does not, a trivial trait does nearly as
-    well, or whether the model has met the recordings is unknown. Bad: the AUROC may be that of
-    guessing. Unknown: a class is missing, the model has met every recording, or its labels were
-    shuffled. Where the recordings are synthetic, the first sentence says so.
+    `metrics` is the content of metrics.json. Good: the 95 % interval of the AUROC lies above 0.75;
+    of the decided recordings that of the false alarm rate below 20 % and that of the recall above
+    50 %. Weak: one of these does not, most leaks or most others are undecided, a trivial trait does
+    nearly as well, or whether the model has met the recordings is unknown. Bad: the AUROC may be
+    that of guessing. Unknown: a class is missing, the model has met every recording, or its labels
+    were shuffled. Where the recordings are synthetic, the first sentence says so.
     """
-    judged = _judgement(table, metrics)
+    judged = _judgement(table, coverage, metrics)
     if not metrics.get("synthetic"):
         return judged
     return replace(
         judged,
         sentence=f"These recordings are synthetic. {judged.sentence}",
         advice="This says nothing about real pipes: train on recordings of your own.",
-        doubted=True,
+        unproven=True,
     )
 
 
-def _judgement(table: Mapping[str, Any], metrics: Mapping[str, Any]) -> Judgement:
+def _judgement(
+    table: Mapping[str, Any], coverage: Mapping[str, Any], metrics: Mapping[str, Any]
+) -> Judgement:
     not_judged = partial(Judgement, "unknown", "Not judged")
     if _is_null_run(metrics):
         return not_judged(
@@ -77,19 +84,14 @@ def _judgement(table: Mapping[str, Any], metrics: Mapping[str, Any]) -> Judgemen
             "about new ones.",
             "Evaluate it on recordings that it has never met.",
         )
-    positives, negatives = table["positives"], table["negatives"]
-    leaks = f"found {table['tp']} of {counted(positives, 'leak')}"
-    alarms = (
-        f"raised {counted(table['fp'], 'false alarm')} on {counted(negatives, 'recording')} "
-        "without a leak"
-    )
+    leaks, alarms = _counts(coverage)
     unjudged = partial(Judgement, "unknown", "Cannot be judged")
-    doubted = partial(Judgement, "weak", "In doubt", doubted=True)
-    if positives == 0 or negatives == 0:
-        missing, fact = ("a leak", alarms) if positives == 0 else ("no leak", leaks)
+    unproven = partial(Judgement, "weak", "Unproven", unproven=True)
+    if not coverage["positives"] or not coverage["negatives"]:
+        missing, fact = ("no leak", leaks) if coverage["positives"] else ("a leak", alarms)
         both = "Evaluate it on recordings with and without leaks."
-        return unjudged(f"No recording has {missing}; the detector {fact}.", both)
-    facts = f"It {leaks} and {alarms}."
+        return unjudged(f"No recording has {missing}. {fact}", both)
+    facts = f"{leaks} {alarms}"
     interval = table["intervals"]["auroc"]
     if interval is None:
         few = f"Too few recordings for an interval. {facts}"
@@ -98,23 +100,24 @@ def _judgement(table: Mapping[str, Any], metrics: Mapping[str, Any]) -> Judgemen
         (luck,) = luck_findings({"auroc": table["auroc"], "interval": interval})
         return Judgement("bad", "Do not rely on it", f"{luck} {facts}", "Do not plan digs by it.")
     if (metrics.get("audit") or {}).get("sentence"):
-        return doubted(
+        return unproven(
             f"It may have learnt a shortcut instead of leaks. {facts}",
             "Do not plan digs by it before it is tested on recordings without the shortcut.",
         )
     if "met_in_training" in metrics and met is None:
-        return doubted(
+        return unproven(
             f"Whether the model has met these recordings in training is unknown. {facts}",
             "Train or build the store anew: the files then keep what tells.",
         )
     if on_val and _chosen_by_val(metrics):
-        return doubted(
+        return unproven(
             f"The same recordings (val) chose the weights or the threshold. {facts}",
             "Evaluate it on recordings that took no part in its training.",
         )
-    label, doubt = _doubt(table)
-    if doubt:
-        return Judgement("weak", label, f"{doubt} {facts}", "Dig only where other evidence agrees.")
+    label, shortcoming = _shortcoming(table, coverage)
+    if shortcoming:
+        advice = "Dig only where other evidence agrees."
+        return Judgement("weak", label, f"{shortcoming} {facts}", advice)
     return Judgement(
         "good",
         "Tells leaks apart",
@@ -132,13 +135,36 @@ def _chosen_by_val(metrics: Mapping[str, Any]) -> bool:
     return not fixed or (metrics["decision_rule"] or {}).get("fitted_on") == "val"
 
 
-def _doubt(table: Mapping[str, Any]) -> tuple[str, str]:
+def _counts(coverage: Mapping[str, Any]) -> tuple[str, str]:
+    """A sentence on the leaks and one on the other recordings, as predict decides them."""
+    of_leaks = coverage["undecided_leaks"]
+    of_others = {
+        reason: left
+        for reason, count in coverage["undecided"].items()
+        if (left := count - of_leaks.get(reason, 0))
+    }
+    leaks = [f"{coverage['tp']} found", f"{coverage['fn']} missed", *undecided_words(of_leaks)]
+    others = [counted(coverage["fp"], "false alarm"), *undecided_words(of_others)]
+    return (
+        f"Of {counted(coverage['positives'], 'leak')} {', '.join(leaks)}.",
+        f"On {counted(coverage['negatives'], 'recording')} without a leak {', '.join(others)}.",
+    )
+
+
+def _shortcoming(table: Mapping[str, Any], coverage: Mapping[str, Any]) -> tuple[str, str]:
     """Label and sentence on what is not good enough, or not shown to be; empty where all is."""
-    fpr = _widest(table["intervals"]["fpr"], table["fp"], table["negatives"])
-    recall = _widest(table["intervals"]["recall"], table["tp"], table["positives"])
-    if table["fpr"] >= MANY_ALARMS:
+    leaks, others = coverage["tp"] + coverage["fn"], coverage["fp"] + coverage["tn"]
+    for decided, recordings, what in (
+        (leaks, coverage["positives"], "leaks"),
+        (others, coverage["negatives"], "recordings without a leak"),
+    ):
+        if decided <= FEW_DECIDED * recordings:
+            return "Leaves much undecided", f"It decides half of the {what} or fewer."
+    fpr = _widest(coverage["intervals"]["fpr"], coverage["fp"], others)
+    recall = _widest(coverage["intervals"]["recall"], coverage["tp"], leaks)
+    if coverage["fpr"] >= MANY_ALARMS:
         return "Too many false alarms", "A dig by its word would often find no leak."
-    if table["recall"] <= FEW_FOUND:
+    if coverage["recall"] <= FEW_FOUND:
         return "Misses too many leaks", "It ranks leaks high, but calls too few of them."
     care = "Use with care"
     if table["intervals"]["auroc"][0] <= WEAK_AUROC:
@@ -166,7 +192,7 @@ def own_verdict(metrics: Mapping[str, Any]) -> dict[str, Any]:
     """The verdict on the last split of a training, as the model file keeps it, with its reasons."""
     split = metrics["splits"][-1]
     table = metrics[split]["recording"]
-    judged = judge(table, metrics)
+    judged = judge(table, metrics[split]["coverage"], metrics)
     reasons = cautions(split, table, metrics)
     return {
         "split": split,
@@ -177,31 +203,42 @@ def own_verdict(metrics: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def cards(table: Mapping[str, Any]) -> list[dict[str, str]]:
-    """The headline: name, value, interval, and the counts behind it."""
+def cards(table: Mapping[str, Any], keys: Sequence[str] = ()) -> list[dict[str, str]]:
+    """Key numbers of one of a split's tables: name, value, interval, and the counts behind it.
 
-    def card(key: str, name: str, basis: str, as_share: bool = True) -> dict[str, str]:
-        value, interval = table[key], table["intervals"][key]
-        shown, ends = (percent, percent_range) if as_share else (number, number_range)
-        undefined = str(table["undefined"].get(key, "undefined"))
-        return {
-            "name": name,
-            "value": shown(value),
-            "interval": ends(interval) if value is not None else undefined,
-            "basis": basis,
-        }
+    `keys` picks from them; empty: all that the table has.
+    """
+    tp, fp, fn, n = (table[key] for key in ("tp", "fp", "fn", "n"))
+    decided = table.get("decided", 0)
+    basis = {
+        "share_decided": ("of the recordings are decided", f"{decided} of {n}"),
+        "wrong_of_decided": ("of the decided ones are wrong", f"{fp + fn} of {decided}"),
+        "wrong_of_all": ("of all recordings are decided wrongly", f"{fp + fn} of {n}"),
+        "recall": ("of the leaks found (recall)", f"{tp} of {table['positives']}"),
+        "fpr": ("false alarm rate (FPR)", f"{fp} of {table['negatives']}"),
+        "precision": ("of the alarms are leaks (precision)", f"{tp} of {tp + fp}"),
+        "f1": ("F1 of leak", "1 is perfect"),
+        "auroc": ("AUROC", "1 is perfect, 0.5 is guessing"),
+    }
+    return [_card(table, key, *basis[key]) for key in keys or basis if key in table]
 
-    tp, fp = table["tp"], table["fp"]
-    return [
-        card("recall", "of the leaks found (recall)", f"{tp} of {table['positives']}"),
-        card("fpr", "false alarm rate (FPR)", f"{fp} of {table['negatives']}"),
-        card("precision", "of the alarms are leaks (precision)", f"{tp} of {tp + fp}"),
-        card("f1", "F1 of leak", "1 is perfect", as_share=False),
-        card("auroc", "AUROC", "1 is perfect, 0.5 is guessing", as_share=False),
-    ]
+
+def _card(table: Mapping[str, Any], key: str, name: str, basis: str) -> dict[str, str]:
+    value, interval = table[key], table["intervals"][key]
+    shown, ends = (number, number_range) if key in ("f1", "auroc") else (percent, percent_range)
+    undefined = str(table["undefined"].get(key, "undefined"))
+    return {
+        "name": name,
+        "value": shown(value),
+        "interval": ends(interval) if value is not None else undefined,
+        "basis": basis,
+    }
 
 
 SHORT = {  # names of the cards in a line of several
+    "of the recordings are decided": "decided",
+    "of the decided ones are wrong": "wrong of these",
+    "of all recordings are decided wrongly": "wrong of all",
     "of the leaks found (recall)": "leaks found",
     "false alarm rate (FPR)": "false alarms",
     "of the alarms are leaks (precision)": "alarms that are leaks",
@@ -220,7 +257,7 @@ def log_summary(
     """
     verdict = own_verdict(metrics)
     log_result(f"verdict  {verdict['label']}. {verdict['sentence']}")
-    shown = cards(metrics[verdict["split"]]["recording"])
+    shown = _five_numbers(metrics[verdict["split"]])
     lines = [
         f"{card['value']:>6} {card['name']}, {card['interval']} ({card['basis']})" for card in shown
     ]
@@ -237,15 +274,24 @@ def log_summary(
         LOG.info(f"next     {following}")
 
 
-def expectation(table: Mapping[str, Any]) -> str | None:
-    """The intervals of recall and FPR as shares of leaks and places."""
-    recall, fpr = table["intervals"]["recall"], table["intervals"]["fpr"]
-    if recall is None or fpr is None:
+def _five_numbers(tables: Mapping[str, Any]) -> list[dict[str, str]]:
+    """What is decided and how much wrongly; of a rule that decides all, how it errs."""
+    if not tables["coverage"]["undecided"]:
+        return cards(tables["recording"])
+    f1, auroc = cards(tables["recording"], ("f1", "auroc"))
+    f1["basis"] += "; the undecided count by their side of the threshold"
+    return [*cards(tables["coverage"], SHARES), f1, auroc]
+
+
+def expectation(coverage: Mapping[str, Any]) -> str | None:
+    """The intervals of what is decided, and of how much of it wrongly."""
+    decided, wrong = (coverage["intervals"][key] for key in SHARES[:2])
+    if decided is None or wrong is None:
         return None
     return (
-        f"At places like these, expect it to find {percent_range(recall)} of the leaks and to "
-        f"raise a false alarm at {percent_range(fpr)} of the places without one "
-        "(95\u00a0% intervals)."
+        f"Of recordings like these, expect it to decide {percent_range(decided)}, and "
+        f"{percent_range(wrong)} of those wrongly (95\u00a0% intervals). A place that sounds "
+        "different as a whole may be decided wrongly and without doubt."
     )
 
 

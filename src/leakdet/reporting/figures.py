@@ -112,6 +112,7 @@ HEADINGS = {
     "roc": "Leaks found against false alarms (ROC)",
     "precision_recall": "Precision against leaks found",
     "leak_prob": "Scores",
+    "risk_coverage": "Error against share decided",
     "reliability": "Calibration",
     "confusion": "Confusion matrix",
 }
@@ -144,6 +145,11 @@ def result_figures(
             )
         name = "leak_prob"
         figures[name] = score_histogram(curves["histogram"], threshold, title(name), wide)
+        if curves["risk_coverage"] is not None:
+            name = "risk_coverage"
+            figures[name] = risk_coverage(
+                curves["risk_coverage"], tables["coverage"], title(name), square
+            )
         if curves["reliability"]:
             name = "reliability"
             figures[name] = reliability(curves["reliability"], title(name), square)
@@ -190,8 +196,33 @@ def precision_recall(
     return _unit_square(figure)
 
 
+def risk_coverage(
+    points: Sequence[Sequence[float]],
+    coverage: Mapping[str, Any],
+    title: str | None = None,
+    size_in: tuple[float, float] = SQUARE_IN,
+) -> Figure:
+    """Error of what is decided over the share decided, with what predict leaves undecided."""
+    figure = new_figure(title, size_in)
+    axes = figure.subplots()
+    x, y = zip(*points, strict=True)
+    axes.plot(x, y, color=QUIET, linewidth=2, label="nearest the threshold undecided")
+    if coverage["wrong_of_decided"] is not None:
+        decided, wrong = coverage["share_decided"], coverage["wrong_of_decided"]
+        _point(axes, decided, wrong, "as predict decides")
+    axes.set(xlabel="share of the recordings decided", ylabel="share of these that is wrong")
+    top = max(0.05, *y, coverage["wrong_of_decided"] or 0.0)
+    axes.set(xlim=(-0.02, 1.02), ylim=(-0.02 * top, 1.05 * top))
+    add_legend(figure)
+    return figure
+
+
 def _operating_point(axes: Axes, x: float, y: float, one_threshold: bool) -> None:
     name = "at the threshold" if one_threshold else "at each fold's own threshold"
+    _point(axes, x, y, name)
+
+
+def _point(axes: Axes, x: float, y: float, name: str) -> None:
     axes.plot(
         [x], [y], marker="o", markersize=9, color=LEAK, linestyle="none", label=name, zorder=5
     )

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int, UInt8
 
 from leakdet.acoustics.clip import Clip, MelColumns
+from leakdet.evaluation.coverage import REASONS
 from leakdet.evaluation.scored_recordings import ScoredRecordings, timeline_points
 
 LEVELS = 48
@@ -230,7 +231,6 @@ class Cards:
 MAX_ROWS = 1000
 MAX_ROWS_WITH_MEDIA = 24
 CLIP_S = 10.0
-DOUBT = 0.1  # distance of a score from its threshold below which a verdict is doubtful
 
 OUTCOMES = {
     "missed": "Missed leak",
@@ -252,6 +252,7 @@ class Row:
     score: float
     groups: dict[str, str]
     flags: str
+    reason: str  # why predict leaves it undecided, "": it decides
     card: Card
 
     @property
@@ -263,8 +264,9 @@ class Row:
         return abs(self.score - self.card.threshold)
 
     @property
-    def doubtful(self) -> bool:
-        return self.margin < DOUBT
+    def undecided(self) -> str:
+        """The reason in words; "" where predict decides."""
+        return f"undecided, {REASONS[self.reason]}" if self.reason else ""
 
     @property
     def outcome_name(self) -> str:
@@ -273,6 +275,7 @@ class Row:
     @property
     def search(self) -> str:
         texts = [self.recording, self.label, self.split, self.outcome_name, self.flags]
+        texts.append(self.undecided)
         return " ".join([*texts, *self.groups.values()]).lower()
 
 
@@ -339,6 +342,7 @@ def _row(scored: ScoredRecordings, row: int, rank: int, card: Card) -> Row:
             column: str(values[row]) for column, values in scored.groups.items() if values[row]
         },
         flags=str(scored.flags[row]) if scored.flags is not None else "",
+        reason=str(scored.reason[row]) if scored.reason is not None else "",
         card=card,
     )
 

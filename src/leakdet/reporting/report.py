@@ -12,6 +12,7 @@ from leakdet.core.files import write_json, write_whole
 from leakdet.core.messages import log_detail
 from leakdet.detection.decision import LIMITS
 from leakdet.evaluation.class_tables import OF_A_CLASS
+from leakdet.evaluation.coverage import REASONS, SHARES, undecided_words
 from leakdet.evaluation.groups import worst_sentence
 from leakdet.evaluation.met import all_met, unfamiliar_sentence
 from leakdet.evaluation.metrics import precision_at
@@ -28,7 +29,7 @@ from leakdet.reporting.pages import (
     percent,
     split_words,
 )
-from leakdet.reporting.recording_card import DOUBT, OUTCOMES, report_rows
+from leakdet.reporting.recording_card import OUTCOMES, report_rows
 from leakdet.reporting.training_figures import learning_curve, read_history
 from leakdet.storage.model_card import missing_sounds
 
@@ -353,6 +354,10 @@ READINGS = {
         "right, the better."
     ),
     "leak_prob": f"A recording at or right of the threshold is called a leak. {LESS_OVERLAP}",
+    "risk_coverage": (
+        "If the recordings nearest the threshold are left undecided. The lower the curve and the "
+        "further it falls to the left, the better a low certainty tells errors."
+    ),
     "reliability": (
         f"Of recordings with a predicted leak probability of 80{NBSP}%, 80{NBSP}% should have a "
         f"leak. Bars are 95{NBSP}% intervals."
@@ -433,7 +438,9 @@ def _context(material: ReportInput) -> dict[str, Any]:
     total = sum(len(scored) for scored in material.recordings.values())
     audit = metrics.get("audit")
     hidden = {*metrics["splits"], *_NOT_PROVENANCE}
-    verdict = judge(table, metrics)
+    coverage = material.tables["coverage"]
+    verdict = judge(table, coverage, metrics)
+    reasons = {row.reason for row in rows}
     return {
         "title": material.title,
         "judged_on": split_words(split),
@@ -441,11 +448,14 @@ def _context(material: ReportInput) -> dict[str, Any]:
         "splits": list(material.recordings)[::-1],
         "verdict": verdict,
         "next_steps": next_steps(material, verdict.grade),
-        "expectation": expectation(table) if verdict.promises else None,
+        "expectation": expectation(coverage) if verdict.promises else None,
         "cautions": cautions(split, table, metrics),
         "table": table,
         "folds": metrics.get("folds"),
         "cards": cards(table),
+        "coverage_cards": cards(coverage, SHARES) if coverage["undecided"] else [],
+        "coverage": coverage,
+        "undecided": undecided_words(coverage["undecided"]),
         "interval_sentence": interval_sentence(table),
         "apart": kept_apart(metrics),
         "classes": class_page(material.tables.get("classes")),
@@ -461,7 +471,7 @@ def _context(material: ReportInput) -> dict[str, Any]:
         "rows": rows,
         "rows_left_out": total - len(rows),
         "outcomes": OUTCOMES,
-        "doubt": f"{DOUBT:g}",
+        "reasons": {reason: text for reason, text in REASONS.items() if reason in reasons},
         "with_media": sum(row.has_media for row in rows),
         "with_sound": any(row.card.sound for row in rows),
         "numbers": all_numbers(metrics, list(material.recordings)),

@@ -268,7 +268,7 @@ def _page(
         predictions.score,
         predictions.threshold,
     )
-    scored = replace(scored, classes=predictions.classes)
+    scored = replace(scored, classes=predictions.classes, reason=predictions.reason)
     result, settings = content["crossval"][protocol], content["settings"]
     columns = [] if group_by == [RECORDING] else group_by
     resampled = columns if result["recording"]["intervals"]["unit"] == "group" else []

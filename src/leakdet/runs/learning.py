@@ -36,7 +36,7 @@ from leakdet.learning.preparation import ADDED, LearningInputs, prepare
 from leakdet.learning.training import JOINT, train_on
 from leakdet.reporting.conclusion import log_summary, own_verdict
 from leakdet.reporting.report import ReportInput, write_results
-from leakdet.storage.model_card import file_hash, model_in
+from leakdet.storage.model_card import file_hash, missing_sounds, model_in
 from leakdet.storage.model_file import load_mel_detector, save_model
 from leakdet.tables.write import write_csv
 from leakdet.training import log_names
@@ -187,6 +187,8 @@ def _save(
     log_detail(f"model    {model}")
     title = f"learning from {Path(str(config.learn.new)).name}"
     log_result(f"learnt   {outcome.sentence}")
+    if line := missing_sounds(card):
+        LOG.info(line)
     following = f"leakdet predict {from_here(model)} RECORDINGS"
     history = folder / log_names.HISTORY
     write_results(folder, ReportInput(title, recordings, content, history))

@@ -36,7 +36,7 @@ from leakdet.scoring.listing import (
     refuse_models,
 )
 from leakdet.scoring.prediction import VerdictCounts, columns_by, now, run_facts
-from leakdet.storage.model_card import file_hash, require_model
+from leakdet.storage.model_card import file_hash, missing_sounds, require_model
 from leakdet.tables.parts_db import BATCH_FILES, FileBatch, ListingRecord, RecordingsDb
 from leakdet.tables.read import part_files
 from leakdet.tables.schema import InputRecording
@@ -362,6 +362,7 @@ def predict_parts(arguments: argparse.Namespace, rule: Mapping[str, Any]) -> int
         folder.repair()
         left = folder.db.files - folder.db.scored()
         require_space(folder.path, ROW_BYTES * left, f"--parts {folder.path}")
+        missing = ""
         if left:
             LOG.info(f"files    {left} to score: loading torch")
 
@@ -372,8 +373,11 @@ def predict_parts(arguments: argparse.Namespace, rule: Mapping[str, Any]) -> int
                 tuple(arguments.trust_network),
                 **rule,
             )
-            _score(folder, options, settings, arguments)
-        return _finish(folder, listed)
+            missing = _score(folder, options, settings, arguments)
+        code = _finish(folder, listed)
+        if missing:
+            LOG.info(missing)
+        return code
 
 
 def _listed(folder: PartsFolder, arguments: argparse.Namespace) -> ListingRecord:
@@ -438,8 +442,8 @@ def _score(
     options: "ModelOptions",
     settings: Mapping[str, Any],
     arguments: argparse.Namespace,
-) -> None:
-    """Score and publish all batches that have no part."""
+) -> str:
+    """Score and publish all batches that have no part; returns what the training lacked, or ""."""
     from leakdet.scoring.prediction import model_text
 
     detector = options.load()
@@ -463,6 +467,7 @@ def _score(
         for batch, rows in scores(folder.db.batches(), progress.step):
             folder.publish(batch.number, rows)
     folder.is_finished = False  # until the new outcome is written
+    return missing_sounds(detector.mel_detector.card)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -206,8 +206,9 @@ def _scored(source: SoundSource, detector: MelDetector, log_mel: LogMel, channel
     score = rule.score(prob[live], np.array([0, live.sum()])) if live.any() else None
     reason = _no_sound(facts.flags, live)
     if not reason and score is not None:
-        rate_hz = None if _is_resampled(source) else facts.source_rate_hz
-        reason = _undecided(detector, rate_hz, familiarity, score)
+        rate_hz = np.nan if _is_resampled(source) else float(facts.source_rate_hz)
+        other = detector.sources.is_other(np.array([rate_hz])) if detector.sources else None
+        reason = cast("Reason", str(rule.undecided(score, familiarity, other)[0]))
     decision: Decision = "undecided"
     if not reason and score is not None:
         decision = "leak" if rule.decide(score)[0] else "no_leak"
@@ -266,22 +267,6 @@ def _windows(
     stream = MelStream(source, log_mel, channel=channel, with_hum=True)
     scored = [scored_windows(*batch, detector) for batch in _batches(stream)]
     return stream.facts, WindowsScored(*map(np.concatenate, zip(*scored, strict=True)))
-
-
-def _undecided(
-    detector: MelDetector,
-    rate_hz: int | None,
-    familiarity: Float[np.ndarray, "1"] | None,
-    score: Float[np.ndarray, "1"],
-) -> Reason:
-    """The first reason why a recording with sound is not decided, "" where it is."""
-    rule = detector.rule
-    known_hz = detector.sources.known_hz if detector.sources and rule.source == "rate" else None
-    if known_hz is not None and rate_hz is not None and rate_hz not in known_hz:
-        return "other_source"
-    if familiarity is not None and rule.is_unfamiliar(familiarity)[0]:
-        return "unfamiliar"
-    return "doubt" if rule.in_doubt(score)[0] else ""
 
 
 def _is_resampled(source: SoundSource) -> bool:

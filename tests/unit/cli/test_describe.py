@@ -64,7 +64,7 @@ def test_few_warnings_are_shown(stopped: Path) -> None:
 
 def test_runs_are_compared(trained, stopped: Path) -> None:
     name, given, score, verdict = run_row(trained.folder)
-    assert (name, verdict) == ("run", "In doubt")
+    assert (name, verdict) == ("run", "Unproven")
     assert given.startswith("experiment=smoke")
     assert score.endswith("] test")
     assert run_row(stopped)[2:] == ("", "not finished")

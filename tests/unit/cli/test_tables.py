@@ -12,6 +12,17 @@ from leakdet.cli.tables import (
 )
 from leakdet.detection.decision import DecisionRule
 
+COVERAGE = {
+    "share_decided": 0.8,
+    "wrong_of_decided": None,
+    "wrong_of_all": 0.1,
+    "undefined": {"wrong_of_decided": "nothing is decided"},
+    "intervals": {
+        "share_decided": [0.7, 0.9],
+        "wrong_of_decided": None,
+        "wrong_of_all": [0.0, 0.2],
+    },
+}
 GROUPS = {"columns": {}, "left_out": {}, "worst": None}
 
 
@@ -35,8 +46,8 @@ def rows_of(text: str) -> dict[str, list[str]]:
 
 def test_metrics_stand_beside_their_intervals_split_by_split() -> None:
     undefined = table(auroc=None, undefined={"auroc": "no recording is a leak"})
-    splits = {"val": {"recording": table(), "groups": GROUPS}}
-    splits["test"] = {"recording": undefined, "groups": GROUPS}
+    splits = {"val": {"recording": table(), "coverage": COVERAGE, "groups": GROUPS}}
+    splits["test"] = {"recording": undefined, "coverage": COVERAGE, "groups": GROUPS}
     undefined["intervals"]["note"] = "the intervals rest on 2 groups only and are too narrow"
     text = metrics_text(splits, DecisionRule(threshold=0.25, fitted_on="val", note="few leaks"))
     rows = rows_of(text)
@@ -44,6 +55,8 @@ def test_metrics_stand_beside_their_intervals_split_by_split() -> None:
     assert rows["auroc"] == ["0.8750 [0.50, 1.00]", "n/a (no recording is a leak)"]
     assert rows["fpr"] == ["0.0000"] * 2
     assert rows["tp"] == ["3", "3"]
+    assert rows["share decided"] == ["0.8000 [0.70, 0.90]"] * 2
+    assert rows["wrong of decided"] == ["n/a (nothing is decided)"] * 2
     assert "leak_prob >= 0.2500 (fixed, fitted on val)" in text
     assert "Note: few leaks" in text
     assert f"Intervals of test: {undefined['intervals']['note']}" in text
@@ -57,7 +70,11 @@ def test_each_sensor_of_the_last_split_is_told_and_how_to_see_it_without_the_oth
             | {"tp": 1, "positives": 2, "fp": 1, "negatives": 3}
             for name in names
         ]
-        return {"recording": table(), "groups": {**GROUPS, "columns": {"sensor": rows}}}
+        return {
+            "recording": table(),
+            "coverage": COVERAGE,
+            "groups": {**GROUPS, "columns": {"sensor": rows}},
+        }
 
     text = metrics_text({"val": sensors("a", "b"), "test": sensors("c", "d")}, DecisionRule())
     assert [line for line in text.splitlines() if line.startswith("Sensors of")] == [
@@ -66,7 +83,7 @@ def test_each_sensor_of_the_last_split_is_told_and_how_to_see_it_without_the_oth
     ]
     assert WITHOUT_OTHERS in text
     assert WITHOUT_OTHERS not in metrics_text(
-        {"test": {"recording": table(), "groups": GROUPS}}, DecisionRule()
+        {"test": {"recording": table(), "coverage": COVERAGE, "groups": GROUPS}}, DecisionRule()
     )
 
 
@@ -98,6 +115,7 @@ def test_protocols_have_the_network_and_every_baseline_of_any_of_them() -> None:
         ]
         return {
             "recording": table(),
+            "coverage": COVERAGE,
             "audit": {"rows": baselines, "findings": [f"{keys[0]} leaks"]},
         }
 
@@ -111,7 +129,7 @@ def test_protocols_have_the_network_and_every_baseline_of_any_of_them() -> None:
 
 
 def test_metrics_of_met_recordings_stand_under_a_title_that_says_so() -> None:
-    splits = {"test": {"recording": table(), "groups": GROUPS}}
+    splits = {"test": {"recording": table(), "coverage": COVERAGE, "groups": GROUPS}}
     title = metrics_text(splits, DecisionRule(), all_met=True).splitlines()[0]
     assert "met in training" in title
     assert metrics_text(splits, DecisionRule()).splitlines()[0].strip().startswith("Recordings (95")

@@ -19,6 +19,7 @@ from leakdet.config import (
 )
 from leakdet.core.errors import InputError
 from leakdet.crossvalidation.fold_runs import (
+    FOLD_KEYS,
     FoldResult,
     PooledPredictions,
     Task,
@@ -43,7 +44,8 @@ from leakdet.storage.views import SplitView, pooled
 
 def test_a_fold_is_read_as_it_was_written_and_nothing_lies_beside_it(tmp_path: Path) -> None:
     outcome = {"scores": {"a.wav": 0.1 + 0.2}, "fold": "pipe 1", "seed": 0}
-    outcome |= {"windows": {"a.wav": [0.3]}, "decision_rule": {"threshold": 0.5}}
+    outcome |= {"reasons": {"a.wav": ""}, "windows": {"a.wav": [0.3]}}
+    outcome |= {"decision_rule": {"threshold": 0.5}}
     write_fold(tmp_path / "folds" / "x.json", outcome)
     assert read_fold(tmp_path / "folds" / "x.json") == outcome
     assert [path.name for path in (tmp_path / "folds").iterdir()] == ["x.json"]
@@ -59,7 +61,7 @@ def test_a_file_that_is_no_outcome_is_named_with_the_remedy(tmp_path: Path, text
 
 def test_a_changed_digit_of_a_fold_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
-    write_fold(path, dict.fromkeys(("fold", "seed", "windows", "decision_rule", "scores"), 0.25))
+    write_fold(path, dict.fromkeys(FOLD_KEYS, 0.25))
     path.write_text(path.read_text().replace("0.25", "0.75"))
     with pytest.raises(InputError, match=r"x\.json: damaged: .*Remove it"):
         read_fold(path)
@@ -268,6 +270,9 @@ def outcomes(view: SplitView) -> Callable[..., list[FoldResult]]:
                     "fold": fold.name,
                     "decision_rule": {"threshold": 0.4 + 0.05 * number},
                     "scores": {name: float(np.mean(prob)) for name, prob in windows.items()},
+                    "reasons": {
+                        name: ("", "doubt")[prob[0] > 0.7] for name, prob in windows.items()
+                    },
                     "windows": windows,
                     "protocol": "p",
                 }
@@ -307,6 +312,11 @@ def test_counts_are_those_of_each_folds_decisions_and_auroc_that_of_the_scores(
     assert table["n"] == 48
     assert table["tp"] == int((called & predictions.is_leak).sum())
     assert table["auroc"] == auroc(predictions.score, predictions.is_leak)
+    left, decided = int((predictions.reason != "").sum()), predictions.reason == ""
+    coverage = result["coverage"]
+    assert (coverage["undecided"], coverage["decided"]) == ({"doubt": left}, 48 - left)
+    assert 0 < left < 48
+    assert coverage["tp"] == int((called & predictions.is_leak & decided).sum())
     assert result["audit"]["network"]["auroc"] == table["auroc"]
     assert result["audit"]["network"]["interval"] == table["intervals"]["auroc"]
     first = predictions.seed == 0
@@ -335,6 +345,7 @@ def test_rows_say_what_was_decided(view: SplitView, outcomes: Any) -> None:
         assert row["protocol"] == "by site"
         assert (row["decision"] == "leak") == (row["leak_prob"] >= row["threshold"])
         assert row["is_leak"] == (row["label"] == "leak")
+        assert row["reason"] in ("", "doubt")
         assert row["site"] == f"s{int(row['recording_id'][:4]) // 2:02}"
 
 

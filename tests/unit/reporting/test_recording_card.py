@@ -155,16 +155,14 @@ def test_without_errors_the_closest_to_the_threshold_have_media(scored):
     assert set(order[:20].tolist()) <= reasons.keys()
 
 
-def test_verdicts_close_to_the_threshold_are_doubtful(scored):
-    recordings = scored(4)
-    recordings.score = np.array([0.5, 0.59, 0.41, 0.61])
-    rows = report_rows({"test": recordings})
-    assert {row.score: row.doubtful for row in rows} == {
-        0.5: True,
-        0.59: True,
-        0.41: True,
-        0.61: False,
-    }
+def test_rows_say_why_they_are_undecided(scored):
+    recordings = scored(2)
+    assert {row.undecided for row in report_rows({"test": recordings})} == {""}
+    recordings.reason = np.array(["doubt", ""])
+    rows = {row.recording[-5]: row for row in report_rows({"test": recordings})}
+    assert (rows["0"].reason, rows["1"].reason) == ("doubt", "")
+    assert "too close to call" in rows["0"].search
+    assert "too close to call" not in rows["1"].search
 
 
 def test_a_picture_has_axes_and_says_where_it_ends(scored, media):

@@ -222,6 +222,7 @@ def test_each_figure_has_a_heading_with_its_split_and_a_reading(scored, report_i
         "Leaks found against false alarms (ROC): test recordings",
         "Precision against leaks found: test recordings",
         "Scores: test recordings",
+        "Error against share decided: test recordings",
         "Calibration: test recordings",
     ]
     assert all(reading.endswith(".") and svg.startswith("<svg ") for _, reading, svg in drawn)
@@ -339,10 +340,10 @@ def test_a_report_on_synthetic_recordings_says_so_first_and_expects_nothing_of_r
     heading = re.compile(r"<h1>.*?</span> (.*?\.)")
     html = render(report_input(scored(200, gap=0.5), synthetic=True))
     assert heading.search(html)[1] == "These recordings are synthetic."
-    assert "At places like these" not in html
+    assert "Of recordings like these" not in html
     html = render(report_input(scored(200, gap=0.5)))
     assert "synthetic" not in html
-    assert "At places like these" in html
+    assert "Of recordings like these" in html
 
 
 def test_recordings_kept_apart_have_a_section(scored, report_input):
@@ -360,7 +361,7 @@ def test_the_audit_is_shown_beside_the_detector(scored, report_input):
     page = Reader(render(report_input(scored(), audit=audit)))
     assert page.text.count(sentence) == 2  # among the limits and in its own section
     assert "0.80 to 0.95" in page.text
-    assert "In doubt" in page.text
+    assert "Unproven" in page.text
 
 
 def test_learning_curves_are_drawn_from_the_history_where_there_is_one(
@@ -388,6 +389,23 @@ def test_results_are_whole_files_with_figures_and_the_verdict_is_logged(
     assert "Tells leaks apart" in messages.messages[2]
 
 
+def test_a_summary_of_undecided_recordings_counts_what_is_decided(scored, report_input, messages):
+    recordings = scored(200, gap=0.5)
+    recordings.reason = np.where(np.abs(recordings.score - 0.5) < 0.1, "doubt", "")
+    material = report_input(recordings)
+    log_summary(material.metrics)
+    coverage = material.tables["coverage"]
+    assert f"({coverage['decided']} of 200)" in messages.messages[1]
+    wrong = coverage["fp"] + coverage["fn"]
+    assert f"({wrong} of {coverage['decided']})" in messages.messages[2]
+    assert [line.split()[1] for line in messages.messages[4:6]] == ["F1", "AUROC,"]
+    page = Reader(render(material))
+    assert f"Undecided: {200 - coverage['decided']} too close to call." in page.text
+    assert ("option", {"value": "doubt"}) in page.tags
+    decided = Reader(render(report_input(scored(200, gap=0.5))))
+    assert "too close to call" not in decided.text
+
+
 def test_groups_without_a_class_say_so(scored, report_input):
     recordings = scored(8)
     recordings.groups = {"site": recordings.label}  # one site with leaks only, one with none
@@ -401,13 +419,15 @@ def test_what_is_not_judged_or_in_doubt_promises_nothing(scored, report_input):
     met = {"recordings": 9, "met": 9, "train": 9, "val": 0, "ids": [], "recording": None}
     for known in (met, None):
         html = render(report_input(scored(200, gap=0.5), met_in_training=known))
-        assert "At places like these" not in html
+        assert "Of recordings like these" not in html
         titled = [
             Reader(html).text.count(title) for title in ("Key numbers", "100 digs", "(no evidence)")
         ]
         assert titled == ([0, 0, 4] if known else [1, 1, 0])
     new = met | {"met": 0, "train": 0}
-    assert "At places like these" in render(report_input(scored(200, gap=0.5), met_in_training=new))
+    assert "Of recordings like these" in render(
+        report_input(scored(200, gap=0.5), met_in_training=new)
+    )
 
 
 def test_what_to_do_next_follows_from_the_results(scored, report_input, tmp_path):

@@ -411,6 +411,7 @@ def test_rows_are_those_of_predict(run: Run, trained: Any, door: Any, tmp_path: 
     assert answer.returncode == 0, answer.stderr
     assert "10 files: " in answer.stderr
     assert "parts    parts: 10 files in 3 parts" in answer.stderr
+    assert answer.stderr.count("\nmissing  no sounds without a pipe") == 1
     assert not answer.stdout
     door("predict", trained.model, "audio", "--out", "rows.csv", cwd=tmp_path)
     written = "".join(

@@ -15,7 +15,8 @@
   function matches(data, view) {
     const outcome = view.outcome === "" || view.outcome === data.outcome
       || (view.outcome === "wrong" && errors.has(data.outcome))
-      || (view.outcome === "doubtful" && data.doubtful);
+      || (view.outcome === "undecided" && data.reason)
+      || view.outcome === data.reason;
     return outcome && (view.split === "*" || view.split === data.split) && (!view.media || data.media)
       && view.find.toLowerCase().split(/\s+/).every((word) => data.find.includes(word));
   }
