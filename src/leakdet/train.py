@@ -19,7 +19,8 @@ def train(config: MeasuredTrainConfig, run: Run) -> int:
     from leakdet.runs.training import MODEL, next_command, train_in
     from leakdet.training.callbacks.stopping import Interrupted
 
-    settings = config.plain() if run.experiment == "smoke" else config  # which has no folds
+    by_test = run.experiment == "smoke" or (run.multirun and not config.crossval.given)
+    settings = config.plain() if by_test else config
     noted = (run.folder / NOTED).read_bytes()
 
     def keep(*_: Any) -> None:

@@ -5,15 +5,17 @@ import json
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import soundfile
 
-from leakdet.config import DecisionConfig
+from leakdet.config import DecisionConfig, MeasuredTrainConfig
 from leakdet.detection.decision import DecisionRule
 from leakdet.evaluation.groups import sensor_rows
 from leakdet.evaluation.split_scores import score_split
+from leakdet.runs import training
 from leakdet.storage.model_file import load_mel_detector
 from leakdet.storage.opening import open_split
 
@@ -311,3 +313,22 @@ def test_a_refused_run_takes_no_other_runs_place(trained, door, tmp_path: Path):
     assert result.returncode == 2
     assert sorted(path.name for path in runs.iterdir()) == ["earlier", "latest"]
     assert (runs / "latest").resolve() == runs / "earlier"
+
+
+@pytest.mark.parametrize(
+    ("words", "measured"),
+    [
+        ((), True),
+        (("experiment=smoke",), False),
+        (("-m", "seed=1"), False),
+        (("-m", "seed=1", "crossval.folds=3"), True),
+    ],
+)
+def test_smoke_runs_and_jobs_of_a_sweep_are_not_measured_by_folds(
+    words: tuple[str, ...], measured: bool, trained, door, tmp_path: Path, monkeypatch: Any
+) -> None:
+    given: list[object] = []
+    monkeypatch.setattr(training, "train_in", lambda folder, config, extra: given.append(config))
+    result = door("train", trained.store, *words, "logger=none", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert [isinstance(config, MeasuredTrainConfig) for config in given] == [measured]
