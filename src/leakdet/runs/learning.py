@@ -188,7 +188,7 @@ def _save(
     title = f"learning from {Path(str(config.learn.new)).name}"
     log_result(f"learnt   {outcome.sentence}")
     if line := missing_sounds(card):
-        LOG.info(line)
+        log_detail(line)
     following = f"leakdet predict {from_here(model)} RECORDINGS"
     history = folder / log_names.HISTORY
     write_results(folder, ReportInput(title, recordings, content, history))

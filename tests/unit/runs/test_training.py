@@ -226,7 +226,7 @@ def few(site_store: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_few_recordings_all_train_and_folds_measure_the_model(
-    few: Path, tmp_path: Path, schema_errors: Any, without_figures: None, messages
+    few: Path, tmp_path: Path, schema_errors: Any, messages
 ) -> None:
     settings = ["network=linear", "trainer.max_epochs=2", "logger=none", "callbacks=none"]
     settings += ["trainer.enable_progress_bar=false", f"data.store={few}"]
