@@ -323,8 +323,8 @@ def next_steps(material: ReportInput, grade: str) -> list[NextStep]:
     elif few:
         steps.append(NextStep("Add recordings, best of sites that are not among these."))
     if wrong := table["fp"] + table["fn"]:
-        what = "the wrong one" if wrong == 1 else f"the {wrong} wrong ones"
-        steps.append(NextStep(f"Listen to {what} below: a wrong label is mended in your table."))
+        what = f"{counted(wrong, 'recording')} on the wrong side of the threshold"
+        steps.append(NextStep(f"Listen to {what}: a wrong label is mended in your table."))
     if store and missing_sounds({"training": metrics}):
         words = ["leakdet", "train", store, "data.negatives=FOLDER"]
         rain = "Train with sounds without a pipe, such as rain and engines: it may call them leaks."
