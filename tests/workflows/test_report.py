@@ -37,8 +37,12 @@ PROBE = """
   document.querySelector("th[data-sort=score] button").click();
   seen.falling = visible().map((body) => Number(body.dataset.score));
   seen.aria = document.querySelector("th[data-sort=score]").getAttribute("aria-sort");
-  set("outcome", "found");
-  seen.found = visible().map((body) => body.dataset.outcome);
+  seen.outcomes = ["missed", "alarm", "found", "quiet"].map((outcome) => {
+    set("outcome", outcome);
+    const decided = [...bodies].filter((body) => !body.dataset.reason);
+    const expected = decided.filter((body) => body.dataset.outcome === outcome).length;
+    return [visible().length, expected];
+  });
   seen.reasons = [...bodies].map((body) => body.dataset.reason).filter((reason) => reason);
   set("outcome", "doubt");
   seen.doubt = visible().map((body) => body.dataset.reason);
@@ -153,7 +157,8 @@ def test_the_report_opens_sorts_filters_and_plays(trained, tmp_path: Path, width
     assert seen["rising"] == sorted(seen["rising"])
     assert seen["falling"] == seen["rising"][::-1]
     assert seen["aria"] == "descending"
-    assert set(seen["found"]) == {"found"}
+    assert all(shown == expected for shown, expected in seen["outcomes"])
+    assert 0 < sum(shown for shown, _ in seen["outcomes"]) < 24
     assert seen["doubt"] == [reason for reason in seen["reasons"] if reason == "doubt"]
     assert 0 < len(seen["doubt"]) < 24
     assert seen["sites"]

@@ -218,7 +218,8 @@ def run_fold(
     test = task.view.take(fold.test, "test")
     folder.mkdir(parents=True, exist_ok=True)
     trained = train_bare(settings, store, folder, [report] if report else [], train, val)
-    trained.detector.sources = training_rates(train)
+    if (rates := training_rates(train)) is not None:
+        trained.detector.sources = rates.standing_for(training_rates(task.view))
     rule, held_out = trained.rule, score_split(trained.detector, test)
     window_prob = held_out.window_prob
     scores = rule.score(window_prob, test.recording_offsets)

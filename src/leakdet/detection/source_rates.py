@@ -40,6 +40,20 @@ class SourceRates:
             rate for rate, counts in self.counts.items() if sum(counts) >= FEWEST and min(counts)
         ]
 
+    def standing_for(self, whole: "SourceRates | None") -> "SourceRates":
+        """The rates by which a model of a part, as of a fold, stands for one of the `whole`.
+
+        They are known as the whole's are, where the part has recordings with and without a leak.
+
+        >>> part = SourceRates({40000: (4, 3), 48000: (9, 9)})
+        >>> part.known_hz, part.standing_for(SourceRates({40000: (4, 4), 48000: (9, 9)})).known_hz
+        ([48000], [40000, 48000])
+        """
+        counts = whole.counts if whole else {}
+        return SourceRates(
+            {hz: counts.get(hz, n) if min(n) else n for hz, n in self.counts.items()}
+        )
+
     def is_other(self, rate_hz: Float[np.ndarray, " R"]) -> Bool[np.ndarray, " R"]:
         """True of recordings of a rate that the model does not know; not of NaN, no known rate."""
         return np.asarray((rate_hz > 0) & ~np.isin(rate_hz, self.known_hz))

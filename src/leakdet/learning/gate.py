@@ -9,12 +9,13 @@ from jaxtyping import Bool, Int, Shaped
 
 from leakdet.core.errors import SettingsError, first_few
 from leakdet.detection.detector import MelDetector
+from leakdet.detection.source_rates import SourceRates
 from leakdet.evaluation.intervals import paired_difference
 from leakdet.evaluation.met import met_roles
 from leakdet.evaluation.scored_recordings import ScoredRecordings
 from leakdet.evaluation.split_scores import apply_rule, score_split, to_scored_recordings
 from leakdet.learning.inputs import contents, recorded_times
-from leakdet.learning.training import PLACES, SENSORS, TARGET
+from leakdet.learning.training import JOINT, PLACES, SENSORS, TARGET
 from leakdet.storage.folds import hold_out_groups, source_files
 from leakdet.storage.store import StoreSplit
 from leakdet.storage.views import SplitView, pooled
@@ -244,15 +245,26 @@ def fold_count(added: SplitView, folds: int, seed: int) -> int:
 
 
 def judge_out_of_fold(
-    old: MelDetector, train: Train, added: SplitView, folds: int, seed: int
+    old: MelDetector,
+    train: Train,
+    added: SplitView,
+    folds: int,
+    seed: int,
+    rates: SourceRates | None = None,
 ) -> PairedScores:
-    """The old model and models of the new kind, each on new recordings that did not train it."""
+    """The old model and models of the new kind, each on new recordings that did not train it.
+
+    `rates` are those that the new model knows, for which these stand.
+    """
     is_leak = added.is_leak
     keys, unit = fold_keys(added.groups, added.recording_ids, is_leak)
     scored = []
     order: list[int] = []
     for rest, out in parts(keys, is_leak, folds, seed):
-        scored.append(_scored(train(rest), added.take(out, HELD_OUT)))
+        model = train(rest)
+        if model.sources is not None:
+            model = replace(model, sources=model.sources.standing_for(rates))
+        scored.append(_scored(model, added.take(out, HELD_OUT)))
         order += out.tolist()
     new = joined(scored, added.take(np.array(order), HELD_OUT))
     unmet = np.flatnonzero(~_met(old, added)[order])
@@ -365,6 +377,8 @@ class Outcome:
         return "Too few to tell: no difference is larger than its uncertainty."
 
     def _of_test(self) -> list[str]:
+        if self.on_test is None and self.approach == JOINT:
+            return ["Old recordings were not compared: too few of them are new to the old model."]
         if self.on_test is None:
             return []
         if self.on_test.verdict == WORSE:

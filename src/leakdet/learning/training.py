@@ -40,6 +40,7 @@ class TrainingMode:
 
     name: str
     reason: str
+    doubt: str = ""  # a part of the reason: what speaks for the other one
 
 
 def chosen_mode(
@@ -96,7 +97,7 @@ def with_doubt(
         f"{strange} of the {new.recordings} new recordings are unfamiliar to the model, as at a "
         "new sensor or place: learn.from=target may be the better choice"
     )
-    return replace(approach, reason=f"{approach.reason}. {doubt}")
+    return replace(approach, reason=f"{approach.reason}. {doubt}", doubt=doubt)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 from leakdet.core.files import write_whole
 from leakdet.evaluation.comparison import disagreements
+from leakdet.evaluation.coverage import REASONS
 from leakdet.evaluation.scored_recordings import ScoredRecordings, decision_name
 from leakdet.reporting.conclusion import own_verdict
 from leakdet.reporting.pages import filled, split_words
@@ -24,8 +25,10 @@ class ComparedModel:
     report: str
 
     def verdict_on(self, row: int) -> dict[str, Any]:
-        """The verdict on a recording, its score, and whether it is right."""
+        """The verdict on a recording, its score, and whether it is right; by side if undecided."""
+        reasons = self.recordings.reason
         return {
+            "reason": "" if reasons is None else REASONS.get(str(reasons[row]), ""),
             "decision": decision_name(bool(self.recordings.decision[row])),
             "score": float(self.recordings.score[row]),
             "threshold": float(self.recordings.threshold[row]),

@@ -286,7 +286,7 @@ def score_histogram(
                 bar.set(facecolor=PAGE, edgecolor=colour, hatch="////")
     lower.set(xlabel="score of a recording", xlim=(0, 1))
     if threshold is not None:
-        upper.set_title(f"threshold {threshold:.2f}; hatched: wrong verdicts", fontsize=11)
+        upper.set_title(f"threshold {threshold:.2f}; hatched: on the wrong side", fontsize=11)
     return figure
 
 

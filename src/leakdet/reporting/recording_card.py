@@ -265,12 +265,13 @@ class Row:
 
     @property
     def undecided(self) -> str:
-        """The reason in words; "" where predict decides."""
-        return f"undecided, {REASONS[self.reason]}" if self.reason else ""
+        """The reason in words, and what it would have been; "" where predict decides."""
+        side = f"by its side of the threshold: {OUTCOMES[self.outcome].lower()}"
+        return f"{REASONS[self.reason]}; {side}" if self.reason else ""
 
     @property
     def outcome_name(self) -> str:
-        return OUTCOMES[self.outcome]
+        return "Undecided" if self.reason else OUTCOMES[self.outcome]
 
     @property
     def search(self) -> str:

@@ -355,8 +355,8 @@ READINGS = {
     ),
     "leak_prob": f"A recording at or right of the threshold is called a leak. {LESS_OVERLAP}",
     "risk_coverage": (
-        "If the recordings nearest the threshold are left undecided. The lower the curve and the "
-        "further it falls to the left, the better a low certainty tells errors."
+        "Going left, more of the recordings nearest the threshold are left undecided, and fewer of "
+        "the others should be wrong."
     ),
     "reliability": (
         f"Of recordings with a predicted leak probability of 80{NBSP}%, 80{NBSP}% should have a "

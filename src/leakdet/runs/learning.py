@@ -73,6 +73,8 @@ def learn_in(folder: Path, config: LearnConfig) -> LearnResult:
     config = _one_store(config)
     inputs = prepare(config, folder)
     log_detail(inputs.introduction())
+    if inputs.approach.doubt:
+        log_result(f"note     {inputs.approach.doubt}")
     for item in inputs.added.left_out:
         log_result(f"left out {item.path}: {item.reason}")
     folds = 0
@@ -145,6 +147,7 @@ def _outcome(
             added,
             config.learn.folds,
             config.seed,
+            new.sources,
         )
     test = inputs.splits.get("test")
     on_test = judge_old_test(old, new, test, contents(added).tolist()) if test else None

@@ -13,6 +13,7 @@ from leakdet.reporting.recording_card import (
     LEVELS,
     MAX_ROWS,
     MAX_ROWS_WITH_MEDIA,
+    OUTCOMES,
     Cards,
     Picture,
     Sound,
@@ -161,6 +162,9 @@ def test_rows_say_why_they_are_undecided(scored):
     recordings.reason = np.array(["doubt", ""])
     rows = {row.recording[-5]: row for row in report_rows({"test": recordings})}
     assert (rows["0"].reason, rows["1"].reason) == ("doubt", "")
+    assert rows["0"].outcome_name == "Undecided"
+    assert rows["0"].undecided.endswith(f"threshold: {OUTCOMES[rows['0'].outcome].lower()}")
+    assert rows["1"].outcome_name == OUTCOMES[rows["1"].outcome]
     assert "too close to call" in rows["0"].search
     assert "too close to call" not in rows["1"].search
 

@@ -13,10 +13,9 @@
   let most = step;
 
   function matches(data, view) {
-    const outcome = view.outcome === "" || view.outcome === data.outcome
-      || (view.outcome === "wrong" && errors.has(data.outcome))
-      || (view.outcome === "undecided" && data.reason)
-      || view.outcome === data.reason;
+    const decided = view.outcome === data.outcome || (view.outcome === "wrong" && errors.has(data.outcome));
+    const undecided = view.outcome === data.reason || view.outcome === "undecided";
+    const outcome = view.outcome === "" || (data.reason ? undecided : decided);
     return outcome && (view.split === "*" || view.split === data.split) && (!view.media || data.media)
       && view.find.toLowerCase().split(/\s+/).every((word) => data.find.includes(word));
   }
