@@ -157,8 +157,7 @@ def test_the_report_opens_sorts_filters_and_plays(trained, tmp_path: Path, width
     assert seen["rising"] == sorted(seen["rising"])
     assert seen["falling"] == seen["rising"][::-1]
     assert seen["aria"] == "descending"
-    assert all(shown == expected for shown, expected in seen["outcomes"])
-    assert 0 < sum(shown for shown, _ in seen["outcomes"]) < 24
+    assert all(shown == expected for shown, expected in seen["outcomes"])  # the decided ones
     assert seen["doubt"] == [reason for reason in seen["reasons"] if reason == "doubt"]
     assert 0 < len(seen["doubt"]) < 24
     assert seen["sites"]
