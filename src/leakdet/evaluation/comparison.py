@@ -10,7 +10,7 @@ from jaxtyping import Bool
 from scipy.stats import binomtest
 
 from leakdet.config import LabelsConfig
-from leakdet.core.errors import InputError, first_few
+from leakdet.core.errors import InputError, counted, first_few
 from leakdet.detection.labels import LabelMap, label_key, label_view, renamed
 from leakdet.evaluation.intervals import paired_difference
 from leakdet.evaluation.scored_recordings import ScoredRecordings, decision_name
@@ -59,6 +59,7 @@ def labels_for(model: LabelMap, split: StoreSplit, given: LabelsConfig) -> Label
 
 COMPARED = ("accuracy", "f1", "recall", "fpr", "precision", "auroc", "average_precision")
 ALPHA = 0.05
+FEWEST_COMPARED = 6
 
 
 def compare(
@@ -228,6 +229,8 @@ def _sentence(
     n: int, accuracy: Mapping[str, Any], test: Mapping[str, int | float], names: tuple[str, str]
 ) -> str:
     """Conclude: a difference needs McNemar's p below 0.05 and an interval that excludes 0."""
+    if n < FEWEST_COMPARED:  # McNemar's p cannot fall below 0.05
+        return f"Too few to compare by: {counted(n, 'recording')}."
     interval = accuracy["interval"]
     sure = test["p_value"] < ALPHA and interval is not None and (interval[0] > 0 or interval[1] < 0)
     better = names[test["only_b"] > test["only_a"]]

@@ -87,6 +87,8 @@ def test_a_better_model_is_named_and_an_equal_one_is_not(scored):
     assert compare(weak, weak, ("w", "w"), replicates=50)["sentence"].startswith(
         "No measurable difference"
     )
+    few = [recordings.take(np.arange(5)) for recordings in (weak, strong)]
+    assert compare(*few, ("w", "s"), replicates=50)["sentence"].endswith(": 5 recordings.")
 
 
 def test_those_on_which_two_models_disagree_come_first_the_farthest_apart_before(scored):
