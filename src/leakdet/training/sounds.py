@@ -23,7 +23,7 @@ from leakdet.acoustics.windows import MelStream
 from leakdet.config import AugmentConfig, TrainConfig
 from leakdet.config.train import SYNTHETIC
 from leakdet.core.errors import InputError, SettingsError, first_few
-from leakdet.core.messages import LOG
+from leakdet.core.messages import LOG, log_detail
 from leakdet.detection.detector import as_samples
 from leakdet.detection.labels import LabelMap, same_label, sounds_like_leak
 from leakdet.detection.losses import loss_parts
@@ -55,7 +55,8 @@ def read_sound_folder(setting: str, folder: Path, train: StoreSplit, unit: str) 
     unlisted = LeftUnlisted()
     paths = sorted(audio_files(folder, unlisted))
     for sentence in unlisted.sentences():
-        LOG.info(f"note     {setting}: {sentence}")
+        tell = LOG.info if unlisted.lost else log_detail
+        tell(f"note     {setting}: {sentence}")
     if not paths:
         raise InputError(f"{setting}: there are no audio files under {folder}.")
     log_mel, blocks, contents = LogMel(train.signal), list[Tensor](), list[str]()
