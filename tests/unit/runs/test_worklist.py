@@ -128,7 +128,7 @@ def test_of_two_models_the_one_of_the_latest_recording_counts(night_rows, tmp_pa
         ("nowhere", None, "nowhere: .*no such folder"),
         ("rows.txt", "path\n", r"rows\.txt: .*folder of parts"),
         ("other.csv", "a,b\n1,2\n", r"other\.csv: .*no rows"),
-        ("empty", None, "empty: .*no parts"),
+        ("empty", None, "empty: .*no parts.*--parts NEW_FOLDER"),
     ],
 )
 def test_what_holds_no_rows_is_refused(
