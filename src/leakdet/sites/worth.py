@@ -174,8 +174,9 @@ def rank_sites(
     """Rank the news, then the backlog, then all other sites, each list by the chance of a leak.
 
     News are suspicions whose beginning was heard, the backlog those that were there from the first
-    night on. Where no chance is known, and among equal ones, the higher score comes first, then
-    the louder site. Those in `unjudged`, and silent and broken ones, have no chance.
+    night on, or in most nights before. Where no chance is known, and among equal ones, the higher
+    score comes first, then the louder site. Those in `unjudged`, and silent and broken ones, have
+    no chance.
     """
     sites = len(alarms.judged)
     listed = np.array(sorted(states), np.int64)
