@@ -320,6 +320,7 @@ def _facts(values: Mapping[str, str], file: str) -> dict[str, str]:
     return {
         "channel": values.get("channel", ""),
         "recorded": values[RECORDED_AT].replace("T", " "),
+        "decision": values["decision"],
         "leak probability": values["leak_prob"][:5],
         "quiet level": f"{float(level):.0f} dB" if level else "",
         "file": file,
