@@ -349,8 +349,8 @@ def evidence_in(model: Path) -> Evidence | None:
     with open_safetensors(model, "numpy") as file:
         kept = {name: file.get_tensor(name) for name in {*KEPT} & {*file.keys()}}
         card = card_in(model, file.metadata())
-    scores = (ValidationScores.from_file(kept, split) for split in (TEST, VAL))
-    return Evidence.kept(*scores, by_folds=_by_folds(card))
+    tested, validation = (ValidationScores.from_file(kept, split) for split in (TEST, VAL))
+    return Evidence.kept(tested, validation, _by_folds(card))
 
 
 def _by_folds(card: Mapping[str, Any]) -> bool:
