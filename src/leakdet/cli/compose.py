@@ -321,17 +321,21 @@ def as_yaml(plain: Mapping[str, Any]) -> str:
     return OmegaConf.to_yaml(OmegaConf.create(dict(plain)))
 
 
+LONGEST_RULE = 40  # letters; a longer name is the text of another file
+
+
 def read_rules(path: Path, schema: type[Any]) -> dict[str, Any]:
     """Parameters of a rule, `name: number`, from a YAML file; `schema` declares their fields.
 
     Raises `InputError` for a file that cannot be read or is no such table, and for a name that is
-    unknown or a value that is no number of its kind.
+    unknown or a value that is no number of its kind; `SettingsError` for a value out of range.
     """
     require_readable(path, "file of rules")
     example = "It has a line for each parameter, such as alarms: 2."
     with as_input_error(path, "a YAML file of rules", example):
-        values = OmegaConf.to_container(OmegaConf.load(path))
-        if not isinstance(values, dict) or not all(isinstance(name, str) for name in values):
+        content: Any = OmegaConf.to_container(OmegaConf.load(path))
+        values = content if isinstance(content, dict) else {None: content}
+        if not all(isinstance(name, str) and len(name) <= LONGEST_RULE for name in values):
             raise TypeError("it is no table of names and numbers")
     kinds = {field.name: int if field.type in (int, "int") else float for field in fields(schema)}
     for name, value in values.items():
@@ -343,4 +347,9 @@ def read_rules(path: Path, schema: type[Any]) -> dict[str, Any]:
         if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
             kind = "a whole number" if whole else "a number"
             raise InputError(f"{path}: {name}: {value!r} is not allowed: it must be {kind}.")
-    return {str(name): value for name, value in values.items()}
+    rules = {str(name): kinds[str(name)](value) for name, value in values.items()}
+    try:
+        schema(**rules)
+    except SettingsError as error:
+        raise SettingsError(f"{path}: {error}") from error
+    return rules

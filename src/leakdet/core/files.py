@@ -389,9 +389,10 @@ def as_input_error(path: Path, what: str, remedy: str = "") -> Iterator[None]:
     except Exception as error:
         refuse_pointer(path)
         reason = getattr(error, "strerror", None) or str(error).splitlines() or [repr(error)]
+        if mark := getattr(error, "problem_mark", None):  # of YAML
+            reason = f"line {mark.line + 1}: {getattr(error, 'problem', None) or reason[0]}"
         reason = reason if isinstance(reason, str) else reason[0]
-        if isinstance(error, KeyError):
-            reason = f"it lacks {reason}"
+        reason = f"it lacks {reason}" if isinstance(error, KeyError) else reason
         raise InputError(f"{path}: not {what} ({reason}). {remedy}".rstrip()) from error
 
 

@@ -238,7 +238,8 @@ MEANINGS = {
 
 LIST_MEANINGS: Mapping[ListName, str] = {
     "news": "a leak-like sound whose beginning was heard",
-    "backlog": "a leak-like sound from the first night on: a pump, or an old leak; check each once",
+    "backlog": "a leak-like sound from the first night on, or in most nights before: a pump, or an "
+    "old leak; check each once",
     "other": "no leak-like sound, too few nights with one, or nothing to judge",
 }
 

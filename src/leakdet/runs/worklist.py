@@ -38,7 +38,13 @@ from leakdet.sites.rules import WorklistRules
 from leakdet.sites.states import STATES, Recording, WorklistRow
 from leakdet.sites.worklist import Worklist, make_worklist
 from leakdet.sites.worth import Evidence
-from leakdet.storage.model_card import file_hash, open_safetensors, read_card, require_model
+from leakdet.storage.model_card import (
+    card_in,
+    file_hash,
+    open_safetensors,
+    read_card,
+    require_model,
+)
 from leakdet.tables.read import Columns, each_part
 from leakdet.tables.schema import LABEL, RECORDED_AT, WHY, is_reserved, texts_for_people
 from leakdet.tables.write import check_output, is_regular, write_csv
@@ -320,6 +326,7 @@ def _facts(values: Mapping[str, str], file: str) -> dict[str, str]:
     return {
         "channel": values.get("channel", ""),
         "recorded": values[RECORDED_AT].replace("T", " "),
+        "decision": values["decision"],
         "leak probability": values["leak_prob"][:5],
         "quiet level": f"{float(level):.0f} dB" if level else "",
         "file": file,
@@ -333,14 +340,22 @@ def evidence_of(detector: "Detector | None", model: Path | None = None) -> Evide
     """
     if detector is None:
         return evidence_in(model) if model and model.suffix == ".safetensors" else None
-    return Evidence.kept(detector.mel_detector.tested, detector.mel_detector.validation)
+    kept = detector.mel_detector
+    return Evidence.kept(kept.tested, kept.validation, _by_folds(kept.card))
 
 
 def evidence_in(model: Path) -> Evidence | None:
     """As `evidence_of`, from a `.safetensors` file."""
     with open_safetensors(model, "numpy") as file:
         kept = {name: file.get_tensor(name) for name in {*KEPT} & {*file.keys()}}
-        return Evidence.kept(*(ValidationScores.from_file(kept, split) for split in (TEST, VAL)))
+        card = card_in(model, file.metadata())
+    tested, validation = (ValidationScores.from_file(kept, split) for split in (TEST, VAL))
+    return Evidence.kept(tested, validation, _by_folds(card))
+
+
+def _by_folds(card: Mapping[str, Any]) -> bool:
+    """True of a model that folds measured."""
+    return bool(card.get("verdict", {}).get("split") == "held_out")
 
 
 def write_worklist(

@@ -29,7 +29,7 @@ from leakdet.sites.rules import WorklistRules
 
 State = Literal["new", "persistent", "ceased", "watch", "quiet", "silent logger", "broken"]
 STATES: tuple[State, ...] = get_args(State)
-# suspicions whose beginning was heard; those that were there from the first night on; all others
+# suspicions whose beginning was heard; other suspicions; all other sites
 ListName = Literal["news", "backlog", "other"]
 LISTS: tuple[ListName, ...] = get_args(ListName)
 
@@ -91,8 +91,11 @@ class Alarms:
     last_judged: Int[np.ndarray, " S"]
     last_alarm: Int[np.ndarray, " S"]
     since: Int[np.ndarray, " S"]  # first night of the present run of alarms
-    quiet_before: Int[np.ndarray, " S"]  # judged nights before it
-    onset: Bool[np.ndarray, " S"]  # enough of these were quiet to have heard it begin
+    nights_before: Int[np.ndarray, " S"]  # judged nights before it
+    alarms_before: Int[np.ndarray, " S"]  # alarms among these
+    # alarms among the last `news_nights` of these
+    alarms_shortly_before: Int[np.ndarray, " S"]
+    onset: Bool[np.ndarray, " S"]  # it was heard to begin: few of these nights had an alarm
     recent_alarms: Int[np.ndarray, " S"]  # among the last few judged nights
     recent_nights: Int[np.ndarray, " S"]
     suspected: Bool[np.ndarray, " S"]
@@ -136,7 +139,9 @@ def follow_alarms(history: History, rules: WorklistRules) -> Alarms:
     paused = last_of(pause)
     in_run = alarms & (place > paused[:, None])
     since = np.where(in_run.any(axis=1), np.argmax(in_run, axis=1), -1)
-    onset = (since >= 0) & (paused >= 0)
+    shortly = at(sum_of_last(alarms, rules.news_nights), since - 1, 0)
+    # a sound of most nights that pauses does not begin anew
+    onset = (since >= 0) & (paused >= 0) & (2 * shortly <= np.minimum(since, rules.news_nights))
     # earlier nights lie before the present run, or else before the last few, or the last one
     few = np.where(n > rules.of_nights, rules.of_nights, 1)
     early = at(order, np.where(onset, since, np.maximum(n - few, -1)), 0)
@@ -149,6 +154,8 @@ def follow_alarms(history: History, rules: WorklistRules) -> Alarms:
         last_of(history.alarm),
         at(order, since, -1),
         np.maximum(since, 0),
+        at(np.cumsum(alarms, axis=1), since - 1, 0),
+        shortly,
         onset,
         at(recent, n - 1, 0),
         np.minimum(n, rules.of_nights),
@@ -315,8 +322,9 @@ class SiteStates:
             last = self._dates[a.last_alarm[site]]
             return "ceased", f"a suspicion before, its last alarm on {last}"
         if run:
+            begin = "since" if a.alarms_before[site] else "the first on"
             return "watch", (
-                f"an alarm in {self._recent(site)}, the first on {self._dates[a.since[site]]}; "
+                f"an alarm in {self._recent(site)}, {begin} {self._dates[a.since[site]]}; "
                 f"{rules.alarms} of {rules.of_nights} make a suspicion{self._level(site)}"
             )
         if self._louder[site]:
@@ -366,14 +374,21 @@ class SiteStates:
     def _suspected(self, site: int) -> tuple[State, str]:
         a, since = self._alarms, self._dates[self._alarms.since[site]]
         why, level = f"an alarm in {self._recent(site)}", self._level(site)
+        if a.onset[site] and not a.alarms_before[site]:
+            quiet = counted(int(a.nights_before[site]), "earlier night")
+            why += f", the first on {since} after {quiet}"
+        elif a.alarms_before[site]:
+            before = min(int(a.nights_before[site]), self._rules.news_nights)
+            alarms = int(a.alarms_shortly_before[site]) or "none"
+            why += f", since {since}; {alarms} of the {_nights(before)} before had one"
+        else:
+            why += f", as since its first nights, {since}"
         if a.onset[site]:
             nights = int(a.last_judged[site] - a.since[site]) + 1
-            quiet = counted(int(a.quiet_before[site]), "earlier night")
-            why += f", the first on {since} after {quiet}{level}"
-            return ("new" if nights <= self._rules.news_nights else "persistent"), why
+            return ("new" if nights <= self._rules.news_nights else "persistent"), why + level
         if self._louder[site]:
-            return "new", f"{why}, as since its first nights, but louder{level}"
-        return "persistent", f"{why}, as since its first nights, {since}{level}"
+            return "new", f"{why}, but louder{level}"
+        return "persistent", why + level
 
     def _recent(self, site: int) -> str:
         """`3 of its last 4 judged nights`."""

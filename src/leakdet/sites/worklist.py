@@ -23,6 +23,7 @@ from leakdet.sites.states import (
     site_facts,
 )
 from leakdet.sites.worth import Evidence, Ranks, rank_sites
+from leakdet.tables.schema import POSSIBLE_LEAK
 
 APART_DEG = 0.001  # about 100 m; recordings of one site farther apart contradict each other
 
@@ -94,7 +95,7 @@ def site_rows(
             WorklistRow(
                 site=columns.texts["site"][site],
                 state=state,
-                why=why,
+                why=why + _possible_leaks(facts, site, slice(begin, end)),
                 nights=int(alarms.judged[site]),
                 leak_nights=int(alarms.alarms[site]),
                 since=dates[since] if since >= 0 else None,
@@ -118,6 +119,16 @@ def site_rows(
             )
         )
     return rows
+
+
+def _possible_leaks(facts: SiteFacts, site: int, of_site: slice) -> str:
+    """How many recordings of the last night of a site are too close to call; "": none."""
+    columns, nights = facts.columns, facts.nights
+    last = nights.rows[of_site][nights.night[of_site] == facts.presence.last_heard[site]]
+    words = [columns.texts["decision"][word] for word in columns.ids["decision"][last]]
+    if not (close := words.count(POSSIBLE_LEAK)):
+        return ""
+    return f"; {POSSIBLE_LEAK} in {close} of {counted(len(words), 'recording')} of its last night"
 
 
 def _other_columns(columns: RowColumns, newest: Int[np.ndarray, " M"]) -> dict[str, str]:

@@ -30,15 +30,21 @@ class Evidence:
 
     scores: Float[np.ndarray, " R"]
     is_leak: Bool[np.ndarray, " R"]
-    split: Literal["test", "validation"]
+    split: Literal["test", "folds", "validation"]
 
     @classmethod
     def kept(
-        cls, tested: "ValidationScores | None", validation: "ValidationScores | None"
+        cls,
+        tested: "ValidationScores | None",
+        validation: "ValidationScores | None",
+        by_folds: bool = False,
     ) -> "Evidence | None":
-        """What a model file keeps: its test scores, or else those of val; None: neither."""
+        """What a model file keeps: its test scores, or else those of val; None: neither.
+
+        `by_folds`: its test scores are those of recordings that folds held out of training.
+        """
         if tested is not None and len(tested.scores):
-            return cls(tested.scores, tested.is_leak, "test")
+            return cls(tested.scores, tested.is_leak, "folds" if by_folds else "test")
         if validation is not None and len(validation.scores):
             return cls(validation.scores, validation.is_leak, "validation")
         return None
@@ -55,7 +61,8 @@ class Evidence:
 
     def notes(self) -> list[str]:
         """What it rests on, and whether that is enough."""
-        sizes = f"{self.leaks} leaks and {self.others} other recordings of the {self.split} split"
+        of = "held out of training" if self.split == "folds" else f"of the {self.split} split"
+        sizes = f"{self.leaks} leaks and {self.others} other recordings {of}"
         if not self.tells:
             return [f"The worth of a dig is unknown: the model keeps {sizes}, and both are needed."]
         text = f"Chances and shares of true leaks rest on the model's scores of {sizes}"
@@ -174,8 +181,9 @@ def rank_sites(
     """Rank the news, then the backlog, then all other sites, each list by the chance of a leak.
 
     News are suspicions whose beginning was heard, the backlog those that were there from the first
-    night on. Where no chance is known, and among equal ones, the higher score comes first, then
-    the louder site. Those in `unjudged`, and silent and broken ones, have no chance.
+    night on, or in most nights before. Where no chance is known, and among equal ones, the higher
+    score comes first, then the louder site. Those in `unjudged`, and silent and broken ones, have
+    no chance.
     """
     sites = len(alarms.judged)
     listed = np.array(sorted(states), np.int64)

@@ -27,7 +27,7 @@ import numpy.typing as npt
 from leakdet.core.errors import InputError, counted
 from leakdet.core.files import as_input_error, refuse_pointer
 from leakdet.core.locations import Location, RemoteFile, is_url, parse_location
-from leakdet.tables.schema import ROW_MARKS, WHY, column_type, fused
+from leakdet.tables.schema import DECISIONS, ROW_MARKS, WHY, column_type, fused
 from leakdet.tables.workbooks import Workbook, is_workbook
 from leakdet.tables.write import require_format
 
@@ -56,8 +56,8 @@ def _records(
             yield number, f"not CSV ({error}){others}"
 
 
-def _own_records(lines: Iterable[str]) -> Iterator[list[str]]:
-    """The header and the rows of a table that leakdet wrote; raises `ValueError` at a fault.
+def _own_records(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
+    """First line and fields of the header and of each row; raises `ValueError` at a fault.
 
     Blank lines, as editors leave them, are no rows.
     """
@@ -72,15 +72,15 @@ def _own_records(lines: Iterable[str]) -> Iterator[list[str]]:
             raise ValueError(
                 f"line {number} has {counted(len(fields), 'field')}, and the first has {width}"
             )
-        yield fields
+        yield number, fields
 
 
 def read_csv(path: Path, what: str, remedy: str = "") -> list[dict[str, str]]:
     """The rows of a table that `write_csv` wrote; `what` names its kind."""
     with as_input_error(path, what, remedy), _opened(path) as lines:
         records = _own_records(lines)
-        header = next(records, [])
-        return [dict(zip(header, fields, strict=True)) for fields in records]
+        _, header = next(records, (0, []))
+        return [dict(zip(header, fields, strict=True)) for _, fields in records]
 
 
 def _opened(path: Path) -> IO[str]:
@@ -90,6 +90,7 @@ def _opened(path: Path) -> IO[str]:
 
 Columns = dict[str, npt.NDArray[Any]]
 AT_A_TIME = 4_096  # rows of a CSV
+MOST_PROB = 1.0 + 1e-6  # probabilities of classes in single precision may add up to more than 1
 
 
 def read_columns(path: Path, names: Sequence[str] | None = None) -> Iterator[Columns]:
@@ -110,14 +111,18 @@ def _csv_columns(path: Path, names: Sequence[str] | None) -> Iterator[Columns]:
     try:
         with _opened(path) as lines:
             records = _own_records(lines)
-            header = next(records, [])
+            _, header = next(records, (0, []))
             _check_header(path, header)
             taken = [(at, name) for at, name in enumerate(header) if names is None or name in names]
             none_yet = True
             while (rows := list(islice(records, AT_A_TIME))) or none_yet:
                 none_yet = False
-                values = list(zip(*rows, strict=True)) or [()] * len(header)
-                yield {name: _array(path, name, values[at]) for at, name in taken}
+                numbers = [number for number, _ in rows]
+                values = list(zip(*(fields for _, fields in rows), strict=True))
+                values = values or [()] * len(header)
+                columns = {name: _array(path, name, values[at], numbers) for at, name in taken}
+                _check_values(path, columns, numbers)
+                yield columns
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}).") from error
     except ValueError as error:
@@ -137,18 +142,35 @@ def _check_header(path: Path, header: Sequence[str]) -> None:
         )
 
 
-def _array(path: Path, name: str, values: Sequence[str]) -> npt.NDArray[Any]:
+def _check_values(path: Path, columns: Columns, lines: Sequence[int] | None = None) -> None:
+    """Refuse values that predict never writes; `lines` of a CSV, None: of Parquet."""
+    decisions = columns.get("decision", np.array([], object))
+    probs = columns.get("leak_prob", np.array([]))
+    for name, is_bad, allowed in (
+        ("leak_prob", (probs < 0.0) | (probs > MOST_PROB), "a number from 0 to 1"),
+        ("decision", ~np.isin(decisions.astype(str), DECISIONS), ", ".join(DECISIONS[:-1])),
+    ):
+        if is_bad.any():
+            at = int(np.flatnonzero(is_bad)[0])
+            place = f"row {at + 1}" if lines is None else f"line {lines[at]}"
+            raise InputError(
+                f"{path}, {place}: {name} is {columns[name][at]}, and predict writes {allowed} or "
+                "nothing. Correct the row, or name the file that predict wrote."
+            )
+
+
+def _array(path: Path, name: str, values: Sequence[str], lines: Sequence[int]) -> npt.NDArray[Any]:
     if column_type(name) == "string":
         # decisions, models and sites are few, and paths many
         return np.array(values if name == "path" else list(map(sys.intern, values)), object)
     try:
         return np.array([float(value) if value else np.nan for value in values], np.float64)
     except ValueError as error:
-        bad = next(value for value in values if value and not _is_float(value))
-        comma = " with a decimal point" if _is_float(bad.replace(",", ".")) else ""
+        bad = next(at for at, value in enumerate(values) if value and not _is_float(value))
+        comma = " with a decimal point" if _is_float(values[bad].replace(",", ".")) else ""
         raise InputError(
-            f"{path}: column {name} holds {bad!r}, which is no number; write numbers{comma}, or "
-            "nothing."
+            f"{path}, line {lines[bad]}: column {name} holds {values[bad]!r}, which is no number; "
+            f"write numbers{comma}, or nothing."
         ) from error
 
 
@@ -183,6 +205,7 @@ def _parquet_columns(path: Path, names: Sequence[str] | None) -> Iterator[Column
             coded = column.cast(pyarrow.string()).fill_null("").combine_chunks().dictionary_encode()
             words = np.array(coded.dictionary.to_pylist(), object)
             arrays[name] = words[coded.indices.to_numpy()] if len(coded) else words
+    _check_values(path, arrays)
     yield arrays
 
 
@@ -204,8 +227,8 @@ def each_part(place: Path, names: Sequence[str] | None = None) -> Iterator[Colum
         files = [path for _, path in part_files(place)]
         if not files:
             raise InputError(
-                f"{place}: there are no parts in this folder; leakdet predict --parts {place} "
-                "writes them."
+                f"{place}: there are no parts in this folder; leakdet predict MODEL RECORDINGS "
+                "--parts NEW_FOLDER writes them."
             )
     elif place.suffix.lower() in (".csv", ".parquet"):
         files = [place]

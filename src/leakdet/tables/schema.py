@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,7 @@ class InputRecording:
 
 
 Decision = Literal["leak", "no_leak", "undecided"]
+DECISIONS = (*get_args(Decision), "")  # of rows; blank where a recording could not be scored
 Reason = Literal["", "silent", "short", "stuck", "dropouts", "other_source", "unfamiliar", "doubt"]
 SCORED = ("", "other_source", "unfamiliar", "doubt")  # reasons with sound to be judged by
 POSSIBLE_LEAK = "possible leak"  # what people read of a recording in doubt

@@ -128,7 +128,7 @@ def test_of_two_models_the_one_of_the_latest_recording_counts(night_rows, tmp_pa
         ("nowhere", None, "nowhere: .*no such folder"),
         ("rows.txt", "path\n", r"rows\.txt: .*folder of parts"),
         ("other.csv", "a,b\n1,2\n", r"other\.csv: .*no rows"),
-        ("empty", None, "empty: .*no parts"),
+        ("empty", None, "empty: .*no parts.*--parts NEW_FOLDER"),
     ],
 )
 def test_what_holds_no_rows_is_refused(
@@ -406,14 +406,16 @@ def test_the_evidence_is_read_from_a_file_without_loading_its_model(tmp_path: Pa
         ValidationScores(np.array([0.1, 0.9][:n]), np.array([False, True][:n], bool))
         for n in (2, 1, 0)
     )
-    for kept, split, scores in (
-        ((None, None), None, []),
-        ((val, None), "validation", [0.1, 0.9]),
-        ((val, none), "validation", [0.1, 0.9]),
-        ((val, tested), "test", [0.1]),
+    by_folds = {"verdict": {"split": "held_out"}}
+    for card, kept, split, scores in (
+        ({}, (None, None), None, []),
+        ({}, (val, None), "validation", [0.1, 0.9]),
+        ({}, (val, none), "validation", [0.1, 0.9]),
+        ({}, (val, tested), "test", [0.1]),
+        (by_folds, (val, tested), "folds", [0.1]),
     ):
         model = tmp_path / "model.safetensors"
-        save_model(model, {}, {}, validation=kept[0], tested=kept[1])
+        save_model(model, {}, card, validation=kept[0], tested=kept[1])
         found = evidence_of(None, model)
         assert (found.split if found else None) == split
         assert (found.scores.tolist() if found else []) == scores

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from leakdet.cli.compose import read_rules
-from leakdet.core.errors import SettingsError
+from leakdet.core.errors import LeakdetError, SettingsError
 from leakdet.sites.rules import WorklistRules
 from leakdet.worklist import OPTIONS
 
@@ -24,6 +24,24 @@ def test_the_page_of_the_rule_has_every_parameter_with_its_default(tmp_path: Pat
     rules = read_rules(tmp_path / "rules.yaml", WorklistRules)
     assert WorklistRules(**rules) == WorklistRules()
     assert {*rules, *OPTIONS} == {field.name for field in fields(WorklistRules)}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("alarms: 2\nalarms: 3\n", "line 2: .*duplicate key alarms"),
+        ("alarms: 5\nof_nights: 3\n", "alarms=5 .*of_nights=3"),
+        ("prior: 5\n", "prior=5"),
+        ("path,site\n" + "a.wav,A\n" * 99, "no table of names"),
+    ],
+)
+def test_a_wrong_file_of_rules_is_named_and_not_printed(
+    tmp_path: Path, text: str, reason: str
+) -> None:
+    (tmp_path / "rules.yaml").write_text(text)
+    with pytest.raises(LeakdetError, match=rf"^{tmp_path}/rules\.yaml: .*{reason}") as raised:
+        read_rules(tmp_path / "rules.yaml", WorklistRules)
+    assert len(str(raised.value)) < 250
 
 
 def test_impossible_parameters_are_refused() -> None:

@@ -63,7 +63,7 @@ def alarms_of(*scores: float | None) -> dict[str, int]:
 
 def test_a_run_of_alarms_begins_after_two_nights_without_one() -> None:
     found = alarms_of(T, F, F, F, T, F, T, T)
-    assert (found["since"], found["onset"], found["quiet_before"]) == (4, True, 4)
+    assert (found["since"], found["onset"], found["nights_before"]) == (4, True, 4)
     assert (found["recent_alarms"], found["suspected"], found["early"]) == (3, True, 4)
     found = alarms_of(F, T, T, T)
     assert (found["since"], found["onset"]) == (1, False)  # one quiet night proves little
@@ -236,7 +236,19 @@ def test_an_old_sound_that_becomes_louder_is_news() -> None:
     levels = [-60.0] * 16 + [-50.0] * 4
     found = only(network(20) + night_rows("pump", [LOUD] * 20, levels), "pump")
     assert found.state == "new"
-    assert "since its first nights, but louder, level 10 dB" in found.why
+    assert "since its first nights, 2026-05-01, but louder, level 10 dB" in found.why
+
+
+def test_a_sound_of_most_nights_that_pauses_is_no_news() -> None:
+    nights = [LOUD if letter == "A" else QUIET for letter in "AAAAAAAAAA.AAAAA..AAAAA..A.AAA"]
+    found = only(network(30) + night_rows("pump", nights), "pump")
+    assert (found.state, found.list_name, found.leak_nights) == ("persistent", "backlog", 24)
+    assert found.since == date(2026, 5, 26)
+    assert "10 of the 14 " in found.why
+    assert "first" not in found.why
+    again = only(network(30) + night_rows("A", [LOUD] * 8 + [QUIET] * 18 + [LOUD] * 4), "A")
+    assert (again.state, again.list_name) == ("new", "news")  # after two quiet weeks
+    assert "none of the 14 " in again.why
 
 
 def test_a_repaired_leak_has_ceased_and_is_quiet_two_weeks_later() -> None:

@@ -104,12 +104,21 @@ def test_the_list_is_the_same_with_doubt_and_without() -> None:
     ]
     sure, unsure = (make_worklist(given, today=TODAY) for given in (rows, doubted))
     assert [one.state for one in unsure.rows if one.site == "A"] == ["new"]
+    reasons = {one.site: one.why for one in unsure.rows}
+    assert [site for site, why in reasons.items() if "possible leak in 1 of 1 " in why] == [
+        "A",
+        "B",
+    ]
     words = {recording.decision for one in unsure.rows for recording in one.recordings}
     assert words == {"possible leak", "no_leak"}
 
     def without_words(worklist: Worklist) -> list[WorklistRow]:
         return [
-            replace(one, recordings=tuple(replace(r, decision="") for r in one.recordings))
+            replace(
+                one,
+                why=one.why.partition("; possible leak")[0],
+                recordings=tuple(replace(r, decision="") for r in one.recordings),
+            )
             for one in worklist.rows
         ]
 

@@ -64,6 +64,10 @@ def test_where_the_model_cannot_tell_the_chance_is_unknown() -> None:
 def test_validation_scores_are_said_to_be_optimistic() -> None:
     assert "also chosen" in evidence(split="validation").notes()[0]
     assert "also chosen" not in evidence().notes()[0]
+    assert "of the test split" in evidence().notes()[0]
+    by_folds = evidence(split="folds").notes()[0]
+    assert "held out of training" in by_folds
+    assert "test split" not in by_folds
 
 
 def test_worth_is_what_a_leak_costs_times_its_chance_less_the_dig() -> None:

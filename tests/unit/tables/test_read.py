@@ -227,6 +227,13 @@ def test_a_name_of_any_bytes_is_written(tmp_path: Path, kind: str) -> None:
     assert columns["path"].tolist() == [{"csv": "\udcff.wav", "parquet": "\\xff.wav"}[kind]]
 
 
+def test_a_row_of_parquet_with_an_impossible_value_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "part.parquet"
+    path.write_bytes(part_bytes([ROWS[0], ROWS[1] | {"leak_prob": 1.7}], NAMES, "parquet"))
+    with pytest.raises(InputError, match=r"part\.parquet, row 2: leak_prob .*1\.7"):
+        list(read_columns(path))
+
+
 def test_csv_is_read_in_pieces(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_bytes(part_bytes(ROWS * 3, NAMES, "csv"))
@@ -248,7 +255,13 @@ def test_blank_lines_are_no_rows(tmp_path: Path) -> None:
         ("a.csv", b"path,decision\na.wav,leak\n\na.wav\n", "line 4 has 1 field"),
         ("a.csv", b'path,decision\n"a.wav,leak\n', "line 2: a quote"),
         ("a.csv", b'path,decision\n"a"b,leak\n', "line 2: not CSV"),
-        ("a.csv", b"path,decision,leak_prob\na.wav,leak,high\n", "column leak_prob"),
+        ("a.csv", b"path,decision,leak_prob\n\na,leak,1\nb,leak,high\n", "line 4: .*leak_prob"),
+        (
+            "a.csv",
+            b"path,decision,leak_prob\na,leak,1\n\nb,leak,1.7\n",
+            "line 4: .*leak_prob .*1.7",
+        ),
+        ("a.csv", b"path,decision,leak_prob\na,leak,1\nb,maybe,0.5\n", "line 3: decision .*maybe"),
         ("a.csv", b'path,decision,leak_prob\na,leak,"0,5"\n', "'0,5'.*with a decimal point"),
         ("a.csv", b"path;decision;leak_prob\na;leak;0,5\n", "separated by ';'.*with commas"),
         ("a.csv", b"path\tdecision\na\tleak\n", "separated by"),

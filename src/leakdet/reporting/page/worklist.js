@@ -25,7 +25,7 @@
   });
 
   const fixed = (value, digits) => (value === null ? "" : value.toFixed(digits).replace("-", "−"));
-  const percent = (share) => `${(100 * share).toFixed(share < 0.1 ? 1 : 0)} %`;
+  const percent = (share) => `${(100 * share).toFixed(share < 0.1 ? 1 : 0)}\u00a0%`;
   const day = (iso) => new Date(iso).toLocaleDateString("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
   const texts = {
     rank: (row) => row.rank,
