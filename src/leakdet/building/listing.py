@@ -6,6 +6,7 @@ from pathlib import Path
 from leakdet.acoustics.listing import AUDIO_SUFFIXES, is_audio_name
 from leakdet.building.sources import (
     NO_LABEL,
+    STRAY,
     LeftOut,
     Source,
     from_folders,
@@ -109,6 +110,11 @@ def require_source(path: Location) -> None:
 def _nothing(path: Location, left_out: list[LeftOut], is_table: bool) -> str:
     if left_out:
         first = left_out[0]
+        if all(item.reason == STRAY for item in left_out):
+            return (
+                f"{path}: {counted(len(left_out), 'recording')} and no label folder. A folder's "
+                f"name is the label of what it holds: give {path.parent}, the folder above it."
+            )
         return (
             f"{path}: no recordings found; {len(left_out)} left out, the first: "
             f"{first.path}: {first.reason}."

@@ -141,6 +141,7 @@ def printable(name: str) -> str:
 
 
 NO_LABEL = "it has no label"  # of a row that learn counts and build leaves out
+STRAY = "not in a label folder"
 READ_COLUMNS = ("path", "label", "split", "weight")
 
 
@@ -247,7 +248,7 @@ def from_folders(root: Path) -> Source:
     split_of: dict[Path, str | None] = {root / name: split for name, split in splits.items()}
     split_of = split_of or {root: None}  # label folders
     strays = [
-        LeftOut(printable(str(path)), "not in a label folder")
+        LeftOut(printable(str(path)), STRAY)
         for parent in dict.fromkeys([root, *split_of])
         for path in _strays(parent, unlisted)
     ]
@@ -324,7 +325,7 @@ def from_remote_folders(root: RemoteFile) -> Source:
             groups = groups_of_name(file)
             recordings.append(SourceRecording(identity, file, label, split, groups=groups))
         else:
-            strays.append(LeftOut(printable(str(file)), "not in a label folder"))
+            strays.append(LeftOut(printable(str(file)), STRAY))
     return Source(recordings, [*strays, *left_out_of(root, unlisted)], unlisted.notes())
 
 

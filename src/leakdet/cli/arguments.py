@@ -1,6 +1,9 @@
 """Arguments that doors with plain arguments share."""
 
 import argparse
+import glob
+import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
@@ -9,7 +12,7 @@ from itertools import takewhile, zip_longest
 from pathlib import Path
 from typing import Any, NoReturn
 
-from leakdet.cli.settings import REMOVED
+from leakdet.cli.settings import REMOVED, known_settings
 from leakdet.config import LabelsConfig
 from leakdet.core.errors import SettingsError
 from leakdet.core.files import is_taken
@@ -17,6 +20,7 @@ from leakdet.core.locations import is_url, parse_location
 from leakdet.core.messages import LOG, RESULT, asked_for, json_lines
 from leakdet.core.process import WRONG, check_count, guarded
 
+SETTING = re.compile(r"[A-Za-z_][\w.-]*=")
 MAX_SHOWN = 200  # more make a page too long to work through
 
 
@@ -40,7 +44,31 @@ class Parser(argparse.ArgumentParser):
                 close = get_close_matches(name, options, 1)
                 hint = f" Did you mean {close[0]}?" if close else " --help lists them all."
                 self.error(f"there is no option {name}.{hint}")
-        return super().parse_known_args(args, namespace)
+        parsed, rest = super().parse_known_args(args, namespace)
+        paths = list(rest)
+        for action in self._get_positional_actions():
+            given = getattr(parsed, action.dest)
+            paths += map(str, given if isinstance(given, list) else [given])
+        for word in paths:
+            if word in words and SETTING.match(word):  # and not behind --
+                self._refuse_setting(word)
+        return parsed, rest
+
+    def _refuse_setting(self, word: str) -> None:
+        """Refuse `name=value` in place of a path, where it names an option or a setting."""
+        if os.path.lexists(word) or glob.glob(word):  # noqa: PTH207  as predict expands it
+            return
+        name, _, value = word.partition("=")
+        option = f"--{name.rpartition('.')[2].replace('_', '-')}"
+        reason = f"{word}: there is no such file, and {self.prog} takes options, not settings"
+        if action := self._option_string_actions.get(option):
+            allowed = action.choices is None or value in action.choices
+            value = value if allowed else f"{{{','.join(map(str, action.choices or ()))}}}"
+            self.error(f"{reason}. Write {option if action.nargs == 0 else f'{option} {value}'}")
+        if option in self.removed:
+            self.error(f"{reason}. {self.removed[option]}")
+        if name in known_settings("train").elsewhere:  # those of all commands
+            self.error(f"{reason}. --help lists its options.")
 
     def error(self, message: str) -> NoReturn:
         if not asked_for(self._words):

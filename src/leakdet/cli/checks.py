@@ -16,6 +16,7 @@ from leakdet.config import (
     CrossvalConfig,
     CrossvalSettings,
     LearnConfig,
+    MeasuredTrainConfig,
     SignalConfig,
     TrainConfig,
     TrainerFlags,
@@ -35,7 +36,14 @@ from leakdet.storage.folder import (
     require_store,
     unknown_column,
 )
-from leakdet.storage.model_card import find_model, model_in, refuse_several, require_model
+from leakdet.storage.model_card import (
+    MODEL_SUFFIXES,
+    find_model,
+    model_in,
+    model_kind,
+    refuse_several,
+    require_model,
+)
 
 # packages that only some settings need, by the setting
 LOGGER_PACKAGES = {name: name for name in ("wandb", "mlflow")}
@@ -46,7 +54,7 @@ NEGATIVES = "data.negatives"
 def check_inputs(config: TrainConfig, named: Sequence[str] = ()) -> None:
     """Look for everything that the settings name; `named` are words of the command line."""
     if config.data.store is not None:
-        require_store(Path(config.data.store))
+        require_store(Path(config.data.store), isinstance(config, MeasuredTrainConfig))
     for store in config.data.stores:
         require_store(Path(store))
     _check_own_settings(config)
@@ -138,6 +146,12 @@ def _check_learning(config: LearnConfig) -> None:
     """Raise where a model to learn from is missing, or what it is to learn."""
     for name, path in (("model", config.model), ("learn.new", config.learn.new)):
         _refuse_url(name, path)
+    if config.learn.new and _is_model(Path(config.learn.new)) and not _is_model(Path(config.model)):
+        right = shlex.join([config.learn.new, config.model])
+        raise InputError(
+            f"{config.learn.new}: this is a model, and models come first. Write: leakdet learn "
+            f"{right}"
+        )
     require_model(Path(config.model))
     if config.learn.new is None:
         config.learn.published_alone()
@@ -150,6 +164,10 @@ def _check_learning(config: LearnConfig) -> None:
         from leakdet.building.listing import require_labelled
 
         require_labelled(Path(config.learn.new), config.learn.min_per_class)
+
+
+def _is_model(path: Path) -> bool:
+    return model_kind(path) in MODEL_SUFFIXES or find_model(path) is not None
 
 
 def _check_resumable(place: Path) -> None:

@@ -277,8 +277,11 @@ def _flag(argument: str, following: str, known: Known) -> str:
     name = name.replace("-", "_")
     if name == "quiet":  # an option of predict and evaluate
         return f"{argument}: settings have no dashes and are name=value. Write log=quiet"
-    value = value or ("" if "=" in following or following.startswith("-") else following)
     names = [name] if name in known.names else nearest(name, known.names)
+    setting = known.settings.get(names[0]) if names else None
+    _, fits = KINDS.get(setting.kind if setting else str, ("", bool))
+    if not ("=" in following or following.startswith("-")) and fits(following):
+        value = value or following
     if not names:
         return f"{argument}: there is no such option. Settings are name=value; --help lists them."
     written = f"{names[0]}={value or 'VALUE'}"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from leakdet.cli.compose import compose
-from leakdet.cli.settings import DOORS, WITH_VALUE, known_settings, nearest, quoted
+from leakdet.cli.settings import ALONE, DOORS, WITH_VALUE, known_settings, nearest, quoted
 from leakdet.config import BuildConfig
 from leakdet.core.errors import SettingsError
 from leakdet.core.locations import Location, is_url
@@ -53,7 +53,10 @@ def _words(arguments: Sequence[str]) -> Iterator[tuple[str, bool]]:
     for argument in arguments:
         flag = argument.startswith("-") and argument != "-"
         yield argument, not (is_value or flag or SETTING.match(argument))
-        is_value = argument in WITH_VALUE
+        # an unknown flag, of which `checked` says what to write, may have one
+        is_value = argument in WITH_VALUE or (
+            flag and argument not in ALONE and "=" not in argument
+        )
 
 
 def _keys(arguments: Sequence[str]) -> set[str]:

@@ -157,15 +157,17 @@ def _leaks(
     leaks = [name for name in names if any(same_label(name, leak) for leak in given)]
     absent = [name for name in given if not any(same_label(name, leak) for leak in leaks)]
     likely = [name for name in names if sounds_like_leak(name)]
+    # any other name may as well be the label of what does not leak
+    examples = [name for name in names if label_key(name) in ("1", "true", "yes")] or ["NAME"]
     if absent:
         called = " or ".join(f'"{name}"' for name in absent)
-        example = _typed(likely or [*names, "NAME"][:1], flags)
+        example = _typed(likely or examples, flags)
         raise InputError(
             f"{where}: no label is called {called} (found: {', '.join(names)}). "
             f"Which one means a leak? Add, for example, {example}"
         )
     if len(leaks) == len(names):
-        some = likely if 0 < len(likely) < len(names) else leaks[:1]
+        some = likely if 0 < len(likely) < len(names) else examples
         raise InputError(
             f"{where}: every label means a leak ({', '.join(names)}); recordings without a leak "
             f"are needed too. Name the leaks alone, for example {_typed(some, flags)}"

@@ -64,8 +64,10 @@ class SourceRates:
         *first, last = map(str, self.known_hz)
         return f"{', '.join(first)} and {last} Hz" if first else f"{last} Hz"
 
-    def sentence(self, rate_hz: int, recordings: int) -> str:
+    def sentence(self, rate_hz: int, recordings: int, decided: bool = False) -> str:
         """A sentence on so many recordings of a rate that is not known, and what to do about them.
+
+        `decided`: they were decided all the same.
 
         >>> SourceRates({40000: (9, 9), 48000: (5, 5)}).sentence(8000, 12)
         "12 recordings have 8000 Hz, training had 40000 and 48000: another logger? Not decided. ..."
@@ -74,13 +76,29 @@ class SourceRates:
         text = f"{counted(recordings, 'recording')} {have} {rate_hz} Hz, training had "
         text += self.known_text.removesuffix(" Hz")
         if rate_hz in self.counts:
-            leaks, others = self.counts[rate_hz]
-            text += f", and too few of {rate_hz} ({leaks} with a leak and {others} without; "
-            text += f"{FEWEST} of both kinds make it known)"
+            text += f", and too few of {rate_hz} ({self._counts_text(rate_hz)})"
+        if decided:
+            return (
+                f"{text}: decided all the same, and the model's evaluation does not hold for them."
+            )
         return (
             f"{text}: another logger? Not decided. The same logger's, converted: --source off; "
-            "else learn from some of them (--suggest 20 names them)."
+            f"else learn from at least {FEWEST} of them, with and without a leak (--suggest 20 "
+            "names them)."
         )
+
+    def _counts_text(self, rate_hz: int) -> str:
+        leaks, others = self.counts[rate_hz]
+        return f"{leaks} with a leak and {others} without"
+
+    def unknown_sentences(self) -> list[str]:
+        """A sentence on each rate of the training recordings that stays unknown."""
+        return [
+            f"{rate} Hz stays unknown, and its files undecided: {self._counts_text(rate)} trained, "
+            f"and at least {FEWEST} with both kinds make it known"
+            for rate in self.counts
+            if rate not in self.known_hz
+        ]
 
     def to_json(self) -> dict[str, list[int]]:
         """`{"40000": [with a leak, without], ...}`."""

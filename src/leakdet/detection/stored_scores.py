@@ -112,6 +112,21 @@ def redecided(
     return chosen, _sentence(rule, chosen, validation)
 
 
+def undecided_anew(own: DecisionRule, changes: Mapping[str, Any]) -> str:
+    """A sentence on what is undecided by other settings than the model's own; "" where none is.
+
+    >>> undecided_anew(DecisionRule(doubt=0.2), {"doubt": 0.0, "source": "rate"})
+    "decided anew: doubt=0.0 instead of the model's own doubt=0.2, for which alone ..."
+    """
+    differing = {name: value for name, value in changes.items() if value != getattr(own, name)}
+    if not differing:
+        return ""
+    now = ", ".join(f"{name}={value}" for name, value in differing.items())
+    before = ", ".join(f"{name}={getattr(own, name)}" for name in differing)
+    text = f"decided anew: {now} instead of the model's own {before}"
+    return f"{text}, for which alone its evaluation holds."
+
+
 def _sentence(own: DecisionRule, now: DecisionRule, validation: ValidationScores | None) -> str:
     number = now.cost_miss if now.policy == "min_cost" else now.budget
     asked = now.policy if number is None else f"{now.policy}={number:g}"

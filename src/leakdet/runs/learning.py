@@ -13,7 +13,7 @@ from leakdet.building.cached_stores import store_or_demo
 from leakdet.building.sources import LeftOut
 from leakdet.config import LearnConfig
 from leakdet.core.files import from_here
-from leakdet.core.messages import LOG, log_detail, log_result
+from leakdet.core.messages import LOG, log_detail, log_result, log_results
 from leakdet.core.progress import ProgressCounter
 from leakdet.detection.detector import MelDetector
 from leakdet.detection.stored_scores import ValidationScores
@@ -190,6 +190,8 @@ def _save(
     log_detail(f"model    {model}")
     title = f"learning from {Path(str(config.learn.new)).name}"
     log_result(f"learnt   {outcome.sentence}")
+    if new.sources and new.rule.source == "rate":
+        log_results([f"source   {line}" for line in new.sources.unknown_sentences()])
     if line := missing_sounds(card):
         log_detail(line)
     following = f"leakdet predict {from_here(model)} RECORDINGS"

@@ -21,7 +21,7 @@ from leakdet.core.messages import LOG, messages_if
 from leakdet.core.parallel import in_order
 from leakdet.core.progress import ProgressCounter
 from leakdet.detection.detector import MelDetector
-from leakdet.detection.stored_scores import redecided
+from leakdet.detection.stored_scores import redecided, undecided_anew
 from leakdet.detection.thresholds import checked_policy
 from leakdet.exporting.detector import load_onnx_detector
 from leakdet.scoring.score_recording import embed_source, score_listed, score_source
@@ -271,8 +271,8 @@ def load_detector(
 
     `threshold` or `policy` (`max_fpr=0.01`, `min_tpr=0.95`, `min_cost=10`, `max_f1`) replaces the
     model's own threshold; a policy is fitted on the validation scores that the model file keeps.
-    `Detector.decided_anew` says in a sentence what that does. Three more replace the model's own
-    settings of what is undecided: `unfamiliar` (off, normal or strict), how unlike the training
+    `Detector.decided_anew` says what was replaced. Three more replace the model's own settings of
+    what is undecided: `unfamiliar` (off, normal or strict), how unlike the training
     recordings; `doubt` (0 to below 0.5), how near the threshold; `source` (rate or off), whether
     also files of a sample rate that no training recording had.
 
@@ -294,7 +294,9 @@ def load_detector(
     rule, decided_anew = redecided(loaded.rule, loaded.validation, threshold, policy)
     given = {"unfamiliar": unfamiliar, "doubt": doubt, "source": source}
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    return Detector(replace(loaded, rule=replace(rule, **changes)), model, decided_anew)
+    sentences = [decided_anew, undecided_anew(loaded.rule, changes)]
+    rule = replace(rule, **changes)
+    return Detector(replace(loaded, rule=rule), model, " ".join(filter(None, sentences)))
 
 
 def _loaded(model: Path, device: str, trust_network: str | Sequence[str]) -> MelDetector:

@@ -92,6 +92,7 @@ class VerdictCounts:
         self._flags: Counter[str] = Counter()
         self._classes: Counter[str] = Counter()
         self._other_rates: Counter[str] = Counter()  # Hz, of reason other_source
+        self._decided_rates: Counter[str] = Counter()
         self._channels = self._files = self._formulas = 0
         self._failures: list[str] = []  # the first of them, with their reasons
 
@@ -104,6 +105,8 @@ class VerdictCounts:
         self._flags.update(flag for flag in row["flags"].split(",") if flag)
         if row["reason"] == "other_source":
             self._other_rates[str(row["source_rate_hz"])] += 1
+        elif row["decision"] in ("leak", "no_leak") and row.get("source_rate_hz"):
+            self._decided_rates[str(row["source_rate_hz"])] += 1
         if row.get("class") is not None:
             self._classes[row["class"]] += 1
         channel = row.get("channel", 0)
@@ -119,6 +122,7 @@ class VerdictCounts:
             "flags": self._flags,
             "classes": self._classes,
             "other_rates": self._other_rates,
+            "decided_rates": self._decided_rates,
             "channels": self._channels,
             "files": self._files,
             "formulas": self._formulas,
@@ -131,6 +135,7 @@ class VerdictCounts:
         self._flags.update(state["flags"])
         self._classes.update(state["classes"])
         self._other_rates.update(state.get("other_rates", {}))
+        self._decided_rates.update(state.get("decided_rates", {}))
         self._channels += state["channels"]
         self._files += state["files"]
         self._formulas += state.get("formulas", 0)  # parts of older versions lack it
@@ -163,6 +168,11 @@ class VerdictCounts:
         if sources is not None:
             rates = self._other_rates.most_common()
             sentences += [f"source   {sources.sentence(int(rate), n)}" for rate, n in rates]
+            sentences += [
+                f"source   {sources.sentence(int(rate), n, decided=True)}"
+                for rate, n in self._decided_rates.most_common()
+                if int(rate) not in sources.known_hz
+            ]
         return sentences
 
     @property

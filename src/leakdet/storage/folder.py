@@ -24,13 +24,22 @@ def holds_stores(folder: Path) -> bool:
     return any(folder.glob("*.[hH]5")) or any(folder.glob("*/*.[hH]5"))
 
 
-def require_store(store: Path) -> None:
-    """Raise `InputError` where `store` is no folder with HDF5 files."""
+def require_store(store: Path, or_recordings: bool = False) -> None:
+    """Raise `InputError` where `store` is no folder with HDF5 files.
+
+    `or_recordings`: the command takes recordings too.
+    """
     if not store.exists():
         if re.match("[a-z][a-z0-9+.-]+:/", str(store)):  # a path has lost one of its slashes
             raise InputError(
                 f"{store}: stores are read from a disk; copy it there first. Training copies the "
                 "one that data.store= names by its URL."
+            )
+        if or_recordings:
+            raise InputError(
+                f"{store}: there is no such file or folder. Name a store, or recordings: a folder "
+                "of label folders, or a table with path and label. To try synthetic ones: leakdet "
+                f"build demo {store}"
             )
         raise InputError(
             f"{store}: there is no such store. Make one of recordings: leakdet build "

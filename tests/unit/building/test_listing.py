@@ -43,6 +43,12 @@ def test_nothing_there(tmp_path: Path):
         read_source(tmp_path / "absent")
     with pytest.raises(InputError, match="no recordings found"):
         read_source(tmp_path)
+    (tmp_path / "leak").mkdir()
+    (tmp_path / "leak" / "a.wav").touch()
+    with pytest.raises(
+        InputError, match=rf"leak: 1 recording .*give {tmp_path}, the folder above it\.$"
+    ):
+        read_source(tmp_path / "leak")
     table = tmp_path / "list.csv"
     table.write_text("path,label\n")
     with pytest.raises(InputError, match=r"list\.csv: .*no rows.*Add a row"):

@@ -1,6 +1,7 @@
 import argparse
 import json
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -66,6 +67,34 @@ def test_a_removed_option_says_what_to_do_instead(
     refusal = capsys.readouterr().err
     assert words.replace("=", " ").removesuffix(" store").removesuffix(" dir") in refusal
     assert "docs/export.md" in refusal or "scripts/golden_vectors.py" in refusal
+
+
+@pytest.mark.parametrize(
+    ("words", "fact"),
+    [
+        ("predict model night decision.doubt=0.1 --out rows.csv", "Write --doubt 0.1"),
+        ("evaluate model store split=train", "Write --split train"),
+        ("evaluate model store log=quiet", "Write --log {normal,full,json}"),
+        ("export model quiet=true", "Write --quiet\n"),
+        ("worklist rows.csv alarms=5", "alarms: NUMBER into a file"),
+        ("info model optimizer.lr=1", "--help lists"),
+    ],
+)
+def test_a_setting_in_place_of_a_path_is_answered_with_the_option(
+    words: str, fact: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    verb, *rest = words.split()
+    parser = import_module(f"leakdet.{verb}").parser()
+    with pytest.raises(SystemExit) as ended:
+        parser.parse_args(rest)
+    assert ended.value.code == 2
+    assert fact in capsys.readouterr().err
+    recording = tmp_path / "doubt=0.1"
+    recording.touch()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        assert parser.parse_known_args([*rest[:1], recording.name])
+        assert parser.parse_known_args(["--", *rest[:1], "doubt=0.2"])
 
 
 def test_each_trusted_network_is_named_by_itself(parser: argparse.ArgumentParser) -> None:

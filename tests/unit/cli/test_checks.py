@@ -176,12 +176,14 @@ def test_what_is_to_be_learnt_is_looked_for_first(tmp_path: Path) -> None:
         check_inputs(LearnConfig(model=str(model)))
     with pytest.raises(InputError, match=r"learn\.new=none\.csv: .*no such"):
         check_inputs(LearnConfig(model=str(model), learn=LearnSettings(new="none.csv")))
+    with pytest.raises(InputError, match=rf"models come first.*learn {model} confirm\.csv$"):
+        check_inputs(LearnConfig(model="confirm.csv", learn=LearnSettings(new=str(model))))
 
 
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("train", "data.store=typo"), "typo: .*no such store"),
+        (("train", "data.store=typo"), "typo: .*no such file .*recordings"),
         (("learn", "model=typo", "learn.new=."), "typo: .*no such model"),
         (("predict", "typo", "x.wav"), "typo: .*no such model"),
         (("evaluate", "typo", "store"), "typo: .*no such model"),

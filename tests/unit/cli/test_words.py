@@ -24,6 +24,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("train", ["./a=b"], ["data.store='./a=b'"]),
         ("train", ["-cd", "store", "--cfg", "job"], ["-cd", "store", "--cfg", "job"]),
         ("train", ["~callbacks", "+trainer.max_time=1", "a@b=c"], ["~callbacks", "+trainer.max_time=1", "a@b=c"]),
+        ("train", ["store", "--doubt", "0.1"], ["data.store='store'", "--doubt", "0.1"]),
         ("tune", ["s3://bucket/store"], ["data.store='s3://bucket/store'"]),
         ("learn", ["models", "store"], ["model='models'", "learn.new='store'"]),
     ],

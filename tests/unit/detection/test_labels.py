@@ -78,9 +78,12 @@ def test_leaks_of_the_store_count_where_the_settings_name_none():
         (
             ("burst", "quiet"),
             {},
-            r'no label .*"leak" \(found: burst, quiet\).*=burst$',
+            r'no label .*"leak" \(found: burst, quiet\).*=NAME$',
         ),
         (("noleaks", "leaks"), {"leak": "LEAK"}, r"labels\.leak=leaks$"),
+        (("0", "1"), {}, r"labels\.leak=1$"),
+        (("False", "True"), {"leak": ["false", "true"]}, r"labels\.leak=True$"),
+        (("normal", "dry"), {}, r"labels\.leak=NAME$"),
         (("a-leak", "b leak", "ok"), {}, r"'labels\.leak=\[a-leak,b leak\]'$"),
         (("burst", "quiet"), {"leak": ["burst", "rain"]}, 'no label .*"rain"'),
         (("leak", "leak2"), {"leak": ["leak", "leak2"]}, "every label"),

@@ -26,7 +26,7 @@ def test_a_rate_is_known_from_eight_recordings_of_both_kinds() -> None:
     [
         (8000, 12, "12 recordings have 8000 Hz, training had 40000 and 48000: another logger?"),
         (8000, 1, "1 recording has 8000 Hz"),
-        (16000, 3, "and too few of 16000 (2 with a leak and 0 without; 8 of both kinds make"),
+        (16000, 3, "and too few of 16000 (2 with a leak and 0 without): another"),
     ],
 )
 def test_the_sentence_names_the_rates_and_what_to_do(rate_hz, recordings, words) -> None:
@@ -34,4 +34,10 @@ def test_the_sentence_names_the_rates_and_what_to_do(rate_hz, recordings, words)
     assert found is not None
     sentence = found.sentence(rate_hz, recordings)
     assert words in sentence
-    assert "--source off; else learn from some of them" in sentence
+    assert "--source off; else learn from at least 8 of them, with and without a leak" in sentence
+    decided = found.sentence(rate_hz, recordings, decided=True)
+    assert "decided all the same" in decided
+    assert "--source" not in decided
+    (unknown,) = found.unknown_sentences()
+    assert unknown.startswith("16000 Hz stays unknown")
+    assert "2 with a leak and 0 without" in unknown

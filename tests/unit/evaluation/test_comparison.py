@@ -71,7 +71,7 @@ def test_a_dispute_is_refused_until_it_is_decided(split: Any) -> None:
 
 
 def test_the_remedy_is_an_option_of_evaluate(split: Any) -> None:
-    with pytest.raises(InputError, match=r"Add, for example, --leak burst$"):
+    with pytest.raises(InputError, match=r"Add, for example, --leak NAME$"):
         labels_for(model("leak", "ok"), split("burst", "ok", leaks=["leak"]), LabelsConfig())
 
 

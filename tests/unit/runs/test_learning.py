@@ -55,6 +55,7 @@ def test_a_learning_writes_all_of_its_results_and_publishes(
         str(found.model),
     ]
     assert second.outcome.verdict == "too few to tell"
+    assert "8000 Hz stays unknown" in messages.text  # four of it, beside those of the store
     text = " ".join(card_text(describe(second.model)).split())
     assert "learnt 2. " in text
     assert f"parent {load_mel_detector(found.model).file_hash}" in text

@@ -328,6 +328,12 @@ def test_a_threshold_of_ones_own_decides_and_is_told(example_files) -> None:
     changed = load_detector(example_files.model, device="cpu", threshold=0.9)
     assert (own.decided_anew, own.threshold, changed.threshold) == ("", 0.5, 0.9)
     assert re.search(r"0\.9 .*own 0\.5", changed.decided_anew)
+    surer = load_detector(
+        example_files.model, device="cpu", doubt=0.3, source=own.mel_detector.rule.source
+    )
+    assert re.search(r"doubt=0\.3 .*own doubt=[\d.]+, for", surer.decided_anew)
+    both = load_detector(example_files.model, device="cpu", threshold=0.9, doubt=0.3)
+    assert both.decided_anew == f"{changed.decided_anew} {surer.decided_anew}"
     verdict = changed.predict(example_files.recording)
     assert verdict.threshold == 0.9
     assert verdict.leak_prob == own.predict(example_files.recording).leak_prob

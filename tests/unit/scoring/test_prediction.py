@@ -72,16 +72,19 @@ def test_what_to_do_about_the_undecided_is_said_also_of_merged_counts() -> None:
         first.add(
             Verdict("a", "undecided", 0.6, 0.5, reason=reason, source_rate_hz=rate_hz).to_dict()
         )
+    for rate_hz in (40000, 8000, 0):
+        first.add(Verdict("a", "leak", 0.9, 0.5, source_rate_hz=rate_hz).to_dict())
     before = VerdictCounts().state()
-    del before["other_rates"]  # of parts from before
+    del before["other_rates"], before["decided_rates"]  # of parts from before
     for state in (first.state(), before):
         whole.merge(json.loads(json.dumps(state)))
     rule, sources = DecisionRule(doubt=0.2), SourceRates({40000: (5, 5), 48000: (5, 5)})
-    doubt, source = whole.undecided_sentences(rule, sources)
+    doubt, source, decided = whole.undecided_sentences(rule, sources)
     assert doubt == (
-        "doubt    2 of 14 are too close to call (leak_prob 0.3 to 0.7): listen to these first."
+        "doubt    2 of 17 are too close to call (leak_prob 0.3 to 0.7): listen to these first."
     )
     assert source == f"source   {sources.sentence(8000, 12)}"
+    assert decided == f"source   {sources.sentence(8000, 1, decided=True)}"
     assert VerdictCounts().undecided_sentences(rule, sources) == []
 
 

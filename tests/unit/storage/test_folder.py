@@ -20,6 +20,8 @@ from leakdet.storage.opening import open_split
 def test_a_store_is_a_folder_of_hdf5_files(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no such store.* build RECORDINGS .*typo"):
         require_store(tmp_path / "typo")
+    with pytest.raises(InputError, match=r"typo: .*no such file .* or recordings: "):
+        require_store(tmp_path / "typo", or_recordings=True)
     with pytest.raises(InputError, match=f"leakdet build {tmp_path} store"):
         require_store(tmp_path)
     (tmp_path / "inside").mkdir()
