@@ -22,7 +22,14 @@ from leakdet.detection.labels import LabelView, label_view
 from leakdet.storage.model_card import model_in, model_kind, read_card
 from leakdet.storage.opening import open_split, split_names
 from leakdet.storage.store import SPLITS
-from leakdet.tables.read import Table, absence, file_named, read_table, seconds_columns
+from leakdet.tables.read import (
+    Table,
+    absence,
+    columns_hint,
+    file_named,
+    read_table,
+    seconds_columns,
+)
 from leakdet.tables.schema import is_reserved
 
 
@@ -174,11 +181,9 @@ def from_manifest(path: Location, by_channel: bool = False, unlabelled: str = ""
 
 def _group_columns(path: Location, table: Table) -> list[str]:
     columns = table.columns
-    missing = sorted({"path", "label"} - set(columns))
-    if missing:
-        raise InputError(
-            f"{path}: a manifest needs the columns path and label; {missing} missing in {columns}."
-        )
+    if not {"path", "label"} <= {*columns}:
+        hint = columns_hint(columns, ("path", "label"), table.remarks)
+        raise InputError(f"{path}: a manifest needs the columns path and label; {hint}")
     wrong = sorted({name for name in columns if not name or "/" in name or columns.count(name) > 1})
     if wrong:
         raise InputError(

@@ -27,6 +27,7 @@ from leakdet.tables.read import (
     ALLOWED,
     TableStream,
     absence,
+    columns_hint,
     file_named,
     iso_text,
     seconds_columns,
@@ -168,7 +169,7 @@ class RecordingTable:
         if named and "path" not in named:
             raise InputError(
                 f"{path}: a table of recordings needs the column path, and may have site, "
-                f"recorded_at and more; it has {', '.join(named)}."
+                f"recorded_at and more; {columns_hint(named, ['path'], self._table.remarks)}"
             )
         wrong = sorted({name for name in named if not name or named.count(name) > 1})
         if wrong:

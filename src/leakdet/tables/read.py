@@ -24,7 +24,7 @@ from unicodedata import normalize
 import numpy as np
 import numpy.typing as npt
 
-from leakdet.core.errors import InputError, counted
+from leakdet.core.errors import InputError, counted, first_few
 from leakdet.core.files import as_input_error, refuse_pointer
 from leakdet.core.locations import Location, RemoteFile, is_url, parse_location
 from leakdet.tables.schema import DECISIONS, ROW_MARKS, WHY, column_type, fused
@@ -286,6 +286,26 @@ class Table:
     remarks: list[str] = field(default_factory=list)
 
 
+def columns_hint(columns: Sequence[str], needed: Sequence[str], remarks: Sequence[str] = ()) -> str:
+    """What a table has in place of the columns that are needed, and what to do about it.
+
+    >>> columns_hint(["Path", "site"], ["path", "label"])
+    'it has no path and no label, but Path, site. Write path in place of Path.'
+    """
+    if not columns:
+        return "it is empty."
+    missing = [name for name in needed if name not in columns]
+    text = f"it has no {' and no '.join(missing)}, but {first_few(columns)}."
+    spelled = [
+        f"{name} in place of {other}"
+        for name in missing
+        for other in columns
+        if other.casefold() == name
+    ]
+    text += f" Write {' and '.join(spelled)}." if spelled else ""
+    return " ".join([text, *remarks])
+
+
 def read_table(path: Path) -> Table:
     """Read a table whole, as `TableStream` does."""
     stream = TableStream(path)
@@ -370,6 +390,9 @@ def _without_blank_end(fields: list[str], width: int) -> list[str]:
     return fields
 
 
+CONTROLS = bytes({*range(1, 32)} - {*b"\t\n\v\f\r\x1a\x1b"})  # which no text has
+
+
 def _encoding_of(path: Path, remarks: list[str]) -> str:
     """The encoding of a text file."""
     with path.open("rb") as file:
@@ -403,8 +426,12 @@ def _decoding_error(path: Path, encoding: str) -> UnicodeDecodeError | None:
 
 
 def _is_binary(path: Path) -> bool:
-    counts = [(block.count(0), len(block)) for block in _blocks(path)]
-    return sum(zeros for zeros, _ in counts) * 10 > sum(size for _, size in counts)
+    zeros = controls = size = 0
+    for block in _blocks(path):
+        size += len(block)
+        zeros += block.count(0)
+        controls += len(block) - len(block.translate(None, CONTROLS))
+    return zeros * 10 > size or controls * 30 > size
 
 
 def _blocks(path: Path) -> Iterator[bytes]:

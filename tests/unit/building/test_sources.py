@@ -118,7 +118,7 @@ def test_a_bad_row_stops_none_of_the_others(folder: Path, columns: str, row: str
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ("path,site", r"columns path and label; \['label'\]"),
+        ("path,site", r"columns path and label; it has no label, but path, site"),
         ("path,label,site,site", r"columns \['site'\] .*repeated"),
         ("path,label,,site", r"columns \[''\] are unnamed"),
         ("path,label,a/b", r"columns \['a/b'\] .*slash"),

@@ -74,7 +74,7 @@ def test_tables_of_spreadsheets_are_read() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("file,site\n", "column path, .* it has file, site"),
+        ("file,site\n", "column path, .* it has no path, but file, site"),
         ("path,site,site\n", r"columns \['site'\] .*repeated"),
         ("path,,site\n", r"columns \[''\] are unnamed"),
     ],

@@ -110,6 +110,7 @@ def test_quotes(table):
     [
         (b"\xff\xfea", "not text in utf-16"),
         (b"ELF" + bytes(9), r"no text\. .*CSV UTF-8"),
+        (bytes(n % 256 for n in range(100, 900)), r"no text\. .*CSV UTF-8"),
     ],
 )
 def test_what_is_no_text_is_refused(table, content: bytes, message: str):

@@ -10,7 +10,9 @@ import openpyxl
 import pytest
 from tests.conftest import says
 
+from leakdet.building.sources import from_manifest
 from leakdet.core.errors import InputError
+from leakdet.scoring.listing import RecordingTable
 from leakdet.tables import workbooks
 from leakdet.tables.read import read_table
 from leakdet.tables.workbooks import write_workbook
@@ -72,6 +74,16 @@ def test_the_first_of_several_sheets_is_read_and_said(workbook) -> None:
     assert [row["path"] for _, row in table.rows] == ["a.wav"]
     (remark,) = table.remarks
     assert says([remark], "3 sheets; .*Sheet")
+    notes = workbook(["Path", "This is a note"], sheets=2)
+    with pytest.raises(
+        InputError, match=r"no path and no label, .*note\. Write path in .*2 sheets"
+    ):
+        from_manifest(notes)
+    with pytest.raises(InputError, match=r"column path, .*in place of Path\. .*2 sheets"):
+        RecordingTable(notes)
+    notes.write_bytes(b"")
+    with pytest.raises(InputError, match=r"it is empty\.$"):
+        from_manifest(notes)
 
 
 def test_a_formula_without_a_value_or_with_an_error_leaves_its_row_out(workbook) -> None:
