@@ -76,6 +76,9 @@ PROBE = """
   seen.wanted = other.dataset.recording;
   buttons[0].click();
   seen.heard = await (await fetch(other.querySelector(".listen audio").src)).text();
+  const numbers = document.querySelector(".wide:has(.numbers)");
+  numbers.closest("details").open = true;
+  seen.hidden = numbers.scrollWidth - numbers.clientWidth;
   seen.wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
   return seen;
 })().catch((error) => ({ errors: [String(error)] }))
@@ -167,6 +170,7 @@ def test_the_report_opens_sorts_filters_and_plays(trained, tmp_path: Path, width
     assert all(1.0 < seconds < 3.0 for seconds in seen["audio"])
     assert seen["offered"] == [seen["wanted"]]
     assert seen["heard"] == seen["wanted"].split("/")[-2]
+    assert seen["hidden"] == 0  # of the table of all numbers
     assert seen["wide"] <= 0  # no sideways scrolling
 
 
