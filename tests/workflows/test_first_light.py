@@ -285,7 +285,7 @@ def test_wrong_usage_ends_with_one_sentence_and_exit_code_2(trained, door, tmp_p
         ("predict", (trained.model, trained.store / "audio", "--windows"), "needs --out"),
         ("evaluate", (trained.model, tmp_path / "nowhere"), "no such store"),
         ("evaluate", (trained.model, tmp_path / "nothing"), "holds no HDF5 files"),
-        ("train", ("data.store=nowhere",), "no such store"),
+        ("train", ("data.store=nowhere",), "no such file or folder"),
         ("train", ("network.dropout=2",), "network.dropout=2"),
         ("train", ("netwrk.dropout=0.2",), "netwrk"),
         ("train", (f"data.store={trained.store}", "loss=focal"), "multiply"),
