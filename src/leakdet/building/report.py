@@ -16,7 +16,7 @@ from leakdet.building.sources import LeftOut
 from leakdet.config import BuildConfig, SignalConfig
 from leakdet.core.errors import counted
 from leakdet.core.files import as_input_error, read_json, write_json
-from leakdet.storage.overlap import values_sentence
+from leakdet.storage.overlap import column_to_keep_apart, values_sentence
 from leakdet.storage.store import SPLITS, split_files
 from leakdet.storage.writer import RecordingRow, SplitWriter
 from leakdet.tables.read import read_csv
@@ -108,9 +108,8 @@ def table_rows(report: BuildReport) -> list[tuple[str, str, str, str, str]]:
 
 def notes(report: BuildReport) -> Iterator[str]:
     """The lines below the table."""
-    for column in dict.fromkeys(name for row in report.rows for name in row):
-        if not is_reserved(column):
-            yield group_sentence(column, report.rows)
+    named = dict.fromkeys(name for row in report.rows for name in row)
+    yield from group_sentences([name for name in named if not is_reserved(name)], report.rows)
     flags = Counter(flag for row in report.rows for flag in row["flags"].split(",") if flag)
     if flags:
         yield "flags: " + ", ".join(f"{count} {flag}" for flag, count in flags.most_common())
@@ -132,13 +131,17 @@ def notes(report: BuildReport) -> Iterator[str]:
         yield from (f"  {item.path}: {item.reason}" for item in report.left_out[:SHOWN])
 
 
-def group_sentence(column: str, rows: Sequence[dict[str, Any]]) -> str:
-    """A sentence on the values of a group column, and those that train shares with other splits."""
+def group_sentences(columns: Sequence[str], rows: Sequence[dict[str, Any]]) -> list[str]:
+    """A sentence on the values of each group column, and those that train shares with others."""
     values = {
-        split: {row[column] for row in rows if row["split"] == split and row.get(column)}
-        for split in SPLITS
+        column: {
+            split: {row[column] for row in rows if row["split"] == split and row.get(column)}
+            for split in SPLITS
+        }
+        for column in columns
     }
-    return values_sentence(column, values)
+    best = column_to_keep_apart(values)
+    return [values_sentence(column, of, column == best) for column, of in values.items()]
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from leakdet.storage.integrity import convert_command, listed
 from leakdet.storage.store import GROUP, SPLITS, StoreSplit, lacks_group
 
 
-def values_sentence(column: str, values: Mapping[str, set[str]]) -> str:
+def values_sentence(column: str, values: Mapping[str, set[str]], advise: bool = True) -> str:
     """A sentence on the `values` of a column in each split, blank ones left out.
 
-    Where train shares some, it says what that does to the scores, and what to do.
+    Where train shares some, it says what that does to the scores and, to `advise`, what to do.
     """
     held_out = shared_with(values)
     if not held_out:
@@ -37,6 +37,8 @@ def values_sentence(column: str, values: Mapping[str, set[str]]) -> str:
             f"{column}: {len(shared)} of {total} values {verb} in {where}; "
             f"scores are partly of a {column} known from training."
         )
+    if not advise:
+        return text
     if total >= sum(bool(found) for found in values.values()):
         return f"{text} Keep them apart: build with split.group_by=[{column}]"
     if total == 1:
@@ -64,7 +66,18 @@ def group_values(splits: Sequence[StoreSplit]) -> dict[str, dict[str, set[str]]]
 def shared_sentences(splits: Sequence[StoreSplit]) -> list[str]:
     """A sentence for each group column of which train shares values with another of `splits`."""
     values = group_values(splits)
-    return [values_sentence(column, of) for column, of in values.items() if shared_with(of)]
+    shared = [column for column, of in values.items() if shared_with(of)]
+    best = column_to_keep_apart(values)
+    return [values_sentence(column, values[column], column == best) for column in shared]
+
+
+def column_to_keep_apart(values: Mapping[str, Mapping[str, set[str]]]) -> str:
+    """Of the columns of which train shares values the one with most, which is easiest to divide.
+
+    Splits by several columns contradict each other. "": train shares none.
+    """
+    shared = {column: of for column, of in values.items() if shared_with(of)}
+    return max(shared, key=lambda column: len(set.union(*shared[column].values())), default="")
 
 
 BLANK = 0  # digest of a recording without a value: it belongs to no group

@@ -17,7 +17,7 @@ from leakdet.building.report import (
     SHOWN,
     BuildReport,
     StoredBuild,
-    group_sentence,
+    group_sentences,
     link,
     link_files,
     notes,
@@ -131,7 +131,8 @@ def test_groups_shared_with_train_are_told_with_the_remedy(
     values: dict[str, str], sentence: str
 ) -> None:
     rows = [row(split, session=value) for split, of in values.items() for value in of or ("",)]
-    assert re.search(sentence, group_sentence("session", rows))
+    (told,) = group_sentences(["session"], rows)
+    assert re.search(sentence, told)
 
 
 def test_the_notes_name_flags_by_frequency_and_the_first_that_were_left_out() -> None:

@@ -15,6 +15,7 @@ from leakdet.storage.opening import open_split
 from leakdet.storage.overlap import (
     check_no_copies,
     check_no_overlap,
+    column_to_keep_apart,
     group_values,
     shared_sentences,
     shared_with,
@@ -52,6 +53,15 @@ def test_what_is_shared_is_told_with_what_to_do(
     of_split = dict(zip(("train", "val", "test"), map(set, values), strict=True))
     assert re.search(sentence, values_sentence("day", of_split))
     assert bool(shared_with(of_split)) == ("none in train" not in sentence)
+
+
+def test_of_several_columns_the_one_with_most_values_is_to_be_kept_apart() -> None:
+    columns = {"day": ("AB", "AB", "B"), "site": ("ABC", "ABC", "C"), "sensor": ("A", "B", "C")}
+    names = ("train", "val", "test")
+    values = {name: dict(zip(names, map(set, of), strict=True)) for name, of in columns.items()}
+    assert column_to_keep_apart(values) == "site"
+    assert "group_by" not in values_sentence("day", values["day"], advise=False)
+    assert column_to_keep_apart({"sensor": values["sensor"]}) == ""
 
 
 def test_a_training_is_told_of_shared_columns_only(write_store: Any, planted: Any) -> None:
