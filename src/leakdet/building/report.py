@@ -16,7 +16,7 @@ from leakdet.building.sources import LeftOut
 from leakdet.config import BuildConfig, SignalConfig
 from leakdet.core.errors import counted
 from leakdet.core.files import as_input_error, read_json, write_json
-from leakdet.storage.overlap import column_to_keep_apart, values_sentence
+from leakdet.storage.overlap import values_sentences
 from leakdet.storage.store import SPLITS, split_files
 from leakdet.storage.writer import RecordingRow, SplitWriter
 from leakdet.tables.read import read_csv
@@ -140,8 +140,7 @@ def group_sentences(columns: Sequence[str], rows: Sequence[dict[str, Any]]) -> l
         }
         for column in columns
     }
-    best = column_to_keep_apart(values)
-    return [values_sentence(column, of, column == best) for column, of in values.items()]
+    return values_sentences(values)
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ from leakdet.storage.model_card import (
     read_card,
 )
 from leakdet.storage.opening import open_split, split_names
-from leakdet.storage.overlap import column_to_keep_apart, group_values, values_sentence
+from leakdet.storage.overlap import group_values, values_sentences
 from leakdet.storage.store import StoreSplit, open_leakdet_split
 from leakdet.tables.read import read_csv
 
@@ -354,9 +354,7 @@ def _store_facts(store: Path) -> Facts:
     yield from _store_origin(store, build, _changed(files[0]))
     yield from _contents(splits)
     columns = group_values(splits)
-    best = column_to_keep_apart(columns)
-    for name, of in columns.items():
-        yield Fact("group", values_sentence(name, of, name == best))
+    yield from (Fact("group", sentence) for sentence in values_sentences(columns))
     if not columns:
         yield Fact("group", "none: no sites or sensors are named")
     yield from _reading(splits[0], files)

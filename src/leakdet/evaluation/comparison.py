@@ -12,7 +12,7 @@ from scipy.stats import binomtest
 from leakdet.config import LabelsConfig
 from leakdet.core.errors import InputError, counted, first_few
 from leakdet.detection.labels import LabelMap, label_key, label_view, renamed
-from leakdet.evaluation.intervals import paired_difference
+from leakdet.evaluation.intervals import REPLICATES, paired_difference
 from leakdet.evaluation.scored_recordings import ScoredRecordings, decision_name
 from leakdet.storage.store import StoreSplit
 
@@ -67,7 +67,7 @@ def compare(
     b: ScoredRecordings,
     models: tuple[str, str],
     group_by: Sequence[str] = (),
-    replicates: int = 2000,
+    replicates: int = REPLICATES,
     names: tuple[str, str] | None = None,
 ) -> dict[str, Any]:
     """The `comparison` of metrics.json: paired differences, b minus a, McNemar's test, a sentence.

@@ -142,7 +142,7 @@ def bootstrap_intervals(
 def share_intervals(
     shares: Mapping[str, tuple[Bool[np.ndarray, " N"], Bool[np.ndarray, " N"]]],
     groups: Shaped[np.ndarray, " N"] | None = None,
-    replicates: int = 2000,
+    replicates: int = REPLICATES,
     recording: Int[np.ndarray, " N"] | None = None,
 ) -> dict[str, Any]:
     """`bootstrap_intervals` of shares: the rows that are hits, and those of which they are a share.
@@ -199,7 +199,7 @@ def paired_difference(
     threshold_a: float,
     threshold_b: float,
     groups: Shaped[np.ndarray, " N"] | None = None,
-    replicates: int = 2000,
+    replicates: int = REPLICATES,
 ) -> dict[str, Any]:
     """Metric of model b minus that of model a on the same rows, with an interval of the difference.
 

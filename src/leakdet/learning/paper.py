@@ -15,6 +15,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 
 from leakdet.config import LearnConfig
 from leakdet.detection.detector import MelDetector
+from leakdet.evaluation.metrics import binary_metrics
 from leakdet.evaluation.split_scores import apply_rule, score_split
 from leakdet.learning.inputs import recorded_times
 from leakdet.learning.training import Material, train_in_passing, train_on
@@ -128,15 +129,14 @@ def learn_in_rounds(
 def rates_on(judges: SplitView, model: MelDetector) -> dict[str, Any]:
     """The rates of the paper, of recordings that did not train: accuracy, sensitivity, … ."""
     scored = apply_rule(score_split(model, judges), model.rule)
-    leak, decided = scored.is_leak, scored.decision
-    sensitivity, fpr = float(decided[leak].mean()), float(decided[~leak].mean())
+    table = binary_metrics(scored.score, scored.is_leak, model.rule.threshold)
     return {
-        "judges": len(scored),
-        "accuracy": float((decided == leak).mean()),
-        "sensitivity": sensitivity,
-        "specificity": 1.0 - fpr,
-        "fpr": fpr,
-        "fnr": 1.0 - sensitivity,
+        "judges": table["n"],
+        "accuracy": table["accuracy"],
+        "sensitivity": table["recall"],
+        "specificity": table["specificity"],
+        "fpr": table["fpr"],
+        "fnr": 1.0 - table["recall"],
     }
 
 

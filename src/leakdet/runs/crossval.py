@@ -1,7 +1,7 @@
 """One cross-validation, from store to tables and reports: trains folds, pools their predictions."""
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -41,9 +41,10 @@ from leakdet.reporting.report import ReportInput, write_results
 from leakdet.storage.folder import BY_BUILD, build_facts, require_store
 from leakdet.storage.folds import RECORDING
 from leakdet.storage.opening import open_labelled, split_names
+from leakdet.storage.store import StoreSplit
 from leakdet.storage.views import SplitView, pooled, view_of_all
 from leakdet.training.callbacks.progress import EpochReport
-from leakdet.training.splits import Splits, open_splits, require_unmet
+from leakdet.training.splits import require_unmet
 
 HELD_OUT = "held_out"  # name of the pooled recordings, where a report of `train` names a split
 
@@ -130,10 +131,10 @@ def folds_of_few(config: MeasuredTrainConfig, store: Path) -> Folds | None:
         return None
     if not wanted.given and build_facts(store).get("divided_by") != BY_BUILD:
         return None
-    splits = open_splits(store, config.labels)
+    splits = {name: open_labelled(store, name, config.labels) for name in split_names(store)}
     if not wanted.given and not _are_few(splits):
         return None
-    folds, view = _with_groups(config.by_folds(), store), pooled(splits.all)
+    folds, view = _with_groups(config.by_folds(), store), pooled([*splits.values()])
     try:
         return Folds(folds, store, view, all_tasks(folds, view))
     except InputError as error:
@@ -143,9 +144,9 @@ def folds_of_few(config: MeasuredTrainConfig, store: Path) -> Folds | None:
         return None
 
 
-def _are_few(splits: Splits) -> bool:
-    recordings = sum(split.recordings for split in splits.all)
-    leaks = splits.test.is_leak if splits.test else np.empty(0, bool)
+def _are_few(splits: Mapping[str, StoreSplit]) -> bool:
+    recordings = sum(split.recordings for split in splits.values())
+    leaks = splits["test"].is_leak if "test" in splits else np.empty(0, bool)
     return FoldsConfig.are_few(recordings, int(leaks.sum()), int((~leaks).sum()))
 
 

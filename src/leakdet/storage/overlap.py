@@ -66,9 +66,13 @@ def group_values(splits: Sequence[StoreSplit]) -> dict[str, dict[str, set[str]]]
 def shared_sentences(splits: Sequence[StoreSplit]) -> list[str]:
     """A sentence for each group column of which train shares values with another of `splits`."""
     values = group_values(splits)
-    shared = [column for column, of in values.items() if shared_with(of)]
+    return values_sentences({column: of for column, of in values.items() if shared_with(of)})
+
+
+def values_sentences(values: Mapping[str, Mapping[str, set[str]]]) -> list[str]:
+    """A sentence on the values of each group column, which advises on one column alone."""
     best = column_to_keep_apart(values)
-    return [values_sentence(column, values[column], column == best) for column in shared]
+    return [values_sentence(column, of, column == best) for column, of in values.items()]
 
 
 def column_to_keep_apart(values: Mapping[str, Mapping[str, set[str]]]) -> str:

@@ -122,10 +122,11 @@ def collapse(result: ValidationResult, config: TrainConfig) -> Iterator[Finding]
 
 def binary_scores(result: ValidationResult, config: TrainConfig) -> Finding | None:
     """Leaks share one score, among false alarms: no threshold lies between a TPR of .5 and .85."""
-    fpr = result.rates.fpr_at_tpr(0.5)
+    if not (fpr := result.rates.fpr_at_tpr(0.5)):
+        return None
     leaks = np.sort(result.scores[result.is_leak])[::-1]
     half, most = (leaks[math.ceil(tpr * len(leaks)) - 1] for tpr in (0.5, 0.85))
-    if not fpr or half - most > SAME_SCORE:
+    if half - most > SAME_SCORE:
         return None
     smoothing = "" if config.loss.label_smoothing else "loss.label_smoothing=0.05 or "
     return Finding(
