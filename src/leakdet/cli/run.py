@@ -44,6 +44,7 @@ from leakdet.cli.words import built, recordings_apart, with_names
 from leakdet.config import BuildConfig, TrainConfig, TrainerFlags
 from leakdet.core.errors import LeakdetError, SettingsError
 from leakdet.core.files import claimed, forget_launcher, fresh_folder, is_further_process
+from leakdet.core.locations import without_secrets
 from leakdet.core.messages import LOG, asked_for, log_result, messages_on_screen, set_log
 from leakdet.core.process import DONE, STOPPED, WRONG, follow_parent, guarded, is_child
 from leakdet.storage.folder import with_local_stores
@@ -252,6 +253,7 @@ def _run_jobs(
         if os.getpid() != parent:  # a launcher's process
             follow_parent(parent)
         given = _overrides()
+        _forget_secrets(_run(arguments).folder / ".hydra")
         code = guarded(lambda: task(_settings(door, config, given), _run(arguments)))
         folder = _run(arguments).folder
         ended.append(Job(folder, Path(HydraConfig.get().sweep.dir), given, code))
@@ -302,6 +304,14 @@ def _settings(door: str, config: DictConfig, named: Sequence[str]) -> Any:
         check_build(settings)
     set_log(settings.log)
     return settings
+
+
+def _forget_secrets(notes: Path) -> None:
+    """Take signatures and tokens of URLs out of Hydra's notes of the settings."""
+    for path in notes.glob("*.yaml"):
+        text = path.read_text(encoding="utf-8")
+        if (public := without_secrets(text)) != text:
+            path.write_text(public, encoding="utf-8")
 
 
 def _overrides() -> list[str]:
