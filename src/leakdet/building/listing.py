@@ -17,8 +17,13 @@ from leakdet.building.sources import (
 from leakdet.building.splits import recording_groups
 from leakdet.config import BuildConfig
 from leakdet.core.errors import InputError, SettingsError, counted
-from leakdet.core.locations import Location, RemoteFile, parse_location, with_location
-from leakdet.storage.store import SOURCE_FILE
+from leakdet.core.locations import (
+    SOURCE_FILE,
+    Location,
+    RemoteFile,
+    parse_location,
+    with_location,
+)
 
 TAKES = "source= takes a folder of label folders, a CSV manifest, or demo."
 

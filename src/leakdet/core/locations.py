@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from glob import has_magic
 from pathlib import Path, PurePosixPath
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from leakdet.core.errors import InputError
 
@@ -287,6 +287,31 @@ class RemoteFile:
 
 
 Location = Path | RemoteFile  # of this machine, or behind a URL
+
+
+SOURCE_FILE = "source_file"  # the group of the channels, or the spans, of one file
+
+
+class Span(NamedTuple):
+    """Some seconds of a recording, from its start."""
+
+    start_s: float
+    end_s: float
+
+    def __str__(self) -> str:
+        return f"{self.start_s:.10g}-{self.end_s:.10g}s"
+
+
+class Excerpt(NamedTuple):
+    """Some seconds of a file, which are read as a file of their own would be."""
+
+    path: Location
+    span: Span
+
+
+def excerpt(path: Location, span: Span | None) -> Location | Excerpt:
+    """The seconds of a file; None: the whole file."""
+    return Excerpt(path, span) if span else path
 
 
 def parse_location(name: str | os.PathLike[str] | RemoteFile) -> Location:

@@ -15,6 +15,7 @@ from leakdet.detection.met import ROLES, MetRecordings
 from leakdet.detection.networks import FeatureSums
 from leakdet.detection.source_rates import SourceRates
 from leakdet.evaluation.metrics_json import recording_table
+from leakdet.evaluation.recording_media import texts_or_none
 from leakdet.evaluation.scored_recordings import ScoredRecordings
 from leakdet.evaluation.split_scores import (
     apply_rule,
@@ -141,7 +142,9 @@ def met_roles(met: MetRecordings | None, split: StoreSplit) -> Shaped[np.ndarray
     """The role in which each recording was met, blank for none; None where unknown."""
     if met is None or not split.has("content_sha256"):
         return None
-    return np.array(met.roles_of(split.texts("content_sha256").tolist()), dtype=str)
+    files = texts_or_none(split, "path")
+    contents = split.texts("content_sha256").tolist()
+    return np.array(met.roles_of(contents, () if files is None else files.tolist()), dtype=str)
 
 
 def role_counts(roles: Shaped[np.ndarray, " R"]) -> dict[str, int]:

@@ -21,7 +21,7 @@ from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.windows import Chunk, MelStream, WindowBlock
 from leakdet.config import SignalConfig
 from leakdet.core.errors import InputError
-from leakdet.core.locations import Location
+from leakdet.core.locations import Location, absolute_name, excerpt
 from leakdet.detection.decision import pool_classes
 from leakdet.detection.detector import MelDetector
 from leakdet.detection.networks import band_features, window_moments
@@ -163,8 +163,20 @@ def score_listed(listed: InputRecording, detector: MelDetector, log_mel: LogMel)
     if listed.error:
         verdicts = [_failed(listed.source, detector, InputError(listed.error))]
     else:
-        verdicts = score_source(listed.source, detector, log_mel)
-    return [replace(verdict, columns=listed.columns) for verdict in verdicts]
+        verdicts = score_source(excerpt(listed.source, listed.span), detector, log_mel)
+    start_s = listed.span.start_s if listed.span else 0.0
+    return [
+        replace(verdict, columns=listed.columns, windows=_from(start_s, verdict.windows))
+        for verdict in verdicts
+    ]
+
+
+def _from(start_s: float, windows: list[Window]) -> list[Window]:
+    """Windows counted from the start of the file, of whose sound from `start_s` on they are."""
+    return [
+        Window(round(start_s + begin, 3), round(start_s + end, 3), prob)
+        for begin, end, prob in windows
+    ]
 
 
 def score_recording(
@@ -226,7 +238,7 @@ def _scored(source: SoundSource, detector: MelDetector, log_mel: LogMel, channel
         leak_windows=int((prob[live] >= rule.threshold).sum()),
         duration_s=round(facts.duration_s, 3),
         source_rate_hz=facts.source_rate_hz,
-        flags=[*facts.flags, *_met(detector, facts.content_sha256)],
+        flags=[*facts.flags, *_met(detector, facts.content_sha256, _path(source))],
         model=detector.file_hash,
         familiarity=None if familiarity is None else round(float(familiarity[0]), 3),
         channel=channel,
@@ -282,8 +294,10 @@ def _no_sound(flags: Sequence[Flag], live: Bool[np.ndarray, " W"]) -> Reason:
     return "short" if "short" in flags else ""
 
 
-def _met(detector: MelDetector, content: str) -> list[Flag]:
-    met = detector.met is not None and any(detector.met.roles_of([content]))
+def _met(detector: MelDetector, content: str, path: str | None) -> list[Flag]:
+    met = detector.met is not None and any(
+        detector.met.roles_of([content], [absolute_name(path)] if path else ())
+    )
     return ["met_in_training"] if met else []
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from leakdet.core.errors import counted, first_few
+from leakdet.core.locations import Span
 from leakdet.sites.nights import FEW_SITES, at, last_of
 from leakdet.sites.rows import DAY_S, Kind, RowColumns, read_columns
 from leakdet.sites.rules import WorklistRules
@@ -23,7 +24,7 @@ from leakdet.sites.states import (
     site_facts,
 )
 from leakdet.sites.worth import Evidence, Ranks, rank_sites
-from leakdet.tables.schema import POSSIBLE_LEAK
+from leakdet.tables.schema import POSSIBLE_LEAK, SPAN
 
 APART_DEG = 0.001  # about 100 m; recordings of one site farther apart contradict each other
 
@@ -146,7 +147,12 @@ def _recording(columns: RowColumns, row: int) -> Recording:
         columns.texts["decision"][columns.ids["decision"][row]],
         _known(columns.numbers["quiet_level_dbfs"][row]),
         int(_known(columns.numbers["channel"][row]) or 0),
+        _span(*(columns.numbers[name][row] for name in SPAN)),
     )
+
+
+def _span(start_s: float, end_s: float) -> Span | None:
+    return Span(float(start_s), float(end_s)) if end_s > start_s else None
 
 
 def _known(value: float) -> float | None:

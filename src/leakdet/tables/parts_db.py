@@ -163,18 +163,21 @@ class RecordingsDb:
                     yield self._batch(first)
 
     def _batch(self, first: int) -> FileBatch:
-        rows = self._rows(
-            "SELECT source, path, columns, error FROM recordings "
-            "WHERE number BETWEEN ? AND ? ORDER BY number",
-            *(first, first + self.batch_files - 1),
-        )
+        rows = [
+            (os.fsdecode(key).partition("\0")[0], path, columns, error)
+            for key, path, columns, error in self._rows(
+                "SELECT source, path, columns, error FROM recordings "
+                "WHERE number BETWEEN ? AND ? ORDER BY number",
+                *(first, first + self.batch_files - 1),
+            )
+        ]
         return FileBatch(
             first // self.batch_files,
             tuple(
-                InputRecording(parse_location(os.fsdecode(source)), loads(columns or "{}"), error)
+                InputRecording(parse_location(source), loads(columns or "{}"), error)
                 for source, _, columns, error in rows
             ),
-            tuple(os.fsdecode(source if path is None else path) for source, path, _, _ in rows),
+            tuple(source if path is None else os.fsdecode(path) for source, path, _, _ in rows),
         )
 
     def scored(self) -> int:
@@ -247,7 +250,8 @@ def _db_row(recording: InputRecording, folder: Path) -> tuple[bytes, bytes | Non
     source = _absolute(recording.source, folder)
     path = None if source == str(recording.source) else os.fsencode(str(recording.source))
     columns = dumps(dict(recording.columns)) if any(recording.columns.values()) else None
-    return os.fsencode(source), path, columns, recording.error
+    key = f"{source}\0{recording.span}" if recording.span else source  # each span by itself
+    return os.fsencode(key), path, columns, recording.error
 
 
 def _absolute(source: Location, folder: Path) -> str:
