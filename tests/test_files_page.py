@@ -11,12 +11,13 @@ import numpy as np
 import soundfile
 
 from leakdet.acoustics.containers.riff import STRAY_BYTES
-from leakdet.acoustics.listing import AUDIO_SUFFIXES, LOST
+from leakdet.acoustics.listing import LOST
 from leakdet.acoustics.measures import Flag
 from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.windows import MelStream
 from leakdet.building import sources
 from leakdet.config import SignalConfig
+from leakdet.core.locations import AUDIO_SUFFIXES
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "files.md").read_text()

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from leakdet.acoustics.listing import AUDIO_SUFFIXES, is_audio_name
+from leakdet.acoustics.listing import is_audio_name
 from leakdet.building.sources import (
     NO_LABEL,
     STRAY,
@@ -18,6 +18,7 @@ from leakdet.building.splits import recording_groups
 from leakdet.config import BuildConfig
 from leakdet.core.errors import InputError, SettingsError, counted
 from leakdet.core.locations import (
+    AUDIO_SUFFIXES,
     SOURCE_FILE,
     Location,
     RemoteFile,

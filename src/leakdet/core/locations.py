@@ -289,6 +289,10 @@ class RemoteFile:
 Location = Path | RemoteFile  # of this machine, or behind a URL
 
 
+AUDIO_SUFFIXES = frozenset(
+    ".wav .wave .flac .ogg .oga .opus .mp3 .mp2 .mpga .aif .aiff .aifc .au .snd .caf .w64 .rf64 "
+    ".bwf .voc .sph .nist".split()
+)
 SOURCE_FILE = "source_file"  # the group of the channels, or the spans, of one file
 
 

@@ -211,17 +211,10 @@ def _numbers(
     try:
         numbers = np.array(known, np.float64)
     except (TypeError, ValueError):
-        numbers = np.array([_number(value) for value in known], np.float64)
+        numbers = np.array([number_of(str(value)) for value in known], np.float64)
     numbers[np.isinf(numbers)] = np.nan
     bad = [at for at in np.flatnonzero(np.isnan(numbers)) if known[at] == known[at]]
     return numbers, len(bad), known[bad[0]] if bad else None
-
-
-def _number(value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return number_of(str(value))
 
 
 def _seconds(time: Any) -> int:

@@ -140,6 +140,7 @@ def _other_columns(columns: RowColumns, newest: Int[np.ndarray, " M"]) -> dict[s
 
 
 def _recording(columns: RowColumns, row: int) -> Recording:
+    span = Span(*(float(columns.numbers[name][row]) for name in SPAN))
     return Recording(
         columns.path[row],
         FIRST_DAY + timedelta(seconds=int(columns.seconds[row]) - DAY_S),
@@ -147,12 +148,8 @@ def _recording(columns: RowColumns, row: int) -> Recording:
         columns.texts["decision"][columns.ids["decision"][row]],
         _known(columns.numbers["quiet_level_dbfs"][row]),
         int(_known(columns.numbers["channel"][row]) or 0),
-        _span(*(columns.numbers[name][row] for name in SPAN)),
+        span if span.end_s > span.start_s else None,
     )
-
-
-def _span(start_s: float, end_s: float) -> Span | None:
-    return Span(float(start_s), float(end_s)) if end_s > start_s else None
 
 
 def _known(value: float) -> float | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from leakdet.core.locations import Span
+from leakdet.core.locations import AUDIO_SUFFIXES, Span
 from leakdet.tables.schema import LABEL, SPAN
 
 # 20.11.2026 is what a spreadsheet of many countries makes of 2026-11-20; 11/20/2026 and
@@ -71,6 +71,8 @@ def number_of(text: str) -> float:
     >>> number_of("50,11"), number_of("8.68° W"), number_of("50° 6′ 36″ N"), number_of("1.234,5")
     (50.11, -8.68, 50.11, nan)
     """
+    if is_number(text):
+        return float(text)
     match = DEGREES.fullmatch(text.strip())
     if match is None:
         return math.nan
@@ -122,11 +124,11 @@ def is_label_track(fields: Sequence[str]) -> bool:
 
 
 def sound_beside(table: Path) -> str:
-    """The file beside a table whose name it has before its own ending; "" without one."""
+    """The sound beside a table whose name it has before its own ending; "" without one."""
     names = [
         path.name
         for path in table.parent.iterdir()
-        if table.name.startswith(f"{path.stem}.") and path.suffix.lower() not in TABLE_SUFFIXES
+        if table.name.startswith(f"{path.stem}.") and path.suffix.lower() in AUDIO_SUFFIXES
     ]
     return max(names, key=len, default="")
 
@@ -153,7 +155,7 @@ def span_of(row: Mapping[str, str]) -> Span | None:
     start, end = (row.get(name, "") for name in SPAN)
     if not start and not end:
         return None
-    start_s, end_s = (float(text) if is_number(text) else number_of(text) for text in (start, end))
+    start_s, end_s = number_of(start), number_of(end)
     if not (start_s >= 0 and math.isfinite(end_s)):
         raise RowError(f"start {start!r} and end {end!r} are no seconds of a file")
     if end_s - start_s < SHORTEST_S:
