@@ -11,8 +11,10 @@ from tests.conftest import noise, says
 
 from leakdet.building.addition import add_to_store
 from leakdet.building.builder import build_store
+from leakdet.building.cached_stores import joined_stores
 from leakdet.building.sources import Source, from_folders, from_manifest, relabelled
 from leakdet.config import BuildConfig, LabelsConfig, SignalConfig, SplitConfig
+from leakdet.core.errors import InputError
 from leakdet.core.locations import SOURCE_FILE, Span
 from leakdet.storage.opening import open_split
 from leakdet.tables.read import read_csv
@@ -143,6 +145,23 @@ def test_new_seconds_join_the_split_of_their_file(folder: Path, tmp_path: Path) 
     )
     spans = open_split(store, "train").spans()
     assert spans == [None] * 6 + [Span(1.0, 2.0)]
+
+
+def test_two_stores_with_seconds_of_one_file_in_two_splits_are_no_store(
+    folder: Path, tmp_path: Path
+) -> None:
+    stores = []
+    for start, split in ((0, ("train", "test")), (1, ("test", "train"))):
+        rows = [
+            f"{folder}/{n}.wav,{start},{start + 1},{('leak', 'quiet')[n % 2]},{split[n // 2]}"
+            for n in range(4)
+        ]
+        table = tmp_path / f"{start}.csv"
+        table.write_text("\n".join(["path,start,end,label,split", *rows]))
+        stores.append(tmp_path / f"store{start}")
+        build_store(config(table, stores[-1]))
+    with pytest.raises(InputError, match=r"cannot be trained on.*the file .*/0\.wav.* lies in train.*test"):
+        joined_stores(stores, tmp_path)
 
 
 @settings(max_examples=6, deadline=None)
