@@ -18,6 +18,7 @@ from leakdet.core.locations import (
     Location,
     RemoteFile,
     Span,
+    absolute_file,
     errors_naming,
     excerpt,
     is_url,
@@ -237,8 +238,7 @@ def _recording(manifest: Location, row: dict[str, str], groups: list[str]) -> So
 def _part(recording: SourceRecording, span: Span, where: str) -> SourceRecording:
     """The seconds of a recording, which stay in one split with others of their file."""
     name = f"{recording.recording_id}#{span}"
-    file = printable(str(recording.path.absolute()))
-    groups = {**recording.groups, SOURCE_FILE: file}
+    groups = {**recording.groups, SOURCE_FILE: printable(absolute_file(recording.path))}
     return replace(
         recording, recording_id=name, groups=groups, span=span, where=f"{where} ({name})"
     )
@@ -406,14 +406,14 @@ def relabelled(
 
 def _one_label_each(source: Source) -> Source:
     """Leave out sounds with two labels; one that is listed twice alike is left out later."""
-    of_file: defaultdict[Location, list[SourceRecording]] = defaultdict(list)
+    of_file: defaultdict[str, list[SourceRecording]] = defaultdict(list)
     for recording in source.recordings:
-        of_file[recording.path].append(recording)
+        of_file[absolute_file(recording.path)].append(recording)
     labels = {key: found for listed in of_file.values() for key, found in _labels_of(listed)}
     kept: list[SourceRecording] = []
     left_out = list(source.left_out)
     for recording in source.recordings:
-        others = of_file[recording.path]
+        others = of_file[absolute_file(recording.path)]
         if len(names := sorted(labels[id(recording)])) > 1:
             reason = f"listed with the labels {' and '.join(names)}"
         elif len({other.channel > 0 for other in others}) > 1:

@@ -342,6 +342,14 @@ def absolute_name(name: str) -> str:
     return str(parse_location(name)) if is_url(name) else os.path.abspath(name)  # noqa: PTH100
 
 
+def absolute_file(file: Location) -> str:
+    """The same for one file, whatever folder it was named from; links to it differ."""
+    if isinstance(file, RemoteFile):
+        return str(file)
+    path = Path.cwd() / file
+    return str(path.parent.resolve() / path.name if ".." in path.parts else path)
+
+
 def check_reachable(first: Mapping[str, Sequence[RemoteFile]]) -> None:
     """Check before any work that files can be had, by the first few of each bucket or host.
 

@@ -14,6 +14,7 @@ from leakdet.core.errors import InputError, SettingsError, counted, first_few
 from leakdet.core.locations import (
     Location,
     RemoteFile,
+    absolute_file,
     check_reachable,
     errors_naming,
     is_url,
@@ -364,7 +365,7 @@ def list_files(names: Sequence[str], name_pattern: str | None = None) -> FileLis
     """The audio of paths, folders, globs and tables, each file once."""
     listing, first = list_recordings(names, name_pattern), dict[object, InputRecording]()
     for recording in listing:
-        key = (str(recording.source), recording.span)
+        key = (absolute_file(recording.source), recording.span)
         earlier = first.setdefault(key, recording)
         if earlier is not recording:
             listing.repeated.add(str(recording.source))

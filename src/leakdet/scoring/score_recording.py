@@ -21,7 +21,7 @@ from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.windows import Chunk, MelStream, WindowBlock
 from leakdet.config import SignalConfig
 from leakdet.core.errors import InputError
-from leakdet.core.locations import Location, absolute_name, excerpt
+from leakdet.core.locations import Location, absolute_file, excerpt, parse_location
 from leakdet.detection.decision import pool_classes
 from leakdet.detection.detector import MelDetector
 from leakdet.detection.networks import band_features, window_moments
@@ -295,9 +295,8 @@ def _no_sound(flags: Sequence[Flag], live: Bool[np.ndarray, " W"]) -> Reason:
 
 
 def _met(detector: MelDetector, content: str, path: str | None) -> list[Flag]:
-    met = detector.met is not None and any(
-        detector.met.roles_of([content], [absolute_name(path)] if path else ())
-    )
+    files = [absolute_file(parse_location(path))] if path else []
+    met = detector.met is not None and any(detector.met.roles_of([content], files))
     return ["met_in_training"] if met else []
 
 

@@ -160,7 +160,9 @@ def test_two_stores_with_seconds_of_one_file_in_two_splits_are_no_store(
         table.write_text("\n".join(["path,start,end,label,split", *rows]))
         stores.append(tmp_path / f"store{start}")
         build_store(config(table, stores[-1]))
-    with pytest.raises(InputError, match=r"cannot be trained on.*the file .*/0\.wav.* lies in train.*test"):
+    with pytest.raises(
+        InputError, match=r"cannot be trained on.*the file .*/0\.wav.* lies in train.*test"
+    ):
         joined_stores(stores, tmp_path)
 
 
