@@ -24,6 +24,7 @@ from leakdet.core.locations import (
     is_url,
     local_copy,
     with_location,
+    without_secrets,
 )
 from leakdet.detection.labels import LabelView, label_view
 from leakdet.storage.model_card import model_in, model_kind, read_card
@@ -230,7 +231,7 @@ def _recording(manifest: Location, row: dict[str, str], groups: list[str]) -> So
         raise RowError(absence(name))
     split = _parse_split(row.get("split", ""))
     weight = _parse_weight(row.get("weight", ""))
-    values = {column: printable(row[column]) for column in groups}
+    values = {column: printable(without_secrets(row[column])) for column in groups}
     identity = printable(str(file) if is_url(name) else Path(name).as_posix())
     return SourceRecording(identity, file, label, split, weight, {**groups_of_name(file), **values})
 

@@ -21,6 +21,7 @@ from leakdet.core.locations import (
     local_copy,
     parse_location,
     with_location,
+    without_secrets,
 )
 from leakdet.core.messages import log_results
 from leakdet.storage.model_card import MODEL_SUFFIXES, find_model, model_kind, runs_in
@@ -191,7 +192,7 @@ class RecordingTable:
                     yield file or Path(row["path"]), columns, error
 
     def _columns_of(self, row: dict[str, str]) -> dict[str, str]:
-        columns = {name: row[name] for name in self.columns}
+        columns = {name: without_secrets(row[name]) for name in self.columns}
         if span := span_of(columns):
             columns |= dict(zip(SPAN, map(repr, span), strict=True))
         if text := columns.get(RECORDED_AT):
@@ -307,7 +308,7 @@ class Listing:
 
     def sentences(self) -> list[str]:
         """A line for each kind that was left out, and notes."""
-        lines = [f"left out {name}: no audio there" for name in self.empty_sources]
+        lines = [f"left out {without_secrets(name)}: no audio there" for name in self.empty_sources]
         lines += [line for table in self.tables.values() for line in table.losses()]
         lines += self.unlisted.sentences()
         lines += [note for table in self.tables.values() for note in table.notes()]
@@ -383,7 +384,7 @@ def check_listing(listing: Listing, has_recordings: bool) -> None:
             "the recordings. The newest run is runs/train/latest."
         )
     if not has_recordings:
-        named = f"no audio found in {first_few(listing.names)}"
+        named = f"no audio found in {without_secrets(first_few(listing.names))}"
         losses = [line for table in listing.tables.values() for line in table.losses()]
         raise InputError(f"{'; '.join([named, *losses, *listing.unlisted.sentences()])}.")
     check_reachable(listing.first_remote)

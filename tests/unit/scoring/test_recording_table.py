@@ -35,6 +35,11 @@ def test_columns_go_on_and_files_are_found_beside_the_table_or_here(folder: Path
     assert read.losses() == read.notes() == []
 
 
+def test_no_column_takes_a_signature_along() -> None:
+    read = table("path,file_url,note\na.wav,https://h/a.wav?X-Amz-Signature=5e,a?b=c\n")
+    assert [columns for _, columns, _ in read] == [{"file_url": "https://h/a.wav", "note": "a?b=c"}]
+
+
 def test_a_missing_file_gives_a_recording_with_an_error(folder: Path) -> None:
     ((path, columns, error),) = table("path,site\nc.wav,north\n")
     assert (path, columns) == (Path("c.wav"), {"site": "north"})
