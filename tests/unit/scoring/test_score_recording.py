@@ -21,11 +21,11 @@ from leakdet.detection.met import MetRecordings
 from leakdet.detection.networks import band_features, window_moments
 from leakdet.detection.source_rates import SourceRates
 from leakdet.scoring import score_recording as module
+from leakdet.scoring.detector import Detector
 from leakdet.scoring.prediction import VerdictCounts
 from leakdet.scoring.score_recording import (
     Pieces,
     embed_source,
-    score_listed,
     score_recording,
     score_source,
 )
@@ -249,11 +249,12 @@ def test_seconds_score_as_the_file_that_another_program_cuts(
     detector = load_mel_detector(example_files.model)
     assert detector.signal is not None
     signal = replace(detector.signal, channels=channels)
-    log_mel, detector = LogMel(signal), replace(detector, signal=signal)
+    detector = replace(detector, signal=signal)
     begin_s, end_s = start / 8000, (start + length) / 8000
     columns = {"start_s": repr(begin_s), "end_s": repr(end_s), "site": "x"}
-    ours = score_listed(InputRecording(whole, columns), detector, log_mel)
-    theirs = score_listed(InputRecording(cut, {"site": "x"}), detector, log_mel)
+    listed = [InputRecording(whole, columns), InputRecording(cut, {"site": "x"})]
+    predict = Detector(detector, example_files.model).predict_listed
+    ours, theirs = (list(predict([recording], 1)) for recording in listed)
     assert len(ours) == len(theirs) == (2 if channels == "each" else 1)
     for verdict, expected in zip(ours, theirs, strict=True):
         row, other = verdict.to_dict(), expected.to_dict()
@@ -267,13 +268,12 @@ def test_seconds_score_as_the_file_that_another_program_cuts(
         assert (row, probs) == (other, others)
 
 
-def test_all_of_a_file_that_was_met_in_part_is_met(
-    example_files, detector: MelDetector, log_mel: LogMel
-) -> None:
+def test_all_of_a_file_that_was_met_in_part_is_met(example_files, detector: MelDetector) -> None:
     files = {"source_file": np.array([str(example_files.recording)])}
     detector.met = MetRecordings.of({}, {"train": files})
     columns = {"start_s": "0.5", "end_s": "1.5"}
-    (verdict,) = score_listed(InputRecording(example_files.recording, columns), detector, log_mel)
+    listed = InputRecording(example_files.recording, columns)
+    (verdict,) = Detector(detector, example_files.model).predict_listed([listed], 1)
     assert verdict.flags == ["met_in_training"]
 
 
