@@ -410,7 +410,7 @@ def _one_label_each(source: Source) -> Source:
     of_file: defaultdict[str, list[SourceRecording]] = defaultdict(list)
     for recording in source.recordings:
         of_file[absolute_file(recording.path)].append(recording)
-    labels = {key: found for listed in of_file.values() for key, found in _labels_of(listed)}
+    labels = {key: names for listed in of_file.values() for key, names in _labels_of(listed)}
     kept: list[SourceRecording] = []
     left_out = list(source.left_out)
     for recording in source.recordings:

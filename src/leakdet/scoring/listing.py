@@ -167,10 +167,10 @@ class RecordingTable:
         wrong = sorted({name for name in named if not name or named.count(name) > 1})
         if wrong:
             raise InputError(f"{path}: columns {wrong} are unnamed or repeated; rename them.")
-        own = {name for name in named if is_reserved(name)}
-        own -= {*SPAN} if own >= {*SPAN} else set()
-        self.columns = tuple(name for name in named if name not in own)
-        self.left_out = [name for name in named if name in own and name != "path"]
+        reserved = {name for name in named if is_reserved(name)}
+        reserved -= {*SPAN} if reserved >= {*SPAN} else set()
+        self.columns = tuple(name for name in named if name not in reserved)
+        self.left_out = [name for name in named if name in reserved and name != "path"]
         self.faults, self.unread = Tally(), Tally()
 
     def __iter__(self) -> Iterator[tuple[Location, dict[str, str], str]]:

@@ -6,6 +6,7 @@ which windows hold sound; all else has one row per recording. Mel is mapped wher
 """
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -296,8 +297,8 @@ class StoreSplit:
 
     def spans(self) -> list[Span | None]:
         """The seconds of its file that each recording is; None: the whole file."""
-        ends, starts = (self.numbers(name, 0.0).tolist() for name in ("end_s", "start_s"))
-        return [Span(*span) if span[1] else None for span in zip(starts, ends, strict=True)]
+        bounds = zip(*(self.numbers(name, 0.0).tolist() for name in SPAN), strict=True)
+        return [Span(a, b) if 0 <= a < b < math.inf else None for a, b in bounds]
 
     @staticmethod
     def _read_texts(path: Path, dataset: str) -> np.ndarray:
