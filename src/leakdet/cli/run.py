@@ -240,7 +240,13 @@ def _announce(door: str, prepared: Sequence[str], builds: bool) -> None:
     if "log=quiet" in prepared:
         set_log("quiet")
     further = is_child() or any(argument.startswith("tune.worker=") for argument in prepared)
-    if not (_shows_only(prepared) or further or builds):
+    if _shows_only(prepared) or further:
+        return
+    last = {word.partition("=")[0]: word for word in prepared}
+    for word in prepared:
+        if word != (counts := last[word.partition("=")[0]]):
+            LOG.info(f"note     {word} does not count: {counts} follows it")
+    if not builds:
         LOG.info(f"{door:<9}{LOADING.get(door, 'loading torch and Lightning')}")
 
 

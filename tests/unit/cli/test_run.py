@@ -165,6 +165,19 @@ def test_the_task_gets_typed_settings_and_the_folder_of_the_run(
     assert run.folder.is_dir()
 
 
+def test_a_setting_that_is_given_twice_is_said(
+    open_train: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    calls: Calls = []
+    words = ("seed=1", "threads=1", "seed=2")
+    with caplog.at_level("INFO"):
+        assert open_train(lambda *call: calls.append(call) or DONE, *words) == DONE
+    assert calls[0][0].seed == 2
+    assert [text for text in caplog.messages if "note" in text] == [
+        "note     seed=1 does not count: seed=2 follows it"
+    ]
+
+
 def test_no_signature_of_a_url_stays_in_the_settings_of_a_run(
     open_train: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
