@@ -164,19 +164,18 @@ def score_listed(listed: InputRecording, detector: MelDetector, log_mel: LogMel)
         verdicts = [_failed(listed.source, detector, InputError(listed.error))]
     else:
         verdicts = score_source(excerpt(listed.source, listed.span), detector, log_mel)
-    start_s = listed.span.start_s if listed.span else 0.0
-    return [
-        replace(verdict, columns=listed.columns, windows=_from(start_s, verdict.windows))
-        for verdict in verdicts
-    ]
+    if listed.span:
+        verdicts = [_in_file(verdict, listed.span.start_s) for verdict in verdicts]
+    return [replace(verdict, columns=listed.columns) for verdict in verdicts]
 
 
-def _from(start_s: float, windows: list[Window]) -> list[Window]:
-    """Windows counted from the start of the file, of whose sound from `start_s` on they are."""
-    return [
+def _in_file(verdict: Verdict, start_s: float) -> Verdict:
+    """The same verdict, whose windows are counted from the start of the file."""
+    windows = [
         Window(round(start_s + begin, 3), round(start_s + end, 3), prob)
-        for begin, end, prob in windows
+        for begin, end, prob in verdict.windows
     ]
+    return replace(verdict, windows=windows)
 
 
 def score_recording(
