@@ -135,6 +135,8 @@ def sound_beside(table: Path) -> str:
 
 def from_the_file(row: dict[str, str]) -> dict[str, str]:
     """The row with its seconds counted in the file that it names, also in a table of Raven."""
+    if not row.get(RAVEN_OFFSET):
+        return row
     start_s, end_s, offset_s = (number_of(row.get(name, "")) for name in (*SPAN, RAVEN_OFFSET))
     if math.isnan(start_s + end_s + offset_s):
         return row
