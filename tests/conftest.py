@@ -126,20 +126,20 @@ def compose() -> Compose:
 def composed_quickly(door: str, overrides: Sequence[str]) -> Any:
     """As `leakdet.compose`, but Hydra composes each choice of groups and files once.
 
-    Settings with a dot in their names, which are no groups, are set on a copy, as Hydra sets them.
+    Settings, which are no groups, are set on a copy, as Hydra sets them.
     """
     from hydra._internal.config_loader_impl import ConfigLoaderImpl
     from hydra.core.override_parser.overrides_parser import OverridesParser
 
     from leakdet.cli.compose import as_hydra_reads, compose, typed
-    from leakdet.cli.settings import DOORS
+    from leakdet.cli.settings import DOORS, known_settings
 
-    dotted = [word for word in overrides if "." in word.split("=")[0] and "hydra" not in word]
-    if not dotted:
-        return compose(door, overrides)
-    config = deepcopy(_chosen(door, tuple(word for word in overrides if word not in dotted)))
-    words = OverridesParser.create().parse_overrides(as_hydra_reads(door, dotted))
+    groups = known_settings(door).groups
+    chosen = [word for word in overrides if word.split("=")[0] in groups or "hydra" in word]
     try:
+        config = deepcopy(_chosen(door, tuple(chosen)))
+        rest = as_hydra_reads(door, [word for word in overrides if word not in chosen])
+        words = OverridesParser.create().parse_overrides(rest)
         ConfigLoaderImpl._apply_overrides_to_config(words, config)
         return typed(config, DOORS[door].schema)
     except Exception:

@@ -488,6 +488,7 @@ DOORS = {
 }
 
 
+@cache
 def known_settings(door: str) -> Known:
     """The names that the command line of a door may use."""
     from omegaconf import OmegaConf
