@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -240,7 +239,7 @@ def trained(demo_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Train
 
     def train(folder: Path) -> None:
         arguments = (*SMOKE, "log=full", f"data.store={demo_store}", "hydra.run.dir=run")
-        process = run_process("train", *arguments, cwd=folder)
+        process = run_forked("train", *arguments, cwd=folder)
         assert process.returncode == 0, process.stderr
         folder.with_suffix(".txt").write_text(process.stdout, encoding="utf-8")
 
@@ -318,6 +317,12 @@ class ForkedDoor:
             os.dup2(self.output, stream)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        # further ranks are started by the module that was
+        sys.modules["__main__"] = importlib.import_module(f"leakdet.{verb}")
+        sys.path.insert(0, str(cwd))  # as `python -m` does
+        os.environ |= {"PYTHONPATH": str(REPOSITORY / "src"), "COLUMNS": "200"}
+        warnings.resetwarnings()  # pytest makes them errors
+        warnings.simplefilter("ignore", DeprecationWarning)  # as Python does
         torch.set_num_threads(1)  # threads of the parent's are not there after a fork
         screen = os.fdopen(1, "w", buffering=1)
         return run_door(verb, *arguments, cwd=cwd, out=screen, err=screen).returncode
@@ -339,13 +344,11 @@ class ForkedDoor:
             return output.read()
 
 
-def run_process(verb: str, *arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Run `python -m leakdet.VERB ARGUMENTS` in `cwd` as a process, as a user does."""
-    command = [sys.executable, "-m", f"leakdet.{verb}", *map(str, arguments)]
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "src"), "COLUMNS": "200"}
-    return subprocess.run(
-        command, cwd=cwd, env=environment, capture_output=True, text=True, check=False
-    )
+def run_forked(verb: str, *arguments: str | Path, cwd: Path) -> DoorResult:
+    """Run `python -m leakdet.VERB ARGUMENTS` in `cwd` as a process of its own."""
+    running = ForkedDoor(verb, *arguments, cwd=cwd)
+    printed = running.wait()
+    return DoorResult(int(running.returncode or 0), printed, printed)
 
 
 @pytest.fixture(scope="session")
@@ -359,8 +362,8 @@ def forked() -> type[ForkedDoor]:
 
 
 @pytest.fixture(scope="session")
-def process() -> Callable[..., subprocess.CompletedProcess[str]]:
-    return run_process
+def process() -> Callable[..., DoorResult]:
+    return run_forked
 
 
 def healthy_check() -> Any:
