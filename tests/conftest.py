@@ -192,7 +192,7 @@ def _without_figures() -> Iterator[None]:
     from matplotlib.text import Text
     from PIL import Image
 
-    from leakdet.reporting import report, training_figures
+    from leakdet.reporting import report, study_figures, training_figures
 
     def blank(figures: Mapping[str, Any], folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -205,6 +205,7 @@ def _without_figures() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(report, "svg", words)
+        patch.setattr(study_figures, "svg", words)
         patch.setattr(report, "write_pngs", blank)
         patch.setattr(training_figures, "write_pngs", blank)
         yield
@@ -213,9 +214,10 @@ def _without_figures() -> Iterator[None]:
 @pytest.fixture
 def figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures are drawn, as users see them."""
-    from leakdet.reporting import figures, report, training_figures
+    from leakdet.reporting import figures, report, study_figures, training_figures
 
     monkeypatch.setattr(report, "svg", figures.svg)
+    monkeypatch.setattr(study_figures, "svg", figures.svg)
     monkeypatch.setattr(report, "write_pngs", figures.write_pngs)
     monkeypatch.setattr(training_figures, "write_pngs", figures.write_pngs)
 

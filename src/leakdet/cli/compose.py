@@ -24,12 +24,12 @@ from omegaconf.errors import OmegaConfBaseException
 
 from leakdet.cli.settings import (
     DOORS,
+    OPTIONS,
     checked,
     conf_folder,
     further_trainer_flags,
     known_settings,
     nearest,
-    store_options,
 )
 from leakdet.config import BuildConfig, CrossvalConfig, LearnConfig, TrainConfig, TuneConfig
 from leakdet.config.fields import OWN_CODE, OWN_NAME
@@ -216,11 +216,12 @@ def composing(door: str) -> Iterator[None]:
     """
     Plugins.instance()  # found once a process
     instances, resolvers = Singleton._instances, BaseContainer._resolvers
-    repository = ConfigStore.instance().repo
+    configs = ConfigStore.instance().repo
     fresh = (GlobalHydra, VersionBase, ConfigStore)
     Singleton._instances = {kind: each for kind, each in instances.items() if kind not in fresh}
     BaseContainer._resolvers = dict(resolvers)
-    ConfigStore.instance().repo = _merged(repository, _schemas())
+    ConfigStore.instance().repo = configs
+    store_schemas()
     try:
         with hydra.initialize_config_dir(str(conf_folder()), job_name="run", version_base="1.3"):
             yield
@@ -230,19 +231,26 @@ def composing(door: str) -> Iterator[None]:
         Singleton._instances, BaseContainer._resolvers = instances, resolvers
 
 
+def store_schemas() -> None:
+    """Make the types of the doors' settings and the options without a file known to Hydra."""
+    store = ConfigStore.instance()
+    store.repo = _merged(store.repo, _schemas())
+
+
 @cache
 def _schemas() -> dict[str, Any]:
-    """Hydra's groups of the types of settings, and of the options without a file.
-
-    Hydra reads them; it works on copies of single configs.
-    """
+    """Hydra's groups of them, made once: Hydra gives away copies of single configs."""
     store = ConfigStore.instance()
-    outside, store.repo = store.repo, {}
+    others, store.repo = store.repo, {}
     try:
-        store_schemas()
+        for door, settings in DOORS.items():
+            store.store(group="schema", name=door, node=settings.schema, package="_global_")
+        for group, options in OPTIONS.items():
+            for name, values in options.items():
+                store.store(group=group, name=name, node=values)
         return store.repo
     finally:
-        store.repo = outside
+        store.repo = others
 
 
 def _merged(groups: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:
@@ -252,15 +260,6 @@ def _merged(groups: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:
         both = isinstance(inside, dict) and isinstance(merged.get(name), dict)
         merged[name] = _merged(merged[name], inside) if both else inside
     return merged
-
-
-def store_schemas() -> None:
-    """Make the types of the doors' settings and the options without a file known to Hydra."""
-    for door, settings in DOORS.items():
-        ConfigStore.instance().store(
-            group="schema", name=door, node=settings.schema, package="_global_"
-        )
-    store_options()
 
 
 def as_hydra_reads(door: str, arguments: Sequence[str]) -> list[str]:
