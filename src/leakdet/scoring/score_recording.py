@@ -103,7 +103,7 @@ def in_batches(tasks: Iterable[Task[Result]], detector: MelDetector) -> list[Res
 
     for number, task in enumerate(tasks):
         go_on(number, task, partial(next, task))
-        while sum(len(mel) for *_, mel in waiting) >= BATCH_WINDOWS:
+        while sum(mel.shape[0] for *_, mel in waiting) >= BATCH_WINDOWS:
             score_waiting()
     while waiting:
         score_waiting()
@@ -226,6 +226,8 @@ def score_listed(
         verdicts = [_failed(listed.source, detector, InputError(listed.error))]
     else:
         verdicts = yield from score_source(listed.source, detector, log_mel)
+    if not listed.columns:
+        return verdicts
     return [replace(verdict, columns=listed.columns) for verdict in verdicts]
 
 
@@ -267,14 +269,14 @@ def _scored(
 ) -> Task[Verdict]:
     facts, scored = yield from _windows(source, detector, log_mel, channel)
     prob, class_prob, start, live, moments = scored
-    rule = detector.rule
+    rule, live_windows, live_prob = detector.rule, int(live.sum()), prob[live]
     features = familiarity = None
-    if live.any():
-        features = band_features(moments.sum(axis=0, keepdims=True) / live.sum())
+    if live_windows:
+        features = band_features(moments.sum(axis=0, keepdims=True) / live_windows)
     if features is not None and detector.reference is not None:
         familiarity = detector.reference.familiarity(features)
     end = np.minimum(start + log_mel.signal.window_s, facts.duration_s)
-    score = rule.score(prob[live], np.array([0, live.sum()])) if live.any() else None
+    score = rule.score(live_prob, np.array([0, live_windows])) if live_windows else None
     reason = _no_sound(facts.flags, live)
     if not reason and score is not None:
         rate_hz = np.nan if _is_resampled(source) else float(facts.source_rate_hz)
@@ -291,17 +293,17 @@ def _scored(
         leak_prob=None if score is None else round(float(score[0]), 6),
         threshold=round(rule.threshold, 6),
         windows=[
-            Window(round(float(a), 3), round(float(b), 3), round(float(p), 6))
-            for a, b, p in zip(start, end, prob, strict=True)
+            Window(round(a, 3), round(b, 3), round(p, 6))
+            for a, b, p in zip(start.tolist(), end.tolist(), prob.tolist(), strict=True)
         ],
-        leak_windows=int((prob[live] >= rule.threshold).sum()),
+        leak_windows=int((live_prob >= rule.threshold).sum()),
         duration_s=round(facts.duration_s, 3),
         source_rate_hz=facts.source_rate_hz,
         flags=[*facts.flags, *_met(detector, facts.content_sha256)],
         model=detector.file_hash,
         familiarity=None if familiarity is None else round(float(familiarity[0]), 3),
         channel=channel,
-        p10_prob=_rounded(low_share(prob[live]), 6) if live.any() else None,
+        p10_prob=_rounded(low_share(live_prob), 6) if live_windows else None,
         quiet_level_dbfs=_rounded(facts.quiet_level_dbfs, 2),
         mains_hum_db=_rounded(facts.strongest_hum_db, 2),
         class_name=None if decision == "undecided" else class_name,
