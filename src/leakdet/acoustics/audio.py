@@ -250,7 +250,7 @@ class SoundStream:
             facts.content_sha256 = digest.hexdigest()
             if hum:
                 facts.mains_hum_db = hum.prominences_db()
-                facts.strongest_hum_db = hum.strongest_db()
+                facts.strongest_hum_db = max(facts.mains_hum_db) if hum.is_told else None
             facts.quiet_level_dbfs = quiet.dbfs()
             facts.flags = self._flags(file)
             if mix.cancels:

@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
-from scipy.spatial import KDTree
-from scipy.stats import rankdata
 
 from leakdet.evaluation.intervals import REPLICATES, bootstrap_intervals, perfect_auroc_interval
 from leakdet.evaluation.metrics import auroc
@@ -71,6 +69,8 @@ def baseline_aurocs(
 
 def _aurocs(scores: Float[np.ndarray, "P N"], is_leak: Bool[np.ndarray, "P N"]) -> np.ndarray:
     """The rank-sum form: many times faster than whole ROC curves, for a thousand permutations."""
+    from scipy.stats import rankdata  # slow to import, as is all of SciPy here
+
     leaks = is_leak.sum(1)
     pairs = leaks * (is_leak.shape[1] - leaks)
     above = (rankdata(scores, axis=1) * is_leak).sum(1) - leaks * (leaks + 1) / 2
@@ -279,6 +279,8 @@ def same_spectrum(
     reference: Float[np.ndarray, "A M"], others: Float[np.ndarray, "B M"]
 ) -> Bool[np.ndarray, " B"]:
     """Mask of `others` with the mean level-free spectrum (the sound) of one of `reference`."""
+    from scipy.spatial import KDTree
+
     reach = SAME_DB * np.sqrt(reference.shape[1])  # as a distance, not a root mean square
     distance, _ = KDTree(reference).query(others, distance_upper_bound=reach)
     return np.asarray(np.isfinite(distance))  # infinite where none is within reach

@@ -110,6 +110,9 @@ class _ForwardFile(soundfile.SoundFile):  # type: ignore[misc]  # it has no type
     def seekable(self) -> bool:
         return False
 
+    def flush(self) -> None:
+        """Nothing: it is only read, and closing it would wait for the disk."""
+
 
 class SoundFile:
     """The part of `soundfile.SoundFile` that `SoundStream` uses, for files of any structure.
@@ -144,6 +147,7 @@ class SoundFile:
             self._decoder = self._decoder_of(self._parts[0])
         self.samplerate, self.channels = self._decoder.samplerate, self._decoder.channels
         self.subtype = self._decoder.subtype
+        self._ended = False  # the part that is read
         self._part = self._part_frames = self._frames = 0
         self._origin = 0  # of a resumed FLAC stream: its first sample point
         if self.samplerate not in RATES_HZ:
@@ -237,10 +241,12 @@ class SoundFile:
                 return block
 
     def _next_block(self, frames: int, dtype: str) -> np.ndarray:
-        if self._failed:
+        if self._failed or self._ended:
             return np.empty((0, self.channels), dtype)
         try:
             block = self._decoded(frames, dtype)
+            # of a plain file a further call would cost as much as reading a second of sound
+            self._ended = len(block) < frames and self._kind == "other"
         except soundfile.LibsndfileError:
             block = self._rescued(dtype)
             self._failed = True
@@ -270,7 +276,7 @@ class SoundFile:
 
     def _reopen(self) -> None:
         self._decoder.close()
-        self._decoder = self._decoder_of(self._parts[self._part])
+        self._decoder, self._ended = self._decoder_of(self._parts[self._part]), False
 
     def _next_part(self) -> bool:
         """Go on behind what cannot be decoded, or with the next stream."""
