@@ -47,6 +47,7 @@ from leakdet.cli.words import built, recordings_apart, with_names
 from leakdet.config import BuildConfig, TrainConfig, TrainerFlags
 from leakdet.core.errors import LeakdetError, SettingsError
 from leakdet.core.files import claimed, forget_launcher, fresh_folder, is_further_process
+from leakdet.core.locations import without_secrets
 from leakdet.core.messages import LOG, asked_for, log_result, messages_on_screen, set_log
 from leakdet.core.process import DONE, STOPPED, WRONG, follow_parent, guarded, is_child
 from leakdet.storage.folder import with_local_stores
@@ -221,6 +222,7 @@ def _run_alone(
 
     def job(_: DictConfig) -> int:
         run = _run(arguments)
+        _forget_secrets(run.folder / ".hydra")
         code = guarded(lambda: task(settings, run))
         _remove_folder_of(door, run.folder, code)
         return code
@@ -293,7 +295,13 @@ def _announce(door: str, prepared: Sequence[str], builds: bool) -> None:
     if "log=quiet" in prepared:
         set_log("quiet")
     further = is_child() or any(argument.startswith("tune.worker=") for argument in prepared)
-    if not (_shows_only(prepared) or further or builds):
+    if _shows_only(prepared) or further:
+        return
+    last = {word.partition("=")[0]: word for word in prepared}
+    for word in prepared:
+        if word != (counts := last[word.partition("=")[0]]):
+            LOG.info(f"note     {word} does not count: {counts} follows it")
+    if not builds:
         LOG.info(f"{door:<9}{LOADING.get(door, 'loading torch and Lightning')}")
 
 
@@ -306,6 +314,7 @@ def _run_jobs(
         if os.getpid() != parent:  # a launcher's process
             follow_parent(parent)
         given = _overrides()
+        _forget_secrets(_run(arguments).folder / ".hydra")
         code = guarded(lambda: task(_settings(door, config, given), _run(arguments)))
         folder = _run(arguments).folder
         ended.append(Job(folder, Path(HydraConfig.get().sweep.dir), given, code))
@@ -362,6 +371,14 @@ def _settings(door: str, config: DictConfig, named: Sequence[str]) -> Any:
         check_build(settings)
     set_log(settings.log)
     return settings
+
+
+def _forget_secrets(notes: Path) -> None:
+    """Take signatures and tokens of URLs out of Hydra's notes of the settings."""
+    for path in notes.glob("*.yaml"):
+        text = path.read_text(encoding="utf-8")
+        if (public := without_secrets(text)) != text:
+            path.write_text(public, encoding="utf-8")
 
 
 def _overrides() -> list[str]:

@@ -18,7 +18,7 @@ from leakdet.config import (
     MeasuredTrainConfig,
     TuneConfig,
 )
-from leakdet.config.fields import require
+from leakdet.config.fields import require, with_point
 from leakdet.config.model import LOSSES, NETWORKS
 from leakdet.config.train import ALLOWED, LOGGERS
 from leakdet.core.errors import InputError, SettingsError
@@ -96,6 +96,8 @@ PAIR = re.compile(rf"\s*({QUOTED}|[^:,]+?)\s*:\s*({QUOTED}|[^,]+?)\s*(?:,|$)")
 
 def value_for_hydra(value: str, setting: Setting, several: bool) -> str:
     """A value of a known setting; `several`: commas may separate values of a sweep."""
+    if setting.kind is float and not several:
+        value = with_point(value)
     _check_kind(value, setting)
     if setting.names and setting.kind is dict and not _is_hydras(value):
         return quoted(json.dumps(dict(_pairs(value, setting.name)), ensure_ascii=False))

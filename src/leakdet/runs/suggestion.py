@@ -13,7 +13,7 @@ from typing import Any
 
 from leakdet.core.errors import InputError, counted
 from leakdet.core.files import from_here
-from leakdet.core.locations import absolute_name, parse_location
+from leakdet.core.locations import absolute_name, excerpt, parse_location
 from leakdet.core.messages import LOG, log_result, log_results
 from leakdet.core.progress import ProgressCounter
 from leakdet.reporting.recording_card import Card, Cards
@@ -193,6 +193,6 @@ def _card(suggestion: Suggestion, values: Mapping[str, str], player: Player, car
         "flags": values["flags"].replace(",", ", "),
         "folder": str(path.parent),
     }
-    playback = player.play(path, verdict.channel)
+    playback = player.play(excerpt(path, verdict.span), verdict.channel)
     media = vars(playback) if playback else {}
     return cards.card(path.name, verdict.threshold, why=suggestion.why, facts=facts, **media)

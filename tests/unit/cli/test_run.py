@@ -166,6 +166,33 @@ def test_the_task_gets_typed_settings_and_the_folder_of_the_run(
     assert run.folder.is_dir()
 
 
+def test_a_setting_that_is_given_twice_is_said(
+    open_train: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    calls: Calls = []
+    words = ("seed=1", "threads=1", "seed=2")
+    with caplog.at_level("INFO"):
+        assert open_train(lambda *call: calls.append(call) or DONE, *words) == DONE
+    assert calls[0][0].seed == 2
+    assert [text for text in caplog.messages if "note" in text] == [
+        "note     seed=1 does not count: seed=2 follows it"
+    ]
+
+
+def test_no_signature_of_a_url_stays_in_the_settings_of_a_run(
+    open_train: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hydra_door, "_settings", lambda *_: None)
+    url = "https://h/store?X-Amz-Signature=5e&X-Amz-Expires=9"
+    calls: Calls = []
+    assert open_train(lambda *call: calls.append(call) or DONE, f"data.store={url}") == DONE
+    ((_, run),) = calls
+    notes = [path.read_text() for path in (run.folder / ".hydra").iterdir()]
+    assert len(notes) == 3
+    assert sum("https://h/store" in note for note in notes) >= 2
+    assert not any("Amz" in note for note in notes)
+
+
 def test_the_settings_of_a_run_are_composed_once(
     open_train: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:

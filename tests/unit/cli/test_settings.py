@@ -122,6 +122,12 @@ def test_one_name_or_a_list_of_names(typed: str, names: list[str] | None) -> Non
     assert (None if found is None else [str(name) for name in found]) == names
 
 
+def test_a_decimal_comma_is_read_where_no_sweep_is_meant() -> None:
+    rate = Setting("optimizer.lr", float, 0.1, "", "")
+    assert value_for_hydra("0,001", rate, several=False) == "0.001"
+    assert value_for_hydra("0,001", rate, several=True) == "0,001"
+
+
 def test_numbers_in_a_list_stay_numbers() -> None:
     assert read(Setting("split.ratios", list, [], "", ""), "[0.7,0.2,0.1]") == [0.7, 0.2, 0.1]
     assert [str(name) for name in read(COLUMNS, "[Straße]")] == ["Straße"]
