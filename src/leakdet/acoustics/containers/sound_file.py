@@ -214,6 +214,11 @@ class SoundFile:
         by_size = size // (2 * self.channels)
         return frames if 0 < frames < 64 * size and len(self._parts) == 1 else by_size
 
+    def announced_frames(self) -> int:
+        """Sample points that its structure announces, as its decoder will give at most."""
+        frames = self._layout.frames
+        return int(self._decoder.frames) if frames is None else frames
+
     def __enter__(self) -> "SoundFile":
         return self
 
