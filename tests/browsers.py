@@ -19,7 +19,12 @@ QUIET = (
     "--disable-dev-shm-usage",
     "--mute-audio",
 )
-QUIET += ("--autoplay-policy=no-user-gesture-required", "--no-first-run", "--disable-extensions")
+QUIET += (
+    "--disable-audio-output",
+    "--autoplay-policy=no-user-gesture-required",
+    "--no-first-run",
+    "--disable-extensions",
+)
 CODES = {"Enter": 13, "Tab": 9}
 
 
@@ -100,7 +105,7 @@ class Browser:
         assert "exceptionDetails" not in result, result
         return result["result"].get("value")
 
-    def until(self, script: str, seconds: float = 60.0) -> Any:
+    def until(self, script: str, seconds: float = 30.0) -> Any:
         """The value of an expression, once it is true."""
         end = time.monotonic() + seconds
         while not (value := self.run(script)):

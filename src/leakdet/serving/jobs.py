@@ -48,10 +48,10 @@ class Job:
             kind, text = said["kind"], str(said["message"])
         except (ValueError, KeyError, TypeError):
             return
-        if kind == "progress":
-            self.done, self.total, self.progress = said["done"], said["total"], text
-        elif kind in ("error", "usage"):
+        if kind in ("error", "usage"):
             self.error = text
+        else:
+            self.done, self.total, self.progress = said.get("done", 0), said.get("total", 0), text
 
 
 class Jobs:

@@ -27,6 +27,9 @@ from leakdet.storage.model_card import ModelVerdict
 from leakdet.tables.schema import Verdict
 
 PAGE = Path(__file__).parent / "page"
+ONWARD = (
+    '<!DOCTYPE html><link rel="icon" href="data:,"><meta http-equiv="refresh" content="0; url=/">'
+)
 TYPES = {"xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"}
 LISTS = (".csv", ".tsv", ".xlsx", ".txt")
 # reports bring their own scripts and styles; they run apart from this page, without its cookie
@@ -158,7 +161,7 @@ class Pages:
     async def page(self, request: Request) -> Response:
         """The page; from the opened link, first a cookie, and then the page without the token."""
         if request.scope.get("entered"):
-            onward = HTMLResponse('<!DOCTYPE html><meta http-equiv="refresh" content="0; url=/">')
+            onward = HTMLResponse(ONWARD)
             self._keys.set_cookie(onward)
             return onward
         content = {

@@ -52,7 +52,8 @@ def run_service(arguments: argparse.Namespace) -> int:
             service.open(model)
             log_result(f"ticks    {service.bench.table}")
             _open_page(arguments.host, port, keys, work if arguments.browser else None)
-            run(application(service, keys, arguments.host), listener)
+            server = server_of(application(service, keys, arguments.host))
+            asyncio.run(server.serve(sockets=[listener]))
         finally:
             service.close()
             (work / OPENED).unlink(missing_ok=True)
@@ -153,8 +154,8 @@ async def _answer_system(request: Request, error: OSError) -> Response:
     return refusal_response(request.scope, 503, system_sentence(error))
 
 
-def run(app: Guard, listener: socket.socket) -> None:
-    """Answer until a signal comes. No access is logged, since a link holds the token."""
+def server_of(app: Guard) -> uvicorn.Server:
+    """What answers until a signal comes. No access is logged, since a link holds the token."""
     config = uvicorn.Config(
         app,
         access_log=False,
@@ -166,4 +167,4 @@ def run(app: Guard, listener: socket.socket) -> None:
         proxy_headers=False,
         timeout_graceful_shutdown=GRACE_S,
     )
-    asyncio.run(uvicorn.Server(config).serve(sockets=[listener]))
+    return uvicorn.Server(config)
