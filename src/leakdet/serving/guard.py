@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
@@ -30,6 +30,7 @@ MAX_SOUND_BYTES = 200_000_000
 MAX_FORM_BYTES = 65_536
 SOUND_PATHS = ("/sounds", "/v1/predict")
 LEAST_TOKEN = 16  # characters
+NOWHERE = urlsplit("")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 HEADERS = {
@@ -139,12 +140,12 @@ class Guard:
 
     def _check_host(self, headers: Headers) -> None:
         names = headers.getlist("host")
-        host = _host_name(names[0]) if len(names) == 1 else ""
+        host = _split(f"//{names[0]}").hostname or "" if len(names) == 1 else ""
         if host not in self._hosts and not (self._any_address and _is_address(host)):
             known = " or ".join(sorted(self._hosts))
             raise RequestError(403, f"the host {host!r} is not this server; open it as {known}.")
         origins = headers.getlist("origin")
-        if any(urlsplit_or_none(origin) != names[0].lower() for origin in origins):
+        if any(_split(origin).netloc.lower() != names[0].lower() for origin in origins):
             raise RequestError(403, "another page asks; only the page of this server may.")
 
     def _check_key(self, scope: Scope, headers: Headers) -> None:
@@ -173,20 +174,13 @@ def _query(scope: Scope) -> str:
     return bytes(scope.get("query_string", b"")).decode("latin-1")
 
 
-def urlsplit_or_none(origin: str) -> str | None:
-    """Host and port of an origin; None where it is none, as of `null`."""
+def _split(address: str) -> SplitResult:
+    """The parts of an address; none of what is no address."""
     try:
-        parts = urlsplit(origin)
-        return parts.netloc.lower() if parts.scheme in ("http", "https") else None
+        parts = urlsplit(address)
+        return parts if parts.hostname and parts.scheme in ("", "http", "https") else NOWHERE
     except ValueError:
-        return None
-
-
-def _host_name(host: str) -> str:
-    try:
-        return (urlsplit(f"//{host}").hostname or "").lower()
-    except ValueError:
-        return ""
+        return NOWHERE
 
 
 def _is_address(host: str) -> bool:

@@ -3,8 +3,9 @@
 import asyncio
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from starlette.requests import Request
@@ -12,7 +13,7 @@ from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.routing import Route
 
 from leakdet.acoustics.listing import AUDIO_SUFFIXES
-from leakdet.core.errors import InputError
+from leakdet.core.errors import InputError, LeakdetError
 from leakdet.detection.decision import LIMITS
 from leakdet.reporting.pages import filled
 from leakdet.reporting.recording_card import Card, Cards
@@ -38,6 +39,8 @@ APART = (
     "media-src data: blob:; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
     "frame-ancestors 'self'"
 )
+
+Value = TypeVar("Value")
 
 WHAT_TO_DO = {
     "doubt": "too close to call: listen to it first, it is a possible leak",
@@ -123,18 +126,11 @@ async def body_of(request: Request) -> Mapping[str, Any]:
     return content
 
 
-def text_in(content: Mapping[str, Any], name: str) -> str:
-    """A text in an object. Raises `RequestError` where it is none."""
-    if isinstance(value := content.get(name), str):
+def value_in(content: Mapping[str, Any], name: str, kind: type[Value]) -> Value:
+    """A value of an object, of its kind. Raises `RequestError` where it is of another."""
+    if isinstance(value := content.get(name), kind):
         return value
-    raise RequestError(400, f"{name} is {json.dumps(value)[:50]}, and must be a text.")
-
-
-def number_in(content: Mapping[str, Any], name: str) -> int:
-    """A whole number in an object. Raises `RequestError` where it is none."""
-    if isinstance(value := content.get(name), int):
-        return value
-    raise RequestError(400, f"{name} is {json.dumps(value)[:50]}, and must be a whole number.")
+    raise RequestError(400, f"{name} is {json.dumps(value)[:50]}, and must be of {kind.__name__}.")
 
 
 class Pages:
@@ -169,7 +165,6 @@ class Pages:
             "suffixes": " ".join(sorted(AUDIO_SUFFIXES)),
             "folders": [str(folder) for folder in self._service.places.folders],
             "table": str(self._bench.table),
-            "notes": self._service.notes,
         }
         return self._html("page.html.j2", content)
 
@@ -200,12 +195,9 @@ class Pages:
         detector = self._service.engine.detector
         verdict = ModelVerdict.of(detector.mel_detector.card)
         return {
+            **asdict(verdict),
             "hash": detector.mel_detector.file_hash,
             "path": str(detector.path),
-            "grade": verdict.grade,
-            "label": verdict.label,
-            "sentence": verdict.sentence,
-            "split": verdict.split,
             "advice": advice(verdict),
             "synthetic": "synthetic" in verdict.sentence,
         }
@@ -259,20 +251,26 @@ class Pages:
             finally:
                 upload.path.unlink()
             return Json({"listed": listed})
-        await asyncio.to_thread(check_length, upload.path, name)
-        return Json({"added": int(self._bench.add(upload.path, upload.key, name))})
+        try:
+            await asyncio.to_thread(check_length, upload.path, name)
+            return Json({"added": int(self._bench.add(upload.path, upload.key, name))})
+        except LeakdetError:
+            upload.path.unlink()
+            raise
 
     async def act(self, request: Request) -> Response:
         """What a button asks for, with its values in an object of JSON."""
         content, service, bench = await body_of(request), self._service, self._bench
         actions: Mapping[str, Callable[[], object]] = {
-            "folder": lambda: service.add_folder(number_in(content, "folder")),
-            "pattern": lambda: bench.tell_pattern(text_in(content, "pattern")),
+            "folder": lambda: service.add_folder(value_in(content, "folder", int)),
+            "pattern": lambda: bench.tell_pattern(value_in(content, "pattern", str)),
             "stop": bench.stop,
-            "tick": lambda: bench.tick(text_in(content, "row"), text_in(content, "label")),
+            "tick": lambda: bench.tick(
+                value_in(content, "row", str), value_in(content, "label", str)
+            ),
             "learn": service.learn,
             "switch": service.switch,
-            "rank": lambda: service.rank(number_in(content, "place")),
+            "rank": lambda: service.rank(value_in(content, "place", int)),
         }
         action = actions.get(request.path_params["action"])
         if action is None:

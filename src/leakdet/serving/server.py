@@ -43,7 +43,7 @@ def run_service(arguments: argparse.Namespace) -> int:
         listener = stack.enter_context(_listening(arguments.host, arguments.port))
         port = listener.getsockname()[1]
         work = work_folder(arguments.work, model)
-        stack.enter_context(_alone(work))
+        stack.enter_context(alone(work))
         keys = Keys.made(port, os.environ.get(TOKEN, ""))
         service = Service(
             Places(folders, RUNS.absolute(), work), arguments.device, arguments.trust_network
@@ -75,7 +75,7 @@ def work_folder(given: Path | None, model: Path | None) -> Path:
 
 
 @contextmanager
-def _alone(work: Path) -> Iterator[None]:
+def alone(work: Path) -> Iterator[None]:
     """Refuse a second server of one folder, which would remove the uploads of the first."""
     try:
         with locked(work / ".lock", wait=False):
@@ -123,35 +123,29 @@ def application(service: Service, keys: Keys, host: str) -> Guard:
     """The guarded application."""
     machines = Machines(service.engine, service.bench.uploads)
     routes = [*machines.routes(), *Pages(service, keys).routes()]
-    handlers: Mapping[Any, Any] = {
-        LeakdetError: _answer_error,
-        HTTPException: _answer_http,
-        ClientDisconnect: _answer_nobody,
-        OSError: _answer_system,
-    }
+    handled = (LeakdetError, HTTPException, ClientDisconnect, OSError)
+    handlers: Mapping[Any, Any] = dict.fromkeys(handled, _answer)
     app = Starlette(routes=routes, exception_handlers=handlers)
     names = {*LOOPBACK, host, *([socket.gethostname(), socket.getfqdn()] if host in ANY else [])}
     return Guard(app, keys, names, host in ANY)
 
 
-async def _answer_error(request: Request, error: LeakdetError) -> Response:
-    status = error.status if isinstance(error, RequestError) else 400
-    return refusal_response(request.scope, status, str(error))
-
-
-async def _answer_http(request: Request, error: HTTPException) -> Response:
-    sentence = {404: "there is no such page.", 405: f"{request.method} is not for this page."}
-    return refusal_response(
-        request.scope, error.status_code, sentence.get(error.status_code, str(error.detail))
-    )
-
-
-async def _answer_nobody(request: Request, error: ClientDisconnect) -> Response:
-    return Response(status_code=400)
-
-
-async def _answer_system(request: Request, error: OSError) -> Response:
-    return refusal_response(request.scope, 503, system_sentence(error))
+async def _answer(request: Request, error: Exception) -> Response:
+    """What a request gets that went wrong: a status and a sentence."""
+    match error:
+        case RequestError(status=status):
+            sentence = str(error)
+        case HTTPException(status_code=404 as status):
+            sentence = "there is no such page."
+        case HTTPException(status_code=status, detail=sentence):
+            pass
+        case OSError():
+            status, sentence = 503, system_sentence(error)
+        case ClientDisconnect():
+            status, sentence = 400, "the request broke off."
+        case _:
+            status, sentence = 400, str(error)
+    return refusal_response(request.scope, status, sentence)
 
 
 def server_of(app: Guard) -> uvicorn.Server:

@@ -13,7 +13,7 @@ from leakdet.serving.engine import Engine
 from leakdet.serving.guard import RequestError
 from leakdet.serving.jobs import Job, Jobs
 from leakdet.serving.places import Places
-from leakdet.serving.uploads import file_key
+from leakdet.serving.uploads import content_key, file_key
 from leakdet.serving.workbench import Workbench
 from leakdet.storage.model_card import find_model, model_in, runs_in, training_store
 
@@ -29,12 +29,12 @@ def newest_run(runs: Path) -> Path | None:
 
 
 class Service:
-    """Recordings and model of the page, and of machines; `notes` are said on the page."""
+    """Recordings and model of the page, and of machines."""
 
     def __init__(self, places: Places, device: str, trust_network: list[str]) -> None:
         self.engine = Engine()
         self.bench = Workbench(places.own, self.engine)
-        self.places, self.notes = places, list[str]()
+        self.places = places
         self.jobs = Jobs(self._changed)
         self._device, self._trust_network = device, trust_network
         self._learnt: Path | None = None  # a new model that may be used
@@ -49,8 +49,8 @@ class Service:
         if model is not None:
             self.use(model)
             return
-        self.notes.append("runs/ holds no model: one is trained on the demo, which is synthetic.")
-        self.jobs.start("demo", "training a model on the demo", DEMO, self._use_demo)
+        title = "runs/ holds no model: training one on the demo, synthetic recordings"
+        self.jobs.start("demo", title, DEMO, self._use_demo)
 
     def close(self) -> None:
         """End what is at work, and remove what was uploaded and not ticked."""
@@ -70,15 +70,16 @@ class Service:
             raise InputError("the training left no model; see the messages of leakdet train.")
         self.use(model)
 
-    def add_folder(self, number: int) -> int:
-        """Score the sounds of a named folder; gives how many are new to the page."""
+    def add_folder(self, number: int) -> None:
+        """Score the sounds of a named folder, with what lists in it tell of them."""
         for table in self.places.lists(number):
             try:
                 self.bench.tell_list(table)
             except InputError as error:  # any table may lie there
                 LOG.info(f"note     {table}: no list of recordings ({error})")
-        sounds = self.places.sounds(number)
-        return sum(self.bench.add(file, file_key(file), str(file)) for file in sounds)
+        above = self.places.folder(number).parent
+        for file in self.places.sounds(number):
+            self.bench.add(file, file_key(file), str(file.relative_to(above)))
 
     def learn(self) -> None:
         """Make a new model from what was ticked, beside the one in use."""
@@ -119,7 +120,8 @@ class Service:
         source = self.bench.folder / "rows.csv" if place < 0 else rows[place]
         if place < 0:
             self.bench.write_rows(source)
-        name = sha256(str(source).encode(errors="surrogateescape")).hexdigest()[:12]
+        digest = sha256(str(source).encode(errors="surrogateescape")).hexdigest()
+        name = content_key(digest, source.stem)
         out = self.bench.folder / "worklists" / name / "worklist.html"
         out.parent.mkdir(parents=True, exist_ok=True)
         words = ["worklist", str(source), "--out", str(out), "--log", "json"]

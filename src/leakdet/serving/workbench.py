@@ -36,10 +36,10 @@ from leakdet.tables.write import row_writer, write_csv
 
 MAX_RECORDINGS = 5_000
 SHOWN = 300  # rows that the page gets at a time
+UPLOADS = "uploads"
 NOT_SURE = "not_sure"
 LABELS = tuple(choice.value for choice in CHOICES)
 TICKED, HEARD = "ticked on the page", "heard, not sure"  # why a row stands in the table
-UNSCORED = ("waiting", "failed")
 
 RowId = tuple[str, int]  # key and channel
 
@@ -119,7 +119,7 @@ class Workbench:
     def __init__(self, folder: Path, engine: Engine) -> None:
         self.folder, self._engine = folder, engine
         self.table, self.sounds = folder / "confirm.csv", folder / "sounds"
-        self.uploads = folder / "uploads"
+        self.uploads = folder / UPLOADS
         self.version = 0
         self._pattern: NamePattern | None = None
         self._lock = threading.RLock()
@@ -348,12 +348,12 @@ class Workbench:
 
 
 def _shown_values(row: Row) -> dict[str, Any]:
+    """The row of predict with its label; a file of a named folder has its path there."""
     assert row.verdict is not None
-    values = {
-        **row.verdict.to_dict(),
-        "path": row.entry.name,
-        LABEL: row.label.replace(NOT_SURE, ""),
-    }
+    uploaded = row.entry.source.parent.name == UPLOADS
+    path = row.entry.name if uploaded else str(row.entry.source)
+    label = "" if row.label == NOT_SURE else row.label
+    values = {**row.verdict.to_dict(), "path": path, LABEL: label}
     values.pop(TIMELINE)
     return values
 

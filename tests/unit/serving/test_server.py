@@ -15,7 +15,8 @@ import pytest
 from tests.browsers import Browser, chromium
 from tests.unit.serving.conftest import TOKEN, Client
 
-from leakdet.serving.server import server_of
+from leakdet.core.errors import SettingsError
+from leakdet.serving.server import alone, server_of
 from leakdet.tables.read import read_table
 from pages import blocks
 
@@ -36,6 +37,26 @@ def listening(client: Client) -> Iterator[int]:
             server.should_exit = True
             thread.join(30)
         assert not thread.is_alive()
+
+
+def test_without_the_extra_the_command_that_installs_it_is_told(
+    door: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("leakdet.serve.NEEDED", ("starlette", "no_such_package"))
+    result = door("serve", cwd=tmp_path)
+    assert result.returncode == 2
+    assert "no_such_package" in result.stderr
+    assert "[serve]'" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_second_server_of_the_same_folder_is_refused(tmp_path: Path) -> None:
+    with (
+        alone(tmp_path),
+        pytest.raises(SettingsError, match="another leakdet serve"),
+        alone(tmp_path),
+    ):
+        pass
 
 
 def test_the_examples_of_the_docs_give_the_row(

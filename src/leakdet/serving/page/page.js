@@ -56,7 +56,8 @@
       state = { ...state, ...(await answer.json()) };
       show();
     } catch (error) {
-      $("progress-text").value = "the server does not answer; ticks are kept where it ran";
+      const gone = error instanceof TypeError; // no answer at all
+      $("progress-text").value = gone ? "the server does not answer; what was ticked is kept" : error.message;
       $("progress").hidden = false;
     }
     clearTimeout(timer);
@@ -136,6 +137,7 @@
     $("learnt-table").hidden = !body.rows.length;
     $("learnt-path").textContent = `It lies in ${job.model_path}; the old model stays where it is. To start with the new one: leakdet serve ${job.model_path}`;
     $("learnt-report").dataset.page = job.report;
+    $("learnt-worse").hidden = learnt.verdict !== "worse";
   }
 
   function showFilters() {
@@ -318,14 +320,16 @@
 
   async function loadPlaces(chosen = "") {
     const places = await (await ask("/places")).json();
+    const kept = $("pages").value;
     $("pages").replaceChildren(new Option("choose one", ""), ...places.pages.map((page) => new Option(page.name, page.url)));
     const sources = places.rows.map((name, place) => new Option(name, place));
     if (state.sites?.length && state.dated) sources.unshift(new Option("the recordings of this page", -1));
     $("places").replaceChildren(...(sources.length ? sources : [new Option("no rows of predict here", "")]));
-    $("rank").disabled = !sources.length;
+    $("pages").value = places.pages.some((page) => page.url === kept) ? kept : "";
+    $("rank").disabled = !sources.length || Boolean(state.job?.running);
     const page = chosen && places.pages.find((one) => one.url.endsWith(`/${chosen}`));
     if (page) {
-      goTo("look");
+      openPart("look");
       $("pages").value = page.url;
       look();
     }
@@ -340,12 +344,16 @@
 
   const rank = (place) => act(() => post("rank", { place }));
 
-  function goTo(part) {
+  function openPart(part) {
     for (const name of ["score", "learn", "look"]) $(name).hidden = name !== part;
     for (const button of document.querySelectorAll("[data-part]")) {
       if (button.dataset.part === part) button.setAttribute("aria-current", "page");
       else button.removeAttribute("aria-current");
     }
+  }
+
+  function goTo(part) {
+    openPart(part);
     if (part === "look") act(() => loadPlaces());
   }
 
