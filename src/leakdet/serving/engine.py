@@ -44,7 +44,8 @@ class Engine:
         with self._changed:
             self._ended = True
             self._changed.notify_all()
-        self._thread.join(timeout=30)
+        if self._thread.is_alive():
+            self._thread.join(timeout=30)
 
     @property
     def detector(self) -> "Detector":
@@ -86,17 +87,20 @@ class Engine:
             self._waiting.clear()
 
     def _run(self) -> None:
-        while batch := self._next():
-            self._score(batch)
+        while (batch := self._next()) is not None:
+            self._score([(item, future) for item, future in batch if not future.cancelled()])
 
-    def _next(self) -> Sequence[tuple[InputRecording, Scored]]:
-        """The next recordings, those of machines first; none at the end."""
+    def _next(self) -> Sequence[tuple[InputRecording, Scored]] | None:
+        """The next recordings, those of machines first; None at the end."""
         with self._changed:
             self._changed.wait_for(lambda: self._ended or (self._detector and self._some()))
             if self._ended:
-                return []
+                return None
             queue = self._urgent or self._waiting
-            return [queue.popleft() for _ in range(min(AT_A_TIME, len(queue)))]
+            batch = [queue.popleft() for _ in range(min(AT_A_TIME, len(queue)))]
+            for _, future in batch:
+                future.set_running_or_notify_cancel()
+            return batch
 
     def _some(self) -> bool:
         return bool(self._urgent or self._waiting)

@@ -26,6 +26,7 @@ from leakdet.tables.schema import COLUMNS, InputRecording, Verdict
 DESCRIPTION = Path(__file__).parent / "page/openapi.json"
 PIECE_BYTES = 1 << 18
 AT_WORK = 8  # bodies that are received and scored at a time; others wait unread
+PATIENCE_S = 120  # with a body
 MOST_REQUESTS = 256  # that wait or are at work
 TYPES = {"string": "string", "int64": "integer", "float64": "number"}
 
@@ -64,7 +65,12 @@ class Machines:
         """The row of the sound in a body or form; rows of channels, where the model has these."""
         detector = self._engine.detector
         async with self._turn(), _folder(self._folder) as folder:
-            upload, name = await _received(request, folder)
+            try:
+                async with asyncio.timeout(PATIENCE_S):
+                    upload, name = await _received(request, folder)
+            except TimeoutError as late:
+                sentence = f"the sound did not arrive within {PATIENCE_S} s; send it again."
+                raise RequestError(408, sentence) from late
             await asyncio.to_thread(check_length, upload.path, name)
             recording = InputRecording(upload.path)
             verdicts = await asyncio.wrap_future(self._engine.submit(recording, urgent=True))

@@ -33,6 +33,7 @@ WORK = "leakdet-work"
 OPENED = "open.html"
 SCREENS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")  # without one, a browser would be one of text
 GRACE_S = 2
+MOST_CONNECTIONS = 512
 
 
 def run_service(arguments: argparse.Namespace) -> int:
@@ -159,6 +160,7 @@ def server_of(app: Guard) -> uvicorn.Server:
         ws="none",
         server_header=False,
         proxy_headers=False,
+        limit_concurrency=MOST_CONNECTIONS,
         timeout_graceful_shutdown=GRACE_S,
     )
     return uvicorn.Server(config)

@@ -44,8 +44,8 @@ class Service:
 
     def open(self, model: Path | None) -> None:
         """Load the model; None: train one on the demo, in a child process."""
-        self.bench.open()
         self.engine.start()
+        self.bench.open()
         if model is not None:
             self.use(model)
             return

@@ -65,13 +65,14 @@ class Client:
         }
 
     async def answer(
-        self, scope: dict[str, Any], pieces: Iterable[bytes], whole: bool = True
+        self, scope: dict[str, Any], pieces: Iterable[bytes], whole: bool | None = True
     ) -> Answer:
-        """The answer to a body of pieces, which breaks off after them unless it is `whole`."""
+        """The answer to a body of pieces, `whole`, broken off (False) or not going on (None)."""
         sent: list[dict[str, Any]] = []
         waiting = [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces]
         last = {"type": "http.request", "body": b"", "more_body": False}
-        waiting.append(last if whole else {"type": "http.disconnect"})
+        if whole is not None:
+            waiting.append(last if whole else {"type": "http.disconnect"})
 
         async def receive() -> dict[str, Any]:
             if not waiting:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.unit.serving.conftest import HOST, TOKEN
 
 from leakdet.scoring.detector import load_detector
 from leakdet.tables.schema import COLUMNS, InputRecording
@@ -116,6 +117,26 @@ def test_without_a_model_machines_are_told_to_wait(
     assert client.ask("/health").json == {"status": "preparing"}
     answer = client.ask("/v1/predict", b"sound")
     assert (answer.status, "demo" in answer.error) == (503, True)
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(
+    client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("leakdet.serving.machines.PATIENCE_S", 0.05)
+    raw = [(b"host", HOST.encode()), (b"authorization", f"Bearer {TOKEN}".encode())]
+    scope = client.scope("POST", "/v1/predict", b"", raw)
+    answer = client.loop.run_until_complete(client.answer(scope, [b"half a sound"], whole=None))
+    assert (answer.status, "did not arrive" in answer.error) == (408, True)
+
+
+def test_what_nobody_waits_for_is_not_scored(client: Any, example_files: Any) -> None:
+    engine = client.service.engine
+    detector, engine._detector = engine._detector, None
+    gone = engine.submit(InputRecording(example_files.recording), urgent=True)
+    gone.cancel()
+    engine.use(detector)
+    waits = engine.submit(InputRecording(example_files.recording), urgent=True)
+    assert [verdict.error for verdict in waits.result(30)] == [""]
 
 
 def test_many_that_wait_are_told_so(client: Any, example_files: Any) -> None:

@@ -205,6 +205,16 @@ def test_places_are_inside_or_not(tmp_path: Path) -> None:
     assert not places.inside(tmp_path / "ab")
 
 
+def test_a_table_of_someone_else_stops_the_start(tmp_path: Path, example_files: Any) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work/confirm.csv").write_text("path,label\n")
+    service = Service(Places([], tmp_path / "runs", tmp_path / "work"), "cpu", [])
+    with pytest.raises(InputError, match="did not write it"):
+        service.open(example_files.model)
+    service.close()
+    assert (tmp_path / "work/confirm.csv").exists()
+
+
 def test_a_model_that_cannot_score_sound_is_refused(
     tmp_path: Path, example_files: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
