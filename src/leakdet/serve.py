@@ -3,21 +3,16 @@
 import argparse
 import sys
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 
 from leakdet.cli.arguments import Parser, add_model_options, between, run_verb
-from leakdet.core.errors import InputError, install_command
+from leakdet.core.errors import require_extra
 from leakdet.core.process import EXPLAINED
-
-NEEDED = ("starlette", "uvicorn", "python_multipart")
 
 
 def parser() -> argparse.ArgumentParser:
-    about = (
-        "Open a local page to drop recordings on, hear them, say what they were, and learn from "
-        "it; POST /v1/predict answers machines. Needs the extra serve."
-    )
+    about = "Open a local page to drop recordings on, hear them, say what they were, and learn "
+    about += "from it; POST /v1/predict answers machines. Needs the extra serve."
     command = Parser("leakdet serve", description=about, epilog=EXPLAINED)
     add = command.add_argument
     model = "a model file, or the folder of a run (default: the newest of runs/, else a demo)"
@@ -25,8 +20,8 @@ def parser() -> argparse.ArgumentParser:
     folder = "a folder whose recordings may be chosen on the page; may be repeated"
     add("--folder", type=Path, action="append", default=[], metavar="DIR", help=folder)
     add("--port", type=between(0, 65535), default=8765, help="default: 8765; 0: a free one")
-    host = "the address to listen at; others than this machine's own let others in"
-    add("--host", default="127.0.0.1", help=f"{host} (default: 127.0.0.1)")
+    host = "where to listen; another than the default lets others in (default: 127.0.0.1)"
+    add("--host", default="127.0.0.1", help=host)
     add("--no-browser", dest="browser", action="store_false", help="print the link alone")
     work = "where ticks are kept (default: leakdet-work beside the model)"
     add("--work", type=Path, metavar="DIR", help=work)
@@ -35,10 +30,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def serve(arguments: argparse.Namespace) -> int:
-    if missing := [name for name in NEEDED if find_spec(name) is None]:
-        raise InputError(
-            f"leakdet serve needs {', '.join(missing)}, not installed: {install_command('serve')}"
-        )
+    require_extra("serve", ("starlette", "uvicorn", "python_multipart"))
     from leakdet.serving.server import run_service
 
     return run_service(arguments)

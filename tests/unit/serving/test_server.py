@@ -42,10 +42,10 @@ def listening(client: Client) -> Iterator[int]:
 def test_without_the_extra_the_command_that_installs_it_is_told(
     door: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("leakdet.serve.NEEDED", ("starlette", "no_such_package"))
+    monkeypatch.setattr("leakdet.core.errors.find_spec", lambda name: name != "uvicorn" or None)
     result = door("serve", cwd=tmp_path)
     assert result.returncode == 2
-    assert "no_such_package" in result.stderr
+    assert "not installed: uvicorn, of" in result.stderr
     assert "[serve]'" in result.stderr
     assert list(tmp_path.iterdir()) == []
 
