@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from leakdet.scoring.detector import Detector
 
 AT_A_TIME = 4 * (os.cpu_count() or 1)  # recordings, so that a machine's waits for few of the page
-MAX_URGENT = 64  # recordings of machines that wait
 
 Scored = Future[list[Verdict]]
 
@@ -65,16 +64,9 @@ class Engine:
         return self._detector is not None
 
     def submit(self, recording: InputRecording, urgent: bool = False) -> Scored:
-        """Score a recording, its verdict or one of each channel coming later.
-
-        Raises `RequestError` where too many of machines wait.
-        """
+        """Score a recording; its verdict, or one of each channel, comes later."""
         future = Scored()
         with self._changed:
-            if urgent and len(self._urgent) >= MAX_URGENT:
-                raise RequestError(
-                    503, f"{MAX_URGENT} recordings are waiting; ask again in a second."
-                )
             (self._urgent if urgent else self._waiting).append((recording, future))
             self._changed.notify_all()
         return future
@@ -82,9 +74,10 @@ class Engine:
     def clear(self) -> None:
         """Forget the recordings of the page that wait."""
         with self._changed:
-            for _, future in self._waiting:
-                future.cancel()
+            forgotten = [future for _, future in self._waiting]
             self._waiting.clear()
+        for future in forgotten:  # whose callbacks take locks of their own
+            future.cancel()
 
     def _run(self) -> None:
         while (batch := self._next()) is not None:

@@ -41,17 +41,17 @@ class Job:
             name: value for name, value in asdict(self).items() if name != "result"
         } | self.result
 
-    def take(self, line: str) -> None:
-        """Take a line of the verb's log, an object of JSON."""
+    def read_line(self, line: str) -> None:
+        """Read a line of the verb's log, an object of JSON."""
         try:
-            said = json.loads(line)
-            kind, text = said["kind"], str(said["message"])
+            entry = json.loads(line)
+            kind, text = entry["kind"], str(entry["message"])
         except (ValueError, KeyError, TypeError):
             return
         if kind in ("error", "usage"):
             self.error = text
         else:
-            self.done, self.total, self.progress = said.get("done", 0), said.get("total", 0), text
+            self.done, self.total, self.progress = entry.get("done", 0), entry.get("total", 0), text
 
 
 class Jobs:
@@ -104,7 +104,7 @@ class Jobs:
             self._process = process
             assert process.stderr is not None
             for line in process.stderr:
-                job.take(line)
+                job.read_line(line)
                 self._changed()
         return process.returncode
 

@@ -185,7 +185,7 @@ class Pages:
         if request.query_params.get("since") != str(facts["version"]):
             rows = self._bench.rows(filter_of(request))
             shown = [row_content(row) for row in rows[:SHOWN]]
-            facts |= {"rows": shown, "taken": len(rows)}
+            facts |= {"rows": shown, "matching": len(rows)}
         return Json(facts)
 
     def _model(self) -> dict[str, Any] | None:
@@ -247,7 +247,7 @@ class Pages:
         upload = await receive(request.stream(), self._bench.uploads, name)
         if name.lower().endswith(LISTS):
             try:
-                listed = await asyncio.to_thread(self._bench.tell_list, upload.path)
+                listed = await asyncio.to_thread(self._bench.read_list, upload.path)
             finally:
                 upload.path.unlink()
             return Json({"listed": listed})
@@ -263,7 +263,7 @@ class Pages:
         content, service, bench = await body_of(request), self._service, self._bench
         actions: Mapping[str, Callable[[], object]] = {
             "folder": lambda: service.add_folder(value_in(content, "folder", int)),
-            "pattern": lambda: bench.tell_pattern(value_in(content, "pattern", str)),
+            "pattern": lambda: bench.set_pattern(value_in(content, "pattern", str)),
             "stop": bench.stop,
             "tick": lambda: bench.tick(
                 value_in(content, "row", str), value_in(content, "label", str)

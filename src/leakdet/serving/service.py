@@ -74,7 +74,7 @@ class Service:
         """Score the sounds of a named folder, with what lists in it tell of them."""
         for table in self.places.lists(number):
             try:
-                self.bench.tell_list(table)
+                self.bench.read_list(table)
             except InputError as error:  # any table may lie there
                 LOG.info(f"note     {table}: no list of recordings ({error})")
         above = self.places.folder(number).parent

@@ -53,7 +53,7 @@ class Entry:
     name: str
     columns: Mapping[str, str] = field(default_factory=dict)
     verdicts: Sequence[Verdict] = ()
-    waits: Scored | None = None
+    pending: Scored | None = None
     stopped: bool = False
 
 
@@ -102,7 +102,7 @@ class Filter:
     site: str = ""
     text: str = ""
 
-    def takes(self, row: Row) -> bool:
+    def matches(self, row: Row) -> bool:
         of_decision = {
             "": True,
             "ticked": bool(row.label),
@@ -135,14 +135,15 @@ class Workbench:
         if not self.table.exists():
             return
         table = read_table(self.table)
-        if table.faults or not {LABEL, WHY} <= {*table.columns}:
+        if table.faults or not {"path", LABEL, WHY} <= {*table.columns}:
             raise InputError(
                 f"{self.table}: ticks would replace it, and leakdet did not write it. Rename it, "
                 "or give another --work."
             )
         for _, values in table.rows:
             key = Path(values["path"]).name
-            self._ticks[key, int(values.get("channel") or 0)] = values
+            channel = values.get("channel", "")
+            self._ticks[key, int(channel) if channel.isdecimal() else 0] = values
             if (self.sounds / key).is_file() and key not in self._entries:
                 columns = {name: text for name, text in values.items() if not is_reserved(name)}
                 _copy(self.sounds / key, self.uploads / key)
@@ -173,11 +174,11 @@ class Workbench:
 
     def _submit(self, entry: Entry) -> None:
         recording = InputRecording(entry.source, entry.columns)
-        entry.waits, entry.stopped = self._engine.submit(recording), False
-        entry.waits.add_done_callback(lambda scored: self._take(entry, scored))
+        entry.pending, entry.stopped = self._engine.submit(recording), False
+        entry.pending.add_done_callback(lambda scored: self._receive(entry, scored))
         self.version += 1
 
-    def _take(self, entry: Entry, scored: Scored) -> None:
+    def _receive(self, entry: Entry, scored: Scored) -> None:
         """Keep the verdicts that came, unless others are awaited by now."""
         verdicts: Sequence[Verdict] = ()
         stopped = False
@@ -189,9 +190,9 @@ class Workbench:
             sentence = str(error) if isinstance(error, LeakdetError) else repr(error)
             verdicts = [Verdict(str(entry.source), None, None, 0.0, error=sentence)]
         with self._lock:
-            if entry.waits is not scored:
+            if entry.pending is not scored:
                 return
-            entry.waits, entry.stopped = None, stopped
+            entry.pending, entry.stopped = None, stopped
             entry.verdicts = [replace(v, columns=entry.columns) for v in verdicts]
             self.version += 1
 
@@ -207,26 +208,26 @@ class Workbench:
                 entry.verdicts = ()
                 self._submit(entry)
 
-    def tell_list(self, path: Path) -> int:
+    def read_list(self, path: Path) -> int:
         """Take site, time and other columns by the names of files from a table with a path."""
         table = TableStream(path)
         if "path" not in table.columns:
             hint = columns_hint(table.columns, ["path"], table.remarks)
             raise InputError(f"{path.name.partition('-')[2]}: a list needs the column path; {hint}")
-        kept = [name for name in table.columns if name and not is_reserved(name)]
+        names = [name for name in table.columns if name and not is_reserved(name)]
         listed = {}
         for _, row in table:
             if not isinstance(row, str) and row["path"]:
-                columns = {name: row[name] for name in kept}
+                columns = {name: row[name] for name in names}
                 if RECORDED_AT in columns:
                     columns[RECORDED_AT] = iso_text(columns[RECORDED_AT]) or columns[RECORDED_AT]
                 listed[_last_part(row["path"])] = columns
         with self._lock:
             self._listed |= listed
-            self._tell_all()
+            self._apply_columns()
         return len(listed)
 
-    def tell_pattern(self, pattern: str) -> None:
+    def set_pattern(self, pattern: str) -> None:
         """Take columns from the names of files, as `predict --name-pattern` does; "": no longer."""
         try:
             parsed = NamePattern(pattern) if pattern else None
@@ -234,9 +235,9 @@ class Workbench:
             raise SettingsError(str(error).removeprefix("--name-pattern ")) from error
         with self._lock:
             self._pattern = parsed
-            self._tell_all()
+            self._apply_columns()
 
-    def _tell_all(self) -> None:
+    def _apply_columns(self) -> None:
         for entry in self._entries.values():
             entry.columns = {**entry.columns, **self._columns_of(entry)}
             entry.verdicts = [replace(v, columns=entry.columns) for v in entry.verdicts]
@@ -293,7 +294,7 @@ class Workbench:
     def rows(self, shown: Filter) -> list[Row]:
         """The rows that the filter takes, the most suspicious first."""
         with self._lock:
-            rows = [row for row in self._rows() if shown.takes(row)]
+            rows = [row for row in self._rows() if shown.matches(row)]
         return sorted(rows, key=lambda row: (-row.suspicion, row.entry.name))
 
     def facts(self) -> dict[str, Any]:
@@ -305,7 +306,7 @@ class Workbench:
             "version": self.version,
             "recordings": len(rows),
             "decisions": Counter(row.decision for row in rows),
-            "waiting": sum(row.entry.waits is not None for row in rows),
+            "waiting": sum(row.entry.pending is not None for row in rows),
             "labels": labels,
             "sites": sorted({site for row in rows if (site := row.entry.columns.get("site"))}),
             "dated": any(row.entry.columns.get(RECORDED_AT) for row in rows),

@@ -65,9 +65,9 @@ def test_the_log_of_a_verb_becomes_progress() -> None:
         '{"a":1}',
         "3",
     ):
-        job.take(line)
+        job.read_line(line)
     assert (job.done, job.total, job.progress) == (2, 5, "2/5 trainings")
-    job.take('{"kind":"error","message":"too few"}')
+    job.read_line('{"kind":"error","message":"too few"}')
     assert job.error == "too few"
 
 

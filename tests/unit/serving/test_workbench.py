@@ -137,3 +137,19 @@ def test_a_table_of_other_origin_is_not_replaced(tmp_path: Path) -> None:
     bench = Workbench(tmp_path, Engine())
     bench.open()  # a row that was added by hand stays
     assert bench.facts()["labels"] == {"leak": 1}
+
+
+def test_stopping_while_recordings_come_blocks_nobody(client: Client) -> None:
+    client.service.engine._detector = None  # all of them wait
+    bench, rounds = client.service.bench, range(300)
+    adding = threading.Thread(
+        target=lambda: [bench.add(Path(f"{n}.wav"), str(n), str(n)) for n in rounds], daemon=True
+    )
+    stopping = threading.Thread(target=lambda: [bench.stop() for _ in rounds], daemon=True)
+    for thread in (adding, stopping):
+        thread.start()
+    for thread in (adding, stopping):
+        thread.join(30)
+        assert not thread.is_alive()
+    bench.stop()
+    assert client.state()["decisions"] == {"stopped": 300}

@@ -154,7 +154,7 @@
       site.value = kept;
     }
     $("rank-page").hidden = !(state.sites.length && state.dated);
-    $("count").value = `${state.taken ?? 0} of ${state.recordings ?? 0} shown`;
+    $("count").value = `${state.matching ?? 0} of ${state.recordings ?? 0} shown`;
     const query = shown();
     $("csv").href = `/rows.csv?${query}`;
     $("xlsx").href = `/rows.xlsx?${query}`;
