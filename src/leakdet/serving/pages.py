@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from leakdet.acoustics.listing import AUDIO_SUFFIXES
 from leakdet.core.errors import InputError, LeakdetError
+from leakdet.core.files import megabytes
 from leakdet.detection.decision import LIMITS
 from leakdet.reporting.pages import filled
 from leakdet.reporting.recording_card import Card, Cards
@@ -32,6 +33,7 @@ ONWARD = (
     '<!DOCTYPE html><link rel="icon" href="data:,"><meta http-equiv="refresh" content="0; url=/">'
 )
 TYPES = {"xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"}
+MAX_LIST_BYTES = 5_000_000
 LISTS = (".csv", ".tsv", ".xlsx", ".txt")
 # reports bring their own scripts and styles; they run apart from this page, without its cookie
 APART = (
@@ -247,6 +249,8 @@ class Pages:
         upload = await receive(request.stream(), self._bench.uploads, name)
         if name.lower().endswith(LISTS):
             try:
+                if (size := upload.path.stat().st_size) > MAX_LIST_BYTES:
+                    raise RequestError(413, f"{name}: a list of {megabytes(size)}; at most 5 MB.")
                 listed = await asyncio.to_thread(self._bench.read_list, upload.path)
             finally:
                 upload.path.unlink()

@@ -52,7 +52,7 @@ def run_service(arguments: argparse.Namespace) -> int:
         try:
             service.open(model)
             log_result(f"ticks    {service.bench.table}")
-            _open_page(arguments.host, port, keys, work if arguments.browser else None)
+            open_page(arguments.host, port, keys, work if arguments.browser else None)
             server = server_of(application(service, keys, arguments.host))
             asyncio.run(server.serve(sockets=[listener]))
         finally:
@@ -100,7 +100,7 @@ def _listening(host: str, port: int) -> socket.socket:
         ) from error
 
 
-def _open_page(host: str, port: int, keys: Keys, private: Path | None) -> None:
+def open_page(host: str, port: int, keys: Keys, private: Path | None) -> None:
     """Print the link, and open it: by a file, since other users see the arguments of a browser."""
     shown = "127.0.0.1" if host in ANY else host
     link = f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/?token={keys.token}"

@@ -67,7 +67,9 @@ def test_the_page_names_folders_and_what_the_model_is_worth(serving: Any, tmp_pa
     assert client.ask("/page.js").headers["content-type"].startswith("text/javascript")
 
 
-def test_a_list_or_the_names_tell_sites_and_times(client: Client, sounds: list[Path]) -> None:
+def test_a_list_or_the_names_tell_sites_and_times(
+    client: Client, sounds: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     told = b"path,site,recorded_at\nC:\\night\\s0_20261120_0030.wav,B7,20.11.2026 02:30\ns3://bucket/x.wav,Q,\n"
     assert client.ask("/sounds", told, name="night.csv").json == {"listed": 2}
     client.drop(*sounds[:2])
@@ -79,6 +81,9 @@ def test_a_list_or_the_names_tell_sites_and_times(client: Client, sounds: list[P
     assert row["name"] == sounds[1].name
     wrong = client.ask("/do/pattern", {"pattern": "{site"})
     assert (wrong.status, "{site" in wrong.error) == (400, True)
+    monkeypatch.setattr("leakdet.serving.pages.MAX_LIST_BYTES", 10)
+    assert client.ask("/sounds", told, name="night.csv").status == 413
+    monkeypatch.undo()
     no_list = client.ask("/sounds", b"site\nA\n", name="no.csv")
     assert (no_list.status, no_list.error.startswith("no.csv: a list needs the column path")) == (
         400,

@@ -1,10 +1,16 @@
 """The page in a browser, and the examples of docs/how/serve.md, against a server on a port."""
 
 import asyncio
+import contextlib
+import http.client
+import json
+import os
 import shutil
+import signal
 import socket
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +22,8 @@ from tests.browsers import Browser, chromium
 from tests.unit.serving.conftest import TOKEN, Client
 
 from leakdet.core.errors import SettingsError
-from leakdet.serving.server import alone, server_of
+from leakdet.serving.guard import Keys
+from leakdet.serving.server import alone, open_page, server_of
 from leakdet.tables.read import read_table
 from pages import blocks
 
@@ -80,6 +87,87 @@ def test_the_examples_of_the_docs_give_the_row(
                 ["bash", "-c", command], capture_output=True, text=True, check=True
             )
             assert f'"leak_prob": {row["leak_prob"]}' in run.stdout
+
+
+def test_the_browser_is_given_a_private_file_and_no_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, messages: pytest.LogCaptureFixture
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    keys = Keys.made(8765, TOKEN)
+    open_page("::", 8765, keys, None)
+    monkeypatch.setenv("DISPLAY", ":0")
+    open_page("127.0.0.1", 8765, keys, tmp_path)
+    (file,) = tmp_path.iterdir()
+    assert opened == [file.as_uri()]
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert f"http://127.0.0.1:8765/?token={TOKEN}" in file.read_text()
+    assert "not encrypted" in messages.text
+
+
+class RealServer:
+    """`leakdet serve` in a child of this process, asked over its port as the page asks."""
+
+    def __init__(self, forked: Any, model: Path, work: Path) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = free.getsockname()[1]
+        words = ("--port", str(self.port), "--no-browser", "--device", "cpu", "--work", work)
+        self.process = forked("serve", model, *words, cwd=work.parent)
+        keys = Keys.made(self.port, TOKEN)
+        self.headers = {
+            "Cookie": f"{keys.cookie_name}={keys.cookie}",
+            "Origin": f"http://127.0.0.1:{self.port}",
+        }
+        until = time.monotonic() + 60
+        while not self._listens():
+            assert self.process.poll() is None
+            assert time.monotonic() < until
+            time.sleep(0.05)
+
+    def _listens(self) -> bool:
+        with contextlib.suppress(OSError):
+            return bool(self.ask("GET", "/state?since=-1"))
+        return False
+
+    def ask(self, method: str, path: str, body: bytes | None = None) -> Any:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        with contextlib.closing(connection):
+            connection.request(method, path, body, self.headers)
+            return json.loads(connection.getresponse().read())
+
+    def end(self, number: int) -> str:
+        os.kill(self.process.pid, number)
+        printed: str = self.process.wait()
+        return printed
+
+
+def test_a_killed_server_loses_no_tick_and_a_stopped_one_leaves_ticks_alone(
+    forked: Any,
+    example_files: Any,
+    sounds: list[Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LEAKDET_TOKEN", TOKEN)
+    work = tmp_path / "work"
+    first = RealServer(forked, example_files.model, work)
+    for sound in sounds[:3]:
+        first.ask("POST", f"/sounds?name={sound.name}", sound.read_bytes())
+    while (state := first.ask("GET", "/state?since=-1"))["waiting"]:
+        time.sleep(0.02)
+    tick = {"row": state["rows"][0]["id"], "label": "leak"}
+    first.ask("POST", "/do/tick", json.dumps(tick).encode())
+    first.end(signal.SIGKILL)
+    assert len(list((work / "uploads").iterdir())) == 3
+    again = RealServer(forked, example_files.model, work)
+    assert again.ask("GET", "/state?since=-1")["labels"] == {"leak": 1}
+    printed = again.end(signal.SIGTERM)
+    assert again.process.returncode == 128 + signal.SIGTERM
+    assert [line for line in printed.splitlines() if TOKEN in line] == [
+        f"page     http://127.0.0.1:{again.port}/?token={TOKEN}"
+    ]
+    assert "Traceback" not in printed
+    assert sorted(path.name for path in work.iterdir()) == [".lock", "confirm.csv", "sounds"]
 
 
 @pytest.fixture

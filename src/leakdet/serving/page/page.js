@@ -154,7 +154,8 @@
       site.value = kept;
     }
     $("rank-page").hidden = !(state.sites.length && state.dated);
-    $("count").value = `${state.matching ?? 0} of ${state.recordings ?? 0} shown`;
+    const first = state.rows.length < state.matching ? `, the first ${state.rows.length} in this list` : "";
+    $("count").value = `${state.matching ?? 0} of ${state.recordings ?? 0} shown${first}`;
     const query = shown();
     $("csv").href = `/rows.csv?${query}`;
     $("xlsx").href = `/rows.xlsx?${query}`;
