@@ -240,6 +240,11 @@ class SoundFile:
         """Length by the header, or by the size of the file if 16-bit, where it cannot be so."""
         return self.header_frames() or self._source.size // (2 * self.channels)
 
+    def announced_frames(self) -> int:
+        """Sample points that its structure announces, as its decoder will give at most."""
+        frames = self._layout.frames
+        return int(self._decoder.frames) if frames is None else frames
+
     def __enter__(self) -> "SoundFile":
         return self
 
