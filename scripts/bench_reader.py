@@ -50,14 +50,16 @@ class PlainFile(soundfile.SoundFile):  # type: ignore[misc]  # it has no types
 class Nothing:
     """In place of a hash, or of what looks for dead runs."""
 
-    any = False
+    any = is_told = False
 
     def __init__(self, *_: Any) -> None: ...
     def add(self, *_: Any) -> None: ...
     def update(self, *_: Any) -> None: ...
     def dbfs(self) -> None: ...
-    def prominences_db(self) -> None: ...
-    def strongest_db(self) -> None: ...
+    def prominences_db(self) -> tuple[float, ...]:
+        """None of either mains."""
+        return ()
+
     def hexdigest(self) -> str:
         """None."""
         return ""

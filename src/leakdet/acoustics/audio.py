@@ -184,6 +184,15 @@ def read_header(path: Location) -> Header:
         return Header(rate_hz, channels, about_s, length_s)
 
 
+def read_length(path: Location) -> tuple[int, int, int]:
+    """Sample points of a channel by the file's structure, their rate in Hz, and the channels.
+
+    Raises `InputError` if it is not an audio file.
+    """
+    with SoundFile(path) as file:
+        return file.announced_frames(), int(file.samplerate), int(file.channels)
+
+
 def recordings_in(source: SoundSource, signal: SignalConfig) -> Iterator[tuple[SoundSource, int]]:
     """The recordings of a file or array, each with its channel for `SoundStream`.
 
@@ -255,7 +264,7 @@ class SoundStream:
             facts.content_sha256 = digest.hexdigest()
             if hum:
                 facts.mains_hum_db = hum.prominences_db()
-                facts.strongest_hum_db = hum.strongest_db()
+                facts.strongest_hum_db = max(facts.mains_hum_db) if hum.is_told else None
             facts.quiet_level_dbfs = quiet.dbfs()
             facts.flags = self._flags(file)
             if mix.cancels:

@@ -67,15 +67,10 @@ class MainsHum:
         on, beside = (self._plan.weights @ self._power).reshape(-1, 2).T
         return tuple((10.0 * np.log10((on + 1e-20) / (beside + 1e-20))).tolist())
 
-    def strongest_db(self) -> float | None:
-        """The prominence of the mains that stands out more.
-
-        None where it cannot be told: of less than a second, of silence, or at too low a rate.
-        """
-        silent = not self._power.any()
-        if silent or self._samples < self._fewest or not self._plan.weights.any(axis=1).all():
-            return None
-        return max(self.prominences_db())
+    @property
+    def is_told(self) -> bool:
+        """False of less than a second, of silence, and at too low a rate."""
+        return self._samples >= self._fewest and self._plan.holds_all and bool(self._power.any())
 
 
 @dataclass(frozen=True)
@@ -86,6 +81,7 @@ class _Plan:
     size: int  # of the FFT, in decimated sample points
     bins: int  # kept: up to the last harmonic and its reference
     weights: Float[np.ndarray, "F bins"]  # of mean power: for each mains on it, and beside it
+    holds_all: bool  # the rate is high enough for both
 
     def decimate(self, sound: Float[np.ndarray, " N"]) -> Float[np.ndarray, " M"]:
         step, columns = self.kernel.shape
@@ -116,7 +112,8 @@ def _plan(rate_hz: int) -> _Plan:
         beside = (distance >= BESIDE_HZ[0] - slack) & (distance <= BESIDE_HZ[1] + slack)
         both = (distance <= ON_HZ + slack, beside)
         weights += [chosen / gain**2 / max(1, chosen.sum()) for chosen in both]
-    return _Plan(_decimation(step, halvings), size, len(hz), np.stack(weights))
+    holds_all = all(each.any() for each in weights)
+    return _Plan(_decimation(step, halvings), size, len(hz), np.stack(weights), holds_all)
 
 
 def _decimation(step: int, halvings: int) -> Float32[np.ndarray, "D C"]:

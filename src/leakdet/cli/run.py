@@ -11,12 +11,15 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import hydra
+from hydra._internal.callbacks import Callbacks
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
+from hydra.core.utils import configure_log, run_job
 from hydra.errors import HydraException
-from hydra.types import RunMode
-from omegaconf import DictConfig
+from hydra.types import HydraContext, RunMode
+from omegaconf import DictConfig, read_write
 from omegaconf.errors import OmegaConfBaseException
 
 from leakdet import __version__
@@ -31,10 +34,10 @@ from leakdet.cli.checks import (
 from leakdet.cli.compose import (
     as_hydra_reads,
     composed,
-    composed_with_folders,
+    composing,
     default_values,
     sentence_of,
-    store_schema,
+    store_schemas,
     typed,
 )
 from leakdet.cli.help import help_text
@@ -178,31 +181,83 @@ def _open(door: str, task: Callable[[Any, Run], int]) -> int:
     recordings, builds = None, list[str]()
     if door == "train":
         recordings, arguments, builds = recordings_apart(words, arguments)
-        arguments = resumed(arguments)
+        # with the settings of the run that it goes on with
+        words = arguments = resumed(arguments)
     # Hydra takes -m before the settings only; here it may stand anywhere.
     ordered = sorted(arguments, key=lambda argument: argument not in MULTIRUN)
     sys.argv[1:] = prepared = as_hydra_reads(door, ordered)
     check_sweep(door, prepared)
     flags = {argument for argument in prepared if argument.startswith("-")}
-    folder = Path()
-    if not flags:
-        config, run_folder, _ = composed_with_folders(door, prepared)
-        folder = Path(run_folder)
-        _check_before_hydra(door, config, prepared, "hydra.run.dir")
-    elif flags <= set(MULTIRUN):
-        hydras = [word for word in prepared if word.startswith(("hydra.", "hydra/"))]
-        folder = Path(composed_with_folders(door, hydras)[2])
-        for job in islice(jobs_to_check(prepared), MOST_CHECKED):
-            _check_before_hydra(door, composed(door, job), job, "hydra.sweep.dir")
-    store_schema(door)
+    if not flags and "hydra.mode=MULTIRUN" not in prepared:
+        with composing(door):
+            return _run_alone(door, task, words, prepared, recordings, builds)
+    folder = _check_jobs(door, prepared) if flags <= set(MULTIRUN) else Path()
+    store_schemas()
     _announce(door, prepared, builds=recordings is not None)
     if recordings is not None and not _shows_only(prepared):
-        store = f"data.store={quoted(str(built(recordings, builds)), always=True)}"
-        arguments, prepared = [*arguments, store], [*prepared, store]
-        sys.argv.append(store)
+        words = [*words, _store_word(recordings, builds)]
+        sys.argv.append(words[-1])
     with _own_folder(door, prepared, folder) as own:
-        # with the settings of the run that train goes on with; elsewhere as they were typed
-        return _run_jobs(door, task, arguments if door == "train" else words, own)
+        return _run_jobs(door, task, words, own)
+
+
+def _run_alone(
+    door: str,
+    task: Callable[[Any, Run], int],
+    arguments: Sequence[str],
+    prepared: Sequence[str],
+    recordings: Path | None,
+    builds: Sequence[str],
+) -> int:
+    """Compose, check and run the only job of a command, as `hydra.main` would; its exit code."""
+    config = _with_hydras_own(door, prepared)
+    settings = _checked(door, config, prepared, "hydra.run.dir")
+    _announce(door, prepared, builds=recordings is not None)
+    if recordings is not None:
+        store = _store_word(recordings, builds)
+        arguments, prepared = [*arguments, store], [*prepared, store]
+        sys.argv[1:] = prepared  # which further ranks get
+        config = _with_hydras_own(door, prepared)
+        settings = _settings(door, config, prepared)
+
+    def job(_: DictConfig) -> int:
+        run = _run(arguments)
+        _forget_secrets(run.folder / ".hydra")
+        code = guarded(lambda: task(settings, run))
+        _remove_folder_of(door, run.folder, code)
+        return code
+
+    with _own_folder(door, prepared, Path(config.hydra.run.dir)) as folder:
+        with read_write(config.hydra):
+            if named := sys.argv[1 + len(prepared) :]:
+                config.hydra.run.dir = str(folder)
+                config.hydra.overrides.hydra += named
+        # what a launcher would get; Hydra has no other way to run what is composed
+        loader, callbacks = GlobalHydra.instance().config_loader(), Callbacks(config)
+        configure_log(config.hydra.hydra_logging, config.hydra.verbose)
+        callbacks.on_run_start(config=config, config_name=door)
+        result = run_job(job, config, "hydra.run.dir", None, HydraContext(loader, callbacks))
+        callbacks.on_run_end(config=config, config_name=door, job_return=result)
+        return int(result.return_value)
+
+
+def _check_jobs(door: str, prepared: Sequence[str]) -> Path:
+    """Check the jobs of a sweep before the first begins; the folder that Hydra gives the sweep."""
+    for job in islice(jobs_to_check(prepared), MOST_CHECKED):
+        _checked(door, composed(door, job), job, "hydra.sweep.dir")
+    hydras = [word for word in prepared if word.startswith(("hydra.", "hydra/"))]
+    with composing(door):
+        return Path(_with_hydras_own(door, hydras).hydra.sweep.dir)
+
+
+def _with_hydras_own(door: str, prepared: Sequence[str]) -> DictConfig:
+    """The settings of a single run, and Hydra's own below `hydra`."""
+    return hydra.compose(door, [*prepared, "hydra.mode=RUN"], return_hydra_config=True)
+
+
+def _store_word(recordings: Path, builds: Sequence[str]) -> str:
+    """The setting that names the store of these recordings, which is made here."""
+    return f"data.store={quoted(str(built(recordings, builds)), always=True)}"
 
 
 @contextmanager
@@ -263,8 +318,7 @@ def _run_jobs(
         code = guarded(lambda: task(_settings(door, config, given), _run(arguments)))
         folder = _run(arguments).folder
         ended.append(Job(folder, Path(HydraConfig.get().sweep.dir), given, code))
-        if door == "learn" or code == WRONG or code > STOPPED:  # publishing alone writes nothing
-            remove_unused(folder)
+        _remove_folder_of(door, folder, code)
         if code > STOPPED:  # a signal ends the other jobs too
             sys.exit(code)
         if code != DONE and os.getpid() != parent:  # Hydra needs an error
@@ -288,8 +342,14 @@ def _run_jobs(
     return max((job.code for job in ended), default=DONE)
 
 
-def _check_before_hydra(door: str, config: DictConfig, prepared: Sequence[str], place: str) -> None:
-    """Refuse bad settings before Hydra makes a folder; `place` is the setting that names it."""
+def _remove_folder_of(door: str, folder: Path, code: int) -> None:
+    """Remove the folder of a job that left nothing in it."""
+    if door == "learn" or code == WRONG or code > STOPPED:  # publishing alone writes nothing
+        remove_unused(folder)
+
+
+def _checked(door: str, config: DictConfig, prepared: Sequence[str], place: str) -> Any:
+    """The settings of a job before it has a folder; `place` is the setting that names it."""
     settings = _settings(door, config, prepared)
     given = [a.partition("=")[2].strip("'") for a in prepared if a.startswith(f"{place}=")]
     if given and isinstance(settings, TrainConfig) and settings.resume is None:
@@ -297,6 +357,7 @@ def _check_before_hydra(door: str, config: DictConfig, prepared: Sequence[str], 
         jobs = sorted(folder.glob("[0-9]*/")) if place == "hydra.sweep.dir" else []
         for used in (folder, *jobs):
             refuse_used_folder(used, place, resumes=door != "learn")
+    return settings
 
 
 def _settings(door: str, config: DictConfig, named: Sequence[str]) -> Any:

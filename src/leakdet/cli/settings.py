@@ -429,15 +429,6 @@ def conf_folder() -> Path:
     )
 
 
-def store_options() -> None:
-    """Make the options known to Hydra, beside those of conf/."""
-    from hydra.core.config_store import ConfigStore
-
-    for group, options in OPTIONS.items():
-        for name, values in options.items():
-            ConfigStore.instance().store(group=group, name=name, node=values)
-
-
 def option_names() -> dict[str, list[str]]:
     """The options of each group, with and without a file in conf/."""
     names = {group: set(options) for group, options in OPTIONS.items()}
@@ -490,6 +481,7 @@ DOORS = {
 }
 
 
+@cache
 def known_settings(door: str) -> Known:
     """The names that the command line of a door may use."""
     from omegaconf import OmegaConf

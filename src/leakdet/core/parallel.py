@@ -33,13 +33,10 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def in_order(
-    work: Callable[[T], R], items: Iterable[T], workers: int = 0, ahead: int = 2
-) -> Iterator[tuple[T, R]]:
+def in_order(work: Callable[[T], R], items: Iterable[T], workers: int = 0) -> Iterator[tuple[T, R]]:
     """Yield pairs of item and `work(item)`, computed by `workers` threads (0: one per core).
 
-    At most `ahead` items a thread are begun or done before their turn; more keep the threads at
-    work while the caller does something long with a result, or one item takes long.
+    At most two items a thread are begun or done before their turn.
 
     Threads suffice, since decoding, FFTs, networks and hashing release the interpreter lock. Torch
     is limited to one core in each, so that the threads do not compete for cores.
@@ -54,7 +51,7 @@ def in_order(
         try:
             for item in items:
                 waiting.append((item, pool.submit(work, item)))
-                if len(waiting) > ahead * count:
+                if len(waiting) > 2 * count:
                     first, future = waiting.popleft()
                     yield first, future.result()
             while waiting:

@@ -58,9 +58,12 @@ class MelDetector:
         return self.window_scores(mel).leak_prob
 
     @torch.inference_mode()
-    def window_scores(self, mel: Float[Tensor, "W S M T"]) -> "WindowScores":
-        """Leak probability and, of a multiclass network, class probabilities of each window."""
-        output, windows = self._evaluating.infer(as_samples(mel, self.unit)), len(mel)
+    def window_scores(self, mel: Float[Tensor, "W S M T"], alike: bool = False) -> "WindowScores":
+        """Leak probability and, of a multiclass network, class probabilities of each window.
+
+        `alike`: independent of the other windows to the last bit, as `Network.infer` says.
+        """
+        output, windows = self._evaluating.infer(as_samples(mel, self.unit), alike), len(mel)
         leak = window_mean(leak_probability(output, self.labels.leaks, self.blend), windows)
         if not self.labels.tells_classes:
             return WindowScores(leak.cpu(), None)

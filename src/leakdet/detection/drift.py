@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
-from scipy.special import kolmogorov, ndtri, stdtr
 
 from leakdet.core.errors import counted
 
@@ -142,6 +141,8 @@ def _within(
     sites: int,
 ) -> Move | None:
     """The day from which on the recordings, in time order, differ most from those before."""
+    from scipy import special  # slow to import, and few runs of predict come to it
+
     starts = np.flatnonzero(np.append(True, days[1:] != days[:-1]))
     tried = _tried_days(starts, len(days))
     tests = columns.shape[1] * len(tried) * sites
@@ -155,7 +156,7 @@ def _within(
         shift = np.median(columns[first:], axis=0) - before
         size = first * (len(columns) - first) / len(columns)
         distance = np.sqrt(size) * _distances(order >= first, is_last)
-        moved = kolmogorov(distance) * tests < ALPHA / 2
+        moved = special.kolmogorov(distance) * tests < ALPHA / 2
         moved &= (np.abs(shift) >= least) & (_by_day(medians, day) * tests < ALPHA / 2)
         strength = distance * moved
         if strength.max() > best:
@@ -180,6 +181,8 @@ def _by_day(medians: Float[np.ndarray, "D C"], first: int) -> Float[np.ndarray, 
 
     Recordings of one day are alike, so that days have to differ, not recordings alone.
     """
+    from scipy import special
+
     before, after = medians[:first], medians[first:]
     freedom = len(medians) - 2
     if freedom < 2:
@@ -187,25 +190,27 @@ def _by_day(medians: Float[np.ndarray, "D C"], first: int) -> Float[np.ndarray, 
     squares = np.square(before - before.mean(0)).sum(0) + np.square(after - after.mean(0)).sum(0)
     error = np.sqrt(squares / freedom * (1 / len(before) + 1 / len(after)))
     t = np.abs(after.mean(0) - before.mean(0)) / np.maximum(error, 1e-12)
-    return np.asarray(2.0 * stdtr(freedom, -t))
+    return np.asarray(2.0 * special.stdtr(freedom, -t))
 
 
 def _against(
     site: str, bands: Float[np.ndarray, "N B"], training: Float[np.ndarray, "K B"], sites: int
 ) -> Move | None:
     """The band in which a site differs most from training, by more than single recordings do."""
+    from scipy import special
+
     tests = bands.shape[1] * sites
     both = np.concatenate([bands, training])
     order = both.argsort(axis=0, kind="stable")
     is_last = _is_last(np.take_along_axis(both, order, axis=0))
     distance = _distances(order < len(bands), is_last)
     size = len(bands) * len(training) / len(both)
-    p_value = kolmogorov(np.sqrt(size) * distance) * tests
+    p_value = special.kolmogorov(np.sqrt(size) * distance) * tests
     before = np.median(training, axis=0)
     shift = np.median(bands, axis=0) - before
     # as if the whole site were one recording of training: sites are what they are throughout
     strange = np.abs(shift) / np.maximum(training.std(axis=0), 1e-9)
-    moved = (p_value < ALPHA / 2) & (strange >= -ndtri(ALPHA / 4 / tests))
+    moved = (p_value < ALPHA / 2) & (strange >= -special.ndtri(ALPHA / 4 / tests))
     if not moved.any():
         return None
     band = int((strange * moved).argmax())

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
-from scipy.spatial.distance import cdist
 from torch import Tensor
 
 from leakdet.detection.decision import MARGIN
@@ -194,10 +193,14 @@ def _left_out_distances(
 
 def _nearest_db(features: np.ndarray, others: np.ndarray) -> np.ndarray:
     """Root of the mean square difference to the nearest of `others`, in dB."""
+    from scipy.spatial.distance import cdist  # slow to import, and scoring needs it not
+
     return np.asarray(cdist(features, others).min(1) / np.sqrt(features.shape[1]))
 
 
 def _mahalanobis(features: np.ndarray, means: np.ndarray, whitening: np.ndarray) -> np.ndarray:
+    from scipy.spatial.distance import cdist
+
     return np.asarray(cdist(features @ whitening, means @ whitening).min(1))
 
 

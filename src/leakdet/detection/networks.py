@@ -152,6 +152,8 @@ Result = TypeVar("Result")
 # fast, docs/benchmarks.md), on an accelerator so that it is busy.
 CPU_CHUNK_ELEMENTS = 1 << 16
 ACCELERATOR_CHUNK_ELEMENTS = 1 << 20
+# Of chunks that all have one shape: a lone sample takes as long as a whole chunk.
+ALIKE_ELEMENTS = 1 << 13
 
 
 class Output(NamedTuple):
@@ -210,10 +212,20 @@ class Network(nn.Module):
         features = self.features(self.input(mel))
         return Output(self.cls_head(features), self.leak_head(features).squeeze(-1))
 
-    def infer(self, mel: Float[Tensor, "B S M T"]) -> Output:
-        """Run `forward` in chunks, for any number of samples of any float type on any device."""
-        outputs = self._in_chunks(self, mel)
-        return Output(*map(torch.cat, zip(*outputs, strict=True)))
+    def infer(self, mel: Float[Tensor, "B S M T"], alike: bool = False) -> Output:
+        """Run `forward` in chunks, for any number of samples of any float type on any device.
+
+        `alike`: on a CPU in chunks of one shape, the last one filled up, so that the numbers of a
+        sample do not depend on which others it comes with: other shapes round otherwise.
+        """
+        count = len(mel)
+        if alike and self.input.band_mean.device.type == "cpu":
+            size = max(1, ALIKE_ELEMENTS // self.input.elements_per_sample(mel))
+            mel = torch.cat([mel, mel.new_zeros((-count % size, *mel.shape[1:]))])
+            outputs = [self(chunk.float()) for chunk in torch.split(mel, size)]
+        else:
+            outputs = self._in_chunks(self, mel)
+        return Output(*(torch.cat(part)[:count] for part in zip(*outputs, strict=True)))
 
     def embed(self, mel: Float[Tensor, "B S M T"]) -> Float[Tensor, "B F"]:
         """Features before the heads, for the same inputs as `infer`."""

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Bool
-from scipy.stats import binomtest
 
 from leakdet.config import LabelsConfig
 from leakdet.core.errors import InputError, counted, first_few
@@ -219,6 +218,8 @@ def mcnemar(
     two-sided binomial p-value of such an uneven split. Recordings of one site are not independent:
     the p-value is too small there, and `paired_difference` by group is the better guide.
     """
+    from scipy.stats import binomtest  # slow to import
+
     only_a = int(np.count_nonzero(correct_a & ~correct_b))
     only_b = int(np.count_nonzero(correct_b & ~correct_a))
     p_value = float(binomtest(only_a, only_a + only_b).pvalue) if only_a + only_b else 1.0

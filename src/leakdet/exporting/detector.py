@@ -57,7 +57,7 @@ class OnnxDetector(MelDetector):
         """Windows that are scored at a time."""
         return int(self.facts["piece_windows"])
 
-    def window_scores(self, mel: Float[Tensor, "W S M T"]) -> WindowScores:
+    def window_scores(self, mel: Float[Tensor, "W S M T"], alike: bool = False) -> WindowScores:
         """As that of the model file; by the part of the graph behind the log-mel."""
         outputs = ["scored_prob", "scored_classes"][: 1 + self.labels.tells_classes]
         if not len(mel):

@@ -2,6 +2,7 @@
 
 import os
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
@@ -24,7 +25,13 @@ from leakdet.detection.detector import MelDetector
 from leakdet.detection.stored_scores import redecided, undecided_anew
 from leakdet.detection.thresholds import checked_policy
 from leakdet.exporting.detector import load_onnx_detector
-from leakdet.scoring.score_recording import embed_source, score_listed, score_source
+from leakdet.scoring.score_recording import (
+    Task,
+    embed_source,
+    in_batches,
+    score_listed,
+    score_source,
+)
 from leakdet.storage.model_card import ModelVerdict, model_in, model_kind
 from leakdet.storage.model_file import load_mel_detector
 from leakdet.tables.schema import InputRecording, Verdict, Verdicts, View
@@ -77,7 +84,39 @@ def sources_of(recordings: Any, resampled: bool = False) -> Iterator[SoundSource
             )
 
 
-Result = TypeVar("Result")
+Input = TypeVar("Input", SoundSource, InputRecording)
+TaskOf = Callable[[Input, MelDetector, LogMel], Task[list[Verdict]]]
+# of a group: more recordings gain nothing, longer ones keep other threads waiting, and so does a
+# slow list of recordings
+GROUP_RECORDINGS, GROUP_BYTES, GROUP_S = 32, 4 << 20, 0.1
+
+
+def grouped(inputs: Iterable[Input], workers: int = 0) -> Iterator[list[Input]]:
+    """Cut recordings into groups for a thread each; small at first, so that every thread has one.
+
+    A large file is in a group by itself, and so is one behind a URL.
+    """
+    share, taken = 4 * (workers or os.cpu_count() or 1), 0
+    group, size, begun = list[Input](), 0, time.monotonic()
+    for item in inputs:
+        group.append(item)
+        taken, size = taken + 1, size + _about_bytes(item)
+        whole = size >= GROUP_BYTES or len(group) >= min(GROUP_RECORDINGS, 1 + taken // share)
+        if whole or time.monotonic() > begun + GROUP_S:
+            yield group
+            group, size, begun = [], 0, time.monotonic()
+    if group:
+        yield group
+
+
+def _about_bytes(item: SoundSource | InputRecording) -> int:
+    source = item.source if isinstance(item, InputRecording) else item
+    if isinstance(source, ArrayRecording):
+        return 2 * int(source.frames) * int(source.channels)
+    try:
+        return source.stat().st_size if isinstance(source, Path) else GROUP_BYTES
+    except (OSError, ValueError):  # it is said when it is read
+        return 0
 
 
 def _html(detector: MelDetector, source: SoundSource | None, verdict: Verdict) -> str:
@@ -189,13 +228,17 @@ class Detector:
         self, recordings: Iterable[InputRecording], workers: int = 0
     ) -> Iterator[Verdict]:
         """Yield the verdicts on recordings of a list, in order, with the columns of the list."""
-        log_mel = self._log_mel
-        score = lambda listed: score_listed(listed, self.mel_detector, log_mel)  # noqa: E731
-        return (verdict for _, of_one in in_order(score, recordings, workers) for verdict in of_one)
+        return (verdict for of_one in self.verdicts_of(recordings, workers) for verdict in of_one)
 
-    def predict_one(self, recording: InputRecording) -> list[Verdict]:
-        """The verdicts on a recording of a list, in this thread: one, or one on each channel."""
-        return score_listed(recording, self.mel_detector, self._log_mel)
+    def verdicts_of(
+        self, recordings: Iterable[InputRecording], workers: int = 0
+    ) -> Iterator[list[Verdict]]:
+        """As `predict_listed`, the verdicts on each recording in a list: one, or one a channel."""
+        return (verdicts for _, verdicts in self._scored(score_listed, recordings, workers))
+
+    def score_together(self, recordings: Iterable[InputRecording]) -> list[list[Verdict]]:
+        """As `verdicts_of`, in this thread."""
+        return self._in_batches(score_listed, recordings)
 
     @overload
     def embed(self, recordings: Sound, workers: int = 0) -> npt.NDArray[np.float32]: ...
@@ -213,8 +256,10 @@ class Detector:
             InputError: as `predict`, and where a recording cannot be read.
             TypeError: as `predict`.
         """
-        sources = sources_of(recordings)
-        results = [result for _, result in self._each(embed_source, sources, workers)]
+        log_mel = self._log_mel
+        embed = lambda source: embed_source(source, self.mel_detector, log_mel)  # noqa: E731
+        features = in_order(embed, sources_of(recordings), workers)
+        results = [result for _, of_source in features for result in of_source]
         return results[0] if is_single(recordings) and len(results) == 1 else results
 
     @cached_property
@@ -235,19 +280,22 @@ class Detector:
             kept = None if isinstance(source, ArrayRecording) and not keep_array else source
             return {"html": partial(_html, self.mel_detector, kept), "plot": _plot}
 
-        results = self._each(score_source, sources, workers)
-        return (verdict.with_view(view(source)) for source, verdict in results)
+        results = self._scored(score_source, sources, workers)
+        return (
+            verdict.with_view(view(source)) for source, verdicts in results for verdict in verdicts
+        )
 
-    def _each(
-        self,
-        work: Callable[[SoundSource, MelDetector, LogMel], list[Result]],
-        sources: Iterable[SoundSource],
-        workers: int,
-    ) -> Iterator[tuple[SoundSource, Result]]:
-        log_mel = self._log_mel
-        compute = lambda source: work(source, self.mel_detector, log_mel)  # noqa: E731  for threads
-        results = in_order(compute, sources, workers)
-        return ((source, result) for source, of_source in results for result in of_source)
+    def _scored(
+        self, task: TaskOf[Input], inputs: Iterable[Input], workers: int
+    ) -> Iterator[tuple[Input, list[Verdict]]]:
+        """Each input with its verdicts, in order; threads take those that come together."""
+        _ = self._log_mel  # made here, and an unsuitable model refused at once
+        results = in_order(partial(self._in_batches, task), grouped(inputs, workers), workers)
+        return (pair for group, verdicts in results for pair in zip(group, verdicts, strict=True))
+
+    def _in_batches(self, task: TaskOf[Input], inputs: Iterable[Input]) -> list[list[Verdict]]:
+        detector = self.mel_detector
+        return in_batches((task(item, detector, self._log_mel) for item in inputs), detector)
 
 
 def load_detector(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
+from itertools import chain, tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ from leakdet.core.files import (
 )
 from leakdet.core.locations import Location, absolute_name, local_copy
 from leakdet.core.messages import LOG, log_result, log_results
-from leakdet.core.parallel import Engine, KillsWorkersError, in_order
+from leakdet.core.parallel import Engine, KillsWorkersError
 from leakdet.core.process import DONE, PARTLY
 from leakdet.core.progress import ProgressCounter
 from leakdet.detection.decision import DecisionRule
@@ -40,7 +41,7 @@ from leakdet.scoring.prediction import VerdictCounts, columns_by, now, run_facts
 from leakdet.storage.model_card import file_hash, missing_sounds, require_model
 from leakdet.tables.parts_db import BATCH_FILES, FileBatch, ListingRecord, RecordingsDb
 from leakdet.tables.read import part_files
-from leakdet.tables.schema import InputRecording
+from leakdet.tables.schema import InputRecording, Verdict
 from leakdet.tables.write import ROW_BYTES, part_bytes, require_format
 
 if TYPE_CHECKING:
@@ -227,7 +228,6 @@ def _remove_beginning(path: Path) -> None:
 
 IN_FLIGHT = 4  # batches with each worker of a cluster
 MOST_KILLING = 3  # files that kill their workers before any is scored: it is the machine
-AHEAD = 64  # files with each thread, so that none waits while a part is flushed to the disk
 
 Rows = list[dict[str, Any]]
 # Batches with their rows, in any order; it says how many files more are scored.
@@ -269,15 +269,15 @@ def by_threads(detector: "Detector", workers: int = 0) -> Scores:
     def scores(
         batches: Iterable[FileBatch], step: Callable[[int], None]
     ) -> Iterator[tuple[FileBatch, Rows]]:
-        files = ((batch, at) for batch in batches for at in range(len(batch)))
-        rows: Rows = []
-        score = partial(_score_file, detector)
-        for (batch, at), of_file in in_order(score, files, workers, AHEAD):
-            rows += of_file
-            step(1)
-            if at == len(batch) - 1:
-                yield batch, rows
-                rows = []
+        batches, ahead = tee(batches)
+        recordings = chain.from_iterable(batch.recordings for batch in ahead)
+        verdicts = detector.verdicts_of(recordings, workers)
+        for batch in batches:
+            rows: Rows = []
+            for path, of_file in zip(batch.paths, verdicts, strict=False):
+                rows += _rows_of(path, of_file)
+                step(1)
+            yield batch, rows
 
     return scores
 
@@ -320,8 +320,8 @@ def by_cluster(engine: Engine, options: ModelOptions) -> Scores:
 
 def score_batch(options: ModelOptions, batch: FileBatch) -> Rows:
     """The rows of a batch, by a detector that stays loaded in this process."""
-    detector = _detector(options)
-    return [row for at in range(len(batch)) for row in _score_file(detector, (batch, at))]
+    verdicts = _detector(options).score_together(batch.recordings)
+    return [row for pair in zip(batch.paths, verdicts, strict=True) for row in _rows_of(*pair)]
 
 
 @lru_cache(maxsize=2)
@@ -342,11 +342,11 @@ def _detector(options: ModelOptions) -> "Detector":
     return detector
 
 
-def _score_file(detector: "Detector", file: tuple[FileBatch, int]) -> Rows:
-    batch, at = file
-    rows = [verdict.to_dict() for verdict in detector.predict_one(batch.recordings[at])]
+def _rows_of(path: str, verdicts: Iterable[Verdict]) -> Rows:
+    """The rows of a file under this path."""
+    rows = [verdict.to_dict() for verdict in verdicts]
     for row in rows:
-        row["path"] = batch.paths[at]
+        row["path"] = path
         del row["timeline"]
     return rows
 

@@ -1,8 +1,13 @@
-"""Scores one recording: from its sound to the probabilities of its windows and its verdict."""
+"""Scores recordings, from their sound to their verdicts; windows of several go together.
 
-from collections.abc import Iterator, Sequence
+A recording's work is a generator: it yields log-mel of windows, is sent their scores, and returns
+its result.
+"""
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Literal, NamedTuple, cast
+from functools import partial
+from typing import Literal, NamedTuple, TypeVar, cast
 
 import numpy as np
 import torch
@@ -39,17 +44,70 @@ class WindowsScored(NamedTuple):
     moments: Float[np.ndarray, "1 2 M"]
 
 
-def scored_windows(
-    mel: Float16[Tensor, "W S M T"],
-    start_s: Float32[np.ndarray, " W"],
-    live: Bool[np.ndarray, " W"],
-    detector: MelDetector,
-) -> WindowsScored:
-    """Windows scored by their log-mel."""
-    prob, classes = detector.window_scores(mel)
-    class_prob = np.zeros((len(prob), 0), np.float32) if classes is None else classes.numpy()
-    moments = (live @ window_moments(mel).reshape(len(prob), -1)).reshape(1, 2, -1)
-    return WindowsScored(prob.numpy(), class_prob, start_s, live, moments)
+class MelScores(NamedTuple):
+    """Leak and class probability of windows, and the moments of their bands."""
+
+    prob: Float32[np.ndarray, " W"]
+    class_prob: Float32[np.ndarray, "W C"]
+    moments: Float[np.ndarray, "W 2 M"]
+
+    @classmethod
+    def of(cls, mel: Float16[Tensor, "W S M T"], detector: MelDetector) -> "MelScores":
+        """Scores of windows, which depend on none of the others."""
+        prob, classes = detector.window_scores(mel, alike=True)
+        class_prob = np.zeros((len(prob), 0), np.float32) if classes is None else classes.numpy()
+        return cls(prob.numpy(), class_prob, window_moments(mel))
+
+    def part(self, start: int, stop: int) -> "MelScores":
+        return MelScores(*(values[start:stop] for values in self))
+
+    def of_recording(
+        self, start_s: Float32[np.ndarray, " W"], live: Bool[np.ndarray, " W"]
+    ) -> WindowsScored:
+        moments = (live @ self.moments.reshape(len(live), -1)).reshape(1, 2, -1)
+        return WindowsScored(self.prob, self.class_prob, start_s, live, moments)
+
+
+Result = TypeVar("Result")
+Task = Generator[Float16[Tensor, "W S M T"], MelScores, Result]
+BATCH_WINDOWS = 128  # windows that are scored together, or some more
+
+
+def in_batches(tasks: Iterable[Task[Result]], detector: MelDetector) -> list[Result]:
+    """The results of tasks, in order; the network takes their windows together.
+
+    A task that waits for scores has yielded all of its windows, or `BATCH_WINDOWS` of them: memory
+    holds few of them, however many tasks there are and however long each is.
+    """
+    results = dict[int, Result]()
+    waiting = list[tuple[int, Task[Result], Tensor]]()
+
+    def go_on(number: int, task: Task[Result], step: Callable[[], Tensor]) -> None:
+        try:
+            waiting.append((number, task, step()))
+        except StopIteration as end:
+            results[number] = end.value
+
+    def score_waiting() -> None:
+        batch, stop = waiting.copy(), 0
+        waiting.clear()
+        try:
+            scores = MelScores.of(torch.cat([mel for *_, mel in batch]), detector)
+        except Exception as error:  # such as memory that is full: no task ends the others
+            for number, task, _ in batch:
+                go_on(number, task, partial(task.throw, error))
+            return
+        for number, task, mel in batch:
+            start, stop = stop, stop + len(mel)
+            go_on(number, task, partial(task.send, scores.part(start, stop)))
+
+    for number, task in enumerate(tasks):
+        go_on(number, task, partial(next, task))
+        while sum(mel.shape[0] for *_, mel in waiting) >= BATCH_WINDOWS:
+            score_waiting()
+    while waiting:
+        score_waiting()
+    return [results[number] for number in sorted(results)]
 
 
 class Pieces:
@@ -124,7 +182,8 @@ def sound_scores(
     outputs += [_outputs(detector, *piece) for piece in pieces.add(stream.taken())]
     start_s, is_live = np.concatenate(starts), np.concatenate(live)
     if "short" in stream.facts.flags:
-        return stream.facts, scored_windows(torch.cat(mels), start_s, is_live, detector)
+        scores = MelScores.of(torch.cat(mels), detector)
+        return stream.facts, scores.of_recording(start_s, is_live)
     outputs.append(_outputs(detector, *pieces.last()))
     prob, classes, moments = map(np.concatenate, zip(*outputs, strict=True))
     moments = moments.sum(axis=0, keepdims=True)
@@ -143,34 +202,40 @@ def _outputs(
 
 # flags of recordings without sound
 DEAD: tuple[Literal["silent", "stuck", "dropouts"], ...] = ("silent", "stuck", "dropouts")
-BATCH_WINDOWS = 64  # windows of one recording that are scored together
 
 
-def score_source(source: SoundSource, detector: MelDetector, log_mel: LogMel) -> list[Verdict]:
+def score_source(
+    source: SoundSource, detector: MelDetector, log_mel: LogMel
+) -> Task[list[Verdict]]:
     """The verdict on a file or array; one on each channel where `signal.channels` is `each`."""
-    verdicts = []
+    verdicts = list[Verdict]()
     try:
         for opened, channel in recordings_in(source, log_mel.signal):
-            verdicts.append(score_recording(opened, detector, log_mel, channel))
+            verdicts.append((yield from _score_channel(opened, detector, log_mel, channel)))
     except Exception as error:
         channel = len(verdicts) + 1 if verdicts else 0  # 0: it was not opened
         verdicts.append(_failed(source, detector, error, channel))
     return verdicts
 
 
-def score_listed(listed: InputRecording, detector: MelDetector, log_mel: LogMel) -> list[Verdict]:
+def score_listed(
+    listed: InputRecording, detector: MelDetector, log_mel: LogMel
+) -> Task[list[Verdict]]:
     """The verdicts on a recording of a list, with the columns that its list tells."""
     if listed.error:
         verdicts = [_failed(listed.source, detector, InputError(listed.error))]
     else:
-        verdicts = score_source(excerpt(listed.source, listed.span), detector, log_mel)
+        sound = excerpt(listed.source, listed.span)
+        verdicts = yield from score_source(sound, detector, log_mel)
     if listed.span:
-        verdicts = [_in_file(verdict, listed.span.start_s) for verdict in verdicts]
+        verdicts = [_from(listed.span.start_s, verdict) for verdict in verdicts]
+    if not listed.columns:
+        return verdicts
     return [replace(verdict, columns=listed.columns) for verdict in verdicts]
 
 
-def _in_file(verdict: Verdict, start_s: float) -> Verdict:
-    """The same verdict, whose windows are counted from the start of the file."""
+def _from(start_s: float, verdict: Verdict) -> Verdict:
+    """A verdict on the sound from `start_s` on, with windows counted from the start of the file."""
     windows = [
         Window(round(start_s + begin, 3), round(start_s + end, 3), prob)
         for begin, end, prob in verdict.windows
@@ -181,9 +246,16 @@ def _in_file(verdict: Verdict, start_s: float) -> Verdict:
 def score_recording(
     source: SoundSource, detector: MelDetector, log_mel: LogMel, channel: int = 0
 ) -> Verdict:
-    """The verdict on a recording; a recording that cannot be scored gives one with an error."""
+    """The verdict on one recording; a recording that cannot be scored gives one with an error."""
+    (verdict,) = in_batches([_score_channel(source, detector, log_mel, channel)], detector)
+    return verdict
+
+
+def _score_channel(
+    source: SoundSource, detector: MelDetector, log_mel: LogMel, channel: int
+) -> Task[Verdict]:
     try:
-        return _scored(source, detector, log_mel, channel)
+        return (yield from _scored(source, detector, log_mel, channel))
     # one file must never stop the others, whatever a decoder raises
     except Exception as error:
         return _failed(source, detector, error, channel)
@@ -204,17 +276,19 @@ def _failed(
     )
 
 
-def _scored(source: SoundSource, detector: MelDetector, log_mel: LogMel, channel: int) -> Verdict:
-    facts, scored = _windows(source, detector, log_mel, channel)
+def _scored(
+    source: SoundSource, detector: MelDetector, log_mel: LogMel, channel: int
+) -> Task[Verdict]:
+    facts, scored = yield from _windows(source, detector, log_mel, channel)
     prob, class_prob, start, live, moments = scored
-    rule = detector.rule
+    rule, live_windows, live_prob = detector.rule, int(live.sum()), prob[live]
     features = familiarity = None
-    if live.any():
-        features = band_features(moments.sum(axis=0, keepdims=True) / live.sum())
+    if live_windows:
+        features = band_features(moments.sum(axis=0, keepdims=True) / live_windows)
     if features is not None and detector.reference is not None:
         familiarity = detector.reference.familiarity(features)
     end = np.minimum(start + log_mel.signal.window_s, facts.duration_s)
-    score = rule.score(prob[live], np.array([0, live.sum()])) if live.any() else None
+    score = rule.score(live_prob, np.array([0, live_windows])) if live_windows else None
     reason = _no_sound(facts.flags, live)
     if not reason and score is not None:
         rate_hz = np.nan if _is_resampled(source) else float(facts.source_rate_hz)
@@ -231,17 +305,17 @@ def _scored(source: SoundSource, detector: MelDetector, log_mel: LogMel, channel
         leak_prob=None if score is None else round(float(score[0]), 6),
         threshold=round(rule.threshold, 6),
         windows=[
-            Window(round(float(a), 3), round(float(b), 3), round(float(p), 6))
-            for a, b, p in zip(start, end, prob, strict=True)
+            Window(round(a, 3), round(b, 3), round(p, 6))
+            for a, b, p in zip(start.tolist(), end.tolist(), prob.tolist(), strict=True)
         ],
-        leak_windows=int((prob[live] >= rule.threshold).sum()),
+        leak_windows=int((live_prob >= rule.threshold).sum()),
         duration_s=round(facts.duration_s, 3),
         source_rate_hz=facts.source_rate_hz,
         flags=[*facts.flags, *_met(detector, facts.content_sha256, _path(source))],
         model=detector.file_hash,
         familiarity=None if familiarity is None else round(float(familiarity[0]), 3),
         channel=channel,
-        p10_prob=_rounded(low_share(prob[live]), 6) if live.any() else None,
+        p10_prob=_rounded(low_share(live_prob), 6) if live_windows else None,
         quiet_level_dbfs=_rounded(facts.quiet_level_dbfs, 2),
         mains_hum_db=_rounded(facts.strongest_hum_db, 2),
         class_name=None if decision == "undecided" else class_name,
@@ -271,12 +345,14 @@ def _classes(
 
 def _windows(
     source: SoundSource, detector: MelDetector, log_mel: LogMel, channel: int
-) -> tuple[WaveformFacts, WindowsScored]:
+) -> Task[tuple[WaveformFacts, WindowsScored]]:
     """Facts of a recording and its windows, scored by their log-mel or, by an `.onnx`, as sound."""
     if isinstance(detector, OnnxDetector):
         return sound_scores(source, detector, log_mel, channel)
-    stream = MelStream(source, log_mel, channel=channel, with_hum=True)
-    scored = [scored_windows(*batch, detector) for batch in _batches(stream)]
+    stream, scored = MelStream(source, log_mel, channel=channel, with_hum=True), []
+    for batch in _batches(stream):
+        scores = yield batch.mel
+        scored.append(scores.of_recording(batch.window_start_s, batch.live))
     return stream.facts, WindowsScored(*map(np.concatenate, zip(*scored, strict=True)))
 
 
@@ -328,10 +404,7 @@ class _Batch(NamedTuple):
 
 
 def _batches(stream: MelStream) -> Iterator[_Batch]:
-    """About BATCH_WINDOWS windows at a time.
-
-    Batches depend on this recording alone, so its score does too.
-    """
+    """About BATCH_WINDOWS windows at a time; at the last of them the recording is closed."""
     blocks, windows = [], 0
     for block in stream:
         blocks.append(block)

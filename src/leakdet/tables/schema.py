@@ -271,6 +271,22 @@ def texts_for_people(row: Mapping[str, Any]) -> dict[str, str]:
     return {name: "" if value is None else str(value) for name, value in values.items()}
 
 
+COPIED_COLUMNS = (
+    "leak_prob", "threshold", "decision", "reason", "familiarity", "duration_s", "source_rate_hz",
+    "flags", "model",
+)  # fmt: skip
+
+
+def confirm_row(verdict: Verdict, path: str, why: str, label: str = "") -> dict[str, str]:
+    """A row of a table to confirm: the recording, its label, and what was said of it."""
+    row = verdict.to_dict()
+    channel = {"channel": row["channel"]} if "channel" in row else {}
+    copied = {name: row[name] for name in COPIED_COLUMNS}
+    # the columns of the list, such as site: learn takes them as groups and dates
+    first = {"path": path, **channel, LABEL: label, WHY: why}
+    return texts_for_people({**first, **verdict.columns, **copied})
+
+
 def fused(text: str) -> str:
     """The text that `defused` was given."""
     return text[1:] if text[:1] == "'" and is_formula(text) else text

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import lightning.pytorch as pl
 import pytest
-from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -22,7 +21,6 @@ from leakdet.cli.settings import (
     known_settings,
     nearest,
     option_names,
-    store_options,
     text_for_hydra,
     value_for_hydra,
 )
@@ -291,13 +289,6 @@ def test_an_option_is_a_file_or_stored_and_never_both():
     stored = [(group, option) for group, options in OPTIONS.items() for option in options]
     assert len({*files, *stored}) == len(files) + len(stored)
     assert sorted([*files, *stored]) == sorted((g, o) for g in names for o in names[g])
-
-
-def test_storing_twice_is_storing_once():
-    for _ in range(2):
-        store_options()
-    for group, options in OPTIONS.items():
-        assert set(ConfigStore.instance().list(group)) == {f"{name}.yaml" for name in options}
 
 
 @pytest.mark.parametrize("door", DOORS)

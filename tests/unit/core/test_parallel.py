@@ -45,15 +45,6 @@ def test_items_are_taken_only_a_few_ahead():
     results.close()
 
 
-def test_threads_work_ahead_while_the_caller_is_busy():
-    done = threading.Semaphore(0)
-    results = in_order(lambda item: done.release() or item, range(1000), 2, ahead=30)
-    next(results)
-    for _ in range(60):  # without another item being asked for
-        assert done.acquire(timeout=10)
-    results.close()
-
-
 def test_each_thread_computes_on_one_core_and_the_caller_gets_its_own_back():
     before = torch.get_num_threads()
     torch.set_num_threads(2)

@@ -18,7 +18,15 @@ from leakdet.core.locations import RemoteFile
 from leakdet.detection.familiarity import SpectralReference
 from leakdet.detection.source_rates import SourceRates
 from leakdet.detection.stored_scores import ValidationScores
-from leakdet.scoring.detector import Detector, chosen_device, is_single, load_detector, sources_of
+from leakdet.scoring import detector as module
+from leakdet.scoring.detector import (
+    Detector,
+    chosen_device,
+    grouped,
+    is_single,
+    load_detector,
+    sources_of,
+)
 from leakdet.scoring.listing import list_recordings
 from leakdet.storage.model_file import save_model
 from leakdet.tables.schema import TIMELINE, Verdict
@@ -80,6 +88,22 @@ def test_verdicts_on_a_list_have_its_columns_whatever_the_workers(
     assert "no such file" in verdicts[1].error
     assert list(verdicts[0].to_dict())[:3] == ["path", "site", "decision"]
     assert verdicts[0] == replace(detector.predict(folder / "b.wav"), columns={"site": "north"})
+
+
+def test_groups_are_small_at_first_and_keep_large_files_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sounds = [ArrayRecording(np.zeros(100), 8000)] * 300
+    sizes = [len(group) for group in grouped(iter(sounds), workers=1)]
+    assert sizes[:4] == [1, 1, 1, 2]
+    assert max(sizes) == 32
+    assert sum(sizes) == 300
+    (tmp_path / "large.wav").write_bytes(bytes(5 << 20))
+    files = [tmp_path / "none.wav", tmp_path / "large.wav", RemoteFile("memory://x.wav")] * 100
+    groups = list(grouped(files, workers=1))[-20:]
+    assert {len(group) for group in groups} == {1, 2}
+    monkeypatch.setattr(module, "GROUP_S", -1.0)  # as where each came slowly
+    assert {len(group) for group in grouped(sounds, workers=1)} == {1}
 
 
 def test_one_path_gives_one_verdict_several_or_a_folder_a_list(

@@ -446,13 +446,13 @@ def test_the_same_command_goes_on_and_scores_nothing_twice(
     before = parts(tmp_path)
     assert list(before) == ["part-00000.csv"]
     assert json.loads((tmp_path / "parts/parts.json").read_text())["outcome"] is None
-    scored, predict_one = [], Detector.predict_one
+    scored, verdicts_of = [], Detector.verdicts_of
 
-    def counted(detector: Detector, recording: Any) -> Any:
-        scored.append(recording.source.stem)
-        return predict_one(detector, recording)
+    def counted(detector: Detector, recordings: Iterable[InputRecording], workers: int) -> Any:
+        noted = (scored.append(recording.source.stem) or recording for recording in recordings)
+        return verdicts_of(detector, noted, workers)
 
-    with mock.patch.object(Detector, "predict_one", counted):
+    with mock.patch.object(Detector, "verdicts_of", counted):
         answer = run()
     assert answer.returncode == 0, answer.stderr
     assert sorted(scored) == [f"{number:02}" for number in range(4, 10)]

@@ -2,6 +2,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leakdet.acoustics.audio import ArrayRecording
+from leakdet.acoustics.audio import ArrayRecording, SoundSource
 from leakdet.acoustics.mel import LogMel
 from leakdet.acoustics.windows import MelStream, window_starts
 from leakdet.config import SignalConfig
@@ -26,11 +27,12 @@ from leakdet.scoring.prediction import VerdictCounts
 from leakdet.scoring.score_recording import (
     Pieces,
     embed_source,
+    in_batches,
     score_recording,
     score_source,
 )
 from leakdet.storage.model_file import load_mel_detector
-from leakdet.tables.schema import InputRecording
+from leakdet.tables.schema import InputRecording, Verdict
 
 SIGNAL = SignalConfig(4000, 100, 40, 50, 25, n_mels=4, fmin_hz=300.0)
 
@@ -63,6 +65,12 @@ def detector(example_files) -> MelDetector:
 def log_mel(detector: MelDetector) -> LogMel:
     assert detector.signal is not None
     return LogMel(detector.signal)
+
+
+def verdicts_on(source: SoundSource, detector: MelDetector, log_mel: LogMel) -> list[Verdict]:
+    """The verdicts on a file or array, alone."""
+    (verdicts,) = in_batches([score_source(source, detector, log_mel)], detector)
+    return verdicts
 
 
 def test_a_verdict_is_the_rule_on_the_networks_windows(
@@ -289,6 +297,36 @@ def test_batches_do_not_change_the_numbers(
     )
 
 
+@pytest.mark.parametrize("most", [1, 7, 128])
+def test_a_verdict_does_not_depend_on_its_neighbours(
+    example_files,
+    detector: MelDetector,
+    log_mel: LogMel,
+    monkeypatch: pytest.MonkeyPatch,
+    most: int,
+) -> None:
+    sounds = [NOISE[: 1500 * number] * number for number in range(1, 5)]
+    sources = [ArrayRecording(sound, 4000) for sound in sounds]
+    mixed = [sources[0], Path("none.wav"), *sources[1:], example_files.recording]
+    alone = [verdicts_on(source, detector, log_mel) for source in mixed]
+    assert [bool(verdict.error) for (verdict,) in alone] == [False, True, *[False] * 4]
+    monkeypatch.setattr(module, "BATCH_WINDOWS", most)
+    for order in (mixed, mixed[::-1], mixed * 3):
+        tasks = (score_source(source, detector, log_mel) for source in order)
+        verdicts = [verdict for (verdict,) in in_batches(tasks, detector)]
+        assert verdicts == [alone[mixed.index(source)][0] for source in order]
+
+
+def test_a_failure_of_the_network_is_said_of_each_recording_of_the_batch(
+    example_files, detector: MelDetector, log_mel: LogMel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(detector), "window_scores", mock.Mock(side_effect=MemoryError("full")))
+    sources = [example_files.recording, Path("none.wav"), example_files.recording]
+    tasks = (score_source(source, detector, log_mel) for source in sources)
+    errors = [verdict.error for (verdict,) in in_batches(tasks, detector)]
+    assert [error == "MemoryError: full" for error in errors] == [True, False, True]
+
+
 def test_features_lead_to_the_windows_probabilities(
     example_files, detector: MelDetector, log_mel: LogMel
 ) -> None:
@@ -333,7 +371,7 @@ def test_a_channel_that_cannot_be_reached_is_that_channel_and_no_further_file(
         raise OSError("the network is gone")
 
     monkeypatch.setattr(module, "recordings_in", ending_early)
-    verdicts = score_source(example_files.recording, detector, log_mel)
+    verdicts = verdicts_on(example_files.recording, detector, log_mel)
     assert [(verdict.channel, verdict.error) for verdict in verdicts] == [
         (1, ""),
         (2, "OSError: the network is gone"),
@@ -351,9 +389,9 @@ def test_every_channel_has_a_verdict_where_the_model_was_trained_so(
     other[3] = np.nan
     path = tmp_path / "both.wav"
     soundfile.write(path, np.stack([NOISE, 0 * NOISE, other], 1), 4000, subtype="FLOAT")
-    assert [verdict.channel for verdict in score_source(path, detector, log_mel)] == [0]
+    assert [verdict.channel for verdict in verdicts_on(path, detector, log_mel)] == [0]
     each = LogMel(replace(log_mel.signal, channels="each"))
-    first, silent, broken = score_source(path, detector, each)
+    first, silent, broken = verdicts_on(path, detector, each)
     assert {verdict.path for verdict in (first, silent, broken)} == {str(path)}
     assert [verdict.channel for verdict in (first, silent, broken)] == [1, 2, 3]
     alone = score_recording(ArrayRecording(NOISE.astype(np.float32), 4000), detector, log_mel)
@@ -361,14 +399,14 @@ def test_every_channel_has_a_verdict_where_the_model_was_trained_so(
     assert (silent.decision, silent.reason) == ("undecided", "silent")
     assert (broken.decision, "NaN" in broken.error) == (None, True)
 
-    (mono,) = score_source(ArrayRecording(NOISE, 4000), detector, each)
+    (mono,) = verdicts_on(ArrayRecording(NOISE, 4000), detector, each)
     assert (mono.channel, mono.windows) == (
         1,
         score_recording(ArrayRecording(NOISE, 4000), detector, log_mel).windows,
     )
-    (refused,) = score_source(ArrayRecording(np.stack([NOISE] * 2, 1), 4000), detector, each)
+    (refused,) = verdicts_on(ArrayRecording(np.stack([NOISE] * 2, 1), 4000), detector, each)
     assert "the array has 2 channels" in refused.error
-    (unread,) = score_source(tmp_path / "none.wav", detector, each)
+    (unread,) = verdicts_on(tmp_path / "none.wav", detector, each)
     assert (unread.channel, "No such file" in unread.error) == (0, True)
     soundfile.write(path, np.stack([NOISE, 0 * NOISE], 1), 4000)
     assert [len(of_one) for of_one in embed_source(path, detector, each)] == [len(mono.windows)] * 2

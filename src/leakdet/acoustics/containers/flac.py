@@ -1,13 +1,15 @@
 """Frames of FLAC streams: several in a row, totals that are missing, where to go on."""
 
+import re
 import struct
 from dataclasses import dataclass
 from itertools import pairwise
 
 from leakdet.acoustics.containers.source import ByteSource, Layout, Piece
 
-STREAM = b"fLaC\x00\x00\x00\x22"  # with the head of its first block, which is of 34 bytes
-STREAM_END = b"fLaC\x80\x00\x00\x22"  # where there is no further block
+# with the head of its first block, which is of 34 bytes and may be the last one
+STREAM = re.compile(rb"fLaC[\x00\x80]\x00\x00\x22")
+FRAME = re.compile(rb"\xff[\xf8\xf9]")
 INFO_END = 42
 TAIL_BYTES = 1 << 16  # searched for frames behind the total
 LAST_FRAMES_BYTES = 1 << 20  # searched for the last frame; a frame is far smaller
@@ -46,9 +48,8 @@ def flac_layout(source: ByteSource) -> Layout:
 
 def _stream_starts(source: ByteSource) -> list[int]:
     starts, at = [], 0
-    while (at := source.find(b"fLaC", at)) >= 0:
-        if source.at(at, 8) in (STREAM, STREAM_END):
-            starts.append(at)
+    while (at := source.find(STREAM, at)) >= 0:
+        starts.append(at)
         at += 4
     return starts
 
@@ -84,7 +85,7 @@ def _last_frame(stream: ByteSource) -> FlacFrame | None:
 def next_frame(stream: ByteSource, at: int) -> FlacFrame | None:
     """The first frame from byte `at` on whose header has a right checksum."""
     while True:
-        at = stream.find(b"\xff", at)
+        at = stream.find(FRAME, at)
         if at < 0:
             return None
         frame = _frame(stream, at)
@@ -107,7 +108,7 @@ def resumed(stream: ByteSource, samples: int) -> tuple[list[Piece], FlacFrame] |
 
 def _frame(stream: ByteSource, at: int) -> FlacFrame | None:
     head = stream.at(at, 16)
-    if len(head) < 6 or head[1] not in (0xF8, 0xF9) or head[2] >> 4 == 0 or head[3] & 1:
+    if len(head) < 6 or head[2] >> 4 == 0 or head[3] & 1:
         return None
     length = 1 if head[4] < 0x80 else 8 - (head[4] ^ 0xFF).bit_length()
     number = head[4] if length == 1 else head[4] & (0x7F >> length)

@@ -112,6 +112,9 @@ class _ForwardFile(soundfile.SoundFile):  # type: ignore[misc]  # it has no type
     def seekable(self) -> bool:
         return False
 
+    def flush(self) -> None:
+        """Nothing: it is only read, and closing it would wait for the disk."""
+
 
 def beyond_end(span: Span, end_s: float) -> InputError | None:
     """The error where a span is no part of sound of this length."""
@@ -153,6 +156,7 @@ class SoundFile:
             self._decoder = self._decoder_of(self._parts[0])
         self.samplerate, self.channels = self._decoder.samplerate, self._decoder.channels
         self.subtype = self._decoder.subtype
+        self._ended = False  # the part that is read
         self._part = self._part_frames = self._frames = 0
         self._origin = 0  # of a resumed FLAC stream: its first sample point
         self._stop = sys.maxsize  # sample points up to here are read
@@ -236,6 +240,11 @@ class SoundFile:
         """Length by the header, or by the size of the file if 16-bit, where it cannot be so."""
         return self.header_frames() or self._source.size // (2 * self.channels)
 
+    def announced_frames(self) -> int:
+        """Sample points that its structure announces, as its decoder will give at most."""
+        frames = self._layout.frames
+        return int(self._decoder.frames) if frames is None else frames
+
     def __enter__(self) -> "SoundFile":
         return self
 
@@ -270,10 +279,12 @@ class SoundFile:
             raise error
 
     def _next_block(self, frames: int, dtype: str) -> np.ndarray:
-        if self._failed:
+        if self._failed or self._ended:
             return np.empty((0, self.channels), dtype)
         try:
             block = self._decoded(frames, dtype)
+            # of a plain file a further call would cost as much as reading a second of sound
+            self._ended = len(block) < frames and self._kind == "other"
         except soundfile.LibsndfileError:
             block = self._rescued(dtype)
             self._failed = True
@@ -303,7 +314,7 @@ class SoundFile:
 
     def _reopen(self) -> None:
         self._decoder.close()
-        self._decoder = self._decoder_of(self._parts[self._part])
+        self._decoder, self._ended = self._decoder_of(self._parts[self._part]), False
 
     def _next_part(self) -> bool:
         """Go on behind what cannot be decoded, or with the next stream."""

@@ -1,6 +1,7 @@
 """The bytes of a recording: a file, a pipe or a URL, in part or spliced, and the layout in them."""
 
 import os
+import re
 import shutil
 import stat
 import tempfile
@@ -66,7 +67,7 @@ def opened_file(path: Location) -> IO[bytes] | RemoteBytes:
         if not (stat.S_ISREG(kind) or stat.S_ISFIFO(kind)):
             what = "a folder" if stat.S_ISDIR(kind) else "a device or socket"
             raise InputError(f"it is {what}, not a sound file or a pipe")
-        file = path.open("rb")
+        file = path.open("rb", buffering=0)  # a buffer would cost more than all that is read by it
         if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             return file
         copy = tempfile.TemporaryFile()  # noqa: SIM115  the caller closes it
@@ -82,6 +83,7 @@ def opened_file(path: Location) -> IO[bytes] | RemoteBytes:
 
 Piece = bytes | tuple[int, int]  # bytes of our own, or from where to where in the file
 BLOCK_BYTES = 1 << 16
+LONGEST_PATTERN = 16  # bytes of what is searched for
 
 
 @dataclass
@@ -133,18 +135,19 @@ class ByteSource:
         self._block, self._block_at = self._read(offset, BLOCK_BYTES), offset
         return self._block[:count]
 
-    def find(self, pattern: bytes, start: int, stop: int | None = None) -> int:
+    def find(self, pattern: bytes | re.Pattern[bytes], start: int, stop: int | None = None) -> int:
         """Offset of the next `pattern` from `start` to before `stop`; -1 if there is none."""
-        stop, step = self.size if stop is None else min(stop, self.size), 1 << 20
+        search = re.compile(re.escape(pattern) if isinstance(pattern, bytes) else pattern).search
+        stop = self.size if stop is None else min(stop, self.size)
         begin = start - self._block_at
-        if 0 <= begin < len(self._block) and (index := self._block.find(pattern, begin)) >= 0:
-            at = self._block_at + index
+        if 0 <= begin < len(self._block) and (match := search(self._block, begin)):
+            at = self._block_at + match.start()
             return at if at < stop else -1
         while start < stop:
-            index = self._read(start, step + len(pattern) - 1).find(pattern)
-            if index >= 0:
-                return start + index if start + index < stop else -1
-            start += step
+            if match := search(self._read(start, BLOCK_BYTES + LONGEST_PATTERN)):
+                at = start + match.start()
+                return at if at < stop else -1
+            start += BLOCK_BYTES
         return -1
 
     def part(self, start: int, stop: int) -> list[Piece]:
