@@ -12,9 +12,9 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.routing import Route
 
-from leakdet.acoustics.listing import AUDIO_SUFFIXES
 from leakdet.core.errors import InputError, LeakdetError
 from leakdet.core.files import megabytes
+from leakdet.core.locations import AUDIO_SUFFIXES
 from leakdet.detection.decision import LIMITS
 from leakdet.reporting.pages import filled
 from leakdet.reporting.recording_card import Card, Cards

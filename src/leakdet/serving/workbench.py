@@ -20,7 +20,7 @@ from leakdet.reporting.review_page import CHOICES
 from leakdet.scoring.listing import NamePattern
 from leakdet.scoring.prediction import VerdictCounts, columns_by, now, write_sidecar
 from leakdet.serving.engine import Engine, Scored
-from leakdet.tables.read import TableStream, columns_hint, iso_text, read_table
+from leakdet.tables.read import TableStream, columns_hint, read_table
 from leakdet.tables.schema import (
     LABEL,
     RECORDED_AT,
@@ -31,6 +31,7 @@ from leakdet.tables.schema import (
     confirm_row,
     is_reserved,
 )
+from leakdet.tables.values import iso_text
 from leakdet.tables.workbooks import write_workbook
 from leakdet.tables.write import row_writer, write_csv
 
