@@ -24,6 +24,7 @@ from leakdet.tables.read import TableStream, columns_hint, read_table
 from leakdet.tables.schema import (
     LABEL,
     RECORDED_AT,
+    SPAN,
     TIMELINE,
     WHY,
     InputRecording,
@@ -215,6 +216,11 @@ class Workbench:
         if "path" not in table.columns:
             hint = columns_hint(table.columns, ["path"], table.remarks)
             raise InputError(f"{path.name.partition('-')[2]}: a list needs the column path; {hint}")
+        if {*SPAN} <= {*table.columns}:
+            raise InputError(
+                f"{path.name.partition('-')[2]}: this list is about seconds of files, which the "
+                "page does not cut. Give it to leakdet predict."
+            )
         names = [name for name in table.columns if name and not is_reserved(name)]
         listed = {}
         for _, row in table:

@@ -84,6 +84,8 @@ def test_a_list_or_the_names_tell_sites_and_times(
     monkeypatch.setattr("leakdet.serving.pages.MAX_LIST_BYTES", 10)
     assert client.ask("/sounds", told, name="night.csv").status == 413
     monkeypatch.undo()
+    seconds = client.ask("/sounds", b"path,start,end\ns0.wav,1,2\n", name="seconds.csv")
+    assert (seconds.status, "seconds of files" in seconds.error) == (400, True)
     no_list = client.ask("/sounds", b"site\nA\n", name="no.csv")
     assert (no_list.status, no_list.error.startswith("no.csv: a list needs the column path")) == (
         400,
