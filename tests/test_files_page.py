@@ -21,7 +21,8 @@ from leakdet.core.locations import AUDIO_SUFFIXES
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "files.md").read_text()
-READERS = ("audio", "containers/sound_file", "containers/source")
+CONTAINERS = (ROOT / "src/leakdet/acoustics/containers").glob("[!_]*.py")
+READERS = ("audio", *(f"containers/{path.stem}" for path in CONTAINERS))
 LISTERS = "scan extraction sources".split()
 NOISE = 0.1 * np.random.default_rng(0).standard_normal(24000)
 

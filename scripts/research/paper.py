@@ -26,7 +26,7 @@ from torch import nn
 import leakdet
 from benchmarks import kept
 from leakdet.detection.decision import DecisionRule
-from leakdet.evaluation.audit import auroc_with_interval
+from leakdet.evaluation.intervals import auroc_with_interval
 from leakdet.evaluation.metrics_json import metric_table
 from rig import (
     ANALOG,

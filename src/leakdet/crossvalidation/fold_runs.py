@@ -25,7 +25,6 @@ from leakdet.crossvalidation.folds import (
 from leakdet.detection.labels import LabelMap
 from leakdet.evaluation.audit import (
     audit_table,
-    auroc_with_interval,
     baseline_aurocs,
     baseline_scores,
     duplicates,
@@ -34,7 +33,7 @@ from leakdet.evaluation.audit import (
 )
 from leakdet.evaluation.class_tables import ClassScores, class_table
 from leakdet.evaluation.coverage import coverage_table
-from leakdet.evaluation.intervals import FEW_GROUPS, REPLICATES
+from leakdet.evaluation.intervals import FEW_GROUPS, REPLICATES, auroc_with_interval
 from leakdet.evaluation.met import training_rates
 from leakdet.evaluation.metrics import auroc
 from leakdet.evaluation.metrics_json import metric_table, metrics_content, widen_degenerate

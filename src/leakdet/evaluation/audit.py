@@ -9,10 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Bool, Float, Int
 
-from leakdet.evaluation.intervals import REPLICATES, bootstrap_intervals, perfect_auroc_interval
-from leakdet.evaluation.metrics import auroc
+from leakdet.evaluation.intervals import auroc_with_interval
 from leakdet.evaluation.traits import (
     Traits,
     fit_logistic,
@@ -178,24 +177,6 @@ def display_name(name: str) -> str:
     if name.startswith("recording_order_in_"):
         return f"the order of recording within the {name.removeprefix('recording_order_in_')}"
     return NAMES.get(name, name.replace("_", " "))
-
-
-def auroc_with_interval(
-    scores: Float[np.ndarray, " N"],
-    is_leak: Bool[np.ndarray, " N"],
-    units: Shaped[np.ndarray, " N"] | None,
-    replicates: int = REPLICATES,
-) -> dict[str, Any]:
-    """`{"auroc", "interval"}` of any finite scores; None where a class is missing."""
-    area = auroc(scores, is_leak)
-    if area is None:
-        return {"auroc": None, "interval": None}
-    interval = bootstrap_intervals(
-        scores, is_leak, 0.0, units, replicates=replicates, probabilities=False, only=("auroc",)
-    )["auroc"]
-    if area in (0.0, 1.0) and interval is not None:  # all replicates agree, however few rows
-        interval = perfect_auroc_interval(area, int(is_leak.sum()), int((~is_leak).sum()))
-    return {"auroc": area, "interval": interval}
 
 
 def alarms(

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
-from leakdet.evaluation.audit import auroc_with_interval
-from leakdet.evaluation.intervals import LEVEL, f1_interval, wilson
+from leakdet.evaluation.intervals import LEVEL, auroc_with_interval, f1_interval, wilson
 
 MAX_GROUPS = 50
 # The bootstrap of the AUROC takes at most so many draws in a column, and at least 200 replicates.

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 
 from leakdet.core.errors import SettingsError
 from leakdet.detection.thresholds import rank
-from leakdet.evaluation.metrics import RATES, binary_metrics, ratio, score_set
+from leakdet.evaluation.metrics import RATES, auroc, binary_metrics, ratio, score_set
 
 LEVEL = 0.95
 FEW_GROUPS = 10
@@ -262,3 +262,21 @@ def paired_difference(
         "interval": percentile_interval(values),
         "note": resampling_note(plan, _lost(metric, values), replicates),
     }
+
+
+def auroc_with_interval(
+    scores: Float[np.ndarray, " N"],
+    is_leak: Bool[np.ndarray, " N"],
+    units: Shaped[np.ndarray, " N"] | None,
+    replicates: int = REPLICATES,
+) -> dict[str, Any]:
+    """`{"auroc", "interval"}` of any finite scores; None where a class is missing."""
+    area = auroc(scores, is_leak)
+    if area is None:
+        return {"auroc": None, "interval": None}
+    interval = bootstrap_intervals(
+        scores, is_leak, 0.0, units, replicates=replicates, probabilities=False, only=("auroc",)
+    )["auroc"]
+    if area in (0.0, 1.0) and interval is not None:  # all replicates agree, however few rows
+        interval = perfect_auroc_interval(area, int(is_leak.sum()), int((~is_leak).sum()))
+    return {"auroc": area, "interval": interval}

@@ -13,6 +13,7 @@ from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
 from leakdet.config import NetworkConfig
+from leakdet.config.model import NETWORKS
 from leakdet.core.errors import SettingsError
 from leakdet.detection.networks import (
     STEPS,
@@ -131,7 +132,6 @@ def test_blocks_of_any_size_give_the_features_of_each_recording(
     np.testing.assert_allclose(sums.features(), alone, atol=1e-9)
 
 
-NAMES = ("paper", "dual_head", "linear", "compact")
 RAW = {"input_norm": "none", "standardise": False, "time_pool": 1}
 
 
@@ -157,7 +157,7 @@ def test_a_kernel_as_wide_as_its_input_is_the_same_function():
         x = conv(x).relu()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("shape", [(30, 64, 1), (7, 64, 1), (1, 64, 1), (3, 32, 2)])
 @pytest.mark.parametrize("pool", [1, 4])
 def test_every_network_takes_every_shape(name: str, shape: tuple[int, int, int], pool: int):
@@ -169,7 +169,7 @@ def test_every_network_takes_every_shape(name: str, shape: tuple[int, int, int],
     assert all(parameter.grad is not None for parameter in network.parameters())
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("shape", [(30, 64, 1), (1, 64, 1)])
 def test_inference_piece_by_piece_is_the_network_on_all_samples(
     name: str, shape: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
@@ -212,14 +212,14 @@ def test_linear_is_logistic_regression_on_the_average_over_time():
     torch.testing.assert_close(network(mel).class_logits, expected)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", NETWORKS)
 def test_level_free_means_that_gain_changes_nothing(name: str):
     network = make_network(NetworkConfig(name), (30, 64, 1), 2).eval()
     mel = torch.randn(5, 30, 64, 1) * 5 - 40
     torch.testing.assert_close(network(mel), network(mel + 17.0), atol=1e-4, rtol=1e-4)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", NETWORKS)
 def test_the_heads_on_embed_give_what_infer_gives(name: str):
     network = make_network(NetworkConfig(name), (30, 64, 1), 3).eval()
     mel = torch.randn(70, 30, 64, 1).half()

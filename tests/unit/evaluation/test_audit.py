@@ -8,7 +8,6 @@ import pytest
 from leakdet.evaluation.audit import (
     alarms,
     audit,
-    auroc_with_interval,
     baseline_aurocs,
     display_name,
     duplicates,
@@ -18,6 +17,7 @@ from leakdet.evaluation.audit import (
     remarks,
     same_spectrum,
 )
+from leakdet.evaluation.intervals import auroc_with_interval
 from leakdet.evaluation.traits import Traits
 from leakdet.storage.opening import open_split
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from leakdet.acoustics.audio import ArrayRecording, SoundStream
 from leakdet.acoustics.mel import LogMel, mel_filterbank
 from leakdet.acoustics.windows import MelStream, window_starts
-from leakdet.config import NetworkConfig, SignalConfig
+from leakdet.config import NetworkConfig, SignalConfig, model
 from leakdet.detection.decision import pool
 from leakdet.detection.networks import band_features, window_moments
 from leakdet.detection.thresholds import NEVER
@@ -214,6 +214,10 @@ def check(detector, recordings: list[np.ndarray] | None = None) -> None:
             assert int(outputs.decision) == decision
         if verdict.familiarity is not None:
             assert float(outputs.familiarity) == pytest.approx(verdict.familiarity, abs=2e-3)
+
+
+def test_every_network_is_tried() -> None:
+    assert set(NETWORKS) == set(model.NETWORKS)
 
 
 @pytest.mark.parametrize("unit", ["window", "segment"])

@@ -3,8 +3,7 @@
 import struct
 from dataclasses import dataclass, replace
 
-from leakdet.acoustics.containers.mp3 import after_tags, before_tags
-from leakdet.acoustics.containers.source import ByteSource, Layout
+from leakdet.acoustics.containers.source import ByteSource, Layout, after_tags, before_tags
 
 # written by recorders and pipes that do not know the length, besides 0 and all ones
 UNKNOWN = (0x7FFFF000, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)

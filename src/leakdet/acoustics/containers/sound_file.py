@@ -11,16 +11,18 @@ import numpy as np
 import soundfile
 
 from leakdet.acoustics.containers.flac import flac_layout, resumed
-from leakdet.acoustics.containers.mp3 import (
-    TRIMMED_FRAMES,
-    after_tags,
-    before_tags,
-    mp3_layout,
-    parse_frame,
-)
+from leakdet.acoustics.containers.mp3 import TRIMMED_FRAMES, mp3_layout, parse_frame
 from leakdet.acoustics.containers.ogg import ogg_layout
 from leakdet.acoustics.containers.riff import FILE_NAMES, byte_order, header_layout
-from leakdet.acoustics.containers.source import ByteSource, Layout, Piece, RemoteBytes, opened_file
+from leakdet.acoustics.containers.source import (
+    ByteSource,
+    Layout,
+    Piece,
+    RemoteBytes,
+    after_tags,
+    before_tags,
+    opened_file,
+)
 from leakdet.acoustics.measures import Flag
 from leakdet.core.errors import InputError
 from leakdet.core.files import POINTER, POINTER_START

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import soundfile
 
-from leakdet.acoustics.containers.mp3 import after_tags, before_tags, mp3_layout, parse_frame
+from leakdet.acoustics.containers.mp3 import mp3_layout, parse_frame
 from leakdet.acoustics.containers.sound_file import SoundFile
-from leakdet.acoustics.containers.source import ByteSource, Layout
+from leakdet.acoustics.containers.source import ByteSource, Layout, after_tags, before_tags
 
 SOUND = 0.1 * np.random.default_rng(0).standard_normal(64000)
 ITEM = struct.pack("<II", 4, 0) + b"Title\0abcd"
